@@ -1,0 +1,2 @@
+//! The command `redial`.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Automation for the workspace.
+fn main() {}
