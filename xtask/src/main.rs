@@ -1,2 +1,43 @@
-//! Automation for the workspace.
-fn main() {}
+//! `cargo xtask`: see the library for what each command is for.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program prints")]
+
+use std::process::ExitCode;
+
+use xtask::args::{Command, USAGE, parse};
+use xtask::{bench, ci, setup, test, tidy};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let command = match parse(&args) {
+        Ok(command) => command,
+        Err(message) => {
+            eprintln!("xtask: {message}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(command) {
+        Ok(code) => ExitCode::from(code),
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<u8, String> {
+    match command {
+        Command::Help => {
+            println!("{USAGE}");
+            Ok(0)
+        }
+        Command::Setup => setup::run().map(|()| 0),
+        Command::Test { extra } => {
+            let report = test::run(&extra)?;
+            print!("{report}");
+            Ok(report.exit_code())
+        }
+        Command::Tidy => tidy::run().map(|()| 0),
+        Command::Bench { args } => bench::run(&args),
+        Command::Ci => ci::run(),
+    }
+}

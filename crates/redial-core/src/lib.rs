@@ -1,1 +1,56 @@
-//! core
+//! A sans-IO retry engine: decide, schedule, admit.
+//!
+//! Three questions hide inside every retry, and each is a module here, in the order in which a call
+//! meets them: is this outcome transient, and is repeating it safe ([`decide`])? When ([`schedule`])?
+//! May we spend it ([`admit`])? [`Call`] is the state machine that asks them; a [`Policy`] is what it
+//! reads, [`Guards`](admit::Guards) is what calls share.
+//!
+//! The engine reads no clock, draws no entropy, sleeps nowhere and allocates nothing per call: time and
+//! randomness are arguments. A runner does the rest; the crate `redial` has one for async and one for
+//! blocking code. A whole call by hand:
+//!
+//! ```
+//! use redial_core::admit::Guards;
+//! use redial_core::decide::{Class, Failure, Outcome, Safety};
+//! use redial_core::{Call, Context, NEVER, Policy, Request, Verdict};
+//!
+//! let policy = Policy::standard();
+//! let guards = Guards::new(&policy, 1, 0);
+//! let request = Request { safety: Safety::Idempotent, ..Request::default() };
+//! let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+//!
+//! let mut now = 0; // nanoseconds since whenever
+//! let mut call = Call::new(&policy, now, NEVER);
+//!
+//! let first = call.admit(&cx, now).unwrap();
+//! now += 30_000_000; // the attempt took 30 ms and timed out
+//! let outcome = Outcome::Failure(Failure::new(Class::Timeout));
+//! let Verdict::Wait(until) = call.settle(&cx, first, &outcome, now, || 42) else { panic!() };
+//!
+//! let second = call.admit(&cx, until).unwrap();
+//! assert_eq!(second.number, 2);
+//! assert_eq!(call.settle(&cx, second, &Outcome::Success, until, || 42), Verdict::Done);
+//! ```
+#![no_std]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod admit;
+mod call;
+pub mod decide;
+mod event;
+mod policy;
+mod random;
+pub mod schedule;
+mod sync;
+#[cfg(feature = "serde")]
+mod text;
+mod units;
+
+pub use call::{Call, Context, Permit, Request, Stop, Verdict};
+pub use event::{Event, Observer};
+pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};
+pub use random::draw;
+pub use units::{DurationText, NEVER, Nanos, Rate, Unreadable, nanos, parse_duration};

@@ -1,0 +1,295 @@
+//! When most calls fail, the next one will too, and it costs the server work that it does not have.
+//!
+//! Closed, the breaker watches a window of outcomes. Open, it refuses everything for a while; the while
+//! is jittered, because a fleet's breakers open together. Half-open, it lets a fixed number of probes
+//! through: all good and it closes, one bad and it opens again. A probe whose caller goes away gives
+//! its place back.
+
+mod lookback;
+
+use core::time::Duration;
+
+use crate::decide::Health;
+use crate::random;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
+use crate::units::{NEVER, Nanos, ONE, SECOND, billionths, nanos, share};
+use lookback::{Past, Tally};
+
+/// What the breaker looks back on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Lookback {
+    /// The last so many calls.
+    Calls(u32),
+    /// The calls of the last so long.
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    Time(Nanos),
+}
+
+/// Defaults: opens when half of the last 100 calls failed (and at least 20 were made), for 5 s to 5.5 s,
+/// then 3 probes. Slow calls are not counted unless asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+pub struct BreakerRule {
+    pub(crate) lookback: Lookback,
+    pub(crate) failure_ratio: f64,
+    pub(crate) slow_ratio: f64,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    pub(crate) slow_after: Nanos,
+    pub(crate) minimum_calls: u32,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    pub(crate) open: Nanos,
+    pub(crate) open_spread: f64,
+    pub(crate) probes: u32,
+}
+
+impl Default for BreakerRule {
+    fn default() -> Self {
+        Self {
+            lookback: Lookback::Calls(100),
+            failure_ratio: 0.5,
+            slow_ratio: 1.0,
+            slow_after: NEVER,
+            minimum_calls: 20,
+            open: 5 * SECOND,
+            open_spread: 0.1,
+            probes: 3,
+        }
+    }
+}
+
+impl BreakerRule {
+    /// Looks back on the last `n` calls.
+    pub fn last_calls(self, n: u32) -> Self {
+        Self { lookback: Lookback::Calls(n), ..self }
+    }
+
+    /// Looks back on the calls of this time.
+    pub fn last_time(self, window: Duration) -> Self {
+        Self { lookback: Lookback::Time(nanos(window)), ..self }
+    }
+
+    /// Opens when this share of the calls failed.
+    pub fn failure_ratio(self, ratio: f64) -> Self {
+        Self { failure_ratio: ratio, ..self }
+    }
+
+    /// Opens too when this share of the calls took longer than `after`.
+    pub fn slow_calls(self, after: Duration, ratio: f64) -> Self {
+        Self { slow_after: nanos(after), slow_ratio: ratio, ..self }
+    }
+
+    /// Judges nothing before so many calls.
+    pub fn minimum_calls(self, calls: u32) -> Self {
+        Self { minimum_calls: calls, ..self }
+    }
+
+    /// Stays open this long, and up to `spread` of it longer.
+    pub fn open_for(self, open: Duration, spread: f64) -> Self {
+        Self { open: nanos(open), open_spread: spread, ..self }
+    }
+
+    /// So many probes in the half-open state.
+    pub fn probes(self, probes: u32) -> Self {
+        Self { probes, ..self }
+    }
+}
+
+/// The three states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Everything passes.
+    Closed,
+    /// Nothing passes.
+    Open,
+    /// Probes pass.
+    HalfOpen,
+}
+
+/// A place among the probes of one half-open period. Settled or given back, exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Probe(u32);
+
+/// Whether an attempt may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// The breaker is closed.
+    Free,
+    /// As a probe, and whether it is the one that made the breaker half-open.
+    Probe(Probe, bool),
+    /// Not now.
+    Refused,
+}
+
+/// The breaker's state in one word, so that every transition is one compare-and-swap:
+/// `0` closed · `until·4 + 1` open · `period·2³² + good·2¹⁷ + admitted·4 + 2` half-open.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    rule: BreakerRule,
+    state: AtomicU64,
+    /// How often it opened: the number of the half-open period, and the stream of the open times.
+    period: AtomicU32,
+    past: Past,
+    seed: u64,
+}
+
+const CLOSED: u64 = 0;
+const OPEN: u64 = 1;
+const HALF_OPEN: u64 = 2;
+const KIND: u64 = 3;
+const ADMITTED: u64 = 1 << 2;
+const GOOD: u64 = 1 << 17;
+const COUNT: u64 = (1 << 15) - 1;
+/// What fits into the counts of the half-open state.
+pub(crate) const MOST_PROBES: u32 = COUNT as u32;
+
+impl Breaker {
+    pub(crate) fn new(rule: &BreakerRule, seed: u64) -> Self {
+        let past = Past::new(rule.lookback);
+        let (state, period) = (AtomicU64::new(CLOSED), AtomicU32::new(0));
+        Self { rule: *rule, state, period, past, seed }
+    }
+
+    #[inline]
+    pub(crate) fn acquire(&self, now: Nanos) -> Pass {
+        if self.state.load(Ordering::Acquire) == CLOSED { Pass::Free } else { self.probe(now) }
+    }
+
+    #[cold]
+    fn probe(&self, now: Nanos) -> Pass {
+        let probes = u64::from(self.rule.probes);
+        let mut period = 0;
+        let admitted = update(&self.state, |state| match state & KIND {
+            OPEN if now >= state >> 2 => {
+                period = self.period.load(Ordering::Acquire);
+                Some(u64::from(period) << 32 | ADMITTED | HALF_OPEN)
+            }
+            HALF_OPEN if state >> 2 & COUNT < probes => {
+                period = (state >> 32) as u32;
+                Some(state + ADMITTED)
+            }
+            _ => None,
+        });
+        match admitted {
+            Ok(before) => Pass::Probe(Probe(period), before & KIND == OPEN),
+            Err(CLOSED) => Pass::Free,
+            Err(_) => Pass::Refused,
+        }
+    }
+
+    /// Would an attempt at `at` be refused, as far as one can know now?
+    pub(crate) fn refuses(&self, at: Nanos) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        state & KIND == OPEN && at < state >> 2
+    }
+
+    /// What came of an attempt. Says when the state changed.
+    #[inline]
+    pub(crate) fn record(
+        &self,
+        probe: Option<Probe>,
+        health: Health,
+        taken: Nanos,
+        now: Nanos,
+    ) -> Option<BreakerState> {
+        let slow = taken > self.rule.slow_after;
+        match (probe, health) {
+            (Some(probe), _) => self.settle_probe(probe, health, slow, now),
+            (None, Health::Unknown) => None,
+            (None, _) => self.watch(health == Health::Bad, slow, now),
+        }
+    }
+
+    #[inline]
+    fn watch(&self, bad: bool, slow: bool, now: Nanos) -> Option<BreakerState> {
+        if self.state.load(Ordering::Acquire) != CLOSED {
+            return None;
+        }
+        let tally = self.past.add(bad, slow, now);
+        if tally.bad == 0 && tally.slow == 0 || !self.trips(tally) {
+            return None;
+        }
+        let open = self.opening(now);
+        self.state.compare_exchange(CLOSED, open, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        Some(BreakerState::Open)
+    }
+
+    #[cold]
+    fn trips(&self, tally: Tally) -> bool {
+        let above = |count: u64, ratio: f64| {
+            u128::from(count) * u128::from(ONE)
+                >= u128::from(billionths(ratio)) * u128::from(tally.calls)
+        };
+        tally.calls >= u64::from(self.rule.minimum_calls)
+            && (above(tally.bad, self.rule.failure_ratio)
+                || (tally.slow > 0 && above(tally.slow, self.rule.slow_ratio)))
+    }
+
+    /// The word for a period of being open that starts now.
+    fn opening(&self, now: Nanos) -> u64 {
+        let period = self.period.fetch_add(1, Ordering::AcqRel);
+        let longest = self.rule.open.saturating_add(share(self.rule.open_spread, self.rule.open));
+        let bits = random::draw(self.seed, u64::from(period));
+        let until = now.saturating_add(random::uniform(self.rule.open, longest, bits));
+        until.min(NEVER >> 2) << 2 | OPEN
+    }
+
+    #[cold]
+    fn settle_probe(
+        &self,
+        probe: Probe,
+        health: Health,
+        slow: bool,
+        now: Nanos,
+    ) -> Option<BreakerState> {
+        let good = health == Health::Good && !slow;
+        let opening = if good || health == Health::Unknown { OPEN } else { self.opening(now) };
+        let mut moved = None;
+        let settled = update(&self.state, |state| {
+            if state & KIND != HALF_OPEN || (state >> 32) as u32 != probe.0 {
+                return None;
+            }
+            moved = None;
+            if health == Health::Unknown {
+                return Some(state - ADMITTED);
+            }
+            let last = (state >> 17 & COUNT) + 1 == u64::from(self.rule.probes);
+            match (good, last) {
+                (true, false) => Some(state + GOOD),
+                (true, true) => {
+                    moved = Some(BreakerState::Closed);
+                    Some(CLOSED)
+                }
+                (false, _) => {
+                    moved = Some(BreakerState::Open);
+                    Some(opening)
+                }
+            }
+        });
+        settled.ok()?;
+        if moved == Some(BreakerState::Closed) {
+            self.past.forget();
+        }
+        moved
+    }
+
+    /// A probe that was never sent gives its place back.
+    pub(crate) fn give_back(&self, probe: Probe, now: Nanos) {
+        self.settle_probe(probe, Health::Unknown, false, now);
+    }
+
+    pub(crate) fn state(&self) -> BreakerState {
+        match self.state.load(Ordering::Acquire) & KIND {
+            OPEN => BreakerState::Open,
+            HALF_OPEN => BreakerState::HalfOpen,
+            _ => BreakerState::Closed,
+        }
+    }
+
+    /// Whether [`Breaker::record`] looks at the time of a success.
+    pub(crate) fn times_success(&self) -> bool {
+        self.rule.slow_after != NEVER || matches!(self.rule.lookback, Lookback::Time(_))
+    }
+}

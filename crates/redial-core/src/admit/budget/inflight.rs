@@ -1,0 +1,77 @@
+//! Envoy's budget: as many retries on the wire as a share of the calls that are in flight.
+//!
+//! Only what is on the wire counts. A retry that waits out its backoff holds nothing.
+
+use crate::sync::{AtomicU64, Ordering, update};
+use crate::units::{ONE, billionths};
+
+/// Defaults: a fifth of the calls in flight, at least 3.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+pub struct InflightBudget {
+    pub(crate) ratio: f64,
+    pub(crate) floor: u32,
+}
+
+impl Default for InflightBudget {
+    fn default() -> Self {
+        Self { ratio: 0.2, floor: 3 }
+    }
+}
+
+impl InflightBudget {
+    /// Retries on the wire ÷ calls in flight, and how many are always allowed.
+    pub fn new(ratio: f64, floor: u32) -> Self {
+        Self { ratio, floor }
+    }
+}
+
+/// Both counts are in one word, so that the limit and what is held against it are one reading.
+#[derive(Debug)]
+pub(crate) struct Inflight {
+    ratio: u64,
+    floor: u64,
+    /// Calls in flight above, retries on the wire below.
+    counts: AtomicU64,
+}
+
+const CALL: u64 = 1 << 32;
+const RETRIES: u64 = CALL - 1;
+
+impl Inflight {
+    pub(crate) fn new(budget: &InflightBudget) -> Self {
+        let floor = u64::from(budget.floor);
+        Self { ratio: billionths(budget.ratio), floor, counts: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn calls_started(&self, n: u64) {
+        self.counts.fetch_add(n.min(RETRIES) * CALL, Ordering::AcqRel);
+    }
+
+    pub(crate) fn call_ended(&self) {
+        self.counts.fetch_sub(CALL, Ordering::AcqRel);
+    }
+
+    pub(crate) fn acquire_up_to(&self, n: u64) -> u64 {
+        let mut granted = 0;
+        let _ = update(&self.counts, |counts| {
+            granted = n.min(self.free(counts));
+            (granted > 0).then_some(counts + granted)
+        });
+        granted
+    }
+
+    pub(crate) fn release(&self) {
+        self.counts.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn balance(&self) -> u64 {
+        self.free(self.counts.load(Ordering::Acquire))
+    }
+
+    fn free(&self, counts: u64) -> u64 {
+        let limit = (self.ratio * (counts / CALL) / ONE).max(self.floor);
+        limit.saturating_sub(counts & RETRIES)
+    }
+}

@@ -1,0 +1,256 @@
+//! The budget of Finagle and Linkerd: retries are a share of the calls of the last `ttl`, plus a floor
+//! for clients that make few calls.
+//!
+//! Two counters grow: calls that were deposited, and tokens that were spent. Over the window,
+//!
+//! ```text
+//! balance = floor·ttl + ratio·deposited − spent + refunded
+//! ```
+//!
+//! and a retry needs a whole token of it. Deposits are striped, because every call makes one; spending
+//! is one counter that is moved by compare-and-swap, because two threads must not spend one token.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use super::Charge;
+use crate::admit::sliding::{RING, SLICES, Sliding};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
+use crate::units::{Nanos, ONE, Rate, SECOND, billionths, nanos};
+
+/// When a call earns its share of a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Deposit {
+    /// When it is made.
+    #[default]
+    Request,
+    /// When it succeeds: the budget shrinks as soon as everything fails.
+    Success,
+}
+
+/// Defaults: a tenth of the calls of the last 10 s, a floor of one retry a second, deposits on request,
+/// no bootstrap allowance. The floor is per process, so a fleet multiplies it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+pub struct WindowBudget {
+    pub(crate) ratio: f64,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::rate"))]
+    pub(crate) floor: Rate,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    pub(crate) ttl: Nanos,
+    pub(crate) deposit: Deposit,
+    pub(crate) bootstrap: u32,
+}
+
+impl Default for WindowBudget {
+    fn default() -> Self {
+        let (floor, ttl) = (Rate::per_second(1), 10 * SECOND);
+        Self { ratio: 0.1, floor, ttl, deposit: Deposit::Request, bootstrap: 0 }
+    }
+}
+
+impl WindowBudget {
+    /// Retries ÷ calls, above 0 and at most 1 (0 is allowed when there is a floor).
+    pub fn ratio(ratio: f64) -> Self {
+        Self { ratio, ..Self::default() }
+    }
+
+    /// Retries that are always there, for clients that make few calls.
+    pub fn floor(self, floor: Rate) -> Self {
+        Self { floor, ..self }
+    }
+
+    /// How long a call counts, 1 to 60 s.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl: nanos(ttl), ..self }
+    }
+
+    /// Deposits when calls succeed, not when they are made.
+    pub fn deposit_on_success(self) -> Self {
+        Self { deposit: Deposit::Success, ..self }
+    }
+
+    /// So many retries, once, for a process that has made no calls yet.
+    pub fn bootstrap(self, tokens: u32) -> Self {
+        Self { bootstrap: tokens, ..self }
+    }
+}
+
+/// Alone on its cache line, so that two threads that deposit do not slow each other down.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Stripe(AtomicU64);
+
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// Billionths of a token that a call earns.
+    ratio: u64,
+    /// Billionths of a token that are there without any call.
+    reserve: u64,
+    deposit: Deposit,
+    /// The totals at the starts of slices: spent, deposited. Spent is read first, so a token that
+    /// counts as spent before the window is never matched with a deposit inside of it.
+    sliding: Sliding<2>,
+    /// A power of two of them.
+    deposited: Box<[Stripe]>,
+    spent: AtomicU64,
+    /// Tokens given back, by the slice that they were spent in: slice and count in one word.
+    refunded: [AtomicU64; RING],
+    /// One more than the slice of the last refund; while it is out of the window there is nothing to add
+    /// up.
+    last_refund: AtomicU64,
+    bootstrap: AtomicU32,
+}
+
+/// Marks a charge that was paid from the bootstrap allowance. The other bits are the slice.
+const BOOTSTRAP: u32 = 1 << 31;
+const SLICE: u32 = BOOTSTRAP - 1;
+
+impl Window {
+    pub(crate) fn new(budget: &WindowBudget, stripes: usize) -> Self {
+        let stripes = stripes.clamp(1, 1024).next_power_of_two();
+        Self {
+            ratio: billionths(budget.ratio),
+            reserve: budget.floor.over(budget.ttl),
+            deposit: budget.deposit,
+            sliding: Sliding::new(budget.ttl),
+            deposited: (0..stripes).map(|_| Stripe(AtomicU64::new(0))).collect(),
+            spent: AtomicU64::new(0),
+            refunded: core::array::from_fn(|_| AtomicU64::new(0)),
+            last_refund: AtomicU64::new(0),
+            bootstrap: AtomicU32::new(budget.bootstrap),
+        }
+    }
+
+    pub(crate) fn deposits_on(&self, deposit: Deposit) -> bool {
+        self.deposit == deposit
+    }
+
+    #[inline]
+    pub(crate) fn calls_started(&self, stripe: usize, n: u64, now: Nanos) {
+        if self.deposits_on(Deposit::Request) {
+            self.add(stripe, n, now);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn succeeded(&self, stripe: usize, now: Nanos) {
+        if self.deposits_on(Deposit::Success) {
+            self.add(stripe, 1, now);
+        }
+    }
+
+    #[inline]
+    fn add(&self, stripe: usize, n: u64, now: Nanos) {
+        self.advance(now);
+        let stripe = &self.deposited[stripe & (self.deposited.len() - 1)];
+        stripe.0.fetch_add(n, Ordering::AcqRel);
+    }
+
+    pub(crate) fn charge(&self, now: Nanos) -> Option<Charge> {
+        self.advance(now);
+        let slice = self.sliding.current() as u32 & SLICE;
+        if self.spend(1) == 1 {
+            Some(Charge(slice))
+        } else {
+            self.take_bootstrap(1).then_some(Charge(BOOTSTRAP))
+        }
+    }
+
+    pub(crate) fn withdraw_up_to(&self, n: u64, now: Nanos) -> u64 {
+        self.advance(now);
+        self.spend(n)
+    }
+
+    /// Spends up to `n` tokens of the window, and says how many.
+    fn spend(&self, n: u64) -> u64 {
+        let mut spent = self.spent.load(Ordering::Acquire);
+        loop {
+            let granted = n.min(self.available(spent) / ONE);
+            if granted == 0 {
+                return 0;
+            }
+            let next = spent + granted;
+            match self.spent.compare_exchange_weak(spent, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return granted,
+                Err(now_spent) => spent = now_spent,
+            }
+        }
+    }
+
+    fn take_bootstrap(&self, n: u32) -> bool {
+        let take = |left: u32| left.checked_sub(n);
+        self.bootstrap.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+    }
+
+    /// Billionths of a token, given what was spent so far.
+    #[inline]
+    fn available(&self, spent: u64) -> u64 {
+        let [spent_before, deposited_before] = self.sliding.since();
+        let deposited = self.deposited_total().saturating_sub(deposited_before);
+        let earned = self.reserve.saturating_add(self.ratio.saturating_mul(deposited));
+        let used = spent.saturating_sub(spent_before).saturating_sub(self.refunds());
+        earned.saturating_sub(used.saturating_mul(ONE))
+    }
+
+    #[inline]
+    fn refunds(&self) -> u64 {
+        let current = self.sliding.current();
+        if self.last_refund.load(Ordering::Acquire) + SLICES <= current {
+            return 0;
+        }
+        let living = |word: u64| current.wrapping_sub(word >> 32) as u32 & SLICE <= SLICES as u32;
+        let words = self.refunded.iter().map(|word| word.load(Ordering::Acquire));
+        words.filter(|&word| living(word)).map(|word| word & u64::from(u32::MAX)).sum()
+    }
+
+    /// A charge that outlived the window no longer stands in it: it is paid anew.
+    pub(crate) fn renew(&self, charge: Charge, now: Nanos) -> Option<Charge> {
+        self.advance(now);
+        if charge.0 == BOOTSTRAP || self.lives(charge) { Some(charge) } else { self.charge(now) }
+    }
+
+    /// Back to the slice that it was taken from, if that still counts, else nowhere.
+    pub(crate) fn refund(&self, charge: Charge, now: Nanos) {
+        if charge.0 == BOOTSTRAP {
+            self.bootstrap.fetch_add(1, Ordering::AcqRel);
+            return;
+        }
+        self.advance(now);
+        if !self.lives(charge) {
+            return;
+        }
+        let slice = u64::from(charge.0);
+        let _ = update(&self.refunded[charge.0 as usize % RING], |word| {
+            Some(if word >> 32 == slice { word + 1 } else { slice << 32 | 1 })
+        });
+        self.last_refund.fetch_max(self.sliding.current() + 1, Ordering::AcqRel);
+    }
+
+    fn lives(&self, charge: Charge) -> bool {
+        (self.sliding.current() as u32).wrapping_sub(charge.0) & SLICE <= SLICES as u32
+    }
+
+    pub(crate) fn balance(&self, now: Nanos) -> u64 {
+        self.advance(now);
+        let spent = self.spent.load(Ordering::Acquire);
+        self.available(spent) / ONE + u64::from(self.bootstrap.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn advance(&self, now: Nanos) {
+        self.sliding.advance(now, || {
+            let spent = self.spent.load(Ordering::Acquire);
+            [spent, self.deposited_total()]
+        });
+    }
+
+    #[inline]
+    fn deposited_total(&self) -> u64 {
+        self.deposited.iter().map(|stripe| stripe.0.load(Ordering::Acquire)).sum()
+    }
+}

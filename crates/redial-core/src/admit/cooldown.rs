@@ -1,0 +1,68 @@
+//! One retry for the same thing in so long: a video player may ask for a segment again once in 30 s.
+//!
+//! A map of every key ever retried has no bound. Here a key's hash picks one of a fixed number of
+//! places, and a place remembers its last retry. Two keys that share a place share its retry: a
+//! collision can refuse a retry that was allowed, never allow one that was not.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use crate::random;
+use crate::sync::{AtomicU64, Ordering, update};
+use crate::units::{Nanos, nanos};
+
+/// One retry per key and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct CoolDownRule {
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    pub(crate) every: Nanos,
+    #[cfg_attr(feature = "serde", serde(default = "default_places"))]
+    pub(crate) places: u32,
+}
+
+const fn default_places() -> u32 {
+    1024
+}
+
+impl CoolDownRule {
+    /// One retry per key in `every`, with 1024 places (8 KiB).
+    pub fn every(every: Duration) -> Self {
+        Self { every: nanos(every), places: default_places() }
+    }
+
+    /// Another number of places. With n keys retried in a period, one in places/n finds its place taken.
+    pub fn places(self, places: u32) -> Self {
+        Self { places, ..self }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct CoolDown {
+    every: Nanos,
+    /// When a place may be used again; 0 for one that was never used.
+    free_at: Box<[AtomicU64]>,
+}
+
+impl CoolDown {
+    pub(crate) fn new(rule: &CoolDownRule) -> Self {
+        let free_at = (0..rule.places).map(|_| AtomicU64::new(0)).collect();
+        Self { every: rule.every, free_at }
+    }
+
+    pub(crate) fn acquire(&self, key: u64, now: Nanos) -> bool {
+        let until = now.saturating_add(self.every);
+        update(self.place(key), |free_at| (now >= free_at).then_some(until)).is_ok()
+    }
+
+    /// Would a retry at `at` be refused, as far as one can know now?
+    pub(crate) fn refuses(&self, key: u64, at: Nanos) -> bool {
+        at < self.place(key).load(Ordering::Acquire)
+    }
+
+    fn place(&self, key: u64) -> &AtomicU64 {
+        let place = random::uniform(0, self.free_at.len() as u64 - 1, random::mix(key));
+        &self.free_at[place as usize]
+    }
+}

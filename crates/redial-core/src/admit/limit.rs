@@ -1,0 +1,73 @@
+//! Limits that do not depend on failure: so many attempts a second, so many at once.
+//!
+//! Both refuse and never queue. A queue in front of a server that is behind only adds waiting to every
+//! call.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
+use crate::units::{NEVER, Nanos, Rate};
+
+/// So many attempts in a time, with room for a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct RateRule {
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::rate"))]
+    pub(crate) rate: Rate,
+    pub(crate) burst: u32,
+}
+
+impl RateRule {
+    /// At most `rate` in the long run, `burst` of them at once.
+    pub fn new(rate: Rate, burst: u32) -> Self {
+        Self { rate, burst }
+    }
+}
+
+/// The generic cell rate algorithm: one timestamp, the time at which the bucket would be full again.
+#[derive(Debug)]
+pub struct RateLimit {
+    interval: Nanos,
+    tolerance: Nanos,
+    full_at: AtomicU64,
+}
+
+impl RateLimit {
+    /// A full bucket. A rate of zero admits nothing.
+    pub fn new(rule: &RateRule) -> Self {
+        let interval = rule.rate.per.checked_div(u64::from(rule.rate.count)).unwrap_or(NEVER);
+        let tolerance = interval.saturating_mul(u64::from(rule.burst));
+        Self { interval, tolerance, full_at: AtomicU64::new(0) }
+    }
+
+    /// Takes one, or says when the next one will be there.
+    pub fn take(&self, now: Nanos) -> Result<(), Nanos> {
+        let limit = now.saturating_add(self.tolerance);
+        let next = |full_at: u64| full_at.max(now).saturating_add(self.interval);
+        match update(&self.full_at, |full_at| Some(next(full_at)).filter(|next| *next <= limit)) {
+            Ok(_) => Ok(()),
+            Err(full_at) => Err(next(full_at).saturating_sub(self.tolerance)),
+        }
+    }
+}
+
+/// How many attempts may be on the wire at once.
+#[derive(Debug)]
+pub(crate) struct Concurrency {
+    most: u32,
+    current: AtomicU32,
+}
+
+impl Concurrency {
+    pub(crate) fn new(most: u32) -> Self {
+        Self { most, current: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn acquire(&self) -> bool {
+        let more = |current: u32| (current < self.most).then_some(current + 1);
+        self.current.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    pub(crate) fn release(&self) {
+        self.current.fetch_sub(1, Ordering::AcqRel);
+    }
+}

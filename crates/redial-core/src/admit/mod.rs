@@ -1,0 +1,204 @@
+//! May we spend it?
+//!
+//! An attempt that was decided and scheduled well can still be one too many. The guards of a
+//! destination look at all calls together: the budget bounds retries, the breaker stops calling what is
+//! down, the throttle and the limits bound everything. They are shared by every call of a policy to one
+//! destination, and never by two destinations: one bad host must not drain the others.
+
+mod breaker;
+pub mod budget;
+mod cooldown;
+mod limit;
+mod scopes;
+mod sliding;
+mod throttle;
+
+pub use breaker::{BreakerRule, BreakerState, Lookback};
+pub use cooldown::CoolDownRule;
+pub use limit::{RateLimit, RateRule};
+pub use scopes::Scopes;
+pub use throttle::ThrottleRule;
+
+pub(crate) use breaker::{MOST_PROBES, Probe};
+
+use breaker::{Breaker, Pass};
+use budget::Ledger;
+use cooldown::CoolDown;
+use limit::Concurrency;
+use throttle::Throttle;
+
+use crate::call::Stop;
+use crate::decide::{Class, Health, Outcome};
+use crate::policy::Policy;
+use crate::random;
+use crate::units::Nanos;
+
+/// The shared state behind a policy, for one destination.
+#[derive(Debug)]
+pub struct Guards {
+    pub(crate) ledger: Ledger,
+    /// Whether there is any guard besides the ledger. Most calls have none to ask.
+    guarded: bool,
+    timed: bool,
+    breaker: Option<Breaker>,
+    throttle: Option<Throttle>,
+    rate: Option<RateLimit>,
+    concurrency: Option<Concurrency>,
+    cooldown: Option<CoolDown>,
+}
+
+/// What the guards said when they let an attempt in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) probe: Option<Probe>,
+    pub(crate) half_opened: bool,
+}
+
+impl Guards {
+    /// The guards that `policy` asks for. Threads that pass different stripes do not contend for the
+    /// budget's deposits; `seed` names the random streams of the breaker and the throttle.
+    pub fn new(policy: &Policy, stripes: usize, seed: u64) -> Self {
+        let ledger = Ledger::new(policy.budget(), stripes);
+        let breaker = policy.breaker().map(|rule| Breaker::new(rule, random::draw(seed, 0)));
+        let throttle = policy.throttle().map(|rule| Throttle::new(rule, random::draw(seed, 1)));
+        let rate = policy.rate().map(RateLimit::new);
+        let concurrency = policy.concurrency().map(Concurrency::new);
+        let cooldown = policy.cooldown().map(CoolDown::new);
+        let guarded = breaker.is_some()
+            || throttle.is_some()
+            || rate.is_some()
+            || concurrency.is_some()
+            || cooldown.is_some();
+        let timed = ledger.times_success()
+            || breaker.as_ref().is_some_and(Breaker::times_success)
+            || throttle.is_some();
+        Self { ledger, guarded, timed, breaker, throttle, rate, concurrency, cooldown }
+    }
+
+    /// Whether a success has to be told when it happened. When not, the time of the start will do, and
+    /// a runner saves a reading of its clock.
+    #[inline]
+    pub fn timed(&self) -> bool {
+        self.timed
+    }
+
+    /// How many retries the budget would grant right now; `None` when there is no budget.
+    pub fn balance(&self, now: Nanos) -> Option<u64> {
+        self.ledger.balance(now)
+    }
+
+    /// The state of the breaker; closed when there is none.
+    pub fn breaker(&self) -> BreakerState {
+        self.breaker.as_ref().map_or(BreakerState::Closed, Breaker::state)
+    }
+
+    /// The probability with which the throttle refuses the next attempt; 0 when there is none.
+    pub fn refusal(&self, now: Nanos) -> f64 {
+        self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now))
+    }
+
+    /// The bulk form of "calls send their first attempt": deposits for `n` equal calls at once.
+    pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
+        self.ledger.calls_started(stripe, n, now);
+    }
+
+    /// The bulk form of "may I retry?": charges up to `n` equal retries after failures of `class`, and
+    /// says how many were granted.
+    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+        self.ledger.withdraw_up_to(n, class, now)
+    }
+
+    /// Every guard in turn, right before an attempt is sent. One that refuses makes those before it take
+    /// back what they gave.
+    #[inline]
+    pub(crate) fn enter(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
+        if !self.guarded {
+            return Ok(Entry { probe: None, half_opened: false });
+        }
+        let (probe, half_opened) = match self.breaker.as_ref().map(|b| b.acquire(now)) {
+            None | Some(Pass::Free) => (None, false),
+            Some(Pass::Probe(probe, first)) => (Some(probe), first),
+            Some(Pass::Refused) => return Err(Stop::BreakerOpen),
+        };
+        let refused = self.refusal_below(retry, key, now);
+        if let Some(stop) = refused {
+            self.give_back(probe, now);
+            return Err(stop);
+        }
+        Ok(Entry { probe, half_opened })
+    }
+
+    #[inline]
+    fn refusal_below(&self, retry: bool, key: u64, now: Nanos) -> Option<Stop> {
+        if self.throttle.as_ref().is_some_and(|throttle| !throttle.admits(now)) {
+            return Some(Stop::Throttled);
+        }
+        if self.concurrency.as_ref().is_some_and(|limit| !limit.acquire()) {
+            return Some(Stop::Concurrency);
+        }
+        let late = if self.rate.as_ref().is_some_and(|rate| rate.take(now).is_err()) {
+            Stop::RateLimit
+        } else if retry && self.cooldown.as_ref().is_some_and(|c| !c.acquire(key, now)) {
+            Stop::CoolDown
+        } else {
+            return None;
+        };
+        self.release_concurrency();
+        Some(late)
+    }
+
+    /// Undoes [`Guards::enter`] for an attempt that was not sent, or that nobody waits for any more.
+    pub(crate) fn leave(&self, probe: Option<Probe>, now: Nanos) {
+        if self.guarded {
+            self.give_back(probe, now);
+            self.release_concurrency();
+        }
+    }
+
+    /// What came of an attempt, for every guard that learns from it. Says when the breaker moved.
+    #[inline]
+    pub(crate) fn learn(
+        &self,
+        probe: Option<Probe>,
+        outcome: &Outcome,
+        taken: Nanos,
+        now: Nanos,
+    ) -> Option<BreakerState> {
+        if !self.guarded {
+            return None;
+        }
+        self.release_concurrency();
+        let (health, accepted) = match outcome {
+            Outcome::Success | Outcome::NotYet(_) => (Health::Good, true),
+            Outcome::Failure(failure) => (failure.class.health(), failure.class.accepted()),
+        };
+        if let Some(throttle) = self.throttle.as_ref().filter(|_| accepted) {
+            throttle.accepted(now);
+        }
+        self.breaker.as_ref()?.record(probe, health, taken, now)
+    }
+
+    /// Why a retry at `at` is sure to be refused, so that nobody waits for it.
+    pub(crate) fn foresee(&self, key: u64, at: Nanos) -> Result<(), Stop> {
+        if self.breaker.as_ref().is_some_and(|breaker| breaker.refuses(at)) {
+            Err(Stop::BreakerOpen)
+        } else if self.cooldown.as_ref().is_some_and(|cooldown| cooldown.refuses(key, at)) {
+            Err(Stop::CoolDown)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn give_back(&self, probe: Option<Probe>, now: Nanos) {
+        if let (Some(breaker), Some(probe)) = (&self.breaker, probe) {
+            breaker.give_back(probe, now);
+        }
+    }
+
+    #[inline]
+    fn release_concurrency(&self) {
+        if let Some(limit) = &self.concurrency {
+            limit.release();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! One set of guards per destination, for a bounded number of destinations.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use super::Guards;
+use crate::units::Nanos;
+
+/// Guards by destination, at most `capacity` of them.
+///
+/// A destination that nobody called for `idle` may be forgotten to make room; by then its budget and its
+/// breaker have expired with the window anyway. When there is no such destination, the newcomers share
+/// one more set of guards, so a caller that makes up destinations gets no fresh budget for each.
+#[derive(Debug)]
+pub struct Scopes<K> {
+    capacity: usize,
+    idle: Nanos,
+    /// The guards, and when they were last asked for.
+    known: BTreeMap<K, (Arc<Guards>, Nanos)>,
+    shared: Option<Arc<Guards>>,
+}
+
+impl<K: Ord> Scopes<K> {
+    /// Room for `capacity` destinations.
+    pub fn new(capacity: usize, idle: Nanos) -> Self {
+        Self { capacity, idle, known: BTreeMap::new(), shared: None }
+    }
+
+    /// The guards of `key`, made by `make` when it is new here.
+    pub fn get(&mut self, key: K, now: Nanos, make: impl FnOnce() -> Guards) -> Arc<Guards>
+    where
+        K: Clone,
+    {
+        if let Some((guards, used)) = self.known.get_mut(&key) {
+            *used = now;
+            return Arc::clone(guards);
+        }
+        if self.known.len() >= self.capacity {
+            self.forget_idle(now);
+        }
+        if self.known.len() >= self.capacity {
+            return Arc::clone(self.shared.get_or_insert_with(|| Arc::new(make())));
+        }
+        let guards = Arc::new(make());
+        self.known.insert(key, (Arc::clone(&guards), now));
+        guards
+    }
+
+    /// How many destinations have guards of their own.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether no destination has guards of its own.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Guards that somebody still holds are in use, however long ago they were asked for.
+    fn forget_idle(&mut self, now: Nanos) {
+        let idle = self.idle;
+        self.known.retain(|_, (guards, used)| {
+            now.saturating_sub(*used) < idle || Arc::strong_count(guards) > 1
+        });
+    }
+}

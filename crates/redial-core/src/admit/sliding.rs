@@ -1,0 +1,100 @@
+//! Sums over the last so many seconds, without locks and without walking a queue.
+//!
+//! A counter that expires is awkward to share between threads: whoever clears the old part races with
+//! whoever adds to the new one. So nothing is ever cleared. The owner's counters only grow, and at the
+//! start of every slice of the window their totals are noted down. A sum over the window is a counter
+//! minus the note of the slice that the window begins with: two loads, after any idle time.
+
+use crate::sync::{AtomicU64, Ordering, small_under_loom};
+use crate::units::Nanos;
+
+/// The window reaches back this many slices before the current one, so it is never shorter than it was
+/// asked to be, and longer by at most one slice.
+pub(crate) const SLICES: u64 = small_under_loom(15, 1) as u64;
+
+/// Notes are kept for `RING` slices. `RING ≥ 2·SLICES + 2`: a thread that reads an old note while
+/// another rushes ahead finds it overwritten only when its whole window has passed.
+pub(crate) const RING: usize = small_under_loom(32, 4);
+
+/// The notes for `N` growing counters, which the owner keeps wherever it likes.
+#[derive(Debug)]
+pub(crate) struct Sliding<const N: usize> {
+    slice: Nanos,
+    /// When the current slice ends. Moving it on is what begins a slice: a thread that works in a slice
+    /// has seen this value first, so totals read *before* it moves contain nothing of that slice.
+    end: AtomicU64,
+    notes: [[AtomicU64; N]; RING],
+}
+
+impl<const N: usize> Sliding<N> {
+    pub(crate) fn new(window: Nanos) -> Self {
+        let slice = window.div_ceil(SLICES).max(1);
+        let notes = core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0)));
+        Self { slice, end: AtomicU64::new(0), notes }
+    }
+
+    /// Call this before touching the counters at `now`.
+    #[inline]
+    pub(crate) fn advance(&self, now: Nanos, totals: impl Fn() -> [u64; N]) {
+        if now >= self.end.load(Ordering::Acquire) {
+            self.begin_slice(now, totals);
+        }
+    }
+
+    /// Several threads may come here at once. Each notes totals that it read while the old slice was
+    /// still current; the largest stays; one of them moves `end`.
+    #[cold]
+    #[inline(never)]
+    fn begin_slice(&self, now: Nanos, totals: impl Fn() -> [u64; N]) {
+        let target = now / self.slice;
+        loop {
+            let end = self.end.load(Ordering::Acquire);
+            if now < end {
+                return;
+            }
+            let totals = totals();
+            if self.end.load(Ordering::Acquire) != end {
+                continue;
+            }
+            let first = (end / self.slice).max((target + 1).saturating_sub(RING as u64));
+            for index in first..=target {
+                // Backwards, because `since` reads forwards: whoever sees a new first total sees new
+                // later ones too.
+                for (note, total) in self.note(index).iter().zip(totals).rev() {
+                    note.fetch_max(total, Ordering::AcqRel);
+                }
+            }
+            let next = (target + 1).saturating_mul(self.slice);
+            if self.end.compare_exchange(end, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// The totals at the start of the window, in the owner's order.
+    #[inline]
+    pub(crate) fn since(&self) -> [u64; N] {
+        let note = self.note(self.current().wrapping_sub(SLICES));
+        core::array::from_fn(|i| note[i].load(Ordering::Acquire))
+    }
+
+    /// The number of the current slice.
+    #[inline]
+    pub(crate) fn current(&self) -> u64 {
+        (self.end.load(Ordering::Acquire) / self.slice).saturating_sub(1)
+    }
+
+    /// Forgets everything before now, as if the whole window had passed.
+    pub(crate) fn forget(&self, totals: [u64; N]) {
+        for note in &self.notes {
+            for (note, total) in note.iter().zip(totals).rev() {
+                note.fetch_max(total, Ordering::AcqRel);
+            }
+        }
+    }
+
+    #[inline]
+    fn note(&self, index: u64) -> &[AtomicU64; N] {
+        &self.notes[index as usize % RING]
+    }
+}

@@ -1,0 +1,91 @@
+//! A server that refuses most requests still has to refuse them. The adaptive throttle of Google's SRE
+//! book refuses some of them here instead, with the probability
+//!
+//! ```text
+//! max(0, (requests − K·accepts) / (requests + 1))
+//! ```
+//!
+//! over a window. Requests refused here count as requests, so the client probes less and less until
+//! the server accepts again.
+
+use core::time::Duration;
+
+use super::sliding::Sliding;
+use crate::random;
+use crate::sync::{AtomicU64, Ordering};
+use crate::units::{Nanos, SECOND, nanos};
+
+/// Defaults: K = 2 over two minutes, as in the book.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+pub struct ThrottleRule {
+    pub(crate) k: f64,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    pub(crate) window: Nanos,
+}
+
+impl Default for ThrottleRule {
+    fn default() -> Self {
+        Self { k: 2.0, window: 120 * SECOND }
+    }
+}
+
+impl ThrottleRule {
+    /// Lets `k` requests through for every one that was accepted.
+    pub fn k(k: f64) -> Self {
+        Self { k, ..Self::default() }
+    }
+
+    /// Over this window.
+    pub fn window(self, window: Duration) -> Self {
+        Self { window: nanos(window), ..self }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    k: f64,
+    sliding: Sliding<2>,
+    requests: AtomicU64,
+    accepts: AtomicU64,
+    seed: u64,
+}
+
+impl Throttle {
+    pub(crate) fn new(rule: &ThrottleRule, seed: u64) -> Self {
+        let (requests, accepts) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { k: rule.k, sliding: Sliding::new(rule.window), requests, accepts, seed }
+    }
+
+    /// Counts a request, and says whether it may be sent.
+    pub(crate) fn admits(&self, now: Nanos) -> bool {
+        let odds = self.refusal(now);
+        let request = self.requests.fetch_add(1, Ordering::AcqRel);
+        odds <= 0.0
+            || (random::draw(self.seed, request) >> 11) as f64 >= odds * (1_u64 << 53) as f64
+    }
+
+    pub(crate) fn accepted(&self, now: Nanos) {
+        self.advance(now);
+        self.accepts.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The probability of the next refusal.
+    pub(crate) fn refusal(&self, now: Nanos) -> f64 {
+        self.advance(now);
+        let since = self.sliding.since();
+        let totals = self.totals();
+        let [requests, accepts] =
+            core::array::from_fn(|i| totals[i].saturating_sub(since[i]) as f64);
+        ((requests - self.k * accepts) / (requests + 1.0)).max(0.0)
+    }
+
+    fn advance(&self, now: Nanos) {
+        self.sliding.advance(now, || self.totals());
+    }
+
+    fn totals(&self) -> [u64; 2] {
+        [self.requests.load(Ordering::Acquire), self.accepts.load(Ordering::Acquire)]
+    }
+}

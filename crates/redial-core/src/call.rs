@@ -1,0 +1,410 @@
+//! One call: admit, send, settle, and again.
+//!
+//! ```text
+//!   admit ──> Permit ──> (the runner sends) ──> settle ──> Done
+//!     ^                                           │  │
+//!     └────────── (the runner waits) <── Wait ────┘  └──> Stop
+//! ```
+//!
+//! [`Call::admit`] is asked before every attempt, the first and those after a wait: the world may have
+//! changed meanwhile. Every [`Permit`] is handed back exactly once, to [`Call::settle`] with what came
+//! of it or to [`Call::abandon`] when nobody waits for it any more. A call that is dropped half-way is
+//! ended with [`Call::cancel`]. Then nothing that was charged or held stays so.
+
+use core::fmt;
+
+use crate::admit::{BreakerState, Entry, Guards, Probe, budget::Charge};
+use crate::decide::{self, Class, Failure, Outcome, Safety};
+use crate::event::{Event, Observer};
+use crate::policy::Policy;
+use crate::schedule::{self, Hint, deadline};
+use crate::units::Nanos;
+
+/// Why a call ended without success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stop {
+    /// The failure is not one that the policy repeats.
+    Permanent,
+    /// The request may have been processed, and nothing says that doing it twice is safe.
+    Unsafe,
+    /// All attempts are used up.
+    Attempts,
+    /// The next wait, or the next attempt, does not fit before the deadline.
+    Deadline,
+    /// The server asks for more patience than the policy has.
+    HintTooLong,
+    /// The retry budget is dry.
+    Budget,
+    /// The circuit breaker is open.
+    BreakerOpen,
+    /// The adaptive throttle refused the attempt.
+    Throttled,
+    /// The rate limit refused the attempt.
+    RateLimit,
+    /// The concurrency limit refused the attempt.
+    Concurrency,
+    /// The same key was retried a moment ago.
+    CoolDown,
+    /// A layer below said that repeating is not wanted.
+    ToldToStop,
+    /// Retries are switched off.
+    SwitchedOff,
+    /// The caller went away.
+    Cancelled,
+}
+
+impl Stop {
+    const NAMES: [(&'static str, &'static str); 14] = [
+        ("permanent", "the failure is permanent"),
+        ("unsafe", "repeating the request is not known to be safe"),
+        ("attempts", "all attempts were used"),
+        ("deadline", "the deadline leaves no time for another attempt"),
+        ("hint-too-long", "the server asks for a longer wait than the policy allows"),
+        ("budget", "the retry budget is dry"),
+        ("breaker-open", "the circuit breaker is open"),
+        ("throttled", "the adaptive throttle refused the attempt"),
+        ("rate-limit", "the rate limit refused the attempt"),
+        ("concurrency", "the concurrency limit refused the attempt"),
+        ("cool-down", "the same key was retried a moment ago"),
+        ("told-to-stop", "a layer below asked not to retry"),
+        ("switched-off", "retries are switched off"),
+        ("cancelled", "the call was cancelled"),
+    ];
+
+    /// The name in events and metrics.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize].0
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[*self as usize].1)
+    }
+}
+
+/// What the engine has to know about the request, besides the policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Whether it may be done twice.
+    pub safety: Safety,
+    /// What it is about, hashed: the key of the cool-down.
+    pub key: u64,
+    /// Which counter its deposit goes to. Threads that pass different numbers do not contend.
+    pub stripe: usize,
+    /// A limit below the policy's attempts, 1 when retries are switched off.
+    pub attempts: u32,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self { safety: Safety::Unsafe, key: 0, stripe: 0, attempts: u32::MAX }
+    }
+}
+
+/// What a call is made under. The policy and its guards are arguments, not parts of a call: a reload is
+/// another argument.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The rules.
+    pub policy: &'a Policy,
+    /// The state that calls share.
+    pub guards: &'a Guards,
+    /// Who wants to know.
+    pub observer: Option<&'a dyn Observer>,
+    /// The request.
+    pub request: Request,
+}
+
+impl Context<'_> {
+    #[inline]
+    fn emit(&self, event: Event) {
+        if let Some(observer) = self.observer {
+            observer.event(&event);
+        }
+    }
+}
+
+/// The right to send one attempt.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a permit that is neither settled nor abandoned holds its place for ever"]
+pub struct Permit {
+    /// 1 is the first attempt.
+    pub number: u32,
+    /// When it was given.
+    pub started: Nanos,
+    /// When the attempt has to be cut off: its own timeout, or the deadline if that comes first.
+    pub expires: Nanos,
+    probe: Option<Probe>,
+    charge: Option<Charge>,
+}
+
+/// What to do after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The call succeeded.
+    Done,
+    /// Wait until then, and ask [`Call::admit`] again.
+    Wait(Nanos),
+    /// Another attempt of this call is still on its way.
+    InFlight,
+    /// The call is over.
+    Stop(Stop),
+}
+
+/// The state of one call, in 32 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    deadline: Nanos,
+    /// The last drawn wait; the next decorrelated range builds on it.
+    drawn: Nanos,
+    /// Attempts admitted so far.
+    attempts: u32,
+    /// Retries since the backoff last started over.
+    step: u32,
+    /// What the scheduled retry paid, while `charged`. It is given back if the retry is not sent.
+    charge: Charge,
+    charged: bool,
+    ended: bool,
+    /// Permits that are out.
+    in_flight: u16,
+}
+
+impl Call {
+    /// A call that starts now and ends by `deadline`, or earlier if the policy says so.
+    #[inline]
+    pub fn new(policy: &Policy, now: Nanos, deadline: Nanos) -> Self {
+        Self {
+            deadline: deadline::expiry(now, policy.deadline(), deadline),
+            drawn: 0,
+            attempts: 0,
+            step: 0,
+            charge: Charge::default(),
+            charged: false,
+            ended: false,
+            in_flight: 0,
+        }
+    }
+
+    /// When the call has to be over.
+    pub fn deadline(&self) -> Nanos {
+        self.deadline
+    }
+
+    /// How many attempts were admitted.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// May the next attempt be sent now? Ask before the first one, and again after every wait.
+    #[inline]
+    pub fn admit(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
+        match self.send(cx, now) {
+            Ok(permit) => Ok(permit),
+            Err(stop) => Err(self.stop(cx, stop, now)),
+        }
+    }
+
+    /// May another attempt be sent beside those in flight? A refusal does not end the call.
+    pub fn hedge(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
+        if !cx.request.safety.allows(cx.policy.requires_key()) {
+            return Err(Stop::Unsafe);
+        }
+        self.attempts_left(cx)?;
+        self.pay(cx, Class::Transient, now)?;
+        let sent = self.send(cx, now);
+        self.refund(cx, now);
+        sent
+    }
+
+    /// What came of an attempt, and what follows from it. `seed` names the random stream of this call;
+    /// it is read only when a wait is drawn.
+    #[inline]
+    pub fn settle(
+        &mut self,
+        cx: &Context<'_>,
+        permit: Permit,
+        outcome: &Outcome,
+        now: Nanos,
+        seed: impl FnOnce() -> u64,
+    ) -> Verdict {
+        self.land(cx, permit, outcome, now);
+        let next = match outcome {
+            Outcome::Success => {
+                cx.guards.ledger.succeeded(permit.charge, cx.request.stripe, now);
+                cx.emit(Event::Succeeded { attempts: self.attempts });
+                self.end(cx);
+                return Verdict::Done;
+            }
+            Outcome::NotYet(hint) => self.again(cx, None, *hint, now, seed),
+            Outcome::Failure(failure) => self.failed(cx, failure, now, seed),
+        };
+        next.unwrap_or_else(|stop| Verdict::Stop(self.stop(cx, stop, now)))
+    }
+
+    /// Nobody waits for this attempt any more: the loser of a hedge, or an attempt of a dropped call.
+    pub fn abandon(&mut self, cx: &Context<'_>, permit: Permit, now: Nanos) {
+        self.land(cx, permit, &Failure::new(Class::Cancelled).into(), now);
+    }
+
+    /// The caller went away. Gives back what was charged and not sent.
+    pub fn cancel(&mut self, cx: &Context<'_>, now: Nanos) {
+        if !self.ended {
+            self.stop(cx, Stop::Cancelled, now);
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
+        if now >= self.deadline {
+            return Err(Stop::Deadline);
+        }
+        let retry = self.attempts > 0;
+        let Entry { probe, half_opened } = cx.guards.enter(retry, cx.request.key, now)?;
+        let charge = if retry { self.spend(cx, probe, now)? } else { None };
+        if !retry {
+            cx.guards.ledger.calls_started(cx.request.stripe, 1, now);
+        }
+        self.attempts += 1;
+        self.in_flight += 1;
+        if half_opened {
+            cx.emit(Event::BreakerMoved { to: BreakerState::HalfOpen });
+        }
+        cx.emit(Event::Attempt { number: self.attempts });
+        let expires = deadline::expiry(now, cx.policy.attempt_timeout(), self.deadline);
+        Ok(Permit { number: self.attempts, started: now, expires, probe, charge })
+    }
+
+    /// The charge of the retry that leaves now. A poll has none.
+    fn spend(
+        &mut self,
+        cx: &Context<'_>,
+        probe: Option<Probe>,
+        now: Nanos,
+    ) -> Result<Option<Charge>, Stop> {
+        if !core::mem::take(&mut self.charged) {
+            return Ok(None);
+        }
+        let charge = cx.guards.ledger.retry_sent(self.charge, now);
+        if charge.is_none() {
+            cx.guards.leave(probe, now);
+            cx.emit(Event::BudgetDry);
+            return Err(Stop::Budget);
+        }
+        Ok(charge)
+    }
+
+    #[inline]
+    fn land(&mut self, cx: &Context<'_>, permit: Permit, outcome: &Outcome, now: Nanos) {
+        self.in_flight -= 1;
+        let taken = now.saturating_sub(permit.started);
+        if let Some(to) = cx.guards.learn(permit.probe, outcome, taken, now) {
+            cx.emit(Event::BreakerMoved { to });
+        }
+        if permit.charge.is_some() {
+            cx.guards.ledger.retry_landed();
+        }
+    }
+
+    /// Decide.
+    #[cold]
+    fn failed(
+        &mut self,
+        cx: &Context<'_>,
+        failure: &Failure,
+        now: Nanos,
+        seed: impl FnOnce() -> u64,
+    ) -> Result<Verdict, Stop> {
+        decide::repeat(cx.policy, cx.request.safety, failure)?;
+        cx.guards.ledger.attempt_failed();
+        self.again(cx, Some(failure), failure.hint, now, seed)
+    }
+
+    /// Schedule, then admit: the charge comes before the wait, so that a dry budget ends the call now.
+    fn again(
+        &mut self,
+        cx: &Context<'_>,
+        failure: Option<&Failure>,
+        hint: Option<Hint>,
+        now: Nanos,
+        seed: impl FnOnce() -> u64,
+    ) -> Result<Verdict, Stop> {
+        if self.in_flight > 0 {
+            return Ok(Verdict::InFlight);
+        }
+        self.attempts_left(cx)?;
+        let wake = self.schedule(cx, hint, now, seed())?;
+        cx.guards.foresee(cx.request.key, wake)?;
+        if let Some(failure) = failure {
+            self.pay(cx, failure.class, now)?;
+        }
+        let (attempt, delay) = (self.attempts + 1, wake - now);
+        cx.emit(Event::RetryScheduled { attempt, delay, failure: failure.copied() });
+        Ok(Verdict::Wait(wake))
+    }
+
+    fn attempts_left(&self, cx: &Context<'_>) -> Result<(), Stop> {
+        if self.attempts >= cx.policy.attempts() {
+            Err(Stop::Attempts)
+        } else if self.attempts >= cx.request.attempts {
+            Err(Stop::SwitchedOff)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn schedule(
+        &mut self,
+        cx: &Context<'_>,
+        hint: Option<Hint>,
+        now: Nanos,
+        seed: u64,
+    ) -> Result<Nanos, Stop> {
+        self.step = self.step.saturating_add(1);
+        let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, seed);
+        if let Some(hint) = hint {
+            cx.emit(match wait {
+                Ok(wait) if wait.hinted => Event::HintHonoured { hint, delay: wait.delay },
+                _ => Event::HintIgnored { hint },
+            });
+        }
+        let wait = wait?;
+        self.drawn = wait.drawn;
+        if matches!(hint, Some(Hint::Pushback(_))) {
+            (self.step, self.drawn) = (0, 0);
+        }
+        deadline::wake(now, wait.delay, self.deadline)
+    }
+
+    fn pay(&mut self, cx: &Context<'_>, class: Class, now: Nanos) -> Result<(), Stop> {
+        let Some(charge) = cx.guards.ledger.charge(class, now) else {
+            cx.emit(Event::BudgetDry);
+            return Err(Stop::Budget);
+        };
+        (self.charge, self.charged) = (charge, true);
+        Ok(())
+    }
+
+    fn refund(&mut self, cx: &Context<'_>, now: Nanos) {
+        if core::mem::take(&mut self.charged) {
+            cx.guards.ledger.refund(self.charge, now);
+        }
+    }
+
+    #[cold]
+    fn stop(&mut self, cx: &Context<'_>, reason: Stop, now: Nanos) -> Stop {
+        self.refund(cx, now);
+        self.end(cx);
+        cx.emit(Event::Stopped { reason, attempts: self.attempts });
+        reason
+    }
+
+    #[inline]
+    fn end(&mut self, cx: &Context<'_>) {
+        self.ended = true;
+        if self.attempts > 0 {
+            cx.guards.ledger.call_ended();
+        }
+    }
+}

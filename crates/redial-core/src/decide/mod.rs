@@ -1,0 +1,37 @@
+//! Is this outcome transient, and is repeating it safe?
+//!
+//! A retry that ignores the first half repeats a request that can never succeed; one that ignores the
+//! second charges a customer twice. Both halves are answered here, before anything is scheduled or
+//! spent: [`Outcome`] says what happened, [`Safety`] says what the request allows, and [`RetryOn`] is
+//! the policy's own list of what is worth repeating.
+
+mod classify;
+#[cfg(feature = "std")]
+mod io;
+mod outcome;
+mod safety;
+
+pub use classify::{Classifier, Classify, RetryIf, Typed, Until};
+pub use outcome::{Class, Failure, Health, Outcome, Reach, RetryOn};
+pub use safety::Safety;
+
+use crate::call::Stop;
+use crate::policy::Policy;
+
+/// Whether a failed attempt may be repeated at all.
+///
+/// The order of the reasons matters to the person who reads them: a stop signal from below outranks
+/// everything, and "unsafe" is only said of what would otherwise have been repeated.
+pub(crate) fn repeat(policy: &Policy, safety: Safety, failure: &Failure) -> Result<(), Stop> {
+    if failure.stop {
+        Err(Stop::ToldToStop)
+    } else if failure.class == Class::Cancelled {
+        Err(Stop::Cancelled)
+    } else if !policy.retry_on().contains(failure) {
+        Err(Stop::Permanent)
+    } else if failure.reach == Reach::Unknown && !safety.allows(policy.requires_key()) {
+        Err(Stop::Unsafe)
+    } else {
+        Ok(())
+    }
+}

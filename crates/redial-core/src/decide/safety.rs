@@ -1,0 +1,23 @@
+/// What the caller knows about doing the request twice.
+///
+/// It only matters when the first try may have reached the server: a request that was never sent, or
+/// was refused unprocessed, is repeated whatever it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Safety {
+    /// Doing it twice may do harm, or nobody has said otherwise.
+    #[default]
+    Unsafe,
+    /// Twice is the same as once.
+    Idempotent,
+    /// It carries an idempotency key, so the server recognises the second one.
+    Keyed,
+    /// It carries a precondition (`If-Match`, a resource version), so the second one fails instead of
+    /// being applied.
+    Conditional,
+}
+
+impl Safety {
+    pub(crate) fn allows(self, key_required: bool) -> bool {
+        if key_required { self == Self::Keyed } else { self != Self::Unsafe }
+    }
+}

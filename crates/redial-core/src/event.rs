@@ -1,0 +1,71 @@
+//! What is worth observing, as it happens.
+
+use crate::admit::BreakerState;
+use crate::call::Stop;
+use crate::decide::Failure;
+use crate::schedule::Hint;
+use crate::units::Nanos;
+
+/// Something happened to a call or to the guards that it shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// An attempt was admitted and is sent now.
+    Attempt {
+        /// 1 is the first.
+        number: u32,
+    },
+    /// The call succeeded.
+    Succeeded {
+        /// How many attempts it took.
+        attempts: u32,
+    },
+    /// Another attempt will be made.
+    RetryScheduled {
+        /// Its number.
+        attempt: u32,
+        /// After this wait.
+        delay: Nanos,
+        /// Because of this failure; `None` when the answer was "not yet".
+        failure: Option<Failure>,
+    },
+    /// The call stopped without success.
+    Stopped {
+        /// Why.
+        reason: Stop,
+        /// How many attempts were made.
+        attempts: u32,
+    },
+    /// The budget refused a retry.
+    BudgetDry,
+    /// The breaker changed its state.
+    BreakerMoved {
+        /// Its new state.
+        to: BreakerState,
+    },
+    /// The wait respects the server's hint.
+    HintHonoured {
+        /// What the server said.
+        hint: Hint,
+        /// What became of it.
+        delay: Nanos,
+    },
+    /// The hint had no effect on the wait: the policy ignores hints, or this one was too long and the
+    /// call stopped.
+    HintIgnored {
+        /// What the server said.
+        hint: Hint,
+    },
+}
+
+/// Sees every event of the calls that it is given to. It runs inside the call: be quick, never block.
+pub trait Observer: Send + Sync {
+    /// Something happened.
+    fn event(&self, event: &Event);
+}
+
+impl<F: Fn(&Event) + Send + Sync> Observer for F {
+    fn event(&self, event: &Event) {
+        self(event);
+    }
+}

@@ -1,0 +1,263 @@
+//! The validated data that everything else reads.
+//!
+//! A [`Draft`] is what an author or a file says; [`Draft::build`] checks all of it once and makes a
+//! [`Policy`]. Nothing behind a `Policy` checks again.
+
+mod presets;
+mod validate;
+mod worst;
+
+pub use presets::Preset;
+pub use validate::Invalid;
+pub use worst::WorstCase;
+
+use core::time::Duration;
+
+use crate::admit::budget::Budget;
+use crate::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
+use crate::decide::RetryOn;
+use crate::schedule::{Backoff, HintRule};
+use crate::units::{NEVER, Nanos, SECOND, nanos};
+
+/// A policy that has not been checked yet.
+///
+/// Defaults, those of [`Policy::standard`]: 4 attempts in all, a deadline of 10 s, no timeout of its own
+/// for an attempt, full jitter doubling from 100 ms to 2 s, hints honoured up to a minute, a tenth of
+/// the calls of the last 10 s as the budget with a floor of one retry a second, everything transient
+/// retried. No breaker, throttle, limit or cool-down; no key required.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+pub struct Draft {
+    attempts: u32,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    attempt_timeout: Nanos,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    deadline: Nanos,
+    backoff: Backoff,
+    hint: HintRule,
+    budget: Budget,
+    retry_on: RetryOn,
+    require_key: bool,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    breaker: Option<BreakerRule>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    throttle: Option<ThrottleRule>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    rate: Option<RateRule>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    concurrency: Option<u32>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    cooldown: Option<CoolDownRule>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            attempts: 4,
+            attempt_timeout: NEVER,
+            deadline: 10 * SECOND,
+            backoff: Backoff::default(),
+            hint: HintRule::default(),
+            budget: Budget::default(),
+            retry_on: RetryOn::transient(),
+            require_key: false,
+            breaker: None,
+            throttle: None,
+            rate: None,
+            concurrency: None,
+            cooldown: None,
+        }
+    }
+}
+
+impl Draft {
+    /// Attempts in all, the first one included.
+    pub fn attempts(self, attempts: u32) -> Self {
+        Self { attempts, ..self }
+    }
+
+    /// Cuts an attempt off after this long, or at the deadline if that comes first.
+    pub fn attempt_timeout(self, timeout: Duration) -> Self {
+        Self { attempt_timeout: nanos(timeout), ..self }
+    }
+
+    /// Lets an attempt take all that is left of the deadline.
+    pub fn without_attempt_timeout(self) -> Self {
+        Self { attempt_timeout: NEVER, ..self }
+    }
+
+    /// The whole call, attempts and waits together, is over after this long.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline: nanos(deadline), ..self }
+    }
+
+    /// Bounds the call by its attempts alone.
+    pub fn without_deadline(self) -> Self {
+        Self { deadline: NEVER, ..self }
+    }
+
+    /// The waits between attempts.
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// What the server's hints mean.
+    pub fn hint(self, hint: HintRule) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// What bounds retries over all calls.
+    pub fn budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// Which failures are repeated.
+    pub fn retry_on(self, retry_on: RetryOn) -> Self {
+        Self { retry_on, ..self }
+    }
+
+    /// Repeats what may have been processed only if it carries an idempotency key; being idempotent by
+    /// its method is not enough.
+    pub fn require_key(self) -> Self {
+        Self { require_key: true, ..self }
+    }
+
+    /// Stops calling a destination that fails.
+    pub fn breaker(self, rule: BreakerRule) -> Self {
+        Self { breaker: Some(rule), ..self }
+    }
+
+    /// Refuses attempts here when the server refuses most of them there.
+    pub fn throttle(self, rule: ThrottleRule) -> Self {
+        Self { throttle: Some(rule), ..self }
+    }
+
+    /// Limits how often attempts are sent.
+    pub fn rate(self, rule: RateRule) -> Self {
+        Self { rate: Some(rule), ..self }
+    }
+
+    /// Limits how many attempts are on the wire at once.
+    pub fn concurrency(self, attempts: u32) -> Self {
+        Self { concurrency: Some(attempts), ..self }
+    }
+
+    /// Limits how often the same key is retried.
+    pub fn cooldown(self, rule: CoolDownRule) -> Self {
+        Self { cooldown: Some(rule), ..self }
+    }
+
+    /// Checks everything.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that is out of its range, its value, and the range: durations are above
+    /// zero and at most 366 days, ratios from 0 to 1, counts at least 1; `backoff.base` is at most
+    /// `backoff.cap`, and `attempt_timeout` at most `deadline`.
+    pub fn build(self) -> Result<Policy, Invalid> {
+        validate::check(&self)?;
+        Ok(Policy(self))
+    }
+}
+
+/// A policy that has been checked: attempts, waits, what is safe, and what it may cost.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Draft", into = "Draft"))]
+pub struct Policy(Draft);
+
+impl TryFrom<Draft> for Policy {
+    type Error = Invalid;
+
+    fn try_from(draft: Draft) -> Result<Self, Invalid> {
+        draft.build()
+    }
+}
+
+impl From<Policy> for Draft {
+    fn from(policy: Policy) -> Self {
+        policy.0
+    }
+}
+
+impl Policy {
+    /// Starts from the defaults of [`Draft`].
+    pub fn draft() -> Draft {
+        Draft::default()
+    }
+
+    /// Starts from this policy.
+    pub fn edit(&self) -> Draft {
+        self.0.clone()
+    }
+
+    /// Attempts in all, the first one included.
+    #[inline]
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// After this long an attempt is cut off; [`NEVER`] for no timeout.
+    #[inline]
+    pub fn attempt_timeout(&self) -> Nanos {
+        self.0.attempt_timeout
+    }
+
+    /// After this long the call is over; [`NEVER`] for no deadline.
+    #[inline]
+    pub fn deadline(&self) -> Nanos {
+        self.0.deadline
+    }
+
+    /// The waits between attempts.
+    #[inline]
+    pub fn backoff(&self) -> &Backoff {
+        &self.0.backoff
+    }
+
+    /// What the server's hints mean.
+    pub fn hint_rule(&self) -> &HintRule {
+        &self.0.hint
+    }
+
+    /// What bounds retries over all calls.
+    pub fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+
+    /// Which failures are repeated.
+    pub fn retry_on(&self) -> &RetryOn {
+        &self.0.retry_on
+    }
+
+    /// Whether only an idempotency key makes repeating safe.
+    pub fn requires_key(&self) -> bool {
+        self.0.require_key
+    }
+
+    /// The breaker, if there is one.
+    pub fn breaker(&self) -> Option<&BreakerRule> {
+        self.0.breaker.as_ref()
+    }
+
+    /// The adaptive throttle, if there is one.
+    pub fn throttle(&self) -> Option<&ThrottleRule> {
+        self.0.throttle.as_ref()
+    }
+
+    /// The rate limit, if there is one.
+    pub fn rate(&self) -> Option<&RateRule> {
+        self.0.rate.as_ref()
+    }
+
+    /// The concurrency limit, if there is one.
+    pub fn concurrency(&self) -> Option<u32> {
+        self.0.concurrency
+    }
+
+    /// The cool-down, if there is one.
+    pub fn cooldown(&self) -> Option<&CoolDownRule> {
+        self.0.cooldown.as_ref()
+    }
+}

@@ -1,0 +1,107 @@
+//! Policies with a name, for calls that many services make.
+
+use core::time::Duration;
+
+use super::{Draft, Policy};
+use crate::admit::CoolDownRule;
+use crate::admit::budget::{Budget, WindowBudget};
+use crate::decide::{Class, RetryOn};
+use crate::schedule::Backoff;
+use crate::units::Rate;
+
+/// A named policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// For most calls: 4 attempts, full jitter from 100 ms to 2 s, 10 s in all.
+    Standard,
+    /// A quick scoring call in a request's path: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.
+    FraudScore,
+    /// Money: 4 attempts, 500 ms to 20 s, an idempotency key or no repetition, and of the answers only
+    /// 429, 500 and 503: a 402 is final.
+    PaymentProcessor,
+    /// A public web API: 4 attempts, 500 ms to 30 s.
+    Web,
+    /// Controllers: 4 attempts, 200 ms to 10 s.
+    ControlPlane,
+    /// A player among millions: 2 attempts, one retry for the same segment in 30 s.
+    Player,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Standard,
+        Self::FraudScore,
+        Self::PaymentProcessor,
+        Self::Web,
+        Self::ControlPlane,
+        Self::Player,
+    ];
+
+    /// The name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::FraudScore => "fraud-score",
+            Self::PaymentProcessor => "payment-processor",
+            Self::Web => "web",
+            Self::ControlPlane => "control-plane",
+            Self::Player => "player",
+        }
+    }
+
+    /// The preset with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|preset| preset.name() == name)
+    }
+
+    /// What it says.
+    pub fn draft(self) -> Draft {
+        let backoff = |base, cap| Backoff::exponential(ms(base), ms(cap));
+        let floor = |rate| Budget::Window(WindowBudget::default().floor(rate));
+        let draft = Draft::default();
+        match self {
+            Self::Standard => draft,
+            Self::FraudScore => draft
+                .attempt_timeout(ms(150))
+                .deadline(ms(2_000))
+                .budget(floor(Rate::per_second(10)))
+                .retry_on(wire().code(408).code(429).code(502).code(503).code(504)),
+            Self::PaymentProcessor => draft
+                .backoff(backoff(500, 20_000))
+                .deadline(ms(60_000))
+                .require_key()
+                .retry_on(wire().code(429).code(500).code(503)),
+            Self::Web => draft.backoff(backoff(500, 30_000)).deadline(ms(60_000)),
+            Self::ControlPlane => draft.backoff(backoff(200, 10_000)).deadline(ms(30_000)),
+            Self::Player => draft
+                .attempts(2)
+                .backoff(backoff(1_000, 4_000))
+                .cooldown(CoolDownRule::every(ms(30_000))),
+        }
+    }
+}
+
+impl From<Preset> for Policy {
+    fn from(preset: Preset) -> Self {
+        // The presets are constants, and a test builds each of them.
+        Self(preset.draft())
+    }
+}
+
+impl Policy {
+    /// Full jitter, 4 attempts, a 10% budget, a deadline of 10 s.
+    pub fn standard() -> Self {
+        Preset::Standard.into()
+    }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// What goes wrong before there is an answer.
+fn wire() -> RetryOn {
+    let classes = [Class::Connect, Class::Refused, Class::Reset, Class::Timeout];
+    classes.into_iter().fold(RetryOn::nothing(), RetryOn::class)
+}

@@ -1,0 +1,214 @@
+//! Every rule about what a policy may say, in the order of its fields.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use super::Draft;
+use crate::admit::budget::{Budget, ThrottlingBudget, TokenBudget, WindowBudget};
+use crate::admit::{BreakerRule, Lookback, MOST_PROBES, RateRule};
+use crate::schedule::{Backoff, Growth, HintRule, Jitter};
+use crate::units::{DurationText, NEVER, Nanos, ONE, SECOND, YEAR, billionths};
+
+/// A field of a policy that is out of its range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    field: &'static str,
+    value: String,
+    allowed: &'static str,
+}
+
+impl Invalid {
+    /// The field, as it is written in a policy file: `backoff.base`.
+    pub fn field(&self) -> &str {
+        self.field
+    }
+
+    /// What it was.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// What it can be.
+    pub fn allowed(&self) -> &str {
+        self.allowed
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}, but must be {}", self.field, self.value, self.allowed)
+    }
+}
+
+impl core::error::Error for Invalid {}
+
+type Checked = Result<(), Invalid>;
+
+fn require(
+    ok: bool,
+    field: &'static str,
+    value: impl fmt::Display,
+    allowed: &'static str,
+) -> Checked {
+    if ok { Ok(()) } else { Err(Invalid { field, value: value.to_string(), allowed }) }
+}
+
+fn duration(field: &'static str, value: Nanos) -> Checked {
+    let allowed = "above zero and at most 366 days";
+    require((1..=YEAR).contains(&value), field, DurationText(value), allowed)
+}
+
+fn limit(field: &'static str, value: Nanos) -> Checked {
+    if value == NEVER { Ok(()) } else { duration(field, value) }
+}
+
+fn ratio(field: &'static str, value: f64) -> Checked {
+    require((0.0..=1.0).contains(&value), field, value, "from 0 to 1")
+}
+
+/// A ratio that is not zero, not even after rounding to billionths.
+fn share(field: &'static str, value: f64) -> Checked {
+    let ok = value <= 1.0 && value * ONE as f64 >= 1.0;
+    require(ok, field, value, "above 0 (at least a billionth) and at most 1")
+}
+
+fn count(field: &'static str, value: u32) -> Checked {
+    require((1..=1_000_000).contains(&value), field, value, "from 1 to 1000000")
+}
+
+pub(super) fn check(draft: &Draft) -> Checked {
+    count("attempts", draft.attempts)?;
+    limit("attempt_timeout", draft.attempt_timeout)?;
+    limit("deadline", draft.deadline)?;
+    let timeout = DurationText(draft.attempt_timeout);
+    let fits = draft.attempt_timeout == NEVER || draft.attempt_timeout <= draft.deadline;
+    require(
+        fits,
+        "attempt_timeout",
+        timeout,
+        "at most the deadline, which would cut it off anyway",
+    )?;
+    backoff(&draft.backoff)?;
+    hint(&draft.hint)?;
+    budget(&draft.budget)?;
+    if let Some(rule) = &draft.breaker {
+        breaker(rule)?;
+    }
+    if let Some(rule) = &draft.throttle {
+        let ok = (1.0..=1000.0).contains(&rule.k);
+        require(ok, "throttle.k", rule.k, "from 1 to 1000")?;
+        duration("throttle.window", rule.window)?;
+    }
+    if let Some(RateRule { rate, burst }) = &draft.rate {
+        count("rate.rate", rate.count)?;
+        duration("rate.rate", rate.per)?;
+        let spaced = rate.per >= u64::from(rate.count);
+        require(spaced, "rate.rate", rate, "at most one in a nanosecond")?;
+        count("rate.burst", *burst)?;
+    }
+    if let Some(attempts) = draft.concurrency {
+        count("concurrency", attempts)?;
+    }
+    if let Some(rule) = &draft.cooldown {
+        duration("cooldown.every", rule.every)?;
+        count("cooldown.places", rule.places)?;
+    }
+    Ok(())
+}
+
+fn backoff(backoff: &Backoff) -> Checked {
+    duration("backoff.base", backoff.base)?;
+    duration("backoff.cap", backoff.cap)?;
+    let base = DurationText(backoff.base);
+    require(backoff.base <= backoff.cap, "backoff.base", base, "at most backoff.cap")?;
+    if let Growth::Exponential(factor) = backoff.growth {
+        let ok = (1.0..=1000.0).contains(&factor);
+        require(ok, "backoff.growth.exponential", factor, "from 1 to 1000")?;
+    }
+    match backoff.jitter {
+        Jitter::Around(around) => ratio("backoff.jitter.around", around),
+        Jitter::Added(most) => {
+            let ok = (1..=backoff.cap).contains(&most);
+            let allowed = "above zero and at most backoff.cap";
+            require(ok, "backoff.jitter.added", DurationText(most), allowed)
+        }
+        Jitter::None | Jitter::Full | Jitter::Equal | Jitter::Decorrelated => Ok(()),
+    }
+}
+
+fn hint(rule: &HintRule) -> Checked {
+    let HintRule::Honour { cap, spread, .. } = rule else { return Ok(()) };
+    duration("hint.honour.cap", *cap)?;
+    spread.map_or(Ok(()), |spread| ratio("hint.honour.spread", spread))
+}
+
+fn budget(budget: &Budget) -> Checked {
+    match budget {
+        Budget::None => Ok(()),
+        Budget::Window(budget) => window(budget),
+        Budget::Tokens(budget) => tokens(budget),
+        Budget::Throttling(ThrottlingBudget { capacity, ratio }) => {
+            let ok = (1..=1000).contains(capacity);
+            require(ok, "budget.throttling.capacity", capacity, "from 1 to 1000")?;
+            let ok = (0.001..=1000.0).contains(ratio);
+            require(ok, "budget.throttling.ratio", ratio, "from 0.001 to 1000")
+        }
+        Budget::Inflight(budget) => {
+            ratio("budget.inflight.ratio", budget.ratio)?;
+            let some = budget.floor > 0 || billionths(budget.ratio) > 0;
+            require(some, "budget.inflight.ratio", budget.ratio, "above 0 when the floor is 0")?;
+            let ok = budget.floor <= 1_000_000;
+            require(ok, "budget.inflight.floor", budget.floor, "at most 1000000")
+        }
+    }
+}
+
+fn window(budget: &WindowBudget) -> Checked {
+    let ttl = DurationText(budget.ttl);
+    let ok = (SECOND..=60 * SECOND).contains(&budget.ttl);
+    require(ok, "budget.window.ttl", ttl, "from 1s to 60s")?;
+    let ok = budget.floor.count <= 1_000_000 && (1..=YEAR).contains(&budget.floor.per);
+    let allowed = "at most 1000000 in a time of at most 366 days";
+    require(ok, "budget.window.floor", budget.floor, allowed)?;
+    if budget.ratio != 0.0 {
+        return share("budget.window.ratio", budget.ratio);
+    }
+    let earns = budget.floor.over(budget.ttl) >= ONE;
+    let allowed = "above 0, unless the floor gives at least one retry in a ttl";
+    require(earns, "budget.window.ratio", budget.ratio, allowed)
+}
+
+fn tokens(budget: &TokenBudget) -> Checked {
+    count("budget.tokens.capacity", budget.capacity)?;
+    for (field, cost) in [
+        ("budget.tokens.cost", budget.cost),
+        ("budget.tokens.timeout_cost", budget.timeout_cost),
+        ("budget.tokens.throttled_cost", budget.throttled_cost),
+    ] {
+        let ok = (1..=budget.capacity).contains(&cost);
+        require(ok, field, cost, "from 1 to budget.tokens.capacity")?;
+    }
+    Ok(())
+}
+
+fn breaker(rule: &BreakerRule) -> Checked {
+    let most = match rule.lookback {
+        Lookback::Calls(calls) => {
+            count("breaker.lookback.calls", calls)?;
+            calls
+        }
+        Lookback::Time(window) => {
+            duration("breaker.lookback.time", window)?;
+            u32::MAX
+        }
+    };
+    share("breaker.failure_ratio", rule.failure_ratio)?;
+    share("breaker.slow_ratio", rule.slow_ratio)?;
+    limit("breaker.slow_after", rule.slow_after)?;
+    let (calls, allowed) = (rule.minimum_calls, "at least 1 and at most breaker.lookback.calls");
+    require((1..=most).contains(&calls), "breaker.minimum_calls", calls, allowed)?;
+    duration("breaker.open", rule.open)?;
+    ratio("breaker.open_spread", rule.open_spread)?;
+    let ok = (1..=MOST_PROBES).contains(&rule.probes);
+    require(ok, "breaker.probes", rule.probes, "from 1 to 32767")
+}

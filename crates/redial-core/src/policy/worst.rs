@@ -1,0 +1,46 @@
+use super::Policy;
+use crate::schedule::HintRule;
+use crate::units::{NEVER, Nanos, share};
+
+/// The most that one call can cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorstCase {
+    /// Attempts in all.
+    pub attempts: u32,
+    /// The longest time until the caller has an answer, when every attempt runs into its timeout and
+    /// every wait is the longest; [`NEVER`] when nothing bounds it.
+    pub elapsed: Nanos,
+    /// The same when the server also asks for the longest wait that the policy grants.
+    pub elapsed_with_hints: Nanos,
+}
+
+impl Policy {
+    /// The most that one call can cost, from the policy alone.
+    pub fn worst_case(&self) -> WorstCase {
+        let hinted = match self.hint_rule() {
+            HintRule::Ignore => 0,
+            HintRule::Honour { cap, spread, .. } => {
+                cap.saturating_add(share(spread.unwrap_or(0.1), *cap))
+            }
+        };
+        WorstCase {
+            attempts: self.attempts(),
+            elapsed: self.longest(0),
+            elapsed_with_hints: self.longest(hinted),
+        }
+    }
+
+    fn longest(&self, least_wait: Nanos) -> Nanos {
+        let (mut total, mut previous) = (self.attempt_timeout(), 0);
+        for k in 1..self.attempts() {
+            let drawn = self.backoff().range(k, previous).hi.min(self.backoff().cap);
+            let more = drawn.max(least_wait).saturating_add(self.attempt_timeout());
+            total = total.saturating_add(more);
+            if total >= self.deadline() || total == NEVER {
+                return self.deadline();
+            }
+            previous = drawn;
+        }
+        total.min(self.deadline())
+    }
+}

@@ -1,0 +1,118 @@
+use core::time::Duration;
+
+use super::jitter::{Jitter, Range};
+use crate::random;
+use crate::units::{MS, Nanos, SECOND, nanos};
+
+/// How the ceiling grows from retry to retry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Growth {
+    /// Always the base.
+    Constant,
+    /// base, 2·base, 3·base …
+    Linear,
+    /// base, base·factor, base·factor² …
+    Exponential(f64),
+}
+
+/// The waits of a call: a ceiling that grows from `base` to `cap`, and the jitter below it.
+///
+/// Defaults of every constructor: full jitter, nothing clipped after the draw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+pub struct Backoff {
+    pub(crate) growth: Growth,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    pub(crate) base: Nanos,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    pub(crate) cap: Nanos,
+    pub(crate) jitter: Jitter,
+    pub(crate) clip: bool,
+}
+
+impl Default for Backoff {
+    /// Doubles from 100 ms to 2 s.
+    fn default() -> Self {
+        let growth = Growth::Exponential(2.0);
+        Self { growth, base: 100 * MS, cap: 2 * SECOND, jitter: Jitter::Full, clip: false }
+    }
+}
+
+impl Backoff {
+    /// Doubles from `base` up to `cap`.
+    pub fn exponential(base: Duration, cap: Duration) -> Self {
+        Self { base: nanos(base), cap: nanos(cap), ..Self::default() }
+    }
+
+    /// Grows by `base` each time, up to `cap`.
+    pub fn linear(base: Duration, cap: Duration) -> Self {
+        Self { growth: Growth::Linear, ..Self::exponential(base, cap) }
+    }
+
+    /// The same ceiling every time.
+    pub fn constant(base: Duration) -> Self {
+        Self { growth: Growth::Constant, ..Self::exponential(base, base) }
+    }
+
+    /// Grows by another factor than 2. Makes the growth exponential.
+    pub fn factor(self, factor: f64) -> Self {
+        Self { growth: Growth::Exponential(factor), ..self }
+    }
+
+    /// With another jitter than full.
+    pub fn jitter(self, jitter: Jitter) -> Self {
+        Self { jitter, ..self }
+    }
+
+    /// Caps the draw instead of the range, as AWS's decorrelated jitter does. It piles callers up
+    /// exactly on the cap; use it to reproduce a peer.
+    pub fn clipped(self) -> Self {
+        Self { clip: true, ..self }
+    }
+
+    /// The ceiling of retry `k` (from 1): base·factor^(k−1), base·k or base, never above the cap.
+    #[inline]
+    pub fn ceiling(&self, k: u32) -> Nanos {
+        let steps = k.saturating_sub(1);
+        match self.growth {
+            Growth::Constant => self.base,
+            Growth::Linear => self.base.saturating_mul(u64::from(k.max(1))).min(self.cap),
+            Growth::Exponential(2.0) if steps <= self.base.leading_zeros() => {
+                (self.base << steps).min(self.cap)
+            }
+            Growth::Exponential(2.0) => self.cap,
+            Growth::Exponential(factor) => self.power(factor, steps),
+        }
+    }
+
+    fn power(&self, factor: f64, mut steps: u32) -> Nanos {
+        let (mut grown, mut square) = (self.base as f64, factor);
+        while steps > 0 {
+            if steps & 1 == 1 {
+                grown *= square;
+            }
+            square *= square;
+            steps >>= 1;
+        }
+        if grown < self.cap as f64 { (grown + 0.5) as Nanos } else { self.cap }
+    }
+
+    /// The range that the wait before retry `k` is drawn from. `previous` is the last drawn wait, 0
+    /// before the first.
+    #[inline]
+    pub fn range(&self, k: u32, previous: Nanos) -> Range {
+        let cap = if self.clip { Nanos::MAX } else { self.cap };
+        self.jitter.range(self.ceiling(k), self.base, previous, cap)
+    }
+
+    /// The wait before retry `k`, drawn from [`Backoff::range`] with the `k`-th number of the stream
+    /// that `seed` names.
+    #[inline]
+    pub fn delay(&self, k: u32, previous: Nanos, seed: u64) -> Nanos {
+        let Range { lo, hi } = self.range(k, previous);
+        random::uniform(lo, hi, random::draw(seed, u64::from(k))).min(self.cap)
+    }
+}

@@ -1,0 +1,73 @@
+use core::time::Duration;
+
+use crate::units::{Nanos, SECOND, nanos};
+
+/// When the server wants to hear from us again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// Not before this long from now: a floor for the wait (`Retry-After`).
+    AtLeast(Nanos),
+    /// Exactly this long from now: the server booked a slot, and jitter would miss it.
+    Slot(Nanos),
+    /// Exactly this long from now, and the backoff starts over (gRPC's pushback).
+    Pushback(Nanos),
+}
+
+impl Hint {
+    /// A floor for the wait.
+    pub fn at_least(after: Duration) -> Self {
+        Self::AtLeast(nanos(after))
+    }
+
+    /// How long from now.
+    pub fn after(self) -> Nanos {
+        match self {
+            Self::AtLeast(after) | Self::Slot(after) | Self::Pushback(after) => after,
+        }
+    }
+
+    pub(crate) fn is_exact(self) -> bool {
+        !matches!(self, Self::AtLeast(_))
+    }
+}
+
+/// What a policy does with hints.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", deny_unknown_fields))]
+pub enum HintRule {
+    /// Waits as if there were none. A server that asks for patience and is ignored bans its clients.
+    Ignore,
+    /// Waits at least as long as the hint says.
+    Honour {
+        /// The longest hint that is worth waiting for.
+        #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+        cap: Nanos,
+        /// What a longer hint means.
+        #[cfg_attr(feature = "serde", serde(default))]
+        too_long: TooLong,
+        /// Callers that got the same hint are spread over this share of it. `None` is 0.1, or 0 when
+        /// the policy has no jitter.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        spread: Option<f64>,
+    },
+}
+
+impl Default for HintRule {
+    /// Honours up to a minute.
+    fn default() -> Self {
+        Self::Honour { cap: 60 * SECOND, too_long: TooLong::Stop, spread: None }
+    }
+}
+
+/// What a hint above its cap means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum TooLong {
+    /// Stop now instead of waiting and failing.
+    #[default]
+    Stop,
+    /// Wait for the cap and try.
+    Clip,
+}

@@ -1,0 +1,62 @@
+//! When?
+//!
+//! Callers that failed together and wait equally long come back together: the herd. The answer has four
+//! parts, each a file here. The [`Backoff`] gives the k-th retry a ceiling; the [`Jitter`] turns the
+//! ceiling into a range and draws from it; the server's [`Hint`] is a floor below the draw; and the
+//! deadline is a wall behind it.
+
+mod backoff;
+pub(crate) mod deadline;
+mod hint;
+mod jitter;
+mod latency;
+
+pub use backoff::{Backoff, Growth};
+pub use hint::{Hint, HintRule, TooLong};
+pub use jitter::{Jitter, Range};
+pub use latency::Latency;
+
+use crate::call::Stop;
+use crate::policy::Policy;
+use crate::random;
+use crate::units::Nanos;
+
+/// How long to wait before a retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The wait itself.
+    pub delay: Nanos,
+    /// What the backoff drew, before any hint. The next decorrelated range builds on it.
+    pub drawn: Nanos,
+    /// Whether a hint was heard. The wait may be longer than it: a hint is a floor.
+    pub hinted: bool,
+}
+
+/// The wait before retry `k` (from 1): a function of its arguments and nothing else.
+pub fn wait(
+    policy: &Policy,
+    k: u32,
+    previous: Nanos,
+    hint: Option<Hint>,
+    seed: u64,
+) -> Result<Wait, Stop> {
+    let backoff = policy.backoff();
+    let drawn = backoff.delay(k, previous, seed);
+    let plain = Wait { delay: drawn, drawn, hinted: false };
+    let HintRule::Honour { cap, too_long, spread } = policy.hint_rule() else { return Ok(plain) };
+    let Some(hint) = hint else { return Ok(plain) };
+
+    let after = match (hint.after() > *cap, too_long) {
+        (false, _) => hint.after(),
+        (true, TooLong::Clip) => *cap,
+        (true, TooLong::Stop) => return Err(Stop::HintTooLong),
+    };
+    let delay = if hint.is_exact() {
+        after
+    } else {
+        let spread = spread.unwrap_or(if backoff.jitter == Jitter::None { 0.0 } else { 0.1 });
+        let latest = after.saturating_add(crate::units::share(spread, after));
+        drawn.max(random::uniform(after, latest, random::draw(!seed, u64::from(k))))
+    };
+    Ok(Wait { delay, drawn, hinted: true })
+}

@@ -1,0 +1,18 @@
+//! The atomics of the lock-free parts, exchanged for loom's when the models run.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Loom explores every interleaving at every atomic access, so its models run on small rings.
+pub(crate) const fn small_under_loom(size: usize, model: usize) -> usize {
+    if cfg!(loom) { model } else { size }
+}
+
+/// A compare-and-swap loop that says what it replaced, `Err` when `change` refused.
+#[inline]
+pub(crate) fn update(cell: &AtomicU64, change: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
+    cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+}

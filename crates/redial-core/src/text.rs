@@ -1,0 +1,145 @@
+//! How durations, rates and lists of failures stand in a file: as the text that a person writes.
+
+use alloc::format;
+use alloc::string::ToString;
+
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::ser::Serializer;
+
+use crate::units::Unreadable;
+
+/// `"150ms"`, `"none"` for what has no limit.
+pub(crate) mod duration {
+    use super::*;
+    use crate::units::{DurationText, NEVER, Nanos, parse_duration};
+
+    pub(crate) fn serialize<S: Serializer>(nanos: &Nanos, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&DurationText(*nanos))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+        from.deserialize_str(Text("a duration such as \"150ms\"", |text| match text {
+            "none" => Ok(NEVER),
+            text => parse_duration(text),
+        }))
+    }
+}
+
+/// `"10/s"`
+pub(crate) mod rate {
+    use super::*;
+    use crate::units::Rate;
+
+    pub(crate) fn serialize<S: Serializer>(rate: &Rate, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(rate)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Rate, D::Error> {
+        from.deserialize_str(Text("a rate such as \"10/s\"", str::parse))
+    }
+}
+
+struct Text<T>(&'static str, fn(&str) -> Result<T, Unreadable>);
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.1)(text)
+            .map_err(|why| E::invalid_value(Unexpected::Str(text), &why.to_string().as_str()))
+    }
+}
+
+/// `["connect", "timeout", 503]`
+pub(crate) mod retry_on {
+    use serde::de::SeqAccess;
+    use serde::ser::SerializeSeq;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::decide::{Class, RetryOn};
+
+    impl Serialize for RetryOn {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            let mut list = to.serialize_seq(None)?;
+            self.classes().try_for_each(|class| list.serialize_element(class.name()))?;
+            self.codes().iter().try_for_each(|code| list.serialize_element(code))?;
+            list.end()
+        }
+    }
+
+    impl<'de> Deserialize<'de> for RetryOn {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_seq(List)
+        }
+    }
+
+    struct List;
+
+    impl<'de> Visitor<'de> for List {
+        type Value = RetryOn;
+
+        fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            f.write_str(
+                "a list of classes and status codes such as [\"connect\", \"timeout\", 503]",
+            )
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<RetryOn, A::Error> {
+            let mut list = RetryOn::nothing();
+            while let Some(item) = items.next_element()? {
+                list = match item {
+                    Item::Class(class) => list.class(class),
+                    Item::Code(code) => list.code(code),
+                };
+            }
+            Ok(list)
+        }
+    }
+
+    enum Item {
+        Class(Class),
+        Code(u16),
+    }
+
+    impl<'de> Deserialize<'de> for Item {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_any(ItemVisitor)
+        }
+    }
+
+    struct ItemVisitor;
+
+    impl Visitor<'_> for ItemVisitor {
+        type Value = Item;
+
+        fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            let known =
+                RetryOn::transient().classes().map(Class::name).collect::<alloc::vec::Vec<_>>();
+            write!(f, "a status code from 100 to 599 or one of {}", known.join(", "))
+        }
+
+        fn visit_str<E: Error>(self, name: &str) -> Result<Item, E> {
+            let class = Class::from_name(name).filter(|class| RetryOn::transient().has(*class));
+            class.map(Item::Class).ok_or_else(|| E::invalid_value(Unexpected::Str(name), &self))
+        }
+
+        fn visit_u64<E: Error>(self, code: u64) -> Result<Item, E> {
+            match u16::try_from(code) {
+                Ok(code @ 100..=599) => Ok(Item::Code(code)),
+                _ => Err(E::invalid_value(Unexpected::Unsigned(code), &self)),
+            }
+        }
+
+        fn visit_i64<E: Error>(self, code: i64) -> Result<Item, E> {
+            match u64::try_from(code) {
+                Ok(code) => self.visit_u64(code),
+                Err(_) => Err(E::custom(format!("{code} is not a status code from 100 to 599"))),
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Durations, ratios and rates.
+//!
+//! Floating point would make a budget of 0.7 issue something near 0.7. Budgets therefore count in whole
+//! billionths of a token and durations in whole nanoseconds, and both print back to what was read.
+
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+/// A point in time or a length of time: a count of nanoseconds. Where zero is does not matter.
+pub type Nanos = u64;
+
+/// The point in time that is never reached, and the length of what has no limit.
+pub const NEVER: Nanos = u64::MAX;
+
+pub(crate) const MS: Nanos = 1_000_000;
+pub(crate) const SECOND: Nanos = 1_000 * MS;
+/// The longest duration that a policy may name.
+pub(crate) const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
+
+/// One whole in the billionths that ratios and budgets are counted in.
+pub(crate) const ONE: u64 = 1_000_000_000;
+
+/// A duration as nanoseconds; [`NEVER`] when it does not fit.
+pub fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+}
+
+/// Why a text is not the unit that it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreadable(pub(crate) &'static str);
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl core::error::Error for Unreadable {}
+
+const UNITS: [(&str, Nanos); 7] = [
+    ("d", 24 * 3600 * SECOND),
+    ("h", 3600 * SECOND),
+    ("m", 60 * SECOND),
+    ("s", SECOND),
+    ("ms", MS),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+const DURATION_FORM: Unreadable = Unreadable(
+    "a duration is a number with a unit (ns, us, ms, s, m, h, d), such as 150ms or 1m30s",
+);
+
+/// Reads `150ms`, `1.5s`, `1h 30m`. Every part needs its unit, and nothing finer than a nanosecond is
+/// accepted, because it would have to be rounded.
+pub fn parse_duration(text: &str) -> Result<Nanos, Unreadable> {
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(DURATION_FORM);
+    }
+    let mut total: Nanos = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(DURATION_FORM)?;
+        let (number, tail) = rest.split_at(digits);
+        let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
+        let (name, tail) = tail.split_at(letters);
+        let name = if name == "µs" { "us" } else { name };
+        let (_, unit) = UNITS.iter().find(|(unit, _)| *unit == name).ok_or(DURATION_FORM)?;
+        let part = scaled(number, *unit).ok_or(DURATION_FORM)?;
+        total = total.checked_add(part).ok_or(DURATION_FORM)?;
+        rest = tail.trim_start();
+    }
+    Ok(total)
+}
+
+/// A decimal number times `unit`, if that is a whole number.
+fn scaled(number: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    if whole.is_empty() || fraction.is_empty() {
+        return None;
+    }
+    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let places = u32::try_from(fraction.len()).ok()?;
+    let divisor = 10_u128.checked_pow(places)?;
+    let numerator = fraction.parse::<u64>().ok().map(u128::from)? * u128::from(unit);
+    if numerator % divisor != 0 {
+        return None;
+    }
+    whole.checked_add(u64::try_from(numerator / divisor).ok()?)
+}
+
+/// Prints nanoseconds in the largest unit that loses nothing: `150ms`, `90s`, `1500us`.
+pub struct DurationText(pub Nanos);
+
+impl fmt::Display for DurationText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            NEVER => f.write_str("none"),
+            0 => f.write_str("0s"),
+            n => {
+                let (name, unit) =
+                    UNITS.iter().skip(1).find(|(_, unit)| n % unit == 0).unwrap_or(&UNITS[6]);
+                write!(f, "{}{name}", n / unit)
+            }
+        }
+    }
+}
+
+/// A ratio from 0 to 1 in billionths, so that budgets count in whole numbers. Validation has seen to
+/// the range.
+pub(crate) fn billionths(ratio: f64) -> u64 {
+    (ratio * ONE as f64 + 0.5) as u64
+}
+
+/// This share of `amount`, to the nearest nanosecond.
+#[inline]
+pub(crate) fn share(ratio: f64, amount: Nanos) -> Nanos {
+    (amount as f64 * ratio + 0.5) as Nanos
+}
+
+/// So many in a length of time: `10/s`, `1/30s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub(crate) count: u32,
+    pub(crate) per: Nanos,
+}
+
+impl Rate {
+    /// No tokens at all.
+    pub const ZERO: Self = Self { count: 0, per: SECOND };
+
+    /// `count` in a second.
+    pub const fn per_second(count: u32) -> Self {
+        Self { count, per: SECOND }
+    }
+
+    /// `count` in `per`.
+    pub fn new(count: u32, per: Duration) -> Self {
+        Self { count, per: nanos(per) }
+    }
+
+    /// How many billionths of a token come in over `span`, rounded down; saturates.
+    pub(crate) fn over(self, span: Nanos) -> u64 {
+        let amount = u128::from(self.count) * u128::from(span) * u128::from(ONE);
+        u64::try_from(amount / u128::from(self.per.max(1))).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.per {
+            SECOND => write!(f, "{}/s", self.count),
+            per => write!(f, "{}/{}", self.count, DurationText(per)),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        const FORM: Unreadable =
+            Unreadable("a rate is a whole number over a time, such as 10/s or 1/30s");
+        let (count, per) = text.split_once('/').ok_or(FORM)?;
+        let count = count.trim().parse().map_err(|_| FORM)?;
+        let per = per.trim();
+        let per = if per.starts_with(|c: char| c.is_ascii_digit()) {
+            parse_duration(per)
+        } else {
+            let mut one = String::from("1");
+            one.push_str(per);
+            parse_duration(&one)
+        };
+        match per {
+            Ok(per @ 1..) => Ok(Self { count, per }),
+            _ => Err(FORM),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use redial_core::decide::Classifier;
+use redial_core::{Nanos, Stop};
+
+use crate::attempt::Attempt;
+use crate::clock::{Clock, Monotonic};
+use crate::error::Error;
+use crate::retry::Retry;
+use crate::session::{Session, Step};
+
+impl<C> Retry<C> {
+    /// Runs a blocking operation on this thread.
+    ///
+    /// Nothing can interrupt the operation itself: hand [`Attempt::timeout`] to its socket. Waits have
+    /// the resolution of the operating system's sleep, which on Linux is about 0.1 ms.
+    ///
+    /// ```
+    /// use std::net::TcpStream;
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    /// # let address = listener.local_addr().unwrap();
+    /// use redial::{Policy, Retry};
+    ///
+    /// let retry = Retry::new(Policy::standard());
+    /// let stream = retry.run_blocking(|attempt| match attempt.timeout() {
+    ///     Some(timeout) => TcpStream::connect_timeout(&address, timeout),
+    ///     None => TcpStream::connect(address),
+    /// });
+    /// assert!(stream.is_ok());
+    /// ```
+    #[inline]
+    pub fn run_blocking<T, E, F>(&self, op: F) -> Result<T, Error<E>>
+    where
+        F: FnMut(Attempt) -> Result<T, E>,
+        C: Classifier<T, E>,
+    {
+        self.block(op, None)
+    }
+
+    /// As [`run_blocking`](Self::run_blocking), until `token` is cancelled: that wakes the wait, and no
+    /// further attempt is made.
+    #[inline]
+    pub fn run_blocking_with<T, E, F>(&self, token: &CancelToken, op: F) -> Result<T, Error<E>>
+    where
+        F: FnMut(Attempt) -> Result<T, E>,
+        C: Classifier<T, E>,
+    {
+        self.block(op, Some(token))
+    }
+
+    #[inline]
+    fn block<T, E, F>(&self, mut op: F, token: Option<&CancelToken>) -> Result<T, Error<E>>
+    where
+        F: FnMut(Attempt) -> Result<T, E>,
+        C: Classifier<T, E>,
+    {
+        let mut session = Session::<C, Monotonic>::new(self);
+        let mut cause = None;
+        loop {
+            if token.is_some_and(CancelToken::is_cancelled) {
+                session.cancel();
+                return Err(session.error(Stop::Cancelled, cause));
+            }
+            let attempt = match session.admit() {
+                Ok(attempt) => attempt,
+                Err(reason) => return Err(session.error(reason, cause)),
+            };
+            match session.settle(Some(op(attempt)), &mut cause) {
+                Step::Return(result) => return result,
+                Step::WaitUntil(until) => pause(until, token),
+                Step::InFlight => {}
+            }
+        }
+    }
+}
+
+#[cold]
+fn pause(until: Nanos, token: Option<&CancelToken>) {
+    let wait = Duration::from_nanos(until.saturating_sub(Monotonic::now()));
+    match token {
+        Some(token) => token.wait(wait),
+        #[allow(clippy::disallowed_methods, reason = "nobody holds a token that could wake it")]
+        None => thread::sleep(wait),
+    }
+}
+
+/// Ends blocking calls from another thread. Clones are the same token.
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken {
+    state: Arc<TokenState>,
+}
+
+#[derive(Debug, Default)]
+struct TokenState {
+    cancelled: AtomicBool,
+    /// Held while `cancelled` is set, so that nobody starts to wait in between.
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl CancelToken {
+    /// A token that has not been cancelled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the calls that were given this token, and wakes those that wait.
+    pub fn cancel(&self) {
+        let _held = self.state.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.state.cancelled.store(true, Ordering::Release);
+        self.state.wake.notify_all();
+    }
+
+    /// Whether it has been cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.state.cancelled.load(Ordering::Acquire)
+    }
+
+    fn wait(&self, wait: Duration) {
+        let held = self.state.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = |_: &mut ()| !self.is_cancelled();
+        drop(self.state.wake.wait_timeout_while(held, wait, waiting));
+    }
+}

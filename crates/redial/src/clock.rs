@@ -1,0 +1,66 @@
+//! The one place that reads a clock.
+
+#![allow(clippy::disallowed_methods, reason = "the runners' only source of time")]
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use redial_core::Nanos;
+
+/// Zero of the engine's time. It lies before the start of the process, because a paused tokio clock may
+/// stand at a moment before the first call.
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    *EPOCH.get_or_init(|| {
+        let now = Instant::now();
+        now.checked_sub(DAY).unwrap_or(now)
+    })
+}
+
+#[inline]
+pub(crate) fn nanos_at(instant: Instant) -> Nanos {
+    let since = instant.saturating_duration_since(epoch());
+    since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos())
+}
+
+/// Where a runner gets its time from.
+pub(crate) trait Clock {
+    fn now() -> Nanos;
+}
+
+/// The operating system's monotonic clock.
+pub(crate) struct Monotonic;
+
+impl Clock for Monotonic {
+    #[inline]
+    fn now() -> Nanos {
+        nanos_at(Instant::now())
+    }
+}
+
+/// For what belongs to neither runner. Outside of a runtime, tokio's clock is the system's.
+#[cfg(feature = "tokio")]
+pub(crate) type Ambient = Tokio;
+#[cfg(not(feature = "tokio"))]
+pub(crate) type Ambient = Monotonic;
+
+/// Tokio's clock, so that a test that pauses it sees no real time.
+#[cfg(feature = "tokio")]
+pub(crate) struct Tokio;
+
+#[cfg(feature = "tokio")]
+impl Clock for Tokio {
+    #[inline]
+    fn now() -> Nanos {
+        nanos_at(tokio::time::Instant::now().into_std())
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Tokio {
+    /// `None` when it lies beyond what the clock can express.
+    pub(crate) fn instant(at: Nanos) -> Option<tokio::time::Instant> {
+        epoch().checked_add(Duration::from_nanos(at)).map(tokio::time::Instant::from_std)
+    }
+}

@@ -1,0 +1,71 @@
+use std::error;
+use std::fmt;
+use std::time::Duration;
+
+use redial_core::Stop;
+use redial_core::decide::Failure;
+
+/// A call that did not succeed: the last cause, why it stopped there, how many attempts it made and how
+/// long it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error<E> {
+    pub(crate) reason: Stop,
+    pub(crate) attempts: u32,
+    pub(crate) elapsed: Duration,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) cause: Option<E>,
+}
+
+impl<E> Error<E> {
+    /// Why no further attempt was made.
+    pub fn reason(&self) -> Stop {
+        self.reason
+    }
+
+    /// How many attempts were made; 0 when a guard refused the first one.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// From the start of the call to its end, waits included.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// What the engine made of the last attempt. `None` when there was none, or when it said "not yet".
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// The last error of the operation itself. An attempt that was cut off has none of its own, so this
+    /// is then the one before it.
+    pub fn cause(&self) -> Option<&E> {
+        self.cause.as_ref()
+    }
+
+    /// The last error of the operation itself, by value.
+    pub fn into_cause(self) -> Option<E> {
+        self.cause
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.attempts == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{} (after {} attempt{plural}, {:.1?})",
+            self.reason, self.attempts, self.elapsed
+        )?;
+        if let Some(failure) = self.failure {
+            write!(f, ", last outcome: {}", failure.class.name())?;
+        }
+        self.cause.iter().try_for_each(|cause| write!(f, ": {cause}"))
+    }
+}
+
+impl<E: error::Error + 'static> error::Error for Error<E> {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}

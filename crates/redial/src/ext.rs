@@ -1,0 +1,50 @@
+use std::future::Future;
+
+use redial_core::decide::Classifier;
+
+use crate::error::Error;
+use crate::retry::Retry;
+
+/// `fetch.retry(&retry)` for everything that can be called again.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+/// use redial::{Policy, Retry, Retryable};
+///
+/// async fn fetch() -> Result<u32, std::io::Error> {
+///     Ok(42)
+/// }
+///
+/// let retry = Retry::new(Policy::standard());
+/// assert_eq!(fetch.retry(&retry).await.unwrap(), 42);
+/// # }
+/// ```
+pub trait Retryable<T, E, Fut>: FnMut() -> Fut + Sized
+where
+    Fut: Future<Output = Result<T, E>>,
+{
+    /// Runs it under `retry`; see [`Retry::run`].
+    fn retry<C: Classifier<T, E>>(
+        mut self,
+        retry: &Retry<C>,
+    ) -> impl Future<Output = Result<T, Error<E>>> {
+        async move { retry.run(|_| self()).await }
+    }
+}
+
+impl<T, E, Fut, F> Retryable<T, E, Fut> for F
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+{
+}
+
+/// `connect.retry_blocking(&retry)` for everything that can be called again and blocks.
+pub trait RetryableBlocking<T, E>: FnMut() -> Result<T, E> + Sized {
+    /// Runs it under `retry`; see [`Retry::run_blocking`].
+    fn retry_blocking<C: Classifier<T, E>>(mut self, retry: &Retry<C>) -> Result<T, Error<E>> {
+        retry.run_blocking(|_| self())
+    }
+}
+
+impl<T, E, F: FnMut() -> Result<T, E>> RetryableBlocking<T, E> for F {}

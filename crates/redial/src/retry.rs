@@ -1,0 +1,231 @@
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redial_core::admit::{Guards, Scopes};
+use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
+use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request, nanos};
+
+use crate::attempt::Key;
+use crate::clock::{self, Ambient, Clock};
+use crate::entropy;
+
+/// Makes calls under a policy.
+///
+/// Cheap to clone; clones share the policy and the guards (budget, breaker, limits), and that is the
+/// point: make one per destination and clone it wherever calls are made. Options such as
+/// [`idempotent`](Self::idempotent) or [`key`](Self::key) belong to the clone that they were set on.
+#[derive(Clone)]
+pub struct Retry<C = Typed> {
+    shared: Arc<Shared>,
+    guards: Arc<Guards>,
+    observer: Option<Arc<dyn Observer>>,
+    pub(crate) classifier: C,
+    safety: Safety,
+    key: KeySource,
+    about: u64,
+    deadline: Nanos,
+}
+
+struct Shared {
+    policy: Policy,
+    off: AtomicBool,
+    scopes: Mutex<Scopes<String>>,
+}
+
+#[derive(Clone, Copy)]
+enum KeySource {
+    None,
+    /// A new key for every call.
+    Fresh,
+    Given(Key),
+}
+
+/// Destinations with guards of their own, per [`Retry::new`].
+const MOST_SCOPES: usize = 1024;
+/// The longest that a budget looks back.
+const SCOPE_IDLE: Duration = Duration::from_secs(60);
+
+impl Retry {
+    /// Calls under this policy, with fresh guards.
+    ///
+    /// What an error means is asked of the error itself, through
+    /// [`Classify`](redial_core::decide::Classify). A request that may have reached the server is
+    /// repeated only after [`idempotent`](Self::idempotent), [`keyed`](Self::keyed) or one of its kin
+    /// said that this is safe.
+    pub fn new(policy: Policy) -> Self {
+        let guards = Arc::new(new_guards(&policy));
+        let scopes = Mutex::new(Scopes::new(MOST_SCOPES, nanos(SCOPE_IDLE)));
+        Self {
+            shared: Arc::new(Shared { policy, off: AtomicBool::new(false), scopes }),
+            guards,
+            observer: None,
+            classifier: Typed,
+            safety: Safety::Unsafe,
+            key: KeySource::None,
+            about: 0,
+            deadline: NEVER,
+        }
+    }
+}
+
+impl<C> Retry<C> {
+    /// Repeats the errors that `transient` says yes to. Whoever writes this claims that repeating is
+    /// safe.
+    pub fn retry_if<E, F: Fn(&E) -> bool>(self, transient: F) -> Retry<RetryIf<F>> {
+        self.idempotent().with_classifier(RetryIf(transient))
+    }
+
+    /// Judges results with a function; it sees `Ok` values too.
+    pub fn classify<T, E, F: Fn(&Result<T, E>) -> Outcome>(self, judge: F) -> Retry<F> {
+        self.with_classifier(judge)
+    }
+
+    /// Judges results with another [`Classifier`](redial_core::decide::Classifier).
+    pub fn with_classifier<D>(self, classifier: D) -> Retry<D> {
+        let Self { shared, guards, observer, safety, key, about, deadline, .. } = self;
+        Retry { shared, guards, observer, classifier, safety, key, about, deadline }
+    }
+
+    /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
+    /// the budget or the breaker.
+    pub fn until<T, F: Fn(&T) -> bool>(self, done: F) -> Retry<Until<C, F>>
+    where
+        C: Clone,
+    {
+        let inner = self.classifier.clone();
+        self.with_classifier(Until { inner, done })
+    }
+
+    /// Doing it twice is the same as doing it once.
+    pub fn idempotent(mut self) -> Self {
+        self.safety = Safety::Idempotent;
+        self
+    }
+
+    /// The requests carry a precondition, so a second one fails instead of being applied.
+    pub fn conditional(mut self) -> Self {
+        self.safety = Safety::Conditional;
+        self
+    }
+
+    /// Every call gets an idempotency key of its own, the same on all its attempts; the operation sends
+    /// it along ([`Attempt::key`](crate::Attempt::key)).
+    pub fn keyed(mut self) -> Self {
+        (self.safety, self.key) = (Safety::Keyed, KeySource::Fresh);
+        self
+    }
+
+    /// As [`keyed`](Self::keyed), with a key that the caller keeps with the user's action, so that it
+    /// outlives this call.
+    pub fn key(mut self, key: Key) -> Self {
+        (self.safety, self.key) = (Safety::Keyed, KeySource::Given(key));
+        self
+    }
+
+    /// What the calls are about, for a policy with a cool-down per key.
+    pub fn about(mut self, key: impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        self.about = hasher.finish();
+        self
+    }
+
+    /// Calls end by then, even if the policy would give them longer.
+    pub fn deadline_at(mut self, deadline: Instant) -> Self {
+        self.deadline = clock::nanos_at(deadline);
+        self
+    }
+
+    /// Tells `observer` what happens to the calls.
+    pub fn observe(mut self, observer: impl Observer + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// The same policy with the guards of another destination, so that one bad host does not spend the
+    /// budget of the others. The guards of the first 1024 destinations are kept apart; hold on to the
+    /// clone where calls are frequent, finding it takes a lock.
+    pub fn scope(mut self, destination: impl Into<String>) -> Self {
+        let shared = &self.shared;
+        let mut scopes = shared.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || new_guards(&shared.policy);
+        let guards = scopes.get(destination.into(), Ambient::now(), make);
+        drop(scopes);
+        self.guards = guards;
+        self
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.shared.policy
+    }
+
+    /// The guards: the budget's balance, the breaker's state.
+    pub fn guards(&self) -> &Guards {
+        &self.guards
+    }
+
+    /// How many retries the budget would grant right now; `None` when there is no budget.
+    pub fn balance(&self) -> Option<u64> {
+        self.guards.balance(Ambient::now())
+    }
+
+    /// Switches retries off, and on again, for this value and all its clones: each call then makes one
+    /// attempt.
+    pub fn set_enabled(&self, enabled: bool) {
+        self.shared.off.store(!enabled, Ordering::Release);
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.shared.off.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn call_key(&self) -> Option<Key> {
+        match self.key {
+            KeySource::None => None,
+            KeySource::Fresh => Some(Key::fresh()),
+            KeySource::Given(key) => Some(key),
+        }
+    }
+
+    pub(crate) fn latest(&self) -> Nanos {
+        self.deadline
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> Context<'_> {
+        let request =
+            Request { safety: self.safety, key: self.about, stripe: stripe(), attempts: u32::MAX };
+        let observer = self.observer.as_deref();
+        Context { policy: &self.shared.policy, guards: &self.guards, observer, request }
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn shared_guards(&self) -> Arc<Guards> {
+        Arc::clone(&self.guards)
+    }
+}
+
+impl<C> fmt::Debug for Retry<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry").field("policy", &self.shared.policy).finish_non_exhaustive()
+    }
+}
+
+fn new_guards(policy: &Policy) -> Guards {
+    let stripes = thread::available_parallelism().map_or(1, usize::from);
+    Guards::new(policy, stripes, entropy::seed())
+}
+
+/// A number for this thread, so that threads deposit in different places.
+#[inline]
+pub(crate) fn stripe() -> usize {
+    use std::sync::atomic::AtomicUsize;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static STRIPE: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    STRIPE.with(|stripe| *stripe)
+}

@@ -1,0 +1,161 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use redial_core::decide::Classifier;
+use redial_core::{NEVER, Nanos};
+use tokio::time::{Sleep, sleep_until};
+
+use crate::attempt::Attempt;
+use crate::clock::Tokio;
+use crate::error::Error;
+use crate::retry::Retry;
+use crate::session::{Session, Step};
+
+impl<C> Retry<C> {
+    /// Runs an async operation on tokio.
+    ///
+    /// An attempt that takes longer than its timeout is dropped. Dropping the returned future ends the
+    /// call and gives back what it was charged and had not sent. Waits and timeouts have the resolution
+    /// of tokio's timer, which is 1 ms, rounded up.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+    /// use redial::decide::{Class, Classify, Failure};
+    /// use redial::{Policy, Retry};
+    ///
+    /// #[derive(Debug)]
+    /// struct Unavailable;
+    ///
+    /// impl Classify for Unavailable {
+    ///     fn classify(&self) -> Failure {
+    ///         Failure::new(Class::Overloaded)
+    ///     }
+    /// }
+    ///
+    /// let retry = Retry::new(Policy::standard()).idempotent();
+    /// let answer = retry
+    ///     .run(|attempt| async move {
+    ///         if attempt.number() < 3 { Err(Unavailable) } else { Ok(42) }
+    ///     })
+    ///     .await;
+    /// assert_eq!(answer.unwrap(), 42);
+    /// # }
+    /// ```
+    #[inline]
+    pub async fn run<T, E, F, Fut>(&self, mut op: F) -> Result<T, Error<E>>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classifier<T, E>,
+    {
+        let mut session = Session::<C, Tokio>::new(self);
+        let mut cause = None;
+        loop {
+            let attempt = match session.admit() {
+                Ok(attempt) => attempt,
+                Err(reason) => return Err(session.error(reason, cause)),
+            };
+            let result = within(op(attempt), attempt.expires).await;
+            match session.settle(result, &mut cause) {
+                Step::Return(result) => return result,
+                Step::WaitUntil(until) => sleep(until).await,
+                Step::InFlight => {}
+            }
+        }
+    }
+
+    /// As [`run`](Self::run), with a context that every attempt borrows in turn: a connection, a cursor,
+    /// a buffer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+    /// use redial::{Policy, Retry};
+    ///
+    /// let retry = Retry::new(Policy::standard()).retry_if(|_: &&str| true);
+    /// let mut seen = Vec::new();
+    /// let answer = retry
+    ///     .run_with(&mut seen, async |seen, attempt| {
+    ///         seen.push(attempt.number());
+    ///         if seen.len() < 3 { Err("not enough") } else { Ok(seen.len()) }
+    ///     })
+    ///     .await;
+    /// assert_eq!(answer.unwrap(), 3);
+    /// assert_eq!(seen, [1, 2, 3]);
+    /// # }
+    /// ```
+    pub async fn run_with<X, T, E, F>(&self, context: &mut X, mut op: F) -> Result<T, Error<E>>
+    where
+        F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>,
+        C: Classifier<T, E>,
+    {
+        let mut session = Session::<C, Tokio>::new(self);
+        let mut cause = None;
+        loop {
+            let attempt = match session.admit() {
+                Ok(attempt) => attempt,
+                Err(reason) => return Err(session.error(reason, cause)),
+            };
+            let result = within(op(context, attempt), attempt.expires).await;
+            match session.settle(result, &mut cause) {
+                Step::Return(result) => return result,
+                Step::WaitUntil(until) => sleep(until).await,
+                Step::InFlight => {}
+            }
+        }
+    }
+}
+
+/// Tokio's own timer; beyond what its clock can express nothing ever wakes.
+#[cold]
+fn timer(at: Nanos) -> Option<Sleep> {
+    (at != NEVER).then(|| Tokio::instant(at)).flatten().map(sleep_until)
+}
+
+pub(crate) async fn sleep(until: Nanos) {
+    match timer(until) {
+        Some(timer) => timer.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// `None` when time runs out first.
+#[inline]
+pub(crate) fn within<F: Future>(op: F, expires: Nanos) -> Within<F> {
+    Within { op, expires, timer: None }
+}
+
+pin_project! {
+    /// An attempt and its timeout. The timer is made when the attempt is first pending: one that is ready
+    /// at once never needs it.
+    pub(crate) struct Within<F> {
+        #[pin]
+        op: F,
+        expires: Nanos,
+        #[pin]
+        timer: Option<Sleep>,
+    }
+}
+
+impl<F: Future> Future for Within<F> {
+    type Output = Option<F::Output>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        let mut this = self.project();
+        if let Poll::Ready(output) = this.op.poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        if this.timer.is_none() {
+            this.timer.set(timer(*this.expires));
+        }
+        match this.timer.as_pin_mut() {
+            Some(timer) => {
+                ready!(timer.poll(cx));
+                Poll::Ready(None)
+            }
+            None => Poll::Pending,
+        }
+    }
+}

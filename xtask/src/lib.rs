@@ -1,0 +1,21 @@
+//! What does a newcomer, or the machine that checks each change, have to run? One command per
+//! question, each of which works on a fresh clone:
+//!
+//! - [`setup`]: which programs do the tests need, and which of them are missing here?
+//! - [`test`]: does everything work, with real servers?
+//! - [`tidy`]: does the source keep the rules that the compiler does not know?
+//! - [`bench`]: how fast is it, beside its peers?
+//! - [`ci`]: may this change go in?
+//!
+//! It is a library so that its own tests, in `tests/it`, can call each part.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program prints")]
+
+pub mod args;
+pub mod bench;
+pub mod cargo;
+pub mod ci;
+pub mod redis;
+pub mod setup;
+pub mod tally;
+pub mod test;
+pub mod tidy;

@@ -1,0 +1,167 @@
+//! Some tests talk to a real server and some benchmarks need a real tool. Which of those programs
+//! are missing on this machine, and who can install them? Where we cannot, the user learns what
+//! each is for and how to get it.
+
+use std::env;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::cargo::{shown, status};
+
+/// What a tool is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// `cargo xtask test`.
+    Test,
+    /// `cargo xtask bench`.
+    Bench,
+}
+
+/// A program from a Debian package.
+#[derive(Debug)]
+pub struct Tool {
+    /// The package to install.
+    pub package: &'static str,
+    /// The program whose presence means that the package is here.
+    pub program: &'static str,
+    /// What fails without it.
+    pub why: &'static str,
+    /// The command that needs it.
+    pub used_by: Use,
+    /// The service that the package starts by itself, which we then stop: it would hold the default
+    /// port.
+    pub service: Option<&'static str>,
+}
+
+/// Every tool; a new one is a new row.
+pub const TOOLS: &[Tool] = &[
+    Tool {
+        package: "redis-server",
+        program: "redis-server",
+        why: "tests talk to a private Redis",
+        used_by: Use::Test,
+        service: Some("redis-server"),
+    },
+    Tool {
+        package: "valgrind",
+        program: "valgrind",
+        why: "`cargo xtask bench` counts instructions with it",
+        used_by: Use::Bench,
+        service: None,
+    },
+];
+
+/// Installs every missing tool.
+pub fn run() -> Result<(), String> {
+    let missing = missing(TOOLS.iter());
+    if missing.is_empty() {
+        println!("everything is here");
+        return Ok(());
+    }
+    install(&missing)
+}
+
+/// Installs the missing tools for one use. A failure is only a warning: what needs the tool then
+/// fails by its name, and all the rest still runs.
+pub fn try_for(used_by: Use) {
+    let missing = missing(TOOLS.iter().filter(|tool| tool.used_by == used_by));
+    if missing.is_empty() {
+        return;
+    }
+    if let Err(message) = install(&missing) {
+        eprintln!("warning: {message}");
+    }
+}
+
+/// Where a program is, if it is installed.
+#[must_use]
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    // Debian keeps servers out of a user's PATH.
+    folders.push("/usr/sbin".into());
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    folders.extend(versions.map(|version| version.path().join("bin")));
+    folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+/// The message for tools that are missing and that we cannot install because of `reason`.
+#[must_use]
+pub fn explain(reason: &str, missing: &[&Tool]) -> String {
+    let mut text = format!("cannot install what is missing ({reason}); install it by hand:");
+    for Tool { package, program, why, .. } in missing {
+        let _ = write!(text, "\n  {program}: {why}; on Debian `apt-get install {package}` as root");
+    }
+    text
+}
+
+fn missing(tools: impl Iterator<Item = &'static Tool>) -> Vec<&'static Tool> {
+    tools.filter(|tool| find_program(tool.program).is_none()).collect()
+}
+
+fn install(tools: &[&'static Tool]) -> Result<(), String> {
+    if find_program("apt-get").is_none() {
+        return Err(explain("this system has no apt-get", tools));
+    }
+    let Some(root) = Root::find() else {
+        return Err(explain("not root, and sudo asks for a password", tools));
+    };
+
+    // When the update fails, the lists that are already here may still do.
+    status(&mut root.command(&["apt-get", "update"]))?;
+    let mut apt = root.command(&["apt-get", "install", "-y", "--no-install-recommends"]);
+    apt.args(tools.iter().map(|tool| tool.package));
+    if !status(&mut apt)?.success() {
+        return Err(explain(&format!("{} failed", shown(&apt)), tools));
+    }
+
+    // Where systemd runs, it starts services whatever the run level that we give.
+    if Path::new("/run/systemd/system").exists() {
+        for service in tools.iter().filter_map(|tool| tool.service) {
+            status(&mut root.command(&["systemctl", "disable", "--now", service]))?;
+        }
+    }
+
+    let still: Vec<_> = missing(tools.iter().copied());
+    if still.is_empty() {
+        return Ok(());
+    }
+    Err(explain("apt-get installed the packages, but not these programs", &still))
+}
+
+/// How we become root.
+enum Root {
+    Already,
+    Sudo,
+}
+
+impl Root {
+    fn find() -> Option<Self> {
+        let id = Command::new("id").arg("-u").output().ok()?;
+        if id.stdout.trim_ascii() == b"0" {
+            return Some(Self::Already);
+        }
+        let sudo = Command::new("sudo")
+            .args(["-n", "true"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        sudo.is_ok_and(|status| status.success()).then_some(Self::Sudo)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        // `env` sets the variables on the far side of sudo, which drops ours. Run level 1 keeps
+        // Debian's init scripts from starting what a package installs.
+        let mut command = match self {
+            Self::Already => Command::new("env"),
+            Self::Sudo => Command::new("sudo"),
+        };
+        if matches!(self, Self::Sudo) {
+            command.args(["-n", "env"]);
+        }
+        command.args(["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"]).args(words);
+        command.stdin(Stdio::null());
+        command
+    }
+}

@@ -1,0 +1,77 @@
+//! A file that does not fit in the head, or a function that does not fit on a screen, holds more
+//! than one concept.
+
+use super::ratchet::{self, Item, Ratchet};
+use super::{Finding, Tree, rust};
+
+const FILE_LINES_MAX: usize = 400;
+const FUNCTION_LINES_MAX: usize = 70;
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let (mut ratchet, mut findings) = Ratchet::read(tree);
+    for (path, text) in tree.with_extension("rs") {
+        let whole = Length { item: Item::file(path), line: 1, lines: text.lines().count() };
+        findings.extend(whole.check(FILE_LINES_MAX, &mut ratchet));
+        for function in functions(path, text) {
+            findings.extend(function.check(FUNCTION_LINES_MAX, &mut ratchet));
+        }
+    }
+    findings.extend(ratchet.slack());
+    findings
+}
+
+struct Length {
+    item: Item,
+    /// Where it starts.
+    line: usize,
+    /// How many it has.
+    lines: usize,
+}
+
+impl Length {
+    fn check(self, max: usize, ratchet: &mut Ratchet) -> Option<Finding> {
+        let Self { item, line, lines } = self;
+        if lines <= max {
+            return None;
+        }
+        let allowed = ratchet.allow(&item, lines).unwrap_or(max);
+        (lines > allowed).then(|| {
+            let message = format!(
+                "{} has {lines} lines, {allowed} are allowed: split it along a concept, or as \
+                 the last resort write `{item} {lines}` in {}",
+                item.what(),
+                ratchet::PATH
+            );
+            Finding::new(&item.path, line, message)
+        })
+    }
+}
+
+/// The functions with a body of their own lines.
+fn functions(path: &str, text: &str) -> Vec<Length> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let Some(name) = rust::function(line) else {
+            continue;
+        };
+        // The signature ends where the body opens; one that ends otherwise is a declaration or
+        // stands on one line.
+        let mut signature = lines[start..].iter().map(|line| rust::code(line));
+        if !signature
+            .find(|code| code.ends_with(['{', ';', '}']))
+            .is_some_and(|code| code.ends_with('{'))
+        {
+            continue;
+        }
+        let close = format!("{}}}", &line[..rust::indent(line)]);
+        if let Some(end) = lines[start..].iter().position(|line| *line == close) {
+            found.push(Length {
+                item: Item::function(path, name),
+                line: start + 1,
+                lines: end + 1,
+            });
+        }
+    }
+    found
+}

@@ -1,0 +1,106 @@
+//! Review notices the rule that the compiler does not know once, and forgets it the next time. Here
+//! each rule is a check over the whole tree that names the place, and what to write instead; the
+//! numbers in `ratchet.txt` only go down.
+//!
+//! Every check is a function of a [`Tree`] in memory, or of what `cargo metadata` says: none reads
+//! a file or starts a program. A new check is a new file here, a row in [`CHECKS`], and two lines
+//! in `tests/it/tidy.rs`.
+
+pub mod arrows;
+mod dead;
+mod hosts;
+mod length;
+pub mod licences;
+mod links;
+mod markdown;
+mod marks;
+mod ratchet;
+mod rust;
+mod tree;
+mod words;
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::cargo::{cargo, output, root};
+pub use tree::Tree;
+
+/// One broken rule at one place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file, from the workspace's folder.
+    pub path: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong, and what to do instead.
+    pub message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: String) -> Self {
+        Self { path: path.to_owned(), line, message }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, message } = self;
+        write!(f, "{path}:{line}: {message}")
+    }
+}
+
+type Check = fn(&Tree) -> Vec<Finding>;
+
+const CHECKS: &[Check] =
+    &[length::check, marks::check, words::check, hosts::check, links::check, dead::check];
+
+type MetadataCheck = fn(&Value, &Tree) -> Vec<Finding>;
+
+const METADATA_CHECKS: &[MetadataCheck] = &[arrows::check, licences::check];
+
+/// Every finding of the checks that read files.
+#[must_use]
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    sorted(CHECKS.iter().flat_map(|check| check(tree)))
+}
+
+/// Every finding of the checks that read the output of `cargo metadata`; the tree serves to find
+/// the line.
+#[must_use]
+pub fn check_metadata(metadata: &Value, tree: &Tree) -> Vec<Finding> {
+    sorted(METADATA_CHECKS.iter().flat_map(|check| check(metadata, tree)))
+}
+
+/// Checks the workspace and prints every finding; an error when there is one.
+pub fn run() -> Result<(), String> {
+    let tree = Tree::from_git(&root())?;
+    // Printed before cargo is asked, which does not answer while a manifest is broken.
+    let in_files = print(check(&tree));
+    let in_metadata = print(check_metadata(&metadata()?, &tree));
+    match in_files + in_metadata {
+        0 => Ok(()),
+        count => Err(format!("tidy has {count} finding(s): each says what to do instead")),
+    }
+}
+
+/// What cargo knows about our crates and those they use. One call serves every check.
+fn metadata() -> Result<Value, String> {
+    let json = output(&mut cargo(["metadata", "--format-version", "1", "--all-features"]))?;
+    serde_json::from_slice(&json).map_err(|error| {
+        format!("cannot read what `cargo metadata` printed: {error}; does cargo work here?")
+    })
+}
+
+fn print(findings: Vec<Finding>) -> usize {
+    for finding in &findings {
+        println!("{finding}");
+    }
+    findings.len()
+}
+
+fn sorted(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let mut findings: Vec<_> = findings.collect();
+    findings.sort();
+    findings
+}

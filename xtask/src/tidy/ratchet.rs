@@ -1,0 +1,114 @@
+//! A limit that old code breaks is either raised for all or never set. A ratchet sets it for all
+//! and lists the code that may break it, by how much; the list may only shrink, so an entry with
+//! slack is a finding.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Finding, Tree};
+
+/// Where the list is.
+pub(super) const PATH: &str = "xtask/ratchet.txt";
+
+/// What an entry is about. Shown, it is the entry without its number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Item {
+    pub(super) path: String,
+    /// A function, or none for the whole file. Functions of one name in one file share an entry.
+    function: Option<String>,
+}
+
+impl Item {
+    pub(super) fn file(path: &str) -> Self {
+        Self { path: path.to_owned(), function: None }
+    }
+
+    pub(super) fn function(path: &str, name: &str) -> Self {
+        Self { path: path.to_owned(), function: Some(name.to_owned()) }
+    }
+
+    /// What a message calls it.
+    pub(super) fn what(&self) -> String {
+        match &self.function {
+            Some(name) => format!("fn {name}"),
+            None => "this file".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.function {
+            Some(name) => write!(f, "{} fn {name}", self.path),
+            None => write!(f, "{} lines", self.path),
+        }
+    }
+}
+
+pub(super) struct Ratchet {
+    entries: BTreeMap<Item, Entry>,
+}
+
+struct Entry {
+    /// Where it is in the list.
+    line: usize,
+    allowed: usize,
+    /// The greatest number that asked for it.
+    used: Option<usize>,
+}
+
+impl Ratchet {
+    /// Reads the list; a line that is no entry is a finding.
+    pub(super) fn read(tree: &Tree) -> (Self, Vec<Finding>) {
+        let mut entries = BTreeMap::new();
+        let mut findings = Vec::new();
+        for (index, text) in tree.get(PATH).unwrap_or_default().lines().enumerate() {
+            let line = index + 1;
+            if text.trim().is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let entry = read_entry(text);
+            let Some((item, allowed)) = entry.filter(|(item, _)| !entries.contains_key(item))
+            else {
+                let message = format!(
+                    "`{text}` is no entry, or a second one for the same item: write `path lines N` \
+                     or `path fn NAME N`, once"
+                );
+                findings.push(Finding::new(PATH, line, message));
+                continue;
+            };
+            entries.insert(item, Entry { line, allowed, used: None });
+        }
+        (Self { entries }, findings)
+    }
+
+    /// The number that the list allows for an item that has `number` and breaks its limit.
+    pub(super) fn allow(&mut self, item: &Item, number: usize) -> Option<usize> {
+        let entry = self.entries.get_mut(item)?;
+        entry.used = entry.used.max(Some(number));
+        Some(entry.allowed)
+    }
+
+    /// The entries that allow more than was asked for.
+    pub(super) fn slack(&self) -> Vec<Finding> {
+        let slack = self.entries.iter().filter_map(|(item, entry)| {
+            let remedy = match entry.used {
+                None => "remove it".to_owned(),
+                Some(used) if used < entry.allowed => format!("lower it to {used}"),
+                Some(_) => return None,
+            };
+            let message = format!("the entry `{item} {}` is too wide: {remedy}", entry.allowed);
+            Some(Finding::new(PATH, entry.line, message))
+        });
+        slack.collect()
+    }
+}
+
+fn read_entry(text: &str) -> Option<(Item, usize)> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[..] {
+        [path, "lines", number] => Some((Item::file(path), number.parse().ok()?)),
+        [path, "fn", name, number] => Some((Item::function(path, name), number.parse().ok()?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,42 @@
+//! Which command line means what.
+
+use xtask::args::{Command, parse};
+
+fn check(line: &str) -> Result<Command, String> {
+    parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn each_command_is_known() {
+    assert_eq!(check("setup"), Ok(Command::Setup));
+    assert_eq!(check("tidy"), Ok(Command::Tidy));
+    assert_eq!(check("ci"), Ok(Command::Ci));
+    assert_eq!(check("test"), Ok(Command::Test { extra: words("") }));
+    assert_eq!(check("bench"), Ok(Command::Bench { args: words("") }));
+}
+
+#[test]
+fn arguments_for_others_pass_unread() {
+    assert_eq!(check("test -- a -- --b"), Ok(Command::Test { extra: words("a -- --b") }));
+    assert_eq!(check("bench call --quick"), Ok(Command::Bench { args: words("call --quick") }));
+}
+
+#[test]
+fn help_is_help_everywhere() {
+    for line in ["--help", "-h", "help", "test --help", "tidy -h"] {
+        assert_eq!(check(line), Ok(Command::Help), "{line}");
+    }
+}
+
+#[test]
+fn a_wrong_line_is_named() {
+    assert_eq!(check(""), Err("a command is missing".to_owned()));
+    assert_eq!(check("tset"), Err("unknown command `tset`".to_owned()));
+    assert_eq!(check("tidy now"), Err("unexpected argument `now`: `tidy` takes none".to_owned()));
+    let after_dashes = "unexpected argument `a`: put arguments for `cargo test` after `--`";
+    assert_eq!(check("test a"), Err(after_dashes.to_owned()));
+}

@@ -1,0 +1,9 @@
+//! xtask's own tests: one binary, one file per topic.
+
+mod args;
+mod findings;
+mod redis;
+mod setup;
+mod tally;
+mod tidy;
+mod tidy_metadata;

@@ -1,0 +1,250 @@
+//! Each rule of `cargo xtask tidy` over files: where it fires and where it does not. A new case is
+//! one line.
+
+use xtask::tidy::{self, Tree};
+
+use crate::findings::Findings;
+
+/// What tidy finds in a crate with these files.
+fn check<const N: usize>(files: [(&str, &str); N]) -> Findings {
+    let tree = Tree::new(files.into_iter().chain([("Cargo.toml", "[package]")]));
+    Findings::new(&tidy::check(&tree))
+}
+
+// Words that tidy must not find in this file itself.
+const LATER: &str = concat!("TO", "DO");
+const MEND: &str = concat!("FIX", "ME");
+const CROSSES: &str = concat!("X", "XX");
+const MAX: &str = concat!("max", "_retries");
+const RATCHET: &str = "xtask/ratchet.txt";
+
+/// A function of `lines` lines at `indent` columns.
+fn function(name: &str, lines: usize, indent: usize) -> String {
+    let space = " ".repeat(indent);
+    let body = format!("{space}    call();\n").repeat(lines - 2);
+    format!("{space}pub(crate) async fn {name}<T>(x: T) {{\n{body}{space}}}\n")
+}
+
+#[test]
+fn long_files() {
+    let line = "// x\n";
+    check([("src/lib.rs", &line.repeat(400))]).is_empty();
+    check([("src/lib.rs", &line.repeat(401))])
+        .is(&["src/lib.rs:1: this file has 401 lines, 400 are allowed"]);
+    check([("a.md", &line.repeat(401))]).is_empty();
+}
+
+#[test]
+fn long_functions() {
+    let long = "src/lib.rs:1: fn f has 71 lines, 70 are allowed";
+    check([("src/lib.rs", &function("f", 70, 0))]).is_empty();
+    check([("src/lib.rs", &function("f", 71, 0))]).is(&[long]);
+    check([("src/lib.rs", &format!("impl X {{\n{}}}\n", function("f", 71, 4)))])
+        .is(&["src/lib.rs:2: fn f has 71 lines"]);
+    let multi = function("f", 71, 0).replace("(x: T) {", "(\n    x: T,\n)\nwhere\n    T: X,\n{");
+    check([("src/lib.rs", &multi)]).is(&["src/lib.rs:1: fn f has 76 lines"]);
+    check([(
+        "src/lib.rs",
+        &function("f", 71, 0).replace("pub(crate) async", "unsafe extern \"C\""),
+    )])
+    .is(&[long]);
+}
+
+#[test]
+fn what_is_no_function_body() {
+    let far = format!("{}}}\n", "\n".repeat(80));
+    check([("src/lib.rs", &format!("fn f(x: X) -> Y;\n{far}"))]).is_empty();
+    check([("src/lib.rs", &format!("fn f<T>(\n    x: T,\n) -> Y\nwhere\n    T: X;\n{far}"))])
+        .is_empty();
+    check([("src/lib.rs", &format!("fn f() {{}} // why\n{far}"))]).is_empty();
+    check([("src/lib.rs", &format!("// fn f() {{\n{far}"))]).is_empty();
+    check([("src/lib.rs", &format!("type F = fn() -> X;\n{far}"))]).is_empty();
+}
+
+#[test]
+fn the_ratchet_allows_and_tightens() {
+    let code = format!("{}{}", function("f", 80, 0), function("g", 70, 0));
+    check([("src/lib.rs", &code), (RATCHET, "# why\n\nsrc/lib.rs fn f 80\n")]).is_empty();
+    check([("src/lib.rs", &code), (RATCHET, "src/lib.rs fn f 79\n")])
+        .is(&["src/lib.rs:1: fn f has 80 lines, 79 are allowed"]);
+    check([("src/lib.rs", &code), (RATCHET, "src/lib.rs fn f 81\n")])
+        .is(&["xtask/ratchet.txt:1: the entry `src/lib.rs fn f 81` is too wide: lower it to 80"]);
+    check([("src/lib.rs", &code), (RATCHET, "src/lib.rs fn f 80\nsrc/lib.rs fn g 75\n")])
+        .is(&["xtask/ratchet.txt:2: the entry `src/lib.rs fn g 75` is too wide: remove it"]);
+    check([("src/lib.rs", ""), (RATCHET, "src/old.rs lines 500\n")])
+        .is(&["xtask/ratchet.txt:1: the entry `src/old.rs lines 500` is too wide: remove it"]);
+    check([("src/lib.rs", &"\n".repeat(450)), (RATCHET, "src/lib.rs lines 450\n")]).is_empty();
+    check([(RATCHET, "src/lib.rs fn 80\n")])
+        .is(&["xtask/ratchet.txt:1: `src/lib.rs fn 80` is no entry"]);
+}
+
+#[test]
+fn functions_of_one_name_share_an_entry() {
+    let code = format!("{}{}", function("f", 75, 0), function("f", 72, 0));
+    check([("src/lib.rs", &code), (RATCHET, "src/lib.rs fn f 75\n")]).is_empty();
+}
+
+#[test]
+fn marks_of_work_left_for_later() {
+    check([("src/lib.rs", &format!("\n// {LATER}: x"))])
+        .is(&[&format!("src/lib.rs:2: `{LATER}`: do it now")]);
+    check([("src/lib.rs", &format!("// {CROSSES}"))]).is(&[&format!("src/lib.rs:1: `{CROSSES}`")]);
+    check([("a.md", &format!("{MEND} {CROSSES}"))]).is(&[&format!("a.md:1: `{MEND}`")]);
+    check([("b/Cargo.toml", &format!("# {LATER}"))]).is(&["b/Cargo.toml:1: "]);
+    check([("a.txt", LATER)]).is_empty();
+    check([("src/lib.rs", &format!("const {LATER}S: u8 = 0; // A{MEND}"))]).is_empty();
+}
+
+#[test]
+fn code_that_is_not_there() {
+    check([("src/lib.rs", concat!("x() { to", "do!() }"))]).is(&["src/lib.rs:1: "]);
+    check([("src/lib.rs", concat!("x() { unimpl", "emented!() }"))]).is(&["src/lib.rs:1: "]);
+    check([("src/lib.rs", concat!("#[", "ignore = \"slow\"]"))]).is(&["src/lib.rs:1: "]);
+    check([("src/lib.rs", "#[test]\n// ignored: nothing is to do!")]).is_empty();
+}
+
+#[test]
+fn words_that_sell() {
+    check([("a.md", "x\nA Robust, thing")]).is(&["a.md:2: `robust`: say what it survives"]);
+    check([("a.md", "blazingly\n")]).is(&["a.md:1: `blazing`: give the number"]);
+    check([("src/lib.rs", "x(); // we simply call")]).is(&["src/lib.rs:1: `simply`: leave it out"]);
+    check([("src/lib.rs", "/// Utilizes x")]).is(&["src/lib.rs:1: `utilizes`: write `uses`"]);
+    check([("src/lib.rs", "let powerful = \"// robust\"; // \"quoted\"")]).is_empty();
+    check([("src/lib.rs", "let c = '\"'; // robust")]).is(&["src/lib.rs:1: `robust`"]);
+    check([("a.md", "The utilization of a trobust, simplyfied.")]).is_empty();
+    check([("a.txt", "robust")]).is_empty();
+}
+
+#[test]
+fn second_words_for_attempts() {
+    let named = format!(
+        "src/lib.rs:1: `{MAX}`: write `attempts`, which counts all of them, the first included"
+    );
+    check([("src/lib.rs", &format!("let {MAX} = 3;"))]).is(&[&named]);
+    check([("src/lib.rs", concat!("#[serde(rename = \"max", "Retries\")]"))])
+        .is(&["src/lib.rs:1: "]);
+    check([("a.md", "with max retries of 3")]).is(&["a.md:1: `max retries`: write `attempts`"]);
+    check([("src/lib.rs", &format!("let {MAX}_seen = retries_max;"))]).is_empty();
+}
+
+#[test]
+fn a_quotation_may_be_allowed() {
+    check([("src/lib.rs", &format!("x.{MAX} // tidy-allow: Envoy's name"))]).is_empty();
+    check([("src/lib.rs", &format!("// tidy-allow: Envoy's name\nx.{MAX}"))]).is_empty();
+    check([("src/lib.rs", &format!("// tidy-allow: Envoy's name\n\nx.{MAX}"))])
+        .is(&["src/lib.rs:3: "]);
+    check([("src/lib.rs", &format!("x(); // tidy-allow: of this line\nx.{MAX}"))])
+        .is(&["src/lib.rs:2: "]);
+    check([("src/lib.rs", &format!("x.{MAX} // tidy-allow:"))]).is(&["src/lib.rs:1: "]);
+    check([("a.md", "<!-- tidy-allow: a title -->\nA robust thing")]).is_empty();
+    check([("a.md", "<!-- tidy-allow: -->\nA robust thing")]).is(&["a.md:2: "]);
+    check([("a.md", &format!("<!-- tidy-allow: Envoy -->\n```yaml\na: 1\n{MAX}: 3\n```\n"))])
+        .is_empty();
+    check([("a.md", &format!("```yaml\n{MAX}: 3\n```\n"))]).is(&["a.md:2: "]);
+}
+
+#[test]
+fn who_made_it() {
+    check([("a.md", "As an AI, I")]).is(&["a.md:1: `as an ai`: leave it out"]);
+    check([("src/lib.rs", "// by an LLM")]).is(&["src/lib.rs:1: `llm`: leave it out"]);
+    check([("src/lib.rs", "//! Generated by x")])
+        .is(&["src/lib.rs:1: `generated by`: say where it comes from"]);
+    check([("a.md", "LLVM made it as an aid; a model of language.")]).is_empty();
+}
+
+#[test]
+fn registry_hosts() {
+    let host = concat!("crates", ".io");
+    check([("a.txt", &format!("\nhttps://{host}/x"))])
+        .is(&[&format!("a.txt:2: `{host}`: name the package")]);
+    check([(".ci/run", concat!("https://DEB.", "debian.org"))]).is(&[".ci/run:1: "]);
+    check([("Cargo.lock", &format!("source = \"{host}\""))]).is_empty();
+    check([("a.md", "crates, io")]).is_empty();
+}
+
+#[test]
+fn links_to_files() {
+    let gone = "the link to `gone.md` is broken: there is no `docs/gone.md`";
+    check([("docs/a.md", "x\n[x](gone.md)")]).is(&[&format!("docs/a.md:2: {gone}")]);
+    check([("docs/a.md", "[x]: gone.md")]).is(&[&format!("docs/a.md:1: {gone}")]);
+    check([("docs/a.md", "<img src=\"gone.md\">")]).is(&[&format!("docs/a.md:1: {gone}")]);
+    check([("docs/a.md", "[![x](x.png \"t\")](gone.md)"), ("docs/x.png", "")])
+        .is(&[&format!("docs/a.md:1: {gone}")]);
+    check([("docs/a.md", "[x](../../b.md)")])
+        .is(&["docs/a.md:1: the link to `../../b.md` leaves the repository"]);
+    check([
+        ("docs/a.md", "[x](../b.md) [y](./a.md) [z](/b.md) [d](../docs/) [w](<../b (c).md>)"),
+        ("b.md", ""),
+        ("b (c).md", ""),
+    ])
+    .is_empty();
+    check([("a.md", "[x](https://x.y/gone.md) [y](mailto:x@y) `[z](gone.md)` ``[`z](gone.md)``")])
+        .is_empty();
+    check([("a.md", "````\n[x](gone.md)\n```\n[x](gone.md)\n````\n[^1]: note\n")]).is_empty();
+    check([("a.md", "~~~\n~~~\n[x](gone)")]).is(&["a.md:3: the link to `gone` is broken"]);
+}
+
+#[test]
+fn links_to_headings() {
+    let text = "# One `two`, [three](b.md)!\n## A_b - c\n## A_b - c\n<a id=\"here\"></a>\n\
+                ```\n# code\n```\n";
+    let all = "[](b.md#one-two-three) [](b.md#a_b---c) [](b.md#a_b---c-1) [](b.md#here)";
+    check([("a.md", all), ("b.md", text)]).is_empty();
+    check([("a.md", "[](b.md#a_b---c-2)"), ("b.md", text)]).is(&[
+        "a.md:1: the link to `b.md#a_b---c-2` is broken: `b.md` has no heading `#a_b---c-2`",
+    ]);
+    check([("a.md", "[](b.md#code)"), ("b.md", text)]).is(&["a.md:1: "]);
+    check([("a.md", "# Here\n[x](#here)\n[y](#there)")])
+        .is(&["a.md:3: the link to `#there` is broken"]);
+    check([("a.md", "[x](src/lib.rs#L3)"), ("src/lib.rs", "")]).is_empty();
+}
+
+#[test]
+fn files_that_nothing_compiles() {
+    let dead = "src/b.rs:1: no `mod` leads here, so it is never compiled";
+    check([("src/lib.rs", "mod a;"), ("src/a.rs", ""), ("src/b.rs", "")]).is(&[dead]);
+    check([("src/lib.rs", "// mod b;"), ("src/b.rs", "")]).is(&[dead]);
+    check([
+        ("src/lib.rs", "pub(crate) mod a;"),
+        ("src/a/mod.rs", "    pub mod b;"),
+        ("src/a/b.rs", ""),
+    ])
+    .is_empty();
+    check([
+        ("src/lib.rs", "mod a;"),
+        ("src/a.rs", "mod b;"),
+        ("src/a/b.rs", "mod c;"),
+        ("src/a/b/c.rs", ""),
+    ])
+    .is_empty();
+    check([
+        ("src/lib.rs", "mod a {\n    mod b;\n}\nmod c;\n"),
+        ("src/a/b.rs", ""),
+        ("src/c.rs", ""),
+    ])
+    .is_empty();
+    check([("src/lib.rs", "mod a {\n}\nmod b;\n"), ("src/a/b.rs", "")]).is(&["src/a/b.rs:1: "]);
+}
+
+#[test]
+fn roots_of_targets() {
+    check([("build.rs", ""), ("src/main.rs", ""), ("src/bin/x.rs", ""), ("src/bin/y/main.rs", "")])
+        .is_empty();
+    check([
+        ("tests/x.rs", "mod y;"),
+        ("tests/y.rs", ""),
+        ("tests/it/main.rs", "mod z;"),
+        ("tests/it/z.rs", ""),
+    ])
+    .is_empty();
+    check([
+        ("examples/x.rs", ""),
+        ("benches/x.rs", ""),
+        ("f/Cargo.toml", ""),
+        ("f/fuzz_targets/x.rs", ""),
+    ])
+    .is_empty();
+    check([("tests/it/z.rs", "")]).is(&["tests/it/z.rs:1: "]);
+    check([("a/src/lib.rs", "")]).is(&["a/src/lib.rs:1: "]);
+    check([("a/src/lib.rs", ""), ("a/Cargo.toml", "")]).is_empty();
+}
