@@ -134,9 +134,10 @@ impl Throttling {
         fill(&self.level, self.bring, self.capacity);
     }
 
+    /// The failure before each retry takes its token first.
     pub(crate) fn balance(&self) -> u64 {
         let above_half = self.level.load(Ordering::Acquire).saturating_sub(self.capacity / 2);
-        u64::from(above_half.div_ceil(THOUSANDTHS))
+        u64::from(above_half.div_ceil(THOUSANDTHS).saturating_sub(1))
     }
 }
 

@@ -1,0 +1,125 @@
+use redial_core::admit::budget::Budget;
+use redial_core::admit::{CoolDownRule, Guards, RateLimit, RateRule, Scopes};
+use redial_core::decide::{Class, Outcome};
+use redial_core::{Policy, Rate, Stop};
+use std::sync::Arc;
+
+use crate::support::{Lab, MS, SECOND, ms, policy};
+
+#[test]
+fn a_rate_admits_its_burst_and_then_its_rate() {
+    let limit = RateLimit::new(&RateRule::new(Rate::per_second(10), 5));
+    let taken = |now| (0..100).filter(|_| limit.take(now).is_ok()).count();
+    assert_eq!(taken(SECOND), 5);
+    assert_eq!(limit.take(SECOND), Err(SECOND + 100 * MS), "and says when the next one is there");
+    assert_eq!(taken(SECOND + 100 * MS - 1), 0);
+    assert_eq!(taken(SECOND + 100 * MS), 1);
+    assert_eq!(taken(SECOND + 300 * MS), 2);
+    assert_eq!(taken(3600 * SECOND), 5, "idle hours bank no more than the burst");
+}
+
+#[test]
+fn over_an_hour_the_rate_is_the_rate() {
+    let limit = RateLimit::new(&RateRule::new(Rate::new(3, ms(1_000)), 1));
+    let taken = (0..3600 * 100).filter(|tick| limit.take(tick * 10 * MS).is_ok()).count();
+    assert!((3 * 3600 - 220..=3 * 3600 + 1).contains(&taken), "{taken}");
+}
+
+#[test]
+fn the_rate_limit_stops_first_attempts_and_retries() {
+    let rate = RateRule::new(Rate::per_second(1), 2);
+    let mut lab = Lab::new(policy(|p| p.rate(rate).attempts(5)));
+    let trace = lab.failing(Class::Reset);
+    assert_eq!((trace.attempts, trace.end), (2, Err(Stop::RateLimit)));
+    assert_eq!(lab.failing(Class::Reset).attempts, 0);
+}
+
+#[test]
+fn the_concurrency_limit_refuses_and_releases() {
+    let mut lab = Lab::new(policy(|p| p.concurrency(2)));
+    let (mut a, mut b, mut c) = (lab.start(), lab.start(), lab.start());
+    let first = a.admit(&lab.cx(), lab.now).unwrap();
+    let second = b.admit(&lab.cx(), lab.now).unwrap();
+    assert_eq!(c.admit(&lab.cx(), lab.now).unwrap_err(), Stop::Concurrency);
+    a.settle(&lab.cx(), first, &Outcome::Success, lab.now, || 0);
+    b.abandon(&lab.cx(), second, lab.now);
+    b.cancel(&lab.cx(), lab.now);
+    let held: Vec<_> = (0..3).filter_map(|_| lab.start().admit(&lab.cx(), lab.now).ok()).collect();
+    assert_eq!(held.len(), 2);
+    lab.now += SECOND;
+}
+
+#[test]
+fn one_retry_for_the_same_key_in_thirty_seconds() {
+    let player = Policy::from(redial_core::Preset::Player);
+    let mut lab = Lab::new(player.edit().budget(Budget::None).build().unwrap());
+    lab.request.key = 11;
+    assert_eq!(lab.failing(Class::Overloaded).attempts, 2);
+    let trace = lab.failing(Class::Overloaded);
+    assert_eq!((trace.attempts, trace.end), (1, Err(Stop::CoolDown)));
+    assert_eq!(trace.elapsed, 0, "nobody waits for what will be refused");
+    lab.request.key = 12;
+    assert_eq!(lab.failing(Class::Overloaded).attempts, 2, "another segment");
+    lab.request.key = 11;
+    lab.now += 30 * SECOND;
+    assert_eq!(lab.failing(Class::Overloaded).attempts, 2);
+}
+
+#[test]
+fn keys_that_share_a_place_can_only_be_refused_too_often() {
+    let rule = CoolDownRule::every(ms(30_000)).places(8);
+    let mut lab = Lab::new(policy(|p| p.attempts(2).budget(Budget::None).cooldown(rule)));
+    let start = lab.now;
+    let retried = (0..1_000).filter(|key| {
+        (lab.request.key, lab.now) = (*key, start);
+        lab.failing(Class::Reset).attempts == 2
+    });
+    assert_eq!(retried.count(), 8, "eight places, eight retries, whatever the number of keys");
+}
+
+#[test]
+fn a_cool_down_binds_two_calls_that_wait_at_once() {
+    let mut lab = Lab::new(policy(|p| p.cooldown(CoolDownRule::every(ms(30_000)))));
+    lab.request.key = 5;
+    let mut calls = [lab.start(), lab.start()];
+    let untils = calls.each_mut().map(|call| {
+        let permit = call.admit(&lab.cx(), lab.now).unwrap();
+        match call.settle(&lab.cx(), permit, &crate::support::fail(Class::Reset), lab.now, || 3) {
+            redial_core::Verdict::Wait(until) => until,
+            other => panic!("{other:?}"),
+        }
+    });
+    assert!(calls[0].admit(&lab.cx(), untils[0]).is_ok());
+    assert_eq!(calls[1].admit(&lab.cx(), untils[1]).unwrap_err(), Stop::CoolDown);
+}
+
+#[test]
+fn destinations_have_guards_of_their_own_within_a_bound() {
+    let policy = Policy::standard();
+    let make = || Guards::new(&policy, 1, 0);
+    let mut scopes = Scopes::new(3, 60 * SECOND);
+    let a = scopes.get("a", 0, make);
+    assert!(Arc::ptr_eq(&a, &scopes.get("a", 1, make)));
+    let b = scopes.get("b", 1, make);
+    assert!(!Arc::ptr_eq(&a, &b));
+    drop(scopes.get("c", 1, make));
+    let shared = scopes.get("d", 2, make);
+    assert!(Arc::ptr_eq(&shared, &scopes.get("e", 2, make)), "newcomers share when it is full");
+    assert_eq!(scopes.len(), 3);
+
+    let idle = 120 * SECOND;
+    let d = scopes.get("d", idle, make);
+    assert!(!Arc::ptr_eq(&shared, &d), "c was idle and nobody held it");
+    assert!(Arc::ptr_eq(&a, &scopes.get("a", idle, make)), "a and b are held");
+    assert_eq!(scopes.len(), 3);
+}
+
+#[test]
+fn one_bad_destination_does_not_drain_the_others() {
+    let policy = Policy::standard();
+    let mut scopes = Scopes::new(10, SECOND);
+    let mut get = |name| scopes.get(name, 0, || Guards::new(&policy, 1, 0));
+    let (bad, good) = (get("bad"), get("good"));
+    while bad.withdraw_up_to(1, Class::Reset, SECOND) == 1 {}
+    assert_eq!((bad.balance(SECOND), good.balance(SECOND)), (Some(0), Some(10)));
+}

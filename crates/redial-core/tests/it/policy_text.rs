@@ -1,0 +1,239 @@
+//! Policies as text: what a person writes, and what they are told when it is wrong.
+
+use proptest::prelude::*;
+use redial_core::admit::budget::{
+    Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
+};
+use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
+use redial_core::decide::{Class, Failure, RetryOn};
+use redial_core::schedule::{Backoff, HintRule, Jitter, TooLong};
+use redial_core::{DurationText, NEVER, Policy, Preset, Rate, parse_duration};
+
+use crate::support::{MS, SECOND, ms, policy};
+
+#[test]
+fn the_policy_of_the_design_reads_as_it_means() {
+    let read: Policy = toml::from_str(
+        r#"
+        attempts        = 4
+        attempt_timeout = "150ms"
+        deadline        = "2s"
+        backoff         = { base = "100ms", cap = "2s", jitter = "full" }
+        budget          = { window = { ratio = 0.1, floor = "10/s", ttl = "10s" } }
+        retry_on        = ["connect", "timeout", "reset", 408, 429, 502, 503, 504]
+        "#,
+    )
+    .unwrap();
+    let codes = [408, 429, 502, 503, 504];
+    let listed = [Class::Connect, Class::Timeout, Class::Reset];
+    let listed = listed.into_iter().fold(RetryOn::nothing(), RetryOn::class);
+    let listed = codes.into_iter().fold(listed, RetryOn::code);
+    let floor = Budget::Window(WindowBudget::ratio(0.1).floor(Rate::per_second(10)));
+    let written =
+        policy(|p| p.attempt_timeout(ms(150)).deadline(ms(2_000)).budget(floor).retry_on(listed));
+    assert_eq!(read, written);
+    assert!(!read.retry_on().contains(&Failure::new(Class::ServerError).code(500)));
+}
+
+#[test]
+fn the_other_currencies_read_as_in_the_design() {
+    let budget = |text: &str| toml::from_str::<Policy>(text).unwrap().budget().to_owned();
+    assert_eq!(
+        budget("budget = { tokens = { capacity = 500, cost = 5, timeout_cost = 10 } }"),
+        Budget::Tokens(TokenBudget::new(500, 5).timeout_cost(10))
+    );
+    assert_eq!(
+        budget("budget = { inflight = { ratio = 0.2, floor = 3 } }"),
+        Budget::Inflight(InflightBudget::default())
+    );
+    assert_eq!(
+        budget("budget = { throttling = { capacity = 10, ratio = 0.1 } }"),
+        Budget::Throttling(ThrottlingBudget::new(10, 0.1))
+    );
+    assert_eq!(budget("budget = \"none\""), Budget::None);
+}
+
+#[test]
+fn an_empty_policy_is_the_standard_one() {
+    assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::standard());
+}
+
+/// The error says where and what.
+fn rejects(text: &str, parts: &[&str]) {
+    let error = toml::from_str::<Policy>(text).expect_err(text).to_string();
+    for part in parts {
+        assert!(error.contains(part), "{text}\n{error}\nlacks {part:?}");
+    }
+}
+
+#[test]
+fn bad_text_is_told_what_is_wrong() {
+    rejects("attempts = 0", &["attempts is 0", "from 1 to 1000000"]);
+    rejects("attempts = -1", &["attempts = -1", "-1"]);
+    rejects("attempts = 1e3", &["attempts = 1e3"]);
+    rejects("attemps = 4", &["attemps", "expected one of", "attempts"]);
+    rejects("deadline = \"5 parsecs\"", &["5 parsecs", "150ms"]);
+    rejects("deadline = 5", &["deadline = 5", "a duration such as"]);
+    rejects("deadline = \"0s\"", &["deadline is 0s", "above zero"]);
+    rejects("deadline = \"0.0000000001s\"", &["0.0000000001s"]);
+    rejects("attempt_timeout = \"11s\"", &["attempt_timeout is 11s", "at most the deadline"]);
+    rejects("backoff = { base = \"3s\" }", &["backoff.base is 3s", "at most backoff.cap"]);
+    rejects("backoff = { base = \"-3s\" }", &["-3s"]);
+    rejects("backoff = { jitter = \"fully\" }", &["fully", "decorrelated"]);
+    rejects("backoff = { jitter = { around = 2.0 } }", &["backoff.jitter.around is 2"]);
+    rejects("backoff = { growth = { exponential = nan } }", &["NaN", "from 1 to 1000"]);
+    rejects("budget = { window = { ratio = 1.5 } }", &["budget.window.ratio is 1.5"]);
+    rejects("budget = { window = { ratio = nan } }", &["budget.window.ratio is NaN"]);
+    rejects("budget = { window = { floor = \"ten\" } }", &["ten", "10/s"]);
+    rejects("budget = { window = { floor = \"0/s\", ratio = 0 } }", &["ratio is 0", "floor"]);
+    rejects("budget = { windows = {} }", &["windows", "window"]);
+    rejects("retry_on = [200000]", &["200000", "status code"]);
+    rejects("retry_on = [99]", &["99", "from 100 to 599"]);
+    rejects("retry_on = [-1]", &["-1"]);
+    rejects("retry_on = [\"conect\"]", &["conect", "connect, refused"]);
+    rejects("retry_on = [\"permanent\"]", &["permanent", "connect, refused"]);
+    rejects("retry_on = 503", &["a list of classes"]);
+    rejects("hint = { honour = { cap = \"1m\", spreed = 1 } }", &["spreed"]);
+    rejects("breaker = { lookback = { calls = 0 } }", &["breaker.lookback.calls is 0"]);
+    rejects("concurrency = 0", &["concurrency is 0"]);
+}
+
+#[test]
+fn durations_read_and_print() {
+    for (text, nanos) in [
+        ("150ms", 150 * MS),
+        ("1.5s", 1_500 * MS),
+        ("1h 30m", 5_400 * SECOND),
+        ("1h30m", 5_400 * SECOND),
+        ("2d", 172_800 * SECOND),
+        ("0s", 0),
+        ("7us", 7_000),
+        ("7µs", 7_000),
+        ("18446744073709551614ns", NEVER - 1),
+    ] {
+        assert_eq!(parse_duration(text), Ok(nanos), "{text}");
+        assert_eq!(parse_duration(&DurationText(nanos).to_string()), Ok(nanos), "{text}");
+    }
+    for text in [
+        "",
+        " ",
+        "5",
+        "s",
+        "-5s",
+        "5 s s",
+        "1..5s",
+        ".5s",
+        "5.s",
+        "1e3s",
+        "5sec",
+        "0.1ns",
+        "٣s",
+        "99999999999999999999s",
+        "18446744073709551615s",
+        "1s2",
+        "5\u{0}s",
+        "0.00000000000000000000000000000000000000000000000000000000000000000000000000000000000000001s",
+    ] {
+        assert!(parse_duration(text).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn rates_read_and_print() {
+    for (text, rate) in [
+        ("10/s", Rate::per_second(10)),
+        ("1/30s", Rate::new(1, ms(30_000))),
+        ("5/m", Rate::new(5, ms(60_000))),
+    ] {
+        assert_eq!(text.parse(), Ok(rate));
+        assert_eq!(rate.to_string().parse(), Ok(rate));
+    }
+    for text in ["", "10", "/s", "10/", "-1/s", "1.5/s", "10/0s", "10/parsec", "99999999999/s"] {
+        assert!(text.parse::<Rate>().is_err(), "{text:?}");
+    }
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let duration = || 1..100_000_000_000_u64;
+    let jitter = prop_oneof![
+        Just(Jitter::None),
+        Just(Jitter::Equal),
+        Just(Jitter::Decorrelated),
+        (0.0..=1.0).prop_map(Jitter::Around),
+        (1..MS).prop_map(Jitter::Added),
+    ];
+    let budget = prop_oneof![
+        Just(Budget::None),
+        (0.000001..=1.0, 0..1000_u32, 1_000..=60_000_u64, any::<bool>(), 0..9_u32).prop_map(
+            |(ratio, floor, ttl, success, bootstrap)| {
+                let budget = WindowBudget::ratio(ratio).floor(Rate::new(floor, ms(1_500)));
+                let budget = budget.ttl(ms(ttl)).bootstrap(bootstrap);
+                Budget::Window(if success { budget.deposit_on_success() } else { budget })
+            }
+        ),
+        (10..1000_u32, 1..=10_u32).prop_map(|(c, n)| Budget::Tokens(TokenBudget::new(c, n))),
+        (1..=1000_u32, 0.001..9.0)
+            .prop_map(|(c, r)| Budget::Throttling(ThrottlingBudget::new(c, r))),
+        (0.0..=1.0, 1..9_u32).prop_map(|(r, f)| Budget::Inflight(InflightBudget::new(r, f))),
+    ];
+    let hint = prop_oneof![
+        Just(HintRule::Ignore),
+        (duration(), proptest::option::of(0.0..=1.0)).prop_map(|(cap, spread)| {
+            HintRule::Honour { cap, too_long: TooLong::Clip, spread }
+        }),
+    ];
+    let guards = (any::<bool>(), any::<bool>(), any::<bool>(), 1..50_u32);
+    (1..=1_000_000_u32, duration(), jitter, 1.0..=1000.0, budget, hint, guards).prop_map(
+        |(attempts, base, jitter, factor, budget, hint, (breaker, throttle, rate, n))| {
+            let base = std::time::Duration::from_nanos(base);
+            let backoff =
+                Backoff::exponential(base, base * 2 + ms(1)).factor(factor).jitter(jitter);
+            let mut draft = Policy::draft().attempts(attempts).backoff(backoff).budget(budget);
+            draft = draft.hint(hint).cooldown(CoolDownRule::every(base)).concurrency(n);
+            if breaker {
+                draft = draft.breaker(BreakerRule::default().last_time(base).slow_calls(base, 0.3));
+            }
+            if throttle {
+                draft = draft.throttle(ThrottleRule::k(factor)).without_deadline();
+            }
+            if rate {
+                let rule = RateRule::new(Rate::per_second(n), n);
+                draft = draft.rate(rule).require_key().retry_on(RetryOn::nothing().code(503));
+            }
+            draft.build().unwrap()
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back(policy in any_policy()) {
+        let text = toml::to_string(&policy).unwrap();
+        prop_assert_eq!(toml::from_str::<Policy>(&text).unwrap(), policy.clone(), "{}", text);
+        let json = serde_json::to_string(&policy).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Policy>(&json).unwrap(), policy);
+    }
+
+    #[test]
+    fn no_text_panics(text in ".{0,60}") {
+        let _ = parse_duration(&text);
+        let _ = text.parse::<Rate>();
+        let _ = toml::from_str::<Policy>(&text);
+        let _ = toml::from_str::<Policy>(&format!("deadline = {text:?}"));
+        let _ = toml::from_str::<Policy>(&format!("retry_on = [{text}]"));
+    }
+
+    #[test]
+    fn every_duration_prints_without_loss(nanos in any::<u64>()) {
+        prop_assume!(nanos != NEVER);
+        prop_assert_eq!(parse_duration(&DurationText(nanos).to_string()), Ok(nanos));
+    }
+}
+
+#[test]
+fn presets_print_and_read_back() {
+    for preset in Preset::ALL {
+        let text = toml::to_string(&Policy::from(preset)).unwrap();
+        assert_eq!(toml::from_str::<Policy>(&text).unwrap(), Policy::from(preset), "{text}");
+    }
+}

@@ -1,0 +1,238 @@
+use proptest::prelude::*;
+use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, Range, TooLong};
+use redial_core::{Event, Nanos, Stop};
+
+use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, fail, mean, ms, policy};
+
+fn ceilings(backoff: Backoff, want: &[u64]) {
+    let got: Vec<_> = (1..=want.len() as u32).map(|k| backoff.ceiling(k) / MS).collect();
+    assert_eq!(got, want, "{backoff:?}");
+}
+
+#[test]
+fn ceilings_grow_as_asked_and_stop_at_the_cap() {
+    ceilings(Backoff::exponential(ms(100), ms(2_000)), &[100, 200, 400, 800, 1600, 2000, 2000]);
+    ceilings(Backoff::exponential(ms(500), ms(60_000)).factor(1.5), &[500, 750, 1125, 1687, 2531]);
+    ceilings(Backoff::exponential(ms(10), ms(9_000)).factor(10.0), &[10, 100, 1000, 9000, 9000]);
+    ceilings(Backoff::linear(ms(100), ms(350)), &[100, 200, 300, 350, 350]);
+    ceilings(Backoff::constant(ms(70)), &[70, 70, 70]);
+    ceilings(Backoff::exponential(ms(70), ms(700)).factor(1.0), &[70, 70, 70]);
+}
+
+#[test]
+fn fractional_factors_are_exact_to_the_nanosecond() {
+    let backoff = Backoff::exponential(ms(500), ms(60_000)).factor(1.5);
+    assert_eq!(backoff.ceiling(4), 1_687_500_000);
+    assert_eq!(Backoff::exponential(ms(100), ms(60_000)).factor(1.6).ceiling(3), 256 * MS);
+}
+
+#[test]
+fn no_attempt_number_overflows() {
+    let day = ms(24 * 3600 * 1000);
+    for backoff in [
+        Backoff::exponential(ms(1), day),
+        Backoff::exponential(ms(1), day).factor(1.0001),
+        Backoff::exponential(ms(1), day).factor(1000.0),
+        Backoff::linear(ms(1), day),
+    ] {
+        for k in [0, 1, 2, 62, 63, 64, 65, 1_000, u32::MAX - 1, u32::MAX] {
+            for jitter in [Jitter::Full, Jitter::Decorrelated, Jitter::Around(1.0)] {
+                let delay = backoff.jitter(jitter).delay(k, u64::MAX, 3);
+                assert!(delay <= backoff.ceiling(u32::MAX), "{backoff:?} {k}");
+            }
+        }
+        assert_eq!(backoff.ceiling(u32::MAX), 24 * 3600 * SECOND);
+    }
+}
+
+#[test]
+fn ranges_are_those_of_the_design() {
+    let backoff = Backoff::exponential(ms(100), ms(1_000));
+    let check = |jitter, k, previous: u64, lo: u64, hi: u64| {
+        let range = backoff.jitter(jitter).range(k, previous * MS);
+        assert_eq!(range, Range { lo: lo * MS, hi: hi * MS }, "{jitter:?} k={k}");
+    };
+    check(Jitter::None, 3, 0, 400, 400);
+    check(Jitter::Full, 3, 0, 0, 400);
+    check(Jitter::Full, 9, 0, 0, 1000);
+    check(Jitter::Equal, 3, 0, 200, 400);
+    check(Jitter::Decorrelated, 1, 0, 100, 300);
+    check(Jitter::Decorrelated, 2, 250, 100, 750);
+    check(Jitter::Decorrelated, 2, 900, 100, 1000);
+    check(Jitter::Around(0.2), 2, 0, 160, 240);
+    check(Jitter::Around(0.2), 5, 0, 800, 1000);
+    check(Jitter::Added(50 * MS), 2, 0, 200, 250);
+    check(Jitter::Added(300 * MS), 9, 0, 700, 1000);
+}
+
+#[test]
+fn clipping_after_the_draw_is_for_imported_peers() {
+    let aws = Backoff::exponential(ms(5), ms(2_000)).jitter(Jitter::Decorrelated).clipped();
+    assert_eq!(aws.range(2, 1_500 * MS).hi, 4_500 * MS);
+    let on_cap = (0..10_000).filter(|seed| aws.delay(2, 1_500 * MS, *seed) == 2_000 * MS).count();
+    let expected = 10_000.0 * (4_500.0 - 2_000.0) / (4_500.0 - 5.0);
+    assert!((on_cap as f64 - expected).abs() < 200.0, "{on_cap} on the cap, expected {expected}");
+
+    let ours = Backoff::exponential(ms(5), ms(2_000)).jitter(Jitter::Decorrelated);
+    let on_cap = (0..10_000).filter(|seed| ours.delay(2, 1_500 * MS, *seed) == 2_000 * MS).count();
+    assert_eq!(on_cap, 0);
+}
+
+#[test]
+fn full_jitter_is_uniform_with_half_the_ceiling_as_its_mean() {
+    let backoff = Backoff::exponential(ms(100), ms(2_000));
+    for k in 1..=6 {
+        let (top, n) = (backoff.ceiling(k), 20_000);
+        let draws: Vec<_> = (0..n).map(|seed| backoff.delay(k, 0, seed)).collect();
+        let error = top as f64 / (12.0 * n as f64).sqrt();
+        assert!((mean(&draws) - top as f64 / 2.0).abs() < 4.0 * error, "mean of retry {k}");
+        let statistic = chi_square(&draws, top);
+        assert!(statistic < CHI_SQUARE_LIMIT, "retry {k}: chi-square {statistic}");
+    }
+}
+
+#[test]
+fn a_hint_is_a_floor_spread_over_a_tenth() {
+    let hinted =
+        |seconds: u64| Failure::new(Class::Throttled).hint(Hint::AtLeast(seconds * SECOND));
+    let mut lab = Lab::new(policy(|p| p.deadline(ms(120_000)).attempts(2)));
+    let waits: Vec<_> = (0..2_000)
+        .map(|_| lab.call(&[hinted(7).into(), Outcome::Success]).waits[0] - 7 * SECOND)
+        .collect();
+    assert!(waits.iter().all(|over| *over <= 7 * SECOND / 10));
+    assert!(chi_square(&waits, 7 * SECOND / 10) < CHI_SQUARE_LIMIT);
+
+    let longer = Backoff::exponential(ms(10_000), ms(10_000)).jitter(Jitter::None);
+    let mut lab = Lab::new(policy(|p| p.deadline(ms(120_000)).backoff(longer)));
+    let waits = lab.call(&[hinted(7).into(), Outcome::Success]).waits;
+    assert_eq!(waits, [10 * SECOND], "a wait that is longer than the hint stays");
+}
+
+#[test]
+fn without_jitter_a_hint_is_not_spread_unless_asked() {
+    let outcome = Failure::new(Class::Throttled).hint(Hint::AtLeast(7 * SECOND)).into();
+    let plain = Backoff::default().jitter(Jitter::None);
+    let mut lab = Lab::new(policy(|p| p.deadline(ms(60_000)).backoff(plain)));
+    assert_eq!(lab.call(&[outcome, Outcome::Success]).waits, [7 * SECOND]);
+
+    let spread = HintRule::Honour { cap: 60 * SECOND, too_long: TooLong::Stop, spread: Some(0.5) };
+    let mut lab = Lab::new(policy(|p| p.deadline(ms(60_000)).backoff(plain).hint(spread)));
+    let wait = lab.call(&[outcome, Outcome::Success]).waits[0];
+    assert!((7 * SECOND..=10_500 * MS).contains(&wait) && wait != 7 * SECOND, "{wait}");
+}
+
+#[test]
+fn a_slot_is_exact_and_replaces_the_wait() {
+    let backoff = Backoff::exponential(ms(5_000), ms(5_000)).jitter(Jitter::None);
+    let slot = Failure::new(Class::Overloaded).hint(Hint::Slot(1_234_567_891)).into();
+    let mut lab = Lab::new(policy(|p| p.backoff(backoff)));
+    assert_eq!(lab.call(&[slot, Outcome::Success]).waits, [1_234_567_891]);
+}
+
+#[test]
+fn a_pushback_is_exact_and_starts_the_backoff_over() {
+    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(300 * MS)).into();
+    let plain = Backoff::default().jitter(Jitter::None);
+    let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(5)));
+    let waits = lab.call(&[fail(Class::Overloaded), pushed, fail(Class::Overloaded)]).waits;
+    assert_eq!(waits, [100 * MS, 300 * MS, 100 * MS, 200 * MS]);
+}
+
+#[test]
+fn a_hint_above_its_cap_stops_and_clipping_is_opt_in() {
+    let hint = Hint::AtLeast(61 * SECOND);
+    let outcome = Failure::new(Class::Throttled).hint(hint).into();
+    let mut lab = Lab::new(policy(|p| p.without_deadline()));
+    let trace = lab.call(&[outcome]);
+    assert_eq!((trace.end, trace.elapsed), (Err(Stop::HintTooLong), 0));
+    assert!(lab.events.take().contains(&Event::HintIgnored { hint }));
+
+    let clip = HintRule::Honour { cap: 60 * SECOND, too_long: TooLong::Clip, spread: Some(0.0) };
+    let mut lab = Lab::new(policy(|p| p.without_deadline().hint(clip)));
+    assert_eq!(lab.call(&[outcome, Outcome::Success]).waits, [60 * SECOND]);
+
+    let mut lab = Lab::new(policy(|p| p.without_deadline().hint(HintRule::Ignore)));
+    assert!(lab.call(&[outcome, Outcome::Success]).waits[0] <= 100 * MS);
+    assert!(lab.events.take().contains(&Event::HintIgnored { hint }));
+}
+
+#[test]
+fn a_wait_that_does_not_fit_before_the_deadline_stops_now() {
+    let plain = Backoff::exponential(ms(100), ms(10_000)).jitter(Jitter::None);
+    let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(100).deadline(ms(1_000))));
+    let trace = lab.failing(Class::Timeout);
+    assert_eq!(trace.waits, [100 * MS, 200 * MS, 400 * MS]);
+    assert_eq!((trace.end, trace.elapsed), (Err(Stop::Deadline), 700 * MS));
+
+    let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(2).deadline(ms(100))));
+    let trace = lab.failing(Class::Timeout);
+    assert_eq!(trace.end, Err(Stop::Deadline), "a wait that ends on the deadline leaves no time");
+}
+
+#[test]
+fn an_attempt_is_cut_at_its_timeout_or_at_the_deadline() {
+    let plain = Backoff::constant(ms(100)).jitter(Jitter::None);
+    let timed = |p: redial_core::Draft| p.attempt_timeout(ms(400)).deadline(ms(1_000));
+    let mut lab = Lab::new(policy(|p| timed(p).backoff(plain)));
+    lab.attempt_takes = Nanos::MAX / 2;
+    let trace = lab.failing(Class::Timeout);
+    assert_eq!((trace.attempts, trace.elapsed), (2, 900 * MS));
+    assert_eq!(trace.end, Err(Stop::Deadline));
+
+    let lab = Lab::new(policy(timed));
+    let (mut call, late) = (lab.start(), lab.now + 700 * MS);
+    assert_eq!(call.admit(&lab.cx(), late).unwrap().expires, lab.now + 1_000 * MS);
+}
+
+fn any_backoff() -> impl Strategy<Value = Backoff> {
+    let jitter = prop_oneof![
+        Just(Jitter::None),
+        Just(Jitter::Full),
+        Just(Jitter::Equal),
+        Just(Jitter::Decorrelated),
+        (0.0..=1.0).prop_map(Jitter::Around),
+        (1..=1_000 * MS).prop_map(Jitter::Added),
+    ];
+    let growth = prop_oneof![Just(None), Just(Some(2.0)), (1.0..=20.0).prop_map(Some)];
+    (1..1_000_u64, 1_000..100_000_u64, growth, jitter, any::<bool>()).prop_map(
+        |(base, cap, factor, jitter, clip)| {
+            let backoff = match factor {
+                None => Backoff::linear(ms(base), ms(cap)),
+                Some(factor) => Backoff::exponential(ms(base), ms(cap)).factor(factor),
+            };
+            let backoff = backoff.jitter(jitter);
+            if clip { backoff.clipped() } else { backoff }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn no_wait_is_above_the_cap_or_past_the_deadline(
+        backoff in any_backoff(),
+        seed in any::<u64>(),
+        attempts in 1..40_u32,
+        deadline in 1..200_000_u64,
+        took in 0..3_000 * MS,
+    ) {
+        let mut lab = Lab::new(policy(|p| p.backoff(backoff).attempts(attempts).deadline(ms(deadline))));
+        (lab.seed, lab.attempt_takes) = (seed % u64::MAX, took);
+        let cap = backoff.ceiling(u32::MAX).max(backoff.range(u32::MAX, 0).hi.min(100_000 * MS));
+        let trace = lab.failing(Class::Timeout);
+        prop_assert!(trace.waits.iter().all(|wait| *wait <= cap));
+        prop_assert!(trace.elapsed <= deadline * MS);
+        prop_assert!(trace.attempts <= attempts);
+    }
+
+    #[test]
+    fn a_draw_lies_in_its_range_and_depends_on_nothing_else(
+        backoff in any_backoff(), k in 1..100_u32, previous in 0..1_000 * SECOND, seed in any::<u64>(),
+    ) {
+        let Range { lo, hi } = backoff.range(k, previous);
+        let delay = backoff.delay(k, previous, seed);
+        prop_assert!(lo <= hi);
+        prop_assert!(delay >= lo.min(backoff.ceiling(u32::MAX)) && delay <= hi);
+        prop_assert_eq!(delay, backoff.delay(k, previous, seed));
+    }
+}

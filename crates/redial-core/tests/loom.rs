@@ -1,0 +1,229 @@
+//! Every interleaving of the lock-free parts, on small rings: `cargo xtask test` runs them with
+//! `--cfg loom`.
+#![cfg(loom)]
+
+use std::time::Duration;
+
+use loom::sync::Arc;
+use loom::thread;
+use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
+use redial_core::admit::{BreakerRule, BreakerState, CoolDownRule, Guards, RateLimit, RateRule};
+use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::{Call, Context, Draft, NEVER, Nanos, Policy, Rate, Request};
+
+const SECOND: Nanos = 1_000_000_000;
+
+fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
+    change(Policy::draft()).build().unwrap()
+}
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// What two threads return.
+fn both<T: 'static>(
+    one: impl FnOnce() -> T + 'static,
+    two: impl FnOnce() -> T + 'static,
+) -> (T, T) {
+    let other = thread::spawn(two);
+    let first = one();
+    (first, other.join().unwrap())
+}
+
+fn window(ratio: f64, floor: u32) -> Arc<Guards> {
+    let budget = WindowBudget::ratio(ratio).floor(Rate::per_second(floor));
+    let budget = Budget::Window(budget.ttl(Duration::from_secs(1)));
+    Arc::new(Guards::new(&policy(|p| p.budget(budget)), 2, 0))
+}
+
+fn retry(guards: &Guards, stripe: usize, now: Nanos) -> u64 {
+    guards.deposit(stripe, 1, now);
+    guards.withdraw_up_to(1, Class::Timeout, now)
+}
+
+#[test]
+fn two_threads_do_not_spend_one_token() {
+    explore(|| {
+        let guards = window(0.5, 0);
+        let shared = Arc::clone(&guards);
+        let (a, b) = both(move || retry(&shared, 0, 0), {
+            let guards = Arc::clone(&guards);
+            move || retry(&guards, 1, 0)
+        });
+        assert!(a + b <= 1);
+        assert_eq!(a + b + guards.balance(0).unwrap(), 1, "and none is lost");
+    });
+}
+
+#[test]
+fn a_new_slice_hands_out_nothing_twice() {
+    explore(|| {
+        // A slice is a second here, and the window reaches back one slice.
+        let guards = window(1.0, 0);
+        guards.deposit(0, 2, 0);
+        assert_eq!(guards.withdraw_up_to(1, Class::Timeout, 0), 1);
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let (a, b) = both(
+            move || one.withdraw_up_to(2, Class::Timeout, SECOND),
+            move || two.withdraw_up_to(2, Class::Timeout, SECOND - 1),
+        );
+        assert_eq!(a + b, 1);
+    });
+}
+
+#[test]
+fn a_reserve_is_not_refilled_by_racing_to_begin_a_slice() {
+    explore(|| {
+        let guards = window(1.0, 1);
+        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, 0), 1);
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let (a, b) = both(
+            move || one.withdraw_up_to(1, Class::Timeout, SECOND),
+            move || retry(&two, 1, SECOND),
+        );
+        assert!(a + b <= 1, "one deposit in the window, and the reserve is spent");
+    });
+}
+
+#[test]
+fn deposits_that_race_with_a_new_slice_are_all_counted() {
+    explore(|| {
+        let guards = window(1.0, 0);
+        guards.deposit(0, 1, 0);
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        both(move || one.deposit(0, 1, SECOND), move || two.deposit(1, 1, SECOND));
+        assert_eq!(guards.balance(SECOND), Some(3));
+        assert_eq!(guards.balance(2 * SECOND), Some(2), "those of the new slice stay");
+        assert_eq!(guards.balance(3 * SECOND), Some(0));
+    });
+}
+
+#[test]
+fn buckets_and_places_are_not_overdrawn() {
+    explore(|| {
+        let guards = Arc::new(Guards::new(
+            &policy(|p| p.budget(Budget::Tokens(TokenBudget::new(5, 5)))),
+            1,
+            0,
+        ));
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let take = |guards: Arc<Guards>| move || guards.withdraw_up_to(1, Class::Reset, 0);
+        let (a, b) = both(take(one), take(two));
+        assert_eq!(a + b, 1);
+    });
+    explore(|| {
+        let budget = Budget::Inflight(InflightBudget::new(0.0, 1));
+        let guards = Arc::new(Guards::new(&policy(|p| p.budget(budget)), 1, 0));
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let take = |guards: Arc<Guards>| move || guards.withdraw_up_to(1, Class::Reset, 0);
+        let (a, b) = both(take(one), take(two));
+        assert_eq!(a + b, 1);
+    });
+    explore(|| {
+        let limit = Arc::new(RateLimit::new(&RateRule::new(Rate::per_second(1), 1)));
+        let (one, two) = (Arc::clone(&limit), Arc::clone(&limit));
+        let (a, b) = both(move || one.take(SECOND).is_ok(), move || two.take(SECOND).is_ok());
+        assert!(a ^ b);
+    });
+}
+
+/// One attempt that ends in `outcome`, or in being abandoned. Whether it was admitted.
+fn attempt(policy: &Policy, guards: &Guards, outcome: Option<Outcome>, now: Nanos) -> bool {
+    let request = Request { safety: Safety::Idempotent, ..Request::default() };
+    let cx = Context { policy, guards, observer: None, request };
+    let mut call = Call::new(policy, now, NEVER);
+    let Ok(permit) = call.admit(&cx, now) else { return false };
+    match outcome {
+        Some(outcome) => {
+            call.settle(&cx, permit, &outcome, now, || 0);
+        }
+        None => call.abandon(&cx, permit, now),
+    }
+    true
+}
+
+fn open_breaker() -> (Policy, Arc<Guards>) {
+    let rule = BreakerRule::default().last_calls(1).minimum_calls(1).probes(1);
+    let rule = rule.open_for(Duration::from_secs(1), 0.0);
+    let policy = policy(|p| p.attempts(1).budget(Budget::None).breaker(rule));
+    let guards = Arc::new(Guards::new(&policy, 1, 0));
+    let bad = Failure::new(Class::Reset).into();
+    assert!(attempt(&policy, &guards, Some(bad), 0));
+    (policy, guards)
+}
+
+#[test]
+fn one_probe_is_one_probe() {
+    explore(|| {
+        let (policy, guards) = open_breaker();
+        let hold = |guards: Arc<Guards>, policy: Policy| {
+            move || {
+                let request = Request::default();
+                let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+                Call::new(&policy, SECOND, NEVER).admit(&cx, SECOND).is_ok()
+            }
+        };
+        let (a, b) = both(
+            hold(Arc::clone(&guards), policy.clone()),
+            hold(Arc::clone(&guards), policy.clone()),
+        );
+        assert!(a ^ b);
+        assert_eq!(guards.breaker(), BreakerState::HalfOpen);
+    });
+}
+
+#[test]
+fn an_abandoned_probe_is_never_lost() {
+    explore(|| {
+        let (policy, guards) = open_breaker();
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let (first, second) = (policy.clone(), policy.clone());
+        both(
+            move || attempt(&first, &one, None, SECOND),
+            move || attempt(&second, &two, None, SECOND),
+        );
+        assert!(attempt(&policy, &guards, Some(Outcome::Success), SECOND));
+        assert_eq!(guards.breaker(), BreakerState::Closed);
+    });
+}
+
+#[test]
+fn failures_that_race_open_the_breaker_once() {
+    explore(|| {
+        let rule = BreakerRule::default().last_calls(2).minimum_calls(2);
+        let policy = policy(|p| p.attempts(1).budget(Budget::None).breaker(rule));
+        let guards = Arc::new(Guards::new(&policy, 1, 0));
+        let bad = |guards: Arc<Guards>, policy: Policy| {
+            move || attempt(&policy, &guards, Some(Failure::new(Class::Reset).into()), 0)
+        };
+        both(bad(Arc::clone(&guards), policy.clone()), bad(Arc::clone(&guards), policy.clone()));
+        assert_eq!(guards.breaker(), BreakerState::Open);
+    });
+}
+
+#[test]
+fn one_retry_per_key_is_one() {
+    explore(|| {
+        let rule = CoolDownRule::every(Duration::from_secs(30)).places(1);
+        let policy = policy(|p| p.budget(Budget::None).cooldown(rule));
+        let guards = Arc::new(Guards::new(&policy, 1, 0));
+        let retry = |guards: Arc<Guards>, policy: Policy| {
+            move || {
+                let request = Request { safety: Safety::Idempotent, ..Request::default() };
+                let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+                let mut call = Call::new(&policy, 0, NEVER);
+                let first = call.admit(&cx, 0).unwrap();
+                call.settle(&cx, first, &Failure::new(Class::Reset).into(), 0, || 0);
+                call.admit(&cx, SECOND).is_ok()
+            }
+        };
+        let (a, b) = both(
+            retry(Arc::clone(&guards), policy.clone()),
+            retry(Arc::clone(&guards), policy.clone()),
+        );
+        assert!(a ^ b);
+    });
+}
