@@ -17,12 +17,6 @@ fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
     change(Policy::draft()).build().unwrap()
 }
 
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
 /// What two threads return.
 fn both<T: 'static>(
     one: impl FnOnce() -> T + 'static,
@@ -46,7 +40,7 @@ fn retry(guards: &Guards, stripe: usize, now: Nanos) -> u64 {
 
 #[test]
 fn two_threads_do_not_spend_one_token() {
-    explore(|| {
+    loom::model(|| {
         let guards = window(0.5, 0);
         let shared = Arc::clone(&guards);
         let (a, b) = both(move || retry(&shared, 0, 0), {
@@ -60,7 +54,7 @@ fn two_threads_do_not_spend_one_token() {
 
 #[test]
 fn a_new_slice_hands_out_nothing_twice() {
-    explore(|| {
+    loom::model(|| {
         // A slice is a second here, and the window reaches back one slice.
         let guards = window(1.0, 0);
         guards.deposit(0, 2, 0);
@@ -76,7 +70,7 @@ fn a_new_slice_hands_out_nothing_twice() {
 
 #[test]
 fn a_reserve_is_not_refilled_by_racing_to_begin_a_slice() {
-    explore(|| {
+    loom::model(|| {
         let guards = window(1.0, 1);
         assert_eq!(guards.withdraw_up_to(9, Class::Timeout, 0), 1);
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
@@ -89,8 +83,50 @@ fn a_reserve_is_not_refilled_by_racing_to_begin_a_slice() {
 }
 
 #[test]
+fn what_an_old_slice_bought_is_not_bought_again_in_a_new_one() {
+    loom::model(|| {
+        let guards = window(1.0, 0);
+        guards.deposit(0, 0, 0);
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let (bought, _) = both(move || retry(&one, 0, 0), move || two.balance(SECOND).unwrap());
+        let again = guards.withdraw_up_to(9, Class::Timeout, 2 * SECOND);
+        assert!(bought + again <= 1, "one deposit, {bought} and {again} retries");
+    });
+}
+
+#[test]
+fn a_note_is_not_replaced_while_it_is_needed() {
+    loom::model(|| {
+        let guards = window(1.0, 1);
+        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, SECOND), 1);
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let (granted, _) = both(
+            move || one.withdraw_up_to(1, Class::Timeout, SECOND),
+            move || two.balance(2 * SECOND).unwrap(),
+        );
+        assert_eq!(granted, 0, "the reserve is spent in both slices");
+    });
+}
+
+#[test]
+fn a_note_that_is_replaced_after_a_long_silence_is_replaced_whole() {
+    loom::model(|| {
+        let guards = window(1.0, 0);
+        guards.deposit(0, 0, 0);
+        guards.deposit(0, 2, SECOND);
+        assert_eq!(guards.withdraw_up_to(9, Class::Timeout, SECOND), 2);
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let (granted, _) = both(
+            move || one.withdraw_up_to(2, Class::Timeout, SECOND),
+            move || two.balance(4 * SECOND).unwrap(),
+        );
+        assert_eq!(granted, 0);
+    });
+}
+
+#[test]
 fn deposits_that_race_with_a_new_slice_are_all_counted() {
-    explore(|| {
+    loom::model(|| {
         let guards = window(1.0, 0);
         guards.deposit(0, 1, 0);
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
@@ -103,7 +139,7 @@ fn deposits_that_race_with_a_new_slice_are_all_counted() {
 
 #[test]
 fn buckets_and_places_are_not_overdrawn() {
-    explore(|| {
+    loom::model(|| {
         let guards = Arc::new(Guards::new(
             &policy(|p| p.budget(Budget::Tokens(TokenBudget::new(5, 5)))),
             1,
@@ -114,7 +150,7 @@ fn buckets_and_places_are_not_overdrawn() {
         let (a, b) = both(take(one), take(two));
         assert_eq!(a + b, 1);
     });
-    explore(|| {
+    loom::model(|| {
         let budget = Budget::Inflight(InflightBudget::new(0.0, 1));
         let guards = Arc::new(Guards::new(&policy(|p| p.budget(budget)), 1, 0));
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
@@ -122,7 +158,7 @@ fn buckets_and_places_are_not_overdrawn() {
         let (a, b) = both(take(one), take(two));
         assert_eq!(a + b, 1);
     });
-    explore(|| {
+    loom::model(|| {
         let limit = Arc::new(RateLimit::new(&RateRule::new(Rate::per_second(1), 1)));
         let (one, two) = (Arc::clone(&limit), Arc::clone(&limit));
         let (a, b) = both(move || one.take(SECOND).is_ok(), move || two.take(SECOND).is_ok());
@@ -157,7 +193,7 @@ fn open_breaker() -> (Policy, Arc<Guards>) {
 
 #[test]
 fn one_probe_is_one_probe() {
-    explore(|| {
+    loom::model(|| {
         let (policy, guards) = open_breaker();
         let hold = |guards: Arc<Guards>, policy: Policy| {
             move || {
@@ -177,7 +213,7 @@ fn one_probe_is_one_probe() {
 
 #[test]
 fn an_abandoned_probe_is_never_lost() {
-    explore(|| {
+    loom::model(|| {
         let (policy, guards) = open_breaker();
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
         let (first, second) = (policy.clone(), policy.clone());
@@ -192,7 +228,7 @@ fn an_abandoned_probe_is_never_lost() {
 
 #[test]
 fn failures_that_race_open_the_breaker_once() {
-    explore(|| {
+    loom::model(|| {
         let rule = BreakerRule::default().last_calls(2).minimum_calls(2);
         let policy = policy(|p| p.attempts(1).budget(Budget::None).breaker(rule));
         let guards = Arc::new(Guards::new(&policy, 1, 0));
@@ -206,7 +242,7 @@ fn failures_that_race_open_the_breaker_once() {
 
 #[test]
 fn one_retry_per_key_is_one() {
-    explore(|| {
+    loom::model(|| {
         let rule = CoolDownRule::every(Duration::from_secs(30)).places(1);
         let policy = policy(|p| p.budget(Budget::None).cooldown(rule));
         let guards = Arc::new(Guards::new(&policy, 1, 0));
