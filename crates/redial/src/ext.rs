@@ -1,3 +1,4 @@
+#[cfg(feature = "tokio")]
 use std::future::Future;
 
 use redial_core::decide::Classifier;
@@ -5,6 +6,7 @@ use redial_core::decide::Classifier;
 use crate::error::Error;
 use crate::retry::Retry;
 
+#[cfg(feature = "tokio")]
 /// `fetch.retry(&retry)` for everything that can be called again.
 ///
 /// ```
@@ -32,6 +34,7 @@ where
     }
 }
 
+#[cfg(feature = "tokio")]
 impl<T, E, Fut, F> Retryable<T, E, Fut> for F
 where
     F: FnMut() -> Fut,

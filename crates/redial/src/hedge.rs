@@ -113,7 +113,7 @@ impl<C> Retry<C> {
             match race.session.settle_permit(permit, result, &mut cause) {
                 Step::Return(result) => return result,
                 Step::WaitUntil(until) => sleep(until).await,
-                Step::InFlight => {}
+                Step::InFlight => race.hedging = false,
             }
         }
     }
@@ -123,8 +123,8 @@ impl<C> Retry<C> {
 struct Race<'a, C, Fut> {
     session: Session<'a, C, Tokio>,
     runners: Vec<(Permit, Pin<Box<Fut>>)>,
-    /// Whether a hedge may still be asked for. A refusal holds until the next attempt starts the race
-    /// anew, so that a dry budget is asked once.
+    /// Whether a hedge may still be asked for. Not after a refusal, so that a dry budget is asked once,
+    /// and not after a failure: that is answered with a wait. The next race hedges again.
     hedging: bool,
 }
 

@@ -1,12 +1,66 @@
-//! redial
-pub use redial_core::{
-    Draft, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Stop, WorstCase,
-};
-pub use redial_core::{admit, decide, schedule};
+//! Retries that never become a storm.
+//!
+//! A [`Policy`] says what to repeat, when, and how much of it the other side is asked to carry; a
+//! [`Retry`] runs calls under it. Make one `Retry` per destination, clone it wherever calls are made.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+//! use redial::{Policy, Retry};
+//!
+//! # async fn fetch_score(attempt: redial::Attempt) -> std::io::Result<u32> {
+//! #     let refused = std::io::ErrorKind::ConnectionRefused;
+//! #     if attempt.number() == 1 { Err(refused.into()) } else { Ok(7) }
+//! # }
+//! let retry = Retry::new(Policy::standard()); // 4 attempts, full jitter, 10% budget, 10 s
+//! let score = retry.run(|attempt| fetch_score(attempt)).await.unwrap();
+//! # assert_eq!(score, 7);
+//! # }
+//! ```
+//!
+//! # The first things to do
+//!
+//! - Say what an error means: implement [`Classify`](decide::Classify) for it, or pass
+//!   [`retry_if`](Retry::retry_if).
+//! - Say what is safe: a request that may have reached the server is repeated only after
+//!   [`idempotent`](Retry::idempotent), [`keyed`](Retry::keyed) or [`conditional`](Retry::conditional).
+//! - Change the policy: [`Policy::edit`] and [`Draft::build`].
+//! - Run: [`run`](Retry::run) on tokio, [`run_blocking`](Retry::run_blocking) without a runtime,
+//!   [`hedged`](Retry::hedged) when a slow answer should be raced, [`until`](Retry::until) to poll.
+//! - Keep hosts apart: [`scope`](Retry::scope). Watch: [`observe`](Retry::observe).
+//!
+//! ```
+//! use std::time::Duration;
+//! use redial::schedule::Backoff;
+//! use redial::{Policy, Retry};
+//!
+//! # fn main() -> Result<(), redial::Invalid> {
+//! let policy = Policy::standard()
+//!     .edit()
+//!     .attempts(3)
+//!     .attempt_timeout(Duration::from_millis(150))
+//!     .deadline(Duration::from_secs(2))
+//!     .backoff(Backoff::exponential(Duration::from_millis(50), Duration::from_secs(1)))
+//!     .build()?;
+//! assert_eq!(policy.worst_case().elapsed, 600_000_000); // 3·150 + 50 + 100 ms
+//! let retry = Retry::new(policy).idempotent();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! `tokio` (on by default): the async runner and hedging. `serde`: policies as text. `tower`: an exact
+//! budget for tower's own retry layer.
+//!
+//! # Concepts
+//!
+//! [`decide`], [`schedule`] and [`admit`] are the three questions inside every retry; the pages are in
+//! [`concepts`].
 
 mod attempt;
 mod blocking;
 mod clock;
+pub mod concepts;
 mod entropy;
 mod error;
 mod ext;
@@ -19,6 +73,11 @@ mod session;
 pub mod testing;
 #[cfg(feature = "tower")]
 pub mod tower;
+
+pub use redial_core::{
+    Draft, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Stop, WorstCase,
+};
+pub use redial_core::{admit, decide, schedule};
 
 pub use attempt::{Attempt, Key};
 pub use blocking::CancelToken;

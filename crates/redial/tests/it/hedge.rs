@@ -1,0 +1,151 @@
+use std::cell::Cell;
+use std::time::Duration;
+
+use redial::admit::budget::{Budget, WindowBudget};
+use redial::decide::Class;
+use redial::{Hedge, Rate, Retry, Stop};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Fault, Log, RESET, ms, plain, unbounded};
+
+/// Attempt n takes the n-th time; how many were dropped before their end.
+struct Dropped<'a>(&'a Cell<u32>);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_success_wins_and_the_loser_is_dropped() {
+    let retry = Retry::new(unbounded(|p| p)).idempotent();
+    let (start, dropped) = (Instant::now(), Cell::new(0));
+    let winner = retry
+        .hedged(&Hedge::after(ms(50)), |attempt| {
+            let dropped = &dropped;
+            async move {
+                let guard = Dropped(dropped);
+                sleep(ms(if attempt.number() == 1 { 5_000 } else { 30 })).await;
+                std::mem::forget(guard);
+                Ok::<_, Fault>(attempt.number())
+            }
+        })
+        .await;
+    assert_eq!((winner, dropped.get(), start.elapsed()), (Ok(2), 1, ms(80)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_answer_is_not_hedged() {
+    let log = Log::default();
+    let retry = Retry::new(unbounded(|p| p)).idempotent().observe(log.clone());
+    let answer = retry
+        .hedged(&Hedge::after(ms(50)), |attempt| async move {
+            sleep(ms(40)).await;
+            Ok::<_, Fault>(attempt.number())
+        })
+        .await;
+    assert_eq!((answer, log.take().len()), (Ok(1), 2), "one attempt, one success");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedges_and_retries_draw_on_one_ledger() {
+    let budget = WindowBudget::ratio(0.1).floor(Rate::per_second(1));
+    let retry = Retry::new(plain(|p| p.budget(Budget::Window(budget)))).idempotent();
+    let hedge = Hedge::after(ms(10)).at_most(9);
+    let slow = |_| async {
+        sleep(ms(100)).await;
+        Err::<(), _>(RESET)
+    };
+    let error = retry.hedged(&hedge, slow).await.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (4, Stop::Attempts));
+    assert_eq!(retry.balance(), Some(7));
+    while retry.guards().withdraw_up_to(1, Class::Reset, 0) > 0 {}
+    let error = retry.hedged(&hedge, slow).await.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Stop::Budget), "no hedge, and no retry");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_safe_is_not_hedged() {
+    let retry = Retry::new(unbounded(|p| p));
+    let answer = retry
+        .hedged(&Hedge::after(ms(1)), |attempt| async move {
+            sleep(ms(500)).await;
+            Ok::<_, Fault>(attempt.number())
+        })
+        .await;
+    assert_eq!(answer, Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedged_call_retries_when_all_failed_and_stops_at_a_permanent_failure() {
+    let retry = Retry::new(unbounded(|p| p)).idempotent();
+    let start = Instant::now();
+    let answer = retry
+        .hedged(&Hedge::after(ms(10)), |attempt| async move {
+            sleep(ms(20)).await;
+            if attempt.number() < 3 { Err(RESET) } else { Ok(attempt.number()) }
+        })
+        .await;
+    // 1 fails at 20 ms, its hedge at 30; wait 100; the third answers at 150, before its hedge does.
+    assert_eq!((answer, start.elapsed()), (Ok(3), ms(150)));
+
+    let error = retry
+        .hedged(&Hedge::after(ms(10)), |attempt| async move {
+            sleep(ms(15)).await;
+            let class = if attempt.number() == 1 { Class::Permanent } else { Class::Reset };
+            Err::<(), _>(Fault(class, ""))
+        })
+        .await
+        .unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (Stop::Permanent, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_of_a_race_have_their_own_timeouts() {
+    let policy = unbounded(|p| p.attempt_timeout(ms(100)).attempts(2));
+    let retry = Retry::new(policy).idempotent();
+    let start = Instant::now();
+    let never = |_| std::future::pending::<Result<(), Fault>>();
+    let error = retry.hedged(&Hedge::after(ms(60)), never).await.unwrap_err();
+    assert_eq!((error.attempts(), start.elapsed()), (2, ms(160)));
+    assert_eq!(error.failure().unwrap().class, Class::Timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_race_gives_back_every_place() {
+    let retry = Retry::new(unbounded(|p| p.concurrency(2))).idempotent();
+    let never = |_| std::future::pending::<Result<(), Fault>>();
+    let hedge = Hedge::after(ms(10));
+    let call = retry.hedged(&hedge, never);
+    assert!(tokio::time::timeout(ms(50), call).await.is_err());
+    let both = tokio::join!(
+        retry.run(|_| async { Ok::<_, Fault>(sleep(ms(1)).await) }),
+        retry.run(|_| async { Ok::<_, Fault>(sleep(ms(1)).await) }),
+    );
+    assert!(both.0.is_ok() && both.1.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quantile_is_learned_first() {
+    let log = Log::default();
+    let retry = Retry::new(unbounded(|p| p)).idempotent().observe(log.clone());
+    let hedge = Hedge::quantile(0.9);
+    let slow = |attempt: redial::Attempt| async move {
+        sleep(ms(if attempt.number() == 1 { 1_000 } else { 10 })).await;
+        Ok::<_, Fault>(attempt.number())
+    };
+    assert_eq!(retry.hedged(&hedge, slow).await, Ok(1), "nothing is known yet");
+    for n in 0..200_u64 {
+        let usual = |_| async move { Ok::<_, Fault>(sleep(ms(20 + n % 10)).await) };
+        retry.hedged(&hedge, usual).await.unwrap();
+    }
+    let start = Instant::now();
+    assert_eq!(retry.hedged(&hedge, slow).await, Ok(2));
+    let hedged_at = start.elapsed() - ms(10);
+    assert!(
+        (ms(28)..=ms(34)).contains(&hedged_at),
+        "the ninth tenth of 20 to 29 ms: {hedged_at:?}"
+    );
+    assert!(hedged_at < Duration::from_secs(1));
+}

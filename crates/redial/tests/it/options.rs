@@ -1,0 +1,121 @@
+use std::sync::Mutex;
+
+use redial::decide::Class;
+use redial::{CancelToken, Event, Key, Policy, Preset, Retry, Stop};
+
+use crate::support::{Fault, Log, RESET, plain, unbounded};
+
+fn attempts<C>(retry: &Retry<C>) -> (u32, Stop)
+where
+    C: redial::decide::Classifier<(), Fault>,
+{
+    let error = retry.run_blocking(|_| Err::<(), _>(RESET)).unwrap_err();
+    (error.attempts(), error.reason())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_the_same_on_every_attempt_and_new_for_every_call() {
+    let retry = Retry::new(plain(|p| p)).keyed();
+    let keys = Mutex::new(Vec::new());
+    for _ in 0..2 {
+        let note = |attempt: redial::Attempt| {
+            keys.lock().unwrap().push(attempt.key().unwrap());
+            async { Err::<(), _>(RESET) }
+        };
+        retry.run(note).await.unwrap_err();
+    }
+    let keys = keys.into_inner().unwrap();
+    assert_eq!(keys.len(), 8);
+    assert!(keys[..4].iter().all(|key| *key == keys[0]));
+    assert!(keys[4..].iter().all(|key| *key == keys[4]));
+    assert_ne!(keys[0], keys[4]);
+
+    let kept = Key::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+    let given = retry.key(kept).run(|attempt| async move { Ok::<_, Fault>(attempt.key()) }).await;
+    assert_eq!(given, Ok(Some(kept)));
+    assert_eq!(kept.to_string(), "01234567-89ab-cdef-0123-456789abcdef");
+    let text = Key::fresh().to_string();
+    assert_eq!((text.len(), &text[14..15]), (36, "4"), "a UUID of version 4");
+    assert!("89ab".contains(&text[19..20]), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_knows_how_the_one_before_failed() {
+    let retry = Retry::new(plain(|p| p)).idempotent();
+    let refreshed = retry
+        .run(|attempt| async move {
+            match attempt.previous() {
+                None => Err(Fault(Class::Connect, "this endpoint is down")),
+                Some(failure) if failure.class == Class::Connect => Ok("another endpoint"),
+                Some(_) => Ok("the same endpoint"),
+            }
+        })
+        .await;
+    assert_eq!(refreshed, Ok("another endpoint"));
+}
+
+#[test]
+fn retries_can_be_switched_off_while_it_runs() {
+    let retry = Retry::new(Preset::Player.draft().attempts(2).build().unwrap()).idempotent();
+    let clone = retry.clone().about("segment 1");
+    retry.set_enabled(false);
+    assert_eq!(attempts(&clone), (1, Stop::SwitchedOff));
+    retry.set_enabled(true);
+    let token = CancelToken::new();
+    let error =
+        clone.run_blocking_with(
+            &token,
+            |attempt| {
+                if attempt.number() == 2 { Ok(()) } else { Err(RESET) }
+            },
+        );
+    assert_eq!(error, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_retry_for_the_same_key() {
+    let policy = Policy::from(Preset::Player);
+    let retry = Retry::new(policy).idempotent();
+    let ask = |segment: &'static str| {
+        let retry = retry.clone().about(segment);
+        async move { retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err().reason() }
+    };
+    assert_eq!(ask("a").await, Stop::Attempts);
+    assert_eq!(ask("a").await, Stop::CoolDown);
+    assert_eq!(ask("b").await, Stop::Attempts);
+}
+
+#[test]
+fn destinations_do_not_share_their_guards() {
+    let retry = Retry::new(Policy::standard());
+    let (bad, good) = (retry.clone().scope("bad:443"), retry.clone().scope("good:443"));
+    while bad.guards().withdraw_up_to(1, Class::Reset, u64::MAX / 4) > 0 {}
+    let at = |retry: &Retry| retry.guards().balance(u64::MAX / 4);
+    assert_eq!((at(&bad), at(&good), at(&retry)), (Some(0), Some(10), Some(10)));
+    assert_eq!(at(&retry.clone().scope(String::from("bad:443"))), Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_the_whole_call() {
+    let log = Log::default();
+    let retry = Retry::new(unbounded(|p| p.attempts(2))).idempotent().observe(log.clone());
+    retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
+    let failure = Some(redial::decide::Classify::classify(&RESET));
+    assert_eq!(
+        log.take(),
+        [
+            Event::Attempt { number: 1 },
+            Event::RetryScheduled { attempt: 2, delay: 100_000_000, failure },
+            Event::Attempt { number: 2 },
+            Event::Stopped { reason: Stop::Attempts, attempts: 2 },
+        ]
+    );
+}
+
+#[test]
+fn a_policy_can_come_from_text() {
+    let policy: Policy = serde_json::from_str(r#"{"attempts": 2, "deadline": "1s"}"#).unwrap();
+    assert_eq!(Retry::new(policy).policy().attempts(), 2);
+    let error = serde_json::from_str::<Policy>(r#"{"attempts": 0}"#).unwrap_err().to_string();
+    assert!(error.starts_with("attempts is 0, but must be from 1 to 1000000"), "{error}");
+}

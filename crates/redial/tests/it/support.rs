@@ -1,0 +1,78 @@
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redial::admit::budget::Budget;
+use redial::decide::{Class, Classify, Failure};
+use redial::schedule::{Backoff, Jitter};
+use redial::{Draft, Event, Observer, Policy};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fault(pub(crate) Class, pub(crate) &'static str);
+
+impl Classify for Fault {
+    fn classify(&self) -> Failure {
+        Failure::new(self.0)
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.1)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+pub(crate) const RESET: Fault = Fault(Class::Reset, "connection reset");
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// 4 attempts with waits of exactly 100, 200 and 400 ms.
+pub(crate) fn plain(change: impl FnOnce(Draft) -> Draft) -> Policy {
+    let backoff = Backoff::exponential(ms(100), ms(2_000)).jitter(Jitter::None);
+    change(Policy::draft().backoff(backoff)).build().unwrap()
+}
+
+pub(crate) fn unbounded(change: impl FnOnce(Draft) -> Draft) -> Policy {
+    plain(|p| change(p.budget(Budget::None)))
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<Event>>>);
+
+impl Observer for Log {
+    fn event(&self, event: &Event) {
+        self.0.lock().unwrap().push(*event);
+    }
+}
+
+impl Log {
+    pub(crate) fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    pub(crate) fn delays(&self) -> Vec<u64> {
+        let delay = |event: &Event| match event {
+            Event::RetryScheduled { delay, .. } => Some(*delay),
+            _ => None,
+        };
+        self.take().iter().filter_map(delay).collect()
+    }
+}
+
+/// Answers from a list, then with the last of it.
+pub(crate) struct Script<T>(RefCell<Vec<T>>);
+
+impl<T: Clone> Script<T> {
+    pub(crate) fn new(answers: &[T]) -> Self {
+        Self(RefCell::new(answers.iter().rev().cloned().collect()))
+    }
+
+    pub(crate) fn next(&self) -> T {
+        let mut left = self.0.borrow_mut();
+        if left.len() > 1 { left.pop().unwrap() } else { left[0].clone() }
+    }
+}
