@@ -1,2 +1,72 @@
-//! bench
-fn main() {}
+//! How fast is it, beside its peers, on this machine?
+//!
+//! Instructions are counted by callgrind and allocations by the allocator, so that two runs of one
+//! build agree; a clock is read only where threads or timers are the question. Peers are measured in
+//! the same run, through the same loop: a number from another machine compares nothing.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
+#![allow(clippy::disallowed_methods, reason = "it measures clocks and timers")]
+
+mod alloc;
+mod callgrind;
+mod cases;
+mod engine;
+mod table;
+mod threads;
+mod timers;
+
+use std::env;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: redial-bench [COMMAND]
+
+  engine [--json]   instructions, allocations and clock reads of one call, beside the peers;
+                    needs valgrind (`cargo xtask setup`)
+  timers [--json]   how late the runners wake, and what that does to the jitter
+  case NAME N       makes N calls of one case, for callgrind
+  allocs NAME       allocations per call of one case
+  cases             the names of the cases
+
+Without a command: engine, then timers. A bar that is not reached is marked RED; the exit code is 0
+as long as everything could be measured.";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("redial-bench: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Result<(), String> {
+    match args {
+        [] => run(&["engine"]).and_then(|()| run(&["timers"])),
+        ["engine"] => engine::measure().map(|report| print!("{report}")),
+        ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
+        ["timers"] => timers::measure().map(|report| print!("{report}")),
+        ["timers", "--json"] => timers::measure().map(|report| print_json(&report)),
+        ["case", name, n] => {
+            let n = n.parse().map_err(|_| format!("{n:?} is not a number of calls"))?;
+            cases::find(name).map(|case| (case.run)(n))
+        }
+        ["allocs", name] => cases::find(name).map(|case| println!("{}", alloc::per_call(case))),
+        ["cases"] => {
+            cases::ALL.iter().for_each(|case| println!("{}", case.name));
+            Ok(())
+        }
+        ["-h" | "--help" | "help", ..] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("unknown command {:?}\n\n{HELP}", args.join(" "))),
+    }
+}
+
+fn print_json(report: &impl serde::Serialize) {
+    println!("{:#}", serde_json::json!(report));
+}

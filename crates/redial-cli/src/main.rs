@@ -1,2 +1,37 @@
 //! The command `redial`.
-fn main() {}
+
+mod presets;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Retries that never become a storm.
+#[derive(Parser)]
+#[command(name = "redial", version, arg_required_else_help = true, max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Presets(presets::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        Command::Presets(args) => presets::run(&args, &mut io::stdout().lock()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads us has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        #[allow(clippy::print_stderr, reason = "the one place where the command reports a failure")]
+        Err(error) => {
+            eprintln!("redial: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What is measured: the same loop around each peer's call and ours.
+//!
+//! The operation succeeds at once with a number that the compiler cannot know. What a user would build
+//! once (a policy, a service) is built before the loop; what belongs to a call is in it.
+
+mod bare;
+mod ours;
+mod peers;
+
+use std::future::{Future, poll_fn};
+use std::hint::black_box;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+pub(crate) use ours::{NOW, new_guards};
+
+/// The two numbers of calls whose difference counts.
+pub(crate) const FEW: u64 = 1000;
+pub(crate) const MANY: u64 = 3000;
+/// Calls before those, so that whatever is built on first use is there.
+const WARM_UP: u64 = 200;
+
+/// Something to be done `n` times.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(u64),
+}
+
+pub(crate) const ALL: &[Case] = &[
+    Case { name: "bare-sync", run: bare::sync },
+    Case { name: "bare-async", run: bare::ready },
+    Case { name: "bare-pending", run: bare::pending },
+    Case { name: "clock", run: bare::clock },
+    Case { name: "timeout", run: bare::timeout },
+    Case { name: "redial-async", run: ours::ready },
+    Case { name: "redial-breaker", run: ours::breaker },
+    Case { name: "redial-pending", run: ours::pending },
+    Case { name: "redial-blocking", run: ours::blocking },
+    Case { name: "redial-engine", run: ours::engine },
+    Case { name: "redial-engine-breaker", run: ours::engine_breaker },
+    Case { name: "redial-delay", run: ours::delay },
+    Case { name: "redial-deposit", run: ours::deposit },
+    Case { name: "redial-withdraw", run: ours::withdraw },
+    Case { name: "tower", run: peers::tower },
+    Case { name: "backon-async", run: peers::backon_async },
+    Case { name: "backon-blocking", run: peers::backon_blocking },
+    Case { name: "backon-delay", run: peers::backon_delay },
+    Case { name: "tokio-retry", run: peers::tokio_retry },
+    Case { name: "tokio-retry-delay", run: peers::tokio_retry_delay },
+    Case { name: "tower-resilience", run: peers::tower_resilience },
+    Case { name: "tps-deposit", run: peers::tps_deposit },
+    Case { name: "tps-withdraw", run: peers::tps_withdraw },
+];
+
+pub(crate) fn find(name: &str) -> Result<&'static Case, String> {
+    ALL.iter().find(|case| case.name == name).ok_or_else(|| format!("no case is named {name:?}"))
+}
+
+/// The operation.
+#[inline(never)]
+fn op(x: u64) -> io::Result<u64> {
+    Ok(black_box(x))
+}
+
+/// The operation, ready when it is first polled.
+async fn ready(x: u64) -> io::Result<u64> {
+    Ok(black_box(x))
+}
+
+/// The operation, ready when it is polled again.
+async fn pending_once(x: u64) -> io::Result<u64> {
+    let mut polled = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut polled, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    Ok(black_box(x))
+}
+
+fn repeat<T>(n: u64, mut call: impl FnMut(u64) -> T) {
+    for x in 0..WARM_UP + n {
+        black_box(call(black_box(x)));
+    }
+}
+
+fn repeat_async<T>(n: u64, mut call: impl AsyncFnMut(u64) -> T) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.expect("a runtime without I/O has nothing to fail on");
+    runtime.block_on(async {
+        for x in 0..WARM_UP + n {
+            let mut call = pin!(call(black_box(x)));
+            black_box(poll_fn(|cx| apart(call.as_mut(), cx)).await);
+        }
+    });
+}
+
+/// Keeps the poll of a call out of the loop, for all cases alike: whether the compiler would inline it
+/// says nothing about a program that has more than one.
+#[inline(never)]
+fn apart<F: Future>(call: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    call.poll(cx)
+}

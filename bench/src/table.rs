@@ -1,0 +1,127 @@
+//! A report for people and for programs.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) notes: &'static [&'static str],
+}
+
+/// One question, and what belongs to it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) number: u32,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// One comparison.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) what: &'static str,
+    pub(crate) peers: Vec<Part>,
+    pub(crate) ours: f64,
+    pub(crate) bar: Bar,
+    pub(crate) reached: bool,
+    /// What our number adds up from, where that is known.
+    pub(crate) made_of: Vec<Part>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) value: f64,
+}
+
+/// What our number has to be.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Bar {
+    /// For information.
+    None,
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Line {
+    pub(crate) fn new(what: &'static str, peers: Vec<Part>, ours: f64, bar: Bar) -> Self {
+        let reached = bar.is_reached(ours);
+        Self { what, peers, ours, bar, reached, made_of: Vec::new() }
+    }
+
+    fn mark(&self) -> &'static str {
+        match (self.bar, self.reached) {
+            (Bar::None, _) => "",
+            (_, true) => "ok",
+            (_, false) => "RED",
+        }
+    }
+
+    pub(crate) fn made_of(self, made_of: Vec<Part>) -> Self {
+        Self { made_of, ..self }
+    }
+}
+
+impl Bar {
+    fn is_reached(self, value: f64) -> bool {
+        match self {
+            Self::None => true,
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
+}
+
+impl fmt::Display for Bar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::None => String::new(),
+            Self::AtMost(most) => format!("≤ {}", number(*most)),
+            Self::AtLeast(least) => format!("≥ {}", number(*least)),
+        };
+        f.pad(&text)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = || self.rows.iter().flat_map(|row| &row.lines);
+        let wide = |text: &str| text.chars().count();
+        let first = lines().map(|line| wide(line.what)).max().unwrap_or(0);
+        let second = lines().map(|line| wide(&list(&line.peers, ", "))).max().unwrap_or(0);
+        writeln!(f, "  {:first$}  {:second$}  {:>6}  bar", "", "peers", "ours")?;
+        for row in &self.rows {
+            for (index, line) in row.lines.iter().enumerate() {
+                let row_number = if index == 0 { row.number.to_string() } else { String::new() };
+                let (what, peers, ours) = (line.what, list(&line.peers, ", "), number(line.ours));
+                let (bar, mark) = (line.bar, line.mark());
+                let text = format!(
+                    "{row_number:1} {what:first$}  {peers:second$}  {ours:>6}  {bar:<7} {mark}"
+                );
+                writeln!(f, "{}", text.trim_end())?;
+            }
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
+        for line in lines().filter(|line| !line.reached && !line.made_of.is_empty()) {
+            writeln!(f, "RED: {}: {}", line.what, list(&line.made_of, " + "))?;
+        }
+        Ok(())
+    }
+}
+
+fn list(parts: &[Part], between: &str) -> String {
+    let parts = parts.iter().map(|part| format!("{} {}", part.name, number(part.value)));
+    parts.collect::<Vec<_>>().join(between)
+}
+
+/// Whole where that loses nothing that matters.
+fn number(value: f64) -> String {
+    if value.abs() >= 10.0 || (value - value.round()).abs() < 0.005 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.2}")
+    }
+}

@@ -1,0 +1,62 @@
+//! The command, run as a person runs it.
+
+use std::process::{Command, Output};
+
+fn redial(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_redial")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn help_shows_the_command() {
+    let output = redial(&["--help"]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("Usage: redial <COMMAND>"));
+    assert!(text(&output.stdout).contains("presets"));
+    let output = redial(&["presets", "--help"]);
+    assert!(text(&output.stdout).contains("Examples:"));
+}
+
+#[test]
+fn wrong_usage_is_exit_2_and_says_what_is_possible() {
+    for args in [&["presets", "standrad"][..], &["storm"], &[]] {
+        let output = redial(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(output.stdout.is_empty(), "nothing on stdout but the answer");
+    }
+    assert!(text(&redial(&["presets", "standrad"]).stderr).contains("payment-processor"));
+}
+
+#[test]
+fn presets_are_listed_with_their_worst_case() {
+    let output = redial(&["presets"]);
+    let line = |name: &str| {
+        text(&output.stdout).lines().find(|line| line.starts_with(name)).unwrap().to_owned()
+    };
+    assert!(line("fraud-score").contains("1300ms"), "4·150 + 100 + 200 + 400 ms");
+    assert!(line("standard").contains("1.1× the calls"));
+    assert!(line("player").contains(" 2 "));
+}
+
+#[test]
+fn a_preset_is_a_policy_file() {
+    for name in ["standard", "fraud-score", "payment-processor", "web", "control-plane", "player"] {
+        let output = redial(&["presets", name]);
+        let policy: redial_core::Policy = toml::from_str(text(&output.stdout)).unwrap();
+        assert_eq!(policy, redial_core::Preset::from_name(name).unwrap().into());
+    }
+}
+
+#[test]
+fn json_is_json() {
+    let all: serde_json::Value =
+        serde_json::from_slice(&redial(&["presets", "--json"]).stdout).unwrap();
+    assert_eq!(all.as_array().unwrap().len(), 6);
+    let one = redial(&["presets", "fraud-score", "--json"]);
+    let one: serde_json::Value = serde_json::from_slice(&one.stdout).unwrap();
+    assert_eq!(one["worst_case"]["elapsed_ms"], 1300.0);
+    assert_eq!(one["policy"]["attempt_timeout"], "150ms");
+}
