@@ -118,12 +118,18 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    #[inline]
-    fn emit(&self, event: Event) {
+    #[inline(always)]
+    fn emit(&self, event: impl FnOnce() -> Event) {
         if let Some(observer) = self.observer {
-            observer.event(&event);
+            tell(observer, event());
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn tell(observer: &dyn Observer, event: Event) {
+    observer.event(&event);
 }
 
 /// The right to send one attempt.
@@ -173,7 +179,7 @@ pub struct Call {
 
 impl Call {
     /// A call that starts now and ends by `deadline`, or earlier if the policy says so.
-    #[inline]
+    #[inline(always)]
     pub fn new(policy: &Policy, now: Nanos, deadline: Nanos) -> Self {
         Self {
             deadline: deadline::expiry(now, policy.deadline(), deadline),
@@ -198,12 +204,12 @@ impl Call {
     }
 
     /// May the next attempt be sent now? Ask before the first one, and again after every wait.
-    #[inline]
+    #[inline(always)]
     pub fn admit(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
-        match self.send(cx, now) {
-            Ok(permit) => Ok(permit),
-            Err(stop) => Err(self.stop(cx, stop, now)),
-        }
+        self.send(cx, now).map_err(|stop| {
+            *self = self.stopped(*cx, stop, now);
+            stop
+        })
     }
 
     /// May another attempt be sent beside those in flight? A refusal does not end the call.
@@ -220,7 +226,7 @@ impl Call {
 
     /// What came of an attempt, and what follows from it. `seed` names the random stream of this call;
     /// it is read only when a wait is drawn.
-    #[inline]
+    #[inline(always)]
     pub fn settle(
         &mut self,
         cx: &Context<'_>,
@@ -230,17 +236,15 @@ impl Call {
         seed: impl FnOnce() -> u64,
     ) -> Verdict {
         self.land(cx, permit, outcome, now);
-        let next = match outcome {
-            Outcome::Success => {
-                cx.guards.ledger.succeeded(permit.charge, cx.request.stripe, now);
-                cx.emit(Event::Succeeded { attempts: self.attempts });
-                self.end(cx);
-                return Verdict::Done;
-            }
-            Outcome::NotYet(hint) => self.again(cx, None, *hint, now, seed),
-            Outcome::Failure(failure) => self.failed(cx, failure, now, seed),
-        };
-        next.unwrap_or_else(|stop| Verdict::Stop(self.stop(cx, stop, now)))
+        if matches!(outcome, Outcome::Success) {
+            cx.guards.succeeded(permit.charge, cx.request.stripe, now);
+            cx.emit(|| Event::Succeeded { attempts: self.attempts });
+            self.end(cx);
+            return Verdict::Done;
+        }
+        let verdict;
+        (*self, verdict) = self.repeat(*cx, outcome, now, seed);
+        verdict
     }
 
     /// Nobody waits for this attempt any more: the loser of a hedge, or an attempt of a dropped call.
@@ -251,27 +255,29 @@ impl Call {
     /// The caller went away. Gives back what was charged and not sent.
     pub fn cancel(&mut self, cx: &Context<'_>, now: Nanos) {
         if !self.ended {
-            self.stop(cx, Stop::Cancelled, now);
+            *self = self.stopped(*cx, Stop::Cancelled, now);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
         if now >= self.deadline {
             return Err(Stop::Deadline);
         }
         let retry = self.attempts > 0;
         let Entry { probe, half_opened } = cx.guards.enter(retry, cx.request.key, now)?;
-        let charge = if retry { self.spend(cx, probe, now)? } else { None };
-        if !retry {
-            cx.guards.ledger.calls_started(cx.request.stripe, 1, now);
-        }
+        let charge = if retry {
+            self.spend(cx, probe, now)?
+        } else {
+            cx.guards.deposit(cx.request.stripe, 1, now);
+            None
+        };
         self.attempts += 1;
         self.in_flight += 1;
         if half_opened {
-            cx.emit(Event::BreakerMoved { to: BreakerState::HalfOpen });
+            cx.emit(|| Event::BreakerMoved { to: BreakerState::HalfOpen });
         }
-        cx.emit(Event::Attempt { number: self.attempts });
+        cx.emit(|| Event::Attempt { number: self.attempts });
         let expires = deadline::expiry(now, cx.policy.attempt_timeout(), self.deadline);
         Ok(Permit { number: self.attempts, started: now, expires, probe, charge })
     }
@@ -289,36 +295,46 @@ impl Call {
         let charge = cx.guards.ledger.retry_sent(self.charge, now);
         if charge.is_none() {
             cx.guards.leave(probe, now);
-            cx.emit(Event::BudgetDry);
+            cx.emit(|| Event::BudgetDry);
             return Err(Stop::Budget);
         }
         Ok(charge)
     }
 
-    #[inline]
+    #[inline(always)]
     fn land(&mut self, cx: &Context<'_>, permit: Permit, outcome: &Outcome, now: Nanos) {
         self.in_flight -= 1;
         let taken = now.saturating_sub(permit.started);
         if let Some(to) = cx.guards.learn(permit.probe, outcome, taken, now) {
-            cx.emit(Event::BreakerMoved { to });
+            cx.emit(|| Event::BreakerMoved { to });
         }
         if permit.charge.is_some() {
             cx.guards.ledger.retry_landed();
         }
     }
 
-    /// Decide.
+    /// Decide. The cold parts take the call by value, so that a successful one can stay in registers.
     #[cold]
-    fn failed(
-        &mut self,
-        cx: &Context<'_>,
-        failure: &Failure,
+    fn repeat(
+        mut self,
+        cx: Context<'_>,
+        outcome: &Outcome,
         now: Nanos,
         seed: impl FnOnce() -> u64,
-    ) -> Result<Verdict, Stop> {
-        decide::repeat(cx.policy, cx.request.safety, failure)?;
-        cx.guards.ledger.attempt_failed();
-        self.again(cx, Some(failure), failure.hint, now, seed)
+    ) -> (Self, Verdict) {
+        let next = match outcome {
+            Outcome::Success => Ok(Verdict::Done),
+            Outcome::NotYet(hint) => self.again(&cx, None, *hint, now, seed),
+            Outcome::Failure(failure) => decide::repeat(cx.policy, cx.request.safety, failure)
+                .and_then(|()| {
+                    cx.guards.ledger.attempt_failed();
+                    self.again(&cx, Some(failure), failure.hint, now, seed)
+                }),
+        };
+        match next {
+            Ok(verdict) => (self, verdict),
+            Err(stop) => (self.stopped(cx, stop, now), Verdict::Stop(stop)),
+        }
     }
 
     /// Schedule, then admit: the charge comes before the wait, so that a dry budget ends the call now.
@@ -340,7 +356,7 @@ impl Call {
             self.pay(cx, failure.class, now)?;
         }
         let (attempt, delay) = (self.attempts + 1, wake - now);
-        cx.emit(Event::RetryScheduled { attempt, delay, failure: failure.copied() });
+        cx.emit(|| Event::RetryScheduled { attempt, delay, failure: failure.copied() });
         Ok(Verdict::Wait(wake))
     }
 
@@ -364,7 +380,7 @@ impl Call {
         self.step = self.step.saturating_add(1);
         let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, seed);
         if let Some(hint) = hint {
-            cx.emit(match wait {
+            cx.emit(|| match wait {
                 Ok(wait) if wait.hinted => Event::HintHonoured { hint, delay: wait.delay },
                 _ => Event::HintIgnored { hint },
             });
@@ -379,7 +395,7 @@ impl Call {
 
     fn pay(&mut self, cx: &Context<'_>, class: Class, now: Nanos) -> Result<(), Stop> {
         let Some(charge) = cx.guards.ledger.charge(class, now) else {
-            cx.emit(Event::BudgetDry);
+            cx.emit(|| Event::BudgetDry);
             return Err(Stop::Budget);
         };
         (self.charge, self.charged) = (charge, true);
@@ -393,14 +409,14 @@ impl Call {
     }
 
     #[cold]
-    fn stop(&mut self, cx: &Context<'_>, reason: Stop, now: Nanos) -> Stop {
-        self.refund(cx, now);
-        self.end(cx);
-        cx.emit(Event::Stopped { reason, attempts: self.attempts });
-        reason
+    fn stopped(mut self, cx: Context<'_>, reason: Stop, now: Nanos) -> Self {
+        self.refund(&cx, now);
+        self.end(&cx);
+        cx.emit(|| Event::Stopped { reason, attempts: self.attempts });
+        self
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, cx: &Context<'_>) {
         self.ended = true;
         if self.attempts > 0 {

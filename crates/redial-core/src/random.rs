@@ -14,12 +14,8 @@ pub const fn draw(seed: u64, k: u64) -> u64 {
     mix(seed.wrapping_add(k.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// A uniform number in `[lo, hi]`, both ends included, from 64 random bits.
+/// A uniform number in `[lo, hi]`, both ends included, from 64 random bits. The range is not all of u64.
 #[inline]
 pub(crate) const fn uniform(lo: u64, hi: u64, bits: u64) -> u64 {
-    let span = hi - lo;
-    if span == u64::MAX {
-        return bits;
-    }
-    lo + ((bits as u128 * (span as u128 + 1)) >> 64) as u64
+    lo + ((bits as u128 * (hi - lo + 1) as u128) >> 64) as u64
 }

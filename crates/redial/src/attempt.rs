@@ -52,39 +52,31 @@ fn until(from: Nanos, to: Nanos) -> Option<Duration> {
 
 /// An idempotency key. Prints as a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key(u128);
+pub struct Key([u64; 2]);
 
 impl Key {
     /// A new one (a UUID of version 4).
     pub fn fresh() -> Self {
-        let random = u128::from(entropy::from_system()) << 64 | u128::from(entropy::from_system());
-        let (version, variant) = (0xf << 76, 0b11 << 62);
-        Self(random & !version & !variant | 4 << 76 | 0b10 << 62)
+        let (high, low) = (entropy::from_system(), entropy::from_system());
+        Self([high & !0xf000 | 0x4000, low >> 2 | 1 << 63])
     }
 
     /// One that the caller keeps, so that it survives the call and the process.
     pub const fn from_u128(key: u128) -> Self {
-        Self(key)
+        Self([(key >> 64) as u64, key as u64])
     }
 
     /// The same key as a number, to be kept.
     pub const fn as_u128(self) -> u128 {
-        self.0
+        (self.0[0] as u128) << 64 | self.0[1] as u128
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let k = self.0;
-        let part = |shift: u32, bits: u32| (k >> shift) & ((1 << bits) - 1);
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            part(96, 32),
-            part(80, 16),
-            part(64, 16),
-            part(48, 16),
-            part(0, 48)
-        )
+        let [high, low] = self.0;
+        let (time, mid, version) = (high >> 32, high >> 16 & 0xffff, high & 0xffff);
+        let (variant, node) = (low >> 48, low & 0xffff_ffff_ffff);
+        write!(f, "{time:08x}-{mid:04x}-{version:04x}-{variant:04x}-{node:012x}")
     }
 }

@@ -3,14 +3,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use redial_core::decide::Classifier;
-use redial_core::{Nanos, Stop};
+use redial_core::Nanos;
+use redial_core::decide::{Classifier, Outcome};
 
 use crate::attempt::Attempt;
 use crate::clock::{Clock, Monotonic};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Session, Step};
+use crate::session::{Brought, Live, Step, judge};
 
 impl<C> Retry<C> {
     /// Runs a blocking operation on this thread.
@@ -51,28 +51,66 @@ impl<C> Retry<C> {
         self.block(op, Some(token))
     }
 
-    #[inline]
+    /// The first attempt, and all that most calls ever do.
+    #[inline(always)]
     fn block<T, E, F>(&self, mut op: F, token: Option<&CancelToken>) -> Result<T, Error<E>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
     {
-        let mut session = Session::<C, Monotonic>::new(self);
+        if token.is_some_and(CancelToken::is_cancelled) {
+            return Err(Error::never_begun());
+        }
+        let (mut live, cx) = (Live::start(self), self.context());
+        if let Err(reason) = live.first(&cx) {
+            return Err(live.refused(reason));
+        }
+        match judge(self, Some(op(live.attempt()))) {
+            Brought::Value(value) => {
+                live.succeed(&cx);
+                Ok(value)
+            }
+            Brought::Failure(outcome, error) => self.persist(live, outcome, error, op, token),
+        }
+    }
+
+    /// What follows a first attempt that failed.
+    #[cold]
+    #[inline(never)]
+    fn persist<T, E, F>(
+        &self,
+        mut live: Live<'_, C, Monotonic>,
+        mut outcome: Outcome,
+        mut error: Option<E>,
+        mut op: F,
+        token: Option<&CancelToken>,
+    ) -> Result<T, Error<E>>
+    where
+        F: FnMut(Attempt) -> Result<T, E>,
+        C: Classifier<T, E>,
+    {
         let mut cause = None;
         loop {
-            if token.is_some_and(CancelToken::is_cancelled) {
-                session.cancel();
-                return Err(session.error(Stop::Cancelled, cause));
-            }
-            let attempt = match session.admit() {
-                Ok(attempt) => attempt,
-                Err(reason) => return Err(session.error(reason, cause)),
-            };
-            match session.settle(Some(op(attempt)), &mut cause) {
-                Step::Return(result) => return result,
+            match live.fail(&outcome, error, &mut cause) {
+                Step::Fail(error) => return Err(error),
                 Step::WaitUntil(until) => pause(until, token),
                 Step::InFlight => {}
             }
+            let admitted = match token {
+                Some(token) if token.is_cancelled() => Err(live.cancel()),
+                _ => live.next(),
+            };
+            let attempt = match admitted {
+                Ok(attempt) => attempt,
+                Err(reason) => return Err(live.error(reason, cause)),
+            };
+            (outcome, error) = match judge(self, Some(op(attempt))) {
+                Brought::Failure(outcome, error) => (outcome, error),
+                Brought::Value(value) => {
+                    live.succeed(&self.context());
+                    return Ok(value);
+                }
+            };
         }
     }
 }

@@ -17,6 +17,12 @@ pub struct Error<E> {
 }
 
 impl<E> Error<E> {
+    /// A call that was cancelled before it began.
+    pub(crate) fn never_begun() -> Self {
+        let (reason, elapsed) = (Stop::Cancelled, Duration::ZERO);
+        Self { reason, attempts: 0, elapsed, failure: None, cause: None }
+    }
+
     /// Why no further attempt was made.
     pub fn reason(&self) -> Stop {
         self.reason

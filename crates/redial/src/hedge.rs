@@ -13,7 +13,7 @@ use crate::clock::{Clock, Tokio};
 use crate::error::Error;
 use crate::retry::Retry;
 use crate::run::{sleep, within};
-use crate::session::{Session, Step};
+use crate::session::{Brought, Live, Step, judge};
 
 /// When to send a second attempt beside a slow first one.
 ///
@@ -91,29 +91,40 @@ impl<C> Retry<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let mut race = Race { session: Session::new(self), runners: Vec::new(), hedging: true };
-        let mut cause = None;
+        let mut live = Live::start(self);
+        if let Err(reason) = live.first(&self.context()) {
+            return Err(live.refused(reason));
+        }
+        let (attempt, mut cause) = (live.attempt(), None);
+        let mut race = Race { live, runners: Vec::new(), hedging: true };
+        race.start(op(attempt));
         loop {
-            if race.runners.is_empty() {
-                match race.session.admit() {
-                    Ok(attempt) => race.start(op(attempt)),
-                    Err(reason) => return Err(race.session.error(reason, cause)),
-                }
-            }
-            let Some((permit, result)) = race.next(hedge).await else {
-                match race.session.hedge() {
+            let Some(result) = race.next(hedge).await else {
+                match race.live.hedge() {
                     Some(attempt) => race.start(op(attempt)),
                     None => race.hedging = false,
                 }
                 continue;
             };
-            if matches!(result, Some(Ok(_))) {
-                hedge.learn(Tokio::now().saturating_sub(permit.started));
-            }
-            match race.session.settle_permit(permit, result, &mut cause) {
-                Step::Return(result) => return result,
+            let (outcome, error) = match judge(self, result) {
+                Brought::Value(value) => {
+                    race.learn(hedge);
+                    race.live.win(&self.context());
+                    return Ok(value);
+                }
+                Brought::Failure(outcome, error) => (outcome, error),
+            };
+            match race.live.fail(&outcome, error, &mut cause) {
+                Step::Fail(error) => return Err(error),
                 Step::WaitUntil(until) => sleep(until).await,
-                Step::InFlight => race.hedging = false,
+                Step::InFlight => {
+                    race.hedging = false;
+                    continue;
+                }
+            }
+            match race.live.next() {
+                Ok(attempt) => race.start(op(attempt)),
+                Err(reason) => return Err(race.live.error(reason, cause)),
             }
         }
     }
@@ -121,7 +132,7 @@ impl<C> Retry<C> {
 
 /// The attempts of one call that are on their way, oldest first.
 struct Race<'a, C, Fut> {
-    session: Session<'a, C, Tokio>,
+    live: Live<'a, C, Tokio>,
     runners: Vec<(Permit, Pin<Box<Fut>>)>,
     /// Whether a hedge may still be asked for. Not after a refusal, so that a dry budget is asked once,
     /// and not after a failure: that is answered with a wait. The next race hedges again.
@@ -131,25 +142,31 @@ struct Race<'a, C, Fut> {
 impl<C, Fut: Future> Race<'_, C, Fut> {
     fn start(&mut self, op: Fut) {
         self.hedging |= self.runners.is_empty();
-        if let Some(permit) = self.session.take_permit() {
+        if let Some(permit) = self.live.permit.take() {
             self.runners.push((permit, Box::pin(op)));
         }
     }
 
     /// The next attempt to end, with `None` as its result if it was cut off; `None` when it is time for
-    /// a hedge.
-    async fn next(&mut self, hedge: &Hedge) -> Option<(Permit, Option<Fut::Output>)> {
+    /// a hedge. The session gets the permit back.
+    async fn next(&mut self, hedge: &Hedge) -> Option<Option<Fut::Output>> {
         let hedge_at = self.hedge_at(hedge);
         let expires = self.runners.iter().map(|(permit, _)| permit.expires).min().unwrap_or(NEVER);
         let landed = within(poll_fn(|cx| self.poll_runners(cx)), hedge_at.min(expires)).await;
-        if let Some((place, output)) = landed {
-            return Some((self.runners.remove(place).0, Some(output)));
+        let (place, output) = match landed {
+            Some((place, output)) => (place, Some(output)),
+            None if hedge_at < expires => return None,
+            None => (self.runners.iter().position(|(permit, _)| permit.expires == expires)?, None),
+        };
+        self.live.permit = Some(self.runners.remove(place).0);
+        Some(output)
+    }
+
+    /// How long the attempt that just ended took.
+    fn learn(&self, hedge: &Hedge) {
+        if let Some(permit) = self.live.permit {
+            hedge.learn(Tokio::now().saturating_sub(permit.started));
         }
-        if hedge_at < expires {
-            return None;
-        }
-        let late = self.runners.iter().position(|(permit, _)| permit.expires == expires)?;
-        Some((self.runners.remove(late).0, None))
     }
 
     fn poll_runners(&mut self, cx: &mut Context<'_>) -> Poll<(usize, Fut::Output)> {
@@ -174,7 +191,7 @@ impl<C, Fut: Future> Race<'_, C, Fut> {
 impl<C, Fut> Drop for Race<'_, C, Fut> {
     fn drop(&mut self) {
         for (permit, _) in self.runners.drain(..) {
-            self.session.abandon(permit);
+            self.live.abandon(permit);
         }
     }
 }

@@ -1,9 +1,9 @@
-use std::future::Future;
+use std::future::{Future, Pending, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use redial_core::decide::Classifier;
+use redial_core::decide::{Classifier, Outcome};
 use redial_core::{NEVER, Nanos};
 use tokio::time::{Sleep, sleep_until};
 
@@ -11,7 +11,7 @@ use crate::attempt::Attempt;
 use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Session, Step};
+use crate::session::{Brought, Live, Step, judge};
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -44,26 +44,13 @@ impl<C> Retry<C> {
     /// # }
     /// ```
     #[inline]
-    pub async fn run<T, E, F, Fut>(&self, mut op: F) -> Result<T, Error<E>>
+    pub fn run<T, E, F, Fut>(&self, op: F) -> impl Future<Output = Result<T, Error<E>>>
     where
         F: FnMut(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let mut session = Session::<C, Tokio>::new(self);
-        let mut cause = None;
-        loop {
-            let attempt = match session.admit() {
-                Ok(attempt) => attempt,
-                Err(reason) => return Err(session.error(reason, cause)),
-            };
-            let result = within(op(attempt), attempt.expires).await;
-            match session.settle(result, &mut cause) {
-                Step::Return(result) => return result,
-                Step::WaitUntil(until) => sleep(until).await,
-                Step::InFlight => {}
-            }
-        }
+        Run { retry: self, op, live: None, cause: None, stage: Stage::Start }
     }
 
     /// As [`run`](Self::run), with a context that every attempt borrows in turn: a connection, a cursor,
@@ -90,20 +77,146 @@ impl<C> Retry<C> {
         F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
     {
-        let mut session = Session::<C, Tokio>::new(self);
-        let mut cause = None;
+        let mut live = Live::<C, Tokio>::start(self);
+        if let Err(reason) = live.first(&self.context()) {
+            return Err(live.refused(reason));
+        }
+        let (mut attempt, mut cause) = (live.attempt(), None);
         loop {
-            let attempt = match session.admit() {
-                Ok(attempt) => attempt,
-                Err(reason) => return Err(session.error(reason, cause)),
-            };
             let result = within(op(context, attempt), attempt.expires).await;
-            match session.settle(result, &mut cause) {
-                Step::Return(result) => return result,
+            let step = match judge(self, result) {
+                Brought::Value(value) => {
+                    live.succeed(&self.context());
+                    return Ok(value);
+                }
+                Brought::Failure(outcome, error) => live.fail(&outcome, error, &mut cause),
+            };
+            match step {
+                Step::Fail(error) => return Err(error),
                 Step::WaitUntil(until) => sleep(until).await,
                 Step::InFlight => {}
             }
+            attempt = match live.next() {
+                Ok(attempt) => attempt,
+                Err(reason) => return Err(live.error(reason, cause)),
+            };
         }
+    }
+}
+
+pin_project! {
+    /// A call. Written by hand so that a call whose first attempt is ready at once keeps its session on
+    /// the stack: an async block would write all of it down before the first poll.
+    struct Run<'a, C, F, Fut, E> {
+        retry: &'a Retry<C>,
+        op: F,
+        // From the first time that the call is pending or failed.
+        live: Option<Live<'a, C, Tokio>>,
+        cause: Option<E>,
+        #[pin]
+        stage: Stage<Fut>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<Fut> {
+        Start,
+        Attempt { #[pin] op: Within<Fut> },
+        Wait { #[pin] timer: Within<Pending<()>> },
+        Over,
+    }
+}
+
+impl<T, E, C, F, Fut> Future for Run<'_, C, F, Fut, E>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    C: Classifier<T, E>,
+{
+    type Output = Result<T, Error<E>>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.as_mut().project();
+        if !matches!(*this.stage, Stage::Start) {
+            return self.resume(None, cx);
+        }
+        let (mut live, context) = (Live::start(this.retry), this.retry.context());
+        if let Err(reason) = live.first(&context) {
+            return Poll::Ready(Err(live.refused(reason)));
+        }
+        let attempt = live.attempt();
+        this.stage.set(Stage::Attempt { op: within((this.op)(attempt), attempt.expires) });
+        let StageProjection::Attempt { op } = this.stage.as_mut().project() else {
+            return Poll::Pending;
+        };
+        match op.poll(cx).map(|result| judge(this.retry, result)) {
+            Poll::Ready(Brought::Value(value)) => {
+                live.succeed(&context);
+                this.stage.set(Stage::Over);
+                Poll::Ready(Ok(value))
+            }
+            Poll::Ready(Brought::Failure(outcome, error)) => {
+                *this.live = Some(live);
+                self.resume(Some((outcome, error)), cx)
+            }
+            Poll::Pending => {
+                *this.live = Some(live);
+                Poll::Pending
+            }
+        }
+    }
+}
+impl<T, E, C, F, Fut> Run<'_, C, F, Fut, E>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    C: Classifier<T, E>,
+{
+    /// All that follows a first poll that did not bring the value. `failed` is what it brought instead.
+    #[inline(never)]
+    fn resume(
+        self: Pin<&mut Self>,
+        mut failed: Option<(Outcome, Option<E>)>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T, Error<E>>> {
+        let mut this = self.project();
+        let result = loop {
+            let Some(live) = this.live.as_mut() else { return Poll::Pending };
+            if let Some((outcome, error)) = failed.take() {
+                match live.fail(&outcome, error, this.cause) {
+                    Step::Fail(error) => break Err(error),
+                    Step::WaitUntil(until) => {
+                        this.stage.set(Stage::Wait { timer: within(pending(), until) });
+                    }
+                    Step::InFlight => {}
+                }
+            }
+            match this.stage.as_mut().project() {
+                StageProjection::Attempt { op } => match judge(this.retry, ready!(op.poll(cx))) {
+                    Brought::Value(value) => {
+                        live.win(&this.retry.context());
+                        break Ok(value);
+                    }
+                    Brought::Failure(outcome, error) => failed = Some((outcome, error)),
+                },
+                StageProjection::Wait { timer } => {
+                    ready!(timer.poll(cx));
+                    match live.next() {
+                        Ok(attempt) => {
+                            let op = within((this.op)(attempt), attempt.expires);
+                            this.stage.set(Stage::Attempt { op });
+                        }
+                        Err(reason) => break Err(live.error(reason, this.cause.take())),
+                    }
+                }
+                StageProjection::Start | StageProjection::Over => return Poll::Pending,
+            }
+        };
+        this.stage.set(Stage::Over);
+        *this.live = None;
+        Poll::Ready(result)
     }
 }
 
@@ -114,10 +227,7 @@ fn timer(at: Nanos) -> Option<Sleep> {
 }
 
 pub(crate) async fn sleep(until: Nanos) {
-    match timer(until) {
-        Some(timer) => timer.await,
-        None => std::future::pending().await,
-    }
+    within(pending::<()>(), until).await;
 }
 
 /// `None` when time runs out first.

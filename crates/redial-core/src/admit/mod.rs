@@ -22,7 +22,7 @@ pub use throttle::ThrottleRule;
 pub(crate) use breaker::{MOST_PROBES, Probe};
 
 use breaker::{Breaker, Pass};
-use budget::Ledger;
+use budget::{Charge, Ledger};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use throttle::Throttle;
@@ -39,6 +39,8 @@ pub struct Guards {
     pub(crate) ledger: Ledger,
     /// Whether there is any guard besides the ledger. Most calls have none to ask.
     guarded: bool,
+    /// Whether a success changes the ledger. In the usual budget it does not.
+    rewarding: bool,
     timed: bool,
     breaker: Option<Breaker>,
     throttle: Option<Throttle>,
@@ -72,7 +74,8 @@ impl Guards {
         let timed = ledger.times_success()
             || breaker.as_ref().is_some_and(Breaker::times_success)
             || throttle.is_some();
-        Self { ledger, guarded, timed, breaker, throttle, rate, concurrency, cooldown }
+        let rewarding = ledger.rewards_success();
+        Self { ledger, guarded, rewarding, timed, breaker, throttle, rate, concurrency, cooldown }
     }
 
     /// Whether a success has to be told when it happened. When not, the time of the start will do, and
@@ -97,7 +100,8 @@ impl Guards {
         self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now))
     }
 
-    /// The bulk form of "calls send their first attempt": deposits for `n` equal calls at once.
+    /// Calls send their first attempt: deposits for `n` equal calls at once.
+    #[inline(always)]
     pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
         self.ledger.calls_started(stripe, n, now);
     }
@@ -108,24 +112,39 @@ impl Guards {
         self.ledger.withdraw_up_to(n, class, now)
     }
 
-    /// Every guard in turn, right before an attempt is sent. One that refuses makes those before it take
-    /// back what they gave.
-    #[inline]
-    pub(crate) fn enter(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
-        if !self.guarded {
-            return Ok(Entry { probe: None, half_opened: false });
+    /// An attempt succeeded. `charge` is what it paid if it was a retry.
+    #[inline(always)]
+    pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Nanos) {
+        if self.rewarding {
+            self.ledger.succeeded(charge, stripe, now);
         }
+    }
+
+    /// Every guard in turn, right before an attempt is sent.
+    #[inline(always)]
+    pub(crate) fn enter(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
+        if self.guarded {
+            self.enter_guarded(retry, key, now)
+        } else {
+            Ok(Entry { probe: None, half_opened: false })
+        }
+    }
+
+    /// One that refuses makes those before it take back what they gave.
+    #[inline(never)]
+    fn enter_guarded(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
         let (probe, half_opened) = match self.breaker.as_ref().map(|b| b.acquire(now)) {
             None | Some(Pass::Free) => (None, false),
             Some(Pass::Probe(probe, first)) => (Some(probe), first),
             Some(Pass::Refused) => return Err(Stop::BreakerOpen),
         };
-        let refused = self.refusal_below(retry, key, now);
-        if let Some(stop) = refused {
-            self.give_back(probe, now);
-            return Err(stop);
+        match self.refusal_below(retry, key, now) {
+            None => Ok(Entry { probe, half_opened }),
+            Some(stop) => {
+                self.give_back(probe, now);
+                Err(stop)
+            }
         }
-        Ok(Entry { probe, half_opened })
     }
 
     #[inline]
@@ -156,7 +175,7 @@ impl Guards {
     }
 
     /// What came of an attempt, for every guard that learns from it. Says when the breaker moved.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn learn(
         &self,
         probe: Option<Probe>,
@@ -164,9 +183,17 @@ impl Guards {
         taken: Nanos,
         now: Nanos,
     ) -> Option<BreakerState> {
-        if !self.guarded {
-            return None;
-        }
+        if self.guarded { self.learn_guarded(probe, outcome, taken, now) } else { None }
+    }
+
+    #[inline(never)]
+    fn learn_guarded(
+        &self,
+        probe: Option<Probe>,
+        outcome: &Outcome,
+        taken: Nanos,
+        now: Nanos,
+    ) -> Option<BreakerState> {
         self.release_concurrency();
         let (health, accepted) = match outcome {
             Outcome::Success | Outcome::NotYet(_) => (Health::Good, true),

@@ -20,9 +20,10 @@ pub(crate) const RING: usize = small_under_loom(32, 4);
 #[derive(Debug)]
 pub(crate) struct Sliding<const N: usize> {
     slice: Nanos,
-    /// When the current slice ends. Moving it on is what begins a slice: a thread that works in a slice
-    /// has seen this value first, so totals read *before* it moves contain nothing of that slice.
-    end: AtomicU64,
+    /// How many slices have begun since time 0; the current one is the last of them. Moving it on is what
+    /// begins a slice: a thread that works in a slice has seen this value first, so totals read *before*
+    /// it moves contain nothing of that slice.
+    begun: AtomicU64,
     notes: [[AtomicU64; N]; RING],
 }
 
@@ -30,58 +31,57 @@ impl<const N: usize> Sliding<N> {
     pub(crate) fn new(window: Nanos) -> Self {
         let slice = window.div_ceil(SLICES).max(1);
         let notes = core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0)));
-        Self { slice, end: AtomicU64::new(0), notes }
+        Self { slice, begun: AtomicU64::new(0), notes }
     }
 
     /// Call this before touching the counters at `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&self, now: Nanos, totals: impl Fn() -> [u64; N]) {
-        if now >= self.end.load(Ordering::Acquire) {
+        if now >= self.begun.load(Ordering::Acquire).wrapping_mul(self.slice) {
             self.begin_slice(now, totals);
         }
     }
 
     /// Several threads may come here at once. Each notes totals that it read while the old slice was
-    /// still current; the largest stays; one of them moves `end`.
+    /// still current; the largest stays; one of them begins the new one.
     #[cold]
     #[inline(never)]
     fn begin_slice(&self, now: Nanos, totals: impl Fn() -> [u64; N]) {
-        let target = now / self.slice;
+        let target = now / self.slice + 1;
         loop {
-            let end = self.end.load(Ordering::Acquire);
-            if now < end {
+            let begun = self.begun.load(Ordering::Acquire);
+            if begun >= target {
                 return;
             }
             let totals = totals();
-            if self.end.load(Ordering::Acquire) != end {
+            if self.begun.load(Ordering::Acquire) != begun {
                 continue;
             }
-            let first = (end / self.slice).max((target + 1).saturating_sub(RING as u64));
-            for index in first..=target {
+            for index in begun.max(target.saturating_sub(RING as u64))..target {
                 // Backwards, because `since` reads forwards: whoever sees a new first total sees new
                 // later ones too.
                 for (note, total) in self.note(index).iter().zip(totals).rev() {
                     note.fetch_max(total, Ordering::AcqRel);
                 }
             }
-            let next = (target + 1).saturating_mul(self.slice);
-            if self.end.compare_exchange(end, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+            if self.begun.compare_exchange(begun, target, success, failure).is_ok() {
                 return;
             }
         }
     }
 
     /// The totals at the start of the window, in the owner's order.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn since(&self) -> [u64; N] {
         let note = self.note(self.current().wrapping_sub(SLICES));
         core::array::from_fn(|i| note[i].load(Ordering::Acquire))
     }
 
     /// The number of the current slice.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn current(&self) -> u64 {
-        (self.end.load(Ordering::Acquire) / self.slice).saturating_sub(1)
+        self.begun.load(Ordering::Acquire).wrapping_sub(1)
     }
 
     /// Forgets everything before now, as if the whole window had passed.
@@ -93,7 +93,7 @@ impl<const N: usize> Sliding<N> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn note(&self, index: u64) -> &[AtomicU64; N] {
         &self.notes[index as usize % RING]
     }

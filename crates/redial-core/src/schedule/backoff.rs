@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::jitter::{Jitter, Range};
 use crate::random;
-use crate::units::{MS, Nanos, SECOND, nanos};
+use crate::units::{MS, Nanos, SECOND, nanos, share};
 
 /// How the ceiling grows from retry to retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,10 +80,10 @@ impl Backoff {
         match self.growth {
             Growth::Constant => self.base,
             Growth::Linear => self.base.saturating_mul(u64::from(k.max(1))).min(self.cap),
-            Growth::Exponential(2.0) if steps <= self.base.leading_zeros() => {
-                (self.base << steps).min(self.cap)
+            Growth::Exponential(2.0) => {
+                let below_cap = steps < Nanos::BITS && self.cap >> steps >= self.base;
+                if below_cap { self.base << steps } else { self.cap }
             }
-            Growth::Exponential(2.0) => self.cap,
             Growth::Exponential(factor) => self.power(factor, steps),
         }
     }
@@ -104,8 +104,24 @@ impl Backoff {
     /// before the first.
     #[inline]
     pub fn range(&self, k: u32, previous: Nanos) -> Range {
-        let cap = if self.clip { Nanos::MAX } else { self.cap };
-        self.jitter.range(self.ceiling(k), self.base, previous, cap)
+        let (c, cap) = (self.ceiling(k), || if self.clip { Nanos::MAX } else { self.cap });
+        let (lo, hi) = match self.jitter {
+            Jitter::None => (c, c),
+            Jitter::Full => (0, c),
+            Jitter::Equal => (c / 2, c),
+            Jitter::Decorrelated => {
+                (self.base, previous.max(self.base).saturating_mul(3).min(cap()))
+            }
+            Jitter::Around(ratio) => {
+                let off = share(ratio, c);
+                (c - off, c.saturating_add(off).min(cap()))
+            }
+            Jitter::Added(most) => {
+                let lo = c.min(cap() - most);
+                (lo, lo + most)
+            }
+        };
+        Range { lo, hi }
     }
 
     /// The wait before retry `k`, drawn from [`Backoff::range`] with the `k`-th number of the stream

@@ -1,4 +1,4 @@
-use crate::units::{Nanos, share};
+use crate::units::Nanos;
 
 /// How a ceiling becomes a range. The wait is uniform on it.
 ///
@@ -30,26 +30,4 @@ pub struct Range {
     pub lo: Nanos,
     /// The longest wait.
     pub hi: Nanos,
-}
-
-impl Jitter {
-    #[inline]
-    pub(crate) fn range(self, ceiling: Nanos, base: Nanos, previous: Nanos, cap: Nanos) -> Range {
-        let c = ceiling;
-        let (lo, hi) = match self {
-            Self::None => (c, c),
-            Self::Full => (0, c),
-            Self::Equal => (c / 2, c),
-            Self::Decorrelated => (base, previous.max(base).saturating_mul(3).min(cap)),
-            Self::Around(ratio) => {
-                let off = share(ratio, c);
-                (c - off, c.saturating_add(off).min(cap))
-            }
-            Self::Added(most) => {
-                let lo = c.min(cap - most);
-                (lo, lo + most)
-            }
-        };
-        Range { lo, hi }
-    }
 }

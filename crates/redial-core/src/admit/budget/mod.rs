@@ -63,6 +63,7 @@ pub struct Charge(pub(crate) u32);
 /// The account behind a [`Budget`]. One currency or another, all of them answer the same hooks.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a process has few ledgers, and every call reads one")]
+#[repr(u8)]
 pub(crate) enum Ledger {
     None,
     Window(Window),
@@ -83,17 +84,17 @@ impl Ledger {
     }
 
     /// `n` calls send their first attempt.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn calls_started(&self, stripe: usize, n: u64, now: Nanos) {
-        match self {
-            Self::Window(window) => window.calls_started(stripe, n, now),
-            Self::Inflight(inflight) => inflight.calls_started(n),
-            Self::None | Self::Tokens(_) | Self::Throttling(_) => {}
+        if let Self::Window(window) = self {
+            window.calls_started(stripe, n, now);
+        } else if let Self::Inflight(inflight) = self {
+            inflight.calls_started(n);
         }
     }
 
     /// A call is over, however it ended.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn call_ended(&self) {
         if let Self::Inflight(inflight) = self {
             inflight.call_ended();
@@ -138,7 +139,6 @@ impl Ledger {
     }
 
     /// An attempt succeeded. `charge` is what it paid if it was a retry.
-    #[inline]
     pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Nanos) {
         match self {
             Self::Window(window) => window.succeeded(stripe, now),
@@ -149,7 +149,7 @@ impl Ledger {
     }
 
     /// A retry is no longer on the wire, whatever came of it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn retry_landed(&self) {
         if let Self::Inflight(inflight) = self {
             inflight.release();
@@ -174,6 +174,11 @@ impl Ledger {
             Self::Throttling(throttling) => Some(throttling.balance()),
             Self::Inflight(inflight) => Some(inflight.balance()),
         }
+    }
+
+    /// Whether [`Ledger::succeeded`] does anything.
+    pub(crate) fn rewards_success(&self) -> bool {
+        matches!(self, Self::Tokens(_) | Self::Throttling(_)) || self.times_success()
     }
 
     /// Whether [`Ledger::succeeded`] looks at the time.

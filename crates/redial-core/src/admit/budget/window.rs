@@ -99,8 +99,8 @@ pub(crate) struct Window {
     spent: AtomicU64,
     /// Tokens given back, by the slice that they were spent in: slice and count in one word.
     refunded: [AtomicU64; RING],
-    /// One more than the slice of the last refund; while it is out of the window there is nothing to add
-    /// up.
+    /// One more than the slice of the last refund, 0 before the first. While it is out of the window there
+    /// is nothing to add up.
     last_refund: AtomicU64,
     bootstrap: AtomicU32,
 }
@@ -129,21 +129,21 @@ impl Window {
         self.deposit == deposit
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn calls_started(&self, stripe: usize, n: u64, now: Nanos) {
         if self.deposits_on(Deposit::Request) {
             self.add(stripe, n, now);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn succeeded(&self, stripe: usize, now: Nanos) {
         if self.deposits_on(Deposit::Success) {
             self.add(stripe, 1, now);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&self, stripe: usize, n: u64, now: Nanos) {
         self.advance(now);
         let stripe = &self.deposited[stripe & (self.deposited.len() - 1)];
@@ -188,7 +188,7 @@ impl Window {
     }
 
     /// Billionths of a token, given what was spent so far.
-    #[inline]
+    #[inline(always)]
     fn available(&self, spent: u64) -> u64 {
         let [spent_before, deposited_before] = self.sliding.since();
         let deposited = self.deposited_total().saturating_sub(deposited_before);
@@ -197,12 +197,14 @@ impl Window {
         earned.saturating_sub(used.saturating_mul(ONE))
     }
 
-    #[inline]
+    #[inline(always)]
     fn refunds(&self) -> u64 {
-        let current = self.sliding.current();
-        if self.last_refund.load(Ordering::Acquire) + SLICES <= current {
-            return 0;
-        }
+        let (last, current) = (self.last_refund.load(Ordering::Acquire), self.sliding.current());
+        if last == 0 || last + SLICES <= current { 0 } else { self.living_refunds(current) }
+    }
+
+    #[cold]
+    fn living_refunds(&self, current: u64) -> u64 {
         let living = |word: u64| current.wrapping_sub(word >> 32) as u32 & SLICE <= SLICES as u32;
         let words = self.refunded.iter().map(|word| word.load(Ordering::Acquire));
         words.filter(|&word| living(word)).map(|word| word & u64::from(u32::MAX)).sum()
@@ -241,7 +243,7 @@ impl Window {
         self.available(spent) / ONE + u64::from(self.bootstrap.load(Ordering::Acquire))
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&self, now: Nanos) {
         self.sliding.advance(now, || {
             let spent = self.spent.load(Ordering::Acquire);
@@ -249,7 +251,7 @@ impl Window {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn deposited_total(&self) -> u64 {
         self.deposited.iter().map(|stripe| stripe.0.load(Ordering::Acquire)).sum()
     }
