@@ -193,6 +193,14 @@ impl Call {
         }
     }
 
+    /// A call that goes on from a first attempt which [`Guards::pass`] let through.
+    pub fn resume(policy: &Policy, started: Nanos, deadline: Nanos) -> (Self, Permit) {
+        let mut call = Self::new(policy, started, deadline);
+        (call.attempts, call.in_flight) = (1, 1);
+        let expires = deadline::expiry(started, policy.attempt_timeout(), call.deadline);
+        (call, Permit { number: 1, started, expires, probe: None, charge: None })
+    }
+
     /// When the call has to be over.
     pub fn deadline(&self) -> Nanos {
         self.deadline

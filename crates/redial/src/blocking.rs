@@ -4,13 +4,13 @@ use std::thread;
 use std::time::Duration;
 
 use redial_core::Nanos;
-use redial_core::decide::{Classifier, Outcome};
+use redial_core::decide::Classifier;
 
 use crate::attempt::Attempt;
 use crate::clock::{Clock, Monotonic};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Live, Step, judge};
+use crate::session::{Brought, Live, Step, judge, pass};
 
 impl<C> Retry<C> {
     /// Runs a blocking operation on this thread.
@@ -61,27 +61,40 @@ impl<C> Retry<C> {
         if token.is_some_and(CancelToken::is_cancelled) {
             return Err(Error::never_begun());
         }
-        let (mut live, cx) = (Live::start(self), self.context());
-        if let Err(reason) = live.first(&cx) {
-            return Err(live.refused(reason));
-        }
-        match judge(self, Some(op(live.attempt()))) {
-            Brought::Value(value) => {
-                live.succeed(&cx);
-                Ok(value)
-            }
-            Brought::Failure(outcome, error) => self.persist(live, outcome, error, op, token),
+        match pass::<C, Monotonic>(self) {
+            Ok(passed) => match judge(self, Some(op(passed.attempt(self)))) {
+                Brought::Value(value) => {
+                    passed.succeed::<C, Monotonic>(self);
+                    Ok(value)
+                }
+                brought => self.persist(Live::resume(self, passed), brought, op, token),
+            },
+            Err(now) => self.start(now, op, token),
         }
     }
 
-    /// What follows a first attempt that failed.
-    #[cold]
+    #[inline(never)]
+    fn start<T, E, F>(
+        &self,
+        now: Nanos,
+        mut op: F,
+        token: Option<&CancelToken>,
+    ) -> Result<T, Error<E>>
+    where
+        F: FnMut(Attempt) -> Result<T, E>,
+        C: Classifier<T, E>,
+    {
+        let live = Live::start(self, now)?;
+        let brought = judge(self, Some(op(live.attempt())));
+        self.persist(live, brought, op, token)
+    }
+
+    /// What follows the first attempt.
     #[inline(never)]
     fn persist<T, E, F>(
         &self,
         mut live: Live<'_, C, Monotonic>,
-        mut outcome: Outcome,
-        mut error: Option<E>,
+        mut brought: Brought<T, E>,
         mut op: F,
         token: Option<&CancelToken>,
     ) -> Result<T, Error<E>>
@@ -91,7 +104,14 @@ impl<C> Retry<C> {
     {
         let mut cause = None;
         loop {
-            match live.fail(&outcome, error, &mut cause) {
+            let step = match brought {
+                Brought::Value(value) => {
+                    live.win();
+                    return Ok(value);
+                }
+                Brought::Failure(outcome, error) => live.fail(&outcome, error, &mut cause),
+            };
+            match step {
                 Step::Fail(error) => return Err(error),
                 Step::WaitUntil(until) => pause(until, token),
                 Step::InFlight => {}
@@ -100,16 +120,9 @@ impl<C> Retry<C> {
                 Some(token) if token.is_cancelled() => Err(live.cancel()),
                 _ => live.next(),
             };
-            let attempt = match admitted {
-                Ok(attempt) => attempt,
+            brought = match admitted {
+                Ok(attempt) => judge(self, Some(op(attempt))),
                 Err(reason) => return Err(live.error(reason, cause)),
-            };
-            (outcome, error) = match judge(self, Some(op(attempt))) {
-                Brought::Failure(outcome, error) => (outcome, error),
-                Brought::Value(value) => {
-                    live.succeed(&self.context());
-                    return Ok(value);
-                }
             };
         }
     }

@@ -91,10 +91,7 @@ impl<C> Retry<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let mut live = Live::start(self);
-        if let Err(reason) = live.first(&self.context()) {
-            return Err(live.refused(reason));
-        }
+        let live = Live::start(self, Tokio::now())?;
         let (attempt, mut cause) = (live.attempt(), None);
         let mut race = Race { live, runners: Vec::new(), hedging: true };
         race.start(op(attempt));
@@ -109,7 +106,7 @@ impl<C> Retry<C> {
             let (outcome, error) = match judge(self, result) {
                 Brought::Value(value) => {
                     race.learn(hedge);
-                    race.live.win(&self.context());
+                    race.live.win();
                     return Ok(value);
                 }
                 Brought::Failure(outcome, error) => (outcome, error),

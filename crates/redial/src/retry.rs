@@ -160,11 +160,13 @@ impl<C> Retry<C> {
     }
 
     /// The policy.
+    #[inline]
     pub fn policy(&self) -> &Policy {
         &self.shared.policy
     }
 
     /// The guards: the budget's balance, the breaker's state.
+    #[inline]
     pub fn guards(&self) -> &Guards {
         &self.guards
     }
@@ -180,6 +182,12 @@ impl<C> Retry<C> {
         self.shared.off.store(!enabled, Ordering::Release);
     }
 
+    /// Whether nobody observes the calls and they carry no key.
+    #[inline(always)]
+    pub(crate) fn is_light(&self) -> bool {
+        self.observer.is_none() && matches!(self.key, KeySource::None)
+    }
+
     pub(crate) fn is_off(&self) -> bool {
         self.shared.off.load(Ordering::Acquire)
     }
@@ -192,11 +200,11 @@ impl<C> Retry<C> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn latest(&self) -> Nanos {
         self.deadline
     }
 
-    #[inline]
     pub(crate) fn context(&self) -> Context<'_> {
         let request =
             Request { safety: self.safety, key: self.about, stripe: stripe(), attempts: u32::MAX };
@@ -222,7 +230,7 @@ fn new_guards(policy: &Policy) -> Guards {
 }
 
 /// A number for this thread, so that threads deposit in different places.
-#[inline]
+#[inline(always)]
 pub(crate) fn stripe() -> usize {
     use std::sync::atomic::AtomicUsize;
     static NEXT: AtomicUsize = AtomicUsize::new(0);

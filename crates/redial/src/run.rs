@@ -3,15 +3,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use redial_core::decide::{Classifier, Outcome};
+use redial_core::decide::Classifier;
 use redial_core::{NEVER, Nanos};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::attempt::Attempt;
-use crate::clock::Tokio;
+use crate::clock::{Clock, Tokio};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Live, Step, judge};
+use crate::session::{Brought, Live, Passed, Step, judge, pass};
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -50,7 +50,7 @@ impl<C> Retry<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        Run { retry: self, op, live: None, cause: None, stage: Stage::Start }
+        Run { retry: self, op, held: Held::Nothing, cause: None, stage: Stage::Start }
     }
 
     /// As [`run`](Self::run), with a context that every attempt borrows in turn: a connection, a cursor,
@@ -77,16 +77,13 @@ impl<C> Retry<C> {
         F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
     {
-        let mut live = Live::<C, Tokio>::start(self);
-        if let Err(reason) = live.first(&self.context()) {
-            return Err(live.refused(reason));
-        }
+        let mut live = Live::<C, Tokio>::start(self, Tokio::now())?;
         let (mut attempt, mut cause) = (live.attempt(), None);
         loop {
             let result = within(op(context, attempt), attempt.expires).await;
             let step = match judge(self, result) {
                 Brought::Value(value) => {
-                    live.succeed(&self.context());
+                    live.win();
                     return Ok(value);
                 }
                 Brought::Failure(outcome, error) => live.fail(&outcome, error, &mut cause),
@@ -105,17 +102,24 @@ impl<C> Retry<C> {
 }
 
 pin_project! {
-    /// A call. Written by hand so that a call whose first attempt is ready at once keeps its session on
-    /// the stack: an async block would write all of it down before the first poll.
+    /// A call. Written by hand so that one whose first attempt succeeds makes no session: an async block
+    /// would write it down before the first poll.
     struct Run<'a, C, F, Fut, E> {
         retry: &'a Retry<C>,
         op: F,
-        // From the first time that the call is pending or failed.
-        live: Option<Live<'a, C, Tokio>>,
+        held: Held<'a, C>,
         cause: Option<E>,
         #[pin]
         stage: Stage<Fut>,
     }
+}
+
+/// What the call holds while it is on its way.
+enum Held<'a, C> {
+    Nothing,
+    /// A first attempt that went the short way.
+    Passed(Passed),
+    Session(Live<'a, C, Tokio>),
 }
 
 pin_project! {
@@ -139,68 +143,76 @@ where
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.as_mut().project();
-        if !matches!(*this.stage, Stage::Start) {
-            return self.resume(None, cx);
+        if matches!(*this.stage, Stage::Start) {
+            let attempt = match pass::<C, Tokio>(this.retry) {
+                Ok(passed) => {
+                    *this.held = Held::Passed(passed);
+                    passed.attempt(this.retry)
+                }
+                Err(now) => {
+                    let live = Live::start(this.retry, now)?;
+                    let attempt = live.attempt();
+                    *this.held = Held::Session(live);
+                    attempt
+                }
+            };
+            this.stage.set(Stage::Attempt { op: within((this.op)(attempt), attempt.expires) });
         }
-        let (mut live, context) = (Live::start(this.retry), this.retry.context());
-        if let Err(reason) = live.first(&context) {
-            return Poll::Ready(Err(live.refused(reason)));
+        if let (Held::Passed(passed), StageProjection::Attempt { op }) =
+            (&*this.held, this.stage.as_mut().project())
+        {
+            return match judge(this.retry, ready!(op.poll(cx))) {
+                Brought::Value(value) => {
+                    passed.succeed::<C, Tokio>(this.retry);
+                    this.stage.set(Stage::Over);
+                    Poll::Ready(Ok(value))
+                }
+                brought => {
+                    *this.held = Held::Session(Live::resume(this.retry, *passed));
+                    self.go_on(Some(brought), cx)
+                }
+            };
         }
-        let attempt = live.attempt();
-        this.stage.set(Stage::Attempt { op: within((this.op)(attempt), attempt.expires) });
-        let StageProjection::Attempt { op } = this.stage.as_mut().project() else {
-            return Poll::Pending;
-        };
-        match op.poll(cx).map(|result| judge(this.retry, result)) {
-            Poll::Ready(Brought::Value(value)) => {
-                live.succeed(&context);
-                this.stage.set(Stage::Over);
-                Poll::Ready(Ok(value))
-            }
-            Poll::Ready(Brought::Failure(outcome, error)) => {
-                *this.live = Some(live);
-                self.resume(Some((outcome, error)), cx)
-            }
-            Poll::Pending => {
-                *this.live = Some(live);
-                Poll::Pending
-            }
-        }
+        self.go_on(None, cx)
     }
 }
+
 impl<T, E, C, F, Fut> Run<'_, C, F, Fut, E>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
     C: Classifier<T, E>,
 {
-    /// All that follows a first poll that did not bring the value. `failed` is what it brought instead.
+    /// All that does not go the short way. `brought` is what an attempt just brought.
     #[inline(never)]
-    fn resume(
+    fn go_on(
         self: Pin<&mut Self>,
-        mut failed: Option<(Outcome, Option<E>)>,
+        mut brought: Option<Brought<T, E>>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<T, Error<E>>> {
         let mut this = self.project();
+        let Held::Session(live) = this.held else { return Poll::Pending };
         let result = loop {
-            let Some(live) = this.live.as_mut() else { return Poll::Pending };
-            if let Some((outcome, error)) = failed.take() {
-                match live.fail(&outcome, error, this.cause) {
-                    Step::Fail(error) => break Err(error),
-                    Step::WaitUntil(until) => {
-                        this.stage.set(Stage::Wait { timer: within(pending(), until) });
-                    }
-                    Step::InFlight => {}
+            match brought.take() {
+                Some(Brought::Value(value)) => {
+                    live.win();
+                    break Ok(value);
                 }
+                Some(Brought::Failure(outcome, error)) => {
+                    match live.fail(&outcome, error, this.cause) {
+                        Step::Fail(error) => break Err(error),
+                        Step::WaitUntil(until) => {
+                            this.stage.set(Stage::Wait { timer: within(pending(), until) });
+                        }
+                        Step::InFlight => {}
+                    }
+                }
+                None => {}
             }
             match this.stage.as_mut().project() {
-                StageProjection::Attempt { op } => match judge(this.retry, ready!(op.poll(cx))) {
-                    Brought::Value(value) => {
-                        live.win(&this.retry.context());
-                        break Ok(value);
-                    }
-                    Brought::Failure(outcome, error) => failed = Some((outcome, error)),
-                },
+                StageProjection::Attempt { op } => {
+                    brought = Some(judge(this.retry, ready!(op.poll(cx))));
+                }
                 StageProjection::Wait { timer } => {
                     ready!(timer.poll(cx));
                     match live.next() {
@@ -215,7 +227,7 @@ where
             }
         };
         this.stage.set(Stage::Over);
-        *this.live = None;
+        *this.held = Held::Nothing;
         Poll::Ready(result)
     }
 }

@@ -1,10 +1,10 @@
 //! One call, driven: what both runners do apart from sending and waiting.
 //!
-//! A successful call touches little of this. [`Session`] is a plain value that stays in registers until
-//! something fails or has to wait; what only then matters is behind `#[cold]` and takes it by value.
+//! Most calls need none of it. When nobody observes a call, it carries no key and its guards say that a
+//! first attempt holds nothing ([`pass`]), then a success is a reading of the clock, a deposit and the
+//! operation. A [`Session`] is made when that is not so, or when the attempt did not succeed.
 
 use std::marker::PhantomData;
-use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict};
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::retry::Retry;
+use crate::retry::{Retry, stripe};
 use crate::{entropy, testing};
 
 /// The state of a call in progress.
@@ -29,14 +29,6 @@ pub(crate) struct Session<'a, C, K> {
     previous: Option<Failure>,
     clock: PhantomData<fn() -> K>,
 }
-
-impl<C, K> Clone for Session<'_, C, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C, K> Copy for Session<'_, C, K> {}
 
 /// A call that has to be ended. Dropping it gives back whatever it holds.
 pub(crate) struct Live<'a, C, K: Clock>(Session<'a, C, K>);
@@ -73,106 +65,111 @@ pub(crate) fn judge<T, E, C: Classifier<T, E>>(
     }
 }
 
-impl<'a, C, K: Clock> Live<'a, C, K> {
-    /// A call that starts now.
+/// When the first attempt was let through the short way, if it was.
+#[inline(always)]
+pub(crate) fn pass<C, K: Clock>(retry: &Retry<C>) -> Result<Passed, Nanos> {
+    let now = K::now();
+    let light = retry.is_light() && now < retry.latest() && retry.guards().pass(stripe(), now);
+    if light { Ok(Passed(now)) } else { Err(now) }
+}
+
+/// The start of an attempt that holds nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct Passed(Nanos);
+
+impl Passed {
     #[inline(always)]
-    pub(crate) fn start(retry: &'a Retry<C>) -> Self {
-        let started = K::now();
-        Self(Session {
-            call: Call::new(retry.policy(), started, retry.latest()),
-            started,
-            permit: None,
-            key: retry.call_key(),
-            seed: None,
-            previous: None,
-            clock: PhantomData,
-            retry,
-        })
+    pub(crate) fn attempt<C>(self, retry: &Retry<C>) -> Attempt {
+        let started = self.0;
+        let deadline = started.saturating_add(retry.policy().deadline()).min(retry.latest());
+        let expires = started.saturating_add(retry.policy().attempt_timeout()).min(deadline);
+        Attempt { number: 1, started, expires, deadline, key: None, previous: None }
     }
 
-    /// Asks for the first attempt. The clock was read a moment ago.
     #[inline(always)]
-    pub(crate) fn first(&mut self, cx: &Context<'_>) -> Result<(), Stop> {
-        let started = self.started;
-        self.admit(cx, started)
-    }
-
-    /// The attempt brought the value: the call is over.
-    #[inline(always)]
-    pub(crate) fn succeed(self, cx: &Context<'_>) {
-        let mut session = self.0;
-        mem::forget(self);
-        session.win(cx);
-    }
-
-    /// The first attempt was not admitted.
-    #[cold]
-    pub(crate) fn refused<E>(self, reason: Stop) -> Error<E> {
-        self.error(reason, None)
+    pub(crate) fn succeed<C, K: Clock>(self, retry: &Retry<C>) {
+        let guards = retry.guards();
+        guards.passed(self.0, if guards.timed() { K::now() } else { self.0 });
     }
 }
 
-#[cold]
-fn give_back<C, K: Clock>(mut session: Session<'_, C, K>) {
-    if let Some(permit) = session.permit.take() {
-        session.abandon(permit);
+impl<'a, C, K: Clock> Live<'a, C, K> {
+    /// A call that starts, with its first attempt if it is admitted.
+    pub(crate) fn start<E>(retry: &'a Retry<C>, started: Nanos) -> Result<Self, Error<E>> {
+        let call = Call::new(retry.policy(), started, retry.latest());
+        let mut live = Self(Session::new(retry, call, started));
+        match live.admit(started) {
+            Ok(()) => Ok(live),
+            Err(reason) => Err(live.error(reason, None)),
+        }
     }
-    session.cancel();
+
+    /// A call that goes on after a first attempt which held nothing.
+    #[cold]
+    pub(crate) fn resume(retry: &'a Retry<C>, passed: Passed) -> Self {
+        let (call, permit) = Call::resume(retry.policy(), passed.0, retry.latest());
+        let mut session = Session::new(retry, call, passed.0);
+        session.permit = Some(permit);
+        Self(session)
+    }
 }
 
 impl<C, K: Clock> Drop for Live<'_, C, K> {
-    #[inline(always)]
     fn drop(&mut self) {
-        give_back(self.0);
+        if let Some(permit) = self.permit.take() {
+            self.abandon(permit);
+        }
+        self.cancel();
     }
 }
 
 impl<'a, C, K: Clock> Deref for Live<'a, C, K> {
     type Target = Session<'a, C, K>;
 
-    #[inline(always)]
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
 impl<C, K: Clock> DerefMut for Live<'_, C, K> {
-    #[inline(always)]
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
     }
 }
 
 impl<'a, C, K: Clock> Session<'a, C, K> {
-    #[inline(always)]
-    fn admit(&mut self, cx: &Context<'_>, now: Nanos) -> Result<(), Stop> {
-        self.permit = Some(self.call.admit(cx, now)?);
+    fn new(retry: &'a Retry<C>, call: Call, started: Nanos) -> Self {
+        let (permit, seed, previous, clock) = (None, None, None, PhantomData);
+        Self { retry, call, started, permit, key: retry.call_key(), seed, previous, clock }
+    }
+
+    fn admit(&mut self, now: Nanos) -> Result<(), Stop> {
+        self.permit = Some(self.call.admit(&self.retry.context(), now)?);
         Ok(())
     }
 
     /// The attempt that was admitted last.
-    #[inline(always)]
     pub(crate) fn attempt(&self) -> Attempt {
+        let deadline = self.call.deadline();
         let (number, started, expires) = match &self.permit {
             Some(permit) => (permit.number, permit.started, permit.expires),
-            None => (self.call.attempts(), self.started, self.call.deadline()),
+            None => (self.call.attempts(), self.started, deadline),
         };
-        let (deadline, key, previous) = (self.call.deadline(), self.key, self.previous);
-        Attempt { number, started, expires, deadline, key, previous }
+        Attempt { number, started, expires, deadline, key: self.key, previous: self.previous }
     }
 
     /// The attempt brought the value. What is still on its way has to be abandoned.
-    #[inline(always)]
-    pub(crate) fn win(&mut self, cx: &Context<'_>) {
+    pub(crate) fn win(&mut self) {
         if let Some(permit) = self.permit.take() {
+            let cx = self.retry.context();
             let now = if cx.guards.timed() { K::now() } else { permit.started };
-            self.call.settle(cx, permit, &Outcome::Success, now, || 0);
+            self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
     }
 
     /// Asks for the next attempt, after a wait.
     pub(crate) fn next(&mut self) -> Result<Attempt, Stop> {
-        self.admit(&self.retry.context(), K::now())?;
+        self.admit(K::now())?;
         Ok(self.attempt())
     }
 
@@ -185,7 +182,6 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     }
 
     /// The attempt did not bring the value. `cause` keeps the last error of the operation.
-    #[cold]
     pub(crate) fn fail<E>(
         &mut self,
         outcome: &Outcome,

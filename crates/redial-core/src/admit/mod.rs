@@ -41,6 +41,8 @@ pub struct Guards {
     guarded: bool,
     /// Whether a success changes the ledger. In the usual budget it does not.
     rewarding: bool,
+    /// Whether a first attempt holds nothing but a probe of the breaker.
+    light: bool,
     timed: bool,
     breaker: Option<Breaker>,
     throttle: Option<Throttle>,
@@ -75,7 +77,23 @@ impl Guards {
             || breaker.as_ref().is_some_and(Breaker::times_success)
             || throttle.is_some();
         let rewarding = ledger.rewards_success();
-        Self { ledger, guarded, rewarding, timed, breaker, throttle, rate, concurrency, cooldown }
+        let light = !rewarding
+            && !ledger.counts_in_flight()
+            && throttle.is_none()
+            && rate.is_none()
+            && concurrency.is_none();
+        Self {
+            ledger,
+            guarded,
+            rewarding,
+            light,
+            timed,
+            breaker,
+            throttle,
+            rate,
+            concurrency,
+            cooldown,
+        }
     }
 
     /// Whether a success has to be told when it happened. When not, the time of the start will do, and
@@ -83,6 +101,27 @@ impl Guards {
     #[inline]
     pub fn timed(&self) -> bool {
         self.timed
+    }
+
+    /// The short way for a first attempt that nobody observes and that will hold nothing: what
+    /// [`Call::admit`](crate::Call::admit) comes down to then. Says no when it is not one of those, and
+    /// then nothing has happened. If the attempt succeeds, [`Guards::passed`] is all there is to settle;
+    /// if not, [`Call::resume`](crate::Call::resume) goes on from here.
+    #[inline(always)]
+    pub fn pass(&self, stripe: usize, now: Nanos) -> bool {
+        let light = self.light && self.breaker.as_ref().is_none_or(Breaker::is_closed);
+        if light {
+            self.ledger.calls_started(stripe, 1, now);
+        }
+        light
+    }
+
+    /// An attempt that [`Guards::pass`] let through at `started` succeeded at `now`.
+    #[inline(always)]
+    pub fn passed(&self, started: Nanos, now: Nanos) {
+        if let Some(breaker) = &self.breaker {
+            breaker.record(None, Health::Good, now.saturating_sub(started), now);
+        }
     }
 
     /// How many retries the budget would grant right now; `None` when there is no budget.

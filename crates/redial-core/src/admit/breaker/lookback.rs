@@ -30,7 +30,7 @@ impl Past {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&self, bad: bool, slow: bool, now: Nanos) -> Tally {
         match self {
             Self::Calls(calls) => calls.add(bad, slow),
@@ -69,7 +69,7 @@ impl LastCalls {
         Self { ring, size, seen: AtomicU64::new(0), bad, slow }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&self, bad: bool, slow: bool) -> Tally {
         let seen = self.seen.fetch_add(1, Ordering::AcqRel);
         // 32 bits divide quicker; where they wrap, the ring skips ahead once in four billion calls.
@@ -84,7 +84,7 @@ impl LastCalls {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn replace(&self, cell: &AtomicU8, new: u8) {
         let old = cell.swap(new, Ordering::AcqRel);
         if old == new {
@@ -117,7 +117,7 @@ impl LastTime {
         Self { sliding: Sliding::new(window), counts }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&self, bad: bool, slow: bool, now: Nanos) -> Tally {
         self.sliding.advance(now, || self.totals());
         self.counts[2].fetch_add(1, Ordering::AcqRel);

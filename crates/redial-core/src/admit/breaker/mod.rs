@@ -152,9 +152,14 @@ impl Breaker {
         Self { rule: *rule, state, period, past, seed }
     }
 
-    #[inline]
+    #[inline(always)]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == CLOSED
+    }
+
+    #[inline(always)]
     pub(crate) fn acquire(&self, now: Nanos) -> Pass {
-        if self.state.load(Ordering::Acquire) == CLOSED { Pass::Free } else { self.probe(now) }
+        if self.is_closed() { Pass::Free } else { self.probe(now) }
     }
 
     #[cold]
@@ -186,7 +191,7 @@ impl Breaker {
     }
 
     /// What came of an attempt. Says when the state changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(
         &self,
         probe: Option<Probe>,
@@ -202,9 +207,9 @@ impl Breaker {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn watch(&self, bad: bool, slow: bool, now: Nanos) -> Option<BreakerState> {
-        if self.state.load(Ordering::Acquire) != CLOSED {
+        if !self.is_closed() {
             return None;
         }
         let tally = self.past.add(bad, slow, now);

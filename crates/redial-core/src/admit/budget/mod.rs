@@ -176,6 +176,11 @@ impl Ledger {
         }
     }
 
+    /// Whether a call takes a place that it has to give back.
+    pub(crate) fn counts_in_flight(&self) -> bool {
+        matches!(self, Self::Inflight(_))
+    }
+
     /// Whether [`Ledger::succeeded`] does anything.
     pub(crate) fn rewards_success(&self) -> bool {
         matches!(self, Self::Tokens(_) | Self::Throttling(_)) || self.times_success()
