@@ -1,4 +1,4 @@
-use std::future::{Future, Pending, pending};
+use std::future::{Future, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -8,10 +8,10 @@ use redial_core::{NEVER, Nanos};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::attempt::Attempt;
-use crate::clock::{Clock, Tokio};
+use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Live, Passed, Step, judge, pass};
+use crate::session::{Brought, Live, Step, judge, pass};
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -44,13 +44,13 @@ impl<C> Retry<C> {
     /// # }
     /// ```
     #[inline]
-    pub fn run<T, E, F, Fut>(&self, op: F) -> impl Future<Output = Result<T, Error<E>>>
+    pub async fn run<T, E, F, Fut>(&self, op: F) -> Result<T, Error<E>>
     where
         F: FnMut(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        Run { retry: self, op, held: Held::Nothing, cause: None, stage: Stage::Start }
+        self.drive(Plain(op)).await
     }
 
     /// As [`run`](Self::run), with a context that every attempt borrows in turn: a connection, a cursor,
@@ -72,16 +72,55 @@ impl<C> Retry<C> {
     /// assert_eq!(seen, [1, 2, 3]);
     /// # }
     /// ```
-    pub async fn run_with<X, T, E, F>(&self, context: &mut X, mut op: F) -> Result<T, Error<E>>
+    pub async fn run_with<X, T, E, F>(&self, context: &mut X, op: F) -> Result<T, Error<E>>
     where
         F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
     {
-        let mut live = Live::<C, Tokio>::start(self, Tokio::now())?;
-        let (mut attempt, mut cause) = (live.attempt(), None);
+        self.drive(Lending(context, op)).await
+    }
+
+    /// The first attempt, and all that most calls ever do.
+    #[inline]
+    async fn drive<T, E, O>(&self, mut op: O) -> Result<T, Error<E>>
+    where
+        O: Operation<T, E>,
+        C: Classifier<T, E>,
+    {
+        match pass::<C, Tokio>(self) {
+            Ok(passed) => {
+                let attempt = passed.attempt(self);
+                match judge(self, within(op.start(attempt), attempt.expires).await) {
+                    Brought::Value(value) => {
+                        passed.succeed::<C, Tokio>(self);
+                        Ok(value)
+                    }
+                    brought => self.go_on(Live::resume(self, passed), brought, op).await,
+                }
+            }
+            Err(now) => {
+                let live = Live::start(self, now)?;
+                let attempt = live.attempt();
+                let brought = judge(self, within(op.start(attempt), attempt.expires).await);
+                self.go_on(live, brought, op).await
+            }
+        }
+    }
+
+    /// What follows the first attempt.
+    async fn go_on<T, E, O>(
+        &self,
+        mut live: Live<'_, C, Tokio>,
+        mut brought: Brought<T, E>,
+        mut op: O,
+    ) -> Result<T, Error<E>>
+    where
+        O: Operation<T, E>,
+        C: Classifier<T, E>,
+    {
+        let mut cause = None;
         loop {
-            let result = within(op(context, attempt), attempt.expires).await;
-            let step = match judge(self, result) {
+            let step = match brought {
                 Brought::Value(value) => {
                     live.win();
                     return Ok(value);
@@ -93,142 +132,38 @@ impl<C> Retry<C> {
                 Step::WaitUntil(until) => sleep(until).await,
                 Step::InFlight => {}
             }
-            attempt = match live.next() {
+            let attempt = match live.next() {
                 Ok(attempt) => attempt,
                 Err(reason) => return Err(live.error(reason, cause)),
             };
+            brought = judge(self, within(op.start(attempt), attempt.expires).await);
         }
     }
 }
 
-pin_project! {
-    /// A call. Written by hand so that one whose first attempt succeeds makes no session: an async block
-    /// would write it down before the first poll.
-    struct Run<'a, C, F, Fut, E> {
-        retry: &'a Retry<C>,
-        op: F,
-        held: Held<'a, C>,
-        cause: Option<E>,
-        #[pin]
-        stage: Stage<Fut>,
-    }
+/// What is attempted, with or without something that the attempts borrow in turn.
+trait Operation<T, E> {
+    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Result<T, E>>;
 }
 
-/// What the call holds while it is on its way.
-enum Held<'a, C> {
-    Nothing,
-    /// A first attempt that went the short way.
-    Passed(Passed),
-    Session(Live<'a, C, Tokio>),
-}
+struct Plain<F>(F);
 
-pin_project! {
-    #[project = StageProjection]
-    enum Stage<Fut> {
-        Start,
-        Attempt { #[pin] op: Within<Fut> },
-        Wait { #[pin] timer: Within<Pending<()>> },
-        Over,
-    }
-}
-
-impl<T, E, C, F, Fut> Future for Run<'_, C, F, Fut, E>
-where
-    F: FnMut(Attempt) -> Fut,
-    Fut: Future<Output = Result<T, E>>,
-    C: Classifier<T, E>,
+impl<T, E, F: FnMut(Attempt) -> Fut, Fut: Future<Output = Result<T, E>>> Operation<T, E>
+    for Plain<F>
 {
-    type Output = Result<T, Error<E>>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.as_mut().project();
-        if matches!(*this.stage, Stage::Start) {
-            let attempt = match pass::<C, Tokio>(this.retry) {
-                Ok(passed) => {
-                    *this.held = Held::Passed(passed);
-                    passed.attempt(this.retry)
-                }
-                Err(now) => {
-                    let live = Live::start(this.retry, now)?;
-                    let attempt = live.attempt();
-                    *this.held = Held::Session(live);
-                    attempt
-                }
-            };
-            this.stage.set(Stage::Attempt { op: within((this.op)(attempt), attempt.expires) });
-        }
-        if let (Held::Passed(passed), StageProjection::Attempt { op }) =
-            (&*this.held, this.stage.as_mut().project())
-        {
-            return match judge(this.retry, ready!(op.poll(cx))) {
-                Brought::Value(value) => {
-                    passed.succeed::<C, Tokio>(this.retry);
-                    this.stage.set(Stage::Over);
-                    Poll::Ready(Ok(value))
-                }
-                brought => {
-                    *this.held = Held::Session(Live::resume(this.retry, *passed));
-                    self.go_on(Some(brought), cx)
-                }
-            };
-        }
-        self.go_on(None, cx)
+    #[inline(always)]
+    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Result<T, E>> {
+        (self.0)(attempt)
     }
 }
 
-impl<T, E, C, F, Fut> Run<'_, C, F, Fut, E>
-where
-    F: FnMut(Attempt) -> Fut,
-    Fut: Future<Output = Result<T, E>>,
-    C: Classifier<T, E>,
+struct Lending<'a, X, F>(&'a mut X, F);
+
+impl<X, T, E, F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>> Operation<T, E>
+    for Lending<'_, X, F>
 {
-    /// All that does not go the short way. `brought` is what an attempt just brought.
-    #[inline(never)]
-    fn go_on(
-        self: Pin<&mut Self>,
-        mut brought: Option<Brought<T, E>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<T, Error<E>>> {
-        let mut this = self.project();
-        let Held::Session(live) = this.held else { return Poll::Pending };
-        let result = loop {
-            match brought.take() {
-                Some(Brought::Value(value)) => {
-                    live.win();
-                    break Ok(value);
-                }
-                Some(Brought::Failure(outcome, error)) => {
-                    match live.fail(&outcome, error, this.cause) {
-                        Step::Fail(error) => break Err(error),
-                        Step::WaitUntil(until) => {
-                            this.stage.set(Stage::Wait { timer: within(pending(), until) });
-                        }
-                        Step::InFlight => {}
-                    }
-                }
-                None => {}
-            }
-            match this.stage.as_mut().project() {
-                StageProjection::Attempt { op } => {
-                    brought = Some(judge(this.retry, ready!(op.poll(cx))));
-                }
-                StageProjection::Wait { timer } => {
-                    ready!(timer.poll(cx));
-                    match live.next() {
-                        Ok(attempt) => {
-                            let op = within((this.op)(attempt), attempt.expires);
-                            this.stage.set(Stage::Attempt { op });
-                        }
-                        Err(reason) => break Err(live.error(reason, this.cause.take())),
-                    }
-                }
-                StageProjection::Start | StageProjection::Over => return Poll::Pending,
-            }
-        };
-        this.stage.set(Stage::Over);
-        *this.held = Held::Nothing;
-        Poll::Ready(result)
+    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Result<T, E>> {
+        (self.1)(self.0, attempt)
     }
 }
 
