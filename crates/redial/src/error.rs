@@ -8,7 +8,11 @@ use redial_core::decide::Failure;
 /// A call that did not succeed: the last cause, why it stopped there, how many attempts it made and how
 /// long it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error<E> {
+pub struct Error<E>(Box<Story<E>>);
+
+/// Behind a pointer, so that a successful result is no larger than its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Story<E> {
     pub(crate) reason: Stop,
     pub(crate) attempts: u32,
     pub(crate) elapsed: Duration,
@@ -16,62 +20,66 @@ pub struct Error<E> {
     pub(crate) cause: Option<E>,
 }
 
+impl<E> From<Story<E>> for Error<E> {
+    fn from(story: Story<E>) -> Self {
+        Self(Box::new(story))
+    }
+}
+
 impl<E> Error<E> {
     /// A call that was cancelled before it began.
+    #[cold]
     pub(crate) fn never_begun() -> Self {
         let (reason, elapsed) = (Stop::Cancelled, Duration::ZERO);
-        Self { reason, attempts: 0, elapsed, failure: None, cause: None }
+        Story { reason, attempts: 0, elapsed, failure: None, cause: None }.into()
     }
 
     /// Why no further attempt was made.
     pub fn reason(&self) -> Stop {
-        self.reason
+        self.0.reason
     }
 
     /// How many attempts were made; 0 when a guard refused the first one.
     pub fn attempts(&self) -> u32 {
-        self.attempts
+        self.0.attempts
     }
 
     /// From the start of the call to its end, waits included.
     pub fn elapsed(&self) -> Duration {
-        self.elapsed
+        self.0.elapsed
     }
 
     /// What the engine made of the last attempt. `None` when there was none, or when it said "not yet".
     pub fn failure(&self) -> Option<Failure> {
-        self.failure
+        self.0.failure
     }
 
     /// The last error of the operation itself. An attempt that was cut off has none of its own, so this
     /// is then the one before it.
     pub fn cause(&self) -> Option<&E> {
-        self.cause.as_ref()
+        self.0.cause.as_ref()
     }
 
     /// The last error of the operation itself, by value.
     pub fn into_cause(self) -> Option<E> {
-        self.cause
+        self.0.cause
     }
 }
 
 impl<E: fmt::Display> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = if self.attempts == 1 { "" } else { "s" };
-        write!(
-            f,
-            "{} (after {} attempt{plural}, {:.1?})",
-            self.reason, self.attempts, self.elapsed
-        )?;
-        if let Some(failure) = self.failure {
+        let Story { reason, attempts, elapsed, failure, cause } = &*self.0;
+        let plural = if *attempts == 1 { "" } else { "s" };
+        write!(f, "{reason} (after {attempts} attempt{plural}, {elapsed:.1?})")?;
+        if let Some(failure) = failure {
             write!(f, ", last outcome: {}", failure.class.name())?;
         }
-        self.cause.iter().try_for_each(|cause| write!(f, ": {cause}"))
+        cause.iter().try_for_each(|cause| write!(f, ": {cause}"))
     }
 }
 
 impl<E: error::Error + 'static> error::Error for Error<E> {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.cause.as_ref().map(|cause| cause as _)
+        self.0.cause.as_ref().map(|cause| cause as _)
     }
 }

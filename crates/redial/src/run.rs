@@ -44,13 +44,13 @@ impl<C> Retry<C> {
     /// # }
     /// ```
     #[inline]
-    pub async fn run<T, E, F, Fut>(&self, op: F) -> Result<T, Error<E>>
+    pub fn run<T, E, F, Fut>(&self, op: F) -> impl Future<Output = Result<T, Error<E>>>
     where
         F: FnMut(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        self.drive(Plain(op)).await
+        self.drive(Plain(op))
     }
 
     /// As [`run`](Self::run), with a context that every attempt borrows in turn: a connection, a cursor,
@@ -72,12 +72,16 @@ impl<C> Retry<C> {
     /// assert_eq!(seen, [1, 2, 3]);
     /// # }
     /// ```
-    pub async fn run_with<X, T, E, F>(&self, context: &mut X, op: F) -> Result<T, Error<E>>
+    pub fn run_with<X, T, E, F>(
+        &self,
+        context: &mut X,
+        op: F,
+    ) -> impl Future<Output = Result<T, Error<E>>>
     where
         F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
     {
-        self.drive(Lending(context, op)).await
+        self.drive(Lending(context, op))
     }
 
     /// The first attempt, and all that most calls ever do.
@@ -90,19 +94,24 @@ impl<C> Retry<C> {
         match pass::<C, Tokio>(self) {
             Ok(passed) => {
                 let attempt = passed.attempt(self);
-                match judge(self, within(op.start(attempt), attempt.expires).await) {
+                let expires = || passed.attempt(self).expires;
+                match judge(self, Within::new(op.start(attempt), expires).await) {
                     Brought::Value(value) => {
                         passed.succeed::<C, Tokio>(self);
                         Ok(value)
                     }
-                    brought => self.go_on(Live::resume(self, passed), brought, op).await,
+                    brought => Box::pin(self.go_on(Live::resume(self, passed), brought, op)).await,
                 }
             }
             Err(now) => {
-                let live = Live::start(self, now)?;
+                let mut live = Live::start(self, now)?;
                 let attempt = live.attempt();
                 let brought = judge(self, within(op.start(attempt), attempt.expires).await);
-                self.go_on(live, brought, op).await
+                if let Brought::Value(value) = brought {
+                    live.win();
+                    return Ok(value);
+                }
+                Box::pin(self.go_on(live, brought, op)).await
             }
         }
     }
@@ -179,33 +188,40 @@ pub(crate) async fn sleep(until: Nanos) {
 
 /// `None` when time runs out first.
 #[inline]
-pub(crate) fn within<F: Future>(op: F, expires: Nanos) -> Within<F> {
-    Within { op, expires, timer: None }
+pub(crate) fn within<F: Future>(op: F, expires: Nanos) -> Within<F, impl Fn() -> Nanos> {
+    Within::new(op, move || expires)
 }
 
 pin_project! {
-    /// An attempt and its timeout. The timer is made when the attempt is first pending: one that is ready
-    /// at once never needs it.
-    pub(crate) struct Within<F> {
+    /// An attempt and its timeout. When it expires is asked when the attempt is first pending: one that is
+    /// ready at once never needs to know.
+    pub(crate) struct Within<F, X> {
         #[pin]
         op: F,
-        expires: Nanos,
+        expires: X,
         #[pin]
         timer: Option<Sleep>,
     }
 }
 
-impl<F: Future> Future for Within<F> {
+impl<F: Future, X: Fn() -> Nanos> Within<F, X> {
+    #[inline(always)]
+    fn new(op: F, expires: X) -> Self {
+        Self { op, expires, timer: None }
+    }
+}
+
+impl<F: Future, X: Fn() -> Nanos> Future for Within<F, X> {
     type Output = Option<F::Output>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
         let mut this = self.project();
         if let Poll::Ready(output) = this.op.poll(cx) {
             return Poll::Ready(Some(output));
         }
         if this.timer.is_none() {
-            this.timer.set(timer(*this.expires));
+            this.timer.set(timer((this.expires)()));
         }
         match this.timer.as_pin_mut() {
             Some(timer) => {

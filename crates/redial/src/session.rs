@@ -13,7 +13,7 @@ use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict};
 
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
-use crate::error::Error;
+use crate::error::{Error, Story};
 use crate::retry::{Retry, stripe};
 use crate::{entropy, testing};
 
@@ -209,13 +209,9 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     }
 
     pub(crate) fn error<E>(&self, reason: Stop, cause: Option<E>) -> Error<E> {
-        Error {
-            reason,
-            attempts: self.call.attempts(),
-            elapsed: Duration::from_nanos(K::now().saturating_sub(self.started)),
-            failure: self.previous,
-            cause,
-        }
+        let elapsed = Duration::from_nanos(K::now().saturating_sub(self.started));
+        let (attempts, failure) = (self.call.attempts(), self.previous);
+        Story { reason, attempts, elapsed, failure, cause }.into()
     }
 
     /// Nobody waits for this attempt any more.

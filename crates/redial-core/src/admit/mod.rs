@@ -109,11 +109,13 @@ impl Guards {
     /// if not, [`Call::resume`](crate::Call::resume) goes on from here.
     #[inline(always)]
     pub fn pass(&self, stripe: usize, now: Nanos) -> bool {
-        let light = self.light && self.breaker.as_ref().is_none_or(Breaker::is_closed);
-        if light {
-            self.ledger.calls_started(stripe, 1, now);
+        if !self.light || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed()) {
+            return false;
         }
-        light
+        if let Ledger::Window(window) = &self.ledger {
+            window.add(stripe, 1, now);
+        }
+        true
     }
 
     /// An attempt that [`Guards::pass`] let through at `started` succeeded at `now`.

@@ -144,7 +144,7 @@ impl Window {
     }
 
     #[inline(always)]
-    fn add(&self, stripe: usize, n: u64, now: Nanos) {
+    pub(crate) fn add(&self, stripe: usize, n: u64, now: Nanos) {
         self.advance(now);
         let stripe = &self.deposited[stripe & (self.deposited.len() - 1)];
         stripe.0.fetch_add(n, Ordering::AcqRel);
