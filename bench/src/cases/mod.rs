@@ -7,11 +7,10 @@ mod bare;
 mod ours;
 mod peers;
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::hint::black_box;
 use std::io;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 pub(crate) use ours::{NOW, new_guards};
 
@@ -93,15 +92,7 @@ fn repeat_async<T>(n: u64, mut call: impl AsyncFnMut(u64) -> T) {
     let runtime = runtime.expect("a runtime without I/O has nothing to fail on");
     runtime.block_on(async {
         for x in 0..WARM_UP + n {
-            let mut call = pin!(call(black_box(x)));
-            black_box(poll_fn(|cx| apart(call.as_mut(), cx)).await);
+            black_box(call(black_box(x)).await);
         }
     });
-}
-
-/// Keeps the poll of a call out of the loop, for all cases alike: whether the compiler would inline it
-/// says nothing about a program that has more than one.
-#[inline(never)]
-fn apart<F: Future>(call: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
-    call.poll(cx)
 }

@@ -100,7 +100,9 @@ impl<C> Retry<C> {
                         passed.succeed::<C, Tokio>(self);
                         Ok(value)
                     }
-                    brought => Box::pin(self.go_on(Live::resume(self, passed), brought, op)).await,
+                    brought => {
+                        Box::pin(self.go_on(Live::resume(self, passed), brought, &mut op)).await
+                    }
                 }
             }
             Err(now) => {
@@ -111,7 +113,7 @@ impl<C> Retry<C> {
                     live.win();
                     return Ok(value);
                 }
-                Box::pin(self.go_on(live, brought, op)).await
+                Box::pin(self.go_on(live, brought, &mut op)).await
             }
         }
     }
@@ -121,7 +123,7 @@ impl<C> Retry<C> {
         &self,
         mut live: Live<'_, C, Tokio>,
         mut brought: Brought<T, E>,
-        mut op: O,
+        op: &mut O,
     ) -> Result<T, Error<E>>
     where
         O: Operation<T, E>,

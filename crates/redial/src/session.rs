@@ -88,8 +88,7 @@ impl Passed {
 
     #[inline(always)]
     pub(crate) fn succeed<C, K: Clock>(self, retry: &Retry<C>) {
-        let guards = retry.guards();
-        guards.passed(self.0, if guards.timed() { K::now() } else { self.0 });
+        retry.guards().passed(self.0, K::now);
     }
 }
 

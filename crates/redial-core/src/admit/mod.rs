@@ -118,10 +118,12 @@ impl Guards {
         true
     }
 
-    /// An attempt that [`Guards::pass`] let through at `started` succeeded at `now`.
+    /// An attempt that [`Guards::pass`] let through at `started` succeeded. What time it is is asked only
+    /// if it matters.
     #[inline(always)]
-    pub fn passed(&self, started: Nanos, now: Nanos) {
+    pub fn passed(&self, started: Nanos, now: impl FnOnce() -> Nanos) {
         if let Some(breaker) = &self.breaker {
+            let now = if self.timed { now() } else { started };
             breaker.record(None, Health::Good, now.saturating_sub(started), now);
         }
     }
