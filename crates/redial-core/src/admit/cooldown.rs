@@ -62,7 +62,7 @@ impl CoolDown {
     }
 
     fn place(&self, key: u64) -> &AtomicU64 {
-        let place = random::uniform(0, self.free_at.len() as u64 - 1, random::mix(key));
+        let place = random::up_to(self.free_at.len() as u64 - 1, random::draw(key, 0));
         &self.free_at[place as usize]
     }
 }

@@ -151,6 +151,7 @@ impl Guards {
 
     /// The bulk form of "may I retry?": charges up to `n` equal retries after failures of `class`, and
     /// says how many were granted.
+    #[inline]
     pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
         self.ledger.withdraw_up_to(n, class, now)
     }

@@ -71,10 +71,10 @@ impl<const N: usize> Sliding<N> {
         }
     }
 
-    /// The totals at the start of the window, in the owner's order.
+    /// The totals at the start of the window that ends with slice `current`, in the owner's order.
     #[inline(always)]
-    pub(crate) fn since(&self) -> [u64; N] {
-        let note = self.note(self.current().wrapping_sub(SLICES));
+    pub(crate) fn since(&self, current: u64) -> [u64; N] {
+        let note = self.note(current.wrapping_sub(SLICES));
         core::array::from_fn(|i| note[i].load(Ordering::Acquire))
     }
 

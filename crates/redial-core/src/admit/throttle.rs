@@ -74,7 +74,7 @@ impl Throttle {
     /// The probability of the next refusal.
     pub(crate) fn refusal(&self, now: Nanos) -> f64 {
         self.advance(now);
-        let since = self.sliding.since();
+        let since = self.sliding.since(self.sliding.current());
         let totals = self.totals();
         let [requests, accepts] =
             core::array::from_fn(|i| totals[i].saturating_sub(since[i]) as f64);

@@ -9,12 +9,12 @@ use crate::units::{MS, Nanos, SECOND, nanos, share};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Growth {
-    /// Always the base.
-    Constant,
-    /// base, 2·base, 3·base …
-    Linear,
     /// base, base·factor, base·factor² …
     Exponential(f64),
+    /// base, 2·base, 3·base …
+    Linear,
+    /// Always the base.
+    Constant,
 }
 
 /// The waits of a call: a ceiling that grows from `base` to `cap`, and the jitter below it.
@@ -78,13 +78,13 @@ impl Backoff {
     pub fn ceiling(&self, k: u32) -> Nanos {
         let steps = k.saturating_sub(1);
         match self.growth {
-            Growth::Constant => self.base,
-            Growth::Linear => self.base.saturating_mul(u64::from(k.max(1))).min(self.cap),
             Growth::Exponential(2.0) => {
                 let below_cap = steps < Nanos::BITS && self.cap >> steps >= self.base;
                 if below_cap { self.base << steps } else { self.cap }
             }
             Growth::Exponential(factor) => self.power(factor, steps),
+            Growth::Linear => self.base.saturating_mul(u64::from(k.max(1))).min(self.cap),
+            Growth::Constant => self.base,
         }
     }
 
@@ -104,20 +104,19 @@ impl Backoff {
     /// before the first.
     #[inline]
     pub fn range(&self, k: u32, previous: Nanos) -> Range {
-        let (c, cap) = (self.ceiling(k), || if self.clip { Nanos::MAX } else { self.cap });
+        let c = self.ceiling(k);
+        let cap = if self.clip { Nanos::MAX } else { self.cap };
         let (lo, hi) = match self.jitter {
             Jitter::None => (c, c),
             Jitter::Full => (0, c),
             Jitter::Equal => (c / 2, c),
-            Jitter::Decorrelated => {
-                (self.base, previous.max(self.base).saturating_mul(3).min(cap()))
-            }
+            Jitter::Decorrelated => (self.base, previous.max(self.base).saturating_mul(3).min(cap)),
             Jitter::Around(ratio) => {
                 let off = share(ratio, c);
-                (c - off, c.saturating_add(off).min(cap()))
+                (c - off, c.saturating_add(off).min(cap))
             }
             Jitter::Added(most) => {
-                let lo = c.min(cap() - most);
+                let lo = c.min(cap - most);
                 (lo, lo + most)
             }
         };
@@ -128,7 +127,17 @@ impl Backoff {
     /// that `seed` names.
     #[inline]
     pub fn delay(&self, k: u32, previous: Nanos, seed: u64) -> Nanos {
+        let bits = random::draw(seed, u64::from(k));
+        match self.jitter {
+            // The usual range starts at 0 and is never clipped.
+            Jitter::Full => random::up_to(self.ceiling(k), bits),
+            _ => self.partial(k, previous, bits),
+        }
+    }
+
+    #[inline(never)]
+    fn partial(&self, k: u32, previous: Nanos, bits: u64) -> Nanos {
         let Range { lo, hi } = self.range(k, previous);
-        random::uniform(lo, hi, random::draw(seed, u64::from(k))).min(self.cap)
+        random::uniform(lo, hi, bits).min(self.cap)
     }
 }

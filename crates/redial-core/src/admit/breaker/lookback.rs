@@ -126,7 +126,7 @@ impl LastTime {
                 count.fetch_add(1, Ordering::AcqRel);
             }
         }
-        let (since, totals) = (self.sliding.since(), self.totals());
+        let (since, totals) = (self.sliding.since(self.sliding.current()), self.totals());
         let [bad, slow, calls] = core::array::from_fn(|i| totals[i].saturating_sub(since[i]));
         Tally { calls, bad, slow }
     }

@@ -119,13 +119,21 @@ impl Ledger {
     }
 
     /// Up to `n` retries of equal calls at once; how many were granted.
+    #[inline(always)]
     pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+        if let Self::Window(window) = self {
+            window.withdraw_up_to(n, now)
+        } else {
+            self.withdraw_elsewhere(n, class)
+        }
+    }
+
+    fn withdraw_elsewhere(&self, n: u64, class: Class) -> u64 {
         match self {
-            Self::Window(window) => window.withdraw_up_to(n, now),
             Self::Tokens(tokens) => tokens.withdraw_up_to(n, class),
             Self::Inflight(inflight) => inflight.acquire_up_to(n),
-            Self::None => n,
             Self::Throttling(throttling) => n * u64::from(throttling.open()),
+            Self::None | Self::Window(_) => n,
         }
     }
 

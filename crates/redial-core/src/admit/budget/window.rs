@@ -99,9 +99,8 @@ pub(crate) struct Window {
     spent: AtomicU64,
     /// Tokens given back, by the slice that they were spent in: slice and count in one word.
     refunded: [AtomicU64; RING],
-    /// One more than the slice of the last refund, 0 before the first. While it is out of the window there
-    /// is nothing to add up.
-    last_refund: AtomicU64,
+    /// From this slice on, all refunds have left the window and there is nothing to add up.
+    refunds_until: AtomicU64,
     bootstrap: AtomicU32,
 }
 
@@ -120,7 +119,7 @@ impl Window {
             deposited: (0..stripes).map(|_| Stripe(AtomicU64::new(0))).collect(),
             spent: AtomicU64::new(0),
             refunded: core::array::from_fn(|_| AtomicU64::new(0)),
-            last_refund: AtomicU64::new(0),
+            refunds_until: AtomicU64::new(0),
             bootstrap: AtomicU32::new(budget.bootstrap),
         }
     }
@@ -160,22 +159,24 @@ impl Window {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn withdraw_up_to(&self, n: u64, now: Nanos) -> u64 {
         self.advance(now);
         self.spend(n)
     }
 
     /// Spends up to `n` tokens of the window, and says how many.
+    #[inline(always)]
     fn spend(&self, n: u64) -> u64 {
         let mut spent = self.spent.load(Ordering::Acquire);
         loop {
-            let granted = n.min(self.available(spent) / ONE);
-            if granted == 0 {
+            let available = self.available(spent);
+            if available < ONE || n == 0 {
                 return 0;
             }
-            let next = spent + granted;
-            match self.spent.compare_exchange_weak(spent, next, Ordering::AcqRel, Ordering::Acquire)
-            {
+            let granted = if n == 1 { 1 } else { n.min(available / ONE) };
+            let (next, success, failure) = (spent + granted, Ordering::AcqRel, Ordering::Acquire);
+            match self.spent.compare_exchange_weak(spent, next, success, failure) {
                 Ok(_) => return granted,
                 Err(now_spent) => spent = now_spent,
             }
@@ -190,17 +191,15 @@ impl Window {
     /// Billionths of a token, given what was spent so far.
     #[inline(always)]
     fn available(&self, spent: u64) -> u64 {
-        let [spent_before, deposited_before] = self.sliding.since();
-        let deposited = self.deposited_total().saturating_sub(deposited_before);
+        let current = self.sliding.current();
+        let [spent_before, deposited_before] = self.sliding.since(current);
+        let deposited = self.deposited_total().wrapping_sub(deposited_before);
         let earned = self.reserve.saturating_add(self.ratio.saturating_mul(deposited));
-        let used = spent.saturating_sub(spent_before).saturating_sub(self.refunds());
+        let mut used = spent.saturating_sub(spent_before);
+        if self.refunds_until.load(Ordering::Acquire) > current {
+            used = used.saturating_sub(self.living_refunds(current));
+        }
         earned.saturating_sub(used.saturating_mul(ONE))
-    }
-
-    #[inline(always)]
-    fn refunds(&self) -> u64 {
-        let (last, current) = (self.last_refund.load(Ordering::Acquire), self.sliding.current());
-        if last == 0 || last + SLICES <= current { 0 } else { self.living_refunds(current) }
     }
 
     #[cold]
@@ -230,7 +229,7 @@ impl Window {
         let _ = update(&self.refunded[charge.0 as usize % RING], |word| {
             Some(if word >> 32 == slice { word + 1 } else { slice << 32 | 1 })
         });
-        self.last_refund.fetch_max(self.sliding.current() + 1, Ordering::AcqRel);
+        self.refunds_until.fetch_max(self.sliding.current() + SLICES + 1, Ordering::AcqRel);
     }
 
     fn lives(&self, charge: Charge) -> bool {
@@ -253,6 +252,10 @@ impl Window {
 
     #[inline(always)]
     fn deposited_total(&self) -> u64 {
-        self.deposited.iter().map(|stripe| stripe.0.load(Ordering::Acquire)).sum()
+        let load = |stripe: &Stripe| stripe.0.load(Ordering::Acquire);
+        match &*self.deposited {
+            [only] => load(only),
+            stripes => stripes.iter().map(load).sum(),
+        }
     }
 }
