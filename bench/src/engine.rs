@@ -69,6 +69,7 @@ fn async_call(costs: &Costs) -> Vec<Line> {
         Line::new("of it the clock", vec![], costs.of("clock"), Bar::None),
         costs.allocations(&PEERS, call),
         costs.clock_reads(&PEERS, call, Bar::AtMost(1.0)),
+        Line::new("with a concurrency limit", vec![], costs.of("redial-limited"), Bar::None),
     ]
 }
 

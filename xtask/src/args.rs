@@ -1,4 +1,4 @@
-//! What did the user ask for? Five commands do not need an argument parser.
+//! What did the user ask for? Six commands do not need an argument parser.
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
@@ -9,6 +9,7 @@ usage: cargo xtask <command>
                          `-- --nocapture`) go to each `cargo test`
   tidy                   check the rules that the compiler does not know
   bench [NAME] [ARGS]    run the benchmark NAME, or whatever redial-bench runs without a name
+  fuzz TARGET [SECONDS]  feed a parser whatever a fuzzer comes up with, for a minute unless told
   ci                     fmt, clippy, tidy, docs, test: what a change must pass
   --help                 print this";
 
@@ -31,6 +32,13 @@ pub enum Command {
         /// Goes to `redial-bench` as it is.
         args: Vec<String>,
     },
+    /// Run a fuzz target.
+    Fuzz {
+        /// Its name in `fuzz/targets`.
+        target: String,
+        /// For how long.
+        seconds: u32,
+    },
     /// Run every check.
     Ci,
 }
@@ -49,6 +57,12 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         ("tidy", []) => Ok(Command::Tidy),
         ("ci", []) => Ok(Command::Ci),
         ("bench", args) => Ok(Command::Bench { args: args.to_vec() }),
+        ("fuzz", [target]) => Ok(Command::Fuzz { target: target.clone(), seconds: 60 }),
+        ("fuzz", [target, seconds]) => match seconds.parse() {
+            Ok(seconds) => Ok(Command::Fuzz { target: target.clone(), seconds }),
+            Err(_) => Err(format!("`{seconds}` is not a number of seconds")),
+        },
+        ("fuzz", _) => Err("`fuzz` takes the name of a target and perhaps seconds".to_owned()),
         ("test", []) => Ok(Command::Test { extra: Vec::new() }),
         ("test", [dashes, extra @ ..]) if dashes == "--" => {
             Ok(Command::Test { extra: extra.to_vec() })

@@ -5,15 +5,18 @@
 //! - [`test`]: does everything work, with real servers?
 //! - [`tidy`]: does the source keep the rules that the compiler does not know?
 //! - [`bench`]: how fast is it, beside its peers?
+//! - [`fuzz`]: can any input break a parser?
 //! - [`ci`]: may this change go in?
 //!
 //! It is a library so that its own tests, in `tests/it`, can call each part.
+#![allow(clippy::disallowed_methods, reason = "automation runs in real time")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program prints")]
 
 pub mod args;
 pub mod bench;
 pub mod cargo;
 pub mod ci;
+pub mod fuzz;
 pub mod redis;
 pub mod setup;
 pub mod tally;

@@ -34,6 +34,7 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "timeout", run: bare::timeout },
     Case { name: "redial-async", run: ours::ready },
     Case { name: "redial-breaker", run: ours::breaker },
+    Case { name: "redial-limited", run: ours::limited },
     Case { name: "redial-pending", run: ours::pending },
     Case { name: "redial-blocking", run: ours::blocking },
     Case { name: "redial-engine", run: ours::engine },

@@ -26,6 +26,12 @@ pub(crate) fn breaker(n: u64) {
     repeat_async(n, async |x| retry.run(|_| operation(x)).await);
 }
 
+/// An attempt that holds a place, and so does not go the short way.
+pub(crate) fn limited(n: u64) {
+    let retry = Retry::new(built(Policy::standard().edit().concurrency(100)));
+    repeat_async(n, async |x| retry.run(|_| operation(x)).await);
+}
+
 pub(crate) fn pending(n: u64) {
     let retry = Retry::new(Policy::standard());
     repeat_async(n, async |x| retry.run(|_| pending_once(x)).await);

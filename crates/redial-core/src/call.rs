@@ -11,78 +11,13 @@
 //! of it or to [`Call::abandon`] when nobody waits for it any more. A call that is dropped half-way is
 //! ended with [`Call::cancel`]. Then nothing that was charged or held stays so.
 
-use core::fmt;
-
 use crate::admit::{BreakerState, Entry, Guards, Probe, budget::Charge};
 use crate::decide::{self, Class, Failure, Outcome, Safety};
 use crate::event::{Event, Observer};
 use crate::policy::Policy;
 use crate::schedule::{self, Hint, deadline};
+use crate::stop::Stop;
 use crate::units::Nanos;
-
-/// Why a call ended without success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Stop {
-    /// The failure is not one that the policy repeats.
-    Permanent,
-    /// The request may have been processed, and nothing says that doing it twice is safe.
-    Unsafe,
-    /// All attempts are used up.
-    Attempts,
-    /// The next wait, or the next attempt, does not fit before the deadline.
-    Deadline,
-    /// The server asks for more patience than the policy has.
-    HintTooLong,
-    /// The retry budget is dry.
-    Budget,
-    /// The circuit breaker is open.
-    BreakerOpen,
-    /// The adaptive throttle refused the attempt.
-    Throttled,
-    /// The rate limit refused the attempt.
-    RateLimit,
-    /// The concurrency limit refused the attempt.
-    Concurrency,
-    /// The same key was retried a moment ago.
-    CoolDown,
-    /// A layer below said that repeating is not wanted.
-    ToldToStop,
-    /// Retries are switched off.
-    SwitchedOff,
-    /// The caller went away.
-    Cancelled,
-}
-
-impl Stop {
-    const NAMES: [(&'static str, &'static str); 14] = [
-        ("permanent", "the failure is permanent"),
-        ("unsafe", "repeating the request is not known to be safe"),
-        ("attempts", "all attempts were used"),
-        ("deadline", "the deadline leaves no time for another attempt"),
-        ("hint-too-long", "the server asks for a longer wait than the policy allows"),
-        ("budget", "the retry budget is dry"),
-        ("breaker-open", "the circuit breaker is open"),
-        ("throttled", "the adaptive throttle refused the attempt"),
-        ("rate-limit", "the rate limit refused the attempt"),
-        ("concurrency", "the concurrency limit refused the attempt"),
-        ("cool-down", "the same key was retried a moment ago"),
-        ("told-to-stop", "a layer below asked not to retry"),
-        ("switched-off", "retries are switched off"),
-        ("cancelled", "the call was cancelled"),
-    ];
-
-    /// The name in events and metrics.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize].0
-    }
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES[*self as usize].1)
-    }
-}
 
 /// What the engine has to know about the request, besides the policy.
 #[derive(Clone, Copy, Debug)]
@@ -206,6 +141,12 @@ impl Call {
         self.deadline
     }
 
+    /// Whether it has succeeded, stopped or been cancelled.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.ended
+    }
+
     /// How many attempts were admitted.
     pub fn attempts(&self) -> u32 {
         self.attempts
@@ -214,10 +155,7 @@ impl Call {
     /// May the next attempt be sent now? Ask before the first one, and again after every wait.
     #[inline(always)]
     pub fn admit(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
-        self.send(cx, now).map_err(|stop| {
-            *self = self.stopped(*cx, stop, now);
-            stop
-        })
+        self.send(cx, now).inspect_err(|stop| *self = self.stopped(*cx, *stop, now))
     }
 
     /// May another attempt be sent beside those in flight? A refusal does not end the call.

@@ -1,9 +1,9 @@
 //! What is worth observing, as it happens.
 
 use crate::admit::BreakerState;
-use crate::call::Stop;
 use crate::decide::Failure;
 use crate::schedule::Hint;
+use crate::stop::Stop;
 use crate::units::Nanos;
 
 /// Something happened to a call or to the guards that it shares.

@@ -44,13 +44,15 @@ mod event;
 mod policy;
 mod random;
 pub mod schedule;
+mod stop;
 mod sync;
 #[cfg(feature = "serde")]
 mod text;
 mod units;
 
-pub use call::{Call, Context, Permit, Request, Stop, Verdict};
+pub use call::{Call, Context, Permit, Request, Verdict};
 pub use event::{Event, Observer};
 pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};
 pub use random::draw;
+pub use stop::Stop;
 pub use units::{DurationText, NEVER, Nanos, Rate, Unreadable, nanos, parse_duration};

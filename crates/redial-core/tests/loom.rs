@@ -1,6 +1,7 @@
 //! Every interleaving of the lock-free parts, on small rings: `cargo xtask test` runs them with
 //! `--cfg loom`.
 #![cfg(loom)]
+#![allow(clippy::unwrap_used, reason = "a model that cannot go on panics")]
 
 use std::time::Duration;
 
@@ -202,10 +203,8 @@ fn one_probe_is_one_probe() {
                 Call::new(&policy, SECOND, NEVER).admit(&cx, SECOND).is_ok()
             }
         };
-        let (a, b) = both(
-            hold(Arc::clone(&guards), policy.clone()),
-            hold(Arc::clone(&guards), policy.clone()),
-        );
+        let (a, b) =
+            both(hold(Arc::clone(&guards), policy.clone()), hold(Arc::clone(&guards), policy));
         assert!(a ^ b);
         assert_eq!(guards.breaker(), BreakerState::HalfOpen);
     });
@@ -235,7 +234,7 @@ fn failures_that_race_open_the_breaker_once() {
         let bad = |guards: Arc<Guards>, policy: Policy| {
             move || attempt(&policy, &guards, Some(Failure::new(Class::Reset).into()), 0)
         };
-        both(bad(Arc::clone(&guards), policy.clone()), bad(Arc::clone(&guards), policy.clone()));
+        both(bad(Arc::clone(&guards), policy.clone()), bad(Arc::clone(&guards), policy));
         assert_eq!(guards.breaker(), BreakerState::Open);
     });
 }
@@ -256,10 +255,8 @@ fn one_retry_per_key_is_one() {
                 call.admit(&cx, SECOND).is_ok()
             }
         };
-        let (a, b) = both(
-            retry(Arc::clone(&guards), policy.clone()),
-            retry(Arc::clone(&guards), policy.clone()),
-        );
+        let (a, b) =
+            both(retry(Arc::clone(&guards), policy.clone()), retry(Arc::clone(&guards), policy));
         assert!(a ^ b);
     });
 }

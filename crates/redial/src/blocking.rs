@@ -84,8 +84,9 @@ impl<C> Retry<C> {
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
     {
-        let live = Live::start(self, now)?;
-        let brought = judge(self, Some(op(live.attempt())));
+        let mut live = Live::start(self, now);
+        let attempt = live.first()?;
+        let brought = judge(self, Some(op(attempt)));
         self.persist(live, brought, op, token)
     }
 

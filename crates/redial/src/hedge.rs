@@ -91,8 +91,8 @@ impl<C> Retry<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let live = Live::start(self, Tokio::now())?;
-        let (attempt, mut cause) = (live.attempt(), None);
+        let mut live = Live::start(self, Tokio::now());
+        let (attempt, mut cause) = (live.first()?, None);
         let mut race = Race { live, runners: Vec::new(), hedging: true };
         race.start(op(attempt));
         loop {

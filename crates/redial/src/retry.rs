@@ -192,6 +192,7 @@ impl<C> Retry<C> {
         self.shared.off.load(Ordering::Acquire)
     }
 
+    #[inline(always)]
     pub(crate) fn call_key(&self) -> Option<Key> {
         match self.key {
             KeySource::None => None,
@@ -205,6 +206,7 @@ impl<C> Retry<C> {
         self.deadline
     }
 
+    #[inline(always)]
     pub(crate) fn context(&self) -> Context<'_> {
         let request =
             Request { safety: self.safety, key: self.about, stripe: stripe(), attempts: u32::MAX };

@@ -106,8 +106,8 @@ impl<C> Retry<C> {
                 }
             }
             Err(now) => {
-                let mut live = Live::start(self, now)?;
-                let attempt = live.attempt();
+                let mut live = Live::start(self, now);
+                let attempt = live.first()?;
                 let brought = judge(self, within(op.start(attempt), attempt.expires).await);
                 if let Brought::Value(value) = brought {
                     live.win();

@@ -93,13 +93,20 @@ impl Passed {
 }
 
 impl<'a, C, K: Clock> Live<'a, C, K> {
-    /// A call that starts, with its first attempt if it is admitted.
-    pub(crate) fn start<E>(retry: &'a Retry<C>, started: Nanos) -> Result<Self, Error<E>> {
+    /// A call that starts.
+    #[inline(always)]
+    pub(crate) fn start(retry: &'a Retry<C>, started: Nanos) -> Self {
         let call = Call::new(retry.policy(), started, retry.latest());
-        let mut live = Self(Session::new(retry, call, started));
-        match live.admit(started) {
-            Ok(()) => Ok(live),
-            Err(reason) => Err(live.error(reason, None)),
+        Self(Session::new(retry, call, started))
+    }
+
+    /// The first attempt, if it is admitted.
+    #[inline(always)]
+    pub(crate) fn first<E>(&mut self) -> Result<Attempt, Error<E>> {
+        let started = self.started;
+        match self.admit(started) {
+            Ok(()) => Ok(self.attempt()),
+            Err(reason) => Err(self.error(reason, None)),
         }
     }
 
@@ -114,11 +121,11 @@ impl<'a, C, K: Clock> Live<'a, C, K> {
 }
 
 impl<C, K: Clock> Drop for Live<'_, C, K> {
+    #[inline(always)]
     fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            self.abandon(permit);
+        if self.permit.is_some() || !self.call.is_over() {
+            self.give_back();
         }
-        self.cancel();
     }
 }
 
@@ -137,17 +144,20 @@ impl<C, K: Clock> DerefMut for Live<'_, C, K> {
 }
 
 impl<'a, C, K: Clock> Session<'a, C, K> {
+    #[inline(always)]
     fn new(retry: &'a Retry<C>, call: Call, started: Nanos) -> Self {
         let (permit, seed, previous, clock) = (None, None, None, PhantomData);
         Self { retry, call, started, permit, key: retry.call_key(), seed, previous, clock }
     }
 
+    #[inline(always)]
     fn admit(&mut self, now: Nanos) -> Result<(), Stop> {
         self.permit = Some(self.call.admit(&self.retry.context(), now)?);
         Ok(())
     }
 
     /// The attempt that was admitted last.
+    #[inline(always)]
     pub(crate) fn attempt(&self) -> Attempt {
         let deadline = self.call.deadline();
         let (number, started, expires) = match &self.permit {
@@ -158,6 +168,7 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     }
 
     /// The attempt brought the value. What is still on its way has to be abandoned.
+    #[inline(always)]
     pub(crate) fn win(&mut self) {
         if let Some(permit) = self.permit.take() {
             let cx = self.retry.context();
@@ -207,6 +218,7 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         }
     }
 
+    #[cold]
     pub(crate) fn error<E>(&self, reason: Stop, cause: Option<E>) -> Error<E> {
         let elapsed = Duration::from_nanos(K::now().saturating_sub(self.started));
         let (attempts, failure) = (self.call.attempts(), self.previous);
@@ -216,6 +228,14 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     /// Nobody waits for this attempt any more.
     pub(crate) fn abandon(&mut self, permit: Permit) {
         self.call.abandon(&self.retry.context(), permit, K::now());
+    }
+
+    #[cold]
+    fn give_back(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            self.abandon(permit);
+        }
+        self.cancel();
     }
 
     /// The caller went away. Does nothing to a call that is over.

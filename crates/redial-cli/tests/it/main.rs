@@ -1,4 +1,5 @@
 //! The command, run as a person runs it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::process::{Command, Output};
 

@@ -27,10 +27,10 @@ use cooldown::CoolDown;
 use limit::Concurrency;
 use throttle::Throttle;
 
-use crate::call::Stop;
 use crate::decide::{Class, Health, Outcome};
 use crate::policy::Policy;
 use crate::random;
+use crate::stop::Stop;
 use crate::units::Nanos;
 
 /// The shared state behind a policy, for one destination.

@@ -15,8 +15,8 @@ pub use classify::{Classifier, Classify, RetryIf, Typed, Until};
 pub use outcome::{Class, Failure, Health, Outcome, Reach, RetryOn};
 pub use safety::Safety;
 
-use crate::call::Stop;
 use crate::policy::Policy;
+use crate::stop::Stop;
 
 /// Whether a failed attempt may be repeated at all.
 ///

@@ -1,6 +1,6 @@
 //! The deadline is a wall: time spent inside the call counts, and nothing is started that it would cut.
 
-use crate::call::Stop;
+use crate::stop::Stop;
 use crate::units::Nanos;
 
 /// When an attempt that starts now has to be cut off.

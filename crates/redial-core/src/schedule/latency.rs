@@ -6,7 +6,7 @@ use crate::units::{NEVER, Nanos};
 /// How long attempts take, so that a hedge can be sent when one takes longer than most.
 ///
 /// Fixed memory: eight buckets for every power of two, so a quantile is at most an eighth too high.
-/// Old samples fade: all counts are halved after every [`Latency::FADE`] samples.
+/// Old samples fade: all counts are halved every few thousand samples.
 #[derive(Debug)]
 pub struct Latency {
     ratio: f64,

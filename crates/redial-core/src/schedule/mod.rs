@@ -16,9 +16,9 @@ pub use hint::{Hint, HintRule, TooLong};
 pub use jitter::{Jitter, Range};
 pub use latency::Latency;
 
-use crate::call::Stop;
 use crate::policy::Policy;
 use crate::random;
+use crate::stop::Stop;
 use crate::units::Nanos;
 
 /// How long to wait before a retry.

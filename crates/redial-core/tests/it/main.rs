@@ -1,4 +1,5 @@
 //! The engine, through its public interface, in virtual time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod breaker;
 mod budget;
@@ -10,5 +11,6 @@ mod policy;
 mod policy_text;
 mod schedule;
 mod seeds;
+mod short_way;
 mod support;
 mod window_model;

@@ -16,7 +16,6 @@ fn quick() -> Retry {
 #[test]
 fn retries_until_it_works_and_really_waits() {
     let answers = Script::new(&[Err(RESET), Err(RESET), Ok(9)]);
-    #[allow(clippy::disallowed_methods, reason = "the waits are real")]
     let start = Instant::now();
     assert_eq!(quick().run_blocking(|_| answers.next()), Ok(9));
     assert!(start.elapsed() >= ms(15));

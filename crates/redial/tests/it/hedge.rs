@@ -119,10 +119,11 @@ async fn dropping_a_race_gives_back_every_place() {
     let hedge = Hedge::after(ms(10));
     let call = retry.hedged(&hedge, never);
     assert!(tokio::time::timeout(ms(50), call).await.is_err());
-    let both = tokio::join!(
-        retry.run(|_| async { Ok::<_, Fault>(sleep(ms(1)).await) }),
-        retry.run(|_| async { Ok::<_, Fault>(sleep(ms(1)).await) }),
-    );
+    let quick = |_| async {
+        sleep(ms(1)).await;
+        Ok::<_, Fault>(())
+    };
+    let both = tokio::join!(retry.run(quick), retry.run(quick));
     assert!(both.0.is_ok() && both.1.is_ok());
 }
 
@@ -137,7 +138,10 @@ async fn a_quantile_is_learned_first() {
     };
     assert_eq!(retry.hedged(&hedge, slow).await, Ok(1), "nothing is known yet");
     for n in 0..200_u64 {
-        let usual = |_| async move { Ok::<_, Fault>(sleep(ms(20 + n % 10)).await) };
+        let usual = |_| async move {
+            sleep(ms(20 + n % 10)).await;
+            Ok::<_, Fault>(())
+        };
         retry.hedged(&hedge, usual).await.unwrap();
     }
     let start = Instant::now();

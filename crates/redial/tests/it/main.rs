@@ -1,4 +1,6 @@
 //! The runners, on paused clocks and real threads.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::disallowed_methods, reason = "tests read the clocks that they stop")]
 
 mod blocking;
 mod cost;

@@ -92,7 +92,7 @@ fn destinations_do_not_share_their_guards() {
     while bad.guards().withdraw_up_to(1, Class::Reset, u64::MAX / 4) > 0 {}
     let at = |retry: &Retry| retry.guards().balance(u64::MAX / 4);
     assert_eq!((at(&bad), at(&good), at(&retry)), (Some(0), Some(10), Some(10)));
-    assert_eq!(at(&retry.clone().scope(String::from("bad:443"))), Some(0));
+    assert_eq!(at(&retry.scope(String::from("bad:443"))), Some(0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@
 //! ten calls earn one retry, a dead backend sees at most a tenth more.
 //!
 //! Systems count this in three currencies, and a config imported from one of them should behave as it
-//! did at home: a [`window`] of calls (Finagle, Linkerd), [`tokens`] that failures spend and successes
-//! bring back (AWS, gRPC), and a share of what is [`inflight`] (Envoy).
+//! did at home: a window of calls (Finagle, Linkerd), tokens that failures spend and successes
+//! bring back (AWS, gRPC), and a share of what is in flight (Envoy).
 
 mod inflight;
 mod tokens;

@@ -1,0 +1,65 @@
+use core::fmt;
+
+/// Why a call ended without success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stop {
+    /// The failure is not one that the policy repeats.
+    Permanent,
+    /// The request may have been processed, and nothing says that doing it twice is safe.
+    Unsafe,
+    /// All attempts are used up.
+    Attempts,
+    /// The next wait, or the next attempt, does not fit before the deadline.
+    Deadline,
+    /// The server asks for more patience than the policy has.
+    HintTooLong,
+    /// The retry budget is dry.
+    Budget,
+    /// The circuit breaker is open.
+    BreakerOpen,
+    /// The adaptive throttle refused the attempt.
+    Throttled,
+    /// The rate limit refused the attempt.
+    RateLimit,
+    /// The concurrency limit refused the attempt.
+    Concurrency,
+    /// The same key was retried a moment ago.
+    CoolDown,
+    /// A layer below said that repeating is not wanted.
+    ToldToStop,
+    /// Retries are switched off.
+    SwitchedOff,
+    /// The caller went away.
+    Cancelled,
+}
+
+impl Stop {
+    const NAMES: [(&'static str, &'static str); 14] = [
+        ("permanent", "the failure is permanent"),
+        ("unsafe", "repeating the request is not known to be safe"),
+        ("attempts", "all attempts were used"),
+        ("deadline", "the deadline leaves no time for another attempt"),
+        ("hint-too-long", "the server asks for a longer wait than the policy allows"),
+        ("budget", "the retry budget is dry"),
+        ("breaker-open", "the circuit breaker is open"),
+        ("throttled", "the adaptive throttle refused the attempt"),
+        ("rate-limit", "the rate limit refused the attempt"),
+        ("concurrency", "the concurrency limit refused the attempt"),
+        ("cool-down", "the same key was retried a moment ago"),
+        ("told-to-stop", "a layer below asked not to retry"),
+        ("switched-off", "retries are switched off"),
+        ("cancelled", "the call was cancelled"),
+    ];
+
+    /// The name in events and metrics.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize].0
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[*self as usize].1)
+    }
+}

@@ -1,0 +1,55 @@
+//! Any text: it is a policy that prints back to itself and drives a call without a panic, or it is an
+//! error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use redial_core::admit::Guards;
+use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::schedule::Hint;
+use redial_core::{Call, Context, NEVER, Policy, Request, Verdict};
+
+fuzz_target!(|input: &[u8]| {
+    let mut parts = input.splitn(2, |byte| *byte == 0);
+    let (text, outcomes) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let Ok(policy) = toml::from_str::<Policy>(text) else { return };
+    let printed = toml::to_string(&policy).expect("a policy prints");
+    assert_eq!(toml::from_str::<Policy>(&printed).expect("and reads back"), policy);
+    if policy.attempts() <= 1000 {
+        policy.worst_case();
+    }
+    drive(&policy, outcomes);
+});
+
+/// Each outcome is nine bytes: its kind, and a number.
+fn drive(policy: &Policy, outcomes: &[u8]) {
+    let guards = Guards::new(policy, 1, 1);
+    let request = Request { safety: Safety::Keyed, ..Request::default() };
+    let cx = Context { policy, guards: &guards, observer: None, request };
+    let mut now = 0_u64;
+    let mut call = Call::new(policy, now, NEVER);
+    for (kind, number) in outcomes.chunks_exact(9).map(outcome_of) {
+        let Ok(permit) = call.admit(&cx, now) else { return };
+        assert!(permit.expires >= now);
+        now = now.saturating_add(number % 10_000_000_000);
+        let outcome = match kind % 4 {
+            0 => Outcome::Success,
+            1 => Outcome::NotYet(Some(Hint::AtLeast(number))),
+            2 => Failure::new(Class::Timeout).into(),
+            _ => Failure::new(Class::Throttled).hint(Hint::AtLeast(number)).into(),
+        };
+        match call.settle(&cx, permit, &outcome, now, || number) {
+            Verdict::Wait(until) => {
+                assert!(until >= now && until < call.deadline());
+                now = until;
+            }
+            Verdict::Done | Verdict::InFlight | Verdict::Stop(_) => return,
+        }
+    }
+    call.cancel(&cx, now);
+}
+
+fn outcome_of(bytes: &[u8]) -> (u8, u64) {
+    let number = bytes[1..].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    (bytes[0], number)
+}
