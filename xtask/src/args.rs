@@ -34,7 +34,7 @@ pub enum Command {
     },
     /// Run a fuzz target.
     Fuzz {
-        /// Its name in `fuzz/targets`.
+        /// Its name in `fuzz/fuzz_targets`.
         target: String,
         /// For how long.
         seconds: u32,

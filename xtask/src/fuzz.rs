@@ -11,11 +11,11 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-/// Runs a target of `fuzz/targets` and returns its exit code. What it finds is in `fuzz/artifacts`.
+/// Runs a target of `fuzz/fuzz_targets` and returns its exit code. What it finds is in `fuzz/artifacts`.
 pub fn run(target: &str, seconds: u32) -> Result<u8, String> {
     let folder = root().join("fuzz");
-    if !folder.join("targets").join(target).with_extension("rs").is_file() {
-        return Err(format!("there is no fuzz/targets/{target}.rs"));
+    if !folder.join("fuzz_targets").join(target).with_extension("rs").is_file() {
+        return Err(format!("there is no fuzz/fuzz_targets/{target}.rs"));
     }
     let artifacts = folder.join("artifacts");
     std::fs::create_dir_all(&artifacts).map_err(|error| format!("{artifacts:?}: {error}"))?;
