@@ -28,10 +28,10 @@ fn call(policy: &Policy, guards: &Guards, outcomes: [Outcome; 2], now: Nanos, sh
     // As a runner does: a success needs no time of its own unless the guards ask for it.
     let plain = outcomes[0] == Outcome::Success && !guards.timed();
     let ended = if plain { now } else { took };
-    if let Verdict::Wait(until) = call.settle(&cx, permit, &outcomes[0], ended, || now) {
-        if let Ok(permit) = call.admit(&cx, until) {
-            call.settle(&cx, permit, &outcomes[1], until, || now);
-        }
+    if let Verdict::Wait(until) = call.settle(&cx, permit, &outcomes[0], ended, || now)
+        && let Ok(permit) = call.admit(&cx, until)
+    {
+        call.settle(&cx, permit, &outcomes[1], until, || now);
     }
     call.cancel(&cx, took);
 }
