@@ -1,7 +1,8 @@
 //! Jitter spreads callers out only as far as the timer below it can tell two waits apart. A timer that
 //! rounds to 15 ms turns a uniform wait of 0 to 20 ms into two crowds.
 //!
-//! Calls fail once and wait: full jitter below 20 ms. Each tells, through its own observer, which wait
+//! Calls fail once and wait: full jitter below 100 ms, the first wait of the standard policy, and below
+//! 20 ms. Each tells, through its own observer, which wait
 //! was drawn; its operation measures the wait that came of it.
 
 use std::fmt;
@@ -18,18 +19,18 @@ use serde::Serialize;
 
 const WAITS: usize = 300;
 const THREADS: usize = 8;
-const CEILING: Duration = Duration::from_millis(20);
+const CEILINGS_MS: [u64; 2] = [100, 20];
 
 pub(crate) fn measure() -> Result<Report, String> {
-    let draft = Policy::draft().attempts(2).backoff(Backoff::constant(CEILING));
-    let policy = draft.budget(Budget::None).build().map_err(|error| error.to_string())?;
-    let retry = Retry::new(policy).idempotent();
-    Ok(Report {
-        runners: vec![
-            Runner::of("async, 300 tasks at once", on_tokio(&retry)?),
-            Runner::of("blocking, 8 threads", on_threads(&retry)?),
-        ],
-    })
+    let mut runners = Vec::new();
+    for ceiling_ms in CEILINGS_MS {
+        let backoff = Backoff::constant(Duration::from_millis(ceiling_ms));
+        let draft = Policy::draft().attempts(2).backoff(backoff).budget(Budget::None);
+        let retry = Retry::new(draft.build().map_err(|error| error.to_string())?).idempotent();
+        runners.push(Runner::of("async, 300 tasks at once", ceiling_ms, on_tokio(&retry)?));
+        runners.push(Runner::of("blocking, 8 threads", ceiling_ms, on_threads(&retry)?));
+    }
+    Ok(Report { runners })
 }
 
 /// The waits of both runners.
@@ -42,6 +43,7 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 struct Runner {
     what: &'static str,
+    ceiling_ms: u64,
     waits: usize,
     late_min: f64,
     late_median: f64,
@@ -55,7 +57,7 @@ struct Runner {
 }
 
 impl Runner {
-    fn of(what: &'static str, waits: Vec<Wait>) -> Self {
+    fn of(what: &'static str, ceiling_ms: u64, waits: Vec<Wait>) -> Self {
         let late = sorted(waits.iter().map(|wait| ms(wait.waited) - ms(wait.drawn)));
         let at = |share: f64| late[((late.len() - 1) as f64 * share).round() as usize];
         let mut woken: Vec<Instant> = waits.iter().map(|wait| wait.woken).collect();
@@ -63,12 +65,13 @@ impl Runner {
         let apart = |pair: &&[Instant]| pair[1] - pair[0] > Duration::from_micros(100);
         Self {
             what,
+            ceiling_ms,
             waits: waits.len(),
             late_min: at(0.0),
             late_median: at(0.5),
             late_p99: at(0.99),
-            distance_drawn: distance(waits.iter().map(|wait| wait.drawn)),
-            distance_waited: distance(waits.iter().map(|wait| wait.waited)),
+            distance_drawn: distance(ceiling_ms, waits.iter().map(|wait| wait.drawn)),
+            distance_waited: distance(ceiling_ms, waits.iter().map(|wait| wait.waited)),
             wakes_apart: 1 + woken.windows(2).filter(apart).count(),
         }
     }
@@ -78,12 +81,12 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Of so many uniform numbers, one set in twenty is further away than this.
         let chance = 1.36 / (WAITS as f64).sqrt();
-        writeln!(f, "waits drawn uniformly from 0 to 20 ms; distances are Kolmogorov-Smirnov's,")?;
+        writeln!(f, "waits drawn uniformly below a ceiling; distances are Kolmogorov-Smirnov's,")?;
         writeln!(f, "and a sample of {WAITS} stays below {chance:.3} 19 times of 20")?;
         for runner in &self.runners {
-            let Runner { what, waits, late_min, late_median, late_p99, .. } = runner;
+            let Runner { what, ceiling_ms, waits, late_min, late_median, late_p99, .. } = runner;
             let Runner { distance_drawn, distance_waited, wakes_apart, .. } = runner;
-            writeln!(f, "{what}: {waits} waits")?;
+            writeln!(f, "{what}: {waits} waits below {ceiling_ms} ms")?;
             writeln!(
                 f,
                 "  late: min {late_min:.3} ms, median {late_median:.3} ms, p99 {late_p99:.3} ms"
@@ -170,8 +173,8 @@ fn wait(times: &[Instant], drawn: &AtomicU64) -> Wait {
 }
 
 /// Kolmogorov-Smirnov's distance of these waits, as shares of the ceiling, from the uniform ones.
-fn distance(waits: impl Iterator<Item = Duration>) -> f64 {
-    let shares = sorted(waits.map(|wait| ms(wait) / ms(CEILING)));
+fn distance(ceiling_ms: u64, waits: impl Iterator<Item = Duration>) -> f64 {
+    let shares = sorted(waits.map(|wait| ms(wait) / ceiling_ms as f64));
     let n = shares.len() as f64;
     let gap = |(index, share): (usize, &f64)| {
         let (below, above) = (index as f64 / n, (index + 1) as f64 / n);
