@@ -67,35 +67,18 @@ impl<C> Retry<C> {
                     passed.succeed::<C, Monotonic>(self);
                     Ok(value)
                 }
-                brought => self.persist(Live::resume(self, passed), brought, op, token),
+                brought => self.persist(Live::resume(self, passed), Some(brought), op, token),
             },
-            Err(now) => self.start(now, op, token),
+            Err(now) => self.persist(Live::start(self, now), None, op, token),
         }
     }
 
-    #[inline(never)]
-    fn start<T, E, F>(
-        &self,
-        now: Nanos,
-        mut op: F,
-        token: Option<&CancelToken>,
-    ) -> Result<T, Error<E>>
-    where
-        F: FnMut(Attempt) -> Result<T, E>,
-        C: Classifier<T, E>,
-    {
-        let mut live = Live::start(self, now);
-        let attempt = live.first()?;
-        let brought = judge(self, Some(op(attempt)));
-        self.persist(live, brought, op, token)
-    }
-
-    /// What follows the first attempt.
+    /// All that does not go the short way. `brought` is what the first attempt brought, if it was made.
     #[inline(never)]
     fn persist<T, E, F>(
         &self,
         mut live: Live<'_, C, Monotonic>,
-        mut brought: Brought<T, E>,
+        brought: Option<Brought<T, E>>,
         mut op: F,
         token: Option<&CancelToken>,
     ) -> Result<T, Error<E>>
@@ -104,27 +87,20 @@ impl<C> Retry<C> {
         C: Classifier<T, E>,
     {
         let mut cause = None;
+        let mut brought = match brought {
+            Some(brought) => brought,
+            None => judge(self, Some(op(live.first()?))),
+        };
         loop {
-            let step = match brought {
-                Brought::Value(value) => {
-                    live.win();
-                    return Ok(value);
-                }
-                Brought::Failure(outcome, error) => live.fail(&outcome, error, &mut cause),
-            };
-            match step {
-                Step::Fail(error) => return Err(error),
+            match live.settle(brought, &mut cause) {
+                Step::Return(result) => return result,
                 Step::WaitUntil(until) => pause(until, token),
                 Step::InFlight => {}
             }
-            let admitted = match token {
-                Some(token) if token.is_cancelled() => Err(live.cancel()),
-                _ => live.next(),
-            };
-            brought = match admitted {
-                Ok(attempt) => judge(self, Some(op(attempt))),
-                Err(reason) => return Err(live.error(reason, cause)),
-            };
+            if token.is_some_and(CancelToken::is_cancelled) {
+                return Err(live.cancel(&mut cause));
+            }
+            brought = judge(self, Some(op(live.next(&mut cause)?)));
         }
     }
 }

@@ -103,25 +103,18 @@ impl<C> Retry<C> {
                 }
                 continue;
             };
-            let (outcome, error) = match judge(self, result) {
-                Brought::Value(value) => {
-                    race.learn(hedge);
-                    race.live.win();
-                    return Ok(value);
-                }
-                Brought::Failure(outcome, error) => (outcome, error),
-            };
-            match race.live.fail(&outcome, error, &mut cause) {
-                Step::Fail(error) => return Err(error),
-                Step::WaitUntil(until) => sleep(until).await,
-                Step::InFlight => {
-                    race.hedging = false;
-                    continue;
-                }
+            let brought = judge(self, result);
+            if matches!(brought, Brought::Value(_)) {
+                race.learn(hedge);
             }
-            match race.live.next() {
-                Ok(attempt) => race.start(op(attempt)),
-                Err(reason) => return Err(race.live.error(reason, cause)),
+            match race.live.settle(brought, &mut cause) {
+                Step::Return(result) => return result,
+                Step::InFlight => race.hedging = false,
+                Step::WaitUntil(until) => {
+                    sleep(until).await;
+                    let attempt = race.live.next(&mut cause)?;
+                    race.start(op(attempt));
+                }
             }
         }
     }

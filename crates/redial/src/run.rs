@@ -131,22 +131,12 @@ impl<C> Retry<C> {
     {
         let mut cause = None;
         loop {
-            let step = match brought {
-                Brought::Value(value) => {
-                    live.win();
-                    return Ok(value);
-                }
-                Brought::Failure(outcome, error) => live.fail(&outcome, error, &mut cause),
-            };
-            match step {
-                Step::Fail(error) => return Err(error),
+            match live.settle(brought, &mut cause) {
+                Step::Return(result) => return result,
                 Step::WaitUntil(until) => sleep(until).await,
                 Step::InFlight => {}
             }
-            let attempt = match live.next() {
-                Ok(attempt) => attempt,
-                Err(reason) => return Err(live.error(reason, cause)),
-            };
+            let attempt = live.next(&mut cause)?;
             brought = judge(self, within(op.start(attempt), attempt.expires).await);
         }
     }

@@ -40,9 +40,9 @@ pub(crate) enum Brought<T, E> {
     Failure(Outcome, Option<E>),
 }
 
-/// What a runner does after a failure.
-pub(crate) enum Step<E> {
-    Fail(Error<E>),
+/// What a runner does after an attempt.
+pub(crate) enum Step<T, E> {
+    Return(Result<T, Error<E>>),
     WaitUntil(Nanos),
     /// Another attempt is still on its way.
     InFlight,
@@ -104,10 +104,7 @@ impl<'a, C, K: Clock> Live<'a, C, K> {
     #[inline(always)]
     pub(crate) fn first<E>(&mut self) -> Result<Attempt, Error<E>> {
         let started = self.started;
-        match self.admit(started) {
-            Ok(()) => Ok(self.attempt()),
-            Err(reason) => Err(self.error(reason, None)),
-        }
+        self.admit(started, &mut None)
     }
 
     /// A call that goes on after a first attempt which held nothing.
@@ -151,14 +148,19 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     }
 
     #[inline(always)]
-    fn admit(&mut self, now: Nanos) -> Result<(), Stop> {
-        self.permit = Some(self.call.admit(&self.retry.context(), now)?);
-        Ok(())
+    fn admit<E>(&mut self, now: Nanos, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
+        match self.call.admit(&self.retry.context(), now) {
+            Ok(permit) => {
+                self.permit = Some(permit);
+                Ok(self.attempt())
+            }
+            Err(reason) => Err(self.error(reason, cause)),
+        }
     }
 
     /// The attempt that was admitted last.
     #[inline(always)]
-    pub(crate) fn attempt(&self) -> Attempt {
+    fn attempt(&self) -> Attempt {
         let deadline = self.call.deadline();
         let (number, started, expires) = match &self.permit {
             Some(permit) => (permit.number, permit.started, permit.expires),
@@ -177,10 +179,9 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         }
     }
 
-    /// Asks for the next attempt, after a wait.
-    pub(crate) fn next(&mut self) -> Result<Attempt, Stop> {
-        self.admit(K::now())?;
-        Ok(self.attempt())
+    /// The next attempt, after a wait.
+    pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
+        self.admit(K::now(), cause)
     }
 
     /// Asks for an attempt beside those on their way.
@@ -191,37 +192,43 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         Some(self.attempt())
     }
 
-    /// The attempt did not bring the value. `cause` keeps the last error of the operation.
-    pub(crate) fn fail<E>(
+    /// What the attempt brought. `cause` keeps the last error of the operation.
+    pub(crate) fn settle<T, E>(
         &mut self,
-        outcome: &Outcome,
-        error: Option<E>,
+        brought: Brought<T, E>,
         cause: &mut Option<E>,
-    ) -> Step<E> {
+    ) -> Step<T, E> {
+        let (outcome, error) = match brought {
+            Brought::Failure(outcome, error) => (outcome, error),
+            Brought::Value(value) => {
+                self.win();
+                return Step::Return(Ok(value));
+            }
+        };
         let Some(permit) = self.permit.take() else { return Step::InFlight };
         if error.is_some() {
             *cause = error;
         }
         self.previous = match outcome {
-            Outcome::Failure(failure) => Some(*failure),
+            Outcome::Failure(failure) => Some(failure),
             Outcome::Success | Outcome::NotYet(_) => None,
         };
         let cx = self.limited();
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
-        match self.call.settle(&cx, permit, outcome, K::now(), seed) {
+        match self.call.settle(&cx, permit, &outcome, K::now(), seed) {
             Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
             Verdict::Wait(until) => Step::WaitUntil(until),
             Verdict::InFlight => Step::InFlight,
-            Verdict::Stop(reason) => Step::Fail(self.error(reason, cause.take())),
+            Verdict::Stop(reason) => Step::Return(Err(self.error(reason, cause))),
             // An error that the classifier calls a success is still not a value.
-            Verdict::Done => Step::Fail(self.error(Stop::Permanent, cause.take())),
+            Verdict::Done => Step::Return(Err(self.error(Stop::Permanent, cause))),
         }
     }
 
     #[cold]
-    pub(crate) fn error<E>(&self, reason: Stop, cause: Option<E>) -> Error<E> {
+    fn error<E>(&self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
         let elapsed = Duration::from_nanos(K::now().saturating_sub(self.started));
-        let (attempts, failure) = (self.call.attempts(), self.previous);
+        let (attempts, failure, cause) = (self.call.attempts(), self.previous, cause.take());
         Story { reason, attempts, elapsed, failure, cause }.into()
     }
 
@@ -235,13 +242,13 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         if let Some(permit) = self.permit.take() {
             self.abandon(permit);
         }
-        self.cancel();
+        self.call.cancel(&self.retry.context(), K::now());
     }
 
-    /// The caller went away. Does nothing to a call that is over.
-    pub(crate) fn cancel(&mut self) -> Stop {
-        self.call.cancel(&self.retry.context(), K::now());
-        Stop::Cancelled
+    /// The caller wants no further attempt.
+    pub(crate) fn cancel<E>(&mut self, cause: &mut Option<E>) -> Error<E> {
+        self.give_back();
+        self.error(Stop::Cancelled, cause)
     }
 
     /// With the switch and the tests' cap, read only where they can matter.
