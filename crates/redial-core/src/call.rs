@@ -129,6 +129,7 @@ impl Call {
     }
 
     /// A call that goes on from a first attempt which [`Guards::pass`] let through.
+    #[inline(always)]
     pub fn resume(policy: &Policy, started: Nanos, deadline: Nanos) -> (Self, Permit) {
         let mut call = Self::new(policy, started, deadline);
         (call.attempts, call.in_flight) = (1, 1);
@@ -137,6 +138,7 @@ impl Call {
     }
 
     /// When the call has to be over.
+    #[inline]
     pub fn deadline(&self) -> Nanos {
         self.deadline
     }

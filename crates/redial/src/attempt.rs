@@ -2,7 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redial_core::decide::Failure;
-use redial_core::{NEVER, Nanos};
+use redial_core::{Call, NEVER, Nanos, Permit};
 
 use crate::entropy;
 
@@ -18,6 +18,17 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    #[inline(always)]
+    pub(crate) fn of(
+        call: &Call,
+        permit: &Permit,
+        key: Option<Key>,
+        previous: Option<Failure>,
+    ) -> Self {
+        let Permit { number, started, expires, .. } = *permit;
+        Self { number, started, expires, deadline: call.deadline(), key, previous }
+    }
+
     /// 1 is the first.
     pub fn number(&self) -> u32 {
         self.number

@@ -10,7 +10,7 @@ use crate::attempt::Attempt;
 use crate::clock::{Clock, Monotonic};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Live, Step, judge, pass};
+use crate::session::{Brought, Session, Step, judge, pass};
 
 impl<C> Retry<C> {
     /// Runs a blocking operation on this thread.
@@ -67,9 +67,9 @@ impl<C> Retry<C> {
                     passed.succeed::<C, Monotonic>(self);
                     Ok(value)
                 }
-                brought => self.persist(Live::resume(self, passed), Some(brought), op, token),
+                brought => self.persist(Session::resume(self, passed), Some(brought), op, token),
             },
-            Err(now) => self.persist(Live::start(self, now), None, op, token),
+            Err(now) => self.persist(Session::start(self, now), None, op, token),
         }
     }
 
@@ -77,7 +77,7 @@ impl<C> Retry<C> {
     #[inline(never)]
     fn persist<T, E, F>(
         &self,
-        mut live: Live<'_, C, Monotonic>,
+        mut session: Session<'_, C, Monotonic>,
         brought: Option<Brought<T, E>>,
         mut op: F,
         token: Option<&CancelToken>,
@@ -89,18 +89,18 @@ impl<C> Retry<C> {
         let mut cause = None;
         let mut brought = match brought {
             Some(brought) => brought,
-            None => judge(self, Some(op(live.first()?))),
+            None => judge(self, Some(op(session.first()?))),
         };
         loop {
-            match live.settle(brought, &mut cause) {
+            match session.settle(brought, &mut cause) {
                 Step::Return(result) => return result,
                 Step::WaitUntil(until) => pause(until, token),
                 Step::InFlight => {}
             }
             if token.is_some_and(CancelToken::is_cancelled) {
-                return Err(live.cancel(&mut cause));
+                return Err(session.cancel(&mut cause));
             }
-            brought = judge(self, Some(op(live.next(&mut cause)?)));
+            brought = judge(self, Some(op(session.next(&mut cause)?)));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::clock::{Clock, Tokio};
 use crate::error::Error;
 use crate::retry::Retry;
 use crate::run::{sleep, within};
-use crate::session::{Brought, Live, Step, judge};
+use crate::session::{Brought, Session, Step, judge};
 
 /// When to send a second attempt beside a slow first one.
 ///
@@ -91,13 +91,13 @@ impl<C> Retry<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let mut live = Live::start(self, Tokio::now());
-        let (attempt, mut cause) = (live.first()?, None);
-        let mut race = Race { live, runners: Vec::new(), hedging: true };
+        let mut session = Session::start(self, Tokio::now());
+        let (attempt, mut cause) = (session.first()?, None);
+        let mut race = Race { session, runners: Vec::new(), hedging: true };
         race.start(op(attempt));
         loop {
             let Some(result) = race.next(hedge).await else {
-                match race.live.hedge() {
+                match race.session.hedge() {
                     Some(attempt) => race.start(op(attempt)),
                     None => race.hedging = false,
                 }
@@ -107,12 +107,12 @@ impl<C> Retry<C> {
             if matches!(brought, Brought::Value(_)) {
                 race.learn(hedge);
             }
-            match race.live.settle(brought, &mut cause) {
+            match race.session.settle(brought, &mut cause) {
                 Step::Return(result) => return result,
                 Step::InFlight => race.hedging = false,
                 Step::WaitUntil(until) => {
                     sleep(until).await;
-                    let attempt = race.live.next(&mut cause)?;
+                    let attempt = race.session.next(&mut cause)?;
                     race.start(op(attempt));
                 }
             }
@@ -122,7 +122,7 @@ impl<C> Retry<C> {
 
 /// The attempts of one call that are on their way, oldest first.
 struct Race<'a, C, Fut> {
-    live: Live<'a, C, Tokio>,
+    session: Session<'a, C, Tokio>,
     runners: Vec<(Permit, Pin<Box<Fut>>)>,
     /// Whether a hedge may still be asked for. Not after a refusal, so that a dry budget is asked once,
     /// and not after a failure: that is answered with a wait. The next race hedges again.
@@ -132,7 +132,7 @@ struct Race<'a, C, Fut> {
 impl<C, Fut: Future> Race<'_, C, Fut> {
     fn start(&mut self, op: Fut) {
         self.hedging |= self.runners.is_empty();
-        if let Some(permit) = self.live.permit.take() {
+        if let Some(permit) = self.session.permit.take() {
             self.runners.push((permit, Box::pin(op)));
         }
     }
@@ -148,13 +148,13 @@ impl<C, Fut: Future> Race<'_, C, Fut> {
             None if hedge_at < expires => return None,
             None => (self.runners.iter().position(|(permit, _)| permit.expires == expires)?, None),
         };
-        self.live.permit = Some(self.runners.remove(place).0);
+        self.session.permit = Some(self.runners.remove(place).0);
         Some(output)
     }
 
     /// How long the attempt that just ended took.
     fn learn(&self, hedge: &Hedge) {
-        if let Some(permit) = self.live.permit {
+        if let Some(permit) = self.session.permit {
             hedge.learn(Tokio::now().saturating_sub(permit.started));
         }
     }
@@ -181,7 +181,7 @@ impl<C, Fut: Future> Race<'_, C, Fut> {
 impl<C, Fut> Drop for Race<'_, C, Fut> {
     fn drop(&mut self) {
         for (permit, _) in self.runners.drain(..) {
-            self.live.abandon(permit);
+            self.session.abandon(permit);
         }
     }
 }

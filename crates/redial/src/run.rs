@@ -11,7 +11,7 @@ use crate::attempt::Attempt;
 use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Live, Step, judge, pass};
+use crate::session::{Brought, Session, Step, judge, pass};
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -101,19 +101,19 @@ impl<C> Retry<C> {
                         Ok(value)
                     }
                     brought => {
-                        Box::pin(self.go_on(Live::resume(self, passed), brought, &mut op)).await
+                        Box::pin(self.go_on(Session::resume(self, passed), brought, &mut op)).await
                     }
                 }
             }
             Err(now) => {
-                let mut live = Live::start(self, now);
-                let attempt = live.first()?;
+                let mut session = Session::start(self, now);
+                let attempt = session.first()?;
                 let brought = judge(self, within(op.start(attempt), attempt.expires).await);
                 if let Brought::Value(value) = brought {
-                    live.win();
+                    session.win();
                     return Ok(value);
                 }
-                Box::pin(self.go_on(live, brought, &mut op)).await
+                Box::pin(self.go_on(session, brought, &mut op)).await
             }
         }
     }
@@ -121,7 +121,7 @@ impl<C> Retry<C> {
     /// What follows the first attempt.
     async fn go_on<T, E, O>(
         &self,
-        mut live: Live<'_, C, Tokio>,
+        mut session: Session<'_, C, Tokio>,
         mut brought: Brought<T, E>,
         op: &mut O,
     ) -> Result<T, Error<E>>
@@ -131,12 +131,12 @@ impl<C> Retry<C> {
     {
         let mut cause = None;
         loop {
-            match live.settle(brought, &mut cause) {
+            match session.settle(brought, &mut cause) {
                 Step::Return(result) => return result,
                 Step::WaitUntil(until) => sleep(until).await,
                 Step::InFlight => {}
             }
-            let attempt = live.next(&mut cause)?;
+            let attempt = session.next(&mut cause)?;
             brought = judge(self, within(op.start(attempt), attempt.expires).await);
         }
     }

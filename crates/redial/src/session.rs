@@ -5,7 +5,6 @@
 //! operation. A [`Session`] is made when that is not so, or when the attempt did not succeed.
 
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
@@ -17,8 +16,8 @@ use crate::error::{Error, Story};
 use crate::retry::{Retry, stripe};
 use crate::{entropy, testing};
 
-/// The state of a call in progress.
-pub(crate) struct Session<'a, C, K> {
+/// A call in progress. Dropping it gives back whatever it holds.
+pub(crate) struct Session<'a, C, K: Clock> {
     retry: &'a Retry<C>,
     call: Call,
     started: Nanos,
@@ -29,9 +28,6 @@ pub(crate) struct Session<'a, C, K> {
     previous: Option<Failure>,
     clock: PhantomData<fn() -> K>,
 }
-
-/// A call that has to be ended. Dropping it gives back whatever it holds.
-pub(crate) struct Live<'a, C, K: Clock>(Session<'a, C, K>);
 
 /// What an attempt brought.
 pub(crate) enum Brought<T, E> {
@@ -80,10 +76,8 @@ pub(crate) struct Passed(Nanos);
 impl Passed {
     #[inline(always)]
     pub(crate) fn attempt<C>(self, retry: &Retry<C>) -> Attempt {
-        let started = self.0;
-        let deadline = started.saturating_add(retry.policy().deadline()).min(retry.latest());
-        let expires = started.saturating_add(retry.policy().attempt_timeout()).min(deadline);
-        Attempt { number: 1, started, expires, deadline, key: None, previous: None }
+        let (call, permit) = Call::resume(retry.policy(), self.0, retry.latest());
+        Attempt::of(&call, &permit, None, None)
     }
 
     #[inline(always)]
@@ -92,32 +86,7 @@ impl Passed {
     }
 }
 
-impl<'a, C, K: Clock> Live<'a, C, K> {
-    /// A call that starts.
-    #[inline(always)]
-    pub(crate) fn start(retry: &'a Retry<C>, started: Nanos) -> Self {
-        let call = Call::new(retry.policy(), started, retry.latest());
-        Self(Session::new(retry, call, started))
-    }
-
-    /// The first attempt, if it is admitted.
-    #[inline(always)]
-    pub(crate) fn first<E>(&mut self) -> Result<Attempt, Error<E>> {
-        let started = self.started;
-        self.admit(started, &mut None)
-    }
-
-    /// A call that goes on after a first attempt which held nothing.
-    #[cold]
-    pub(crate) fn resume(retry: &'a Retry<C>, passed: Passed) -> Self {
-        let (call, permit) = Call::resume(retry.policy(), passed.0, retry.latest());
-        let mut session = Session::new(retry, call, passed.0);
-        session.permit = Some(permit);
-        Self(session)
-    }
-}
-
-impl<C, K: Clock> Drop for Live<'_, C, K> {
+impl<C, K: Clock> Drop for Session<'_, C, K> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.permit.is_some() || !self.call.is_over() {
@@ -126,47 +95,57 @@ impl<C, K: Clock> Drop for Live<'_, C, K> {
     }
 }
 
-impl<'a, C, K: Clock> Deref for Live<'a, C, K> {
-    type Target = Session<'a, C, K>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<C, K: Clock> DerefMut for Live<'_, C, K> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
-
 impl<'a, C, K: Clock> Session<'a, C, K> {
+    /// A call that starts.
     #[inline(always)]
-    fn new(retry: &'a Retry<C>, call: Call, started: Nanos) -> Self {
-        let (permit, seed, previous, clock) = (None, None, None, PhantomData);
-        Self { retry, call, started, permit, key: retry.call_key(), seed, previous, clock }
+    pub(crate) fn start(retry: &'a Retry<C>, started: Nanos) -> Self {
+        let call = Call::new(retry.policy(), started, retry.latest());
+        Self::new(retry, call, None, started)
+    }
+
+    /// A call that goes on after a first attempt which held nothing.
+    #[cold]
+    pub(crate) fn resume(retry: &'a Retry<C>, passed: Passed) -> Self {
+        let (call, permit) = Call::resume(retry.policy(), passed.0, retry.latest());
+        Self::new(retry, call, Some(permit), passed.0)
+    }
+
+    #[inline(always)]
+    fn new(retry: &'a Retry<C>, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
+        let (key, seed, previous, clock) = (retry.call_key(), None, None, PhantomData);
+        Self { retry, call, started, permit, key, seed, previous, clock }
+    }
+
+    /// The first attempt, if it is admitted.
+    #[inline(always)]
+    pub(crate) fn first<E>(&mut self) -> Result<Attempt, Error<E>> {
+        self.admit(self.started, &mut None)
+    }
+
+    /// The next attempt, after a wait.
+    pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
+        self.admit(K::now(), cause)
     }
 
     #[inline(always)]
     fn admit<E>(&mut self, now: Nanos, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
         match self.call.admit(&self.retry.context(), now) {
-            Ok(permit) => {
-                self.permit = Some(permit);
-                Ok(self.attempt())
-            }
+            Ok(permit) => Ok(self.sent(permit)),
             Err(reason) => Err(self.error(reason, cause)),
         }
     }
 
-    /// The attempt that was admitted last.
+    /// Asks for an attempt beside those on their way.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn hedge(&mut self) -> Option<Attempt> {
+        let permit = self.call.hedge(&self.limited(), K::now()).ok()?;
+        Some(self.sent(permit))
+    }
+
     #[inline(always)]
-    fn attempt(&self) -> Attempt {
-        let deadline = self.call.deadline();
-        let (number, started, expires) = match &self.permit {
-            Some(permit) => (permit.number, permit.started, permit.expires),
-            None => (self.call.attempts(), self.started, deadline),
-        };
-        Attempt { number, started, expires, deadline, key: self.key, previous: self.previous }
+    fn sent(&mut self, permit: Permit) -> Attempt {
+        self.permit = Some(permit);
+        Attempt::of(&self.call, &permit, self.key, self.previous)
     }
 
     /// The attempt brought the value. What is still on its way has to be abandoned.
@@ -177,19 +156,6 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
             let now = if cx.guards.timed() { K::now() } else { permit.started };
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
-    }
-
-    /// The next attempt, after a wait.
-    pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
-        self.admit(K::now(), cause)
-    }
-
-    /// Asks for an attempt beside those on their way.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn hedge(&mut self) -> Option<Attempt> {
-        let permit = self.call.hedge(&self.limited(), K::now()).ok()?;
-        self.permit = Some(permit);
-        Some(self.attempt())
     }
 
     /// What the attempt brought. `cause` keeps the last error of the operation.
