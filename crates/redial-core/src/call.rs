@@ -24,17 +24,19 @@ use crate::units::Nanos;
 pub struct Request {
     /// Whether it may be done twice.
     pub safety: Safety,
-    /// What it is about, hashed: the key of the cool-down.
+    /// What it is about, hashed: the key of the cool-down. 0 is about nothing, and never cools down.
     pub key: u64,
     /// Which counter its deposit goes to. Threads that pass different numbers do not contend.
     pub stripe: usize,
-    /// A limit below the policy's attempts, 1 when retries are switched off.
+    /// A limit below the policy's attempts.
     pub attempts: u32,
+    /// Retries are switched off. Polling is not: it repeats nothing that failed.
+    pub off: bool,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Self { safety: Safety::Unsafe, key: 0, stripe: 0, attempts: u32::MAX }
+        Self { safety: Safety::Unsafe, key: 0, stripe: 0, attempts: u32::MAX, off: false }
     }
 }
 
@@ -68,7 +70,7 @@ fn tell(observer: &dyn Observer, event: Event) {
 }
 
 /// The right to send one attempt.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[must_use = "a permit that is neither settled nor abandoned holds its place for ever"]
 pub struct Permit {
     /// 1 is the first attempt.
@@ -95,7 +97,7 @@ pub enum Verdict {
 }
 
 /// The state of one call, in 32 bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Call {
     deadline: Nanos,
     /// The last drawn wait; the next decorrelated range builds on it.
@@ -107,9 +109,20 @@ pub struct Call {
     /// What the scheduled retry paid, while `charged`. It is given back if the retry is not sent.
     charge: Charge,
     charged: bool,
-    ended: bool,
+    stage: Stage,
     /// Permits that are out.
-    in_flight: u16,
+    in_flight: u8,
+}
+
+/// What may happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// An attempt may be admitted: the first, or one that was scheduled.
+    Ready,
+    /// Attempts are out; what comes of them decides.
+    Sent,
+    /// Nothing.
+    Over,
 }
 
 impl Call {
@@ -123,7 +136,7 @@ impl Call {
             step: 0,
             charge: Charge::default(),
             charged: false,
-            ended: false,
+            stage: Stage::Ready,
             in_flight: 0,
         }
     }
@@ -132,7 +145,7 @@ impl Call {
     #[inline(always)]
     pub fn resume(policy: &Policy, started: Nanos, deadline: Nanos) -> (Self, Permit) {
         let mut call = Self::new(policy, started, deadline);
-        (call.attempts, call.in_flight) = (1, 1);
+        (call.attempts, call.in_flight, call.stage) = (1, 1, Stage::Sent);
         let expires = deadline::expiry(started, policy.attempt_timeout(), call.deadline);
         (call, Permit { number: 1, started, expires, probe: None, charge: None })
     }
@@ -146,7 +159,7 @@ impl Call {
     /// Whether it has succeeded, stopped or been cancelled.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.ended
+        self.stage == Stage::Over
     }
 
     /// How many attempts were admitted.
@@ -154,18 +167,32 @@ impl Call {
         self.attempts
     }
 
-    /// May the next attempt be sent now? Ask before the first one, and again after every wait.
+    /// May the next attempt be sent now? Ask before the first one, and again after every wait. A call that
+    /// is over, or has not been told to wait, gets none.
     #[inline(always)]
     pub fn admit(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
-        self.send(cx, now).inspect_err(|stop| *self = self.stopped(*cx, *stop, now))
+        if self.stage != Stage::Ready {
+            return Err(Stop::Cancelled);
+        }
+        let sent = self.send(cx, now);
+        if let Err(stop) = sent {
+            self.stop(cx, stop, now);
+        }
+        sent
     }
 
     /// May another attempt be sent beside those in flight? A refusal does not end the call.
     pub fn hedge(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
+        if self.stage != Stage::Sent {
+            return Err(Stop::Cancelled);
+        }
         if !cx.request.safety.allows(cx.policy.requires_key()) {
             return Err(Stop::Unsafe);
         }
-        self.attempts_left(cx)?;
+        if self.in_flight == u8::MAX {
+            return Err(Stop::Concurrency);
+        }
+        self.attempts_left(cx, true)?;
         self.pay(cx, Class::Transient, now)?;
         let sent = self.send(cx, now);
         self.refund(cx, now);
@@ -173,7 +200,8 @@ impl Call {
     }
 
     /// What came of an attempt, and what follows from it. `seed` names the random stream of this call;
-    /// it is read only when a wait is drawn.
+    /// it is read only when a wait is drawn. An attempt that ends after its call changes nothing but the
+    /// guards.
     #[inline(always)]
     pub fn settle(
         &mut self,
@@ -183,15 +211,23 @@ impl Call {
         now: Nanos,
         seed: impl FnOnce() -> u64,
     ) -> Verdict {
+        let charge = permit.charge;
         self.land(cx, permit, outcome, now);
+        if self.stage == Stage::Over {
+            return Verdict::Stop(Stop::Cancelled);
+        }
         if matches!(outcome, Outcome::Success) {
-            cx.guards.succeeded(permit.charge, cx.request.stripe, now);
+            cx.guards.succeeded(charge, cx.request.stripe, now);
             cx.emit(|| Event::Succeeded { attempts: self.attempts });
             self.end(cx);
             return Verdict::Done;
         }
-        let verdict;
-        (*self, verdict) = self.repeat(*cx, outcome, now, seed);
+        if let (Outcome::NotYet(_), Some(charge)) = (outcome, charge) {
+            cx.guards.ledger.answered(charge);
+        }
+        // The cold parts take the call by value, so that a successful one can stay in registers.
+        let (call, verdict) = self.take().repeat(*cx, outcome, now, seed);
+        *self = call;
         verdict
     }
 
@@ -202,8 +238,8 @@ impl Call {
 
     /// The caller went away. Gives back what was charged and not sent.
     pub fn cancel(&mut self, cx: &Context<'_>, now: Nanos) {
-        if !self.ended {
-            *self = self.stopped(*cx, Stop::Cancelled, now);
+        if self.stage != Stage::Over {
+            self.stop(cx, Stop::Cancelled, now);
         }
     }
 
@@ -212,16 +248,21 @@ impl Call {
         if now >= self.deadline {
             return Err(Stop::Deadline);
         }
-        let retry = self.attempts > 0;
-        let Entry { probe, half_opened } = cx.guards.enter(retry, cx.request.key, now)?;
-        let charge = if retry {
-            self.spend(cx, probe, now)?
-        } else {
-            cx.guards.deposit(cx.request.stripe, 1, now);
-            None
-        };
+        let charge = if self.attempts > 0 { self.spend(cx, now)? } else { None };
+        let Entry { probe, half_opened } =
+            match cx.guards.enter(charge.is_some(), cx.request.key, now) {
+                Ok(entry) => entry,
+                Err(stop) => {
+                    self.unspend(cx, charge);
+                    return Err(stop);
+                }
+            };
+        if self.attempts == 0 {
+            cx.guards.ledger.calls_started(cx.request.stripe, 1, now);
+        }
         self.attempts += 1;
         self.in_flight += 1;
+        self.stage = Stage::Sent;
         if half_opened {
             cx.emit(|| Event::BreakerMoved { to: BreakerState::HalfOpen });
         }
@@ -231,22 +272,26 @@ impl Call {
     }
 
     /// The charge of the retry that leaves now. A poll has none.
-    fn spend(
-        &mut self,
-        cx: &Context<'_>,
-        probe: Option<Probe>,
-        now: Nanos,
-    ) -> Result<Option<Charge>, Stop> {
+    fn spend(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Option<Charge>, Stop> {
+        self.attempts_left(cx, self.charged)?;
         if !core::mem::take(&mut self.charged) {
             return Ok(None);
         }
         let charge = cx.guards.ledger.retry_sent(self.charge, now);
         if charge.is_none() {
-            cx.guards.leave(probe, now);
             cx.emit(|| Event::BudgetDry);
             return Err(Stop::Budget);
         }
         Ok(charge)
+    }
+
+    /// The retry does not leave after all.
+    #[cold]
+    fn unspend(&mut self, cx: &Context<'_>, charge: Option<Charge>) {
+        if let Some(charge) = charge {
+            cx.guards.ledger.retry_landed();
+            (self.charge, self.charged) = (charge, true);
+        }
     }
 
     #[inline(always)]
@@ -261,7 +306,24 @@ impl Call {
         }
     }
 
-    /// Decide. The cold parts take the call by value, so that a successful one can stay in registers.
+    /// Leaves a call that is over in its place.
+    #[inline(always)]
+    fn take(&mut self) -> Self {
+        let (charge, stage) = (Charge::default(), Stage::Over);
+        let over = Self {
+            deadline: 0,
+            drawn: 0,
+            attempts: 0,
+            step: 0,
+            charge,
+            charged: false,
+            stage,
+            in_flight: 0,
+        };
+        core::mem::replace(self, over)
+    }
+
+    /// Decide.
     #[cold]
     fn repeat(
         mut self,
@@ -273,16 +335,19 @@ impl Call {
         let next = match outcome {
             Outcome::Success => Ok(Verdict::Done),
             Outcome::NotYet(hint) => self.again(&cx, None, *hint, now, seed),
-            Outcome::Failure(failure) => decide::repeat(cx.policy, cx.request.safety, failure)
-                .and_then(|()| {
+            Outcome::Failure(failure) => {
+                if cx.policy.retry_on().contains(failure) {
                     cx.guards.ledger.attempt_failed();
-                    self.again(&cx, Some(failure), failure.hint, now, seed)
-                }),
+                }
+                decide::repeat(cx.policy, cx.request.safety, failure)
+                    .and_then(|()| self.again(&cx, Some(failure), failure.hint, now, seed))
+            }
         };
-        match next {
-            Ok(verdict) => (self, verdict),
-            Err(stop) => (self.stopped(cx, stop, now), Verdict::Stop(stop)),
-        }
+        let verdict = next.unwrap_or_else(|stop| {
+            self.stop(&cx, stop, now);
+            Verdict::Stop(stop)
+        });
+        (self, verdict)
     }
 
     /// Schedule, then admit: the charge comes before the wait, so that a dry budget ends the call now.
@@ -297,21 +362,22 @@ impl Call {
         if self.in_flight > 0 {
             return Ok(Verdict::InFlight);
         }
-        self.attempts_left(cx)?;
+        self.attempts_left(cx, failure.is_some())?;
         let wake = self.schedule(cx, hint, now, seed())?;
         cx.guards.foresee(cx.request.key, wake)?;
         if let Some(failure) = failure {
             self.pay(cx, failure.class, now)?;
         }
+        self.stage = Stage::Ready;
         let (attempt, delay) = (self.attempts + 1, wake - now);
         cx.emit(|| Event::RetryScheduled { attempt, delay, failure: failure.copied() });
         Ok(Verdict::Wait(wake))
     }
 
-    fn attempts_left(&self, cx: &Context<'_>) -> Result<(), Stop> {
-        if self.attempts >= cx.policy.attempts() {
+    fn attempts_left(&self, cx: &Context<'_>, retry: bool) -> Result<(), Stop> {
+        if self.attempts >= cx.policy.attempts().min(cx.request.attempts) {
             Err(Stop::Attempts)
-        } else if self.attempts >= cx.request.attempts {
+        } else if retry && cx.request.off {
             Err(Stop::SwitchedOff)
         } else {
             Ok(())
@@ -327,18 +393,19 @@ impl Call {
     ) -> Result<Nanos, Stop> {
         self.step = self.step.saturating_add(1);
         let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, seed);
+        let wake = wait.and_then(|wait| deadline::wake(now, wait.delay, self.deadline));
         if let Some(hint) = hint {
-            cx.emit(|| match wait {
-                Ok(wait) if wait.hinted => Event::HintHonoured { hint, delay: wait.delay },
+            cx.emit(|| match (wait, wake) {
+                (Ok(wait), Ok(_)) if wait.hinted => Event::HintHonoured { hint, delay: wait.delay },
                 _ => Event::HintIgnored { hint },
             });
         }
         let wait = wait?;
         self.drawn = wait.drawn;
-        if matches!(hint, Some(Hint::Pushback(_))) {
+        if wait.hinted && matches!(hint, Some(Hint::Pushback(_))) {
             (self.step, self.drawn) = (0, 0);
         }
-        deadline::wake(now, wait.delay, self.deadline)
+        wake
     }
 
     fn pay(&mut self, cx: &Context<'_>, class: Class, now: Nanos) -> Result<(), Stop> {
@@ -357,16 +424,15 @@ impl Call {
     }
 
     #[cold]
-    fn stopped(mut self, cx: Context<'_>, reason: Stop, now: Nanos) -> Self {
-        self.refund(&cx, now);
-        self.end(&cx);
+    fn stop(&mut self, cx: &Context<'_>, reason: Stop, now: Nanos) {
+        self.refund(cx, now);
+        self.end(cx);
         cx.emit(|| Event::Stopped { reason, attempts: self.attempts });
-        self
     }
 
     #[inline(always)]
     fn end(&mut self, cx: &Context<'_>) {
-        self.ended = true;
+        self.stage = Stage::Over;
         if self.attempts > 0 {
             cx.guards.ledger.call_ended();
         }

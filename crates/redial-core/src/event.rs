@@ -58,7 +58,8 @@ pub enum Event {
     },
 }
 
-/// Sees every event of the calls that it is given to. It runs inside the call: be quick, never block.
+/// Sees every event of the calls that it is given to. It runs inside the call: be quick, never block and never
+/// panic, which would leave what the call holds in its place.
 pub trait Observer: Send + Sync {
     /// Something happened.
     fn event(&self, event: &Event);

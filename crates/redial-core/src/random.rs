@@ -8,10 +8,10 @@ pub const fn draw(seed: u64, k: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// A uniform number in `[0, top]`, both ends included, from 64 random bits. `top` is not all of u64.
+/// A uniform number in `[0, top]`, both ends included, from 64 random bits.
 #[inline]
 pub(crate) const fn up_to(top: u64, bits: u64) -> u64 {
-    ((bits as u128 * (top + 1) as u128) >> 64) as u64
+    ((bits as u128 * top.saturating_add(1) as u128) >> 64) as u64
 }
 
 /// A uniform number in `[lo, hi]`, both ends included.

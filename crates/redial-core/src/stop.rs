@@ -4,7 +4,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stop {
-    /// The failure is not one that the policy repeats.
+    /// The failure is permanent, or not one that the policy repeats.
     Permanent,
     /// The request may have been processed, and nothing says that doing it twice is safe.
     Unsafe,
@@ -36,8 +36,11 @@ pub enum Stop {
 
 impl Stop {
     const NAMES: [(&'static str, &'static str); 14] = [
-        ("permanent", "the failure is permanent"),
-        ("unsafe", "repeating the request is not known to be safe"),
+        ("permanent", "the failure is not one that the policy repeats"),
+        (
+            "unsafe",
+            "the request may have been processed, and is not idempotent, keyed or conditional",
+        ),
         ("attempts", "all attempts were used"),
         ("deadline", "the deadline leaves no time for another attempt"),
         ("hint-too-long", "the server asks for a longer wait than the policy allows"),

@@ -18,7 +18,7 @@ pub(crate) mod duration {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
-        from.deserialize_str(Text("a duration such as \"150ms\"", |text| match text {
+        from.deserialize_str(Text("a duration such as \"150ms\", or \"none\"", |text| match text {
             "none" => Ok(NEVER),
             text => parse_duration(text),
         }))

@@ -8,7 +8,8 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// A point in time or a length of time: a count of nanoseconds. Where zero is does not matter.
+/// A point in time or a length of time: a count of nanoseconds. Where zero is does not matter, as long as it
+/// is less than a century away.
 pub type Nanos = u64;
 
 /// The point in time that is never reached, and the length of what has no limit.
@@ -22,9 +23,9 @@ pub(crate) const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
 /// One whole in the billionths that ratios and budgets are counted in.
 pub(crate) const ONE: u64 = 1_000_000_000;
 
-/// A duration as nanoseconds; [`NEVER`] when it does not fit.
+/// A duration as nanoseconds; the longest there is when it does not fit, which is not [`NEVER`].
 pub fn nanos(duration: Duration) -> Nanos {
-    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER).min(NEVER - 1)
 }
 
 /// Why a text is not the unit that it should be.
@@ -49,9 +50,8 @@ const UNITS: [(&str, Nanos); 7] = [
     ("ns", 1),
 ];
 
-const DURATION_FORM: Unreadable = Unreadable(
-    "a duration is a number with a unit (ns, us, ms, s, m, h, d), such as 150ms or 1m30s",
-);
+const DURATION_FORM: Unreadable =
+    Unreadable("a duration such as 150ms or 1m30s: numbers, each with ns, us, ms, s, m, h or d");
 
 /// Reads `150ms`, `1.5s`, `1h 30m`. Every part needs its unit, and nothing finer than a nanosecond is
 /// accepted, because it would have to be rounded.
@@ -72,7 +72,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, Unreadable> {
         total = total.checked_add(part).ok_or(DURATION_FORM)?;
         rest = tail.trim_start();
     }
-    Ok(total)
+    if total == NEVER { Err(DURATION_FORM) } else { Ok(total) }
 }
 
 /// A decimal number times `unit`, if that is a whole number.
@@ -162,7 +162,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, Unreadable> {
         const FORM: Unreadable =
-            Unreadable("a rate is a whole number over a time, such as 10/s or 1/30s");
+            Unreadable("a rate such as 10/s or 1/30s: a whole number over a time");
         let (count, per) = text.split_once('/').ok_or(FORM)?;
         let count = count.trim().parse().map_err(|_| FORM)?;
         let per = per.trim();

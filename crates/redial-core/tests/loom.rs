@@ -152,14 +152,6 @@ fn buckets_and_places_are_not_overdrawn() {
         assert_eq!(a + b, 1);
     });
     loom::model(|| {
-        let budget = Budget::Inflight(InflightBudget::new(0.0, 1));
-        let guards = Arc::new(Guards::new(&policy(|p| p.budget(budget)), 1, 0));
-        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
-        let take = |guards: Arc<Guards>| move || guards.withdraw_up_to(1, Class::Reset, 0);
-        let (a, b) = both(take(one), take(two));
-        assert_eq!(a + b, 1);
-    });
-    loom::model(|| {
         let limit = Arc::new(RateLimit::new(&RateRule::new(Rate::per_second(1), 1)));
         let (one, two) = (Arc::clone(&limit), Arc::clone(&limit));
         let (a, b) = both(move || one.take(SECOND).is_ok(), move || two.take(SECOND).is_ok());
@@ -239,24 +231,90 @@ fn failures_that_race_open_the_breaker_once() {
     });
 }
 
+/// Two calls fail and retry at once, under guards that have room for one of the retries.
+fn one_of_two_retries(policy: Policy) {
+    let guards = Arc::new(Guards::new(&policy, 1, 0));
+    let retry = |guards: Arc<Guards>, policy: Policy| {
+        move || {
+            let request = Request { safety: Safety::Idempotent, key: 7, ..Request::default() };
+            let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+            let mut call = Call::new(&policy, 0, NEVER);
+            let first = call.admit(&cx, 0).unwrap();
+            call.settle(&cx, first, &Failure::new(Class::Reset).into(), 0, || 0);
+            call.admit(&cx, SECOND).is_ok()
+        }
+    };
+    let (a, b) =
+        both(retry(Arc::clone(&guards), policy.clone()), retry(Arc::clone(&guards), policy));
+    assert!(a ^ b);
+}
+
 #[test]
 fn one_retry_per_key_is_one() {
     loom::model(|| {
         let rule = CoolDownRule::every(Duration::from_secs(30)).places(1);
-        let policy = policy(|p| p.budget(Budget::None).cooldown(rule));
-        let guards = Arc::new(Guards::new(&policy, 1, 0));
-        let retry = |guards: Arc<Guards>, policy: Policy| {
-            move || {
-                let request = Request { safety: Safety::Idempotent, ..Request::default() };
-                let cx = Context { policy: &policy, guards: &guards, observer: None, request };
-                let mut call = Call::new(&policy, 0, NEVER);
-                let first = call.admit(&cx, 0).unwrap();
-                call.settle(&cx, first, &Failure::new(Class::Reset).into(), 0, || 0);
-                call.admit(&cx, SECOND).is_ok()
+        one_of_two_retries(policy(|p| p.budget(Budget::None).cooldown(rule)));
+    });
+}
+
+#[test]
+fn one_place_on_the_wire_is_one() {
+    loom::model(|| {
+        let budget = Budget::Inflight(InflightBudget::new(0.0, 1));
+        one_of_two_retries(policy(|p| p.budget(budget)));
+    });
+}
+
+#[test]
+fn a_breaker_that_closes_has_forgotten_the_past() {
+    loom::model(|| {
+        let (policy, guards) = open_breaker();
+        let cx = |policy: &Policy, guards: &Guards, settle: bool| {
+            let request = Request::default();
+            let cx = Context { policy, guards, observer: None, request };
+            let mut call = Call::new(policy, SECOND, NEVER);
+            if let Ok(permit) = call.admit(&cx, SECOND)
+                && settle
+            {
+                call.settle(&cx, permit, &Outcome::Success, SECOND, || 0);
             }
         };
-        let (a, b) =
-            both(retry(Arc::clone(&guards), policy.clone()), retry(Arc::clone(&guards), policy));
-        assert!(a ^ b);
+        let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
+        let (first, second) = (policy.clone(), policy);
+        both(move || cx(&first, &one, true), move || cx(&second, &two, true));
+        assert_ne!(guards.breaker(), BreakerState::Open, "two successes do not open it");
+    });
+}
+
+#[test]
+fn refunds_that_race_are_all_given_back() {
+    loom::model(|| {
+        let budget = WindowBudget::ratio(1.0).floor(Rate::per_second(2));
+        let budget = Budget::Window(budget.ttl(Duration::from_secs(1)));
+        let policy = policy(|p| p.budget(budget));
+        let guards = Arc::new(Guards::new(&policy, 1, 0));
+        let waiting = |guards: &Guards| {
+            let request = Request { safety: Safety::Idempotent, ..Request::default() };
+            let cx = Context { policy: &policy, guards, observer: None, request };
+            let mut call = Call::new(&policy, 0, NEVER);
+            let permit = call.admit(&cx, 0).unwrap();
+            call.settle(&cx, permit, &Failure::new(Class::Reset).into(), 0, || 0);
+            call
+        };
+        let calls = [waiting(&guards), waiting(&guards)];
+        assert_eq!(guards.balance(0), Some(2));
+        let cancel = |guards: Arc<Guards>, policy: Policy, mut call: Call| {
+            move || {
+                let request = Request::default();
+                let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+                call.cancel(&cx, 0);
+            }
+        };
+        let [a, b] = calls;
+        both(
+            cancel(Arc::clone(&guards), policy.clone(), a),
+            cancel(Arc::clone(&guards), policy.clone(), b),
+        );
+        assert_eq!(guards.balance(0), Some(4));
     });
 }

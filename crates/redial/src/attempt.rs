@@ -62,7 +62,7 @@ fn until(from: Nanos, to: Nanos) -> Option<Duration> {
 }
 
 /// An idempotency key. Prints as a UUID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key([u64; 2]);
 
 impl Key {
@@ -80,6 +80,12 @@ impl Key {
     /// The same key as a number, to be kept.
     pub const fn as_u128(self) -> u128 {
         (self.0[0] as u128) << 64 | self.0[1] as u128
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
     }
 }
 

@@ -18,10 +18,16 @@ fn epoch() -> Instant {
     })
 }
 
+/// A reading of a clock, which is never far from now.
 #[inline]
-pub(crate) fn nanos_at(instant: Instant) -> Nanos {
+fn nanos_at(instant: Instant) -> Nanos {
     let since = instant.saturating_duration_since(epoch());
     since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos())
+}
+
+/// Any instant, however far away.
+pub(crate) fn far_nanos_at(instant: Instant) -> Nanos {
+    redial_core::nanos(instant.saturating_duration_since(epoch()))
 }
 
 /// Where a runner gets its time from.

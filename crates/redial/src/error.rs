@@ -7,6 +7,9 @@ use redial_core::decide::Failure;
 
 /// A call that did not succeed: the last cause, why it stopped there, how many attempts it made and how
 /// long it took.
+///
+/// It prints without its cause, which is its source; `{:#}` prints both. Where `E` is no
+/// [`std::error::Error`] itself (a boxed error, a string), [`map_cause`](Self::map_cause) makes it one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error<E>(Box<Story<E>>);
 
@@ -60,6 +63,12 @@ impl<E> Error<E> {
         self.0.cause.as_ref()
     }
 
+    /// The same with another type of cause.
+    pub fn map_cause<F>(self, map: impl FnOnce(E) -> F) -> Error<F> {
+        let Story { reason, attempts, elapsed, failure, cause } = *self.0;
+        Story { reason, attempts, elapsed, failure, cause: cause.map(map) }.into()
+    }
+
     /// The last error of the operation itself, by value.
     pub fn into_cause(self) -> Option<E> {
         self.0.cause
@@ -74,7 +83,10 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
         if let Some(failure) = failure {
             write!(f, ", last outcome: {}", failure.class.name())?;
         }
-        cause.iter().try_for_each(|cause| write!(f, ": {cause}"))
+        match cause {
+            Some(cause) if f.alternate() => write!(f, ": {cause}"),
+            _ => Ok(()),
+        }
     }
 }
 

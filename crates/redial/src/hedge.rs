@@ -152,10 +152,13 @@ impl<C, Fut: Future> Race<'_, C, Fut> {
         Some(output)
     }
 
-    /// How long the attempt that just ended took.
+    /// How long the winner's race took. When a hedge won, its own time says nothing of the slow attempt that
+    /// it was sent beside.
     fn learn(&self, hedge: &Hedge) {
-        if let Some(permit) = self.session.permit {
-            hedge.learn(Tokio::now().saturating_sub(permit.started));
+        let runners = self.runners.iter().map(|(permit, _)| permit);
+        if let Some(oldest) = runners.chain(&self.session.permit).map(|permit| permit.started).min()
+        {
+            hedge.learn(Tokio::now().saturating_sub(oldest));
         }
     }
 

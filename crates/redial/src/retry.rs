@@ -3,11 +3,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
-use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request, nanos};
+use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
@@ -19,6 +19,7 @@ use crate::entropy;
 /// point: make one per destination and clone it wherever calls are made. Options such as
 /// [`idempotent`](Self::idempotent) or [`key`](Self::key) belong to the clone that they were set on.
 #[derive(Clone)]
+#[must_use = "a `Retry` does nothing until it runs a call"]
 pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
@@ -46,8 +47,6 @@ enum KeySource {
 
 /// Destinations with guards of their own, per [`Retry::new`].
 const MOST_SCOPES: usize = 1024;
-/// The longest that a budget looks back.
-const SCOPE_IDLE: Duration = Duration::from_secs(60);
 
 impl Retry {
     /// Calls under this policy, with fresh guards.
@@ -58,7 +57,7 @@ impl Retry {
     /// said that this is safe.
     pub fn new(policy: Policy) -> Self {
         let guards = Arc::new(new_guards(&policy));
-        let scopes = Mutex::new(Scopes::new(MOST_SCOPES, nanos(SCOPE_IDLE)));
+        let scopes = Mutex::new(Scopes::new(MOST_SCOPES, policy.memory()));
         Self {
             shared: Arc::new(Shared { policy, off: AtomicBool::new(false), scopes }),
             guards,
@@ -73,31 +72,40 @@ impl Retry {
 }
 
 impl<C> Retry<C> {
-    /// Repeats the errors that `transient` says yes to. Whoever writes this claims that repeating is
-    /// safe.
+    /// Repeats the errors that `transient` says yes to, whatever the policy's `retry_on` lists. Whoever
+    /// writes this claims that repeating is safe. Attempts that the runner cut off have no error to ask
+    /// about; they are repeated as time-outs.
+    ///
+    /// To keep such a value in a struct, name the predicate's type: `retry_if(is_transient as fn(&E) -> bool)`
+    /// makes a `Retry<RetryIf<fn(&E) -> bool>>`.
     pub fn retry_if<E, F: Fn(&E) -> bool>(self, transient: F) -> Retry<RetryIf<F>> {
-        self.idempotent().with_classifier(RetryIf(transient))
+        let safety = if self.safety == Safety::Unsafe { Safety::Idempotent } else { self.safety };
+        Self { safety, ..self }.with_classifier(RetryIf(transient))
     }
 
-    /// Judges results with a function; it sees `Ok` values too.
+    /// Judges results with a function; it sees `Ok` values too. A value that is judged a failure is not
+    /// kept when the call gives up: an operation whose last answer matters returns it as its error.
     pub fn classify<T, E, F: Fn(&Result<T, E>) -> Outcome>(self, judge: F) -> Retry<F> {
         self.with_classifier(judge)
     }
 
     /// Judges results with another [`Classifier`](redial_core::decide::Classifier).
     pub fn with_classifier<D>(self, classifier: D) -> Retry<D> {
-        let Self { shared, guards, observer, safety, key, about, deadline, .. } = self;
+        self.map_classifier(|_| classifier)
+    }
+
+    fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
+        let Self { shared, guards, observer, classifier, safety, key, about, deadline } = self;
+        let classifier = map(classifier);
         Retry { shared, guards, observer, classifier, safety, key, about, deadline }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
     /// the budget or the breaker.
-    pub fn until<T, F: Fn(&T) -> bool>(self, done: F) -> Retry<Until<C, F>>
-    where
-        C: Clone,
-    {
-        let inner = self.classifier.clone();
-        self.with_classifier(Until { inner, done })
+    /// A poll that gives up returns an error without the last value; if you need that, keep it in a context
+    /// ([`run_with`](Self::run_with)).
+    pub fn until<T, F: Fn(&T) -> bool>(self, done: F) -> Retry<Until<C, F>> {
+        self.map_classifier(|inner| Until { inner, done })
     }
 
     /// Doing it twice is the same as doing it once.
@@ -126,7 +134,7 @@ impl<C> Retry<C> {
         self
     }
 
-    /// What the calls are about, for a policy with a cool-down per key.
+    /// What the calls are about, for a policy with a cool-down per key. Calls about nothing never cool down.
     pub fn about(mut self, key: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
@@ -136,13 +144,18 @@ impl<C> Retry<C> {
 
     /// Calls end by then, even if the policy would give them longer.
     pub fn deadline_at(mut self, deadline: Instant) -> Self {
-        self.deadline = clock::nanos_at(deadline);
+        self.deadline = clock::far_nanos_at(deadline);
         self
     }
 
-    /// Tells `observer` what happens to the calls.
-    pub fn observe(mut self, observer: impl Observer + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
+    /// Tells `observer` what happens to the calls, instead of one set before.
+    pub fn observe(self, observer: impl Observer + 'static) -> Self {
+        self.observe_shared(Arc::new(observer))
+    }
+
+    /// As [`observe`](Self::observe), with an observer that others hold too.
+    pub fn observe_shared(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
         self
     }
 
@@ -177,7 +190,7 @@ impl<C> Retry<C> {
     }
 
     /// Switches retries off, and on again, for this value and all its clones: each call then makes one
-    /// attempt.
+    /// attempt. Polling goes on.
     pub fn set_enabled(&self, enabled: bool) {
         self.shared.off.store(!enabled, Ordering::Release);
     }
@@ -188,8 +201,9 @@ impl<C> Retry<C> {
         self.observer.is_none() && matches!(self.key, KeySource::None)
     }
 
-    pub(crate) fn is_off(&self) -> bool {
-        self.shared.off.load(Ordering::Acquire)
+    /// Whether retries are switched on.
+    pub fn is_enabled(&self) -> bool {
+        !self.shared.off.load(Ordering::Acquire)
     }
 
     #[inline(always)]
@@ -208,8 +222,12 @@ impl<C> Retry<C> {
 
     #[inline(always)]
     pub(crate) fn context(&self) -> Context<'_> {
-        let request =
-            Request { safety: self.safety, key: self.about, stripe: stripe(), attempts: u32::MAX };
+        let request = Request {
+            safety: self.safety,
+            key: self.about,
+            stripe: stripe(),
+            ..Request::default()
+        };
         let observer = self.observer.as_deref();
         Context { policy: &self.shared.policy, guards: &self.guards, observer, request }
     }

@@ -1,4 +1,5 @@
 use std::future::{Future, pending};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -18,7 +19,12 @@ impl<C> Retry<C> {
     ///
     /// An attempt that takes longer than its timeout is dropped. Dropping the returned future ends the
     /// call and gives back what it was charged and had not sent. Waits and timeouts have the resolution
-    /// of tokio's timer, which is 1 ms, rounded up.
+    /// of tokio's timer, which is 1 ms, rounded up. An operation that changes something it borrows wants
+    /// [`run_with`](Self::run_with).
+    ///
+    /// # Panics
+    ///
+    /// When it has to wait outside of a tokio runtime with its timer enabled, as every timer of tokio does.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -56,6 +62,9 @@ impl<C> Retry<C> {
     /// As [`run`](Self::run), with a context that every attempt borrows in turn: a connection, a cursor,
     /// a buffer.
     ///
+    /// Today's compiler can spawn it only when the value and error types have no lifetime and no trait
+    /// object in them.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
     /// use redial::{Policy, Retry};
@@ -81,14 +90,14 @@ impl<C> Retry<C> {
         F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
     {
-        self.drive(Lending(context, op))
+        self.drive(Lending(context, op, PhantomData))
     }
 
     /// The first attempt, and all that most calls ever do.
     #[inline]
     async fn drive<T, E, O>(&self, mut op: O) -> Result<T, Error<E>>
     where
-        O: Operation<T, E>,
+        O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
         match pass::<C, Tokio>(self) {
@@ -126,7 +135,7 @@ impl<C> Retry<C> {
         op: &mut O,
     ) -> Result<T, Error<E>>
     where
-        O: Operation<T, E>,
+        O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
         let mut cause = None;
@@ -143,27 +152,32 @@ impl<C> Retry<C> {
 }
 
 /// What is attempted, with or without something that the attempts borrow in turn.
-trait Operation<T, E> {
-    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Result<T, E>>;
+///
+/// The output is an associated type: as parameters of the trait, value and error types with lifetimes in them
+/// would keep the future from being `Send`.
+trait Operation {
+    type Output;
+
+    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Self::Output>;
 }
 
 struct Plain<F>(F);
 
-impl<T, E, F: FnMut(Attempt) -> Fut, Fut: Future<Output = Result<T, E>>> Operation<T, E>
-    for Plain<F>
-{
+impl<F: FnMut(Attempt) -> Fut, Fut: Future> Operation for Plain<F> {
+    type Output = Fut::Output;
+
     #[inline(always)]
-    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Result<T, E>> {
+    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Fut::Output> {
         (self.0)(attempt)
     }
 }
 
-struct Lending<'a, X, F>(&'a mut X, F);
+struct Lending<'a, X, F, R>(&'a mut X, F, PhantomData<fn() -> R>);
 
-impl<X, T, E, F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>> Operation<T, E>
-    for Lending<'_, X, F>
-{
-    fn start(&mut self, attempt: Attempt) -> impl Future<Output = Result<T, E>> {
+impl<X, R, F: AsyncFnMut(&mut X, Attempt) -> R> Operation for Lending<'_, X, F, R> {
+    type Output = R;
+
+    fn start(&mut self, attempt: Attempt) -> impl Future<Output = R> {
         (self.1)(self.0, attempt)
     }
 }

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
+use redial_core::schedule::Hint;
 use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict};
 
 use crate::attempt::{Attempt, Key};
@@ -26,6 +27,9 @@ pub(crate) struct Session<'a, C, K: Clock> {
     key: Option<Key>,
     seed: Option<u64>,
     previous: Option<Failure>,
+    /// The latest that a server asked to be left alone until, by an attempt whose siblings were still on
+    /// their way.
+    not_before: Nanos,
     clock: PhantomData<fn() -> K>,
 }
 
@@ -113,23 +117,28 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     #[inline(always)]
     fn new(retry: &'a Retry<C>, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
         let (key, seed, previous, clock) = (retry.call_key(), None, None, PhantomData);
-        Self { retry, call, started, permit, key, seed, previous, clock }
+        Self { retry, call, started, permit, key, seed, previous, not_before: 0, clock }
     }
 
     /// The first attempt, if it is admitted.
     #[inline(always)]
     pub(crate) fn first<E>(&mut self) -> Result<Attempt, Error<E>> {
-        self.admit(self.started, &mut None)
+        self.admit(&self.retry.context(), self.started, &mut None)
     }
 
     /// The next attempt, after a wait.
     pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
-        self.admit(K::now(), cause)
+        self.admit(&self.limited(), K::now(), cause)
     }
 
     #[inline(always)]
-    fn admit<E>(&mut self, now: Nanos, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
-        match self.call.admit(&self.retry.context(), now) {
+    fn admit<E>(
+        &mut self,
+        cx: &Context<'_>,
+        now: Nanos,
+        cause: &mut Option<E>,
+    ) -> Result<Attempt, Error<E>> {
+        match self.call.admit(cx, now) {
             Ok(permit) => Ok(self.sent(permit)),
             Err(reason) => Err(self.error(reason, cause)),
         }
@@ -144,8 +153,9 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
 
     #[inline(always)]
     fn sent(&mut self, permit: Permit) -> Attempt {
+        let attempt = Attempt::of(&self.call, &permit, self.key, self.previous);
         self.permit = Some(permit);
-        Attempt::of(&self.call, &permit, self.key, self.previous)
+        attempt
     }
 
     /// The attempt brought the value. What is still on its way has to be abandoned.
@@ -175,13 +185,15 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         if error.is_some() {
             *cause = error;
         }
+        let now = K::now();
+        let outcome = self.with_earlier_hint(outcome, now);
         self.previous = match outcome {
             Outcome::Failure(failure) => Some(failure),
             Outcome::Success | Outcome::NotYet(_) => None,
         };
         let cx = self.limited();
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
-        match self.call.settle(&cx, permit, &outcome, K::now(), seed) {
+        match self.call.settle(&cx, permit, &outcome, now, seed) {
             Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
             Verdict::Wait(until) => Step::WaitUntil(until),
             Verdict::InFlight => Step::InFlight,
@@ -189,6 +201,15 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
             // An error that the classifier calls a success is still not a value.
             Verdict::Done => Step::Return(Err(self.error(Stop::Permanent, cause))),
         }
+    }
+
+    /// A hint that came with an attempt whose siblings were still on their way holds for the next wait.
+    fn with_earlier_hint(&mut self, outcome: Outcome, now: Nanos) -> Outcome {
+        let Outcome::Failure(failure) = outcome else { return outcome };
+        let after = failure.hint.map_or(0, Hint::after);
+        self.not_before = self.not_before.max(now.saturating_add(after));
+        let left = self.not_before - now;
+        if left > after { failure.hint(Hint::AtLeast(left)).into() } else { outcome }
     }
 
     #[cold]
@@ -220,8 +241,8 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     /// With the switch and the tests' cap, read only where they can matter.
     fn limited(&self) -> Context<'a> {
         let mut cx = self.retry.context();
-        cx.request.attempts =
-            if self.retry.is_off() { 1 } else { testing::cap().unwrap_or(u32::MAX) };
+        cx.request.off = !self.retry.is_enabled();
+        cx.request.attempts = testing::cap().unwrap_or(u32::MAX);
         cx
     }
 }

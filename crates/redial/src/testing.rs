@@ -1,38 +1,81 @@
 //! For the tests of those who use this crate: no waiting, and as few attempts as they like.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// The attempt cap while waits are skipped, 0 otherwise.
-static CAP: AtomicU32 = AtomicU32::new(0);
+thread_local!(static HERE: Cell<u32> = const { Cell::new(0) });
 
-/// From here until the value is dropped, no call in this process waits between attempts, and none makes
+/// From here until the value is dropped, no call on this thread waits between attempts, and none makes
 /// more than `attempts` of them. A cap of 0 counts as 1.
+///
+/// Tests that run side by side do not disturb each other: each has its thread, and so has each
+/// `#[tokio::test]` with its default runtime. For calls on other threads there is
+/// [`skip_waits_everywhere`].
 ///
 /// ```
 /// # use redial::{Policy, Retry, Stop, testing};
 /// let _fast = testing::skip_waits(2);
 /// let retry = Retry::new(Policy::standard()).retry_if(|_: &&str| true);
 /// let error = retry.run_blocking(|_| Err::<(), _>("down")).unwrap_err();
-/// assert_eq!((error.attempts(), error.reason()), (2, Stop::SwitchedOff));
+/// assert_eq!((error.attempts(), error.reason()), (2, Stop::Attempts));
 /// ```
 #[must_use = "waits are skipped until this is dropped"]
 pub fn skip_waits(attempts: u32) -> SkipWaits {
-    SkipWaits { before: CAP.swap(attempts.max(1), Ordering::AcqRel) }
+    SkipWaits { before: HERE.replace(attempts.max(1)), here: PhantomData }
 }
 
 /// Ends what [`skip_waits`] began.
 #[derive(Debug)]
 pub struct SkipWaits {
     before: u32,
+    /// It belongs to its thread.
+    here: PhantomData<*const ()>,
 }
 
 impl Drop for SkipWaits {
     fn drop(&mut self) {
-        CAP.store(self.before, Ordering::Release);
+        HERE.set(self.before);
     }
+}
+
+/// The caps of those who asked, in their order, and the smallest of them for calls to read.
+static ASKED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static EVERYWHERE: AtomicU32 = AtomicU32::new(0);
+
+/// As [`skip_waits`], for every call in this process. When several are alive, the smallest cap counts.
+#[must_use = "waits are skipped until this is dropped"]
+pub fn skip_waits_everywhere(attempts: u32) -> SkipWaitsEverywhere {
+    let cap = attempts.max(1);
+    change(|asked| asked.push(cap));
+    SkipWaitsEverywhere { cap }
+}
+
+/// Ends what [`skip_waits_everywhere`] began.
+#[derive(Debug)]
+pub struct SkipWaitsEverywhere {
+    cap: u32,
+}
+
+impl Drop for SkipWaitsEverywhere {
+    fn drop(&mut self) {
+        change(|asked| {
+            if let Some(place) = asked.iter().position(|cap| *cap == self.cap) {
+                asked.remove(place);
+            }
+        });
+    }
+}
+
+fn change(how: impl FnOnce(&mut Vec<u32>)) {
+    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    how(&mut asked);
+    EVERYWHERE.store(asked.iter().copied().min().unwrap_or(0), Ordering::Release);
 }
 
 /// The attempt cap, when waits are skipped.
 pub(crate) fn cap() -> Option<u32> {
-    Some(CAP.load(Ordering::Acquire)).filter(|cap| *cap > 0)
+    let set = |cap: &u32| *cap > 0;
+    Some(HERE.get()).filter(set).or_else(|| Some(EVERYWHERE.load(Ordering::Acquire)).filter(set))
 }

@@ -32,7 +32,7 @@ impl CoolDownRule {
         Self { every: nanos(every), places: default_places() }
     }
 
-    /// Another number of places. With n keys retried in a period, one in places/n finds its place taken.
+    /// Another number of places. With n keys retried in a period, about n in `places` find theirs taken.
     pub fn places(self, places: u32) -> Self {
         Self { places, ..self }
     }
@@ -52,13 +52,16 @@ impl CoolDown {
     }
 
     pub(crate) fn acquire(&self, key: u64, now: Nanos) -> bool {
+        if key == 0 {
+            return true;
+        }
         let until = now.saturating_add(self.every);
         update(self.place(key), |free_at| (now >= free_at).then_some(until)).is_ok()
     }
 
     /// Would a retry at `at` be refused, as far as one can know now?
     pub(crate) fn refuses(&self, key: u64, at: Nanos) -> bool {
-        at < self.place(key).load(Ordering::Acquire)
+        key != 0 && at < self.place(key).load(Ordering::Acquire)
     }
 
     fn place(&self, key: u64) -> &AtomicU64 {

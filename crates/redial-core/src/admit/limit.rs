@@ -34,13 +34,17 @@ pub struct RateLimit {
 impl RateLimit {
     /// A full bucket. A rate of zero admits nothing.
     pub fn new(rule: &RateRule) -> Self {
-        let interval = rule.rate.per.checked_div(u64::from(rule.rate.count)).unwrap_or(NEVER);
+        let count = u64::from(rule.rate.count);
+        let interval = if count == 0 { NEVER } else { rule.rate.per.div_ceil(count) };
         let tolerance = interval.saturating_mul(u64::from(rule.burst));
         Self { interval, tolerance, full_at: AtomicU64::new(0) }
     }
 
     /// Takes one, or says when the next one will be there.
     pub fn take(&self, now: Nanos) -> Result<(), Nanos> {
+        if self.interval == NEVER {
+            return Err(NEVER);
+        }
         let limit = now.saturating_add(self.tolerance);
         let next = |full_at: u64| full_at.max(now).saturating_add(self.interval);
         match update(&self.full_at, |full_at| Some(next(full_at)).filter(|next| *next <= limit)) {

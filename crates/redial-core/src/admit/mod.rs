@@ -133,7 +133,8 @@ impl Guards {
         self.ledger.balance(now)
     }
 
-    /// The state of the breaker; closed when there is none.
+    /// The state of the breaker; closed when there is none. An open one stays so until an attempt asks to
+    /// pass after its time.
     pub fn breaker(&self) -> BreakerState {
         self.breaker.as_ref().map_or(BreakerState::Closed, Breaker::state)
     }
@@ -143,14 +144,15 @@ impl Guards {
         self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now))
     }
 
-    /// Calls send their first attempt: deposits for `n` equal calls at once.
+    /// The bulk form of a deposit: `n` equal calls at once, whenever this budget makes its own. Budgets
+    /// other than a window have none.
     #[inline(always)]
     pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
-        self.ledger.calls_started(stripe, n, now);
+        self.ledger.deposit(stripe, n, now);
     }
 
     /// The bulk form of "may I retry?": charges up to `n` equal retries after failures of `class`, and
-    /// says how many were granted.
+    /// says how many were granted. A budget that counts what is in flight is asked, not charged.
     #[inline]
     pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
         self.ledger.withdraw_up_to(n, class, now)
@@ -174,48 +176,38 @@ impl Guards {
         }
     }
 
-    /// One that refuses makes those before it take back what they gave.
+    /// The breaker looks first and takes its probe last: a probe that another guard refuses would have
+    /// made it half-open for nothing.
     #[inline(never)]
     fn enter_guarded(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
-        let (probe, half_opened) = match self.breaker.as_ref().map(|b| b.acquire(now)) {
-            None | Some(Pass::Free) => (None, false),
-            Some(Pass::Probe(probe, first)) => (Some(probe), first),
-            Some(Pass::Refused) => return Err(Stop::BreakerOpen),
-        };
-        match self.refusal_below(retry, key, now) {
-            None => Ok(Entry { probe, half_opened }),
-            Some(stop) => {
-                self.give_back(probe, now);
-                Err(stop)
-            }
+        if self.breaker.as_ref().is_some_and(|breaker| breaker.refuses(now)) {
+            return Err(Stop::BreakerOpen);
         }
-    }
-
-    #[inline]
-    fn refusal_below(&self, retry: bool, key: u64, now: Nanos) -> Option<Stop> {
         if self.throttle.as_ref().is_some_and(|throttle| !throttle.admits(now)) {
-            return Some(Stop::Throttled);
+            return Err(Stop::Throttled);
         }
         if self.concurrency.as_ref().is_some_and(|limit| !limit.acquire()) {
-            return Some(Stop::Concurrency);
+            return Err(Stop::Concurrency);
         }
-        let late = if self.rate.as_ref().is_some_and(|rate| rate.take(now).is_err()) {
-            Stop::RateLimit
-        } else if retry && self.cooldown.as_ref().is_some_and(|c| !c.acquire(key, now)) {
-            Stop::CoolDown
-        } else {
-            return None;
-        };
-        self.release_concurrency();
-        Some(late)
+        self.enter_last(retry, key, now).inspect_err(|_| self.release_concurrency())
     }
 
-    /// Undoes [`Guards::enter`] for an attempt that was not sent, or that nobody waits for any more.
-    pub(crate) fn leave(&self, probe: Option<Probe>, now: Nanos) {
-        if self.guarded {
-            self.give_back(probe, now);
-            self.release_concurrency();
+    #[inline(always)]
+    fn enter_last(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
+        if self.rate.as_ref().is_some_and(|rate| rate.take(now).is_err()) {
+            return Err(Stop::RateLimit);
         }
+        let pass = self.breaker.as_ref().map_or(Pass::Free, |breaker| breaker.acquire(now));
+        let (probe, half_opened) = match pass {
+            Pass::Free => (None, false),
+            Pass::Probe(probe, first) => (Some(probe), first),
+            Pass::Refused => return Err(Stop::BreakerOpen),
+        };
+        if retry && self.cooldown.as_ref().is_some_and(|cooldown| !cooldown.acquire(key, now)) {
+            self.give_back(probe, now);
+            return Err(Stop::CoolDown);
+        }
+        Ok(Entry { probe, half_opened })
     }
 
     /// What came of an attempt, for every guard that learns from it. Says when the breaker moved.

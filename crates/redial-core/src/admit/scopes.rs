@@ -8,8 +8,8 @@ use crate::units::Nanos;
 
 /// Guards by destination, at most `capacity` of them.
 ///
-/// A destination that nobody called for `idle` may be forgotten to make room; by then its budget and its
-/// breaker have expired with the window anyway. When there is no such destination, the newcomers share
+/// A destination that nobody called for `idle` may be forgotten to make room; a policy says how long its past
+/// matters ([`Policy::memory`](crate::Policy::memory)). When there is no such destination, the newcomers share
 /// one more set of guards, so a caller that makes up destinations gets no fresh budget for each.
 #[derive(Debug)]
 pub struct Scopes<K> {

@@ -4,6 +4,10 @@ use super::{Class, Failure, Outcome};
 ///
 /// Implement it for your error type and every runner knows what to do with it. Where that is not
 /// possible, hand the runner a [`Classifier`] instead.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which of its errors may be repeated",
+    note = "implement `Classify` for it, or give the `Retry` a predicate with `.retry_if(|error: &{Self}| …)`"
+)]
 pub trait Classify {
     /// What this error means for repeating the call.
     fn classify(&self) -> Failure;
@@ -18,6 +22,10 @@ impl<E: Classify + ?Sized> Classify for &E {
 /// Looks at the result of an attempt, `Ok` values included, and says what it was.
 ///
 /// A classifier is a plain value. Any `Fn(&Result<T, E>) -> Outcome` is one.
+#[diagnostic::on_unimplemented(
+    message = "nothing says which errors of type `{E}` may be repeated",
+    note = "implement `Classify` for `{E}`, or use `.retry_if(|error: &{E}| …)`"
+)]
 pub trait Classifier<T, E> {
     /// What came of the attempt.
     fn outcome(&self, result: &Result<T, E>) -> Outcome;

@@ -15,10 +15,9 @@ impl Classify for Error {
             | ErrorKind::BrokenPipe
             | ErrorKind::NotConnected
             | ErrorKind::UnexpectedEof => Failure::new(Class::Reset),
-            ErrorKind::TimedOut => Failure::new(Class::Timeout),
-            ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::ResourceBusy => {
-                Failure::new(Class::Transient)
-            }
+            // A read that ran into its socket's timeout would block, says Unix.
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => Failure::new(Class::Timeout),
+            ErrorKind::Interrupted | ErrorKind::ResourceBusy => Failure::new(Class::Transient),
             _ => Failure::new(Class::Permanent),
         }
     }

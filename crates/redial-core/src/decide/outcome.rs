@@ -32,7 +32,8 @@ pub enum Class {
     Overloaded,
     /// The server failed (500, 502, 504).
     ServerError,
-    /// The author says that it passes, and nothing else is known of it.
+    /// The author says that it passes, and nothing else is known of it. That is enough: it is repeated
+    /// whatever a policy lists.
     Transient,
     /// Repeating it cannot help.
     Permanent,
@@ -89,7 +90,7 @@ impl Class {
 
     /// Whether the server took the request on, which is what the adaptive throttle counts.
     pub(crate) fn accepted(self) -> bool {
-        matches!(self, Self::ServerError | Self::Permanent | Self::Cancelled)
+        matches!(self, Self::ServerError | Self::Permanent)
     }
 
     const fn bit(self) -> u16 {
@@ -180,8 +181,8 @@ impl RetryOn {
         Self { classes: Class::Permanent.bit() - 1, codes: Vec::new() }
     }
 
-    /// This class too. Permanent failures and cancelled calls are never repeated, so naming them
-    /// changes nothing.
+    /// This class too. Permanent failures and cancelled calls are not repeated for their class, so naming
+    /// those changes nothing; a permanent failure can be listed by its code.
     pub fn class(mut self, class: Class) -> Self {
         self.classes |= class.bit() & Self::transient().classes;
         self
@@ -198,6 +199,7 @@ impl RetryOn {
     /// Whether this failure is one of them.
     pub fn contains(&self, failure: &Failure) -> bool {
         self.has(failure.class)
+            || failure.class == Class::Transient
             || (failure.code != 0 && self.codes.binary_search(&failure.code).is_ok())
     }
 

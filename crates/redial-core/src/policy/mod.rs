@@ -256,6 +256,19 @@ impl Policy {
         self.0.concurrency
     }
 
+    /// How long the past matters to the guards of this policy; [`NEVER`] when it always does.
+    pub fn memory(&self) -> Nanos {
+        let budget = match self.budget() {
+            Budget::Window(budget) => budget.ttl.saturating_mul(2),
+            Budget::Tokens(_) | Budget::Throttling(_) => NEVER,
+            Budget::None | Budget::Inflight(_) => 0,
+        };
+        let breaker = self.breaker().map_or(0, BreakerRule::memory);
+        let throttle = self.throttle().map_or(0, |rule| rule.window.saturating_mul(2));
+        let cooldown = self.cooldown().map_or(0, |rule| rule.every);
+        budget.max(breaker).max(throttle).max(cooldown).max(SECOND)
+    }
+
     /// The cool-down, if there is one.
     pub fn cooldown(&self) -> Option<&CoolDownRule> {
         self.0.cooldown.as_ref()

@@ -1,5 +1,7 @@
 //! Every rule about what a policy may say, in the order of its fields.
 
+use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
@@ -14,7 +16,7 @@ use crate::units::{DurationText, NEVER, Nanos, ONE, SECOND, YEAR, billionths};
 pub struct Invalid {
     field: &'static str,
     value: String,
-    allowed: &'static str,
+    allowed: Cow<'static, str>,
 }
 
 impl Invalid {
@@ -30,7 +32,7 @@ impl Invalid {
 
     /// What it can be.
     pub fn allowed(&self) -> &str {
-        self.allowed
+        &self.allowed
     }
 }
 
@@ -48,9 +50,12 @@ fn require(
     ok: bool,
     field: &'static str,
     value: impl fmt::Display,
-    allowed: &'static str,
+    allowed: impl Into<Cow<'static, str>>,
 ) -> Checked {
-    if ok { Ok(()) } else { Err(Invalid { field, value: value.to_string(), allowed }) }
+    if ok {
+        return Ok(());
+    }
+    Err(Invalid { field, value: value.to_string(), allowed: allowed.into() })
 }
 
 fn duration(field: &'static str, value: Nanos) -> Checked {
@@ -82,12 +87,8 @@ pub(super) fn check(draft: &Draft) -> Checked {
     limit("deadline", draft.deadline)?;
     let timeout = DurationText(draft.attempt_timeout);
     let fits = draft.attempt_timeout == NEVER || draft.attempt_timeout <= draft.deadline;
-    require(
-        fits,
-        "attempt_timeout",
-        timeout,
-        "at most the deadline, which would cut it off anyway",
-    )?;
+    let allowed = format!("at most deadline, which is {}", DurationText(draft.deadline));
+    require(fits, "attempt_timeout", timeout, allowed)?;
     backoff(&draft.backoff)?;
     hint(&draft.hint)?;
     budget(&draft.budget)?;
@@ -105,6 +106,8 @@ pub(super) fn check(draft: &Draft) -> Checked {
         let spaced = rate.per >= u64::from(rate.count);
         require(spaced, "rate.rate", rate, "at most one in a nanosecond")?;
         count("rate.burst", *burst)?;
+        let refill = rate.per.div_ceil(u64::from(rate.count)).saturating_mul(u64::from(*burst));
+        require(refill <= YEAR, "rate.burst", burst, "what the rate refills within 366 days")?;
     }
     if let Some(attempts) = draft.concurrency {
         count("concurrency", attempts)?;
@@ -120,7 +123,8 @@ fn backoff(backoff: &Backoff) -> Checked {
     duration("backoff.base", backoff.base)?;
     duration("backoff.cap", backoff.cap)?;
     let base = DurationText(backoff.base);
-    require(backoff.base <= backoff.cap, "backoff.base", base, "at most backoff.cap")?;
+    let allowed = format!("at most backoff.cap, which is {}", DurationText(backoff.cap));
+    require(backoff.base <= backoff.cap, "backoff.base", base, allowed)?;
     if let Growth::Exponential(factor) = backoff.growth {
         let ok = (1.0..=1000.0).contains(&factor);
         require(ok, "backoff.growth.exponential", factor, "from 1 to 1000")?;
@@ -129,7 +133,8 @@ fn backoff(backoff: &Backoff) -> Checked {
         Jitter::Around(around) => ratio("backoff.jitter.around", around),
         Jitter::Added(most) => {
             let ok = (1..=backoff.cap).contains(&most);
-            let allowed = "above zero and at most backoff.cap";
+            let cap = DurationText(backoff.cap);
+            let allowed = format!("above zero and at most backoff.cap, which is {cap}");
             require(ok, "backoff.jitter.added", DurationText(most), allowed)
         }
         Jitter::None | Jitter::Full | Jitter::Equal | Jitter::Decorrelated => Ok(()),
@@ -170,12 +175,15 @@ fn window(budget: &WindowBudget) -> Checked {
     let ok = budget.floor.count <= 1_000_000 && (1..=YEAR).contains(&budget.floor.per);
     let allowed = "at most 1000000 in a time of at most 366 days";
     require(ok, "budget.window.floor", budget.floor, allowed)?;
+    let whole = budget.floor.count == 0 || budget.floor.over(budget.ttl) >= ONE;
+    let allowed =
+        format!("0 or at least one retry in a ttl, which is {}", DurationText(budget.ttl));
+    require(whole, "budget.window.floor", budget.floor, allowed)?;
     if budget.ratio != 0.0 {
         return share("budget.window.ratio", budget.ratio);
     }
-    let earns = budget.floor.over(budget.ttl) >= ONE;
-    let allowed = "above 0, unless the floor gives at least one retry in a ttl";
-    require(earns, "budget.window.ratio", budget.ratio, allowed)
+    let allowed = "above 0 when there is no floor";
+    require(budget.floor.count > 0, "budget.window.ratio", budget.ratio, allowed)
 }
 
 fn tokens(budget: &TokenBudget) -> Checked {
@@ -186,7 +194,8 @@ fn tokens(budget: &TokenBudget) -> Checked {
         ("budget.tokens.throttled_cost", budget.throttled_cost),
     ] {
         let ok = (1..=budget.capacity).contains(&cost);
-        require(ok, field, cost, "from 1 to budget.tokens.capacity")?;
+        let allowed = format!("from 1 to budget.tokens.capacity, which is {}", budget.capacity);
+        require(ok, field, cost, allowed)?;
     }
     Ok(())
 }
@@ -199,13 +208,14 @@ fn breaker(rule: &BreakerRule) -> Checked {
         }
         Lookback::Time(window) => {
             duration("breaker.lookback.time", window)?;
-            u32::MAX
+            1_000_000
         }
     };
     share("breaker.failure_ratio", rule.failure_ratio)?;
     share("breaker.slow_ratio", rule.slow_ratio)?;
     limit("breaker.slow_after", rule.slow_after)?;
-    let (calls, allowed) = (rule.minimum_calls, "at least 1 and at most breaker.lookback.calls");
+    let (calls, allowed) =
+        (rule.minimum_calls, format!("from 1 to {most}, the calls it looks back on"));
     require((1..=most).contains(&calls), "breaker.minimum_calls", calls, allowed)?;
     duration("breaker.open", rule.open)?;
     ratio("breaker.open_spread", rule.open_spread)?;

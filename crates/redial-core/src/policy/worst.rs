@@ -17,10 +17,11 @@ pub struct WorstCase {
 impl Policy {
     /// The most that one call can cost, from the policy alone.
     pub fn worst_case(&self) -> WorstCase {
-        let hinted = match self.hint_rule() {
+        let rule = self.hint_rule();
+        let hinted = match rule {
             HintRule::Ignore => 0,
-            HintRule::Honour { cap, spread, .. } => {
-                cap.saturating_add(share(spread.unwrap_or(0.1), *cap))
+            HintRule::Honour { cap, .. } => {
+                cap.saturating_add(share(rule.spread(self.backoff().jitter), *cap))
             }
         };
         WorstCase {

@@ -113,14 +113,14 @@ impl Backoff {
             Jitter::Decorrelated => (self.base, previous.max(self.base).saturating_mul(3).min(cap)),
             Jitter::Around(ratio) => {
                 let off = share(ratio, c);
-                (c - off, c.saturating_add(off).min(cap))
+                (c.saturating_sub(off), c.saturating_add(off).min(cap))
             }
             Jitter::Added(most) => {
-                let lo = c.min(cap - most);
-                (lo, lo + most)
+                let lo = c.min(cap.saturating_sub(most));
+                (lo, lo.saturating_add(most))
             }
         };
-        Range { lo, hi }
+        Range { lo, hi: hi.max(lo) }
     }
 
     /// The wait before retry `k`, drawn from [`Backoff::range`] with the `k`-th number of the stream

@@ -1,5 +1,6 @@
 use core::time::Duration;
 
+use super::Jitter;
 use crate::units::{Nanos, SECOND, nanos};
 
 /// When the server wants to hear from us again.
@@ -41,7 +42,7 @@ pub enum HintRule {
     /// Waits at least as long as the hint says.
     Honour {
         /// The longest hint that is worth waiting for.
-        #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::text::duration", default = "minute"))]
         cap: Nanos,
         /// What a longer hint means.
         #[cfg_attr(feature = "serde", serde(default))]
@@ -53,10 +54,25 @@ pub enum HintRule {
     },
 }
 
+const fn minute() -> Nanos {
+    60 * SECOND
+}
+
 impl Default for HintRule {
     /// Honours up to a minute.
     fn default() -> Self {
-        Self::Honour { cap: 60 * SECOND, too_long: TooLong::Stop, spread: None }
+        Self::Honour { cap: minute(), too_long: TooLong::Stop, spread: None }
+    }
+}
+
+impl HintRule {
+    /// The share of a hint that callers are spread over.
+    pub(crate) fn spread(&self, jitter: Jitter) -> f64 {
+        match self {
+            Self::Honour { spread: Some(spread), .. } => *spread,
+            Self::Honour { spread: None, .. } if jitter != Jitter::None => 0.1,
+            Self::Honour { .. } | Self::Ignore => 0.0,
+        }
     }
 }
 

@@ -23,9 +23,10 @@ impl Latency {
     const REFRESH: u32 = 32;
     const FADE: u32 = 8192;
 
-    /// Follows the quantile `ratio`, 0.95 for "slower than 95 of 100".
+    /// Follows the quantile `ratio`, 0.95 for "slower than 95 of 100". Outside of 0 to 1 there is none.
     pub fn new(ratio: f64) -> Self {
         let buckets = (0..64 * Self::SUB).map(|_| AtomicU32::new(0)).collect();
+        let ratio = if (0.0..=1.0).contains(&ratio) { ratio } else { f64::INFINITY };
         Self { ratio, buckets, samples: AtomicU32::new(0), quantile: AtomicU64::new(NEVER) }
     }
 

@@ -19,7 +19,7 @@ pub use latency::Latency;
 use crate::policy::Policy;
 use crate::random;
 use crate::stop::Stop;
-use crate::units::Nanos;
+use crate::units::{Nanos, share};
 
 /// How long to wait before a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ pub fn wait(
     let backoff = policy.backoff();
     let drawn = backoff.delay(k, previous, seed);
     let plain = Wait { delay: drawn, drawn, hinted: false };
-    let HintRule::Honour { cap, too_long, spread } = policy.hint_rule() else { return Ok(plain) };
+    let rule = policy.hint_rule();
+    let HintRule::Honour { cap, too_long, .. } = rule else { return Ok(plain) };
     let Some(hint) = hint else { return Ok(plain) };
 
     let after = match (hint.after() > *cap, too_long) {
@@ -54,8 +55,7 @@ pub fn wait(
     let delay = if hint.is_exact() {
         after
     } else {
-        let spread = spread.unwrap_or(if backoff.jitter == Jitter::None { 0.0 } else { 0.1 });
-        let latest = after.saturating_add(crate::units::share(spread, after));
+        let latest = after.saturating_add(share(rule.spread(backoff.jitter), after));
         drawn.max(random::uniform(after, latest, random::draw(!seed, u64::from(k))))
     };
     Ok(Wait { delay, drawn, hinted: true })

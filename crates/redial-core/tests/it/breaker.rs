@@ -127,23 +127,28 @@ fn a_cancelled_probe_gives_its_place_back() {
 }
 
 #[test]
-fn a_probe_refused_by_a_later_guard_gives_its_place_back() {
-    let rule = BreakerRule::default().last_calls(4).minimum_calls(4).probes(1);
+fn a_probe_is_taken_only_when_every_other_guard_agrees() {
+    let rule = BreakerRule::default().last_calls(4).minimum_calls(4).probes(2);
     let rule = rule.open_for(ms(5_000), 0.0);
     let mut lab = Lab::new(policy(|p| {
         p.attempts(1).budget(Budget::None).without_deadline().breaker(rule).concurrency(1)
     }));
-    let mut blocker = lab.start();
-    let held = blocker.admit(&lab.cx(), lab.now).unwrap();
-    blocker.settle(&lab.cx(), held, &fail(Class::Reset), lab.now, || 0);
+    let mut early = lab.start();
+    let held = early.admit(&lab.cx(), lab.now).unwrap();
+    for _ in 0..4 {
+        lab.failing(Class::Reset);
+    }
+    assert_eq!(lab.guards.breaker(), BreakerState::Closed, "the limit refused them all");
+    early.settle(&lab.cx(), held, &fail(Class::Reset), lab.now, || 0);
     run(&mut lab, fail(Class::Reset), 3);
     lab.now += 5 * SECOND;
-    let (mut a, mut b) = (lab.start(), lab.start());
-    let first = a.admit(&lab.cx(), lab.now).unwrap();
-    assert_eq!(b.admit(&lab.cx(), lab.now).unwrap_err(), Stop::BreakerOpen);
-    a.settle(&lab.cx(), first, &fail(Class::Throttled), lab.now, || 0);
+    let mut probe = lab.start();
+    let held = probe.admit(&lab.cx(), lab.now).unwrap();
+    assert_eq!(lab.start().admit(&lab.cx(), lab.now).unwrap_err(), Stop::Concurrency);
+    probe.settle(&lab.cx(), held, &fail(Class::Throttled), lab.now, || 0);
     assert_eq!(lab.guards.breaker(), BreakerState::HalfOpen, "throttling says nothing");
-    assert_eq!(run(&mut lab, Outcome::Success, 1), 1);
+    assert_eq!(run(&mut lab, Outcome::Success, 2), 2, "both places are still there");
+    assert_eq!(lab.guards.breaker(), BreakerState::Closed);
 }
 
 #[test]
@@ -186,8 +191,10 @@ fn after_a_wait_the_world_may_have_changed() {
     else {
         panic!("one failure of two does not open it");
     };
-    lab.policy = policy(|p| p.breaker(rule).attempts(1));
+    let single = policy(|p| p.breaker(rule).attempts(1));
+    let usual = std::mem::replace(&mut lab.policy, single);
     run(&mut lab, fail(Class::Reset), 1);
+    lab.policy = usual;
     assert_eq!(call.admit(&lab.cx(), until).unwrap_err(), Stop::BreakerOpen);
     assert_eq!(lab.balance(), before, "the unsent retry was given back");
 }
@@ -212,4 +219,12 @@ fn the_throttle_follows_the_formula() {
     assert!(sent.count() < 300, "the client probes less and less");
     lab.now += 130 * SECOND;
     assert_eq!(lab.guards.refusal(lab.now), 0.0, "and the window passes");
+    for _ in 0..50 {
+        let mut hung = lab.start();
+        if let Ok(permit) = hung.admit(&lab.cx(), lab.now) {
+            hung.abandon(&lab.cx(), permit, lab.now);
+            hung.cancel(&lab.cx(), lab.now);
+        }
+    }
+    assert!(lab.guards.refusal(lab.now) > 0.9, "calls that nobody waited out were not accepted");
 }

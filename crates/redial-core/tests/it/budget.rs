@@ -124,6 +124,12 @@ fn the_bulk_forms_are_the_single_forms() {
     assert_eq!(singles, bulk.guards.withdraw_up_to(500, Class::Timeout, bulk.now));
     one.now += 60 * SECOND;
     assert_eq!(one.guards.withdraw_up_to(u64::MAX, Class::Timeout, one.now), 0);
+    let boot = window(only(0.5).bootstrap(5));
+    boot.guards.deposit(0, 4, boot.now);
+    assert_eq!(boot.guards.withdraw_up_to(9, Class::Timeout, boot.now), 2 + 5);
+    let inflight = Lab::new(policy(|p| p.budget(Budget::Inflight(InflightBudget::default()))));
+    assert_eq!(inflight.guards.withdraw_up_to(9, Class::Timeout, inflight.now), 3);
+    assert_eq!(inflight.balance(), 3, "asked, not charged");
 }
 
 #[test]
@@ -268,6 +274,21 @@ fn grpc_throttling_stops_at_half() {
     assert_eq!(lab.failing(Class::Overloaded).attempts, 2, "5 + 2.1 - 1 is above 5");
     assert_eq!(lab.failing(Class::Permanent).attempts, 1);
     assert_eq!(lab.balance(), 0);
+
+    let mut lab = Lab::new(policy(|p| p.budget(budget)));
+    lab.request.safety = redial_core::decide::Safety::Unsafe;
+    for _ in 0..10 {
+        lab.failing(Class::Overloaded);
+    }
+    assert_eq!(lab.balance(), 0, "a failure that was only not safe to repeat counts too");
+}
+
+#[test]
+fn a_retry_that_is_answered_not_yet_gets_its_tokens_back() {
+    let budget = Budget::Tokens(TokenBudget::new(100, 10));
+    let mut lab = Lab::new(policy(|p| p.budget(budget)));
+    lab.call(&[fail(Class::Reset), Outcome::NotYet(None), Outcome::Success]);
+    assert_eq!(lab.balance(), 10);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::decide::{Class, Failure, Outcome, Reach, RetryOn, Safety};
 use redial_core::schedule::{Backoff, Hint, Jitter};
 use redial_core::{Call, Event, NEVER, Policy, Preset, Rate, Stop, Verdict};
@@ -105,10 +105,74 @@ fn a_stop_signal_from_below_ends_the_call() {
 #[test]
 fn a_switched_off_call_makes_one_attempt() {
     let mut lab = Lab::new(Policy::standard());
-    lab.request.attempts = 1;
+    lab.request.off = true;
     let trace = lab.failing(Class::Reset);
     assert_eq!((trace.attempts, trace.end), (1, Err(Stop::SwitchedOff)));
     assert_eq!(lab.balance(), 10, "and costs nothing");
+    let polled = lab.call(&[Outcome::NotYet(None), Outcome::Success]);
+    assert_eq!(polled.end, Ok(()), "a poll is not a retry");
+}
+
+#[test]
+fn switching_off_stops_the_retries_that_wait() {
+    let mut lab = Lab::new(Policy::standard());
+    let mut call = lab.start();
+    let permit = call.admit(&lab.cx(), lab.now).unwrap();
+    let Verdict::Wait(until) = call.settle(&lab.cx(), permit, &fail(Class::Reset), lab.now, || 1)
+    else {
+        panic!("a retry is scheduled");
+    };
+    lab.request.off = true;
+    assert_eq!(call.admit(&lab.cx(), until).unwrap_err(), Stop::SwitchedOff);
+    assert_eq!(lab.balance(), 10);
+}
+
+#[test]
+fn a_permit_that_comes_back_late_changes_nothing_but_the_guards() {
+    let inflight = Budget::Inflight(InflightBudget::new(0.2, 3));
+    for outcome in [Outcome::Success, fail(Class::Reset)] {
+        let lab = Lab::new(policy(|p| p.budget(inflight).concurrency(2)));
+        let mut call = lab.start();
+        let slow = call.admit(&lab.cx(), lab.now).unwrap();
+        let quick = call.hedge(&lab.cx(), lab.now).unwrap();
+        assert_eq!(call.settle(&lab.cx(), quick, &Outcome::Success, lab.now, || 0), Verdict::Done);
+        let late = call.settle(&lab.cx(), slow, &outcome, lab.now, || 0);
+        assert_eq!(late, Verdict::Stop(Stop::Cancelled));
+        assert_eq!(lab.balance(), 3, "nothing is in flight");
+        assert_eq!(call.admit(&lab.cx(), lab.now).unwrap_err(), Stop::Cancelled);
+        assert_eq!(call.hedge(&lab.cx(), lab.now).unwrap_err(), Stop::Cancelled);
+    }
+}
+
+#[test]
+fn an_attempt_is_given_only_after_a_wait() {
+    let lab = Lab::new(Policy::standard());
+    let mut call = lab.start();
+    let permit = call.admit(&lab.cx(), lab.now).unwrap();
+    assert_eq!(call.admit(&lab.cx(), lab.now).unwrap_err(), Stop::Cancelled, "one is on its way");
+    assert_eq!(call.settle(&lab.cx(), permit, &Outcome::Success, lab.now, || 0), Verdict::Done);
+}
+
+#[test]
+fn hedges_are_bounded() {
+    let lab = Lab::new(policy(|p| p.attempts(1_000).budget(Budget::None)));
+    let mut call = lab.start();
+    let mut held = vec![call.admit(&lab.cx(), lab.now).unwrap()];
+    let refused = loop {
+        match call.hedge(&lab.cx(), lab.now) {
+            Ok(permit) => held.push(permit),
+            Err(stop) => break stop,
+        }
+    };
+    assert_eq!((held.len(), refused), (255, Stop::Concurrency));
+    held.into_iter().for_each(|permit| call.abandon(&lab.cx(), permit, lab.now));
+}
+
+#[test]
+fn an_authors_word_outranks_the_policys_list() {
+    let mut lab = Lab::new(Preset::PaymentProcessor.into());
+    lab.request.safety = Safety::Keyed;
+    assert_eq!(lab.call(&[fail(Class::Transient), Outcome::Success]).end, Ok(()));
 }
 
 #[test]

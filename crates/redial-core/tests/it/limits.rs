@@ -19,6 +19,15 @@ fn a_rate_admits_its_burst_and_then_its_rate() {
 }
 
 #[test]
+fn a_rate_is_never_exceeded_by_rounding() {
+    let none = RateLimit::new(&RateRule::new(Rate::per_second(0), 5));
+    assert_eq!(none.take(SECOND), Err(u64::MAX), "a rate of zero admits nothing");
+    let limit = RateLimit::new(&RateRule::new(Rate::new(2, std::time::Duration::from_nanos(3)), 1));
+    let taken = (0..3_000).filter(|now| limit.take(*now).is_ok()).count();
+    assert!(taken <= 2_000, "{taken} in 3000 ns at 2 in 3 ns");
+}
+
+#[test]
 fn over_an_hour_the_rate_is_the_rate() {
     let limit = RateLimit::new(&RateRule::new(Rate::new(3, ms(1_000)), 1));
     let taken = (0..3600 * 100).filter(|tick| limit.take(tick * 10 * MS).is_ok()).count();
@@ -70,11 +79,48 @@ fn keys_that_share_a_place_can_only_be_refused_too_often() {
     let rule = CoolDownRule::every(ms(30_000)).places(8);
     let mut lab = Lab::new(policy(|p| p.attempts(2).budget(Budget::None).cooldown(rule)));
     let start = lab.now;
-    let retried = (0..1_000).filter(|key| {
+    let retried = (1..=1_000).filter(|key| {
         (lab.request.key, lab.now) = (*key, start);
         lab.failing(Class::Reset).attempts == 2
     });
     assert_eq!(retried.count(), 8, "eight places, eight retries, whatever the number of keys");
+}
+
+#[test]
+fn calls_about_nothing_and_polls_do_not_cool_down() {
+    let rule = CoolDownRule::every(ms(30_000));
+    let mut lab = Lab::new(policy(|p| p.attempts(5).budget(Budget::None).cooldown(rule)));
+    for _ in 0..3 {
+        assert_eq!(lab.failing(Class::Reset).attempts, 5);
+    }
+    lab.request.key = 3;
+    let polls = [Outcome::NotYet(None), Outcome::NotYet(None), Outcome::Success];
+    assert_eq!(lab.call(&polls).end, Ok(()));
+    assert_eq!(lab.failing(Class::Reset).attempts, 2, "the polls did not use up the retry");
+}
+
+#[test]
+fn a_retry_that_another_guard_refuses_does_not_cool_down() {
+    let inflight = Budget::Inflight(redial_core::admit::budget::InflightBudget::new(0.0, 1));
+    let rule = CoolDownRule::every(ms(30_000));
+    let mut lab = Lab::new(policy(|p| p.attempts(2).budget(inflight).cooldown(rule)));
+    lab.request.key = 9;
+    let mut calls = [lab.start(), lab.start()];
+    let [first, second] = calls.each_mut().map(|call| {
+        let permit = call.admit(&lab.cx(), lab.now).unwrap();
+        call.settle(&lab.cx(), permit, &crate::support::fail(Class::Reset), lab.now, || 3)
+    });
+    assert_eq!(first, second);
+    let until = lab.now + SECOND;
+    lab.request.key = 10;
+    let held = calls[0].admit(&lab.cx(), until).unwrap();
+    lab.request.key = 9;
+    assert_eq!(calls[1].admit(&lab.cx(), until).unwrap_err(), Stop::Budget);
+    lab.request.key = 10;
+    calls[0].settle(&lab.cx(), held, &Outcome::Success, until, || 0);
+    lab.request.key = 9;
+    lab.now = until;
+    assert_eq!(lab.failing(Class::Reset).attempts, 2, "key 9 has not been retried yet");
 }
 
 #[test]

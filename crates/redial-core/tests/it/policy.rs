@@ -25,7 +25,9 @@ fn attempts_and_times_are_checked() {
     });
     rejects("attempt_timeout", "0s", |p| p.attempt_timeout(Duration::ZERO));
     rejects("attempt_timeout", "11s", |p| p.attempt_timeout(ms(11_000)));
-    policy(|p| p.deadline(Duration::MAX).attempt_timeout(ms(1)));
+    rejects("deadline", "18446744073709551614ns", |p| p.deadline(Duration::MAX));
+    let error = Policy::draft().attempt_timeout(ms(11_000)).build().unwrap_err();
+    assert_eq!(error.allowed(), "at most deadline, which is 10s", "also a default is named");
 }
 
 #[test]
@@ -34,7 +36,9 @@ fn the_backoff_is_checked() {
     rejects("backoff.base", "0s", |p| p.backoff(backoff(0, 10)));
     rejects("backoff.cap", "0s", |p| p.backoff(backoff(1, 0)));
     rejects("backoff.base", "2s", |p| p.backoff(backoff(2_000, 1_000)));
-    rejects("backoff.base", "none", |p| p.backoff(Backoff::constant(Duration::MAX)));
+    rejects("backoff.base", "18446744073709551614ns", |p| {
+        p.backoff(Backoff::constant(Duration::MAX))
+    });
     for (factor, text) in [(0.5, "0.5"), (f64::NAN, "NaN"), (f64::INFINITY, "inf"), (-2.0, "-2")] {
         rejects("backoff.growth.exponential", text, |p| p.backoff(backoff(1, 9).factor(factor)));
     }
@@ -67,7 +71,7 @@ fn window_budgets_are_checked() {
     }
     rejects("budget.window.ratio", "0", window(WindowBudget::ratio(0.0).floor(none)));
     let never = Rate::new(1, ms(30_000));
-    rejects("budget.window.ratio", "0", window(WindowBudget::ratio(0.0).floor(never)));
+    rejects("budget.window.floor", "1/30s", window(WindowBudget::ratio(0.1).floor(never)));
     policy(window(WindowBudget::ratio(0.0).floor(Rate::per_second(1))));
     rejects("budget.window.ttl", "999ms", window(WindowBudget::default().ttl(ms(999))));
     rejects("budget.window.ttl", "61s", window(WindowBudget::default().ttl(ms(61_000))));
@@ -111,6 +115,7 @@ fn guards_are_checked() {
     rejects("breaker.slow_after", "0s", breaker(rule().slow_calls(Duration::ZERO, 0.5)));
     rejects("breaker.minimum_calls", "0", breaker(rule().minimum_calls(0)));
     rejects("breaker.minimum_calls", "101", breaker(rule().minimum_calls(101)));
+    policy(breaker(rule().last_calls(5)));
     rejects("breaker.open", "0s", breaker(rule().open_for(Duration::ZERO, 0.1)));
     rejects("breaker.open_spread", "-1", breaker(rule().open_for(ms(1), -1.0)));
     rejects("breaker.probes", "0", breaker(rule().probes(0)));
@@ -120,6 +125,9 @@ fn guards_are_checked() {
     rejects("rate.rate", "0", |p| p.rate(RateRule::new(Rate::per_second(0), 1)));
     rejects("rate.rate", "1000/999ns", |p| {
         p.rate(RateRule::new(Rate::new(1_000, Duration::from_nanos(999)), 1))
+    });
+    rejects("rate.burst", "1000000", |p| {
+        p.rate(RateRule::new(Rate::new(1, ms(86_400_000)), 1_000_000))
     });
     rejects("rate.burst", "0", |p| p.rate(RateRule::new(Rate::per_second(1), 0)));
     rejects("concurrency", "0", |p| p.concurrency(0));
@@ -168,6 +176,11 @@ fn the_worst_case_is_the_sum_of_everything_or_the_deadline() {
         WorstCase { attempts: 4, elapsed: 1_300 * MS, elapsed_with_hints: 2 * SECOND }
     );
     assert_eq!(worst(Policy::standard()).elapsed, 10 * SECOND, "no timeout: the deadline");
+    let plain = Backoff::default().jitter(Jitter::None);
+    let unspread = worst(policy(|p| {
+        p.attempts(2).attempt_timeout(ms(1_000)).without_deadline().backoff(plain)
+    }));
+    assert_eq!(unspread.elapsed_with_hints, 62 * SECOND, "without jitter a hint is not spread");
     assert_eq!(worst(policy(|p| p.without_deadline())).elapsed, NEVER);
     let many = policy(|p| {
         let backoff = Backoff::exponential(ms(100), ms(1_000)).jitter(Jitter::Decorrelated);

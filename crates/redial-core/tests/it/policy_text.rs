@@ -54,6 +54,13 @@ fn the_other_currencies_read_as_in_the_design() {
 }
 
 #[test]
+fn parts_that_are_left_out_have_defaults() {
+    let read: Policy = toml::from_str("hint = { honour = { too_long = \"clip\" } }").unwrap();
+    let rule = HintRule::Honour { cap: 60 * SECOND, too_long: TooLong::Clip, spread: None };
+    assert_eq!(read.hint_rule(), &rule);
+}
+
+#[test]
 fn an_empty_policy_is_the_standard_one() {
     assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::standard());
 }
@@ -76,8 +83,14 @@ fn bad_text_is_told_what_is_wrong() {
     rejects("deadline = 5", &["deadline = 5", "a duration such as"]);
     rejects("deadline = \"0s\"", &["deadline is 0s", "above zero"]);
     rejects("deadline = \"0.0000000001s\"", &["0.0000000001s"]);
-    rejects("attempt_timeout = \"11s\"", &["attempt_timeout is 11s", "at most the deadline"]);
-    rejects("backoff = { base = \"3s\" }", &["backoff.base is 3s", "at most backoff.cap"]);
+    rejects(
+        "attempt_timeout = \"11s\"",
+        &["attempt_timeout is 11s", "at most deadline, which is 10s"],
+    );
+    rejects(
+        "backoff = { base = \"3s\" }",
+        &["backoff.base is 3s", "at most backoff.cap, which is 2s"],
+    );
     rejects("backoff = { base = \"-3s\" }", &["-3s"]);
     rejects("backoff = { jitter = \"fully\" }", &["fully", "decorrelated"]);
     rejects("backoff = { jitter = { around = 2.0 } }", &["backoff.jitter.around is 2"]);
@@ -129,6 +142,7 @@ fn durations_read_and_print() {
         "0.1ns",
         "٣s",
         "99999999999999999999s",
+        "18446744073709551615ns",
         "18446744073709551615s",
         "1s2",
         "5\u{0}s",

@@ -140,6 +140,43 @@ fn a_pushback_is_exact_and_starts_the_backoff_over() {
 }
 
 #[test]
+fn an_ignored_pushback_does_not_start_the_backoff_over() {
+    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(300 * MS)).into();
+    let plain = Backoff::default().jitter(Jitter::None);
+    let mut lab = Lab::new(policy(|p| p.backoff(plain).hint(HintRule::Ignore)));
+    assert_eq!(lab.call(&[pushed]).waits, [100 * MS, 200 * MS, 400 * MS]);
+}
+
+#[test]
+fn a_hint_that_does_not_fit_is_not_honoured() {
+    let hint = Hint::AtLeast(11 * SECOND);
+    let mut lab = Lab::new(redial_core::Policy::standard());
+    let trace = lab.call(&[Failure::new(Class::Throttled).hint(hint).into()]);
+    assert_eq!((trace.end, trace.elapsed), (Err(Stop::Deadline), 0));
+    let events = lab.events.take();
+    assert!(events.contains(&Event::HintIgnored { hint }), "{events:?}");
+}
+
+#[test]
+fn a_backoff_that_no_policy_would_take_does_not_panic() {
+    let long = std::time::Duration::MAX;
+    for backoff in [
+        Backoff::exponential(ms(10), ms(20)).jitter(Jitter::Added(SECOND)),
+        Backoff::exponential(ms(10), ms(20)).jitter(Jitter::Around(9.0)),
+        Backoff::exponential(ms(20), ms(10)).jitter(Jitter::Decorrelated),
+        Backoff::exponential(long, long),
+        Backoff::exponential(ms(10), long).factor(f64::NAN),
+        Backoff::linear(long, ms(1)).jitter(Jitter::Added(u64::MAX)).clipped(),
+    ] {
+        for k in [0, 1, 7, u32::MAX] {
+            let Range { lo, hi } = backoff.range(k, u64::MAX);
+            assert!(lo <= hi);
+            backoff.delay(k, u64::MAX, u64::MAX);
+        }
+    }
+}
+
+#[test]
 fn a_hint_above_its_cap_stops_and_clipping_is_opt_in() {
     let hint = Hint::AtLeast(61 * SECOND);
     let outcome = Failure::new(Class::Throttled).hint(hint).into();

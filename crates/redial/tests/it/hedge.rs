@@ -102,6 +102,50 @@ async fn a_hedged_call_retries_when_all_failed_and_stops_at_a_permanent_failure(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hint_that_comes_during_a_race_holds_after_it() {
+    use redial::decide::{Failure, Outcome};
+    let judge = |result: &Result<u32, u64>| match result {
+        Ok(_) => Outcome::Success,
+        Err(0) => Failure::new(Class::Throttled).into(),
+        Err(hint) => {
+            Failure::new(Class::Throttled).hint(redial::schedule::Hint::at_least(ms(*hint))).into()
+        }
+    };
+    let retry = Retry::new(unbounded(|p| p)).idempotent().classify(judge);
+    let start = Instant::now();
+    let answer = retry
+        .hedged(&Hedge::after(ms(10)), |attempt| async move {
+            sleep(ms(20)).await;
+            match attempt.number() {
+                1 => Err(5_000),
+                2 => Err(0),
+                n => Ok(n),
+            }
+        })
+        .await;
+    assert_eq!(answer, Ok(3));
+    assert!(
+        start.elapsed() >= ms(5_020),
+        "the first attempt was told to wait 5 s: {:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quantile_that_is_none_never_hedges() {
+    for ratio in [-1.0, 1.5, f64::NAN] {
+        let (retry, hedge) = (Retry::new(unbounded(|p| p)).idempotent(), Hedge::quantile(ratio));
+        for n in 0..100 {
+            let slow = |attempt: redial::Attempt| async move {
+                sleep(ms(if n > 90 { 1_000 } else { 1 })).await;
+                Ok::<_, Fault>(attempt.number())
+            };
+            assert_eq!(retry.hedged(&hedge, slow).await, Ok(1), "{ratio}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn attempts_of_a_race_have_their_own_timeouts() {
     let policy = unbounded(|p| p.attempt_timeout(ms(100)).attempts(2));
     let retry = Retry::new(policy).idempotent();

@@ -73,6 +73,55 @@ fn retries_can_be_switched_off_while_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn switching_off_reaches_calls_that_wait() {
+    let retry = Retry::new(plain(|p| p)).idempotent();
+    let call = tokio::spawn({
+        let retry = retry.clone();
+        async move { retry.run(|_| async { Err::<(), _>(RESET) }).await }
+    });
+    tokio::task::yield_now().await;
+    retry.set_enabled(false);
+    assert!(!retry.is_enabled());
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Stop::SwitchedOff));
+}
+
+#[test]
+fn a_predicate_keeps_what_was_said_about_safety_and_outranks_the_list() {
+    let _fast = redial::testing::skip_waits(2);
+    let retry = Retry::new(Preset::PaymentProcessor.into()).keyed();
+    let error = retry.retry_if(|_: &Fault| true).run_blocking(|_| Err::<(), _>(RESET));
+    assert_eq!(error.unwrap_err().attempts(), 2);
+}
+
+#[test]
+fn overlapping_tests_do_not_disturb_each_other() {
+    use redial::testing::{skip_waits, skip_waits_everywhere};
+    let retry = Retry::new(unbounded(|p| p)).idempotent();
+    let made = |retry: &Retry| attempts(retry).0;
+    let (outer, inner) = (skip_waits(2), skip_waits(3));
+    assert_eq!(made(&retry), 3);
+    drop(inner);
+    assert_eq!(made(&retry), 2);
+    let (one, two) = (skip_waits_everywhere(1), skip_waits_everywhere(3));
+    drop(outer);
+    assert_eq!(made(&retry), 1, "the smallest counts");
+    drop(one);
+    assert_eq!(made(&retry), 3);
+    drop(two);
+    let here = skip_waits(4);
+    assert_eq!(made(&retry), 4);
+    drop(here);
+}
+
+#[test]
+fn a_deadline_of_another_millennium_is_far_away() {
+    let far = std::time::Instant::now() + std::time::Duration::from_secs(1_000 * 366 * 86_400);
+    let retry = Retry::new(plain(|p| p)).deadline_at(far);
+    assert!(retry.run_blocking(|_| Ok::<_, Fault>(())).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_retry_for_the_same_key() {
     let policy = Policy::from(Preset::Player);
     let retry = Retry::new(policy).idempotent();

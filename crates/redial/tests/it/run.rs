@@ -28,10 +28,10 @@ async fn the_error_says_cause_reason_attempts_and_time() {
     assert_eq!((error.attempts(), error.elapsed()), (4, ms(700)));
     assert_eq!(error.cause(), Some(&RESET));
     assert_eq!(error.failure().unwrap().class, Class::Reset);
-    assert_eq!(
-        error.to_string(),
-        "all attempts were used (after 4 attempts, 700.0ms), last outcome: reset: connection reset"
-    );
+    let text = "all attempts were used (after 4 attempts, 700.0ms), last outcome: reset";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(format!("{error:#}"), format!("{text}: connection reset"));
+    assert_eq!(error.clone().map_cause(|cause| cause.1).cause(), Some(&"connection reset"));
     assert_eq!(error.source().unwrap().to_string(), "connection reset");
     assert_eq!(error.into_cause(), Some(RESET));
 }
@@ -267,11 +267,41 @@ async fn io_errors_say_what_they_are() {
         }
     };
     assert_eq!(attempts(ErrorKind::ConnectionRefused, false).await, 4);
-    for kind in [ErrorKind::ConnectionReset, ErrorKind::TimedOut, ErrorKind::UnexpectedEof] {
+    for kind in [ErrorKind::ConnectionReset, ErrorKind::TimedOut, ErrorKind::WouldBlock] {
         assert_eq!(attempts(kind, false).await, 1, "{kind:?}");
         assert_eq!(attempts(kind, true).await, 4, "{kind:?}");
     }
     for kind in [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::InvalidData] {
         assert_eq!(attempts(kind, true).await, 1, "{kind:?}");
+    }
+}
+
+/// Futures have to be `Send` also when the value or the error type has a lifetime in it.
+#[tokio::test(start_paused = true)]
+async fn whatever_the_types_are_it_can_be_spawned() {
+    type Boxed = Box<dyn std::error::Error + Send + Sync>;
+    let retry = Retry::new(unbounded(|p| p));
+    let boxed = retry.clone().retry_if(|_: &Boxed| true);
+    let text = retry.clone().retry_if(|_: &&'static str| true);
+    let hedge = redial::Hedge::after(ms(10));
+    let spawned = [
+        tokio::spawn({
+            let retry = boxed.clone();
+            async move { retry.run(|_| async { Ok::<_, Boxed>("value") }).await.is_ok() }
+        }),
+        tokio::spawn({
+            let retry = text;
+            async move { retry.run(|_| async { Err::<u32, _>("error") }).await.is_err() }
+        }),
+        tokio::spawn({
+            let retry = boxed.clone();
+            async move { (|| async { Ok::<_, Boxed>("value") }).retry(&retry).await.is_ok() }
+        }),
+        tokio::spawn(async move {
+            boxed.hedged(&hedge, |_| async { Ok::<_, Boxed>("value") }).await.is_ok()
+        }),
+    ];
+    for call in spawned {
+        assert!(call.await.unwrap());
     }
 }

@@ -21,6 +21,15 @@ fn towers_budget_is_exact_when_it_is_ours() {
 }
 
 #[test]
+fn tower_decides_when_to_deposit() {
+    let window = WindowBudget::ratio(1.0).floor(Rate::ZERO).deposit_on_success();
+    let budget = SharedBudget::of(&retry(Currency::Window(window))).unwrap();
+    assert!(!budget.withdraw());
+    budget.deposit();
+    assert!(budget.withdraw());
+}
+
+#[test]
 fn a_currency_that_tower_cannot_feed_is_refused() {
     let inflight = Currency::Inflight(InflightBudget::default());
     assert!(SharedBudget::of(&retry(inflight)).is_none());

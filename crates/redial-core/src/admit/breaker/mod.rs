@@ -61,9 +61,10 @@ impl Default for BreakerRule {
 }
 
 impl BreakerRule {
-    /// Looks back on the last `n` calls.
+    /// Looks back on the last `n` calls, and judges no more than those.
     pub fn last_calls(self, n: u32) -> Self {
-        Self { lookback: Lookback::Calls(n), ..self }
+        let minimum_calls = self.minimum_calls.min(n.max(1));
+        Self { lookback: Lookback::Calls(n), minimum_calls, ..self }
     }
 
     /// Looks back on the calls of this time.
@@ -89,6 +90,16 @@ impl BreakerRule {
     /// Stays open this long, and up to `spread` of it longer.
     pub fn open_for(self, open: Duration, spread: f64) -> Self {
         Self { open: nanos(open), open_spread: spread, ..self }
+    }
+
+    /// How long an outcome can matter: through the window and the time that it is open after it. A window
+    /// of calls has no end, so an hour has to do.
+    pub(crate) fn memory(&self) -> Nanos {
+        let window = match self.lookback {
+            Lookback::Time(window) => window.saturating_mul(2),
+            Lookback::Calls(_) => 3600 * SECOND,
+        };
+        window.saturating_add(self.open.saturating_mul(2))
     }
 
     /// So many probes in the half-open state.
@@ -124,7 +135,8 @@ pub(crate) enum Pass {
 }
 
 /// The breaker's state in one word, so that every transition is one compare-and-swap:
-/// `0` closed · `until·4 + 1` open · `period·2³² + good·2¹⁷ + admitted·4 + 2` half-open.
+/// `period·2³²` closed · `until·4 + 1` open · `period·2³² + good·2¹⁷ + admitted·4 + 2` half-open.
+/// A closed word names its period, so that whoever decided to open an earlier one comes too late.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     rule: BreakerRule,
@@ -154,7 +166,7 @@ impl Breaker {
 
     #[inline(always)]
     pub(crate) fn is_closed(&self) -> bool {
-        self.state.load(Ordering::Acquire) == CLOSED
+        self.state.load(Ordering::Acquire) & KIND == CLOSED
     }
 
     #[inline(always)]
@@ -179,7 +191,7 @@ impl Breaker {
         });
         match admitted {
             Ok(before) => Pass::Probe(Probe(period), before & KIND == OPEN),
-            Err(CLOSED) => Pass::Free,
+            Err(state) if state & KIND == CLOSED => Pass::Free,
             Err(_) => Pass::Refused,
         }
     }
@@ -209,7 +221,8 @@ impl Breaker {
 
     #[inline(always)]
     fn watch(&self, bad: bool, slow: bool, now: Nanos) -> Option<BreakerState> {
-        if !self.is_closed() {
+        let closed = self.state.load(Ordering::Acquire);
+        if closed & KIND != CLOSED {
             return None;
         }
         let tally = self.past.add(bad, slow, now);
@@ -217,7 +230,7 @@ impl Breaker {
             return None;
         }
         let open = self.opening(now);
-        self.state.compare_exchange(CLOSED, open, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        self.state.compare_exchange(closed, open, Ordering::AcqRel, Ordering::Acquire).ok()?;
         Some(BreakerState::Open)
     }
 
@@ -264,8 +277,10 @@ impl Breaker {
             match (good, last) {
                 (true, false) => Some(state + GOOD),
                 (true, true) => {
+                    // Before it closes: nothing is recorded until then.
+                    self.past.forget();
                     moved = Some(BreakerState::Closed);
-                    Some(CLOSED)
+                    Some(u64::from(probe.0) << 32 | CLOSED)
                 }
                 (false, _) => {
                     moved = Some(BreakerState::Open);
@@ -274,9 +289,6 @@ impl Breaker {
             }
         });
         settled.ok()?;
-        if moved == Some(BreakerState::Closed) {
-            self.past.forget();
-        }
         moved
     }
 

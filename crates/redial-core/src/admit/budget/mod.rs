@@ -131,7 +131,7 @@ impl Ledger {
     fn withdraw_elsewhere(&self, n: u64, class: Class) -> u64 {
         match self {
             Self::Tokens(tokens) => tokens.withdraw_up_to(n, class),
-            Self::Inflight(inflight) => inflight.acquire_up_to(n),
+            Self::Inflight(inflight) => n.min(inflight.balance()),
             Self::Throttling(throttling) => n * u64::from(throttling.open()),
             Self::None | Self::Window(_) => n,
         }
@@ -143,6 +143,21 @@ impl Ledger {
             Self::Window(window) => window.renew(charge, now),
             Self::Inflight(inflight) => (inflight.acquire_up_to(1) == 1).then_some(charge),
             Self::None | Self::Tokens(_) | Self::Throttling(_) => Some(charge),
+        }
+    }
+
+    /// `n` deposits, whenever this budget makes its own.
+    #[inline(always)]
+    pub(crate) fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
+        if let Self::Window(window) = self {
+            window.add(stripe, n, now);
+        }
+    }
+
+    /// A retry was answered, if only with "not yet".
+    pub(crate) fn answered(&self, charge: Charge) {
+        if let Self::Tokens(tokens) = self {
+            tokens.refund(charge);
         }
     }
 

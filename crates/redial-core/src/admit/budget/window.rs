@@ -155,14 +155,15 @@ impl Window {
         if self.spend(1) == 1 {
             Some(Charge(slice))
         } else {
-            self.take_bootstrap(1).then_some(Charge(BOOTSTRAP))
+            (self.take_bootstrap(1) == 1).then_some(Charge(BOOTSTRAP))
         }
     }
 
     #[inline(always)]
     pub(crate) fn withdraw_up_to(&self, n: u64, now: Nanos) -> u64 {
         self.advance(now);
-        self.spend(n)
+        let granted = self.spend(n);
+        if granted == n { n } else { granted + self.take_bootstrap(n - granted) }
     }
 
     /// Spends up to `n` tokens of the window, and says how many.
@@ -183,9 +184,12 @@ impl Window {
         }
     }
 
-    fn take_bootstrap(&self, n: u32) -> bool {
-        let take = |left: u32| left.checked_sub(n);
-        self.bootstrap.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+    #[cold]
+    fn take_bootstrap(&self, n: u64) -> u64 {
+        let n = u32::try_from(n).unwrap_or(u32::MAX);
+        let take = |left: u32| (left > 0).then(|| left.saturating_sub(n));
+        let before = self.bootstrap.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        before.map_or(0, |left| u64::from(left.min(n)))
     }
 
     /// Billionths of a token, given what was spent so far.
@@ -255,7 +259,7 @@ impl Window {
         let load = |stripe: &Stripe| stripe.0.load(Ordering::Acquire);
         match &*self.deposited {
             [only] => load(only),
-            stripes => stripes.iter().map(load).sum(),
+            stripes => stripes.iter().map(load).fold(0, u64::wrapping_add),
         }
     }
 }
