@@ -11,63 +11,14 @@
 //! of it or to [`Call::abandon`] when nobody waits for it any more. A call that is dropped half-way is
 //! ended with [`Call::cancel`]. Then nothing that was charged or held stays so.
 
-use crate::admit::{BreakerState, Entry, Guards, Probe, budget::Charge};
-use crate::decide::{self, Class, Failure, Outcome, Safety};
-use crate::event::{Event, Observer};
+use crate::admit::{BreakerState, Entry, Probe, budget::Charge};
+use crate::context::Context;
+use crate::decide::{self, Class, Failure, Outcome};
+use crate::event::Event;
 use crate::policy::Policy;
 use crate::schedule::{self, Hint, deadline};
 use crate::stop::Stop;
 use crate::units::Nanos;
-
-/// What the engine has to know about the request, besides the policy.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    /// Whether it may be done twice.
-    pub safety: Safety,
-    /// What it is about, hashed: the key of the cool-down. 0 is about nothing, and never cools down.
-    pub key: u64,
-    /// Which counter its deposit goes to. Threads that pass different numbers do not contend.
-    pub stripe: usize,
-    /// A limit below the policy's attempts.
-    pub attempts: u32,
-    /// Retries are switched off. Polling is not: it repeats nothing that failed.
-    pub off: bool,
-}
-
-impl Default for Request {
-    fn default() -> Self {
-        Self { safety: Safety::Unsafe, key: 0, stripe: 0, attempts: u32::MAX, off: false }
-    }
-}
-
-/// What a call is made under. The policy and its guards are arguments, not parts of a call: a reload is
-/// another argument.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The rules.
-    pub policy: &'a Policy,
-    /// The state that calls share.
-    pub guards: &'a Guards,
-    /// Who wants to know.
-    pub observer: Option<&'a dyn Observer>,
-    /// The request.
-    pub request: Request,
-}
-
-impl Context<'_> {
-    #[inline(always)]
-    fn emit(&self, event: impl FnOnce() -> Event) {
-        if let Some(observer) = self.observer {
-            tell(observer, event());
-        }
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn tell(observer: &dyn Observer, event: Event) {
-    observer.event(&event);
-}
 
 /// The right to send one attempt.
 #[derive(Debug)]
@@ -141,7 +92,8 @@ impl Call {
         }
     }
 
-    /// A call that goes on from a first attempt which [`Guards::pass`] let through.
+    /// A call that goes on from a first attempt which [`Guards::pass`](crate::admit::Guards::pass) let
+    /// through.
     #[inline(always)]
     pub fn resume(policy: &Policy, started: Nanos, deadline: Nanos) -> (Self, Permit) {
         let mut call = Self::new(policy, started, deadline);
@@ -176,7 +128,7 @@ impl Call {
         }
         let sent = self.send(cx, now);
         if let Err(stop) = sent {
-            self.stop(cx, stop, now);
+            *self = self.take().stopped(*cx, stop, now);
         }
         sent
     }
@@ -225,7 +177,6 @@ impl Call {
         if let (Outcome::NotYet(_), Some(charge)) = (outcome, charge) {
             cx.guards.ledger.answered(charge);
         }
-        // The cold parts take the call by value, so that a successful one can stay in registers.
         let (call, verdict) = self.take().repeat(*cx, outcome, now, seed);
         *self = call;
         verdict
@@ -239,7 +190,7 @@ impl Call {
     /// The caller went away. Gives back what was charged and not sent.
     pub fn cancel(&mut self, cx: &Context<'_>, now: Nanos) {
         if self.stage != Stage::Over {
-            self.stop(cx, Stop::Cancelled, now);
+            *self = self.take().stopped(*cx, Stop::Cancelled, now);
         }
     }
 
@@ -253,7 +204,9 @@ impl Call {
             match cx.guards.enter(charge.is_some(), cx.request.key, now) {
                 Ok(entry) => entry,
                 Err(stop) => {
-                    self.unspend(cx, charge);
+                    if let Some(charge) = charge {
+                        self.unspend(cx, charge);
+                    }
                     return Err(stop);
                 }
             };
@@ -287,11 +240,9 @@ impl Call {
 
     /// The retry does not leave after all.
     #[cold]
-    fn unspend(&mut self, cx: &Context<'_>, charge: Option<Charge>) {
-        if let Some(charge) = charge {
-            cx.guards.ledger.retry_landed();
-            (self.charge, self.charged) = (charge, true);
-        }
+    fn unspend(&mut self, cx: &Context<'_>, charge: Charge) {
+        cx.guards.ledger.retry_landed();
+        (self.charge, self.charged) = (charge, true);
     }
 
     #[inline(always)]
@@ -306,7 +257,8 @@ impl Call {
         }
     }
 
-    /// Leaves a call that is over in its place.
+    /// Leaves a call that is over in its place. The cold parts take the call by value, so that a successful
+    /// one can stay in registers.
     #[inline(always)]
     fn take(&mut self) -> Self {
         let (charge, stage) = (Charge::default(), Stage::Over);
@@ -343,11 +295,10 @@ impl Call {
                     .and_then(|()| self.again(&cx, Some(failure), failure.hint, now, seed))
             }
         };
-        let verdict = next.unwrap_or_else(|stop| {
-            self.stop(&cx, stop, now);
-            Verdict::Stop(stop)
-        });
-        (self, verdict)
+        match next {
+            Ok(verdict) => (self, verdict),
+            Err(stop) => (self.stopped(cx, stop, now), Verdict::Stop(stop)),
+        }
     }
 
     /// Schedule, then admit: the charge comes before the wait, so that a dry budget ends the call now.
@@ -424,10 +375,11 @@ impl Call {
     }
 
     #[cold]
-    fn stop(&mut self, cx: &Context<'_>, reason: Stop, now: Nanos) {
-        self.refund(cx, now);
-        self.end(cx);
+    fn stopped(mut self, cx: Context<'_>, reason: Stop, now: Nanos) -> Self {
+        self.refund(&cx, now);
+        self.end(&cx);
         cx.emit(|| Event::Stopped { reason, attempts: self.attempts });
+        self
     }
 
     #[inline(always)]

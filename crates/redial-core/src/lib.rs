@@ -39,6 +39,7 @@ extern crate std;
 
 pub mod admit;
 mod call;
+mod context;
 pub mod decide;
 mod event;
 mod policy;
@@ -50,7 +51,8 @@ mod sync;
 mod text;
 mod units;
 
-pub use call::{Call, Context, Permit, Request, Verdict};
+pub use call::{Call, Permit, Verdict};
+pub use context::{Context, Request};
 pub use event::{Event, Observer};
 pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};
 pub use random::draw;

@@ -24,7 +24,8 @@ impl<C> Retry<C> {
     /// # let address = listener.local_addr().unwrap();
     /// use redial::{Policy, Retry};
     ///
-    /// let retry = Retry::new(Policy::standard());
+    /// // A connection may be made twice: also one that timed out, or found its host unreachable.
+    /// let retry = Retry::new(Policy::standard()).idempotent();
     /// let stream = retry.run_blocking(|attempt| match attempt.timeout() {
     ///     Some(timeout) => TcpStream::connect_timeout(&address, timeout),
     ///     None => TcpStream::connect(address),

@@ -1,14 +1,14 @@
 //! The pages of the book that carry code, so that their code runs.
 
-#[doc = include_str!("../../../docs/decide.md")]
+#[doc = include_str!("../docs/decide.md")]
 pub mod decide {}
 
-#[doc = include_str!("../../../docs/schedule.md")]
+#[doc = include_str!("../docs/schedule.md")]
 pub mod schedule {}
 
-#[doc = include_str!("../../../docs/admit.md")]
+#[doc = include_str!("../docs/admit.md")]
 pub mod admit {}
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 mod readme {}

@@ -75,7 +75,8 @@ pub mod testing;
 pub mod tower;
 
 pub use redial_core::{
-    Draft, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Stop, WorstCase,
+    Draft, DurationText, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Stop,
+    Unreadable, WorstCase, nanos, parse_duration,
 };
 pub use redial_core::{admit, decide, schedule};
 

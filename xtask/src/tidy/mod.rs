@@ -79,7 +79,10 @@ pub fn run() -> Result<(), String> {
     let in_files = print(check(&tree));
     let in_metadata = print(check_metadata(&metadata()?, &tree));
     match in_files + in_metadata {
-        0 => Ok(()),
+        0 => {
+            println!("tidy: nothing to mend");
+            Ok(())
+        }
         count => Err(format!("tidy has {count} finding(s): each says what to do instead")),
     }
 }

@@ -28,7 +28,12 @@ impl Tree {
         let listed = output(git.current_dir(root))?;
         let mut files = BTreeMap::new();
         for path in String::from_utf8_lossy(&listed).split_terminator('\0') {
-            let text = match std::fs::read(root.join(path)) {
+            let path_on_disk = root.join(path);
+            // What a link leads to is read where it lies.
+            if path_on_disk.is_symlink() {
+                continue;
+            }
+            let text = match std::fs::read(&path_on_disk) {
                 Ok(bytes) => String::from_utf8(bytes).unwrap_or_default(),
                 // Git lists a deleted file until the deletion is added.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
