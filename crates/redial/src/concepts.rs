@@ -9,6 +9,12 @@ pub mod schedule {}
 #[doc = include_str!("../docs/admit.md")]
 pub mod admit {}
 
+#[doc = include_str!("../docs/policy.md")]
+pub mod policy {}
+
+#[doc = include_str!("../docs/using.md")]
+pub mod using {}
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -155,3 +155,19 @@ fn seed_004_two_layers_multiply() {
     let trace = outer.call(&[told]);
     assert_eq!((trace.attempts * 3, trace.end), (3, Err(Stop::ToldToStop)));
 }
+
+#[test]
+fn full_jitter_gives_up_sooner() {
+    // A one second outage, six attempts from 100 ms: the cost of retrying sooner.
+    let survive = |jitter| {
+        let backoff = Backoff::exponential(ms(100), ms(60_000)).jitter(jitter);
+        let patient =
+            policy(|p| p.attempts(6).backoff(backoff).without_deadline().budget(Budget::None));
+        let mut lab = Lab::new(patient);
+        let survivors = (0..20_000).filter(|_| lab.failing(Class::Overloaded).elapsed >= SECOND);
+        survivors.count() as f64 / 20_000.0
+    };
+    assert_eq!(survive(Jitter::None), 1.0);
+    let full = survive(Jitter::Full);
+    assert!((full - 0.83).abs() < 0.01, "{full}");
+}

@@ -4,6 +4,7 @@
 
 mod blocking;
 mod cost;
+mod docs;
 mod entropy;
 mod hedge;
 mod options;
