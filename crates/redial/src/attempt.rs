@@ -68,7 +68,7 @@ pub struct Key([u64; 2]);
 impl Key {
     /// A new one (a UUID of version 4).
     pub fn fresh() -> Self {
-        let (high, low) = (entropy::from_system(), entropy::from_system());
+        let [high, low] = entropy::from_system();
         Self([high & !0xf000 | 0x4000, low >> 2 | 1 << 63])
     }
 

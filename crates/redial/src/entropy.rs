@@ -20,13 +20,18 @@ pub(crate) fn seed() -> u64 {
 
     let process = process::id();
     if OWNER.load(Ordering::Acquire) != process {
-        PROCESS.store(from_system(), Ordering::Release);
+        let [seed] = from_system();
+        PROCESS.store(seed, Ordering::Release);
         OWNER.store(process, Ordering::Release);
     }
     draw(PROCESS.load(Ordering::Acquire), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// 64 bits that nobody can guess; of the hash map's keys where the operating system has none to give.
-pub(crate) fn from_system() -> u64 {
-    getrandom::u64().unwrap_or_else(|_| RandomState::new().hash_one(process::id()))
+/// Bits that nobody can guess; of the hash map's keys where the operating system has none to give.
+pub(crate) fn from_system<const N: usize>() -> [u64; N] {
+    let mut bytes = [[0; 8]; N];
+    match getrandom::fill(bytes.as_flattened_mut()) {
+        Ok(()) => bytes.map(u64::from_ne_bytes),
+        Err(_) => bytes.map(|_| RandomState::new().hash_one(process::id())),
+    }
 }

@@ -128,6 +128,7 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
 
     /// The next attempt, after a wait.
     pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
+        self.not_before = 0;
         self.admit(&self.limited(), K::now(), cause)
     }
 
