@@ -152,8 +152,8 @@ impl Call {
     }
 
     /// What came of an attempt, and what follows from it. `seed` names the random stream of this call;
-    /// it is read only when a wait is drawn. An attempt that ends after its call changes nothing but the
-    /// guards.
+    /// it is read only when a wait is drawn. An attempt that ends after its call tells the guards how it went
+    /// and changes nothing else: what it paid stays paid.
     #[inline(always)]
     pub fn settle(
         &mut self,
@@ -261,17 +261,7 @@ impl Call {
     /// one can stay in registers.
     #[inline(always)]
     fn take(&mut self) -> Self {
-        let (charge, stage) = (Charge::default(), Stage::Over);
-        let over = Self {
-            deadline: 0,
-            drawn: 0,
-            attempts: 0,
-            step: 0,
-            charge,
-            charged: false,
-            stage,
-            in_flight: 0,
-        };
+        let over = Self { stage: Stage::Over, charged: false, ..*self };
         core::mem::replace(self, over)
     }
 
@@ -315,7 +305,7 @@ impl Call {
         }
         self.attempts_left(cx, failure.is_some())?;
         let wake = self.schedule(cx, hint, now, seed())?;
-        cx.guards.foresee(cx.request.key, wake)?;
+        cx.guards.foresee(failure.is_some(), cx.request.key, wake)?;
         if let Some(failure) = failure {
             self.pay(cx, failure.class, now)?;
         }
@@ -343,6 +333,8 @@ impl Call {
         seed: u64,
     ) -> Result<Nanos, Stop> {
         self.step = self.step.saturating_add(1);
+        // Another stream when the backoff has started over, or it would draw the same waits again.
+        let seed = seed.wrapping_add(u64::from(self.attempts.wrapping_sub(self.step)));
         let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, seed);
         let wake = wait.and_then(|wait| deadline::wake(now, wait.delay, self.deadline));
         if let Some(hint) = hint {

@@ -74,7 +74,7 @@ impl Retry {
 impl<C> Retry<C> {
     /// Repeats the errors that `transient` says yes to, whatever the policy's `retry_on` lists. Whoever
     /// writes this claims that repeating is safe. Attempts that the runner cut off have no error to ask
-    /// about; they are repeated as time-outs.
+    /// about; they are time-outs, and repeated if the policy repeats those.
     ///
     /// To keep such a value in a struct, name the predicate's type: `retry_if(is_transient as fn(&E) -> bool)`
     /// makes a `Retry<RetryIf<fn(&E) -> bool>>`.

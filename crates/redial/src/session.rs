@@ -27,9 +27,9 @@ pub(crate) struct Session<'a, C, K: Clock> {
     key: Option<Key>,
     seed: Option<u64>,
     previous: Option<Failure>,
-    /// The latest that a server asked to be left alone until, by an attempt whose siblings were still on
-    /// their way.
-    not_before: Nanos,
+    /// A hint that came with an attempt whose siblings were still on their way, and the time it names. It
+    /// holds for the next wait.
+    pending: Option<(Hint, Nanos)>,
     clock: PhantomData<fn() -> K>,
 }
 
@@ -117,7 +117,7 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     #[inline(always)]
     fn new(retry: &'a Retry<C>, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
         let (key, seed, previous, clock) = (retry.call_key(), None, None, PhantomData);
-        Self { retry, call, started, permit, key, seed, previous, not_before: 0, clock }
+        Self { retry, call, started, permit, key, seed, previous, pending: None, clock }
     }
 
     /// The first attempt, if it is admitted.
@@ -128,7 +128,6 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
 
     /// The next attempt, after a wait.
     pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
-        self.not_before = 0;
         self.admit(&self.limited(), K::now(), cause)
     }
 
@@ -186,15 +185,17 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         if error.is_some() {
             *cause = error;
         }
-        let now = K::now();
-        let outcome = self.with_earlier_hint(outcome, now);
         self.previous = match outcome {
             Outcome::Failure(failure) => Some(failure),
             Outcome::Success | Outcome::NotYet(_) => None,
         };
-        let cx = self.limited();
+        let (cx, now) = (self.limited(), K::now());
+        let outcome = self.with_pending(outcome, now);
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
-        match self.call.settle(&cx, permit, &outcome, now, seed) {
+        let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
+        let kept = outcome.hint().map(|hint| (hint, now.saturating_add(hint.after())));
+        self.pending = kept.filter(|_| verdict == Verdict::InFlight);
+        match verdict {
             Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
             Verdict::Wait(until) => Step::WaitUntil(until),
             Verdict::InFlight => Step::InFlight,
@@ -204,13 +205,15 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         }
     }
 
-    /// A hint that came with an attempt whose siblings were still on their way holds for the next wait.
-    fn with_earlier_hint(&mut self, outcome: Outcome, now: Nanos) -> Outcome {
-        let Outcome::Failure(failure) = outcome else { return outcome };
-        let after = failure.hint.map_or(0, Hint::after);
-        self.not_before = self.not_before.max(now.saturating_add(after));
-        let left = self.not_before - now;
-        if left > after { failure.hint(Hint::AtLeast(left)).into() } else { outcome }
+    /// With the hint of a sibling, if that asks for more patience.
+    fn with_pending(&self, outcome: Outcome, now: Nanos) -> Outcome {
+        let own = outcome.hint().map_or(0, Hint::after);
+        match self.pending {
+            Some((hint, until)) if until > now.saturating_add(own) => {
+                outcome.with_hint(hint.with_after(until - now))
+            }
+            _ => outcome,
+        }
     }
 
     #[cold]

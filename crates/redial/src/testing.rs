@@ -1,14 +1,14 @@
 //! For the tests of those who use this crate: no waiting, and as few attempts as they like.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-thread_local!(static HERE: Cell<u32> = const { Cell::new(0) });
+thread_local!(static HERE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) });
 
 /// From here until the value is dropped, no call on this thread waits between attempts, and none makes
-/// more than `attempts` of them. A cap of 0 counts as 1.
+/// more than `attempts` of them. A cap of 0 counts as 1; of several that are alive the smallest counts.
 ///
 /// Tests that run side by side do not disturb each other: each has its thread, and so has each
 /// `#[tokio::test]` with its default runtime. For calls on other threads there is
@@ -23,28 +23,30 @@ thread_local!(static HERE: Cell<u32> = const { Cell::new(0) });
 /// ```
 #[must_use = "waits are skipped until this is dropped"]
 pub fn skip_waits(attempts: u32) -> SkipWaits {
-    SkipWaits { before: HERE.replace(attempts.max(1)), here: PhantomData }
+    let cap = attempts.max(1);
+    HERE.with_borrow_mut(|caps| caps.push(cap));
+    SkipWaits { cap, here: PhantomData }
 }
 
 /// Ends what [`skip_waits`] began.
 #[derive(Debug)]
 pub struct SkipWaits {
-    before: u32,
+    cap: u32,
     /// It belongs to its thread.
     here: PhantomData<*const ()>,
 }
 
 impl Drop for SkipWaits {
     fn drop(&mut self) {
-        HERE.set(self.before);
+        HERE.with_borrow_mut(|caps| forget(caps, self.cap));
     }
 }
 
-/// The caps of those who asked, in their order, and the smallest of them for calls to read.
+/// The caps of those who asked, and the smallest of them for calls to read.
 static ASKED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 static EVERYWHERE: AtomicU32 = AtomicU32::new(0);
 
-/// As [`skip_waits`], for every call in this process. When several are alive, the smallest cap counts.
+/// As [`skip_waits`], for every call in this process.
 #[must_use = "waits are skipped until this is dropped"]
 pub fn skip_waits_everywhere(attempts: u32) -> SkipWaitsEverywhere {
     let cap = attempts.max(1);
@@ -60,11 +62,13 @@ pub struct SkipWaitsEverywhere {
 
 impl Drop for SkipWaitsEverywhere {
     fn drop(&mut self) {
-        change(|asked| {
-            if let Some(place) = asked.iter().position(|cap| *cap == self.cap) {
-                asked.remove(place);
-            }
-        });
+        change(|asked| forget(asked, self.cap));
+    }
+}
+
+fn forget(caps: &mut Vec<u32>, cap: u32) {
+    if let Some(place) = caps.iter().position(|known| *known == cap) {
+        caps.remove(place);
     }
 }
 
@@ -76,6 +80,7 @@ fn change(how: impl FnOnce(&mut Vec<u32>)) {
 
 /// The attempt cap, when waits are skipped.
 pub(crate) fn cap() -> Option<u32> {
-    let set = |cap: &u32| *cap > 0;
-    Some(HERE.get()).filter(set).or_else(|| Some(EVERYWHERE.load(Ordering::Acquire)).filter(set))
+    let here = HERE.with_borrow(|caps| caps.iter().copied().min());
+    let everywhere = Some(EVERYWHERE.load(Ordering::Acquire)).filter(|cap| *cap > 0);
+    here.into_iter().chain(everywhere).min()
 }

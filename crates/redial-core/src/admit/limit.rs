@@ -21,6 +21,19 @@ impl RateRule {
     pub fn new(rate: Rate, burst: u32) -> Self {
         Self { rate, burst }
     }
+
+    /// How far apart attempts are in the long run. Rounded up: the rate is never exceeded.
+    fn interval(&self) -> Nanos {
+        match self.rate.count {
+            0 => NEVER,
+            count => self.rate.per.div_ceil(u64::from(count)),
+        }
+    }
+
+    /// How long an empty bucket takes to be full.
+    pub(crate) fn refill(&self) -> Nanos {
+        self.interval().saturating_mul(u64::from(self.burst))
+    }
 }
 
 /// The generic cell rate algorithm: one timestamp, the time at which the bucket would be full again.
@@ -34,10 +47,7 @@ pub struct RateLimit {
 impl RateLimit {
     /// A full bucket. A rate of zero admits nothing.
     pub fn new(rule: &RateRule) -> Self {
-        let count = u64::from(rule.rate.count);
-        let interval = if count == 0 { NEVER } else { rule.rate.per.div_ceil(count) };
-        let tolerance = interval.saturating_mul(u64::from(rule.burst));
-        Self { interval, tolerance, full_at: AtomicU64::new(0) }
+        Self { interval: rule.interval(), tolerance: rule.refill(), full_at: AtomicU64::new(0) }
     }
 
     /// Takes one, or says when the next one will be there.

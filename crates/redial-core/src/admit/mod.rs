@@ -176,11 +176,11 @@ impl Guards {
         }
     }
 
-    /// The breaker looks first and takes its probe last: a probe that another guard refuses would have
-    /// made it half-open for nothing.
+    /// Those that only look come before those that take, and the breaker takes its probe last: a probe that
+    /// another guard refuses would have made it half-open for nothing.
     #[inline(never)]
     fn enter_guarded(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
-        if self.breaker.as_ref().is_some_and(|breaker| breaker.refuses(now)) {
+        if self.breaker.as_ref().is_some_and(|breaker| breaker.is_shut(now)) {
             return Err(Stop::BreakerOpen);
         }
         if self.throttle.as_ref().is_some_and(|throttle| !throttle.admits(now)) {
@@ -194,6 +194,10 @@ impl Guards {
 
     #[inline(always)]
     fn enter_last(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
+        let cooldown = self.cooldown.as_ref().filter(|_| retry);
+        if cooldown.is_some_and(|cooldown| cooldown.refuses(key, now)) {
+            return Err(Stop::CoolDown);
+        }
         if self.rate.as_ref().is_some_and(|rate| rate.take(now).is_err()) {
             return Err(Stop::RateLimit);
         }
@@ -203,7 +207,7 @@ impl Guards {
             Pass::Probe(probe, first) => (Some(probe), first),
             Pass::Refused => return Err(Stop::BreakerOpen),
         };
-        if retry && self.cooldown.as_ref().is_some_and(|cooldown| !cooldown.acquire(key, now)) {
+        if cooldown.is_some_and(|cooldown| !cooldown.acquire(key, now)) {
             self.give_back(probe, now);
             return Err(Stop::CoolDown);
         }
@@ -232,20 +236,20 @@ impl Guards {
     ) -> Option<BreakerState> {
         self.release_concurrency();
         let (health, accepted) = match outcome {
-            Outcome::Success | Outcome::NotYet(_) => (Health::Good, true),
+            Outcome::Success | Outcome::NotYet(_) => (Health::Good, Some(true)),
             Outcome::Failure(failure) => (failure.class.health(), failure.class.accepted()),
         };
-        if let Some(throttle) = self.throttle.as_ref().filter(|_| accepted) {
-            throttle.accepted(now);
+        if let Some(throttle) = &self.throttle {
+            throttle.learn(accepted, now);
         }
         self.breaker.as_ref()?.record(probe, health, taken, now)
     }
 
-    /// Why a retry at `at` is sure to be refused, so that nobody waits for it.
-    pub(crate) fn foresee(&self, key: u64, at: Nanos) -> Result<(), Stop> {
+    /// Why a retry, or a poll, at `at` is sure to be refused, so that nobody waits for it.
+    pub(crate) fn foresee(&self, retry: bool, key: u64, at: Nanos) -> Result<(), Stop> {
         if self.breaker.as_ref().is_some_and(|breaker| breaker.refuses(at)) {
             Err(Stop::BreakerOpen)
-        } else if self.cooldown.as_ref().is_some_and(|cooldown| cooldown.refuses(key, at)) {
+        } else if retry && self.cooldown.as_ref().is_some_and(|c| c.refuses(key, at)) {
             Err(Stop::CoolDown)
         } else {
             Ok(())

@@ -46,16 +46,18 @@ impl ThrottleRule {
 #[derive(Debug)]
 pub(crate) struct Throttle {
     k: f64,
-    sliding: Sliding<2>,
+    sliding: Sliding<3>,
     requests: AtomicU64,
     accepts: AtomicU64,
+    /// Requests whose callers went away: they are taken off again, for nobody knows.
+    dropped: AtomicU64,
     seed: u64,
 }
 
 impl Throttle {
     pub(crate) fn new(rule: &ThrottleRule, seed: u64) -> Self {
-        let (requests, accepts) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { k: rule.k, sliding: Sliding::new(rule.window), requests, accepts, seed }
+        let [requests, accepts, dropped] = core::array::from_fn(|_| AtomicU64::new(0));
+        Self { k: rule.k, sliding: Sliding::new(rule.window), requests, accepts, dropped, seed }
     }
 
     /// Counts a request, and says whether it may be sent.
@@ -66,9 +68,14 @@ impl Throttle {
             || (random::draw(self.seed, request) >> 11) as f64 >= odds * (1_u64 << 53) as f64
     }
 
-    pub(crate) fn accepted(&self, now: Nanos) {
+    /// Whether a request was accepted; `None` when nobody waited to see.
+    pub(crate) fn learn(&self, accepted: Option<bool>, now: Nanos) {
         self.advance(now);
-        self.accepts.fetch_add(1, Ordering::AcqRel);
+        match accepted {
+            Some(true) => self.accepts.fetch_add(1, Ordering::AcqRel),
+            None => self.dropped.fetch_add(1, Ordering::AcqRel),
+            Some(false) => return,
+        };
     }
 
     /// The probability of the next refusal.
@@ -76,8 +83,9 @@ impl Throttle {
         self.advance(now);
         let since = self.sliding.since(self.sliding.current());
         let totals = self.totals();
-        let [requests, accepts] =
+        let [requests, accepts, dropped] =
             core::array::from_fn(|i| totals[i].saturating_sub(since[i]) as f64);
+        let requests = (requests - dropped).max(0.0);
         ((requests - self.k * accepts) / (requests + 1.0)).max(0.0)
     }
 
@@ -85,7 +93,7 @@ impl Throttle {
         self.sliding.advance(now, || self.totals());
     }
 
-    fn totals(&self) -> [u64; 2] {
-        [self.requests.load(Ordering::Acquire), self.accepts.load(Ordering::Acquire)]
+    fn totals(&self) -> [u64; 3] {
+        [&self.requests, &self.accepts, &self.dropped].map(|count| count.load(Ordering::Acquire))
     }
 }

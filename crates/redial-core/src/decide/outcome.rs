@@ -88,9 +88,10 @@ impl Class {
         }
     }
 
-    /// Whether the server took the request on, which is what the adaptive throttle counts.
-    pub(crate) fn accepted(self) -> bool {
-        matches!(self, Self::ServerError | Self::Permanent)
+    /// Whether the server took the request on, which is what the adaptive throttle counts; `None` when
+    /// nobody waited to see.
+    pub(crate) fn accepted(self) -> Option<bool> {
+        (self != Self::Cancelled).then_some(matches!(self, Self::ServerError | Self::Permanent))
     }
 
     const fn bit(self) -> u16 {
@@ -154,6 +155,26 @@ impl Failure {
     /// With the stop signal of a layer below.
     pub const fn told_to_stop(self) -> Self {
         Self { stop: true, ..self }
+    }
+}
+
+impl Outcome {
+    /// The server's hint, if it gave one.
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Success => None,
+            Self::NotYet(hint) => *hint,
+            Self::Failure(failure) => failure.hint,
+        }
+    }
+
+    /// The same with another hint. A success has none.
+    pub fn with_hint(self, hint: Hint) -> Self {
+        match self {
+            Self::Success => Self::Success,
+            Self::NotYet(_) => Self::NotYet(Some(hint)),
+            Self::Failure(failure) => failure.hint(hint).into(),
+        }
     }
 }
 

@@ -259,14 +259,15 @@ impl Policy {
     /// How long the past matters to the guards of this policy; [`NEVER`] when it always does.
     pub fn memory(&self) -> Nanos {
         let budget = match self.budget() {
-            Budget::Window(budget) => budget.ttl.saturating_mul(2),
-            Budget::Tokens(_) | Budget::Throttling(_) => NEVER,
+            Budget::Window(budget) if budget.bootstrap == 0 => budget.ttl.saturating_mul(2),
+            Budget::Window(_) | Budget::Tokens(_) | Budget::Throttling(_) => NEVER,
             Budget::None | Budget::Inflight(_) => 0,
         };
         let breaker = self.breaker().map_or(0, BreakerRule::memory);
         let throttle = self.throttle().map_or(0, |rule| rule.window.saturating_mul(2));
         let cooldown = self.cooldown().map_or(0, |rule| rule.every);
-        budget.max(breaker).max(throttle).max(cooldown).max(SECOND)
+        let rate = self.rate().map_or(0, RateRule::refill);
+        budget.max(breaker).max(throttle).max(cooldown).max(rate).max(SECOND)
     }
 
     /// The cool-down, if there is one.

@@ -100,14 +100,18 @@ pub(super) fn check(draft: &Draft) -> Checked {
         require(ok, "throttle.k", rule.k, "from 1 to 1000")?;
         duration("throttle.window", rule.window)?;
     }
-    if let Some(RateRule { rate, burst }) = &draft.rate {
+    if let Some(rule @ RateRule { rate, burst }) = &draft.rate {
         count("rate.rate", rate.count)?;
         duration("rate.rate", rate.per)?;
         let spaced = rate.per >= u64::from(rate.count);
         require(spaced, "rate.rate", rate, "at most one in a nanosecond")?;
         count("rate.burst", *burst)?;
-        let refill = rate.per.div_ceil(u64::from(rate.count)).saturating_mul(u64::from(*burst));
-        require(refill <= YEAR, "rate.burst", burst, "what the rate refills within 366 days")?;
+        require(
+            rule.refill() <= YEAR,
+            "rate.burst",
+            burst,
+            "what the rate refills within 366 days",
+        )?;
     }
     if let Some(attempts) = draft.concurrency {
         count("concurrency", attempts)?;
@@ -214,8 +218,8 @@ fn breaker(rule: &BreakerRule) -> Checked {
     share("breaker.failure_ratio", rule.failure_ratio)?;
     share("breaker.slow_ratio", rule.slow_ratio)?;
     limit("breaker.slow_after", rule.slow_after)?;
-    let (calls, allowed) =
-        (rule.minimum_calls, format!("from 1 to {most}, the calls it looks back on"));
+    let calls = rule.minimum_calls.unwrap_or(1);
+    let allowed = format!("from 1 to {most}, the calls it looks back on");
     require((1..=most).contains(&calls), "breaker.minimum_calls", calls, allowed)?;
     duration("breaker.open", rule.open)?;
     ratio("breaker.open_spread", rule.open_spread)?;

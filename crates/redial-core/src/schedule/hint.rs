@@ -27,6 +27,15 @@ impl Hint {
         }
     }
 
+    /// The same kind of hint for another length of time.
+    pub fn with_after(self, after: Nanos) -> Self {
+        match self {
+            Self::AtLeast(_) => Self::AtLeast(after),
+            Self::Slot(_) => Self::Slot(after),
+            Self::Pushback(_) => Self::Pushback(after),
+        }
+    }
+
     pub(crate) fn is_exact(self) -> bool {
         !matches!(self, Self::AtLeast(_))
     }

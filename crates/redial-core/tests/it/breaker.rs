@@ -1,7 +1,7 @@
 use redial_core::admit::budget::Budget;
-use redial_core::admit::{BreakerRule, BreakerState, ThrottleRule};
+use redial_core::admit::{BreakerRule, BreakerState, RateRule, ThrottleRule};
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Event, Stop, Verdict};
+use redial_core::{Event, Rate, Stop, Verdict};
 
 use crate::support::{Lab, MS, SECOND, fail, ms, policy};
 
@@ -152,6 +152,36 @@ fn a_probe_is_taken_only_when_every_other_guard_agrees() {
 }
 
 #[test]
+fn callers_beyond_the_probes_cost_the_other_guards_nothing() {
+    let rule = BreakerRule::default().last_calls(1).probes(1).open_for(ms(5_000), 0.0);
+    let rate = RateRule::new(Rate::new(3, ms(3_600_000)), 3);
+    let draft = |p: redial_core::Draft| p.attempts(1).budget(Budget::None).without_deadline();
+    let mut lab =
+        Lab::new(policy(|p| draft(p).breaker(rule).rate(rate).throttle(ThrottleRule::default())));
+    lab.failing(Class::Overloaded);
+    lab.now += 5 * SECOND;
+    let mut probe = lab.start();
+    let permit = probe.admit(&lab.cx(), lab.now).unwrap();
+    let before = lab.guards.refusal(lab.now);
+    for _ in 0..50 {
+        assert_eq!(lab.failing(Class::Reset).end, Err(Stop::BreakerOpen));
+    }
+    assert_eq!(lab.guards.refusal(lab.now), before);
+    probe.settle(&lab.cx(), permit, &Outcome::Success, lab.now, || 0);
+    assert_eq!(lab.call(&[Outcome::Success]).end, Ok(()), "the last of three is still there");
+}
+
+#[test]
+fn a_minimum_that_nobody_set_fits_the_window() {
+    let mut few = lab(BreakerRule::default().last_calls(3));
+    run(&mut few, fail(Class::Reset), 3);
+    assert_eq!(few.guards.breaker(), BreakerState::Open);
+    let rule = BreakerRule::default().last_calls(3).minimum_calls(4);
+    let error = redial_core::Policy::draft().breaker(rule).build().unwrap_err();
+    assert_eq!(error.field(), "breaker.minimum_calls");
+}
+
+#[test]
 fn the_open_time_is_jittered() {
     let spread: Vec<_> = (0..200)
         .map(|seed| {
@@ -226,5 +256,5 @@ fn the_throttle_follows_the_formula() {
             hung.cancel(&lab.cx(), lab.now);
         }
     }
-    assert!(lab.guards.refusal(lab.now) > 0.9, "calls that nobody waited out were not accepted");
+    assert_eq!(lab.guards.refusal(lab.now), 0.0, "nobody knows what became of those");
 }

@@ -97,6 +97,9 @@ fn calls_about_nothing_and_polls_do_not_cool_down() {
     let polls = [Outcome::NotYet(None), Outcome::NotYet(None), Outcome::Success];
     assert_eq!(lab.call(&polls).end, Ok(()));
     assert_eq!(lab.failing(Class::Reset).attempts, 2, "the polls did not use up the retry");
+    lab.now += 60 * SECOND;
+    let then = [crate::support::fail(Class::Reset), Outcome::NotYet(None), Outcome::Success];
+    assert_eq!(lab.call(&then).end, Ok(()), "nor does a retry stop the polls after it");
 }
 
 #[test]
@@ -158,6 +161,18 @@ fn destinations_have_guards_of_their_own_within_a_bound() {
     assert!(!Arc::ptr_eq(&shared, &d), "c was idle and nobody held it");
     assert!(Arc::ptr_eq(&a, &scopes.get("a", idle, make)), "a and b are held");
     assert_eq!(scopes.len(), 3);
+}
+
+#[test]
+fn a_policy_says_how_long_its_past_matters() {
+    let memory = |change: fn(redial_core::Draft) -> redial_core::Draft| policy(change).memory();
+    assert_eq!(Policy::standard().memory(), 20 * SECOND);
+    assert_eq!(memory(|p| p.rate(RateRule::new(Rate::new(1, ms(3_600_000)), 2))), 7200 * SECOND);
+    let long = |p: redial_core::Draft| {
+        let rule = redial_core::admit::BreakerRule::default().open_for(ms(36_000_000), 0.5);
+        p.breaker(rule)
+    };
+    assert!(memory(long) >= 15 * 3600 * SECOND);
 }
 
 #[test]

@@ -137,6 +137,10 @@ fn a_pushback_is_exact_and_starts_the_backoff_over() {
     let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(5)));
     let waits = lab.call(&[fail(Class::Overloaded), pushed, fail(Class::Overloaded)]).waits;
     assert_eq!(waits, [100 * MS, 300 * MS, 100 * MS, 200 * MS]);
+
+    let mut lab = Lab::new(policy(|p| p.attempts(5)));
+    let waits = lab.call(&[fail(Class::Overloaded), pushed, fail(Class::Overloaded)]).waits;
+    assert_ne!(waits[0], waits[2], "the same ceiling, another draw");
 }
 
 #[test]

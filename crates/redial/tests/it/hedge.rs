@@ -132,6 +132,24 @@ async fn a_hint_that_comes_during_a_race_holds_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hint_holds_for_one_wait() {
+    use redial::decide::{Failure, Outcome};
+    use redial::schedule::{Hint, HintRule, TooLong};
+    let rule = HintRule::Honour { cap: 1_000_000_000, too_long: TooLong::Clip, spread: Some(0.0) };
+    let log = Log::default();
+    let retry = Retry::new(unbounded(|p| p.hint(rule))).observe(log.clone());
+    let retry = retry.classify(|result: &Result<(), u32>| match result {
+        Ok(()) => Outcome::Success,
+        Err(1) => Failure::new(Class::Throttled).hint(Hint::at_least(ms(60_000))).into(),
+        Err(_) => Failure::new(Class::Throttled).into(),
+    });
+    let error =
+        retry.run(|attempt| async move { Err::<(), _>(attempt.number()) }).await.unwrap_err();
+    assert_eq!(error.failure().unwrap().hint, None);
+    assert_eq!(log.delays(), [1_000_000_000, 200_000_000, 400_000_000]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_quantile_that_is_none_never_hedges() {
     for ratio in [-1.0, 1.5, f64::NAN] {
         let (retry, hedge) = (Retry::new(unbounded(|p| p)).idempotent(), Hedge::quantile(ratio));

@@ -27,8 +27,8 @@ pub enum Lookback {
     Time(Nanos),
 }
 
-/// Defaults: opens when half of the last 100 calls failed (and at least 20 were made), for 5 s to 5.5 s,
-/// then 3 probes. Slow calls are not counted unless asked for.
+/// Defaults: opens when half of the last 100 calls failed (and at least 20 were made, or as many as it looks
+/// back on), for 5 s to 5.5 s, then 3 probes. Slow calls are not counted unless asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -38,7 +38,8 @@ pub struct BreakerRule {
     pub(crate) slow_ratio: f64,
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     pub(crate) slow_after: Nanos,
-    pub(crate) minimum_calls: u32,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub(crate) minimum_calls: Option<u32>,
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     pub(crate) open: Nanos,
     pub(crate) open_spread: f64,
@@ -52,7 +53,7 @@ impl Default for BreakerRule {
             failure_ratio: 0.5,
             slow_ratio: 1.0,
             slow_after: NEVER,
-            minimum_calls: 20,
+            minimum_calls: None,
             open: 5 * SECOND,
             open_spread: 0.1,
             probes: 3,
@@ -61,10 +62,9 @@ impl Default for BreakerRule {
 }
 
 impl BreakerRule {
-    /// Looks back on the last `n` calls, and judges no more than those.
+    /// Looks back on the last `n` calls.
     pub fn last_calls(self, n: u32) -> Self {
-        let minimum_calls = self.minimum_calls.min(n.max(1));
-        Self { lookback: Lookback::Calls(n), minimum_calls, ..self }
+        Self { lookback: Lookback::Calls(n), ..self }
     }
 
     /// Looks back on the calls of this time.
@@ -84,7 +84,16 @@ impl BreakerRule {
 
     /// Judges nothing before so many calls.
     pub fn minimum_calls(self, calls: u32) -> Self {
-        Self { minimum_calls: calls, ..self }
+        Self { minimum_calls: Some(calls), ..self }
+    }
+
+    /// 20 unless set, or all of them when it looks back on fewer.
+    fn minimum(&self) -> u64 {
+        let most = match self.lookback {
+            Lookback::Calls(calls) => calls,
+            Lookback::Time(_) => u32::MAX,
+        };
+        u64::from(self.minimum_calls.unwrap_or(most.min(20)))
     }
 
     /// Stays open this long, and up to `spread` of it longer.
@@ -196,6 +205,16 @@ impl Breaker {
         }
     }
 
+    /// Would an attempt be refused right now? Also when all probes are out.
+    pub(crate) fn is_shut(&self, now: Nanos) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        match state & KIND {
+            OPEN => now < state >> 2,
+            HALF_OPEN => state >> 2 & COUNT >= u64::from(self.rule.probes),
+            _ => false,
+        }
+    }
+
     /// Would an attempt at `at` be refused, as far as one can know now?
     pub(crate) fn refuses(&self, at: Nanos) -> bool {
         let state = self.state.load(Ordering::Acquire);
@@ -240,7 +259,7 @@ impl Breaker {
             u128::from(count) * u128::from(ONE)
                 >= u128::from(billionths(ratio)) * u128::from(tally.calls)
         };
-        tally.calls >= u64::from(self.rule.minimum_calls)
+        tally.calls >= self.rule.minimum()
             && (above(tally.bad, self.rule.failure_ratio)
                 || (tally.slow > 0 && above(tally.slow, self.rule.slow_ratio)))
     }

@@ -31,7 +31,7 @@ pub enum Deposit {
 }
 
 /// Defaults: a tenth of the calls of the last 10 s, a floor of one retry a second, deposits on request,
-/// no bootstrap allowance. The floor is per process, so a fleet multiplies it.
+/// no bootstrap allowance. The floor is per set of guards, so a fleet multiplies it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
