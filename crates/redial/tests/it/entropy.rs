@@ -33,6 +33,10 @@ fn a_forked_child_draws_again() {
     let (mut reader, mut writer) = pipe().unwrap();
     // SAFETY: the child touches nothing but its own memory and the pipe, and leaves without unwinding.
     let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a child that hangs is ended by its alarm, and the test fails instead of hanging with it.
+        unsafe { libc::alarm(20) };
+    }
     let mine = waits()[0];
     if child == 0 {
         let _ = writer.write_all(&mine.to_le_bytes());
