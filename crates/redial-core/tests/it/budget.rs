@@ -113,6 +113,16 @@ fn deposits_and_withdrawals_leave_with_the_window() {
 }
 
 #[test]
+fn a_window_is_never_shorter_than_its_ttl_and_longer_by_a_fifteenth() {
+    let mut lab = window(only(1.0).ttl(ms(15_000)));
+    lab.guards.deposit(0, 7, lab.now);
+    lab.now += 16 * SECOND - 1;
+    assert_eq!(lab.balance(), 7, "slices are a second here, and this one began with the deposit");
+    lab.now += 1;
+    assert_eq!(lab.balance(), 0);
+}
+
+#[test]
 fn the_bulk_forms_are_the_single_forms() {
     let (mut one, bulk) = (window(only(0.37)), window(only(0.37)));
     for _ in 0..1_000 {

@@ -173,6 +173,12 @@ fn a_policy_says_how_long_its_past_matters() {
         p.breaker(rule)
     };
     assert!(memory(long) >= 15 * 3600 * SECOND);
+    let usual = |p: redial_core::Draft| p.breaker(redial_core::admit::BreakerRule::default());
+    assert_eq!(
+        memory(usual),
+        3610 * SECOND,
+        "a window of calls has no end: an hour, and the open time"
+    );
 }
 
 #[test]

@@ -143,6 +143,14 @@ fn destinations_do_not_share_their_guards() {
     assert_eq!(at(&retry.scope(String::from("bad:443"))), Some(0));
 }
 
+#[test]
+fn the_first_1024_destinations_have_guards_of_their_own() {
+    let retry = Retry::new(Policy::standard());
+    let scopes: Vec<_> = (0..1026).map(|n| retry.clone().scope(n.to_string())).collect();
+    let same = |a: usize, b: usize| std::ptr::eq(scopes[a].guards(), scopes[b].guards());
+    assert!(!same(0, 1023) && !same(1023, 1024) && same(1024, 1025));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_observer_sees_the_whole_call() {
     let log = Log::default();
