@@ -182,6 +182,44 @@ fn a_minimum_that_nobody_set_fits_the_window() {
 }
 
 #[test]
+fn what_counts_as_a_failure() {
+    let opened_by = |class| {
+        let mut lab = lab(BreakerRule::default().last_calls(4));
+        run(&mut lab, fail(class), 8);
+        lab.guards.breaker() == BreakerState::Open
+    };
+    for class in [Class::Connect, Class::Reset, Class::Timeout, Class::Overloaded] {
+        assert!(opened_by(class), "{class:?}");
+    }
+    assert!(opened_by(Class::ServerError) && opened_by(Class::Transient));
+    for class in [Class::Permanent, Class::Refused, Class::Throttled, Class::Cancelled] {
+        assert!(!opened_by(class), "{class:?}");
+    }
+    let mut mixed = lab(BreakerRule::default().last_calls(4).failure_ratio(1.0));
+    run(&mut mixed, fail(Class::Reset), 3);
+    run(&mut mixed, fail(Class::Permanent), 1);
+    assert_eq!(
+        mixed.guards.breaker(),
+        BreakerState::Closed,
+        "a permanent failure is a good answer"
+    );
+}
+
+#[test]
+fn the_throttle_of_the_book() {
+    let mut lab = Lab::new(policy(|p| p.attempts(1).throttle(ThrottleRule::default())));
+    for _ in 0..10 {
+        lab.call(&[Outcome::Success]);
+    }
+    for _ in 0..10 {
+        lab.failing(Class::Throttled);
+    }
+    assert_eq!(lab.guards.refusal(lab.now), 0.0, "20 requests for 10 accepted: K is 2");
+    lab.failing(Class::Throttled);
+    assert_eq!(lab.guards.refusal(lab.now), 1.0 / 22.0);
+}
+
+#[test]
 fn the_open_time_is_jittered() {
     let spread: Vec<_> = (0..200)
         .map(|seed| {

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, Range, TooLong};
+use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, Latency, Range, TooLong};
 use redial_core::{Event, Nanos, Stop};
 
 use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, fail, mean, ms, policy};
@@ -224,6 +224,19 @@ fn an_attempt_is_cut_at_its_timeout_or_at_the_deadline() {
     let lab = Lab::new(policy(timed));
     let (mut call, late) = (lab.start(), lab.now + 700 * MS);
     assert_eq!(call.admit(&lab.cx(), late).unwrap().expires, lab.now + 1_000 * MS);
+}
+
+#[test]
+fn a_latency_quantile_is_close_from_above_and_fades_slowly() {
+    let latency = Latency::new(0.5);
+    assert_eq!(latency.quantile(), u64::MAX, "too early to say");
+    let mut take = |n: u32, ms: u64| {
+        (0..n).for_each(|_| latency.record(ms * MS));
+        latency.quantile() / MS
+    };
+    assert!((100..=113).contains(&take(4_000, 100)));
+    assert!(take(400, 1) >= 100, "a few quick ones do not outvote the past");
+    assert!(take(20_000, 1) <= 2, "many do");
 }
 
 fn any_backoff() -> impl Strategy<Value = Backoff> {
