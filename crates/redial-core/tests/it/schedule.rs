@@ -230,7 +230,7 @@ fn an_attempt_is_cut_at_its_timeout_or_at_the_deadline() {
 fn a_latency_quantile_is_close_from_above_and_fades_slowly() {
     let latency = Latency::new(0.5);
     assert_eq!(latency.quantile(), u64::MAX, "too early to say");
-    let mut take = |n: u32, ms: u64| {
+    let take = |n: u32, ms: u64| {
         (0..n).for_each(|_| latency.record(ms * MS));
         latency.quantile() / MS
     };
