@@ -211,7 +211,7 @@ impl Call {
                 }
             };
         if self.attempts == 0 {
-            cx.guards.ledger.calls_started(cx.request.stripe, 1, now);
+            cx.guards.ledger.call_started(cx.request.stripe, now);
         }
         self.attempts += 1;
         self.in_flight += 1;

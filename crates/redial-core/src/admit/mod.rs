@@ -112,9 +112,7 @@ impl Guards {
         if !self.light || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed()) {
             return false;
         }
-        if let Ledger::Window(window) = &self.ledger {
-            window.add(stripe, 1, now);
-        }
+        self.deposit(stripe, 1, now);
         true
     }
 

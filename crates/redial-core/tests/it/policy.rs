@@ -159,6 +159,8 @@ fn presets_are_valid_and_say_what_the_seeds_say() {
     assert_eq!(figures(Preset::ControlPlane), (4, 200, 10_000));
     assert_eq!(figures(Preset::Player).0, 2);
     assert_eq!(Policy::from(Preset::FraudScore).attempt_timeout(), 150 * MS);
+    let patient = Preset::FraudScore.draft().without_attempt_timeout().build().unwrap();
+    assert_eq!(patient.attempt_timeout(), NEVER);
     assert!(Policy::from(Preset::PaymentProcessor).requires_key());
     assert_eq!(Policy::standard().deadline(), 10 * SECOND);
     assert_eq!(Policy::standard().budget().ratio(), Some(0.1));

@@ -45,21 +45,16 @@ impl Inflight {
         Self { ratio: billionths(budget.ratio), floor, counts: AtomicU64::new(0) }
     }
 
-    pub(crate) fn calls_started(&self, n: u64) {
-        self.counts.fetch_add(n.min(RETRIES) * CALL, Ordering::AcqRel);
+    pub(crate) fn call_started(&self) {
+        self.counts.fetch_add(CALL, Ordering::AcqRel);
     }
 
     pub(crate) fn call_ended(&self) {
         self.counts.fetch_sub(CALL, Ordering::AcqRel);
     }
 
-    pub(crate) fn acquire_up_to(&self, n: u64) -> u64 {
-        let mut granted = 0;
-        let _ = update(&self.counts, |counts| {
-            granted = n.min(self.free(counts));
-            (granted > 0).then_some(counts + granted)
-        });
-        granted
+    pub(crate) fn acquire(&self) -> bool {
+        update(&self.counts, |counts| (self.free(counts) > 0).then_some(counts + 1)).is_ok()
     }
 
     pub(crate) fn release(&self) {

@@ -58,7 +58,7 @@ impl Budget {
 
 /// What a retry paid. It is given back when the retry is not sent after all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Charge(pub(crate) u32);
+pub(crate) struct Charge(u32);
 
 /// The account behind a [`Budget`]. One currency or another, all of them answer the same hooks.
 #[derive(Debug)]
@@ -83,13 +83,13 @@ impl Ledger {
         }
     }
 
-    /// `n` calls send their first attempt.
+    /// A call sends its first attempt.
     #[inline(always)]
-    pub(crate) fn calls_started(&self, stripe: usize, n: u64, now: Nanos) {
+    pub(crate) fn call_started(&self, stripe: usize, now: Nanos) {
         if let Self::Window(window) = self {
-            window.calls_started(stripe, n, now);
+            window.call_started(stripe, now);
         } else if let Self::Inflight(inflight) = self {
-            inflight.calls_started(n);
+            inflight.call_started();
         }
     }
 
@@ -141,7 +141,7 @@ impl Ledger {
     pub(crate) fn retry_sent(&self, charge: Charge, now: Nanos) -> Option<Charge> {
         match self {
             Self::Window(window) => window.renew(charge, now),
-            Self::Inflight(inflight) => (inflight.acquire_up_to(1) == 1).then_some(charge),
+            Self::Inflight(inflight) => inflight.acquire().then_some(charge),
             Self::None | Self::Tokens(_) | Self::Throttling(_) => Some(charge),
         }
     }

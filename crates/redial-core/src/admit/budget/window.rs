@@ -129,9 +129,9 @@ impl Window {
     }
 
     #[inline(always)]
-    pub(crate) fn calls_started(&self, stripe: usize, n: u64, now: Nanos) {
+    pub(crate) fn call_started(&self, stripe: usize, now: Nanos) {
         if self.deposits_on(Deposit::Request) {
-            self.add(stripe, n, now);
+            self.add(stripe, 1, now);
         }
     }
 
