@@ -318,8 +318,8 @@ impl Call {
     fn attempts_left(&self, cx: &Context<'_>, retry: bool) -> Result<(), Stop> {
         if self.attempts >= cx.policy.attempts().min(cx.request.attempts) {
             Err(Stop::Attempts)
-        } else if retry && cx.request.off {
-            Err(Stop::SwitchedOff)
+        } else if let Some(off) = cx.request.off.filter(|_| retry) {
+            Err(off)
         } else {
             Ok(())
         }

@@ -4,6 +4,7 @@ use crate::admit::Guards;
 use crate::decide::Safety;
 use crate::event::{Event, Observer};
 use crate::policy::Policy;
+use crate::stop::Stop;
 
 /// What the engine has to know about the request, besides the policy.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +17,13 @@ pub struct Request {
     pub stripe: usize,
     /// A limit below the policy's attempts.
     pub attempts: u32,
-    /// Retries are switched off. Polling is not: it repeats nothing that failed.
-    pub off: bool,
+    /// Why retries are off, if they are. Polling is not: it repeats nothing that failed.
+    pub off: Option<Stop>,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Self { safety: Safety::Unsafe, key: 0, stripe: 0, attempts: u32::MAX, off: false }
+        Self { safety: Safety::Unsafe, key: 0, stripe: 0, attempts: u32::MAX, off: None }
     }
 }
 

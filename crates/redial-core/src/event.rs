@@ -56,6 +56,11 @@ pub enum Event {
         /// What the server said.
         hint: Hint,
     },
+    /// A hint that nobody can read, and that is treated as if it were not there.
+    HintUnreadable {
+        /// The header, or whatever it came in.
+        field: &'static str,
+    },
 }
 
 /// Sees every event of the calls that it is given to. It runs inside the call: be quick, never block and never

@@ -30,12 +30,16 @@ pub enum Stop {
     ToldToStop,
     /// Retries are switched off.
     SwitchedOff,
+    /// The request is itself a retry of somebody above, and the policy leaves those alone.
+    Nested,
+    /// The body of the request is gone, or was too large to be kept for another attempt.
+    Body,
     /// The caller went away.
     Cancelled,
 }
 
 impl Stop {
-    const NAMES: [(&'static str, &'static str); 14] = [
+    const NAMES: [(&'static str, &'static str); 16] = [
         ("permanent", "the failure is not one that the policy repeats"),
         (
             "unsafe",
@@ -52,6 +56,8 @@ impl Stop {
         ("cool-down", "the same key was retried a moment ago"),
         ("told-to-stop", "a layer below asked not to retry"),
         ("switched-off", "retries are switched off"),
+        ("nested", "the request is itself a retry of a layer above"),
+        ("body", "the body of the request cannot be sent again"),
         ("cancelled", "the call was cancelled"),
     ];
 

@@ -120,7 +120,11 @@ pub(crate) mod retry_on {
         fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
             let known =
                 RetryOn::transient().classes().map(Class::name).collect::<alloc::vec::Vec<_>>();
-            write!(f, "a status code from 100 to 599 or one of {}", known.join(", "))
+            write!(
+                f,
+                "a status code (1 to 16 of gRPC, 100 to 599 of HTTP) or one of {}",
+                known.join(", ")
+            )
         }
 
         fn visit_str<E: Error>(self, name: &str) -> Result<Item, E> {
@@ -130,7 +134,7 @@ pub(crate) mod retry_on {
 
         fn visit_u64<E: Error>(self, code: u64) -> Result<Item, E> {
             match u16::try_from(code) {
-                Ok(code @ 100..=599) => Ok(Item::Code(code)),
+                Ok(code @ (1..=16 | 100..=599)) => Ok(Item::Code(code)),
                 _ => Err(E::invalid_value(Unexpected::Unsigned(code), &self)),
             }
         }
@@ -138,7 +142,9 @@ pub(crate) mod retry_on {
         fn visit_i64<E: Error>(self, code: i64) -> Result<Item, E> {
             match u64::try_from(code) {
                 Ok(code) => self.visit_u64(code),
-                Err(_) => Err(E::custom(format!("{code} is not a status code from 100 to 599"))),
+                Err(_) => Err(E::custom(format!(
+                    "{code} is no status code: 1 to 16 of gRPC, 100 to 599 of HTTP"
+                ))),
             }
         }
     }

@@ -66,6 +66,9 @@ mod error;
 mod ext;
 #[cfg(feature = "tokio")]
 mod hedge;
+#[cfg(feature = "http")]
+pub mod http;
+mod inbound;
 mod retry;
 #[cfg(feature = "tokio")]
 mod run;
@@ -88,4 +91,5 @@ pub use ext::Retryable;
 pub use ext::RetryableBlocking;
 #[cfg(feature = "tokio")]
 pub use hedge::Hedge;
+pub use inbound::Inbound;
 pub use retry::Retry;

@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
-use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request};
+use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
 use crate::entropy;
+use crate::inbound::{self, Inbound};
 
 /// Makes calls under a policy.
 ///
@@ -201,6 +202,17 @@ impl<C> Retry<C> {
         self.observer.is_none() && matches!(self.key, KeySource::None)
     }
 
+    /// Why there are no retries now, if there are none.
+    pub(crate) fn off(&self) -> Option<Stop> {
+        if !self.is_enabled() {
+            Some(Stop::SwitchedOff)
+        } else if self.policy().refuses_nested() && Inbound::current().is_retry() {
+            Some(Stop::Nested)
+        } else {
+            None
+        }
+    }
+
     /// Whether retries are switched on.
     pub fn is_enabled(&self) -> bool {
         !self.shared.off.load(Ordering::Acquire)
@@ -217,7 +229,11 @@ impl<C> Retry<C> {
 
     #[inline(always)]
     pub(crate) fn latest(&self) -> Nanos {
-        self.deadline
+        if inbound::in_use() {
+            self.deadline.min(Inbound::current().deadline)
+        } else {
+            self.deadline
+        }
     }
 
     #[inline(always)]

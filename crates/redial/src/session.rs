@@ -15,7 +15,7 @@ use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
 use crate::error::{Error, Story};
 use crate::retry::{Retry, stripe};
-use crate::{entropy, testing};
+use crate::{entropy, inbound, testing};
 
 /// A call in progress. Dropping it gives back whatever it holds.
 pub(crate) struct Session<'a, C, K: Clock> {
@@ -218,6 +218,7 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
 
     #[cold]
     fn error<E>(&self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
+        inbound::gave_up(reason, self.call.attempts());
         let elapsed = Duration::from_nanos(K::now().saturating_sub(self.started));
         let (attempts, failure, cause) = (self.call.attempts(), self.previous, cause.take());
         Story { reason, attempts, elapsed, failure, cause }.into()
@@ -245,7 +246,7 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     /// With the switch and the tests' cap, read only where they can matter.
     fn limited(&self) -> Context<'a> {
         let mut cx = self.retry.context();
-        cx.request.off = !self.retry.is_enabled();
+        cx.request.off = self.retry.off();
         cx.request.attempts = testing::cap().unwrap_or(u32::MAX);
         cx
     }

@@ -22,7 +22,7 @@ use crate::units::{NEVER, Nanos, SECOND, nanos};
 /// A policy that has not been checked yet.
 ///
 /// Defaults, those of [`Policy::standard`]: 4 attempts in all, a deadline of 10 s, no timeout of its own
-/// for an attempt, full jitter doubling from 100 ms to 2 s, hints honoured up to a minute, a tenth of
+/// for an attempt or a connection, full jitter doubling from 100 ms to 2 s, hints honoured up to a minute, a tenth of
 /// the calls of the last 10 s as the budget with a floor of one retry a second, everything transient
 /// retried. No breaker, throttle, limit or cool-down; no key required.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,12 +33,15 @@ pub struct Draft {
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     attempt_timeout: Nanos,
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
+    connect_timeout: Nanos,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     deadline: Nanos,
     backoff: Backoff,
     hint: HintRule,
     budget: Budget,
     retry_on: RetryOn,
     require_key: bool,
+    refuse_nested: bool,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     breaker: Option<BreakerRule>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -56,12 +59,14 @@ impl Default for Draft {
         Self {
             attempts: 4,
             attempt_timeout: NEVER,
+            connect_timeout: NEVER,
             deadline: 10 * SECOND,
             backoff: Backoff::default(),
             hint: HintRule::default(),
             budget: Budget::default(),
             retry_on: RetryOn::transient(),
             require_key: false,
+            refuse_nested: false,
             breaker: None,
             throttle: None,
             rate: None,
@@ -85,6 +90,12 @@ impl Draft {
     /// Lets an attempt take all that is left of the deadline.
     pub fn without_attempt_timeout(self) -> Self {
         Self { attempt_timeout: NEVER, ..self }
+    }
+
+    /// Gives up connecting after this long, or when the attempt is cut off if that comes first. A request
+    /// that found no connection was not sent, so it can always be repeated.
+    pub fn connect_timeout(self, timeout: Duration) -> Self {
+        Self { connect_timeout: nanos(timeout), ..self }
     }
 
     /// The whole call, attempts and waits together, is over after this long.
@@ -123,6 +134,11 @@ impl Draft {
         Self { require_key: true, ..self }
     }
 
+    /// Never retries a request that itself arrived as a retry: the layer above is at it already.
+    pub fn refuse_nested(self) -> Self {
+        Self { refuse_nested: true, ..self }
+    }
+
     /// Stops calling a destination that fails.
     pub fn breaker(self, rule: BreakerRule) -> Self {
         Self { breaker: Some(rule), ..self }
@@ -154,7 +170,7 @@ impl Draft {
     ///
     /// Names the first field that is out of its range, its value, and the range: durations are above
     /// zero and at most 366 days, ratios from 0 to 1, counts at least 1; `backoff.base` is at most
-    /// `backoff.cap`, and `attempt_timeout` at most `deadline`.
+    /// `backoff.cap`, `attempt_timeout` at most `deadline`, and `connect_timeout` at most both.
     pub fn build(self) -> Result<Policy, Invalid> {
         validate::check(&self)?;
         Ok(Policy(self))
@@ -204,6 +220,11 @@ impl Policy {
         self.0.attempt_timeout
     }
 
+    /// After this long connecting is given up; [`NEVER`] for no timeout of its own.
+    pub fn connect_timeout(&self) -> Nanos {
+        self.0.connect_timeout
+    }
+
     /// After this long the call is over; [`NEVER`] for no deadline.
     #[inline]
     pub fn deadline(&self) -> Nanos {
@@ -234,6 +255,11 @@ impl Policy {
     /// Whether only an idempotency key makes repeating safe.
     pub fn requires_key(&self) -> bool {
         self.0.require_key
+    }
+
+    /// Whether requests that arrived as retries are left alone.
+    pub fn refuses_nested(&self) -> bool {
+        self.0.refuse_nested
     }
 
     /// The breaker, if there is one.

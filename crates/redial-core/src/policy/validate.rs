@@ -89,6 +89,7 @@ pub(super) fn check(draft: &Draft) -> Checked {
     let fits = draft.attempt_timeout == NEVER || draft.attempt_timeout <= draft.deadline;
     let allowed = format!("at most deadline, which is {}", DurationText(draft.deadline));
     require(fits, "attempt_timeout", timeout, allowed)?;
+    connect(draft)?;
     backoff(&draft.backoff)?;
     hint(&draft.hint)?;
     budget(&draft.budget)?;
@@ -121,6 +122,19 @@ pub(super) fn check(draft: &Draft) -> Checked {
         count("cooldown.places", rule.places)?;
     }
     Ok(())
+}
+
+fn connect(draft: &Draft) -> Checked {
+    let timeout = draft.connect_timeout;
+    limit("connect_timeout", timeout)?;
+    let (longest, what) = if draft.attempt_timeout < draft.deadline {
+        (draft.attempt_timeout, "attempt_timeout")
+    } else {
+        (draft.deadline, "deadline")
+    };
+    let fits = timeout == NEVER || timeout <= longest;
+    let allowed = format!("at most {what}, which is {}", DurationText(longest));
+    require(fits, "connect_timeout", DurationText(timeout), allowed)
 }
 
 fn backoff(backoff: &Backoff) -> Checked {

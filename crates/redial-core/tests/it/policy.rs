@@ -26,6 +26,10 @@ fn attempts_and_times_are_checked() {
     rejects("attempt_timeout", "0s", |p| p.attempt_timeout(Duration::ZERO));
     rejects("attempt_timeout", "11s", |p| p.attempt_timeout(ms(11_000)));
     rejects("deadline", "18446744073709551614ns", |p| p.deadline(Duration::MAX));
+    rejects("connect_timeout", "0s", |p| p.connect_timeout(Duration::ZERO));
+    rejects("connect_timeout", "11s", |p| p.connect_timeout(ms(11_000)));
+    rejects("connect_timeout", "2s", |p| p.attempt_timeout(ms(1_000)).connect_timeout(ms(2_000)));
+
     let error = Policy::draft().attempt_timeout(ms(11_000)).build().unwrap_err();
     assert_eq!(error.allowed(), "at most deadline, which is 10s", "also a default is named");
 }

@@ -101,7 +101,7 @@ fn bad_text_is_told_what_is_wrong() {
     rejects("budget = { window = { floor = \"0/s\", ratio = 0 } }", &["ratio is 0", "floor"]);
     rejects("budget = { windows = {} }", &["windows", "window"]);
     rejects("retry_on = [200000]", &["200000", "status code"]);
-    rejects("retry_on = [99]", &["99", "from 100 to 599"]);
+    rejects("retry_on = [99]", &["99", "100 to 599"]);
     rejects("retry_on = [-1]", &["-1"]);
     rejects("retry_on = [\"conect\"]", &["conect", "connect, refused"]);
     rejects("retry_on = [\"permanent\"]", &["permanent", "connect, refused"]);

@@ -1,0 +1,1 @@
+//! Servers that have the last word: layers for anything that serves [`http::Request`]s.

@@ -1,0 +1,88 @@
+//! What travels with a request: which attempt it is, and how long its caller waits.
+//!
+//! Clocks of two machines disagree, so what is left of a deadline travels as a duration.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use redial_core::{NEVER, Nanos, nanos};
+
+use super::names;
+
+/// Whether these are the headers of a gRPC message.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
+        let rest = kind.as_bytes().strip_prefix(GRPC);
+        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    })
+}
+
+/// Which attempt a request says it is; 1 when it says nothing that can be read. Where several headers
+/// speak, the largest counts.
+pub fn attempt(headers: &HeaderMap) -> u32 {
+    let read = |name| headers.get(name).and_then(digits).and_then(|n| u32::try_from(n).ok());
+    let ours = read(names::ATTEMPT).unwrap_or(1);
+    let envoy = read(names::X_ENVOY_ATTEMPT_COUNT).unwrap_or(1);
+    let grpc = read(names::GRPC_PREVIOUS_RPC_ATTEMPTS).unwrap_or(0).saturating_add(1);
+    ours.max(envoy).max(grpc).max(1)
+}
+
+/// How long the caller of a request waits: the least of what `name` (in milliseconds) and `grpc-timeout`
+/// say. What cannot be read is as if it were not there.
+pub fn timeout(headers: &HeaderMap, name: &HeaderName) -> Option<Duration> {
+    let millis = headers.get(name).and_then(digits).map(Duration::from_millis);
+    let grpc = headers.get(names::GRPC_TIMEOUT).and_then(grpc_timeout);
+    [millis, grpc].into_iter().flatten().min()
+}
+
+/// Whole milliseconds, rounded down: a callee that hears less than is left stops in time.
+pub(crate) fn timeout_value(left: Nanos) -> Option<HeaderValue> {
+    (left != NEVER).then(|| HeaderValue::from(left / 1_000_000))
+}
+
+/// A number without a sign, a point or anything else. One that does not fit is the largest that does.
+pub(crate) fn digits(value: &HeaderValue) -> Option<u64> {
+    let digits = value.as_bytes();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(
+        digits
+            .iter()
+            .fold(0_u64, |n, digit| n.saturating_mul(10).saturating_add(u64::from(digit - b'0'))),
+    )
+}
+
+/// The units of `grpc-timeout`, from the finest, in nanoseconds.
+const UNITS: [(u8, Nanos); 6] = [
+    (b'n', 1),
+    (b'u', 1_000),
+    (b'm', 1_000_000),
+    (b'S', 1_000_000_000),
+    (b'M', 60 * 1_000_000_000),
+    (b'H', 3600 * 1_000_000_000),
+];
+
+/// Its value may have eight digits.
+const MOST: u64 = 99_999_999;
+
+/// Reads a `grpc-timeout`: one to eight digits and a unit.
+pub fn grpc_timeout(value: &HeaderValue) -> Option<Duration> {
+    let (unit, number) = value.as_bytes().split_last()?;
+    let (_, unit) = UNITS.iter().find(|(name, _)| name == unit)?;
+    if !(1..=8).contains(&number.len()) {
+        return None;
+    }
+    let number = digits(&HeaderValue::from_bytes(number).ok()?)?;
+    Some(Duration::from_nanos(number.saturating_mul(*unit)))
+}
+
+/// Writes a `grpc-timeout` in the finest unit that has room for it, rounded down.
+pub fn grpc_timeout_value(left: Duration) -> HeaderValue {
+    let left = nanos(left);
+    let fits = |(_, unit): &&(u8, Nanos)| left / unit <= MOST;
+    let (name, unit) = UNITS.iter().find(fits).unwrap_or(&UNITS[5]);
+    let text = format!("{}{}", (left / unit).min(MOST), char::from(*name));
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("0n"))
+}
