@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "the runners' only source of time")]
 
 use std::sync::OnceLock;
+#[cfg(feature = "http")]
+use std::time::SystemTime;
 use std::time::{Duration, Instant};
 
 use redial_core::Nanos;
@@ -28,6 +30,12 @@ fn nanos_at(instant: Instant) -> Nanos {
 /// Any instant, however far away.
 pub(crate) fn far_nanos_at(instant: Instant) -> Nanos {
     redial_core::nanos(instant.saturating_duration_since(epoch()))
+}
+
+/// What a calendar says, for the dates of other machines.
+#[cfg(feature = "http")]
+pub(crate) fn wall() -> SystemTime {
+    SystemTime::now()
 }
 
 /// Where a runner gets its time from.

@@ -23,6 +23,14 @@ pub(crate) struct Story<E> {
     pub(crate) cause: Option<E>,
 }
 
+#[cfg(feature = "http")]
+impl<E> Story<E> {
+    pub(crate) fn with_cause<F>(self, cause: Option<F>) -> Story<F> {
+        let Self { reason, attempts, elapsed, failure, cause: _ } = self;
+        Story { reason, attempts, elapsed, failure, cause }
+    }
+}
+
 impl<E> From<Story<E>> for Error<E> {
     fn from(story: Story<E>) -> Self {
         Self(Box::new(story))
@@ -30,6 +38,11 @@ impl<E> From<Story<E>> for Error<E> {
 }
 
 impl<E> Error<E> {
+    #[cfg(feature = "http")]
+    pub(crate) fn into_story(self) -> Story<E> {
+        *self.0
+    }
+
     /// A call that was cancelled before it began.
     #[cold]
     pub(crate) fn never_begun() -> Self {

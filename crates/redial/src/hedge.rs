@@ -122,7 +122,7 @@ impl<C> Retry<C> {
 
 /// The attempts of one call that are on their way, oldest first.
 struct Race<'a, C, Fut> {
-    session: Session<'a, C, Tokio>,
+    session: Session<&'a Retry<C>, C, Tokio>,
     runners: Vec<(Permit, Pin<Box<Fut>>)>,
     /// Whether a hedge may still be asked for. Not after a refusal, so that a dry budget is asked once,
     /// and not after a failure: that is answered with a wait. The next race hedges again.

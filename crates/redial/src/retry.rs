@@ -39,11 +39,22 @@ struct Shared {
 }
 
 #[derive(Clone, Copy)]
-enum KeySource {
+pub(crate) enum KeySource {
     None,
     /// A new key for every call.
     Fresh,
     Given(Key),
+}
+
+impl KeySource {
+    #[inline(always)]
+    pub(crate) fn make(self) -> Option<Key> {
+        match self {
+            Self::None => None,
+            Self::Fresh => Some(Key::fresh()),
+            Self::Given(key) => Some(key),
+        }
+    }
 }
 
 /// Destinations with guards of their own, per [`Retry::new`].
@@ -220,10 +231,30 @@ impl<C> Retry<C> {
 
     #[inline(always)]
     pub(crate) fn call_key(&self) -> Option<Key> {
-        match self.key {
-            KeySource::None => None,
-            KeySource::Fresh => Some(Key::fresh()),
-            KeySource::Given(key) => Some(key),
+        self.key.make()
+    }
+
+    /// For a runner that writes the key on the request itself.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_key(&mut self) -> KeySource {
+        std::mem::replace(&mut self.key, KeySource::None)
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn set_safety(&mut self, safety: Safety) {
+        self.safety = safety;
+    }
+
+    /// Ends by then, if not earlier.
+    #[cfg(feature = "http")]
+    pub(crate) fn limit(&mut self, latest: Nanos) {
+        self.deadline = self.deadline.min(latest);
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn tell(&self, event: &redial_core::Event) {
+        if let Some(observer) = &self.observer {
+            observer.event(event);
         }
     }
 

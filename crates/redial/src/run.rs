@@ -130,7 +130,7 @@ impl<C> Retry<C> {
     /// What follows the first attempt.
     async fn go_on<T, E, O>(
         &self,
-        mut session: Session<'_, C, Tokio>,
+        mut session: Session<&Retry<C>, C, Tokio>,
         mut brought: Brought<T, E>,
         op: &mut O,
     ) -> Result<T, Error<E>>
@@ -184,7 +184,7 @@ impl<X, R, F: AsyncFnMut(&mut X, Attempt) -> R> Operation for Lending<'_, X, F, 
 
 /// Tokio's own timer; beyond what its clock can express nothing ever wakes.
 #[cold]
-fn timer(at: Nanos) -> Option<Sleep> {
+pub(crate) fn timer(at: Nanos) -> Option<Sleep> {
     (at != NEVER).then(|| Tokio::instant(at)).flatten().map(sleep_until)
 }
 

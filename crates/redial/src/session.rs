@@ -4,6 +4,7 @@
 //! first attempt holds nothing ([`pass`]), then a success is a reading of the clock, a deposit and the
 //! operation. A [`Session`] is made when that is not so, or when the attempt did not succeed.
 
+use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -17,9 +18,10 @@ use crate::error::{Error, Story};
 use crate::retry::{Retry, stripe};
 use crate::{entropy, inbound, testing};
 
-/// A call in progress. Dropping it gives back whatever it holds.
-pub(crate) struct Session<'a, C, K: Clock> {
-    retry: &'a Retry<C>,
+/// A call in progress, which borrows its [`Retry`] or has one of its own. Dropping it gives back whatever
+/// it holds.
+pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
+    retry: R,
     call: Call,
     started: Nanos,
     /// The attempt on its way. A runner that has several takes it out, and puts it back when it ends.
@@ -30,7 +32,9 @@ pub(crate) struct Session<'a, C, K: Clock> {
     /// A hint that came with an attempt whose siblings were still on their way, and the time it names. It
     /// holds for the next wait.
     pending: Option<(Hint, Nanos)>,
-    clock: PhantomData<fn() -> K>,
+    /// Why the request cannot be repeated, whatever the outcome: the runner knows something about it.
+    pub(crate) barred: Option<Stop>,
+    kind: PhantomData<fn() -> (C, K)>,
 }
 
 /// What an attempt brought.
@@ -68,7 +72,12 @@ pub(crate) fn judge<T, E, C: Classifier<T, E>>(
 /// When the first attempt was let through the short way, if it was.
 #[inline(always)]
 pub(crate) fn pass<C, K: Clock>(retry: &Retry<C>) -> Result<Passed, Nanos> {
-    let now = K::now();
+    pass_at(retry, K::now())
+}
+
+/// The same at a time that is known.
+#[inline(always)]
+pub(crate) fn pass_at<C>(retry: &Retry<C>, now: Nanos) -> Result<Passed, Nanos> {
     let light = retry.is_light() && now < retry.latest() && retry.guards().pass(stripe(), now);
     if light { Ok(Passed(now)) } else { Err(now) }
 }
@@ -90,7 +99,7 @@ impl Passed {
     }
 }
 
-impl<C, K: Clock> Drop for Session<'_, C, K> {
+impl<R: Borrow<Retry<C>>, C, K: Clock> Drop for Session<R, C, K> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.permit.is_some() || !self.call.is_over() {
@@ -99,46 +108,49 @@ impl<C, K: Clock> Drop for Session<'_, C, K> {
     }
 }
 
-impl<'a, C, K: Clock> Session<'a, C, K> {
+impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     /// A call that starts.
     #[inline(always)]
-    pub(crate) fn start(retry: &'a Retry<C>, started: Nanos) -> Self {
-        let call = Call::new(retry.policy(), started, retry.latest());
+    pub(crate) fn start(retry: R, started: Nanos) -> Self {
+        let call = Call::new(retry.borrow().policy(), started, retry.borrow().latest());
         Self::new(retry, call, None, started)
     }
 
     /// A call that goes on after a first attempt which held nothing.
     #[cold]
-    pub(crate) fn resume(retry: &'a Retry<C>, passed: Passed) -> Self {
-        let (call, permit) = Call::resume(retry.policy(), passed.0, retry.latest());
+    pub(crate) fn resume(retry: R, passed: Passed) -> Self {
+        let latest = retry.borrow().latest();
+        let (call, permit) = Call::resume(retry.borrow().policy(), passed.0, latest);
         Self::new(retry, call, Some(permit), passed.0)
     }
 
     #[inline(always)]
-    fn new(retry: &'a Retry<C>, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
-        let (key, seed, previous, clock) = (retry.call_key(), None, None, PhantomData);
-        Self { retry, call, started, permit, key, seed, previous, pending: None, clock }
+    fn new(retry: R, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
+        let (key, seed, previous) = (retry.borrow().call_key(), None, None);
+        let (pending, barred, kind) = (None, None, PhantomData);
+        Self { retry, call, started, permit, key, seed, previous, pending, barred, kind }
     }
 
     /// The first attempt, if it is admitted.
     #[inline(always)]
     pub(crate) fn first<E>(&mut self) -> Result<Attempt, Error<E>> {
-        self.admit(&self.retry.context(), self.started, &mut None)
+        let admitted = self.call.admit(&self.retry.borrow().context(), self.started);
+        self.admitted(admitted, &mut None)
     }
 
     /// The next attempt, after a wait.
     pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
-        self.admit(&self.limited(), K::now(), cause)
+        let admitted = self.call.admit(&limited(self.retry.borrow(), self.barred), K::now());
+        self.admitted(admitted, cause)
     }
 
     #[inline(always)]
-    fn admit<E>(
+    fn admitted<E>(
         &mut self,
-        cx: &Context<'_>,
-        now: Nanos,
+        admitted: Result<Permit, Stop>,
         cause: &mut Option<E>,
     ) -> Result<Attempt, Error<E>> {
-        match self.call.admit(cx, now) {
+        match admitted {
             Ok(permit) => Ok(self.sent(permit)),
             Err(reason) => Err(self.error(reason, cause)),
         }
@@ -147,7 +159,8 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     /// Asks for an attempt beside those on their way.
     #[cfg(feature = "tokio")]
     pub(crate) fn hedge(&mut self) -> Option<Attempt> {
-        let permit = self.call.hedge(&self.limited(), K::now()).ok()?;
+        let cx = limited(self.retry.borrow(), self.barred);
+        let permit = self.call.hedge(&cx, K::now()).ok()?;
         Some(self.sent(permit))
     }
 
@@ -162,7 +175,7 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
     #[inline(always)]
     pub(crate) fn win(&mut self) {
         if let Some(permit) = self.permit.take() {
-            let cx = self.retry.context();
+            let cx = self.retry.borrow().context();
             let now = if cx.guards.timed() { K::now() } else { permit.started };
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
@@ -189,8 +202,9 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
             Outcome::Failure(failure) => Some(failure),
             Outcome::Success | Outcome::NotYet(_) => None,
         };
-        let (cx, now) = (self.limited(), K::now());
+        let now = K::now();
         let outcome = self.with_pending(outcome, now);
+        let cx = limited(self.retry.borrow(), self.barred);
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
         let kept = outcome.hint().map(|hint| (hint, now.saturating_add(hint.after())));
@@ -226,7 +240,7 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
 
     /// Nobody waits for this attempt any more.
     pub(crate) fn abandon(&mut self, permit: Permit) {
-        self.call.abandon(&self.retry.context(), permit, K::now());
+        self.call.abandon(&self.retry.borrow().context(), permit, K::now());
     }
 
     #[cold]
@@ -234,7 +248,31 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         if let Some(permit) = self.permit.take() {
             self.abandon(permit);
         }
-        self.call.cancel(&self.retry.context(), K::now());
+        self.call.cancel(&self.retry.borrow().context(), K::now());
+    }
+
+    /// The way to the server is broken for good.
+    #[cfg(feature = "http")]
+    pub(crate) fn broken<E>(&mut self, cause: E) -> Error<E> {
+        self.give_back();
+        self.error(Stop::Permanent, &mut Some(cause))
+    }
+
+    /// How many attempts were made.
+    #[cfg(feature = "http")]
+    pub(crate) fn attempts(&self) -> u32 {
+        self.call.attempts()
+    }
+
+    /// When the call has to be over.
+    #[cfg(feature = "http")]
+    pub(crate) fn deadline(&self) -> Nanos {
+        self.call.deadline()
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn retry(&self) -> &Retry<C> {
+        self.retry.borrow()
     }
 
     /// The caller wants no further attempt.
@@ -242,12 +280,12 @@ impl<'a, C, K: Clock> Session<'a, C, K> {
         self.give_back();
         self.error(Stop::Cancelled, cause)
     }
+}
 
-    /// With the switch and the tests' cap, read only where they can matter.
-    fn limited(&self) -> Context<'a> {
-        let mut cx = self.retry.context();
-        cx.request.off = self.retry.off();
-        cx.request.attempts = testing::cap().unwrap_or(u32::MAX);
-        cx
-    }
+/// With the switch and the tests' cap, read only where they can matter.
+fn limited<C>(retry: &Retry<C>, barred: Option<Stop>) -> Context<'_> {
+    let mut cx = retry.context();
+    cx.request.off = retry.off().or(barred);
+    cx.request.attempts = testing::cap().unwrap_or(u32::MAX);
+    cx
 }

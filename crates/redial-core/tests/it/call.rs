@@ -105,7 +105,7 @@ fn a_stop_signal_from_below_ends_the_call() {
 #[test]
 fn a_switched_off_call_makes_one_attempt() {
     let mut lab = Lab::new(Policy::standard());
-    lab.request.off = true;
+    lab.request.off = Some(Stop::SwitchedOff);
     let trace = lab.failing(Class::Reset);
     assert_eq!((trace.attempts, trace.end), (1, Err(Stop::SwitchedOff)));
     assert_eq!(lab.balance(), 10, "and costs nothing");
@@ -122,7 +122,7 @@ fn switching_off_stops_the_retries_that_wait() {
     else {
         panic!("a retry is scheduled");
     };
-    lab.request.off = true;
+    lab.request.off = Some(Stop::SwitchedOff);
     assert_eq!(call.admit(&lab.cx(), until).unwrap_err(), Stop::SwitchedOff);
     assert_eq!(lab.balance(), 10);
 }

@@ -3,8 +3,20 @@
 //! A status line does not say whether a request may be sent again: that takes the method, the headers of
 //! both sides, how far the request came, and what the server asked for.
 
+mod client;
+mod grpc;
+mod hints;
 pub mod names;
+mod reach;
+mod safety;
 pub mod server;
+mod status;
 mod travel;
 
+pub use client::{
+    Answer, Attempts, Cause, Connect, Connecting, Replay, ResponseFuture, RetryLayer, RetryService,
+};
+pub use hints::{Hints, hints};
+pub use reach::failure;
+pub use safety::safety;
 pub use travel::{attempt, grpc_timeout, grpc_timeout_value, timeout};

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use redial_core::{NEVER, Nanos, nanos};
+use redial_core::{Nanos, nanos};
 
 use super::names;
 
@@ -37,8 +37,8 @@ pub fn timeout(headers: &HeaderMap, name: &HeaderName) -> Option<Duration> {
 }
 
 /// Whole milliseconds, rounded down: a callee that hears less than is left stops in time.
-pub(crate) fn timeout_value(left: Nanos) -> Option<HeaderValue> {
-    (left != NEVER).then(|| HeaderValue::from(left / 1_000_000))
+pub(crate) fn timeout_value(left: Duration) -> HeaderValue {
+    HeaderValue::from(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A number without a sign, a point or anything else. One that does not fit is the largest that does.

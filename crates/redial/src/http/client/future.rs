@@ -1,0 +1,464 @@
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response, header};
+use http_body::{Body, Frame};
+use pin_project_lite::pin_project;
+use redial_core::decide::{Class, Classify as _, Failure, Outcome, Reach, Typed};
+use redial_core::{NEVER, Nanos, Stop};
+use tokio::time::Sleep;
+use tower_service::Service;
+
+use super::layer::Options;
+use super::outgoing::{self, Attempts, Outgoing, Plan};
+use super::{Answer, BoxError, Cause, Replay, RetryLayer};
+use crate::clock::{Clock as _, Tokio};
+use crate::error::Error;
+use crate::http::{grpc, names, status};
+use crate::retry::Retry;
+use crate::run::timer;
+use crate::session::{Brought, Passed, Session, Step, pass_at};
+
+pin_project! {
+    /// A request that is repeated if need be.
+    pub struct ResponseFuture<S, B, R>
+    where
+        S: Service<Request<Replay<B>>>,
+        R: Body,
+    {
+        service: S,
+        options: Arc<Options>,
+        lead: Lead,
+        kept: Option<Outgoing<B>>,
+        // What the last attempt brought, while another one is awaited.
+        last: Option<Box<Last<R>>>,
+        grpc: bool,
+        // Whether an attempt ended without anybody knowing what became of it.
+        unanswered: bool,
+        // When the attempt, or the wait, is over.
+        until: Nanos,
+        #[pin]
+        timer: Option<Sleep>,
+        #[pin]
+        state: State<S::Future, R>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<F, R> {
+        Calling { #[pin] call: F },
+        // A gRPC response whose first frame may be its last.
+        Peeking { response: Option<Response<R>> },
+        Waiting,
+        // The wait is over, and the client below is asked whether it is ready.
+        Readying,
+        Over,
+    }
+}
+
+/// Who decides what follows.
+enum Lead {
+    /// Nobody: the request is left alone.
+    Alone,
+    /// The first attempt went the short way.
+    Light(Passed, Retry),
+    Full(Session<Retry, Typed, Tokio>),
+    /// The first attempt was refused.
+    Refused(Option<Error<Cause>>),
+}
+
+/// What an attempt brought.
+enum Last<R: Body> {
+    Response(Response<Answer<R>>),
+    Error(Cause),
+}
+
+impl<S, B, R> ResponseFuture<S, B, R>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>>,
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+    R: Body,
+{
+    /// Admits the first attempt and sends it.
+    #[inline]
+    pub(super) fn new(mut service: S, layer: &RetryLayer, request: Request<B>) -> Self {
+        let options = Arc::clone(&layer.0);
+        let (mut parts, body) = request.into_parts();
+        let Some(mut plan) = Plan::new(&options, &mut parts) else {
+            let call = service.call(Request::from_parts(parts, Replay::once(body)));
+            return Self::with(service, options, Lead::Alone, State::Calling { call });
+        };
+        let (now, grpc) = (Tokio::now(), plan.grpc);
+        if plan.left != NEVER {
+            plan.retry.limit(now.saturating_add(plan.left));
+        }
+        let (mut request, kept) = outgoing::split(&options, &plan, parts, body);
+        let (lead, attempt) = match pass_at(&plan.retry, now) {
+            Ok(passed) => {
+                let attempt = passed.attempt(&plan.retry);
+                (Lead::Light(passed, plan.retry), attempt)
+            }
+            Err(now) => {
+                let mut session = Session::start(plan.retry, now);
+                match session.first() {
+                    Ok(attempt) => (Lead::Full(session), attempt),
+                    Err(error) => {
+                        let lead = Lead::Refused(Some(error));
+                        return Self::with(service, options, lead, State::Over);
+                    }
+                }
+            }
+        };
+        outgoing::stamp(&options, request.headers_mut(), &attempt, grpc);
+        let call = service.call(request);
+        let state = State::Calling { call };
+        Self { kept, grpc, until: attempt.expires, ..Self::with(service, options, lead, state) }
+    }
+
+    #[inline]
+    fn with(service: S, options: Arc<Options>, lead: Lead, state: State<S::Future, R>) -> Self {
+        Self {
+            service,
+            options,
+            lead,
+            kept: None,
+            last: None,
+            grpc: false,
+            unanswered: false,
+            until: NEVER,
+            timer: None,
+            state,
+        }
+    }
+}
+
+type Answered<R> = Result<Response<Answer<R>>, Error<Cause>>;
+
+impl<S, B, R> Future for ResponseFuture<S, B, R>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+    R: Body + Unpin,
+{
+    type Output = Answered<R>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            let mut this = self.as_mut().project();
+            let done = match this.state.as_mut().project() {
+                StateProj::Calling { call } => match call.poll(cx) {
+                    Poll::Ready(Ok(response)) => self.as_mut().responded(response),
+                    Poll::Ready(Err(error)) => self.as_mut().failed(error.into().into()),
+                    Poll::Pending => {
+                        ready!(self.as_mut().poll_timer(cx));
+                        self.as_mut().cut_off()
+                    }
+                },
+                StateProj::Peeking { response } => {
+                    let Some(peeked) = response else { return Poll::Pending };
+                    match Pin::new(peeked.body_mut()).poll_frame(cx) {
+                        Poll::Ready(frame) => match response.take() {
+                            Some(response) => self.as_mut().peeked(response, frame),
+                            None => None,
+                        },
+                        Poll::Pending => {
+                            ready!(self.as_mut().poll_timer(cx));
+                            self.as_mut().cut_off()
+                        }
+                    }
+                }
+                StateProj::Waiting => {
+                    let deadline = this.lead.deadline();
+                    ready!(self.as_mut().poll_timer(cx));
+                    self.as_mut().set_timer(deadline);
+                    self.as_mut().project().state.set(State::Readying);
+                    None
+                }
+                StateProj::Readying => match this.service.poll_ready(cx) {
+                    Poll::Pending => {
+                        ready!(self.as_mut().poll_timer(cx));
+                        self.as_mut().resend()
+                    }
+                    Poll::Ready(Ok(())) => self.as_mut().resend(),
+                    Poll::Ready(Err(error)) => Some(self.as_mut().broken(error.into().into())),
+                },
+                StateProj::Over => match this.lead {
+                    Lead::Refused(error) => error.take().map(Err),
+                    _ => return Poll::Pending,
+                },
+            };
+            if let Some(answer) = done {
+                return Poll::Ready(answer);
+            }
+        }
+    }
+}
+
+impl<S, B, R> ResponseFuture<S, B, R>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+    R: Body + Unpin,
+{
+    #[inline]
+    fn responded(mut self: Pin<&mut Self>, response: Response<R>) -> Option<Answered<R>> {
+        let this = self.as_mut().project();
+        if response.status().as_u16() < 400 && !*this.grpc && this.options.judge.is_none() {
+            return Some(Ok(self.succeed(response.map(Answer::new))));
+        }
+        let Some(retry) = this.lead.retry() else {
+            return Some(Ok(self.succeed(response.map(Answer::new))));
+        };
+        let (outcome, response) = outgoing::read(this.options, retry, response, *this.grpc);
+        match outcome {
+            Outcome::Success if *this.grpc && self.should_peek(&response) => {
+                self.project().state.set(State::Peeking { response: Some(response) });
+                None
+            }
+            Outcome::Success => Some(Ok(self.succeed(response.map(Answer::new)))),
+            outcome => self.settle(outcome, Some(Last::Response(response.map(Answer::new)))),
+        }
+    }
+
+    /// Whether the status may follow in trailers at once. While the request is being sent, the response may
+    /// be waiting for the rest of it.
+    fn should_peek(&self, response: &Response<R>) -> bool {
+        self.options.trailers
+            && !response.headers().contains_key(names::GRPC_STATUS)
+            && self.kept.as_ref().is_some_and(|kept| kept.is_sent())
+    }
+
+    fn peeked(
+        self: Pin<&mut Self>,
+        response: Response<R>,
+        frame: Option<Result<Frame<R::Data>, R::Error>>,
+    ) -> Option<Answered<R>> {
+        let response = response.map(Answer::new);
+        let trailers = match frame {
+            Some(Ok(frame)) => match frame.into_trailers() {
+                Ok(trailers) => trailers,
+                Err(frame) => {
+                    return Some(Ok(self.succeed(response.map(|rest| rest.with_first(frame)))));
+                }
+            },
+            // The body is read once more by the caller, who then learns that it ended or broke.
+            None | Some(Err(_)) => return Some(Ok(self.succeed(response))),
+        };
+        let outcome = match grpc::outcome(&trailers) {
+            // The response had begun, so the work may have, too.
+            Outcome::Failure(failure) if failure.class != Class::Throttled => {
+                failure.reach(Reach::Unknown).into()
+            }
+            outcome => outcome,
+        };
+        let outcome = match self.lead.retry() {
+            Some(retry) => outgoing::with_hints(outcome, &trailers, retry),
+            None => outcome,
+        };
+        let response = response.map(|rest| rest.with_first(Frame::trailers(trailers)));
+        match outcome {
+            Outcome::Success => Some(Ok(self.succeed(response))),
+            outcome => self.settle(outcome, Some(Last::Response(response))),
+        }
+    }
+
+    #[cold]
+    fn failed(self: Pin<&mut Self>, cause: Cause) -> Option<Answered<R>> {
+        if matches!(self.lead, Lead::Alone) {
+            self.project().state.set(State::Over);
+            return Some(Err(cause.of_the_only_attempt()));
+        }
+        let failure = cause.classify();
+        self.settle(failure.into(), Some(Last::Error(cause)))
+    }
+
+    #[cold]
+    fn cut_off(self: Pin<&mut Self>) -> Option<Answered<R>> {
+        self.settle(Failure::new(Class::Timeout).into(), None)
+    }
+
+    #[inline]
+    fn succeed(mut self: Pin<&mut Self>, response: Response<Answer<R>>) -> Response<Answer<R>> {
+        let mut this = self.as_mut().project();
+        this.state.set(State::Over);
+        match this.lead {
+            Lead::Light(passed, retry) => passed.succeed::<Typed, Tokio>(retry),
+            Lead::Full(session) => {
+                session.win();
+                if session.attempts() > 1 {
+                    let attempts = Attempts::new(session.attempts(), None, false);
+                    return reported(this.options, response, attempts);
+                }
+            }
+            Lead::Alone | Lead::Refused(_) => {}
+        }
+        response
+    }
+
+    /// Decides what follows an attempt that did not succeed. Nothing of it is held during a wait.
+    #[cold]
+    fn settle(
+        mut self: Pin<&mut Self>,
+        outcome: Outcome,
+        brought: Option<Last<R>>,
+    ) -> Option<Answered<R>> {
+        let this = self.as_mut().project();
+        let Some(session) = this.lead.session() else { return None };
+        session.barred = match this.kept {
+            Some(kept) => kept.barred(session.retry()),
+            None => Some(Stop::Body),
+        };
+        let echo = match outcome {
+            Outcome::Failure(failure) => {
+                let echo = *this.unanswered && status::may_be_an_echo(&failure);
+                *this.unanswered |=
+                    failure.reach == Reach::Unknown && failure.class != Class::Permanent;
+                echo
+            }
+            Outcome::Success | Outcome::NotYet(_) => false,
+        };
+        // An attempt that was cut off says more about now than an earlier response.
+        if brought.is_none() && matches!(this.last.as_deref(), Some(Last::Response(_))) {
+            *this.last = None;
+        }
+        let brought = Brought::<Infallible, _>::Failure(outcome, brought.map(Box::new));
+        match session.settle(brought, this.last) {
+            Step::Return(Err(error)) => Some(self.give_up(error, echo)),
+            Step::Return(Ok(never)) => match never {},
+            Step::WaitUntil(until) => {
+                if let Some(kept) = this.kept {
+                    kept.rewind();
+                }
+                if let Some(Last::Response(response)) = this.last.as_deref_mut() {
+                    *response.body_mut() = Answer::gone();
+                    response.headers_mut().remove(header::CONTENT_LENGTH);
+                    response.headers_mut().remove(header::TRANSFER_ENCODING);
+                }
+                self.as_mut().set_timer(until);
+                self.project().state.set(State::Waiting);
+                None
+            }
+            Step::InFlight => None,
+        }
+    }
+
+    /// Asks the engine once more, then sends.
+    #[cold]
+    fn resend(mut self: Pin<&mut Self>) -> Option<Answered<R>> {
+        let this = self.as_mut().project();
+        let (Some(session), Some(kept)) = (this.lead.session(), this.kept) else { return None };
+        session.barred = kept.barred(session.retry());
+        let attempt = match session.next(this.last) {
+            Ok(attempt) => attempt,
+            Err(error) => return Some(self.give_up(error, false)),
+        };
+        let Some(request) = kept.again(this.options, &attempt, *this.grpc) else {
+            return self.cut_off();
+        };
+        let call = this.service.call(request);
+        self.as_mut().set_timer(attempt.expires);
+        self.project().state.set(State::Calling { call });
+        None
+    }
+
+    #[cold]
+    fn give_up(mut self: Pin<&mut Self>, error: Error<Box<Last<R>>>, echo: bool) -> Answered<R> {
+        let mut this = self.as_mut().project();
+        this.state.set(State::Over);
+        let (attempts, reason) = (error.attempts(), error.reason());
+        let mut story = error.into_story();
+        let cause = match story.cause.take().map(|last| *last) {
+            Some(Last::Response(response)) => {
+                let attempts = Attempts::new(attempts, Some(reason), echo);
+                return Ok(reported(this.options, response, attempts));
+            }
+            Some(Last::Error(cause)) => Some(cause),
+            None => None,
+        };
+        Err(story.with_cause(cause).into())
+    }
+
+    #[cold]
+    fn broken(mut self: Pin<&mut Self>, cause: Cause) -> Answered<R> {
+        let mut this = self.as_mut().project();
+        this.state.set(State::Over);
+        Err(match this.lead.session() {
+            Some(session) => session.broken(cause),
+            None => cause.before_any_attempt(),
+        })
+    }
+}
+
+impl<S, B, R> ResponseFuture<S, B, R>
+where
+    S: Service<Request<Replay<B>>>,
+    R: Body,
+{
+    fn set_timer(self: Pin<&mut Self>, until: Nanos) {
+        let mut this = self.project();
+        *this.until = until;
+        this.timer.set(None);
+    }
+
+    /// Whether the time is up. An attempt that is ready at once never has a timer.
+    #[cold]
+    fn poll_timer(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        if this.timer.is_none() {
+            this.timer.set(timer(*this.until));
+        }
+        match this.timer.as_pin_mut() {
+            Some(timer) => timer.poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[cold]
+fn reported<R: Body>(
+    options: &Options,
+    mut response: Response<Answer<R>>,
+    attempts: Attempts,
+) -> Response<Answer<R>> {
+    outgoing::report(options, &mut response, attempts);
+    response
+}
+
+impl Lead {
+    fn retry(&self) -> Option<&Retry> {
+        match self {
+            Self::Light(_, retry) => Some(retry),
+            Self::Full(session) => Some(session.retry()),
+            Self::Alone | Self::Refused(_) => None,
+        }
+    }
+
+    /// When a call that goes on has to be over.
+    fn deadline(&self) -> Nanos {
+        match self {
+            Self::Full(session) => session.deadline(),
+            _ => NEVER,
+        }
+    }
+
+    /// The session of a call that goes on.
+    fn session(&mut self) -> Option<&mut Session<Retry, Typed, Tokio>> {
+        if let Self::Light(passed, retry) = self {
+            *self = Self::Full(Session::resume(retry.clone(), *passed));
+        }
+        match self {
+            Self::Full(session) => Some(session),
+            _ => None,
+        }
+    }
+}

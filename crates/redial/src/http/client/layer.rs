@@ -1,0 +1,198 @@
+use std::fmt;
+use std::sync::Arc;
+
+use http::{HeaderName, request, response};
+use redial_core::decide::{Outcome, Reach};
+use tower_layer::Layer;
+
+use super::RetryService;
+use crate::Retry;
+use crate::http::names;
+
+/// Retries the requests of an HTTP or gRPC client.
+///
+/// One [`Retry`] for all requests, or one per [`route`](Self::route). A request is repeated when its method,
+/// its headers or the `Retry` say that this is safe; a response that is not repeated is returned as it came.
+///
+/// Defaults: request bodies up to 64 KiB can be sent again, `redial-timeout-ms` carries what is left of the
+/// deadline (`grpc-timeout` in gRPC), `redial-attempt` counts from the second attempt on, one set of guards
+/// per `Retry`.
+///
+/// ```
+/// use redial::http::RetryLayer;
+/// use redial::{Policy, Retry};
+///
+/// let search = Retry::new(Policy::standard().edit().attempts(2).build()?);
+/// let layer = RetryLayer::new(Retry::new(Policy::standard()).keyed())
+///     .route(|request| request.uri.path().starts_with("/search"), search)
+///     .leave_alone(|request| request.uri.path() == "/health");
+/// # Ok::<(), redial::Invalid>(())
+/// ```
+#[derive(Clone)]
+pub struct RetryLayer(pub(super) Arc<Options>);
+
+#[derive(Clone)]
+pub(super) struct Options {
+    routes: Vec<Route>,
+    retry: Option<Retry>,
+    pub(super) buffer: usize,
+    pub(super) request_timeout: Reach,
+    pub(super) judge: Option<Arc<Judge>>,
+    pub(super) timeout_header: Option<HeaderName>,
+    pub(super) envoy: bool,
+    pub(super) bare_keys: bool,
+    pub(super) per_host: bool,
+    pub(super) trailers: bool,
+}
+
+type Judge = dyn Fn(&response::Parts, Outcome) -> Outcome + Send + Sync;
+type Matcher = dyn Fn(&request::Parts) -> bool + Send + Sync;
+
+#[derive(Clone)]
+struct Route {
+    matches: Arc<Matcher>,
+    /// `None`: left alone.
+    retry: Option<Retry>,
+}
+
+impl RetryLayer {
+    /// Retries every request under `retry`. What an answer means is read from HTTP, so its classifier plays
+    /// no part.
+    pub fn new<C>(retry: Retry<C>) -> Self {
+        Self::with(Some(retry.with_classifier(redial_core::decide::Typed)))
+    }
+
+    /// Retries nothing but what a [`route`](Self::route) matches.
+    pub fn routes_only() -> Self {
+        Self::with(None)
+    }
+
+    fn with(retry: Option<Retry>) -> Self {
+        Self(Arc::new(Options {
+            routes: Vec::new(),
+            retry,
+            buffer: 64 * 1024,
+            request_timeout: Reach::Unknown,
+            judge: None,
+            timeout_header: Some(names::TIMEOUT_MS),
+            envoy: false,
+            bare_keys: false,
+            per_host: false,
+            trailers: false,
+        }))
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// Requests that match are made under a `Retry` of their own. Of several routes the first counts.
+    pub fn route<C>(
+        self,
+        matches: impl Fn(&request::Parts) -> bool + Send + Sync + 'static,
+        retry: Retry<C>,
+    ) -> Self {
+        let retry = Some(retry.with_classifier(redial_core::decide::Typed));
+        self.set(|options| options.routes.push(Route { matches: Arc::new(matches), retry }))
+    }
+
+    /// Requests that match are sent once, as if the layer were not there.
+    pub fn leave_alone(
+        self,
+        matches: impl Fn(&request::Parts) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let route = Route { matches: Arc::new(matches), retry: None };
+        self.set(|options| options.routes.push(route))
+    }
+
+    /// Requests to any other host are sent once, as if the layer were not there. Comes before the routes.
+    pub fn only_hosts<H: Into<String>>(self, hosts: impl IntoIterator<Item = H>) -> Self {
+        let hosts: Vec<String> = hosts.into_iter().map(Into::into).collect();
+        let matches = Arc::new(move |request: &request::Parts| {
+            let host = request.uri.host().unwrap_or_default();
+            !hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+        });
+        self.set(|options| options.routes.insert(0, Route { matches, retry: None }))
+    }
+
+    /// Guards of its own for every host and port, so that one bad host does not spend the budget of the
+    /// others. For a client that talks to many; finding them takes a lock.
+    pub fn per_host(self) -> Self {
+        self.set(|options| options.per_host = true)
+    }
+
+    /// How many bytes of a request's body are kept for another attempt. A larger body is sent once.
+    pub fn buffer(self, bytes: usize) -> Self {
+        self.set(|options| options.buffer = bytes)
+    }
+
+    /// How far a request can have come that was answered with 408: [`Reach::Unknown`] unless the server
+    /// says so only of requests that it did not receive whole.
+    pub fn request_timeout_means(self, reach: Reach) -> Self {
+        self.set(|options| options.request_timeout = reach)
+    }
+
+    /// Has the last word on what a response means, after the reading of its status and its hints.
+    pub fn judge(
+        self,
+        judge: impl Fn(&response::Parts, Outcome) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        self.set(|options| options.judge = Some(Arc::new(judge)))
+    }
+
+    /// The header that carries what is left of the deadline, in milliseconds.
+    pub fn timeout_header(self, name: HeaderName) -> Self {
+        self.set(|options| options.timeout_header = Some(name))
+    }
+
+    /// Does not tell the server what is left of the deadline, except in gRPC.
+    pub fn without_timeout_header(self) -> Self {
+        self.set(|options| options.timeout_header = None)
+    }
+
+    /// Counts attempts in `x-envoy-attempt-count` too, in requests and responses.
+    pub fn envoy_header(self) -> Self {
+        self.set(|options| options.envoy = true)
+    }
+
+    /// Writes idempotency keys without the quotes that the draft asks for.
+    pub fn bare_keys(self) -> Self {
+        self.set(|options| options.bare_keys = true)
+    }
+
+    /// Looks at the first frame of a gRPC response: a failure in trailers that follow no message is then
+    /// repeated too. Only once the request has been sent whole, so a stream in both directions never waits
+    /// for it.
+    pub fn look_at_trailers(self) -> Self {
+        self.set(|options| options.trailers = true)
+    }
+}
+
+impl Options {
+    /// The first route that matches; `None` when the request is left alone.
+    #[inline]
+    pub(super) fn retry(&self, request: &request::Parts) -> Option<&Retry> {
+        match self.routes.iter().find(|route| (route.matches)(request)) {
+            Some(route) => route.retry.as_ref(),
+            None => self.retry.as_ref(),
+        }
+    }
+}
+
+impl<S> Layer<S> for RetryLayer {
+    type Service = RetryService<S>;
+
+    fn layer(&self, inner: S) -> RetryService<S> {
+        RetryService::new(inner, self.clone())
+    }
+}
+
+impl fmt::Debug for RetryLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { routes, retry, buffer, .. } = &*self.0;
+        let mut shown = f.debug_struct("RetryLayer");
+        shown.field("retry", retry).field("routes", &routes.len()).field("buffer", buffer);
+        shown.finish_non_exhaustive()
+    }
+}

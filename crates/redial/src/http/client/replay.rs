@@ -1,0 +1,282 @@
+//! A body that streams can be read once, and a retry needs it twice.
+//!
+//! Chunks are kept as they pass, by reference count and not by copy, up to a bound. Nothing waits for the
+//! whole body: the first byte leaves as if nobody kept it. A body beyond the bound goes on streaming and is
+//! no longer kept; then the request cannot be repeated, which is all that happens to it.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+
+use super::BoxError;
+
+/// The body of a request as the service below sees it.
+#[derive(Debug)]
+pub struct Replay<B>(Source<B>);
+
+#[derive(Debug)]
+enum Source<B> {
+    /// All there is, in one chunk or none.
+    Whole(Option<Bytes>),
+    /// It goes by, and nothing is kept.
+    Once(B),
+    /// It failed before it began.
+    Failed(Option<BoxError>),
+    /// It is kept as it goes by.
+    Taped { tape: Arc<Mutex<Tape<B>>>, turn: u32, next: usize },
+}
+
+/// What is kept for another attempt.
+#[derive(Debug)]
+pub(super) enum Kept<B> {
+    Whole(Option<Bytes>),
+    Taped(Arc<Mutex<Tape<B>>>),
+}
+
+#[derive(Debug)]
+pub(super) struct Tape<B> {
+    chunks: Vec<Bytes>,
+    trailers: Option<HeaderMap>,
+    /// Bytes that may still be kept.
+    room: usize,
+    /// What has not been read yet; `None` at the end.
+    rest: Option<B>,
+    /// Whether something went by that was not kept.
+    lost: bool,
+    /// Which attempt reads. An earlier one that is still being sent gets an error: an end would tell the
+    /// server that half a body is all of it.
+    turn: u32,
+    reader: Option<Waker>,
+}
+
+impl<B> Replay<B>
+where
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+{
+    /// A body that is sent once.
+    pub(super) fn once(body: B) -> Self {
+        Self(Source::Once(body))
+    }
+
+    /// A body that is kept up to `most` bytes. What is at hand in one chunk needs no tape.
+    pub(super) fn keep(mut body: B, most: usize) -> (Self, Option<Kept<B>>) {
+        if body.is_end_stream() {
+            return Self::whole(None);
+        }
+        let size = body.size_hint();
+        if size.lower() > most as u64 {
+            return (Self::once(body), None);
+        }
+        let mut tape = Tape {
+            chunks: Vec::new(),
+            trailers: None,
+            room: most,
+            rest: None,
+            lost: false,
+            turn: 0,
+            reader: None,
+        };
+        if size.exact().is_some() {
+            let mut nobody = Context::from_waker(Waker::noop());
+            match Pin::new(&mut body).poll_frame(&mut nobody) {
+                Poll::Ready(None) => return Self::whole(None),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data().map(whole_chunk) {
+                    Ok(chunk) if body.is_end_stream() => return Self::whole(Some(chunk)),
+                    Ok(chunk) => tape.keep(&chunk),
+                    Err(frame) => tape.trailers = frame.into_trailers().ok(),
+                },
+                Poll::Ready(Some(Err(error))) => {
+                    return (Self(Source::Failed(Some(error.into()))), None);
+                }
+                Poll::Pending => {}
+            }
+        }
+        tape.rest = Some(body);
+        let tape = Arc::new(Mutex::new(tape));
+        let source = Source::Taped { tape: Arc::clone(&tape), turn: 0, next: 0 };
+        (Self(source), Some(Kept::Taped(tape)))
+    }
+
+    fn whole(chunk: Option<Bytes>) -> (Self, Option<Kept<B>>) {
+        (Self(Source::Whole(chunk.clone())), Some(Kept::Whole(chunk)))
+    }
+}
+
+impl<B> Kept<B> {
+    /// The same body from its beginning, if all of it that went by was kept.
+    pub(super) fn again(&self) -> Option<Replay<B>> {
+        match self {
+            Self::Whole(chunk) => Some(Replay(Source::Whole(chunk.clone()))),
+            Self::Taped(shared) => {
+                let mut tape = lock(shared);
+                if tape.lost {
+                    return None;
+                }
+                tape.turn += 1;
+                if let Some(reader) = tape.reader.take() {
+                    reader.wake();
+                }
+                let turn = tape.turn;
+                Some(Replay(Source::Taped { tape: Arc::clone(shared), turn, next: 0 }))
+            }
+        }
+    }
+
+    /// Whether something went by that was not kept.
+    pub(super) fn is_lost(&self) -> bool {
+        match self {
+            Self::Whole(_) => false,
+            Self::Taped(tape) => lock(tape).lost,
+        }
+    }
+
+    /// Whether all of it has been read, so that no part of the request is still on its way.
+    pub(super) fn has_ended(&self) -> bool {
+        match self {
+            Self::Whole(_) => true,
+            Self::Taped(tape) => lock(tape).rest.is_none(),
+        }
+    }
+}
+
+impl<B> Tape<B> {
+    fn keep(&mut self, chunk: &Bytes) {
+        match self.room.checked_sub(chunk.len()) {
+            Some(room) if !self.lost => {
+                self.room = room;
+                self.chunks.push(chunk.clone());
+            }
+            _ => {
+                self.lost = true;
+                self.chunks = Vec::new();
+            }
+        }
+    }
+}
+
+impl<B> Tape<B>
+where
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+{
+    fn poll(
+        &mut self,
+        next: &mut usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(chunk) = self.chunks.get(*next) {
+            *next += 1;
+            return Poll::Ready(Some(Ok(Frame::data(chunk.clone()))));
+        }
+        let Some(rest) = &mut self.rest else {
+            let trailers = self.trailers.clone().filter(|_| *next == self.chunks.len());
+            *next = self.chunks.len() + 1;
+            return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
+        };
+        if !self.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
+            self.reader = Some(cx.waker().clone());
+        }
+        match ready!(Pin::new(rest).poll_frame(cx)) {
+            None => {
+                self.rest = None;
+                self.poll(next, cx)
+            }
+            Some(Err(error)) => {
+                self.lost = true;
+                Poll::Ready(Some(Err(error.into())))
+            }
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => {
+                    let chunk = whole_chunk(data);
+                    self.keep(&chunk);
+                    *next = self.chunks.len();
+                    Poll::Ready(Some(Ok(Frame::data(chunk))))
+                }
+                Err(frame) => {
+                    self.trailers = frame.into_trailers().ok();
+                    self.rest = None;
+                    self.poll(next, cx)
+                }
+            },
+        }
+    }
+}
+
+impl<B> Body for Replay<B>
+where
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.0 {
+            Source::Whole(chunk) => Poll::Ready(chunk.take().map(|chunk| Ok(Frame::data(chunk)))),
+            Source::Once(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(cx));
+                let whole = |frame: Frame<B::Data>| frame.map_data(whole_chunk);
+                Poll::Ready(frame.map(|frame| frame.map(whole).map_err(Into::into)))
+            }
+            Source::Failed(error) => Poll::Ready(error.take().map(Err)),
+            Source::Taped { tape, turn, next } => {
+                let mut tape = lock(tape);
+                if tape.turn != *turn {
+                    return Poll::Ready(Some(Err("the request is being sent again".into())));
+                }
+                tape.poll(next, cx)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Source::Whole(chunk) => chunk.is_none(),
+            Source::Once(body) => body.is_end_stream(),
+            Source::Failed(error) => error.is_none(),
+            Source::Taped { tape, turn, next } => {
+                let tape = lock(tape);
+                let read = *next + usize::from(tape.trailers.is_none()) > tape.chunks.len();
+                tape.turn == *turn && tape.rest.is_none() && read
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Source::Whole(chunk) => {
+                SizeHint::with_exact(chunk.as_ref().map_or(0, |chunk| chunk.len() as u64))
+            }
+            Source::Once(body) => body.size_hint(),
+            Source::Failed(_) => SizeHint::new(),
+            Source::Taped { tape, next, .. } => {
+                let tape = lock(tape);
+                let kept = tape.chunks.iter().skip(*next).map(|chunk| chunk.len() as u64).sum();
+                let rest = tape.rest.as_ref().map_or(SizeHint::with_exact(0), B::size_hint);
+                let mut size = SizeHint::new();
+                size.set_lower(rest.lower().saturating_add(kept));
+                if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(kept)) {
+                    size.set_upper(upper);
+                }
+                size
+            }
+        }
+    }
+}
+
+/// Without a copy when it is `Bytes`.
+fn whole_chunk(mut data: impl Buf) -> Bytes {
+    data.copy_to_bytes(data.remaining())
+}
+
+fn lock<B>(tape: &Mutex<Tape<B>>) -> MutexGuard<'_, Tape<B>> {
+    tape.lock().unwrap_or_else(PoisonError::into_inner)
+}

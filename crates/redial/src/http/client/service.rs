@@ -1,0 +1,61 @@
+use std::mem;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use http_body::Body;
+use tower_layer::Layer as _;
+use tower_service::Service;
+
+use super::{BoxError, Cause, Replay, ResponseFuture, RetryLayer};
+use crate::Error;
+
+/// A client that retries. Made by a [`RetryLayer`].
+#[derive(Clone, Debug)]
+pub struct RetryService<S> {
+    inner: S,
+    layer: RetryLayer,
+}
+
+impl<S> RetryService<S> {
+    pub(super) fn new(inner: S, layer: RetryLayer) -> Self {
+        Self { inner, layer }
+    }
+
+    /// The client itself.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S: Clone> RetryService<S> {
+    /// The same client with another layer.
+    pub fn with_layer(&self, layer: &RetryLayer) -> Self {
+        layer.layer(self.inner.clone())
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for RetryService<S>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>> + Clone,
+    S::Error: Into<BoxError>,
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+    R: Body + Unpin,
+{
+    type Response = Response<super::Answer<R>>;
+    type Error = Error<Cause>;
+    type Future = ResponseFuture<S, B, R>;
+
+    /// Whether the client below is ready. Nothing is admitted here: a caller that is ready may never call.
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(|error| Cause::from(error.into()).before_any_attempt())
+    }
+
+    #[inline]
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let next = self.inner.clone();
+        let ready = mem::replace(&mut self.inner, next);
+        ResponseFuture::new(ready, &self.layer, request)
+    }
+}

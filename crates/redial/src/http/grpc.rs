@@ -1,0 +1,54 @@
+//! What a gRPC status says.
+//!
+//! A call that fails before its first message carries its status in the headers of the response; one that
+//! fails later carries it in the trailers, behind a status 200.
+
+use http::{HeaderMap, HeaderValue};
+use redial_core::decide::{Class, Failure, Outcome, Reach};
+
+use super::names;
+use super::travel::digits;
+
+const OK: u16 = 0;
+const UNKNOWN: u16 = 2;
+
+/// The outcome of a response or of its trailers: a success as long as there is no status yet.
+///
+/// A server that says UNAVAILABLE in place of a response has not begun; said in the trailers of a response
+/// that had begun, it may have.
+pub(crate) fn outcome(headers: &HeaderMap) -> Outcome {
+    match headers.get(names::GRPC_STATUS).map(code) {
+        None | Some(OK) => Outcome::Success,
+        Some(code) => {
+            let hinted = headers.contains_key(names::GRPC_RETRY_PUSHBACK_MS)
+                || headers.contains_key(http::header::RETRY_AFTER)
+                || headers.contains_key(names::RETRY_AFTER_MS);
+            failure(code, hinted).into()
+        }
+    }
+}
+
+/// A status that cannot be read is UNKNOWN.
+fn code(value: &HeaderValue) -> u16 {
+    digits(value).and_then(|code| u16::try_from(code).ok()).unwrap_or(UNKNOWN)
+}
+
+/// What a status code means. RESOURCE_EXHAUSTED is as often a quota for the day as a busy moment: only a
+/// server that says when to come back is asked again.
+pub(crate) fn failure(code: u16, hinted: bool) -> Failure {
+    let class = match code {
+        1 => Class::Cancelled,
+        2 | 13 => Class::ServerError,
+        4 => Class::Timeout,
+        8 if hinted => Class::Throttled,
+        14 => Class::Overloaded,
+        _ => Class::Permanent,
+    };
+    let failure = Failure::new(class).code(code);
+    if class == Class::Overloaded { failure.reach(Reach::Refused) } else { failure }
+}
+
+/// ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.
+pub(crate) fn may_be_an_echo(code: u16) -> bool {
+    matches!(code, 6 | 9 | 10)
+}

@@ -1,0 +1,134 @@
+//! When does the server want to hear from us again? Servers say it in half a dozen ways, and clients that
+//! read one of them wrongly come back at once.
+//!
+//! Of the fields that say how long to wait, those in milliseconds are more exact than `Retry-After`; a
+//! quota that is used up can only make the wait longer. A field that cannot be read is as if it were not
+//! there, and is reported.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use redial_core::schedule::Hint;
+use redial_core::{Nanos, nanos};
+use sfv::{BareItem, ListEntry, Parser};
+
+use super::names;
+use super::travel::digits;
+
+/// What the headers of a response say about the next attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hints {
+    /// When the server wants to hear from us again.
+    pub hint: Option<Hint>,
+    /// It does not want to hear from us again (a negative or unreadable `grpc-retry-pushback-ms`).
+    pub never: bool,
+    /// The first field that could not be read.
+    pub unreadable: Option<&'static str>,
+}
+
+/// Reads every hint. `now` is what the local clock says, for dates in a response that has no `Date` of its
+/// own.
+pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
+    let mut reader = Reader { headers, unreadable: None };
+    if let Some(value) = headers.get(names::GRPC_RETRY_PUSHBACK_MS) {
+        let after = digits(value).filter(|millis| *millis <= i32::MAX as u64);
+        let hint = after.map(|after| Hint::Pushback(millis(after)));
+        return Hints { hint, never: hint.is_none(), unreadable: None };
+    }
+    let exact = [names::RETRY_AFTER_MS, names::X_MS_RETRY_AFTER_MS, names::X_AMZ_RETRY_AFTER];
+    let exact = exact.into_iter().filter_map(|name| reader.read(name, digits).map(millis)).max();
+    let retry_after = reader.read(header::RETRY_AFTER, |value| retry_after(value, headers, now));
+    let asked = exact.or(retry_after);
+    let hint = match asked {
+        Some(after) if headers.contains_key(names::SLOT) => Some(Hint::Slot(after)),
+        _ => asked.max(reader.quota()).map(Hint::AtLeast),
+    };
+    Hints { hint, never: false, unreadable: reader.unreadable }
+}
+
+struct Reader<'a> {
+    headers: &'a HeaderMap,
+    unreadable: Option<&'static str>,
+}
+
+impl Reader<'_> {
+    fn read<T>(
+        &mut self,
+        name: HeaderName,
+        parse: impl FnOnce(&HeaderValue) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.headers.get(&name)?;
+        let read = parse(value);
+        if read.is_none() {
+            self.unreadable = self.unreadable.or_else(|| field(&name));
+        }
+        read
+    }
+
+    /// In how long a quota that is used up has something again.
+    fn quota(&mut self) -> Option<Nanos> {
+        let current = self.read(names::RATELIMIT, rate_limit).flatten();
+        let remaining = self.read(names::RATELIMIT_REMAINING, digits);
+        let legacy = self.read(names::RATELIMIT_RESET, digits).filter(|_| remaining == Some(0));
+        current.or(legacy).map(seconds)
+    }
+}
+
+/// The name for an event, which cannot borrow from a header.
+fn field(name: &HeaderName) -> Option<&'static str> {
+    const FIELDS: [&str; 7] = [
+        "retry-after",
+        "retry-after-ms",
+        "x-ms-retry-after-ms",
+        "x-amz-retry-after",
+        "ratelimit",
+        "ratelimit-remaining",
+        "ratelimit-reset",
+    ];
+    FIELDS.into_iter().find(|field| name == *field)
+}
+
+/// Seconds, or a date in any of the three forms of RFC 9110.
+fn retry_after(value: &HeaderValue, headers: &HeaderMap, now: SystemTime) -> Option<Nanos> {
+    if let Some(after) = digits(value) {
+        return Some(seconds(after));
+    }
+    let then = date(value)?;
+    let now = headers.get(header::DATE).and_then(date).unwrap_or(now);
+    Some(nanos(then.duration_since(now).unwrap_or_default()))
+}
+
+fn date(value: &HeaderValue) -> Option<SystemTime> {
+    httpdate::parse_http_date(value.to_str().ok()?).ok()
+}
+
+/// The longest `RateLimit` field that is looked at.
+const LONGEST_LIST: usize = 1024;
+
+/// The `RateLimit` field, a list of quotas: `"default";r=0;t=30`. The longest of those that are used up
+/// counts, in seconds; `Some(None)` when none is.
+fn rate_limit(value: &HeaderValue) -> Option<Option<u64>> {
+    let short = Some(value.as_bytes()).filter(|value| value.len() <= LONGEST_LIST)?;
+    let quotas = Parser::new(short).parse::<sfv::List>().ok()?;
+    let mut longest = None;
+    for quota in &quotas {
+        let ListEntry::Item(quota) = quota else { return None };
+        let number = |name: &str| match quota.params.get(name) {
+            Some(BareItem::Integer(number)) => u64::try_from(i64::from(*number)).ok(),
+            _ => None,
+        };
+        if number("r") == Some(0) {
+            longest = longest.max(number("t"));
+        }
+    }
+    Some(longest)
+}
+
+fn seconds(seconds: u64) -> Nanos {
+    nanos(Duration::from_secs(seconds))
+}
+
+fn millis(millis: u64) -> Nanos {
+    nanos(Duration::from_millis(millis))
+}

@@ -1,0 +1,33 @@
+//! May this request be done twice? Its method says so, or its headers do.
+
+use http::{HeaderMap, Method, header};
+use redial_core::decide::Safety;
+
+use super::names;
+
+/// What a request says about being done twice. `QUERY` counts as the safe method that its draft makes it.
+pub fn safety(method: &Method, headers: &HeaderMap) -> Safety {
+    if headers.contains_key(names::IDEMPOTENCY_KEY) {
+        return Safety::Keyed;
+    }
+    if is_idempotent(method) {
+        return Safety::Idempotent;
+    }
+    let only_if_absent = || headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
+    let conditional = headers.contains_key(header::IF_MATCH)
+        || headers.contains_key(header::IF_UNMODIFIED_SINCE)
+        || only_if_absent();
+    if conditional { Safety::Conditional } else { Safety::Unsafe }
+}
+
+#[inline]
+fn is_idempotent(method: &Method) -> bool {
+    is_read(method) || matches!(*method, Method::PUT | Method::DELETE)
+}
+
+/// Whether it only asks, so that a key would say nothing.
+#[inline]
+pub(crate) fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
+        || method.as_str() == "QUERY"
+}

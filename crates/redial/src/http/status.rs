@@ -1,0 +1,48 @@
+//! What a status says: is it worth repeating, and can the server have done the work?
+//!
+//! 500, 502, 503 and 504 come from servers that failed half-way and from proxies that lost sight of them:
+//! nobody can say what was done. 429 and 425 are said before anything is done.
+
+use http::{HeaderMap, StatusCode};
+use redial_core::decide::{Class, Failure, Outcome, Reach};
+
+use super::{grpc, names};
+
+/// The outcome that a response means, hints aside.
+///
+/// `request_timeout` is how far a request can have come that was answered with 408: a server that waited for
+/// the rest of the request has not processed it, but not every server that says 408 means that.
+#[inline]
+pub(crate) fn outcome(
+    status: StatusCode,
+    headers: &HeaderMap,
+    grpc: bool,
+    request_timeout: Reach,
+) -> Outcome {
+    if status.as_u16() < 400 {
+        return if grpc { grpc::outcome(headers) } else { Outcome::Success };
+    }
+    let failure = failure(status, request_timeout);
+    let slot = failure.reach == Reach::Unknown && headers.contains_key(names::SLOT);
+    Outcome::Failure(if slot { failure.reach(Reach::Refused) } else { failure })
+}
+
+#[cold]
+fn failure(status: StatusCode, request_timeout: Reach) -> Failure {
+    let class = match status.as_u16() {
+        408 => Class::Timeout,
+        425 => Class::Refused,
+        429 => Class::Throttled,
+        503 => Class::Overloaded,
+        500 | 502 | 504 => Class::ServerError,
+        _ => Class::Permanent,
+    };
+    let failure = Failure::new(class).code(status.as_u16());
+    if class == Class::Timeout { failure.reach(request_timeout) } else { failure }
+}
+
+/// Whether a response that cannot be repeated may be the echo of an earlier attempt that was done after all:
+/// its precondition no longer holds, or what it makes exists.
+pub(crate) fn may_be_an_echo(failure: &Failure) -> bool {
+    matches!(failure.code, 409 | 412) || grpc::may_be_an_echo(failure.code)
+}
