@@ -19,13 +19,15 @@ const UNKNOWN: u16 = 2;
 pub(crate) fn outcome(headers: &HeaderMap) -> Outcome {
     match headers.get(names::GRPC_STATUS).map(code) {
         None | Some(OK) => Outcome::Success,
-        Some(code) => {
-            let hinted = headers.contains_key(names::GRPC_RETRY_PUSHBACK_MS)
-                || headers.contains_key(http::header::RETRY_AFTER)
-                || headers.contains_key(names::RETRY_AFTER_MS);
-            failure(code, hinted).into()
-        }
+        Some(code) => failure(code, is_hinted(headers)).into(),
     }
+}
+
+/// Whether the server says when to come back.
+pub(crate) fn is_hinted(headers: &HeaderMap) -> bool {
+    headers.contains_key(names::GRPC_RETRY_PUSHBACK_MS)
+        || headers.contains_key(http::header::RETRY_AFTER)
+        || headers.contains_key(names::RETRY_AFTER_MS)
 }
 
 /// A status that cannot be read is UNKNOWN.

@@ -8,12 +8,14 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use redial_core::decide::Outcome;
 use redial_core::schedule::Hint;
 use redial_core::{Nanos, nanos};
 use sfv::{BareItem, ListEntry, Parser};
 
 use super::names;
 use super::travel::digits;
+use crate::clock;
 
 /// What the headers of a response say about the next attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +47,26 @@ pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
         _ => asked.max(reader.quota()).map(Hint::AtLeast),
     };
     Hints { hint, never: false, unreadable: reader.unreadable }
+}
+
+/// An outcome with what the headers, or trailers, say about the next attempt, and the field that could not
+/// be read.
+pub(crate) fn hinted(outcome: Outcome, headers: &HeaderMap) -> (Outcome, Option<&'static str>) {
+    if matches!(outcome, Outcome::Success) {
+        return (outcome, None);
+    }
+    let read = hints(headers, clock::wall());
+    let outcome = match read.hint {
+        Some(hint) if outcome.hint().is_none() => outcome.with_hint(hint),
+        _ => outcome,
+    };
+    let outcome = match outcome {
+        Outcome::Failure(failure) if read.never || headers.contains_key(names::STOP) => {
+            failure.told_to_stop().into()
+        }
+        outcome => outcome,
+    };
+    (outcome, read.unreadable)
 }
 
 struct Reader<'a> {

@@ -8,15 +8,22 @@ mod grpc;
 mod hints;
 pub mod names;
 mod reach;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 mod safety;
 pub mod server;
 mod status;
+#[cfg(feature = "tonic")]
+pub mod tonic;
 mod travel;
 
 pub use client::{
-    Answer, Attempts, Cause, Connect, Connecting, Replay, ResponseFuture, RetryLayer, RetryService,
+    Answer, Attempts, BoxError, Connect, Connecting, Error, Replay, ResponseFuture, RetryLayer,
+    RetryService,
 };
+use hints::hinted;
 pub use hints::{Hints, hints};
-pub use reach::failure;
+pub use reach::{Transport, failure};
 pub use safety::safety;
+pub use status::outcome;
 pub use travel::{attempt, grpc_timeout, grpc_timeout_value, timeout};

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::io;
 
-use redial_core::decide::{Class, Classify, Failure, Reach};
+use redial_core::decide::{Class, Classifier, Classify, Failure, Outcome, Reach};
 
 /// What the error of a client means: looks for those of hyper, hyper-util, h2 and the operating system
 /// among its sources. One that has none of them is permanent.
@@ -23,6 +23,27 @@ pub fn failure(error: &(dyn Error + 'static)) -> Failure {
         next = inner(error);
     }
     known.unwrap_or(Failure::new(Class::Permanent))
+}
+
+/// Judges the errors of HTTP and gRPC clients: of hyper, reqwest, tonic and what they are made of.
+///
+/// ```
+/// use redial::http::Transport;
+/// use redial::{Policy, Retry};
+///
+/// let retry = Retry::new(Policy::standard()).with_classifier(Transport);
+/// // retry.run(|_| client.clone().say_hello(request)).await
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transport;
+
+impl<T, E: Error + 'static> Classifier<T, E> for Transport {
+    fn outcome(&self, result: &Result<T, E>) -> Outcome {
+        match result {
+            Ok(_) => Outcome::Success,
+            Err(error) => failure(error).into(),
+        }
+    }
 }
 
 /// What one link of the chain says.
@@ -53,6 +74,10 @@ fn of(error: &(dyn Error + 'static)) -> Read {
     }
     if error.is::<tokio::time::error::Elapsed>() {
         return sure(Class::Timeout);
+    }
+    #[cfg(feature = "reqwest")]
+    if let Some(error) = error.downcast_ref::<::reqwest::Error>() {
+        return super::reqwest::failure(error).map_or(Read::Nothing, Read::Sure);
     }
     #[cfg(feature = "tonic")]
     if let Some(read) = of_tonic(error) {
@@ -97,9 +122,11 @@ fn of_h2(error: &h2::Error) -> Read {
 
 #[cfg(feature = "tonic")]
 fn of_tonic(error: &(dyn Error + 'static)) -> Option<Read> {
-    if error.is::<tonic::TimeoutExpired>() {
+    if let Some(status) = error.downcast_ref::<::tonic::Status>() {
+        Some(Read::Likely(super::tonic::failure(status)))
+    } else if error.is::<::tonic::TimeoutExpired>() {
         Some(sure(Class::Timeout))
-    } else if error.is::<tonic::ConnectError>() {
+    } else if error.is::<::tonic::ConnectError>() {
         Some(sure(Class::Connect))
     } else {
         None

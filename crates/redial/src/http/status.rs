@@ -3,17 +3,34 @@
 //! 500, 502, 503 and 504 come from servers that failed half-way and from proxies that lost sight of them:
 //! nobody can say what was done. 429 and 425 are said before anything is done.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use redial_core::decide::{Class, Failure, Outcome, Reach};
 
-use super::{grpc, names};
+use super::{grpc, hinted, names, travel};
 
-/// The outcome that a response means, hints aside.
+/// What a response means, its hints and the stop signal included: for those who make their requests without
+/// the layer. A 408 may have been processed.
+///
+/// ```
+/// use redial::decide::{Class, Outcome};
+///
+/// let response = http::Response::builder().status(503).header("retry-after", "2").body(()).unwrap();
+/// let Outcome::Failure(failure) = redial::http::outcome(&response) else { panic!() };
+/// assert_eq!(failure.class, Class::Overloaded);
+/// assert!(failure.hint.is_some());
+/// ```
+pub fn outcome<R>(response: &Response<R>) -> Outcome {
+    let headers = response.headers();
+    let read = read(response.status(), headers, travel::is_grpc(headers), Reach::Unknown);
+    hinted(read, headers).0
+}
+
+/// The same, hints aside.
 ///
 /// `request_timeout` is how far a request can have come that was answered with 408: a server that waited for
 /// the rest of the request has not processed it, but not every server that says 408 means that.
 #[inline]
-pub(crate) fn outcome(
+pub(crate) fn read(
     status: StatusCode,
     headers: &HeaderMap,
     grpc: bool,

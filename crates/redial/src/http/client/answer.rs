@@ -29,9 +29,16 @@ impl<R: Body> Answer<R> {
         Self { first: None, rest: None }
     }
 
-    /// The body itself, if nothing of it was looked at and it is still there.
-    pub fn into_inner(self) -> Option<R> {
-        self.rest.filter(|_| self.first.is_none())
+    /// The body itself, if it is still there and nothing of it was looked at.
+    ///
+    /// # Errors
+    ///
+    /// Otherwise this body again.
+    pub fn into_inner(self) -> Result<R, Self> {
+        match self {
+            Self { first: None, rest: Some(rest) } => Ok(rest),
+            other => Err(other),
+        }
     }
 }
 

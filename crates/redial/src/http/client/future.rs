@@ -7,17 +7,16 @@ use std::task::{Context, Poll, ready};
 use http::{Request, Response, header};
 use http_body::{Body, Frame};
 use pin_project_lite::pin_project;
-use redial_core::decide::{Class, Classify as _, Failure, Outcome, Reach, Typed};
+use redial_core::decide::{Class, Failure, Outcome, Reach, Typed};
 use redial_core::{NEVER, Nanos, Stop};
 use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::layer::Options;
 use super::outgoing::{self, Attempts, Outgoing, Plan};
-use super::{Answer, BoxError, Cause, Replay, RetryLayer};
+use super::{Answer, BoxError, Error, Replay, RetryLayer};
 use crate::clock::{Clock as _, Tokio};
-use crate::error::Error;
-use crate::http::{grpc, names, status};
+use crate::http::{grpc, names, reach, status};
 use crate::retry::Retry;
 use crate::run::timer;
 use crate::session::{Brought, Passed, Session, Step, pass_at};
@@ -68,13 +67,13 @@ enum Lead {
     Light(Passed, Retry),
     Full(Session<Retry, Typed, Tokio>),
     /// The first attempt was refused.
-    Refused(Option<Error<Cause>>),
+    Refused(Option<Error>),
 }
 
 /// What an attempt brought.
 enum Last<R: Body> {
     Response(Response<Answer<R>>),
-    Error(Cause),
+    Error(BoxError),
 }
 
 impl<S, B, R> ResponseFuture<S, B, R>
@@ -105,10 +104,10 @@ where
             }
             Err(now) => {
                 let mut session = Session::start(plan.retry, now);
-                match session.first() {
+                match session.first::<BoxError>() {
                     Ok(attempt) => (Lead::Full(session), attempt),
                     Err(error) => {
-                        let lead = Lead::Refused(Some(error));
+                        let lead = Lead::Refused(Some(error.into()));
                         return Self::with(service, options, lead, State::Over);
                     }
                 }
@@ -137,7 +136,7 @@ where
     }
 }
 
-type Answered<R> = Result<Response<Answer<R>>, Error<Cause>>;
+type Answered<R> = Result<Response<Answer<R>>, Error>;
 
 impl<S, B, R> Future for ResponseFuture<S, B, R>
 where
@@ -156,7 +155,7 @@ where
             let done = match this.state.as_mut().project() {
                 StateProj::Calling { call } => match call.poll(cx) {
                     Poll::Ready(Ok(response)) => self.as_mut().responded(response),
-                    Poll::Ready(Err(error)) => self.as_mut().failed(error.into().into()),
+                    Poll::Ready(Err(error)) => self.as_mut().failed(error.into()),
                     Poll::Pending => {
                         ready!(self.as_mut().poll_timer(cx));
                         self.as_mut().cut_off()
@@ -188,7 +187,7 @@ where
                         self.as_mut().resend()
                     }
                     Poll::Ready(Ok(())) => self.as_mut().resend(),
-                    Poll::Ready(Err(error)) => Some(self.as_mut().broken(error.into().into())),
+                    Poll::Ready(Err(error)) => Some(self.as_mut().broken(error.into())),
                 },
                 StateProj::Over => match this.lead {
                     Lead::Refused(error) => error.take().map(Err),
@@ -273,12 +272,12 @@ where
     }
 
     #[cold]
-    fn failed(self: Pin<&mut Self>, cause: Cause) -> Option<Answered<R>> {
+    fn failed(self: Pin<&mut Self>, cause: BoxError) -> Option<Answered<R>> {
         if matches!(self.lead, Lead::Alone) {
             self.project().state.set(State::Over);
-            return Some(Err(cause.of_the_only_attempt()));
+            return Some(Err(Error::of_the_only_attempt(cause)));
         }
-        let failure = cause.classify();
+        let failure = reach::failure(&*cause);
         self.settle(failure.into(), Some(Last::Error(cause)))
     }
 
@@ -372,7 +371,11 @@ where
     }
 
     #[cold]
-    fn give_up(mut self: Pin<&mut Self>, error: Error<Box<Last<R>>>, echo: bool) -> Answered<R> {
+    fn give_up(
+        mut self: Pin<&mut Self>,
+        error: crate::Error<Box<Last<R>>>,
+        echo: bool,
+    ) -> Answered<R> {
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
         let (attempts, reason) = (error.attempts(), error.reason());
@@ -389,12 +392,12 @@ where
     }
 
     #[cold]
-    fn broken(mut self: Pin<&mut Self>, cause: Cause) -> Answered<R> {
+    fn broken(mut self: Pin<&mut Self>, cause: BoxError) -> Answered<R> {
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
         Err(match this.lead.session() {
-            Some(session) => session.broken(cause),
-            None => cause.before_any_attempt(),
+            Some(session) => session.broken(cause).into(),
+            None => Error::before_any_attempt(cause),
         })
     }
 }

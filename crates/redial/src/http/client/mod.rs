@@ -4,8 +4,8 @@
 //! waits, must know whether the first one was done, and has to be told by the server when to come back.
 
 mod answer;
-mod cause;
 mod connect;
+mod error;
 mod future;
 mod layer;
 mod outgoing;
@@ -13,8 +13,8 @@ mod replay;
 mod service;
 
 pub use answer::Answer;
-pub use cause::Cause;
 pub use connect::{Connect, Connecting};
+pub use error::Error;
 pub use future::ResponseFuture;
 pub use layer::RetryLayer;
 pub use outgoing::Attempts;
@@ -22,4 +22,4 @@ pub use replay::Replay;
 pub use service::RetryService;
 
 /// Any error.
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

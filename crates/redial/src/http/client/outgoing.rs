@@ -9,8 +9,8 @@ use super::layer::Options;
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
 use crate::attempt::Attempt;
-use crate::http::{hints, names, safety, status, travel};
-use crate::{Key, Retry, clock, inbound};
+use crate::http::{hinted, names, safety, status, travel};
+use crate::{Key, Retry, inbound};
 
 /// How a response came about: on its extensions when it took more than one attempt, or when the call gave
 /// up on it.
@@ -187,7 +187,7 @@ pub(super) fn read<R>(
     grpc: bool,
 ) -> (Outcome, Response<R>) {
     let (parts, body) = response.into_parts();
-    let mut outcome = status::outcome(parts.status, &parts.headers, grpc, options.request_timeout);
+    let mut outcome = status::read(parts.status, &parts.headers, grpc, options.request_timeout);
     if let Some(judge) = &options.judge {
         outcome = judge(&parts, outcome);
     }
@@ -197,23 +197,11 @@ pub(super) fn read<R>(
 
 /// With what the headers, or trailers, say about the next attempt.
 pub(super) fn with_hints(outcome: Outcome, headers: &HeaderMap, retry: &Retry) -> Outcome {
-    if matches!(outcome, Outcome::Success) {
-        return outcome;
-    }
-    let read = hints(headers, clock::wall());
-    if let Some(field) = read.unreadable {
+    let (outcome, unreadable) = hinted(outcome, headers);
+    if let Some(field) = unreadable {
         retry.tell(&Event::HintUnreadable { field });
     }
-    let outcome = match read.hint {
-        Some(hint) if outcome.hint().is_none() => outcome.with_hint(hint),
-        _ => outcome,
-    };
-    match outcome {
-        Outcome::Failure(failure) if read.never || headers.contains_key(names::STOP) => {
-            failure.told_to_stop().into()
-        }
-        outcome => outcome,
-    }
+    outcome
 }
 
 /// Writes on a response how it came about.

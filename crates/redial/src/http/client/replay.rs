@@ -107,6 +107,17 @@ where
     }
 }
 
+#[cfg(feature = "reqwest")]
+impl<B> Replay<B> {
+    /// The whole body, if it is at hand and has not been read.
+    pub(crate) fn into_whole(self) -> Result<Option<Bytes>, Self> {
+        match self.0 {
+            Source::Whole(chunk) => Ok(chunk),
+            source => Err(Self(source)),
+        }
+    }
+}
+
 impl<B> Kept<B> {
     /// The same body from its beginning, if all of it that went by was kept.
     pub(super) fn again(&self) -> Option<Replay<B>> {

@@ -6,8 +6,7 @@ use http_body::Body;
 use tower_layer::Layer as _;
 use tower_service::Service;
 
-use super::{BoxError, Cause, Replay, ResponseFuture, RetryLayer};
-use crate::Error;
+use super::{Answer, BoxError, Error, Replay, ResponseFuture, RetryLayer};
 
 /// A client that retries. Made by a [`RetryLayer`].
 #[derive(Clone, Debug)]
@@ -42,14 +41,14 @@ where
     B::Error: Into<BoxError>,
     R: Body + Unpin,
 {
-    type Response = Response<super::Answer<R>>;
-    type Error = Error<Cause>;
+    type Response = Response<Answer<R>>;
+    type Error = Error;
     type Future = ResponseFuture<S, B, R>;
 
     /// Whether the client below is ready. Nothing is admitted here: a caller that is ready may never call.
     #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(|error| Cause::from(error.into()).before_any_attempt())
+        self.inner.poll_ready(cx).map_err(|error| Error::before_any_attempt(error.into()))
     }
 
     #[inline]

@@ -1,0 +1,175 @@
+//! reqwest with retries: one line without a middleware, or a middleware for those who have others.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use redial::http::reqwest::{SendWith as _, client_builder};
+//! use redial::{Policy, Retry};
+//!
+//! let retry = Retry::new(Policy::standard()).keyed();
+//! let client = client_builder(retry.policy()).build()?;
+//! let response = client.post("https://api.example/orders").body("tea").send_with(&retry).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use ::reqwest::{
+    Body, Client, ClientBuilder, Request, RequestBuilder, Response, ResponseBuilderExt,
+};
+use pin_project_lite::pin_project;
+use redial_core::decide::{Class, Failure};
+use redial_core::{NEVER, Policy};
+use tower_layer::Layer as _;
+use tower_service::Service;
+
+use super::client::{Answer, Replay, RetryLayer};
+use super::{BoxError, Error};
+use crate::Retry;
+
+#[cfg(feature = "reqwest-middleware")]
+mod middleware;
+#[cfg(feature = "reqwest-middleware")]
+pub use middleware::middleware;
+
+/// Starts a client whose own resends are off, so that every attempt is one of the policy's, and with the
+/// policy's `connect_timeout`. A request that found its pooled connection closed and of which no byte was
+/// written is still sent anew by the pool: no server sees it twice.
+pub fn client_builder(policy: &Policy) -> ClientBuilder {
+    let builder = Client::builder().retry(::reqwest::retry::never());
+    match policy.connect_timeout() {
+        NEVER => builder,
+        timeout => builder.connect_timeout(Duration::from_nanos(timeout)),
+    }
+}
+
+/// Sends a reqwest request with retries.
+pub trait SendWith {
+    /// Sends the request under `retry`. JSON, forms and other bodies in memory can be sent again, and so
+    /// can multipart forms and streams of up to 64 KiB; anything larger is sent once.
+    ///
+    /// # Errors
+    ///
+    /// When no attempt brought a response. A failed response is returned as it came; its extensions have
+    /// the [`Attempts`](super::Attempts).
+    fn send_with<C>(self, retry: &Retry<C>) -> impl Future<Output = Result<Response, Error>> + Send
+    where
+        C: Clone;
+
+    /// As [`send_with`](Self::send_with), with the routes and options of a layer.
+    fn send_through(
+        self,
+        layer: &RetryLayer,
+    ) -> impl Future<Output = Result<Response, Error>> + Send;
+}
+
+impl SendWith for RequestBuilder {
+    fn send_with<C>(self, retry: &Retry<C>) -> impl Future<Output = Result<Response, Error>> + Send
+    where
+        C: Clone,
+    {
+        let layer = RetryLayer::new(retry.clone());
+        async move { self.send_through(&layer).await }
+    }
+
+    fn send_through(
+        self,
+        layer: &RetryLayer,
+    ) -> impl Future<Output = Result<Response, Error>> + Send {
+        let (client, request) = self.build_split();
+        let sent = request
+            .and_then(http::Request::try_from)
+            .map(|request| layer.layer(Raw(client)).call(request));
+        async {
+            match sent {
+                Ok(sent) => Ok(into_reqwest(sent.await?)),
+                Err(error) => Err(Error::before_any_attempt(error.into())),
+            }
+        }
+    }
+}
+
+/// A reqwest client as a service of `http` types.
+#[derive(Clone, Debug)]
+struct Raw(Client);
+
+impl Service<http::Request<Replay<Body>>> for Raw {
+    type Response = http::Response<Body>;
+    type Error = ::reqwest::Error;
+    type Future = Sending<<Client as Service<Request>>::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Replay<Body>>) -> Self::Future {
+        match to_reqwest(request) {
+            Ok(request) => Sending::Sent { response: self.0.call(request) },
+            Err(error) => Sending::Failed { error: Some(error) },
+        }
+    }
+}
+
+pin_project! {
+    #[project = SendingProj]
+    enum Sending<F> {
+        Sent { #[pin] response: F },
+        Failed { error: Option<::reqwest::Error> },
+    }
+}
+
+impl<F: Future<Output = Result<Response, ::reqwest::Error>>> Future for Sending<F> {
+    type Output = Result<http::Response<Body>, ::reqwest::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            SendingProj::Sent { response } => {
+                Poll::Ready(ready!(response.poll(cx)).map(from_reqwest))
+            }
+            SendingProj::Failed { error } => match error.take() {
+                Some(error) => Poll::Ready(Err(error)),
+                None => Poll::Pending,
+            },
+        }
+    }
+}
+
+/// A body that is at hand stays at hand: reqwest sends it again when it follows a redirect.
+fn to_reqwest(request: http::Request<Replay<Body>>) -> Result<Request, ::reqwest::Error> {
+    let body = |body: Replay<Body>| match body.into_whole() {
+        Ok(chunk) => chunk.map_or_else(Body::default, Body::from),
+        Err(body) => Body::wrap(body),
+    };
+    request.map(body).try_into()
+}
+
+/// With the URL that was answered in the end, after redirects.
+fn from_reqwest(response: Response) -> http::Response<Body> {
+    let url = response.url().clone();
+    let mut response: http::Response<Body> = response.into();
+    if let Ok(marked) = http::Response::builder().url(url).body(()) {
+        response.extensions_mut().extend(marked.into_parts().0.extensions);
+    }
+    response
+}
+
+fn into_reqwest(response: http::Response<Answer<Body>>) -> Response {
+    response.map(|body| body.into_inner().unwrap_or_else(Body::wrap)).into()
+}
+
+/// What the error says by itself; `None` when its sources know better.
+pub(super) fn failure(error: &::reqwest::Error) -> Option<Failure> {
+    let class = if error.is_connect() {
+        Class::Connect
+    } else if error.is_timeout() {
+        Class::Timeout
+    } else if error.is_builder() || error.is_redirect() || error.is_decode() {
+        Class::Permanent
+    } else {
+        return None;
+    };
+    Some(Failure::new(class))
+}
