@@ -72,6 +72,17 @@ impl Key {
         Self([high & !0xf000 | 0x4000, low >> 2 | 1 << 63])
     }
 
+    /// The key of a user's action: the same for the same words, in this process and in any other. Two
+    /// presses of a button are one action or two, and only the caller knows which.
+    #[cfg(feature = "http")]
+    pub fn derive(action: impl AsRef<[u8]>) -> Self {
+        use sha2::{Digest as _, Sha256};
+        let hash: [u8; 32] = Sha256::digest(action).into();
+        let word = |n: usize| u64::from_be_bytes(std::array::from_fn(|i| hash[n * 8 + i]));
+        // A UUID of version 8: made of something else than time or chance.
+        Self([word(0) & !0xf000 | 0x8000, word(1) >> 2 | 1 << 63])
+    }
+
     /// One that the caller keeps, so that it survives the call and the process.
     pub const fn from_u128(key: u128) -> Self {
         Self([(key >> 64) as u64, key as u64])

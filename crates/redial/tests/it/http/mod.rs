@@ -1,0 +1,3 @@
+mod layer;
+
+mod wire;
