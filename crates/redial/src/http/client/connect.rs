@@ -43,7 +43,10 @@ where
     }
 
     fn call(&mut self, target: T) -> Self::Future {
-        Connecting { connect: self.connector.call(target), timer: self.timeout.map(sleep) }
+        Connecting {
+            connect: self.connector.call(target),
+            timer: self.timeout.map(|after| Box::pin(sleep(after))),
+        }
     }
 }
 
@@ -53,8 +56,8 @@ pin_project! {
     pub struct Connecting<F> {
         #[pin]
         connect: F,
-        #[pin]
-        timer: Option<Sleep>,
+        // hyper-util takes no connector whose future cannot be moved.
+        timer: Option<Pin<Box<Sleep>>>,
     }
 }
 
@@ -70,8 +73,8 @@ where
         if let Poll::Ready(connected) = this.connect.poll(cx) {
             return Poll::Ready(connected.map_err(Into::into));
         }
-        let Some(timer) = this.timer.as_pin_mut() else { return Poll::Pending };
-        ready!(timer.poll(cx));
+        let Some(timer) = this.timer else { return Poll::Pending };
+        ready!(timer.as_mut().poll(cx));
         let late = io::Error::new(io::ErrorKind::TimedOut, "no connection within connect_timeout");
         Poll::Ready(Err(late.into()))
     }

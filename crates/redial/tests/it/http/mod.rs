@@ -1,3 +1,5 @@
+mod faults;
 mod layer;
-
+mod replay;
+mod transport;
 mod wire;
