@@ -111,19 +111,19 @@ where
     }
 }
 
-/// The status that the cause means, or that the reason does when no attempt brought one.
+/// The status that the cause means, or that the reason does when no attempt brought one. tonic calls a
+/// timeout of its own a cancellation; here it is what it is.
 fn into_status(error: Error) -> Status {
     let message = format!("{error:#}");
-    let (reason, cut_off) = (error.reason(), error.failure().map(|failure| failure.class));
-    if let Some(cause) = error.into_inner().into_cause() {
-        let status = Status::from_error(cause);
-        return Status::new(status.code(), message);
-    }
-    let code = match reason {
+    let timed_out = error.failure().is_some_and(|failure| failure.class == Class::Timeout);
+    let code = match error.reason() {
         Stop::Deadline => Code::DeadlineExceeded,
         Stop::Cancelled => Code::Cancelled,
-        _ if cut_off == Some(Class::Timeout) => Code::DeadlineExceeded,
-        _ => Code::Unavailable,
+        _ if timed_out => Code::DeadlineExceeded,
+        _ => match error.into_inner().into_cause() {
+            Some(cause) => Status::from_error(cause).code(),
+            None => Code::Unavailable,
+        },
     };
     Status::new(code, message)
 }

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use socket_options::reset_on_close;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -174,14 +173,9 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
-mod socket_options {
-    use std::time::Duration;
-
-    /// Closing then sends a reset instead of an end.
-    pub(super) fn reset_on_close(stream: &tokio::net::TcpStream) {
-        #[allow(deprecated, reason = "a linger of zero does not block, it resets")]
-        stream.set_linger(Some(Duration::ZERO)).unwrap();
-    }
+/// Closing then sends a reset instead of an end.
+fn reset_on_close(stream: &TcpStream) {
+    stream.set_zero_linger().unwrap();
 }
 
 /// What an HTTP/2 server does with each stream that is opened, on connections of one stream each.
@@ -191,8 +185,10 @@ pub(crate) enum H2Act {
     Reset(u32),
     /// GOAWAY with this last stream and code, then the connection closes.
     GoAway { last: u32, code: u32 },
-    /// A response: 200, or a gRPC status in its headers or trailers.
+    /// An empty response with status 200.
     Status200,
+    /// Nothing.
+    Ignore,
 }
 
 pub(crate) const REFUSED_STREAM: u32 = 7;
@@ -228,6 +224,7 @@ pub(crate) async fn h2_server(acts: &[H2Act]) -> (SocketAddr, Arc<AtomicUsize>) 
                             let _ = stream.write_all(&frame(7, 0, 0, &body)).await;
                             let _ = stream.shutdown().await;
                         }
+                        H2Act::Ignore => {}
                         // `:status: 200` is entry 8 of HPACK's static table.
                         H2Act::Status200 => {
                             let _ = stream.write_all(&frame(1, 5, id, &[0x88])).await;

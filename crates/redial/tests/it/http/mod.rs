@@ -1,5 +1,7 @@
 mod faults;
+mod grpc;
 mod layer;
 mod replay;
+mod reqwest;
 mod transport;
 mod wire;
