@@ -4,6 +4,7 @@
 //! once (a policy, a service) is built before the loop; what belongs to a call is in it.
 
 mod bare;
+mod http;
 mod ours;
 mod peers;
 
@@ -42,6 +43,9 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "redial-delay", run: ours::delay },
     Case { name: "redial-deposit", run: ours::deposit },
     Case { name: "redial-withdraw", run: ours::withdraw },
+    Case { name: "http-bare", run: http::bare },
+    Case { name: "http-redial", run: http::redial },
+    Case { name: "http-tower", run: http::tower },
     Case { name: "tower", run: peers::tower },
     Case { name: "backon-async", run: peers::backon_async },
     Case { name: "backon-blocking", run: peers::backon_blocking },

@@ -240,9 +240,10 @@ impl<C> Retry<C> {
         std::mem::replace(&mut self.key, KeySource::None)
     }
 
+    /// What the request itself says about being done twice, if it says anything.
     #[cfg(feature = "http")]
-    pub(crate) fn set_safety(&mut self, safety: Safety) {
-        self.safety = safety;
+    pub(crate) fn know(&mut self, safety: Option<Safety>) {
+        self.safety = safety.unwrap_or(self.safety);
     }
 
     /// Ends by then, if not earlier.

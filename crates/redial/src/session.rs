@@ -87,6 +87,19 @@ pub(crate) fn pass_at<C>(retry: &Retry<C>, now: Nanos) -> Result<Passed, Nanos> 
 pub(crate) struct Passed(Nanos);
 
 impl Passed {
+    /// As if it had been let through then.
+    #[cfg(feature = "http")]
+    #[inline(always)]
+    pub(crate) fn at(started: Nanos) -> Self {
+        Self(started)
+    }
+
+    #[cfg(feature = "http")]
+    #[inline(always)]
+    pub(crate) fn started(self) -> Nanos {
+        self.0
+    }
+
     #[inline(always)]
     pub(crate) fn attempt<C>(self, retry: &Retry<C>) -> Attempt {
         let (call, permit) = Call::resume(retry.policy(), self.0, retry.latest());
@@ -273,6 +286,11 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     #[cfg(feature = "http")]
     pub(crate) fn retry(&self) -> &Retry<C> {
         self.retry.borrow()
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn retry_mut(&mut self) -> &mut R {
+        &mut self.retry
     }
 
     /// The caller wants no further attempt.

@@ -4,19 +4,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body::{Body, Frame};
 use pin_project_lite::pin_project;
 use redial_core::decide::{Class, Failure, Outcome, Reach, Typed};
-use redial_core::{NEVER, Nanos, Stop};
+use redial_core::{NEVER, Nanos, Stop, nanos};
 use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::layer::Options;
-use super::outgoing::{self, Attempts, Outgoing, Plan};
+use super::outgoing::{self, Attempts, Outgoing};
 use super::{Answer, BoxError, Error, Replay, RetryLayer};
 use crate::clock::{Clock as _, Tokio};
-use crate::http::{grpc, names, reach, status};
+use crate::http::{grpc, names, reach, status, travel};
 use crate::retry::Retry;
 use crate::run::timer;
 use crate::session::{Brought, Passed, Session, Step, pass_at};
@@ -84,55 +84,43 @@ where
     R: Body,
 {
     /// Admits the first attempt and sends it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(mut service: S, layer: &RetryLayer, request: Request<B>) -> Self {
         let options = Arc::clone(&layer.0);
         let (mut parts, body) = request.into_parts();
-        let Some(mut plan) = Plan::new(&options, &mut parts) else {
-            let call = service.call(Request::from_parts(parts, Replay::once(body)));
-            return Self::with(service, options, Lead::Alone, State::Calling { call });
-        };
-        let (now, grpc) = (Tokio::now(), plan.grpc);
-        if plan.left != NEVER {
-            plan.retry.limit(now.saturating_add(plan.left));
-        }
-        let (mut request, kept) = outgoing::split(&options, &plan, parts, body);
-        let (lead, attempt) = match pass_at(&plan.retry, now) {
-            Ok(passed) => {
-                let attempt = passed.attempt(&plan.retry);
-                (Lead::Light(passed, plan.retry), attempt)
+        let (mut kept, mut grpc, mut until) = (None, false, NEVER);
+        let (lead, state) = match options.retry(&parts) {
+            None => {
+                let call = service.call(Request::from_parts(parts, Replay::once(body)));
+                (Lead::Alone, State::Calling { call })
             }
-            Err(now) => {
-                let mut session = Session::start(plan.retry, now);
-                match session.first::<BoxError>() {
-                    Ok(attempt) => (Lead::Full(session), attempt),
-                    Err(error) => {
-                        let lead = Lead::Refused(Some(error.into()));
-                        return Self::with(service, options, lead, State::Over);
-                    }
+            Some(shared) => {
+                let mut retry = options.owned(shared, &parts);
+                grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
+                outgoing::write_key(&options, retry.take_key(), &mut parts);
+                let mut request;
+                (request, kept) = outgoing::split(&options, &retry, parts, body);
+                if kept.is_none() {
+                    let (method, headers) = (request.method(), request.headers());
+                    retry.know(outgoing::safety_of(method, headers, request.extensions()));
+                }
+                let passed = Passed::at(Tokio::now());
+                let mut attempt = passed.attempt(&retry);
+                let before = outgoing::stamp(&options, request.headers_mut(), &attempt, grpc);
+                if let Some(left) = before {
+                    retry.limit(attempt.started.saturating_add(nanos(left)));
+                    attempt = passed.attempt(&retry);
+                    outgoing::stamp(&options, request.headers_mut(), &attempt, grpc);
+                }
+                until = attempt.expires;
+                match Lead::admit(retry, passed) {
+                    Ok(lead) => (lead, State::Calling { call: service.call(request) }),
+                    Err(error) => (Lead::Refused(Some(error.into())), State::Over),
                 }
             }
         };
-        outgoing::stamp(&options, request.headers_mut(), &attempt, grpc);
-        let call = service.call(request);
-        let state = State::Calling { call };
-        Self { kept, grpc, until: attempt.expires, ..Self::with(service, options, lead, state) }
-    }
-
-    #[inline]
-    fn with(service: S, options: Arc<Options>, lead: Lead, state: State<S::Future, R>) -> Self {
-        Self {
-            service,
-            options,
-            lead,
-            kept: None,
-            last: None,
-            grpc: false,
-            unanswered: false,
-            until: NEVER,
-            timer: None,
-            state,
-        }
+        let (last, unanswered, timer) = (None, false, None);
+        Self { service, options, lead, kept, last, grpc, unanswered, until, timer, state }
     }
 }
 
@@ -312,11 +300,14 @@ where
         brought: Option<Last<R>>,
     ) -> Option<Answered<R>> {
         let this = self.as_mut().project();
-        let Some(session) = this.lead.session() else { return None };
-        session.barred = match this.kept {
-            Some(kept) => kept.barred(session.retry()),
-            None => Some(Stop::Body),
-        };
+        let session = this.lead.session()?;
+        match this.kept {
+            Some(kept) => {
+                session.barred = kept.barred(session.retry());
+                session.retry_mut().know(kept.safety());
+            }
+            None => session.barred = Some(Stop::Body),
+        }
         let echo = match outcome {
             Outcome::Failure(failure) => {
                 let echo = *this.unanswered && status::may_be_an_echo(&failure);
@@ -438,6 +429,18 @@ fn reported<R: Body>(
 }
 
 impl Lead {
+    /// Asks the engine for the first attempt.
+    #[inline(always)]
+    fn admit(retry: Retry, passed: Passed) -> Result<Self, crate::Error<BoxError>> {
+        match pass_at(&retry, passed.started()) {
+            Ok(passed) => Ok(Self::Light(passed, retry)),
+            Err(now) => {
+                let mut session = Session::start(retry, now);
+                session.first().map(|_| Self::Full(session))
+            }
+        }
+    }
+
     fn retry(&self) -> Option<&Retry> {
         match self {
             Self::Light(_, retry) => Some(retry),

@@ -178,6 +178,16 @@ impl Options {
             None => self.retry.as_ref(),
         }
     }
+
+    /// One for this request alone, with the guards of its host if each has its own.
+    #[inline]
+    pub(super) fn owned(&self, retry: &Retry, request: &request::Parts) -> Retry {
+        if self.per_host {
+            let host = request.uri.authority().map_or("", |authority| authority.as_str());
+            return retry.clone().scope(host);
+        }
+        retry.clone()
+    }
 }
 
 impl<S> Layer<S> for RetryLayer {

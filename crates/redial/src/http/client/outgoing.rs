@@ -1,15 +1,18 @@
 //! A request on its way out: what is kept of it for another attempt, and what is written on it.
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, request};
+use std::time::Duration;
+
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, request};
 use http_body::Body;
 use redial_core::decide::{Outcome, Safety};
-use redial_core::{Event, NEVER, Nanos, Stop, nanos};
+use redial_core::{Event, Stop};
 
 use super::layer::Options;
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
 use crate::attempt::Attempt;
 use crate::http::{hinted, names, safety, status, travel};
+use crate::retry::KeySource;
 use crate::{Key, Retry, inbound};
 
 /// How a response came about: on its extensions when it took more than one attempt, or when the call gave
@@ -49,60 +52,37 @@ pub(super) struct Outgoing<B> {
     body: Kept<B>,
     /// The body of the next attempt.
     next: Option<Replay<B>>,
-    /// Which attempt of somebody above the request was when it came to us.
-    arrived: u32,
 }
 
-/// What the layer finds out about a request before it is sent.
-pub(super) struct Plan {
-    pub(super) retry: Retry,
-    pub(super) grpc: bool,
-    /// What the request itself says is left for it.
-    pub(super) left: Nanos,
-}
-
-impl Plan {
-    /// `None` when the request is left alone.
-    #[inline]
-    pub(super) fn new(options: &Options, request: &mut request::Parts) -> Option<Self> {
-        let mut retry = options.retry(request)?.clone();
-        if options.per_host {
-            let host = request.uri.authority().map_or("", |authority| authority.as_str());
-            retry = retry.scope(host);
+/// Writes the idempotency key, unless the request has one or only asks.
+#[inline]
+pub(super) fn write_key(options: &Options, source: KeySource, request: &mut request::Parts) {
+    let key = request.extensions.get::<Key>().copied().or_else(|| source.make());
+    if let Some(key) = key.filter(|_| !safety::is_read(&request.method)) {
+        let text = if options.bare_keys { key.to_string() } else { format!("\"{key}\"") };
+        if let Ok(value) = HeaderValue::try_from(text) {
+            request.headers.entry(names::IDEMPOTENCY_KEY).or_insert(value);
         }
-        let grpc = request.method == Method::POST && travel::is_grpc(&request.headers);
-        let key = retry.take_key();
-        let key = request.extensions.get::<Key>().copied().or_else(|| key.make());
-        if let Some(key) = key.filter(|_| !safety::is_read(&request.method)) {
-            let absent = || key_value(key, options.bare_keys);
-            request.headers.entry(names::IDEMPOTENCY_KEY).or_insert_with(absent);
-        }
-        match request.extensions.get::<Safety>() {
-            Some(known) => retry.set_safety(*known),
-            None => match safety::safety(&request.method, &request.headers) {
-                Safety::Unsafe => {}
-                known => retry.set_safety(known),
-            },
-        }
-        let left = match &options.timeout_header {
-            Some(name) if !request.headers.is_empty() => travel::timeout(&request.headers, name),
-            _ => None,
-        };
-        Some(Self { retry, grpc, left: left.map_or(NEVER, nanos) })
     }
 }
 
-fn key_value(key: Key, bare: bool) -> HeaderValue {
-    let text = if bare { key.to_string() } else { format!("\"{key}\"") };
-    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+/// What a request says about being done twice, if it says anything.
+pub(super) fn safety_of(
+    method: &Method,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Option<Safety> {
+    let said = || safety::safety(method, headers);
+    let known = extensions.get::<Safety>().copied().unwrap_or_else(said);
+    (known != Safety::Unsafe).then_some(known)
 }
 
 /// Splits a request into what is sent first and what is kept for another attempt. One that may not be
 /// repeated is not cloned.
-#[inline]
+#[inline(always)]
 pub(super) fn split<B>(
     options: &Options,
-    plan: &Plan,
+    retry: &Retry,
     parts: request::Parts,
     body: B,
 ) -> (Request<Replay<B>>, Option<Outgoing<B>>)
@@ -110,13 +90,11 @@ where
     B: Body + Unpin,
     B::Error: Into<BoxError>,
 {
-    let once = plan.retry.policy().attempts() == 1 || !plan.retry.is_enabled();
-    if once {
+    if retry.policy().attempts() == 1 || !retry.is_enabled() {
         return (Request::from_parts(parts, Replay::once(body)), None);
     }
     let (body, kept) = Replay::keep(body, options.buffer);
-    let arrived = travel::attempt(&parts.headers);
-    let kept = kept.map(|kept| Outgoing { parts: parts.clone(), body: kept, next: None, arrived });
+    let kept = kept.map(|kept| Outgoing { parts: parts.clone(), body: kept, next: None });
     (Request::from_parts(parts, body), kept)
 }
 
@@ -125,11 +103,15 @@ impl<B> Outgoing<B> {
     pub(super) fn barred(&self, retry: &Retry) -> Option<Stop> {
         if self.next.is_none() && self.body.is_lost() {
             Some(Stop::Body)
-        } else if retry.policy().refuses_nested() && self.arrived > 1 {
+        } else if retry.policy().refuses_nested() && travel::attempt(&self.parts.headers) > 1 {
             Some(Stop::Nested)
         } else {
             None
         }
+    }
+
+    pub(super) fn safety(&self) -> Option<Safety> {
+        safety_of(&self.parts.method, &self.parts.headers, &self.parts.extensions)
     }
 
     /// Takes the body back, so that an earlier attempt sends no more of it.
@@ -142,7 +124,7 @@ impl<B> Outgoing<B> {
         self.body.has_ended()
     }
 
-    /// The next attempt, after [`rewind`](Self::rewind).
+    /// The next attempt, after [`rewind`](Self::rewind). The attempts of those above count too.
     pub(super) fn again(
         &mut self,
         options: &Options,
@@ -152,30 +134,50 @@ impl<B> Outgoing<B> {
         let body = self.next.take()?;
         let mut request = Request::from_parts(self.parts.clone(), body);
         let headers = request.headers_mut();
+        let before = attempt.number() - 1;
+        let count = travel::attempt(headers).saturating_add(before);
         stamp(options, headers, attempt, grpc);
-        let count = self.arrived.saturating_add(attempt.number() - 1);
         headers.insert(names::ATTEMPT, count.into());
         if grpc {
-            headers.insert(names::GRPC_PREVIOUS_RPC_ATTEMPTS, (attempt.number() - 1).into());
+            headers.insert(names::GRPC_PREVIOUS_RPC_ATTEMPTS, before.into());
         }
         Some(request)
     }
 }
 
-/// Writes what every attempt carries.
+/// Writes what every attempt carries. What the request said before about the time that is left for it is
+/// returned.
 #[inline]
-pub(super) fn stamp(options: &Options, headers: &mut HeaderMap, attempt: &Attempt, grpc: bool) {
-    if grpc {
-        if let Some(left) = attempt.timeout() {
-            headers.insert(names::GRPC_TIMEOUT, travel::grpc_timeout_value(left));
-        }
-    } else if let Some(name) = &options.timeout_header {
-        if let Some(left) = attempt.timeout() {
-            headers.insert(name.clone(), travel::timeout_value(left));
-        }
-    }
+pub(super) fn stamp(
+    options: &Options,
+    headers: &mut HeaderMap,
+    attempt: &Attempt,
+    grpc: bool,
+) -> Option<Duration> {
     if options.envoy {
         headers.insert(names::X_ENVOY_ATTEMPT_COUNT, attempt.number().into());
+    }
+    let left = attempt.timeout();
+    if grpc {
+        let value = left.map(travel::grpc_timeout_value);
+        replace(headers, names::GRPC_TIMEOUT, value).as_ref().and_then(travel::grpc_timeout)
+    } else {
+        let name = options.timeout_header.clone()?;
+        let before = replace(headers, name, left.map(travel::timeout_value));
+        before.as_ref().and_then(travel::digits).map(Duration::from_millis)
+    }
+}
+
+/// What was there before; it stays when there is nothing to put in its place.
+#[inline]
+fn replace(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    value: Option<HeaderValue>,
+) -> Option<HeaderValue> {
+    match value {
+        Some(value) => headers.insert(name, value),
+        None => headers.get(name).cloned(),
     }
 }
 
