@@ -7,6 +7,7 @@ mod cost;
 mod docs;
 mod entropy;
 mod hedge;
+mod idempotency;
 mod options;
 mod run;
 mod support;

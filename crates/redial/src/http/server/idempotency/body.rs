@@ -43,6 +43,18 @@ pub(super) struct Whole {
     pub(super) trailers: Option<HeaderMap>,
 }
 
+impl Whole {
+    /// HTTP/1.1 has no place for trailers after a body of a known length.
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = SizeHint::new();
+        match &self.trailers {
+            None => hint.set_exact(self.data.len() as u64),
+            Some(_) => hint.set_lower(self.data.len() as u64),
+        }
+        hint
+    }
+}
+
 impl From<String> for Whole {
     fn from(text: String) -> Self {
         Self { data: text.into(), trailers: None }
@@ -156,7 +168,7 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
     fn size_hint(&self) -> SizeHint {
         match &self.state {
             State::Passed { body } => body.size_hint(),
-            State::Whole { whole } => SizeHint::with_exact(whole.data.len() as u64),
+            State::Whole { whole } => whole.size_hint(),
             State::Long { start, rest } => {
                 let (start, rest) = (start.len() as u64, rest.size_hint());
                 let mut hint = SizeHint::new();

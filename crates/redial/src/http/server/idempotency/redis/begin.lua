@@ -1,6 +1,8 @@
--- KEYS[1] the record; ARGV: fingerprint, owner, lease in ms, ttl in ms, 1 to execute after an interruption
+-- KEYS[1] the record; ARGV: fingerprint, owner, lease in ms, ttl in ms, 1 to execute after an interruption,
+-- the time in ms after which nobody waits for an answer
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[6]) then return redis.error_reply('LATE nobody waits any more') end
 local record = redis.call('HMGET', KEYS[1], 'fingerprint', 'owner', 'lease', 'response')
 local begun = 'started'
 if record[1] then

@@ -3,8 +3,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use redial_core::Nanos;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisResult};
+
+use crate::clock::{Clock, Monotonic};
 
 pub(super) struct Link {
     client: Client,
@@ -15,9 +18,25 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct Slot {
-    open: Option<MultiplexedConnection>,
+    open: Option<Open>,
     /// Counts the connections that were made.
     number: u64,
+}
+
+#[derive(Clone)]
+pub(super) struct Open {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) number: u64,
+    /// What the server's clock said, and when we heard it.
+    server_ms: u64,
+    heard: Nanos,
+}
+
+impl Open {
+    /// What the server's clock says now, or less by the time that its answer took to reach us.
+    pub(super) fn server_ms(&self) -> u64 {
+        self.server_ms + Monotonic::now().saturating_sub(self.heard) / 1_000_000
+    }
 }
 
 impl Link {
@@ -26,8 +45,8 @@ impl Link {
         Ok(Self { client, slot: Mutex::default(), connecting: tokio::sync::Mutex::new(()) })
     }
 
-    /// The connection and its number. The caller bounds how long this takes.
-    pub(super) async fn get(&self) -> RedisResult<(MultiplexedConnection, u64)> {
+    /// The caller bounds how long this takes.
+    pub(super) async fn get(&self) -> RedisResult<Open> {
         if let Some(open) = self.open() {
             return Ok(open);
         }
@@ -37,11 +56,19 @@ impl Link {
         }
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let open = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut connection =
+            self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
         let mut slot = self.slot();
         slot.number += 1;
+        let open = Open {
+            connection,
+            number: slot.number,
+            server_ms: seconds * 1000 + micros / 1000,
+            heard: Monotonic::now(),
+        };
         slot.open = Some(open.clone());
-        Ok((open, slot.number))
+        Ok(open)
     }
 
     /// The connection with this number is of no use any more; a later one stays.
@@ -52,9 +79,8 @@ impl Link {
         }
     }
 
-    fn open(&self) -> Option<(MultiplexedConnection, u64)> {
-        let slot = self.slot();
-        slot.open.clone().map(|open| (open, slot.number))
+    fn open(&self) -> Option<Open> {
+        self.slot().open.clone()
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {

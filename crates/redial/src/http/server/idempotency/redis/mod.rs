@@ -10,7 +10,7 @@ use bytes::Bytes;
 use redis::{ErrorKind, FromRedisValue, RedisError, Script, ScriptInvocation, ServerErrorKind};
 use tokio::time::timeout;
 
-use self::link::Link;
+use self::link::{Link, Open};
 use super::store::{Begun, Claim, Interrupted, Store, StoreError, Terms};
 
 /// Longer than anybody waits, and short enough for Redis to add to its clock.
@@ -67,12 +67,15 @@ impl RedisStore {
 
     /// A connection that did not answer in time may be dead without having said so, and one to a server
     /// that only reads is to the wrong one.
-    async fn run<T: FromRedisValue>(&self, call: &ScriptInvocation<'_>) -> Result<T, StoreError> {
+    async fn run<T: FromRedisValue>(
+        &self,
+        call: &mut ScriptInvocation<'_>,
+    ) -> Result<T, StoreError> {
         let mut used = None;
         let answer = timeout(self.timeout, async {
-            let (mut connection, number) = self.link.get().await?;
-            used = Some(number);
-            call.invoke_async(&mut connection).await
+            let mut open = self.link.get().await?;
+            used = Some(open.number);
+            call.arg(self.not_after(&open)).invoke_async(&mut open.connection).await
         });
         let (error, is_dead) = match answer.await {
             Ok(Ok(answer)) => return Ok(answer),
@@ -88,6 +91,13 @@ impl RedisStore {
         Err(error)
     }
 
+    /// A server that hangs does what is in its queue when it goes on. By then nobody waits, and a key
+    /// that was taken for nobody would look like an interruption: it has to be refused. Once for our own
+    /// waiting, and once for how far behind our idea of its clock can be.
+    fn not_after(&self, open: &Open) -> u64 {
+        open.server_ms().saturating_add(millis(self.timeout).saturating_mul(2))
+    }
+
     fn call<'a>(&self, script: &'a Script, claim: &Claim) -> ScriptInvocation<'a> {
         let mut key = self.prefix.clone();
         key.extend(claim.key().iter().map(|byte| format!("{byte:02x}")));
@@ -95,7 +105,7 @@ impl RedisStore {
     }
 
     /// What is not ours any more is lost.
-    async fn run_ours(&self, call: &ScriptInvocation<'_>) -> Result<(), StoreError> {
+    async fn run_ours(&self, call: &mut ScriptInvocation<'_>) -> Result<(), StoreError> {
         if self.run::<bool>(call).await? { Ok(()) } else { Err(StoreError::Lost) }
     }
 }
@@ -106,7 +116,7 @@ impl Store for RedisStore {
         let mut call = self.call(&self.begin, claim);
         call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
         call.arg(millis(terms.lease)).arg(millis(terms.ttl).max(1)).arg(u8::from(executes));
-        let mut answer = self.run::<Vec<Bytes>>(&call).await?.into_iter();
+        let mut answer = self.run::<Vec<Bytes>>(&mut call).await?.into_iter();
         match (answer.next().as_deref(), answer.next()) {
             (Some(b"started"), _) => Ok(Begun::Started),
             (Some(b"resumed"), _) => Ok(Begun::Resumed),
@@ -122,7 +132,7 @@ impl Store for RedisStore {
         let mut call = self.call(&self.renew, claim);
         call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
         call.arg(millis(terms.lease)).arg(millis(terms.ttl).max(1));
-        self.run_ours(&call).await
+        self.run_ours(&mut call).await
     }
 
     async fn finish(
@@ -134,13 +144,13 @@ impl Store for RedisStore {
         let mut call = self.call(&self.finish, claim);
         call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
         call.arg(millis(terms.ttl).max(1)).arg(&response[..]);
-        self.run_ours(&call).await
+        self.run_ours(&mut call).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
         let mut call = self.call(&self.release, claim);
         call.arg(&owner(claim)[..]);
-        self.run_ours(&call).await
+        self.run_ours(&mut call).await
     }
 }
 
@@ -165,9 +175,11 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(millis).unwrap_or(u64::MAX)
 }
 
+/// A clock that jumped makes everything late; with the next connection it is asked again.
 fn is_dead(error: &RedisError) -> bool {
     let reads_only = ErrorKind::Server(ServerErrorKind::ReadOnly);
-    error.is_io_error() || error.is_unrecoverable_error() || error.kind() == reads_only
+    let is_late = error.code() == Some("LATE");
+    error.is_io_error() || error.is_unrecoverable_error() || error.kind() == reads_only || is_late
 }
 
 fn unavailable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
