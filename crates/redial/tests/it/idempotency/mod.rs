@@ -1,6 +1,7 @@
 //! A request with a key is executed once.
 
 mod crash;
+mod flaky;
 mod key;
 mod limits;
 mod outage;

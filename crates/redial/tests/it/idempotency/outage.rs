@@ -5,9 +5,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial::http::server::idempotency::{IdempotencyLayer, RedisStore};
+use redial::http::server::idempotency::{
+    Begun, IdempotencyLayer, Interrupted, RedisStore, Store, StoreError, Terms,
+};
 
-use super::support::{Server, redis_at};
+use super::support::{Server, claim, redis_at};
 
 /// A Redis of the test's own, on a port that it keeps when it starts again.
 struct Redis {
@@ -99,6 +101,27 @@ async fn a_redis_that_hangs_keeps_nobody_waiting_and_no_key() {
     redis.signal("-CONT");
     assert_eq!(server.post_until_settled("/pay", "b").await.body, "payment 2 of 10 bytes");
     assert!(server.post_until_settled("/pay", "a").await.is_replayed());
+}
+
+#[tokio::test]
+async fn a_redis_that_hung_takes_no_key_for_somebody_who_has_left() {
+    let redis = Redis::start();
+    let patient = redis.store(Duration::from_secs(20)).await;
+    let hasty = redis.store(Duration::from_millis(200)).await;
+    let hour = Duration::from_secs(3600);
+    let terms = Terms { lease: hour, ttl: hour, on_interrupted: Interrupted::Refuse };
+    // The script has to be known, or the command that waits is not the one that takes the key.
+    patient.begin(&claim(1, 1), &terms).await.unwrap();
+
+    redis.signal("-STOP");
+    let left = hasty.begin(&claim(2, 1), &terms).await;
+    assert!(matches!(left, Err(StoreError::Unavailable(_))), "{left:?}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    redis.signal("-CONT");
+    // What was there before this is answered has been done.
+    patient.release(&claim(3, 1)).await.unwrap();
+    patient.release(&claim(3, 1)).await.unwrap();
+    assert_eq!(patient.begin(&claim(2, 1), &terms).await.unwrap(), Begun::Started);
 }
 
 #[tokio::test]

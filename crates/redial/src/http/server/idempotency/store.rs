@@ -1,19 +1,5 @@
 //! Two servers get the same key at the same instant; one of them dies half-way; a third was only slow
 //! and comes back. Somebody has to decide, in one indivisible step each time, who executes: the store.
-//!
-//! A record is in one of two states, and a store holds it under the key of the claim that made it.
-//!
-//! | | running, lease not over | running, lease over | finished | no record |
-//! |---|---|---|---|---|
-//! | [`begin`](Store::begin), same owner | started | started | finished | started |
-//! | `begin`, another owner | in flight | interrupted, or resumed | finished | started |
-//! | [`renew`](Store::renew), same owner | lease set anew | lease set anew | nothing | record written |
-//! | [`finish`](Store::finish), same owner | finished | finished | finished | finished |
-//! | [`release`](Store::release), same owner | record removed | record removed | nothing | nothing |
-//!
-//! `begin` with another fingerprint is a mismatch in every state. `renew`, `finish` and `release` by
-//! anybody but the owner change nothing. A running record ends `ttl` after its lease, a finished one
-//! `ttl` after it was finished; one that has ended is no record.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -29,6 +15,20 @@ use crate::attempt::Key;
 ///
 /// Each method is one indivisible step and answers in bounded time. Nothing is executed while the store
 /// does not answer, so a store that cannot be reached says so instead of waiting.
+///
+/// A record is in one of two states, and a store holds it under the key of the claim that made it.
+///
+/// | | running, lease not over | running, lease over | finished | no record |
+/// |---|---|---|---|---|
+/// | [`begin`](Self::begin), same owner | started | started | finished | started |
+/// | `begin`, another owner | in flight | interrupted, or resumed | finished | started |
+/// | [`renew`](Self::renew), same owner | lease set anew | lease set anew | nothing | record written |
+/// | [`finish`](Self::finish), same owner | finished | finished | finished | finished |
+/// | [`release`](Self::release), same owner | record removed | record removed | nothing | nothing |
+///
+/// `begin` with another fingerprint is a mismatch in every state. `renew`, `finish` and `release` by
+/// anybody but the owner change nothing. A running record ends `ttl` after its lease, a finished one
+/// `ttl` after it was finished; one that has ended is no record.
 pub trait Store: Send + Sync + 'static {
     /// Takes the key, or says who has it.
     fn begin(
