@@ -27,7 +27,7 @@ use crate::attempt::Key;
 /// | [`release`](Self::release), same owner | record removed | record removed | nothing | nothing |
 ///
 /// `begin` with another fingerprint is a mismatch in every state. `renew`, `finish` and `release` by
-/// anybody but the owner change nothing. A running record ends `ttl` after its lease, a finished one
+/// anybody but the owner change nothing; the first two say [`Lost`](StoreError::Lost). A running record ends `ttl` after its lease, a finished one
 /// `ttl` after it was finished; one that has ended is no record.
 pub trait Store: Send + Sync + 'static {
     /// Takes the key, or says who has it.
