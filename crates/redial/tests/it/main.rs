@@ -8,6 +8,7 @@ mod docs;
 mod entropy;
 mod hedge;
 mod http;
+mod idempotency;
 mod options;
 mod run;
 mod support;

@@ -1,0 +1,224 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use http::request::Parts;
+use tower_layer::Layer;
+
+use super::execute::Shared;
+use super::fingerprint::{self, Caller};
+use super::key::{self, Form};
+use super::problem::Problem;
+use super::service::Idempotency;
+use super::store::{Claim, Interrupted, Store, Terms};
+
+/// An execution gives a sign of life three times in each lease, so this is one in 33 ms.
+const LEAST_LEASE: Duration = Duration::from_millis(100);
+
+/// Executes a request once, however often it arrives.
+///
+/// Defaults: keys are read on POST and PATCH, in quotes or bare, and a request without one is executed
+/// as ever; a response is kept for a day; a lease of 30 s; a request of up to 1 MiB that arrives within
+/// 30 s; a response of up to 1 MiB; keys are shared by all callers, with their credentials in the
+/// fingerprint; an interrupted execution is not repeated; nothing is executed while the store cannot be
+/// reached.
+///
+/// Clones share the store. So do layers that are made from one `Arc` of it.
+///
+/// ```
+/// use axum::{Router, routing::post};
+/// use redial::http::server::{IdempotencyLayer, MemoryStore};
+///
+/// let app: Router = Router::new()
+///     .route("/payments", post(|| async { "paid" }))
+///     .layer(IdempotencyLayer::new(MemoryStore::default()));
+/// ```
+pub struct IdempotencyLayer<St> {
+    store: Arc<St>,
+    settings: Settings,
+}
+
+#[derive(Clone)]
+pub(super) struct Settings {
+    methods: Arc<[Method]>,
+    required: bool,
+    form: Form,
+    /// Who the caller is; `None` when nobody said.
+    scope: Option<Arc<Scope>>,
+    pub(super) request_bytes: usize,
+    pub(super) request_time: Duration,
+    pub(super) response_bytes: usize,
+    pub(super) terms: Terms,
+    pub(super) fails_open: bool,
+}
+
+type Scope = dyn Fn(&Parts) -> Vec<u8> + Send + Sync;
+
+impl<St: Store> IdempotencyLayer<St> {
+    /// Keeps keys and responses in this store.
+    pub fn new(store: St) -> Self {
+        let terms = Terms {
+            lease: Duration::from_secs(30),
+            ttl: Duration::from_secs(24 * 3600),
+            on_interrupted: Interrupted::Refuse,
+        };
+        let settings = Settings {
+            methods: Arc::new([Method::POST, Method::PATCH]),
+            required: false,
+            form: Form::QuotedOrBare,
+            scope: None,
+            request_bytes: 1 << 20,
+            request_time: Duration::from_secs(30),
+            response_bytes: 1 << 20,
+            terms,
+            fails_open: false,
+        };
+        Self { store: Arc::new(store), settings }
+    }
+
+    /// Reads keys on these methods, and lets all others pass.
+    #[must_use]
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.settings.methods = methods.into_iter().collect();
+        self
+    }
+
+    /// A request without a key gets a 400.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.settings.required = true;
+        self
+    }
+
+    /// A key without quotes gets a 400, as the draft has it.
+    #[must_use]
+    pub fn quoted(mut self) -> Self {
+        self.settings.form = Form::Quoted;
+        self
+    }
+
+    /// Keys of one caller mean nothing to another. `scope` names the caller by something that stays the
+    /// same when credentials are renewed: the account, the tenant.
+    ///
+    /// Without it, all callers share their keys, and the `Authorization` header is part of the
+    /// fingerprint: a key that comes with somebody else's, or with a renewed one, gets a 422 and nobody's
+    /// response. Callers that are told apart by anything else, such as a cookie, are not told apart.
+    ///
+    /// ```
+    /// # use redial::http::server::{IdempotencyLayer, MemoryStore};
+    /// let layer = IdempotencyLayer::new(MemoryStore::default()).scoped_by(|request| {
+    ///     let account = request.headers.get("x-account");
+    ///     account.map(|account| account.as_bytes().to_vec()).unwrap_or_default()
+    /// });
+    /// ```
+    #[must_use]
+    pub fn scoped_by<F, V>(mut self, scope: F) -> Self
+    where
+        F: Fn(&Parts) -> V + Send + Sync + 'static,
+        V: Into<Vec<u8>>,
+    {
+        self.settings.scope = Some(Arc::new(move |parts| scope(parts).into()));
+        self
+    }
+
+    /// A request with a key may have a body of so many bytes, which are held in memory to be hashed. A
+    /// larger one gets a 413: without a fingerprint there is no telling whether it is the same.
+    #[must_use]
+    pub fn request_bytes(mut self, most: usize) -> Self {
+        self.settings.request_bytes = most;
+        self
+    }
+
+    /// A body has to arrive within this time, or the request gets a 408. The key is not taken before.
+    #[must_use]
+    pub fn request_time(mut self, most: Duration) -> Self {
+        self.settings.request_time = most;
+        self
+    }
+
+    /// A response with a body of so many bytes is kept. A larger one is sent to the first caller; whoever
+    /// repeats the request gets a 410.
+    #[must_use]
+    pub fn response_bytes(mut self, most: usize) -> Self {
+        self.settings.response_bytes = most;
+        self
+    }
+
+    /// How long a response, or the knowledge of an interruption, is kept. Later the same key executes
+    /// again.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.settings.terms.ttl = ttl;
+        self
+    }
+
+    /// How long after its last sign of life an execution is taken for dead. Signs are sent three times in
+    /// it. One that is shorter than 100 ms becomes 100 ms.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.terms.lease = lease.max(LEAST_LEASE);
+        self
+    }
+
+    /// What a request does that finds an interrupted execution.
+    #[must_use]
+    pub fn on_interrupted(mut self, then: Interrupted) -> Self {
+        self.settings.terms.on_interrupted = then;
+        self
+    }
+
+    /// Executes requests while the store cannot be reached, although they may have been executed before.
+    #[must_use]
+    pub fn fail_open(mut self) -> Self {
+        self.settings.fails_open = true;
+        self
+    }
+}
+
+impl Settings {
+    /// The key of a request; `None` when it is none of ours.
+    pub(super) fn key<B>(&self, request: &http::Request<B>) -> Result<Option<String>, Problem> {
+        if !self.methods.contains(request.method()) {
+            return Ok(None);
+        }
+        match key::read(request.headers(), self.form)? {
+            None if self.required => Err(Problem::Missing),
+            key => Ok(key),
+        }
+    }
+
+    pub(super) fn claim(&self, key: &str, parts: &Parts, body: &[u8]) -> Claim {
+        let (scope, caller) = match &self.scope {
+            None => (Vec::new(), Caller::ByCredentials),
+            Some(scope) => (scope(parts), Caller::ByScope),
+        };
+        Claim::new(key::hash(&scope, key), fingerprint::of(parts, body, caller))
+    }
+}
+
+impl<S, St: Store> Layer<S> for IdempotencyLayer<St> {
+    type Service = Idempotency<S, St>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let shared = Shared::new(Arc::clone(&self.store), self.settings.clone());
+        Idempotency { inner, shared: Arc::new(shared) }
+    }
+}
+
+impl<St> Clone for IdempotencyLayer<St> {
+    fn clone(&self) -> Self {
+        Self { store: Arc::clone(&self.store), settings: self.settings.clone() }
+    }
+}
+
+impl<St> fmt::Debug for IdempotencyLayer<St> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { settings, .. } = self;
+        f.debug_struct("IdempotencyLayer")
+            .field("methods", &settings.methods)
+            .field("required", &settings.required)
+            .field("terms", &settings.terms)
+            .finish_non_exhaustive()
+    }
+}

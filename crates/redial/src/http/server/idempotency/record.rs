@@ -1,0 +1,98 @@
+//! What a store keeps of an execution that has ended: its response, or the fact that there was one. A
+//! store sees bytes only, so that every store keeps all of it.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::response::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+
+use super::body::{Body, Whole};
+use super::problem::Problem;
+use crate::http::names;
+
+/// The first byte. Another layout has another number.
+const LAYOUT: u8 = 1;
+
+/// A second byte for each kind of record.
+const RESPONSE: u8 = 1;
+const NOT_KEPT: u8 = 2;
+
+/// They belong to the connection, not to the response.
+const HOP_BY_HOP: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// The record of a response.
+pub(super) fn response(parts: &Parts, whole: &Whole) -> Bytes {
+    let mut record = BytesMut::with_capacity(256 + whole.data.len());
+    record.put_slice(&[LAYOUT, RESPONSE]);
+    record.put_u16(parts.status.as_u16());
+    put_headers(&mut record, &parts.headers);
+    record.put_u8(whole.trailers.is_some().into());
+    if let Some(trailers) = &whole.trailers {
+        put_headers(&mut record, trailers);
+    }
+    record.put_slice(&whole.data);
+    record.freeze()
+}
+
+/// The record of a response that is too large, or broke off.
+pub(super) fn not_kept() -> Bytes {
+    Bytes::from_static(&[LAYOUT, NOT_KEPT])
+}
+
+/// The response that a record stands for. One that cannot be read was written by a later version: what
+/// is known is that the request was executed.
+pub(super) fn replay<B: http_body::Body>(record: Bytes) -> Response<Body<B>> {
+    let Some((mut response, whole)) = read(record) else {
+        return Problem::NotKept.response();
+    };
+    let replayed = HeaderValue::from_static("true");
+    response.headers_mut().insert(names::IDEMPOTENT_REPLAYED, replayed);
+    response.map(|()| Body::whole(whole))
+}
+
+fn read(mut record: Bytes) -> Option<(Response<()>, Whole)> {
+    if (record.try_get_u8().ok()?, record.try_get_u8().ok()?) != (LAYOUT, RESPONSE) {
+        return None;
+    }
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(record.try_get_u16().ok()?).ok()?;
+    *response.headers_mut() = get_headers(&mut record)?;
+    let trailers = match record.try_get_u8().ok()? {
+        0 => None,
+        _ => Some(get_headers(&mut record)?),
+    };
+    Some((response, Whole { data: record, trailers }))
+}
+
+fn put_headers(record: &mut BytesMut, headers: &HeaderMap) {
+    let kept = || headers.iter().filter(|(name, _)| !HOP_BY_HOP.contains(name));
+    record.put_u32(kept().count() as u32);
+    for (name, value) in kept() {
+        for piece in [name.as_str().as_bytes(), value.as_bytes()] {
+            record.put_u32(piece.len() as u32);
+            record.put_slice(piece);
+        }
+    }
+}
+
+fn get_headers(record: &mut Bytes) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for _ in 0..record.try_get_u32().ok()? {
+        let name = HeaderName::from_bytes(&piece(record)?).ok()?;
+        headers.try_append(name, HeaderValue::from_maybe_shared(piece(record)?).ok()?).ok()?;
+    }
+    Some(headers)
+}
+
+fn piece(record: &mut Bytes) -> Option<Bytes> {
+    let length = record.try_get_u32().ok()? as usize;
+    (length <= record.len()).then(|| record.split_to(length))
+}

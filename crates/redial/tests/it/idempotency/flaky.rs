@@ -1,0 +1,99 @@
+//! A store that does what it is asked to and whose answer is lost, or that does nothing, for a while.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::Body;
+use bytes::Bytes;
+use redial::http::server::idempotency::{
+    Begun, Claim, IdempotencyLayer, MemoryStore, Store, StoreError, Terms,
+};
+
+use super::support::{Direct, direct_request};
+use crate::support::ms;
+
+#[derive(Default)]
+struct Flaky {
+    memory: MemoryStore,
+    /// So many answers to `begin` are lost.
+    begins: AtomicUsize,
+    /// So many of the other steps are not made.
+    writes: AtomicUsize,
+}
+
+fn fails(left: &AtomicUsize) -> bool {
+    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("gone".into())
+}
+
+impl Store for Flaky {
+    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+        let begun = self.memory.begin(claim, terms).await;
+        if fails(&self.begins) { Err(gone()) } else { begun }
+    }
+
+    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+        if fails(&self.writes) { Err(gone()) } else { self.memory.renew(claim, terms).await }
+    }
+
+    async fn finish(&self, claim: &Claim, kept: Bytes, terms: &Terms) -> Result<(), StoreError> {
+        if fails(&self.writes) { Err(gone()) } else { self.memory.finish(claim, kept, terms).await }
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        if fails(&self.writes) { Err(gone()) } else { self.memory.release(claim).await }
+    }
+}
+
+fn direct(begins: usize, writes: usize) -> Direct<Arc<Flaky>> {
+    let (begins, writes) = (begins.into(), writes.into());
+    let store = Arc::new(Flaky { begins, writes, ..Flaky::default() });
+    Direct::new(&IdempotencyLayer::new(store).lease(ms(20_000)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_is_written_when_the_store_is_back() {
+    let direct = direct(0, 3);
+    assert_eq!(direct.post("/pay", "a").await.status, 201, "the caller does not wait for it");
+    assert_eq!(direct.post("/pay", "a").await.problem(), (409, "in-flight".to_owned()));
+    tokio::time::sleep(ms(5_000)).await;
+    assert!(direct.post("/pay", "a").await.is_replayed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_cannot_be_written_leaves_an_interruption() {
+    let direct = direct(0, usize::MAX);
+    assert_eq!(direct.post("/pay", "a").await.status, 201);
+    tokio::time::sleep(ms(19_000)).await;
+    assert_eq!(direct.post("/pay", "a").await.problem(), (409, "in-flight".to_owned()));
+    tokio::time::sleep(ms(1_000)).await;
+    assert_eq!(direct.post("/pay", "a").await.problem(), (424, "interrupted".to_owned()));
+    assert_eq!(direct.shop.executed(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_taken_for_nobody_is_given_back() {
+    let direct = direct(1, 2);
+    assert_eq!(direct.post("/pay", "a").await.problem(), (503, "unavailable".to_owned()));
+    assert_eq!(direct.post("/pay", "a").await.problem(), (409, "in-flight".to_owned()));
+    tokio::time::sleep(ms(5_000)).await;
+    assert_eq!(direct.post("/pay", "a").await.body, "payment 1 of 10 bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sign_of_life_that_is_lost_is_not_the_handlers_concern() {
+    let direct = direct(0, 2);
+    let slow = || direct_request("/slow", "a", Body::empty());
+    let first = tokio::spawn(direct.call(slow()));
+    direct.shop.entered.take().await;
+    tokio::time::sleep(ms(19_990)).await;
+    assert_eq!(direct.call(slow()).await.problem(), (409, "in-flight".to_owned()));
+    tokio::time::sleep(ms(20)).await;
+    assert_eq!(direct.call(slow()).await.problem(), (409, "in-flight".to_owned()));
+    direct.shop.gate.add(1);
+    assert_eq!(first.await.unwrap().status, 200);
+    assert!(direct.call(slow()).await.is_replayed());
+}

@@ -1,0 +1,149 @@
+//! Nothing grows without a bound, and nothing waits without one.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::Frame;
+use redial::http::server::idempotency::{IdempotencyLayer, MemoryStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::support::{Direct, Server, direct_request, memory, within};
+use crate::support::ms;
+
+/// Three bytes, and then silence.
+struct Hanging(bool);
+
+impl http_body::Body for Hanging {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"ten")))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_given_up_and_holds_no_key() {
+    let direct = Direct::new(&IdempotencyLayer::new(memory()));
+    let started = tokio::time::Instant::now();
+    let request = direct_request("/pay", "a", Body::new(Hanging(false)));
+    let hanging = tokio::spawn(direct.call(request));
+    tokio::time::sleep(ms(29_000)).await;
+    assert!(!hanging.is_finished());
+    assert_eq!(direct.post("/pay", "a").await.status, 201, "nobody holds the key");
+    assert_eq!(hanging.await.unwrap().problem(), (408, "request-too-slow".to_owned()));
+    assert_eq!(started.elapsed(), ms(30_000));
+    assert_eq!(direct.shop.executed(), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_given_up_on_a_real_connection() {
+    let layer = IdempotencyLayer::new(memory()).request_time(ms(200));
+    let server = Server::start(layer).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head =
+        "POST /pay HTTP/1.1\r\nhost: a\r\nidempotency-key: a\r\ncontent-length: 9\r\n\r\nten";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    within(stream.read_buf(&mut answer)).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(server.shop.executed(), 0);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let direct = Direct::new(&IdempotencyLayer::new(memory()).request_bytes(100));
+    let body = |length| Body::from(vec![b'x'; length]);
+    let answer = direct.call(direct_request("/pay", "a", body(101))).await;
+    assert_eq!(answer.problem(), (413, "request-too-large".to_owned()));
+    assert!(String::from_utf8_lossy(&answer.body).contains("up to 100 bytes"));
+    assert_eq!(direct.call(direct_request("/pay", "a", body(100))).await.status, 201);
+
+    // Of unknown length, so that it has to be counted.
+    let unknown = |length| Body::new(Endless(length));
+    let answer = direct.call(direct_request("/pay", "b", unknown(usize::MAX))).await;
+    assert_eq!(answer.problem(), (413, "request-too-large".to_owned()));
+    assert_eq!(direct.call(direct_request("/pay", "b", unknown(100))).await.status, 201);
+    assert_eq!(direct.shop.executed(), 2);
+}
+
+struct Endless(usize);
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0 -= usize::from(self.0 > 0);
+        Poll::Ready((self.0 > 0).then(|| Ok(Frame::data(Bytes::from_static(b"x")))))
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_breaks_off_is_not_executed() {
+    let server = Server::start(IdempotencyLayer::new(memory())).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head =
+        "POST /pay HTTP/1.1\r\nhost: a\r\nidempotency-key: a\r\ncontent-length: 9\r\n\r\nten";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    drop(stream);
+    assert_eq!(server.post("/pay", "a").await.body, "payment 1 of 10 bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_store_takes_no_new_key_and_forgets_none() {
+    let store = Arc::new(MemoryStore::default().records(3));
+    let direct = Direct::new(&IdempotencyLayer::new(store).ttl(ms(1_000)));
+    for key in ["a", "b", "c"] {
+        assert_eq!(direct.post("/pay", key).await.status, 201);
+    }
+    assert_eq!(direct.post("/pay", "d").await.problem(), (503, "full".to_owned()));
+    for key in ["a", "b", "c"] {
+        assert!(direct.post("/pay", key).await.is_replayed(), "{key}");
+    }
+    tokio::time::advance(ms(1_000)).await;
+    assert_eq!(direct.post("/pay", "d").await.body, "payment 4 of 10 bytes");
+    assert_eq!(direct.post("/pay", "a").await.body, "payment 5 of 10 bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_store_lets_those_finish_that_have_begun() {
+    let store = Arc::new(MemoryStore::default().records(1));
+    let direct = Direct::new(&IdempotencyLayer::new(store));
+    let slow = direct_request("/slow", "a", Body::empty());
+    let first = tokio::spawn(direct.call(slow));
+    direct.shop.entered.take().await;
+    assert_eq!(direct.post("/pay", "b").await.problem(), (503, "full".to_owned()));
+    direct.shop.gate.add(1);
+    assert_eq!(first.await.unwrap().body, "slow payment 1 of 0 bytes");
+    assert!(direct.call(direct_request("/slow", "a", Body::empty())).await.is_replayed());
+}
+
+#[tokio::test]
+async fn without_room_for_a_response_the_fact_is_kept() {
+    let store = Arc::new(MemoryStore::default().bytes(2_048));
+    let direct = Direct::new(&IdempotencyLayer::new(store));
+    assert_eq!(direct.post("/bytes/3000", "a").await.body.len(), 3_000);
+    assert_eq!(direct.post("/bytes/3000", "a").await.problem(), (410, "not-kept".to_owned()));
+    let kept = async |key: &str| {
+        direct.post("/bytes/400", key).await;
+        direct.post("/bytes/400", key).await.is_replayed()
+    };
+    assert!(kept("b").await && kept("c").await, "some 650 each");
+    assert!(!kept("d").await, "there is room for 256 more");
+    assert_eq!(direct.post("/bytes/400", "d").await.problem(), (410, "not-kept".to_owned()));
+    assert_eq!(direct.post("/pay", "e").await.problem(), (503, "full".to_owned()));
+}

@@ -1,0 +1,30 @@
+//! A request with a key is executed once.
+
+mod crash;
+mod flaky;
+mod key;
+mod limits;
+mod outage;
+mod replay;
+mod store;
+mod support;
+mod time;
+
+/// Each test once for every store, as a module of its own.
+macro_rules! on_every_store {
+    ($($test:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(crate::idempotency::support::memory()).await;
+            })*
+        }
+        mod redis {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(crate::idempotency::support::redis().await).await;
+            })*
+        }
+    };
+}
+use on_every_store;
