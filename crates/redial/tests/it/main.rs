@@ -9,5 +9,6 @@ mod entropy;
 mod hedge;
 mod options;
 mod run;
+mod slots;
 mod support;
 mod tower;
