@@ -184,7 +184,9 @@ impl Storm {
         self.think(client);
         self.gate.finish(pass, || now);
         while let Some(turn) = self.gate.next(now) {
-            let Turn::Start(client, pass) = turn else { unreachable!("nobody has a deadline here") };
+            let Turn::Start(client, pass) = turn else {
+                unreachable!("nobody has a deadline here")
+            };
             self.start(client, pass);
         }
     }
@@ -237,7 +239,11 @@ fn slots_of_the_spare_capacity_flatten_the_recovery() {
     let mut peaks = |says: Says| {
         [0.5, 0.8].map(|load| {
             let (served, peak) = mean(says, load);
-            table += &format!("{:<20}  {load:<5}  {:>5.1}%   {peak:.2}\n", format!("{says:?}"), served * 100.0);
+            table += &format!(
+                "{:<20}  {load:<5}  {:>5.1}%   {peak:.2}\n",
+                format!("{says:?}"),
+                served * 100.0
+            );
             (served, peak)
         })
     };

@@ -85,25 +85,44 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
-        loop {
-            let next = match state.as_mut().project() {
-                Stage::Running { response, permit } => {
-                    let response = ready!(response.poll(cx));
+        match state.as_mut().project() {
+            Stage::Running { response, permit } => {
+                let response = response.poll(cx);
+                if response.is_ready() {
                     *permit = None;
-                    return Poll::Ready(response);
                 }
-                Stage::Waiting { waiting } => ready!(waiting.poll_start(cx))?,
-                Stage::Refused { refused, grpc } => {
-                    return Poll::Ready(Ok(refused.response(*grpc)));
-                }
-            };
-            state.set(next);
+                response
+            }
+            _ => poll_not_started(state, cx),
         }
     }
 }
 
+#[cold]
+#[inline(never)]
+fn poll_not_started<S, B, R>(
+    mut state: Pin<&mut State<S, B>>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Response<R>, S::Error>>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Default,
+{
+    loop {
+        let next = match state.as_mut().project() {
+            Stage::Waiting { waiting } => ready!(waiting.poll_start(cx))?,
+            Stage::Refused { refused, grpc } => return Poll::Ready(Ok(refused.response(*grpc))),
+            Stage::Running { response, permit } => {
+                let response = ready!(response.poll(cx));
+                *permit = None;
+                return Poll::Ready(response);
+            }
+        };
+        state.set(next);
+    }
+}
+
 impl<S: Service<Request<B>>, B> Waiting<S, B> {
-    #[cold]
     fn poll_start(&mut self, cx: &mut Context<'_>) -> Poll<Result<State<S, B>, S::Error>> {
         loop {
             match &mut self.place {

@@ -16,6 +16,7 @@
 //! that waits. Every [`Pass`] is handed back to [`Gate::finish`] exactly once.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use redial_core::{NEVER, Nanos};
 
@@ -24,19 +25,25 @@ use super::slots::Slots;
 
 pub use super::slots::Refusal;
 
-/// Of the requests that enter at once, one in so many is measured: two readings of the clock cost more than
-/// all the rest.
-const SAMPLE: u32 = 16;
+/// Of the requests that enter at once, one in so many is looked at: its headers and two readings of the clock
+/// cost more than all the rest.
+const SAMPLE: u32 = 64;
+/// The share of retries among those who enter at once is a mean over so many of those that are looked at.
+const LOOKED_AT: f64 = 8.0;
 
 /// The places of a server and the queue before them.
 #[derive(Debug)]
 pub struct Gate<W> {
-    limit: usize,
+    limit: u32,
     queue: usize,
     /// Places taken; at most `limit`.
-    inside: usize,
-    /// How many may enter before one is measured.
-    unmeasured: u32,
+    inside: u32,
+    /// How many may enter at once before one is looked at.
+    unseen: u32,
+    /// How many have, since the arrivals were last counted.
+    uncounted: u32,
+    /// The share of retries among them.
+    retry_share: f64,
     firsts: Lane<W>,
     retries: Lane<W>,
     tickets: u64,
@@ -100,6 +107,15 @@ struct Waiting<W> {
     waiter: W,
 }
 
+impl Pass {
+    pub(super) const UNMEASURED: Self = Self { since: NEVER };
+
+    #[inline]
+    pub(super) fn is_measured(&self) -> bool {
+        self.since != NEVER
+    }
+}
+
 impl<W> Gate<W> {
     /// A gate with nobody inside.
     pub(super) fn new(rule: &Rule) -> Self {
@@ -107,35 +123,51 @@ impl<W> Gate<W> {
             limit: rule.limit,
             queue: rule.queue,
             inside: 0,
-            unmeasured: 0,
+            unseen: 0,
+            uncounted: 0,
+            retry_share: 0.0,
             firsts: Lane::new(),
             retries: Lane::new(),
             tickets: 0,
-            slots: Slots::new(rule.limit, rule.min_share, rule.horizon),
+            slots: Slots::new(rule.limit as usize, rule.min_share, rule.horizon),
         }
     }
 
     /// Lets a request in if there is a free place and nobody waits. `look` says what time it is and
     /// whether the request is a retry; few are looked at.
-    #[inline]
     pub fn enter(&mut self, look: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
         if self.inside >= self.limit || self.is_waited_for() {
             return None;
         }
         self.inside += 1;
-        if self.unmeasured > 0 {
-            self.unmeasured -= 1;
-            return Some(Pass { since: NEVER });
+        self.uncounted += 1;
+        if self.unseen > 0 {
+            self.unseen -= 1;
+            return Some(Pass::UNMEASURED);
         }
-        Some(self.measured(look()))
+        let (now, retry) = look();
+        self.unseen = if self.slots.is_warm() { SAMPLE - 1 } else { 0 };
+        self.retry_share += (f64::from(u8::from(retry)) - self.retry_share) / LOOKED_AT;
+        self.count(0.0, now);
+        Some(Pass { since: now })
     }
 
-    #[cold]
-    fn measured(&mut self, (now, retry): (Nanos, bool)) -> Pass {
-        let every = if self.slots.is_warm() { SAMPLE } else { 1 };
-        self.unmeasured = every - 1;
-        self.slots.arrived(if retry { 0 } else { every }, now);
-        Pass { since: now }
+    /// Lets others keep count for as long as nobody waits: how many are inside, and how many may enter before
+    /// one has to be looked at.
+    pub(super) fn lend(&self) -> (u32, u32) {
+        (self.inside, self.unseen)
+    }
+
+    /// What has become of what was lent.
+    pub(super) fn take_back(&mut self, inside: u32, unseen: u32) {
+        self.uncounted += self.unseen - unseen;
+        (self.inside, self.unseen) = (inside, unseen);
+    }
+
+    /// Adds to the arrivals what entered uncounted, and so many first attempts.
+    fn count(&mut self, firsts: f64, now: Nanos) {
+        let entered = f64::from(mem::take(&mut self.uncounted));
+        self.slots.arrived(entered * (1.0 - self.retry_share) + firsts, now);
     }
 
     /// What becomes of a request that could not [`enter`](Self::enter).
@@ -145,7 +177,7 @@ impl<W> Gate<W> {
         now: Nanos,
         waiter: impl FnOnce() -> W,
     ) -> Answer<W> {
-        self.slots.arrived(u32::from(!arrival.retry), now);
+        self.count(if arrival.retry { 0.0 } else { 1.0 }, now);
         if arrival.deadline <= now {
             return Answer::Late;
         }
@@ -168,10 +200,9 @@ impl<W> Gate<W> {
 
     /// One that was inside is done, one way or another. Asks for the time only if it was measured. Afterwards
     /// it may be somebody's turn: ask [`next`](Self::next) until it says no.
-    #[inline]
     pub fn finish(&mut self, pass: Pass, now: impl FnOnce() -> Nanos) {
         self.inside -= 1;
-        if pass.since != NEVER {
+        if pass.is_measured() {
             self.slots.held(now().saturating_sub(pass.since));
         }
     }
@@ -201,7 +232,6 @@ impl<W> Gate<W> {
     }
 
     /// Whether anybody waits.
-    #[inline]
     pub fn is_waited_for(&self) -> bool {
         !self.firsts.is_empty() || !self.retries.is_empty()
     }
@@ -212,8 +242,12 @@ impl<W> Gate<W> {
     }
 
     /// How many are inside.
-    pub fn inside(&self) -> usize {
+    pub fn inside(&self) -> u32 {
         self.inside
+    }
+
+    pub(super) fn limit(&self) -> u32 {
+        self.limit
     }
 
     /// What the server can do, in requests per second, as far as it has been measured.

@@ -34,7 +34,7 @@ pub struct ShedLayer {
 /// What the options say.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    pub(super) limit: usize,
+    pub(super) limit: u32,
     pub(super) queue: usize,
     pub(super) min_share: f64,
     pub(super) horizon: Nanos,
@@ -47,6 +47,8 @@ impl ShedLayer {
     /// away.
     pub fn new(limit: usize) -> Self {
         let (queue, min_share, horizon) = (limit, 0.1, 10_000_000_000);
+        // The largest number is not one that a turnstile counts to.
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(u32::MAX - 1);
         Self::with(Rule { limit, queue, min_share, horizon, status: &UNAVAILABLE })
     }
 

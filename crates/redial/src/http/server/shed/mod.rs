@@ -16,6 +16,7 @@ mod layer;
 mod places;
 mod service;
 mod slots;
+mod turnstile;
 
 pub use future::ShedFuture;
 pub use layer::{NotAShare, ShedLayer};

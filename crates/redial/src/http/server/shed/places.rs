@@ -1,7 +1,7 @@
 //! The gate that requests share, behind its lock, and what holds a place in it.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::{fmt, mem};
 
 use http::{HeaderMap, HeaderValue, Response, header};
 use redial_core::{NEVER, Nanos, Stop};
@@ -9,22 +9,22 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 
 use super::gate::{Answer, Arrival, Gate, Pass, Refusal, Ticket, Turn};
 use super::layer::Rule;
+use super::turnstile::Turnstile;
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
 use crate::http::server::refuse::{self, Status, TOO_LATE};
 use crate::http::{names, travel};
 
-/// The lock is held for a few dozen instructions, and never while anybody is woken.
+/// The lock is never held while anybody is woken.
 pub(super) struct Places {
-    gate: Mutex<Gate<Sender<News>>>,
+    turnstile: Turnstile<Sender<News>>,
     status: &'static Status,
 }
 
 /// A place inside. Dropping it frees the place, whether the request was answered, panicked or was given up.
 pub(super) struct Permit {
     places: Arc<Places>,
-    /// There until it is dropped.
-    pass: Option<Pass>,
+    pass: Pass,
 }
 
 /// A place in the queue. Dropping it leaves the queue.
@@ -57,18 +57,13 @@ pub(super) enum Arrived {
 
 impl Places {
     pub(super) fn new(rule: &Rule) -> Self {
-        Self { gate: Mutex::new(Gate::new(rule)), status: rule.status }
-    }
-
-    #[inline]
-    fn gate(&self) -> MutexGuard<'_, Gate<Sender<News>>> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { turnstile: Turnstile::new(Gate::new(rule)), status: rule.status }
     }
 
     /// What most requests do.
     #[inline]
     pub(super) fn enter(self: &Arc<Self>, headers: &HeaderMap) -> Option<Permit> {
-        let pass = self.gate().enter(|| (Tokio::now(), is_retry(headers)))?;
+        let pass = self.turnstile.enter(|| (Tokio::now(), is_retry(headers)))?;
         Some(self.permit(pass))
     }
 
@@ -77,7 +72,7 @@ impl Places {
         let now = Tokio::now();
         let (retry, deadline) = (is_retry(headers), deadline(headers, now));
         let mut news = None;
-        let answer = self.gate().arrive(Arrival { retry, deadline }, now, || {
+        let answer = self.turnstile.lock().arrive(Arrival { retry, deadline }, now, || {
             let (sender, receiver) = oneshot::channel();
             news = Some(receiver);
             sender
@@ -97,14 +92,15 @@ impl Places {
 
     #[inline]
     fn permit(self: &Arc<Self>, pass: Pass) -> Permit {
-        Permit { places: self.clone(), pass: Some(pass) }
+        Permit { places: self.clone(), pass }
     }
 
     #[cold]
-    fn hand_on(self: &Arc<Self>) {
+    fn finish(self: &Arc<Self>, pass: Pass) {
         let now = Tokio::now();
+        self.turnstile.lock().finish(pass, || now);
         loop {
-            let turn = self.gate().next(now);
+            let turn = self.turnstile.lock().next(now);
             match turn {
                 None => return,
                 Some(Turn::Start(waiter, pass)) => tell(waiter, News::Start(self.permit(pass))),
@@ -133,19 +129,16 @@ fn deadline(headers: &HeaderMap, now: Nanos) -> Nanos {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        let Some(pass) = self.pass.take() else { return };
-        let mut gate = self.places.gate();
-        gate.finish(pass, Tokio::now);
-        if gate.is_waited_for() {
-            drop(gate);
-            self.places.hand_on();
+        let pass = mem::replace(&mut self.pass, Pass::UNMEASURED);
+        if let Err(pass) = self.places.turnstile.leave(pass) {
+            self.places.finish(pass);
         }
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        let gone = self.places.gate().leave(self.ticket);
+        let gone = self.places.turnstile.lock().leave(self.ticket);
         drop(gone);
     }
 }
@@ -182,7 +175,7 @@ impl Refused {
 
 impl fmt::Debug for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gate = self.gate();
+        let gate = self.turnstile.lock();
         let (inside, waiting) = (gate.inside(), gate.waiting());
         f.debug_struct("Places").field("inside", &inside).field("waiting", &waiting).finish()
     }

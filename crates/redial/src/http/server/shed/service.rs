@@ -6,7 +6,7 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use super::future::ShedFuture;
-use super::places::{Arrived, Permit, Places};
+use super::places::{Arrived, Places};
 use crate::http::travel::is_grpc;
 
 /// A service with a gate before it: see [`ShedLayer`](super::ShedLayer).
@@ -54,26 +54,23 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> ShedFuture<S, B> {
-        match self.places.enter(request.headers()) {
-            Some(permit) if mem::take(&mut self.ready) => {
-                ShedFuture::running(self.inner.call(request), permit)
-            }
-            entered => self.wait(request, entered),
+        if mem::take(&mut self.ready)
+            && let Some(permit) = self.places.enter(request.headers())
+        {
+            return ShedFuture::running(self.inner.call(request), permit);
         }
+        self.wait(request)
     }
 }
 
 impl<S: Clone> Shed<S> {
     #[cold]
-    fn wait<B>(&self, request: Request<B>, entered: Option<Permit>) -> ShedFuture<S, B>
+    #[inline(never)]
+    fn wait<B>(&self, request: Request<B>) -> ShedFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        let arrived = match entered {
-            Some(permit) => Arrived::Entered(permit),
-            None => self.places.arrive(request.headers()),
-        };
-        match arrived {
+        match self.places.arrive(request.headers()) {
             Arrived::Refused(refused) => ShedFuture::refused(refused, is_grpc(request.headers())),
             Arrived::Entered(permit) => ShedFuture::entered(self.inner.clone(), request, permit),
             Arrived::Queued(queued) => ShedFuture::queued(self.inner.clone(), request, queued),

@@ -64,7 +64,7 @@ impl Slots {
     }
 
     /// So many first attempts have arrived since the last call.
-    pub(super) fn arrived(&mut self, firsts: u32, now: Nanos) {
+    pub(super) fn arrived(&mut self, firsts: f64, now: Nanos) {
         self.firsts.add(firsts, now);
     }
 
@@ -133,14 +133,13 @@ struct Smoothed {
 }
 
 impl Smoothed {
-    fn add(&mut self, count: u32, now: Nanos) {
+    fn add(&mut self, count: f64, now: Nanos) {
         let since = *self.since.get_or_insert(now);
         self.latest = self.latest.max(since);
         let age = now.saturating_sub(since) as f64;
         let passed = now.saturating_sub(self.latest) as f64;
         let memory = (age - passed).clamp(YOUNGEST, MEMORY);
-        let arrived = f64::from(count) * 1e9;
-        self.per_second = (self.per_second * memory + arrived) / (memory + passed);
+        self.per_second = (self.per_second * memory + count * 1e9) / (memory + passed);
         self.latest = self.latest.max(now);
     }
 }
