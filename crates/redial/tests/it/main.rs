@@ -9,6 +9,7 @@ mod entropy;
 mod hedge;
 mod options;
 mod run;
+mod shed;
 mod slots;
 mod support;
 mod tower;

@@ -129,7 +129,7 @@ impl<W> Gate<W> {
             firsts: Lane::new(),
             retries: Lane::new(),
             tickets: 0,
-            slots: Slots::new(rule.limit as usize, rule.min_share, rule.horizon),
+            slots: Slots::new(rule.limit, rule.min_share, rule.horizon),
         }
     }
 

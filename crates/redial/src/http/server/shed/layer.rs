@@ -88,6 +88,16 @@ impl ShedLayer {
         Self::with(Rule { status: &EXHAUSTED, ..self.rule })
     }
 
+    /// How many requests are being served.
+    pub fn inside(&self) -> u32 {
+        self.places.inside()
+    }
+
+    /// How many requests wait.
+    pub fn waiting(&self) -> usize {
+        self.places.waiting()
+    }
+
     /// A gate of its own with the same options, for servers of another kind and for simulations.
     pub fn gate<W>(&self) -> Gate<W> {
         Gate::new(&self.rule)

@@ -90,6 +90,14 @@ impl Places {
         }
     }
 
+    pub(super) fn inside(&self) -> u32 {
+        self.turnstile.lock().inside()
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.turnstile.lock().waiting()
+    }
+
     #[inline]
     fn permit(self: &Arc<Self>, pass: Pass) -> Permit {
         Permit { places: self.clone(), pass }
@@ -175,8 +183,7 @@ impl Refused {
 
 impl fmt::Debug for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gate = self.turnstile.lock();
-        let (inside, waiting) = (gate.inside(), gate.waiting());
+        let (inside, waiting) = (self.inside(), self.waiting());
         f.debug_struct("Places").field("inside", &inside).field("waiting", &waiting).finish()
     }
 }

@@ -34,7 +34,7 @@ const SHORTEST: f64 = 1e3;
 /// A single request weighs at most this many times the mean.
 const OUTLIER: f64 = 32.0;
 /// A mean over so many requests per place: a full house that stood still weighs one part in it.
-const HOUSES: usize = 16;
+const HOUSES: u32 = 16;
 
 /// What is known about load and capacity, and which slots are given away. It reads no clock.
 #[derive(Clone, Debug)]
@@ -58,9 +58,9 @@ pub enum Refusal {
 }
 
 impl Slots {
-    pub(super) fn new(places: usize, min_share: f64, horizon: Nanos) -> Self {
+    pub(super) fn new(places: u32, min_share: f64, horizon: Nanos) -> Self {
         let (held, firsts) = (Mean::new(places), Smoothed::default());
-        Self { places: places as f64, min_share, horizon, held, firsts, last: 0 }
+        Self { places: f64::from(places), min_share, horizon, held, firsts, last: 0 }
     }
 
     /// So many first attempts have arrived since the last call.
@@ -105,14 +105,14 @@ impl Slots {
 #[derive(Clone, Debug)]
 struct Mean {
     value: f64,
-    count: usize,
-    most: usize,
+    count: u32,
+    most: u32,
 }
 
 impl Mean {
-    const FEWEST: usize = 64;
+    const FEWEST: u32 = 64;
 
-    fn new(places: usize) -> Self {
+    fn new(places: u32) -> Self {
         let most = places.saturating_mul(HOUSES).max(Self::FEWEST);
         Self { value: ASSUMED, count: 0, most }
     }
@@ -120,7 +120,7 @@ impl Mean {
     fn add(&mut self, sample: f64) {
         self.count = self.most.min(self.count + 1);
         let sample = sample.clamp(SHORTEST, self.value * OUTLIER);
-        self.value += (sample - self.value) / self.count as f64;
+        self.value += (sample - self.value) / f64::from(self.count);
     }
 }
 
