@@ -4,8 +4,10 @@
 
 mod blocking;
 mod cost;
+mod deadline;
 mod docs;
 mod entropy;
+mod gate;
 mod hedge;
 mod options;
 mod run;

@@ -330,7 +330,7 @@ async fn threads_do_not_overfill_it_and_nobody_is_forgotten() {
             for k in 0..200 {
                 let answer = service.clone().oneshot(request(if k % 2 == 0 { RETRY } else { &[] }));
                 // Every fifth goes away, wherever it has got to.
-                if (n + k) % 5 == 0 {
+                if (n + k).is_multiple_of(5) {
                     tokio::select! {
                         biased;
                         answer = answer => assert_eq!(answer.unwrap().status(), StatusCode::OK),

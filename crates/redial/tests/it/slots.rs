@@ -234,6 +234,7 @@ fn mean(says: Says, load: f64) -> (f64, f64) {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "the table is for `--nocapture`")]
 fn slots_of_the_spare_capacity_flatten_the_recovery() {
     let mut table = String::from("a rejection says      load   served   peak\n");
     let mut peaks = |says: Says| {

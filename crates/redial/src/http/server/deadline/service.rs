@@ -31,15 +31,15 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> DeadlineFuture<S::Future> {
-        let grpc = is_grpc(request.headers());
         let Some(mut inbound) = self.rule.read(request.headers()) else {
-            return DeadlineFuture::late(grpc);
+            return DeadlineFuture::late(is_grpc(request.headers()));
         };
+        let cut_off = if self.rule.cut_off { inbound.deadline } else { NEVER };
+        let grpc = cut_off != NEVER && is_grpc(request.headers());
         if self.rule.extension {
             request.extensions_mut().insert(inbound);
         }
         let response = inbound.during(|| self.inner.call(request));
-        let cut_off = if self.rule.cut_off { inbound.deadline } else { NEVER };
         DeadlineFuture::new(response, inbound, cut_off, grpc)
     }
 }

@@ -15,9 +15,9 @@
 //!
 //! Capacity follows from how long places are held (Little's law), not from counting what is done in a
 //! second: a server that stands still does nothing, which says nothing about what it can do. What a
-//! standstill does show is `places` requests that took as long as it lasted. They weigh a sixteenth, and
-//! none of them more than 32 times the mean, so that capacity is never below a third of what it was and is
-//! right again after a few dozen requests per place.
+//! standstill does show is `places` requests that took as long as it lasted. All of them together raise the
+//! mean at most e-fold, once it is one of many requests: capacity is not below 37% of what it was after a
+//! standstill of any length, and right again after some dozens of requests per place.
 
 use redial_core::Nanos;
 
@@ -31,10 +31,8 @@ const YOUNGEST: f64 = 1e8;
 const ASSUMED: f64 = 1e8;
 /// The shortest time that a place counts as held, so that a clock that stands still divides nothing by zero.
 const SHORTEST: f64 = 1e3;
-/// A single request weighs at most this many times the mean.
-const OUTLIER: f64 = 32.0;
-/// A mean over so many requests per place: a full house that stood still weighs one part in it.
-const HOUSES: u32 = 16;
+/// The mean is over so many requests per place: those that stood still together are one part in it.
+const HOUSES: u32 = 32;
 
 /// What is known about load and capacity, and which slots are given away. It reads no clock.
 #[derive(Clone, Debug)]
@@ -75,7 +73,7 @@ impl Slots {
 
     /// Whether enough is known of how long places are held to measure only now and then.
     pub(super) fn is_warm(&self) -> bool {
-        self.held.count >= Mean::FEWEST
+        self.held.is_warm()
     }
 
     /// Requests per second.
@@ -106,21 +104,30 @@ impl Slots {
 struct Mean {
     value: f64,
     count: u32,
+    /// As many as are remembered.
     most: u32,
+    /// By which share of itself one request can raise it: as many as there are places make it e-fold.
+    most_growth: f64,
 }
 
 impl Mean {
-    const FEWEST: u32 = 64;
-
     fn new(places: u32) -> Self {
-        let most = places.saturating_mul(HOUSES).max(Self::FEWEST);
-        Self { value: ASSUMED, count: 0, most }
+        let places = places.max(2);
+        let most = places.saturating_mul(HOUSES);
+        Self { value: ASSUMED, count: 0, most, most_growth: 1.0 / f64::from(places) }
+    }
+
+    /// Before that, a single request is so much of what is known that an ordinary one can look like a
+    /// standstill.
+    fn is_warm(&self) -> bool {
+        self.count >= self.most / 4
     }
 
     fn add(&mut self, sample: f64) {
+        let growth = if self.is_warm() { self.most_growth } else { f64::INFINITY };
         self.count = self.most.min(self.count + 1);
-        let sample = sample.clamp(SHORTEST, self.value * OUTLIER);
-        self.value += (sample - self.value) / f64::from(self.count);
+        let step = (sample.max(SHORTEST) - self.value) / f64::from(self.count);
+        self.value += step.min(growth * self.value);
     }
 }
 
