@@ -30,6 +30,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// Those of this thread so far.
+pub(crate) fn allocations() -> u64 {
+    ALLOCATIONS.get()
+}
+
 #[tokio::test]
 async fn a_successful_call_allocates_nothing() {
     let guarded = Policy::draft().breaker(BreakerRule::default()).concurrency(9).build().unwrap();

@@ -4,12 +4,16 @@
 
 mod blocking;
 mod cost;
+mod deadline;
 mod docs;
 mod entropy;
+mod gate;
 mod hedge;
 mod http;
 mod idempotency;
 mod options;
 mod run;
+mod shed;
+mod slots;
 mod support;
 mod tower;

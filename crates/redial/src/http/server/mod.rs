@@ -1,7 +1,12 @@
 //! Servers that have the last word: layers for anything that serves [`http::Request`]s.
 
+mod deadline;
 pub mod idempotency;
+mod refuse;
+pub mod shed;
 
+pub use deadline::{Deadline, DeadlineFuture, DeadlineLayer};
 #[cfg(feature = "redis")]
 pub use idempotency::RedisStore;
 pub use idempotency::{IdempotencyLayer, MemoryStore};
+pub use shed::{Shed, ShedFuture, ShedLayer};

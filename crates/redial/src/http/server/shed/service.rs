@@ -1,0 +1,79 @@
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use super::future::ShedFuture;
+use super::places::{Arrived, Places};
+use crate::http::travel::is_grpc;
+
+/// A service with a gate before it: see [`ShedLayer`](super::ShedLayer).
+///
+/// It is always ready, because turning somebody away is an answer too. A request that was let in still waits
+/// until the service behind is ready for it.
+#[derive(Debug)]
+pub struct Shed<S> {
+    inner: S,
+    /// Whether `inner` has said that it is ready and has not been called since.
+    ready: bool,
+    places: Arc<Places>,
+}
+
+impl<S> Shed<S> {
+    pub(super) fn new(inner: S, places: Arc<Places>) -> Self {
+        Self { inner, ready: false, places }
+    }
+}
+
+impl<S: Clone> Clone for Shed<S> {
+    /// The clone is not ready: readiness may be a reservation that only one can use.
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone(), self.places.clone())
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for Shed<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: Default,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = ShedFuture<S, B>;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.ready = match self.inner.poll_ready(cx) {
+            Poll::Ready(ready) => ready.map(|()| true)?,
+            Poll::Pending => false,
+        };
+        Poll::Ready(Ok(()))
+    }
+
+    #[inline]
+    fn call(&mut self, request: Request<B>) -> ShedFuture<S, B> {
+        if mem::take(&mut self.ready)
+            && let Some(permit) = self.places.enter(request.headers())
+        {
+            return ShedFuture::running(self.inner.call(request), permit);
+        }
+        self.wait(request)
+    }
+}
+
+impl<S: Clone> Shed<S> {
+    #[cold]
+    #[inline(never)]
+    fn wait<B>(&self, request: Request<B>) -> ShedFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        match self.places.arrive(request.headers()) {
+            Arrived::Refused(refused) => ShedFuture::refused(refused, is_grpc(request.headers())),
+            Arrived::Entered(permit) => ShedFuture::entered(self.inner.clone(), request, permit),
+            Arrived::Queued(queued) => ShedFuture::queued(self.inner.clone(), request, queued),
+        }
+    }
+}

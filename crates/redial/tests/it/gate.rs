@@ -1,0 +1,172 @@
+//! The gate by itself: its clock is an argument.
+
+use redial::http::server::ShedLayer;
+use redial::http::server::shed::gate::{Answer, Arrival, Gate, Pass, Refusal, Turn};
+use redial::{NEVER, Nanos};
+
+use crate::support::ms;
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
+const FIRST: Arrival = Arrival { retry: false, deadline: NEVER };
+const RETRY: Arrival = Arrival { retry: true, deadline: NEVER };
+
+fn enter(gate: &mut Gate<u32>, now: Nanos) -> Pass {
+    gate.enter(|| (now, false)).unwrap()
+}
+
+/// Ten places, each request takes 10 ms, one arrives every `apart`.
+fn busy(gate: &mut Gate<u32>, from: Nanos, requests: u64, apart: Nanos) -> Nanos {
+    let mut inside = std::collections::VecDeque::new();
+    let finish = |gate: &mut Gate<u32>, (done, pass): (Nanos, Pass)| gate.finish(pass, || done);
+    for n in 0..requests {
+        let now = from + n * apart;
+        while inside.front().is_some_and(|(done, _)| *done <= now) {
+            finish(gate, inside.pop_front().unwrap());
+        }
+        inside.push_back((now + 10 * MS, enter(gate, now)));
+    }
+    inside.into_iter().for_each(|left| finish(gate, left));
+    from + requests * apart
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a / b - 1.0).abs() < 0.05
+}
+
+#[test]
+fn spare_is_what_first_attempts_leave_of_the_capacity() {
+    for (apart, spare) in [(2 * MS, 500.0), (5 * MS / 4, 200.0), (MS + 1, 100.0)] {
+        let mut gate = ShedLayer::new(10).gate();
+        busy(&mut gate, SECOND, 5_000, apart);
+        assert!(close(gate.capacity(), 1_000.0), "{gate:?}");
+        assert!(close(gate.spare(), spare), "{apart}: {gate:?}");
+    }
+}
+
+#[test]
+fn retries_do_not_count_as_load() {
+    let mut gate = ShedLayer::new(10).gate::<u32>();
+    for n in 0..4_000 {
+        let now = SECOND + n * 2 * MS;
+        let pass = gate.enter(|| (now, true)).unwrap();
+        gate.finish(pass, || now + 10 * MS);
+    }
+    assert!(close(gate.spare(), 1_000.0), "{gate:?}");
+}
+
+#[test]
+fn a_standstill_of_any_length_leaves_capacity_sane() {
+    for standstill in [200 * MS, 10 * SECOND, 3_600 * SECOND] {
+        let mut gate = ShedLayer::new(10).gate();
+        let mut now = busy(&mut gate, SECOND, 5_000, 2 * MS);
+        let stuck = std::iter::from_fn(|| match gate.arrive(FIRST, now, || 0) {
+            Answer::Enter(pass) => Some(pass),
+            _ => None,
+        });
+        let stuck: Vec<_> = stuck.collect();
+        assert_eq!(stuck.len(), 10);
+        assert!(close(gate.capacity(), 1_000.0), "what stands still is not measured");
+        now += standstill;
+        stuck.into_iter().for_each(|pass| gate.finish(pass, || now));
+        assert!((367.0..1_000.0).contains(&gate.capacity()), "{standstill}: {gate:?}");
+        while let Some(Turn::Start(_, pass)) = gate.next(now) {
+            gate.finish(pass, || now + 10 * MS);
+        }
+        for n in 0..2_000 {
+            let Answer::Enter(pass) = gate.arrive(FIRST, now + n * 2 * MS, || 0) else { panic!() };
+            gate.finish(pass, || now + n * 2 * MS + 10 * MS);
+        }
+        assert!(close(gate.capacity(), 1_000.0), "{standstill}: {gate:?}");
+    }
+}
+
+#[test]
+fn slots_are_apart_and_end_at_the_horizon() {
+    let layer = ShedLayer::new(10).queue(0).horizon(ms(1_000)).min_share(0.5).unwrap();
+    let mut gate = layer.gate::<u32>();
+    let now = busy(&mut gate, SECOND, 5_000, MS + 1);
+    let inside: Vec<_> = std::iter::from_fn(|| gate.enter(|| (now, false))).collect();
+    assert_eq!(inside.len(), 10);
+    let mut refuse = |now| match gate.arrive(RETRY, now, || 0) {
+        Answer::Refuse(refusal) => refusal,
+        answer => panic!("{answer:?}"),
+    };
+    let mut last = 0;
+    let booked = (0..1_000).map_while(|_| match refuse(now) {
+        Refusal::Slot(after) => Some(after),
+        Refusal::Full(horizon) => {
+            assert_eq!(horizon, SECOND);
+            None
+        }
+    });
+    let booked = booked.inspect(|after| {
+        assert!(close((after - last) as f64, 2.0 * MS as f64), "{after} after {last}");
+        last = *after;
+    });
+    let booked = booked.count();
+    assert!(
+        (490..=510).contains(&booked),
+        "half of a thousand a second for a second, not {booked}"
+    );
+    assert!(matches!(refuse(now + 10 * MS), Refusal::Slot(_)), "time has made room");
+    let Refusal::Slot(after) = refuse(now + 10 * SECOND) else { panic!("nothing is reserved") };
+    assert!(after < 3 * MS);
+}
+
+#[test]
+fn first_attempts_enter_before_retries_and_the_late_do_not() {
+    let mut gate = ShedLayer::new(1).queue(4).gate();
+    let mut inside = enter(&mut gate, 0);
+    let wait = |gate: &mut Gate<u32>, arrival, name| match gate.arrive(arrival, 0, || name) {
+        Answer::Wait(ticket, displaced) => (ticket, displaced.map(|(name, _)| name)),
+        answer => panic!("{answer:?}"),
+    };
+    wait(&mut gate, RETRY, 1);
+    wait(&mut gate, Arrival { deadline: 5, ..FIRST }, 2);
+    let (gone, _) = wait(&mut gate, FIRST, 3);
+    wait(&mut gate, RETRY, 4);
+    assert!(matches!(gate.arrive(RETRY, 0, || 5), Answer::Refuse(Refusal::Slot(_))));
+    assert_eq!(wait(&mut gate, FIRST, 6).1, Some(4), "the newest retry makes room");
+    assert_eq!((gate.leave(gone), gate.leave(gone)), (Some(3), None));
+    assert!(matches!(gate.arrive(Arrival { deadline: 9, ..FIRST }, 9, || 7), Answer::Late));
+    wait(&mut gate, RETRY, 8);
+
+    let mut order = Vec::new();
+    for now in 5..9 {
+        gate.finish(inside, || now);
+        loop {
+            match gate.next(now).unwrap() {
+                Turn::Late(name) => order.push((name, "late")),
+                Turn::Start(name, pass) => {
+                    order.push((name, "started"));
+                    inside = pass;
+                    break;
+                }
+            }
+        }
+        assert!(gate.next(now).is_none(), "there is one place");
+        if gate.waiting() == 0 {
+            break;
+        }
+    }
+    assert_eq!(order, [(2, "late"), (6, "started"), (1, "started"), (8, "started")]);
+    gate.finish(inside, || 9);
+    assert_eq!((gate.inside(), gate.is_waited_for()), (0, false));
+}
+
+#[test]
+fn a_closed_gate_books_nothing() {
+    let mut gate = ShedLayer::new(0).gate::<u32>();
+    assert!(gate.enter(|| (0, false)).is_none());
+    assert!(matches!(gate.arrive(FIRST, 0, || 0), Answer::Refuse(Refusal::Full(_))));
+}
+
+#[test]
+fn a_share_is_from_0_to_1() {
+    for share in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+        let error = ShedLayer::new(1).min_share(share).unwrap_err().to_string();
+        assert_eq!(error, format!("min_share is {share}, but must be from 0 to 1"));
+    }
+    assert!(ShedLayer::new(1).min_share(0.0).is_ok() && ShedLayer::new(1).min_share(1.0).is_ok());
+}

@@ -1,0 +1,262 @@
+//! A server that stands still for 200 ms, and what its callers do to it afterwards, in virtual time.
+//!
+//! The gate is the one that serves requests and every call is the engine's own. A thousand clients think
+//! for an exponentially distributed time, make a call, and think again; ten places of 10 ms each (exponential
+//! as well) can do 1,000 requests a second. The budget is off, so that nothing but the server's
+//! answers shapes what comes back. The peak is the largest number of attempts that arrive in 100 ms, in the
+//! five seconds after the standstill, relative to what the server can do in 100 ms.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use redial::admit::Guards;
+use redial::admit::budget::Budget;
+use redial::decide::{Class, Failure, Outcome, Reach};
+use redial::http::server::ShedLayer;
+use redial::http::server::shed::gate::{Answer, Arrival, Gate, Pass, Refusal, Turn};
+use redial::schedule::Hint;
+use redial::{NEVER, Nanos, Policy, Stop};
+use redial_core::{Call, Context, Permit, Request, Verdict, draw};
+
+use crate::support::ms;
+
+const MS: Nanos = 1_000_000;
+const CLIENTS: usize = 1_000;
+const PLACES: usize = 10;
+const SERVICE: f64 = 10.0 * MS as f64;
+/// Requests per nanosecond.
+const CAPACITY: f64 = PLACES as f64 / SERVICE;
+const PAUSE: std::ops::Range<Nanos> = 3_000 * MS..3_200 * MS;
+const END: Nanos = 8_200 * MS;
+const BUCKET: Nanos = 100 * MS;
+
+/// What a rejection says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Says {
+    Slots,
+    SlotsOfEverything,
+    InOneSecond,
+    Nothing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Send(usize),
+    Done(usize),
+}
+
+struct Storm {
+    says: Says,
+    policy: Policy,
+    guards: Guards,
+    gate: Gate<usize>,
+    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    clients: Vec<Client>,
+    think: f64,
+    seed: u64,
+    drawn: u64,
+    now: Nanos,
+    calls: u32,
+    served: u32,
+    buckets: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Client {
+    call: Option<Call>,
+    permit: Option<Permit>,
+    pass: Option<Pass>,
+}
+
+impl Storm {
+    fn new(says: Says, load: f64, seed: u64) -> Self {
+        let policy =
+            Policy::draft().budget(Budget::None).attempts(20).deadline(ms(10_000)).build().unwrap();
+        let layer = ShedLayer::new(PLACES);
+        let all = says == Says::SlotsOfEverything;
+        let layer = if all { layer.min_share(1.0).unwrap() } else { layer };
+        let mut storm = Self {
+            says,
+            guards: Guards::new(&policy, 1, 0),
+            policy,
+            gate: layer.gate(),
+            events: BinaryHeap::new(),
+            clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+            think: CLIENTS as f64 / (load * CAPACITY) - SERVICE,
+            seed,
+            drawn: 0,
+            now: 0,
+            calls: 0,
+            served: 0,
+            buckets: vec![0; (END / BUCKET) as usize + 1],
+        };
+        (0..CLIENTS).for_each(|client| storm.think(client));
+        storm
+    }
+
+    fn random(&mut self) -> u64 {
+        self.drawn += 1;
+        draw(self.seed, self.drawn)
+    }
+
+    fn exponential(&mut self, mean: f64) -> Nanos {
+        let unit = ((self.random() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        (-unit.ln() * mean) as Nanos
+    }
+
+    fn at(&mut self, time: Nanos, event: Event) {
+        let order = self.random();
+        self.events.push(Reverse((time, order, event)));
+    }
+
+    fn think(&mut self, client: usize) {
+        self.clients[client] = Client::default();
+        let wake = self.now + self.exponential(self.think);
+        if wake < END {
+            self.at(wake, Event::Send(client));
+        }
+    }
+
+    fn run(mut self) -> Self {
+        while let Some(Reverse((now, _, event))) = self.events.pop() {
+            self.now = now;
+            match event {
+                Event::Send(client) => self.send(client),
+                Event::Done(client) => self.done(client),
+            }
+        }
+        self
+    }
+
+    fn engine<T>(&mut self, client: usize, step: impl FnOnce(&mut Call, &Context<'_>) -> T) -> T {
+        let (policy, guards) = (&self.policy, &self.guards);
+        let cx = Context { policy, guards, observer: None, request: Request::default() };
+        let start = || Call::new(policy, self.now, NEVER);
+        step(self.clients[client].call.get_or_insert_with(start), &cx)
+    }
+
+    fn send(&mut self, client: usize) {
+        let now = self.now;
+        let Ok(permit) = self.engine(client, |call, cx| call.admit(cx, now)) else {
+            return self.think(client);
+        };
+        let retry = permit.number > 1;
+        self.clients[client].permit = Some(permit);
+        self.calls += u32::from(!retry);
+        if let Some(bucket) = self.buckets.get_mut((now / BUCKET) as usize) {
+            *bucket += 1;
+        }
+        if let Some(pass) = self.gate.enter(|| (now, retry)) {
+            return self.start(client, pass);
+        }
+        let arrival = Arrival { retry, deadline: NEVER };
+        match self.gate.arrive(arrival, now, || client) {
+            Answer::Enter(pass) => self.start(client, pass),
+            Answer::Wait(_, None) => {}
+            Answer::Wait(_, Some((displaced, refusal))) => self.refuse(displaced, refusal),
+            Answer::Refuse(refusal) => self.refuse(client, refusal),
+            Answer::Late => unreachable!("nobody has a deadline here"),
+        }
+    }
+
+    /// Nothing is done while the server stands still.
+    fn start(&mut self, client: usize, pass: Pass) {
+        self.clients[client].pass = Some(pass);
+        let started = if PAUSE.contains(&self.now) { PAUSE.end } else { self.now };
+        let done = started + self.exponential(SERVICE);
+        let done = if started < PAUSE.start && done >= PAUSE.start {
+            done + (PAUSE.end - PAUSE.start)
+        } else {
+            done
+        };
+        self.at(done, Event::Done(client));
+    }
+
+    fn done(&mut self, client: usize) {
+        let now = self.now;
+        let permit = self.clients[client].permit.take().unwrap();
+        let pass = self.clients[client].pass.take().unwrap();
+        let settle = |call: &mut Call, cx: &Context<'_>| {
+            call.settle(cx, permit, &Outcome::Success, now, || 0)
+        };
+        assert_eq!(self.engine(client, settle), Verdict::Done);
+        self.served += 1;
+        self.think(client);
+        self.gate.finish(pass, || now);
+        while let Some(turn) = self.gate.next(now) {
+            let Turn::Start(client, pass) = turn else {
+                unreachable!("nobody has a deadline here")
+            };
+            self.start(client, pass);
+        }
+    }
+
+    fn refuse(&mut self, client: usize, refusal: Refusal) {
+        let mut failure = Failure::new(Class::Overloaded).reach(Reach::Refused);
+        failure.stop = matches!(refusal, Refusal::Full(_));
+        failure.hint = match (self.says, refusal) {
+            (Says::Slots | Says::SlotsOfEverything, Refusal::Slot(after)) => {
+                Some(Hint::Slot(after.next_multiple_of(MS)))
+            }
+            (Says::InOneSecond, _) => Some(Hint::AtLeast(1_000 * MS)),
+            _ => None,
+        };
+        failure.stop &= matches!(self.says, Says::Slots | Says::SlotsOfEverything);
+        let (now, seed) = (self.now, draw(!self.seed, client as u64 ^ self.now));
+        let permit = self.clients[client].permit.take().unwrap();
+        let settle = |call: &mut Call, cx: &Context<'_>| {
+            call.settle(cx, permit, &failure.into(), now, || seed)
+        };
+        match self.engine(client, settle) {
+            Verdict::Wait(until) => self.at(until, Event::Send(client)),
+            Verdict::Stop(Stop::Attempts | Stop::Deadline | Stop::ToldToStop) => self.think(client),
+            verdict => unreachable!("{verdict:?}"),
+        }
+    }
+
+    /// Attempts in the busiest 100 ms after the standstill, relative to what the server can do.
+    fn peak(&self) -> f64 {
+        let after = (PAUSE.end / BUCKET) as usize..(END / BUCKET) as usize;
+        let most = self.buckets[after].iter().max().unwrap();
+        f64::from(*most) / (CAPACITY * BUCKET as f64)
+    }
+
+    fn served(&self) -> f64 {
+        f64::from(self.served) / f64::from(self.calls)
+    }
+}
+
+/// The share that is finally served and the peak, as means over 20 seeds.
+fn mean(says: Says, load: f64) -> (f64, f64) {
+    let runs: Vec<_> = (1..=20).map(|seed| Storm::new(says, load, seed).run()).collect();
+    let mean = |of: fn(&Storm) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    (mean(Storm::served), mean(Storm::peak))
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "the table is for `--nocapture`")]
+fn slots_of_the_spare_capacity_flatten_the_recovery() {
+    let mut table = String::from("a rejection says      load   served   peak\n");
+    let mut peaks = |says: Says| {
+        [0.5, 0.8].map(|load| {
+            let (served, peak) = mean(says, load);
+            table += &format!(
+                "{:<20}  {load:<5}  {:>5.1}%   {peak:.2}\n",
+                format!("{says:?}"),
+                served * 100.0
+            );
+            (served, peak)
+        })
+    };
+    let slots = peaks(Says::Slots);
+    let all = peaks(Says::SlotsOfEverything);
+    let fixed = peaks(Says::InOneSecond);
+    let nothing = peaks(Says::Nothing);
+    println!("{table}");
+    for (served, peak) in slots {
+        assert!(served >= 0.99 && peak <= 1.2, "{table}");
+    }
+    assert!(all[1].1 > slots[1].1 + 0.3, "{table}");
+    assert!(fixed[1].1 > slots[1].1 + 0.1, "{table}");
+    assert!(nothing[1].1 > slots[1].1 + 0.1, "{table}");
+}
