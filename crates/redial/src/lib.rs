@@ -66,6 +66,7 @@ mod error;
 mod ext;
 #[cfg(feature = "tokio")]
 mod hedge;
+mod here;
 #[cfg(feature = "http")]
 pub mod http;
 mod inbound;
