@@ -235,7 +235,8 @@ where
         let Some(retry) = this.lead.retry(this.options) else {
             return Some(Ok(self.succeed(response.map(Answer::new))));
         };
-        let (outcome, response) = outgoing::read(this.options, retry, response, *this.grpc);
+        let keyed = this.kept.as_ref().is_some_and(Outgoing::is_keyed);
+        let (outcome, response) = outgoing::read(this.options, retry, response, *this.grpc, keyed);
         match outcome {
             Outcome::Success if *this.grpc && self.should_peek(&response) => {
                 self.project().state.set(State::Peeking { response: Some(response) });

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, Request, Response, request};
 use http_body::Body;
-use redial_core::decide::{Outcome, Safety};
+use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::{Event, NEVER, Nanos, Stop, nanos};
 
 use super::layer::Options;
@@ -94,6 +94,10 @@ impl<B> Outgoing<B> {
         }
     }
 
+    pub(super) fn is_keyed(&self) -> bool {
+        self.parts.headers.contains_key(names::IDEMPOTENCY_KEY)
+    }
+
     pub(super) fn safety(&self) -> Option<Safety> {
         safety_of(&self.parts)
     }
@@ -168,9 +172,13 @@ pub(super) fn read<R>(
     retry: &Retry,
     response: Response<R>,
     grpc: bool,
+    keyed: bool,
 ) -> (Outcome, Response<R>) {
     let (parts, body) = response.into_parts();
     let mut outcome = status::read(parts.status, &parts.headers, grpc, options.request_timeout);
+    if keyed && status::is_in_flight(parts.status, &parts.headers) {
+        outcome = Failure::new(Class::Refused).code(parts.status.as_u16()).into();
+    }
     if let Some(judge) = &options.judge {
         outcome = judge(&parts, outcome);
     }
