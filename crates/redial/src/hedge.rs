@@ -48,14 +48,19 @@ impl Hedge {
         Self { beside: hedges, ..self }
     }
 
-    fn delay(&self) -> Nanos {
+    #[cfg(feature = "http")]
+    pub(crate) fn beside(&self) -> usize {
+        self.beside
+    }
+
+    pub(crate) fn delay(&self) -> Nanos {
         match &self.delay {
             Delay::Fixed(delay) => *delay,
             Delay::Learned(latency) => latency.quantile(),
         }
     }
 
-    fn learn(&self, taken: Nanos) {
+    pub(crate) fn learn(&self, taken: Nanos) {
         if let Delay::Learned(latency) = &self.delay {
             latency.record(taken);
         }

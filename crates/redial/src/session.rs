@@ -35,6 +35,8 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     pending: Option<(Hint, Nanos)>,
     /// Why the request cannot be repeated, whatever the outcome: the runner knows something about it.
     pub(crate) barred: Option<Stop>,
+    /// Attempts on their way beside that of `permit`.
+    aside: Vec<Permit>,
     kind: PhantomData<fn() -> (C, K)>,
 }
 
@@ -111,7 +113,7 @@ impl Passed {
 impl<R: Borrow<Retry<C>>, C, K: Clock> Drop for Session<R, C, K> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.permit.is_some() || !self.call.is_over() {
+        if self.permit.is_some() || !self.call.is_over() || !self.aside.is_empty() {
             self.give_back();
         }
     }
@@ -137,7 +139,19 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     fn new(retry: R, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
         let (key, seed, previous) = (retry.borrow().call_key(), None, None);
         let (pending, barred, kind) = (None, None, PhantomData);
-        Self { retry, call, started, permit, key, seed, previous, pending, barred, kind }
+        Self {
+            retry,
+            call,
+            started,
+            permit,
+            key,
+            seed,
+            previous,
+            pending,
+            barred,
+            aside: Vec::new(),
+            kind,
+        }
     }
 
     /// The first attempt, if it is admitted.
@@ -188,6 +202,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             let now = if cx.guards.timed() { K::now() } else { permit.started };
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
+        self.abandon_aside();
     }
 
     /// What the attempt brought. `cause` keeps the last error of the operation.
@@ -257,42 +272,71 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         if let Some(permit) = self.permit.take() {
             self.abandon(permit);
         }
+        self.abandon_aside();
         self.call.cancel(&self.retry.borrow().context(), K::now());
     }
 
-    /// The way to the server is broken for good.
-    #[cfg(feature = "http")]
-    pub(crate) fn broken<E>(&mut self, cause: E) -> Error<E> {
-        self.give_back();
-        self.error(Stop::Permanent, &mut Some(cause))
-    }
-
-    /// How many attempts were made.
-    #[cfg(feature = "http")]
-    pub(crate) fn attempts(&self) -> u32 {
-        self.call.attempts()
-    }
-
-    /// When the call has to be over.
-    #[cfg(feature = "http")]
-    pub(crate) fn deadline(&self) -> Nanos {
-        self.call.deadline()
-    }
-
-    #[cfg(feature = "http")]
-    pub(crate) fn retry(&self) -> &Retry<C> {
-        self.retry.borrow()
-    }
-
-    #[cfg(feature = "http")]
-    pub(crate) fn retry_mut(&mut self) -> &mut R {
-        &mut self.retry
+    fn abandon_aside(&mut self) {
+        while let Some(permit) = self.aside.pop() {
+            self.abandon(permit);
+        }
     }
 
     /// The caller wants no further attempt.
     pub(crate) fn cancel<E>(&mut self, cause: &mut Option<E>) -> Error<E> {
         self.give_back();
         self.error(Stop::Cancelled, cause)
+    }
+}
+
+/// For a runner that keeps its own account of what is on its way.
+#[cfg(feature = "http")]
+impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
+    pub(crate) fn retry(&self) -> &Retry<C> {
+        self.retry.borrow()
+    }
+
+    pub(crate) fn retry_mut(&mut self) -> &mut R {
+        &mut self.retry
+    }
+
+    /// How many attempts were made.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.call.attempts()
+    }
+
+    /// When the call has to be over.
+    pub(crate) fn deadline(&self) -> Nanos {
+        self.call.deadline()
+    }
+
+    /// Lets the attempt go on while others are made. Its number.
+    pub(crate) fn set_aside(&mut self) -> Option<u32> {
+        let permit = self.permit.take()?;
+        let number = permit.number;
+        self.aside.push(permit);
+        Some(number)
+    }
+
+    /// An attempt that was set aside has ended.
+    pub(crate) fn recall(&mut self, number: u32) {
+        if let Some(place) = self.aside.iter().position(|permit| permit.number == number) {
+            self.permit = Some(self.aside.swap_remove(place));
+        }
+    }
+
+    /// How long the oldest attempt on its way has taken: when a hedge wins, its own time says nothing of
+    /// the slow attempt that it was sent beside.
+    pub(crate) fn taken(&self) -> Option<Nanos> {
+        let out = self.aside.iter().chain(&self.permit);
+        let oldest = out.map(|permit| permit.started).min()?;
+        Some(K::now().saturating_sub(oldest))
+    }
+
+    /// The way to the server is broken for good.
+    pub(crate) fn broken<E>(&mut self, cause: E) -> Error<E> {
+        self.give_back();
+        self.error(Stop::Permanent, &mut Some(cause))
     }
 }
 

@@ -6,8 +6,8 @@ use redial_core::decide::{Outcome, Reach};
 use tower_layer::Layer;
 
 use super::RetryService;
-use crate::Retry;
 use crate::http::names;
+use crate::{Hedge, Retry};
 
 /// Retries the requests of an HTTP or gRPC client.
 ///
@@ -43,6 +43,7 @@ pub(super) struct Options {
     pub(super) bare_keys: bool,
     pub(super) per_host: bool,
     pub(super) trailers: bool,
+    pub(super) hedge: Option<Hedge>,
 }
 
 type Judge = dyn Fn(&response::Parts, Outcome) -> Outcome + Send + Sync;
@@ -79,6 +80,7 @@ impl RetryLayer {
             bare_keys: false,
             per_host: false,
             trailers: false,
+            hedge: None,
         }))
     }
 
@@ -159,6 +161,13 @@ impl RetryLayer {
     /// Writes idempotency keys without the quotes that the draft asks for.
     pub fn bare_keys(self) -> Self {
         self.set(|options| options.bare_keys = true)
+    }
+
+    /// Sends a second attempt beside one that is slow, and takes the answer of the first that succeeds; the
+    /// other is cancelled. Only requests that may be done twice and whose body is at hand are hedged, and
+    /// hedges are paid from the same budget as retries.
+    pub fn hedge(self, hedge: Hedge) -> Self {
+        self.set(|options| options.hedge = Some(hedge))
     }
 
     /// Looks at the first frame of a gRPC response: a failure in trailers that follow no message is then

@@ -8,9 +8,12 @@ mod connect;
 mod error;
 mod future;
 mod layer;
+mod lead;
 mod outgoing;
+mod race;
 mod replay;
 mod service;
+mod settle;
 
 pub use answer::Answer;
 pub use connect::{Connect, Connecting};

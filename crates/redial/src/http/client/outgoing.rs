@@ -107,6 +107,11 @@ impl<B> Outgoing<B> {
         self.body.rewind();
     }
 
+    /// Whether its body can be sent by several attempts at once.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.body, Kept::Whole(_))
+    }
+
     /// Whether all of the request has been sent.
     pub(super) fn is_sent(&self) -> bool {
         self.body.has_ended()

@@ -1,0 +1,79 @@
+//! Who decides what follows: most requests need nobody.
+
+use redial_core::decide::Typed;
+use redial_core::{NEVER, Nanos};
+
+use super::layer::{Options, Whose};
+use super::{BoxError, Error};
+use crate::clock::Tokio;
+use crate::retry::Retry;
+use crate::session::{Passed, Session};
+
+/// Who decides what follows.
+pub(super) enum Lead {
+    /// Nobody: the request is left alone.
+    Alone,
+    /// The first attempt went the short way, and the call ends by then.
+    Light(Whose, Passed, Nanos),
+    /// Not within the future: most requests never have one, and all would have to carry its size.
+    Full(Box<Session<Retry, Typed, Tokio>>),
+    /// The first attempt was refused.
+    Refused(Option<Error>),
+}
+
+impl Lead {
+    /// Asks the engine for a first attempt that holds something or is watched.
+    #[cold]
+    pub(super) fn full(retry: &Retry, now: Nanos, latest: Nanos) -> Self {
+        let mut session = Box::new(Session::start(retry.unkeyed(latest), now));
+        match session.first::<BoxError>() {
+            Ok(_) => Self::Full(session),
+            Err(error) => Self::Refused(Some(error.into())),
+        }
+    }
+
+    /// Settles a success that went the short way; says no when it did not, or somebody else judges.
+    #[inline(always)]
+    pub(super) fn passed(&self, options: &Options) -> bool {
+        match self {
+            Self::Light(whose, passed, _) if options.judge.is_none() && options.hedge.is_none() => {
+                if let Some(retry) = whose.retry(options) {
+                    passed.succeed::<Typed, Tokio>(retry);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn retry<'a>(&'a self, options: &'a Options) -> Option<&'a Retry> {
+        match self {
+            Self::Light(whose, ..) => whose.retry(options),
+            Self::Full(session) => Some(session.retry()),
+            Self::Alone | Self::Refused(_) => None,
+        }
+    }
+
+    /// When a call that goes on has to be over.
+    pub(super) fn deadline(&self) -> Nanos {
+        match self {
+            Self::Full(session) => session.deadline(),
+            _ => NEVER,
+        }
+    }
+
+    /// The session of a call that goes on.
+    pub(super) fn session(
+        &mut self,
+        options: &Options,
+    ) -> Option<&mut Session<Retry, Typed, Tokio>> {
+        if let Self::Light(whose, passed, latest) = self {
+            let retry = whose.retry(options)?.unkeyed(*latest);
+            *self = Self::Full(Box::new(Session::resume(retry, *passed)));
+        }
+        match self {
+            Self::Full(session) => Some(session),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What follows an attempt.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+
+use http::{Request, Response, header};
+use http_body::{Body, Frame};
+use redial_core::Stop;
+use redial_core::decide::{Class, Failure, Outcome, Reach};
+use tower_service::Service;
+
+use super::future::{Answered, Last, ResponseFuture, State};
+use super::layer::Options;
+use super::lead::Lead;
+use super::outgoing::{self, Attempts, Outgoing};
+use super::{Answer, BoxError, Error, Replay};
+use crate::http::{grpc, names, reach, status};
+use crate::session::{Brought, Step};
+
+impl<S, B, R> ResponseFuture<S, B, R>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+    R: Body + Unpin,
+{
+    #[cold]
+    pub(super) fn responded(
+        mut self: Pin<&mut Self>,
+        response: Response<R>,
+    ) -> Option<Answered<R>> {
+        let this = self.as_mut().project();
+        if response.status().as_u16() < 400 && !*this.grpc && this.options.judge.is_none() {
+            return Some(Ok(self.succeed(response.map(Answer::new))));
+        }
+        let Some(retry) = this.lead.retry(this.options) else {
+            return Some(Ok(self.succeed(response.map(Answer::new))));
+        };
+        let keyed = this.kept.as_ref().is_some_and(Outgoing::is_keyed);
+        let (outcome, response) = outgoing::read(this.options, retry, response, *this.grpc, keyed);
+        match outcome {
+            Outcome::Success if *this.grpc && self.should_peek(&response) => {
+                self.project().state.set(State::Peeking { response: Some(response) });
+                None
+            }
+            Outcome::Success => Some(Ok(self.succeed(response.map(Answer::new)))),
+            outcome => self.settle(outcome, Some(Last::Response(response.map(Answer::new)))),
+        }
+    }
+
+    /// Whether the status may follow in trailers at once. While the request is being sent, the response may
+    /// be waiting for the rest of it.
+    fn should_peek(&self, response: &Response<R>) -> bool {
+        self.options.trailers
+            && self.race.is_none()
+            && !response.headers().contains_key(names::GRPC_STATUS)
+            && self.kept.as_ref().is_some_and(|kept| kept.is_sent())
+    }
+
+    pub(super) fn peeked(
+        self: Pin<&mut Self>,
+        response: Response<R>,
+        frame: Option<Result<Frame<R::Data>, R::Error>>,
+    ) -> Option<Answered<R>> {
+        let response = response.map(Answer::new);
+        let trailers = match frame {
+            Some(Ok(frame)) => match frame.into_trailers() {
+                Ok(trailers) => trailers,
+                Err(frame) => {
+                    return Some(Ok(self.succeed(response.map(|rest| rest.with_first(frame)))));
+                }
+            },
+            // The body is read once more by the caller, who then learns that it ended or broke.
+            None | Some(Err(_)) => return Some(Ok(self.succeed(response))),
+        };
+        let outcome = match grpc::outcome(&trailers) {
+            // The response had begun, so the work may have, too.
+            Outcome::Failure(failure) if failure.class != Class::Throttled => {
+                failure.reach(Reach::Unknown).into()
+            }
+            outcome => outcome,
+        };
+        let outcome = match self.lead.retry(&self.options) {
+            Some(retry) => outgoing::with_hints(outcome, &trailers, retry),
+            None => outcome,
+        };
+        let response = response.map(|rest| rest.with_first(Frame::trailers(trailers)));
+        match outcome {
+            Outcome::Success => Some(Ok(self.succeed(response))),
+            outcome => self.settle(outcome, Some(Last::Response(response))),
+        }
+    }
+
+    #[cold]
+    pub(super) fn failed(self: Pin<&mut Self>, cause: BoxError) -> Option<Answered<R>> {
+        if matches!(self.lead, Lead::Alone) {
+            self.project().state.set(State::Over);
+            return Some(Err(Error::of_the_only_attempt(cause)));
+        }
+        let failure = reach::failure(&*cause);
+        self.settle(failure.into(), Some(Last::Error(cause)))
+    }
+
+    #[cold]
+    pub(super) fn cut_off(self: Pin<&mut Self>) -> Option<Answered<R>> {
+        self.settle(Failure::new(Class::Timeout).into(), None)
+    }
+
+    #[cold]
+    fn succeed(mut self: Pin<&mut Self>, response: Response<Answer<R>>) -> Response<Answer<R>> {
+        let mut this = self.as_mut().project();
+        this.state.set(State::Over);
+        *this.race = None;
+        let Some(session) = this.lead.session(this.options) else { return response };
+        if let (Some(hedge), Some(taken)) = (&this.options.hedge, session.taken()) {
+            hedge.learn(taken);
+        }
+        session.win();
+        if session.attempts() == 1 {
+            return response;
+        }
+        reported(this.options, response, Attempts::new(session.attempts(), None, false))
+    }
+
+    /// Decides what follows an attempt that did not succeed. Nothing of it is held during a wait.
+    #[cold]
+    fn settle(
+        mut self: Pin<&mut Self>,
+        outcome: Outcome,
+        brought: Option<Last<R>>,
+    ) -> Option<Answered<R>> {
+        let this = self.as_mut().project();
+        let session = this.lead.session(this.options)?;
+        match this.kept {
+            Some(kept) => {
+                session.barred = kept.barred(session.retry());
+                session.retry_mut().know(kept.safety());
+            }
+            None => {
+                session.barred = Some(Stop::Body);
+                session.retry_mut().know(*this.safety);
+            }
+        }
+        let echo = match outcome {
+            Outcome::Failure(failure) => {
+                let echo = *this.unanswered && status::may_be_an_echo(&failure);
+                *this.unanswered |=
+                    failure.reach == Reach::Unknown && failure.class != Class::Permanent;
+                echo
+            }
+            Outcome::Success | Outcome::NotYet(_) => false,
+        };
+        // An attempt that was cut off says more about now than an earlier response.
+        if brought.is_none() && matches!(this.last.as_deref(), Some(Last::Response(_))) {
+            *this.last = None;
+        }
+        let brought = Brought::<Infallible, _>::Failure(outcome, brought.map(Box::new));
+        match session.settle(brought, this.last) {
+            Step::Return(Err(error)) => Some(self.give_up(error, echo)),
+            Step::Return(Ok(never)) => match never {},
+            Step::WaitUntil(until) => {
+                if let Some(kept) = this.kept {
+                    kept.rewind();
+                }
+                if let Some(Last::Response(response)) = this.last.as_deref_mut() {
+                    *response.body_mut() = Answer::gone();
+                    response.headers_mut().remove(header::CONTENT_LENGTH);
+                    response.headers_mut().remove(header::TRANSFER_ENCODING);
+                }
+                *this.race = None;
+                self.as_mut().set_timer(until);
+                self.project().state.set(State::Waiting);
+                None
+            }
+            Step::InFlight => {
+                if let Some(race) = this.race {
+                    race.stop_hedging();
+                }
+                None
+            }
+        }
+    }
+
+    /// Asks the engine once more, then sends.
+    #[cold]
+    pub(super) fn resend(mut self: Pin<&mut Self>) -> Option<Answered<R>> {
+        let this = self.as_mut().project();
+        let (Some(session), Some(kept)) = (this.lead.session(this.options), this.kept) else {
+            return None;
+        };
+        session.barred = kept.barred(session.retry());
+        let attempt = match session.next(this.last) {
+            Ok(attempt) => attempt,
+            Err(error) => return Some(self.give_up(error, false)),
+        };
+        let call = this.service.call(kept.again(this.options, &attempt, *this.grpc));
+        self.as_mut().set_timer(attempt.expires);
+        self.project().state.set(State::Calling { call });
+        None
+    }
+
+    #[cold]
+    fn give_up(
+        mut self: Pin<&mut Self>,
+        error: crate::Error<Box<Last<R>>>,
+        echo: bool,
+    ) -> Answered<R> {
+        let mut this = self.as_mut().project();
+        this.state.set(State::Over);
+        *this.race = None;
+        let (attempts, reason) = (error.attempts(), error.reason());
+        let mut story = error.into_story();
+        let cause = match story.cause.take().map(|last| *last) {
+            Some(Last::Response(response)) => {
+                let attempts = Attempts::new(attempts, Some(reason), echo);
+                return Ok(reported(this.options, response, attempts));
+            }
+            Some(Last::Error(cause)) => Some(cause),
+            None => None,
+        };
+        Err(story.with_cause(cause).into())
+    }
+
+    #[cold]
+    pub(super) fn broken(mut self: Pin<&mut Self>, cause: BoxError) -> Answered<R> {
+        let mut this = self.as_mut().project();
+        this.state.set(State::Over);
+        Err(match this.lead.session(this.options) {
+            Some(session) => session.broken(cause).into(),
+            None => Error::before_any_attempt(cause),
+        })
+    }
+}
+
+#[cold]
+fn reported<R: Body>(
+    options: &Options,
+    mut response: Response<Answer<R>>,
+    attempts: Attempts,
+) -> Response<Answer<R>> {
+    outgoing::report(options, &mut response, attempts);
+    response
+}
