@@ -32,3 +32,16 @@ fn the_readme_shows_a_preset() {
     let blocks = blocks(include_str!("../../README.md"));
     assert_eq!(read(blocks[1]), Policy::from(Preset::FraudScore));
 }
+
+#[test]
+fn the_page_on_clients_shows_policies() {
+    let [conflict, timeouts] = blocks(include_str!("../../docs/http-clients.md"))[..] else {
+        panic!("two policies are shown")
+    };
+    let standard = Policy::standard();
+    let named = read(conflict);
+    assert_eq!(named.retry_on().codes(), [409]);
+    assert!(standard.retry_on().classes().eq(named.retry_on().classes()));
+    let timeouts = read(timeouts);
+    assert_eq!(timeouts.worst_case().elapsed, timeouts.deadline(), "each of the three counts");
+}

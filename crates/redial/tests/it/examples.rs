@@ -36,18 +36,21 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
 }
 
-/// Where cargo puts an example: `target/debug/examples`, with this test in `target/debug/deps`.
-fn program(name: &str) -> PathBuf {
+/// Builds all of them and returns their folder. `cargo test --all-targets` takes them for tests, `--test it` leaves them
+/// out, and either would leave programs behind that are older than what they show.
+fn build() -> PathBuf {
     let exe = current_exe().unwrap();
-    let folder = exe.parent().and_then(Path::parent).unwrap().join("examples");
-    let program = folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    assert!(
-        program.exists(),
-        "{} is not built: `cargo test --all-targets --all-features` builds it, and so does \
-         `cargo build -p redial --all-features --examples`",
-        program.display()
-    );
-    program
+    let profile = exe.parent().and_then(Path::parent).unwrap();
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo.args("build --quiet --package redial --all-features --examples".split(' '));
+    cargo.arg("--target-dir").arg(profile.parent().unwrap());
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let output = cargo.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{cargo:?} failed:\n{errors}");
+    profile.join("examples")
 }
 
 #[test]
@@ -70,8 +73,9 @@ fn no_example_is_forgotten_and_each_is_short() {
 
 #[tokio::test]
 async fn every_example_runs_to_its_end_and_prints_what_it_promises() {
+    let folder = build();
     for (name, expected) in PRINTED {
-        let mut command = Command::new(program(name));
+        let mut command = Command::new(folder.join(name));
         command.kill_on_drop(true).stdin(Stdio::null());
         let output = timeout(PATIENCE, command.output()).await;
         let output = output.unwrap_or_else(|_| panic!("{name} did not end")).unwrap();
