@@ -27,6 +27,6 @@ pub mod http_servers {}
 #[doc = include_str!("../docs/idempotency.md")]
 pub mod idempotency {}
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "reqwest"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
