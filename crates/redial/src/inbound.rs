@@ -3,12 +3,12 @@
 //! that serves the request: set around every poll, read by every [`Retry`](crate::Retry).
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use redial_core::{NEVER, Nanos, Stop};
 
 use crate::clock::{self, Ambient, Clock};
+use crate::here;
 
 /// What the request that is being served brought along: what is left of its deadline, and which attempt of
 /// its caller it is.
@@ -24,14 +24,6 @@ pub struct Inbound {
 }
 
 thread_local!(static CURRENT: Cell<Inbound> = const { Cell::new(Inbound::NONE) });
-
-/// Whether this process ever served a request with one. Calls of one that never did need not look.
-static IN_USE: AtomicBool = AtomicBool::new(false);
-
-#[inline(always)]
-pub(crate) fn in_use() -> bool {
-    IN_USE.load(Ordering::Relaxed)
-}
 
 impl Default for Inbound {
     fn default() -> Self {
@@ -79,16 +71,15 @@ impl Inbound {
 
     /// Sets it while `work` runs: in every poll of a future, for as long as a handler takes.
     pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        struct Restore(Inbound);
+        struct Restore(Inbound, bool);
         impl Drop for Restore {
             fn drop(&mut self) {
                 CURRENT.set(self.0);
+                here::set_serving(self.1);
             }
         }
-        if !in_use() {
-            IN_USE.store(true, Ordering::Relaxed);
-        }
-        let restore = Restore(CURRENT.replace(*self));
+        let restore = Restore(CURRENT.replace(*self), here::is_serving());
+        here::set_serving(true);
         let done = work();
         *self = CURRENT.get();
         drop(restore);
@@ -106,7 +97,7 @@ impl Inbound {
 /// An outgoing call gave up after so many attempts. The layers above should not start over for a reason
 /// that they cannot see: somebody has retried already, or the destination is being spared.
 pub(crate) fn gave_up(reason: Stop, attempts: u32) {
-    if in_use() && should_cross(reason, attempts) {
+    if here::is_serving() && should_cross(reason, attempts) {
         let mut inbound = CURRENT.get();
         inbound.stop = Some(reason);
         CURRENT.set(inbound);

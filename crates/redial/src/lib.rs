@@ -80,6 +80,7 @@ mod error;
 mod ext;
 #[cfg(feature = "tokio")]
 mod hedge;
+mod here;
 #[cfg(feature = "http")]
 pub mod http;
 mod inbound;

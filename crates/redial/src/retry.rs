@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
-use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request, Stop};
+use redial_core::{Call, Context, NEVER, Nanos, Observer, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
 use crate::entropy;
-use crate::inbound::{self, Inbound};
+use crate::here::{self, stripe};
+use crate::inbound::Inbound;
 
 /// Makes calls under a policy.
 ///
@@ -39,7 +40,7 @@ struct Shared {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum KeySource {
+enum KeySource {
     None,
     /// A new key for every call.
     Fresh,
@@ -48,7 +49,7 @@ pub(crate) enum KeySource {
 
 impl KeySource {
     #[inline(always)]
-    pub(crate) fn make(self) -> Option<Key> {
+    fn make(self) -> Option<Key> {
         match self {
             Self::None => None,
             Self::Fresh => Some(Key::fresh()),
@@ -234,22 +235,33 @@ impl<C> Retry<C> {
         self.key.make()
     }
 
-    /// For a runner that writes the key on the request itself.
+    /// One of its own for a request that carries its key itself and ends by then.
     #[cfg(feature = "http")]
-    pub(crate) fn take_key(&mut self) -> KeySource {
-        std::mem::replace(&mut self.key, KeySource::None)
+    pub(crate) fn unkeyed(&self, latest: Nanos) -> Self
+    where
+        C: Clone,
+    {
+        Self { key: KeySource::None, deadline: latest, ..self.clone() }
+    }
+
+    /// Whether the first attempt of such a request goes the short way.
+    #[cfg(feature = "http")]
+    #[inline(always)]
+    pub(crate) fn pass_unkeyed(&self, now: Nanos, latest: Nanos) -> bool {
+        self.observer.is_none() && now < latest && self.guards.pass(stripe(), now)
+    }
+
+    /// When an attempt that starts now has to be cut off.
+    #[cfg(feature = "http")]
+    #[inline(always)]
+    pub(crate) fn expiry(&self, now: Nanos, latest: Nanos) -> Nanos {
+        Call::resume(self.policy(), now, latest).1.expires
     }
 
     /// What the request itself says about being done twice, if it says anything.
     #[cfg(feature = "http")]
     pub(crate) fn know(&mut self, safety: Option<Safety>) {
         self.safety = safety.unwrap_or(self.safety);
-    }
-
-    /// Ends by then, if not earlier.
-    #[cfg(feature = "http")]
-    pub(crate) fn limit(&mut self, latest: Nanos) {
-        self.deadline = self.deadline.min(latest);
     }
 
     #[cfg(feature = "http")]
@@ -261,11 +273,16 @@ impl<C> Retry<C> {
 
     #[inline(always)]
     pub(crate) fn latest(&self) -> Nanos {
-        if inbound::in_use() {
-            self.deadline.min(Inbound::current().deadline)
-        } else {
-            self.deadline
+        if here::is_serving() {
+            return self.deadline.min(Inbound::current().deadline);
         }
+        self.deadline
+    }
+
+    /// The same for a call that was made while nothing was served.
+    #[inline(always)]
+    pub(crate) fn own_latest(&self) -> Nanos {
+        self.deadline
     }
 
     #[inline(always)]
@@ -295,13 +312,4 @@ impl<C> fmt::Debug for Retry<C> {
 fn new_guards(policy: &Policy) -> Guards {
     let stripes = thread::available_parallelism().map_or(1, usize::from);
     Guards::new(policy, stripes, entropy::seed())
-}
-
-/// A number for this thread, so that threads deposit in different places.
-#[inline(always)]
-pub(crate) fn stripe() -> usize {
-    use std::sync::atomic::AtomicUsize;
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static STRIPE: usize = NEXT.fetch_add(1, Ordering::Relaxed));
-    STRIPE.with(|stripe| *stripe)
 }

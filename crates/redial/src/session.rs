@@ -15,7 +15,8 @@ use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict};
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
 use crate::error::{Error, Story};
-use crate::retry::{Retry, stripe};
+use crate::here::idle_stripe;
+use crate::retry::Retry;
 use crate::{entropy, inbound, testing};
 
 /// A call in progress, which borrows its [`Retry`] or has one of its own. Dropping it gives back whatever
@@ -72,14 +73,15 @@ pub(crate) fn judge<T, E, C: Classifier<T, E>>(
 /// When the first attempt was let through the short way, if it was.
 #[inline(always)]
 pub(crate) fn pass<C, K: Clock>(retry: &Retry<C>) -> Result<Passed, Nanos> {
-    pass_at(retry, K::now())
-}
-
-/// The same at a time that is known.
-#[inline(always)]
-pub(crate) fn pass_at<C>(retry: &Retry<C>, now: Nanos) -> Result<Passed, Nanos> {
-    let light = retry.is_light() && now < retry.latest() && retry.guards().pass(stripe(), now);
-    if light { Ok(Passed(now)) } else { Err(now) }
+    let now = K::now();
+    match idle_stripe() {
+        Some(stripe)
+            if retry.is_light() && now < retry.own_latest() && retry.guards().pass(stripe, now) =>
+        {
+            Ok(Passed(now))
+        }
+        _ => Err(now),
+    }
 }
 
 /// The start of an attempt that holds nothing.
@@ -94,15 +96,9 @@ impl Passed {
         Self(started)
     }
 
-    #[cfg(feature = "http")]
-    #[inline(always)]
-    pub(crate) fn started(self) -> Nanos {
-        self.0
-    }
-
     #[inline(always)]
     pub(crate) fn attempt<C>(self, retry: &Retry<C>) -> Attempt {
-        let (call, permit) = Call::resume(retry.policy(), self.0, retry.latest());
+        let (call, permit) = Call::resume(retry.policy(), self.0, retry.own_latest());
         Attempt::of(&call, &permit, None, None)
     }
 
@@ -132,7 +128,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     /// A call that goes on after a first attempt which held nothing.
     #[cold]
     pub(crate) fn resume(retry: R, passed: Passed) -> Self {
-        let latest = retry.borrow().latest();
+        let latest = retry.borrow().own_latest();
         let (call, permit) = Call::resume(retry.borrow().policy(), passed.0, latest);
         Self::new(retry, call, Some(permit), passed.0)
     }

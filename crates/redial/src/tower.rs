@@ -7,7 +7,8 @@ use redial_core::decide::Class;
 use tower::retry::budget::Budget;
 
 use crate::clock::{Ambient, Clock};
-use crate::retry::{Retry, stripe};
+use crate::here::stripe;
+use crate::retry::Retry;
 
 /// The budget of a [`Retry`] as tower's `Budget`.
 ///

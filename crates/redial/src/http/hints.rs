@@ -50,7 +50,7 @@ pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
 }
 
 /// An outcome with what the headers, or trailers, say about the next attempt, and the field that could not
-/// be read.
+/// be read. A failure that was stored for its key is the answer to every further attempt too.
 pub(crate) fn hinted(outcome: Outcome, headers: &HeaderMap) -> (Outcome, Option<&'static str>) {
     if matches!(outcome, Outcome::Success) {
         return (outcome, None);
@@ -61,7 +61,11 @@ pub(crate) fn hinted(outcome: Outcome, headers: &HeaderMap) -> (Outcome, Option<
         _ => outcome,
     };
     let outcome = match outcome {
-        Outcome::Failure(failure) if read.never || headers.contains_key(names::STOP) => {
+        Outcome::Failure(failure)
+            if read.never
+                || headers.contains_key(names::STOP)
+                || headers.contains_key(names::IDEMPOTENT_REPLAYED) =>
+        {
             failure.told_to_stop().into()
         }
         outcome => outcome,

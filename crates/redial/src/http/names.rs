@@ -7,7 +7,7 @@
 //! | `redial-stop` | failed responses | a layer below has given up: do not retry; says why |
 //! | `redial-slot` | refusals | the hint beside it is a booked slot, and the request was not processed |
 //! | `idempotency-key` | requests | the same on every attempt |
-//! | `idempotent-replayed` | responses | this is the stored response to an earlier request with that key |
+//! | `idempotent-replayed` | responses | this is the stored response to an earlier request with that key; a failure is final |
 //! | `retry-after`, `retry-after-ms`, `x-ms-retry-after-ms`, `x-amz-retry-after` | responses | hints |
 //! | `ratelimit`, `ratelimit-remaining`, `ratelimit-reset` | responses | hints, when nothing remains |
 //! | `x-envoy-attempt-count` | requests, when asked for; read by servers | the attempt, from 1 |

@@ -140,7 +140,7 @@ impl<F: Future<Output = Result<Response, ::reqwest::Error>>> Future for Sending<
 /// A body that is at hand stays at hand: reqwest sends it again when it follows a redirect.
 fn to_reqwest(request: http::Request<Replay<Body>>) -> Result<Request, ::reqwest::Error> {
     let body = |body: Replay<Body>| match body.into_whole() {
-        Ok(chunk) => chunk.map_or_else(Body::default, Body::from),
+        Ok(chunk) => Body::from(chunk),
         Err(body) => Body::wrap(body),
     };
     request.map(body).try_into()

@@ -58,6 +58,12 @@ fn failure(status: StatusCode, request_timeout: Reach) -> Failure {
     if class == Class::Timeout { failure.reach(request_timeout) } else { failure }
 }
 
+/// Whether the answer to a request with a key says that an earlier one with the same key is still being
+/// executed: a conflict with a time to come back at, as the draft of `Idempotency-Key` has it.
+pub(crate) fn is_in_flight(status: StatusCode, headers: &HeaderMap) -> bool {
+    status == StatusCode::CONFLICT && headers.contains_key(http::header::RETRY_AFTER)
+}
+
 /// Whether a response that cannot be repeated may be the echo of an earlier attempt that was done after all:
 /// its precondition no longer holds, or what it makes exists.
 pub(crate) fn may_be_an_echo(failure: &Failure) -> bool {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use redial_core::{Nanos, nanos};
+use redial_core::Nanos;
 
 use super::names;
 
@@ -34,11 +34,6 @@ pub fn timeout(headers: &HeaderMap, name: &HeaderName) -> Option<Duration> {
     let millis = headers.get(name).and_then(digits).map(Duration::from_millis);
     let grpc = headers.get(names::GRPC_TIMEOUT).and_then(grpc_timeout);
     [millis, grpc].into_iter().flatten().min()
-}
-
-/// Whole milliseconds, rounded down: a callee that hears less than is left stops in time.
-pub(crate) fn timeout_value(left: Duration) -> HeaderValue {
-    HeaderValue::from(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A number without a sign, a point or anything else. One that does not fit is the largest that does.
@@ -79,8 +74,7 @@ pub fn grpc_timeout(value: &HeaderValue) -> Option<Duration> {
 }
 
 /// Writes a `grpc-timeout` in the finest unit that has room for it, rounded down.
-pub fn grpc_timeout_value(left: Duration) -> HeaderValue {
-    let left = nanos(left);
+pub fn grpc_timeout_value(left: Nanos) -> HeaderValue {
     let fits = |(_, unit): &&(u8, Nanos)| left / unit <= MOST;
     let (name, unit) = UNITS.iter().find(fits).unwrap_or(&UNITS[5]);
     let text = format!("{}{}", (left / unit).min(MOST), char::from(*name));

@@ -4,22 +4,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use http::request::Parts;
 use http::{Method, Request, Response, header};
 use http_body::{Body, Frame};
 use pin_project_lite::pin_project;
-use redial_core::decide::{Class, Failure, Outcome, Reach, Typed};
-use redial_core::{NEVER, Nanos, Stop, nanos};
+use redial_core::decide::{Class, Failure, Outcome, Reach, Safety, Typed};
+use redial_core::{NEVER, Nanos, Stop};
 use tokio::time::Sleep;
 use tower_service::Service;
 
-use super::layer::Options;
+use super::layer::{Options, Whose};
 use super::outgoing::{self, Attempts, Outgoing};
 use super::{Answer, BoxError, Error, Replay, RetryLayer};
 use crate::clock::{Clock as _, Tokio};
 use crate::http::{grpc, names, reach, status, travel};
 use crate::retry::Retry;
 use crate::run::timer;
-use crate::session::{Brought, Passed, Session, Step, pass_at};
+use crate::session::{Brought, Passed, Session, Step};
 
 pin_project! {
     /// A request that is repeated if need be.
@@ -32,6 +33,8 @@ pin_project! {
         options: Arc<Options>,
         lead: Lead,
         kept: Option<Outgoing<B>>,
+        // What the request said about being done twice, when nothing of it is kept.
+        safety: Option<Safety>,
         // What the last attempt brought, while another one is awaited.
         last: Option<Box<Last<R>>>,
         grpc: bool,
@@ -63,9 +66,10 @@ pin_project! {
 enum Lead {
     /// Nobody: the request is left alone.
     Alone,
-    /// The first attempt went the short way.
-    Light(Passed, Retry),
-    Full(Session<Retry, Typed, Tokio>),
+    /// The first attempt went the short way, and the call ends by then.
+    Light(Whose, Passed, Nanos),
+    /// Not within the future: most requests never have one, and all would have to carry its size.
+    Full(Box<Session<Retry, Typed, Tokio>>),
     /// The first attempt was refused.
     Refused(Option<Error>),
 }
@@ -88,39 +92,57 @@ where
     pub(super) fn new(mut service: S, layer: &RetryLayer, request: Request<B>) -> Self {
         let options = Arc::clone(&layer.0);
         let (mut parts, body) = request.into_parts();
-        let (mut kept, mut grpc, mut until) = (None, false, NEVER);
-        let (lead, state) = match options.retry(&parts) {
-            None => {
-                let call = service.call(Request::from_parts(parts, Replay::once(body)));
-                (Lead::Alone, State::Calling { call })
-            }
-            Some(shared) => {
-                let mut retry = options.owned(shared, &parts);
-                grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
-                outgoing::write_key(&options, retry.take_key(), &mut parts);
-                let mut request;
-                (request, kept) = outgoing::split(&options, &retry, parts, body);
-                if kept.is_none() {
-                    let (method, headers) = (request.method(), request.headers());
-                    retry.know(outgoing::safety_of(method, headers, request.extensions()));
-                }
-                let passed = Passed::at(Tokio::now());
-                let mut attempt = passed.attempt(&retry);
-                let before = outgoing::stamp(&options, request.headers_mut(), &attempt, grpc);
-                if let Some(left) = before {
-                    retry.limit(attempt.started.saturating_add(nanos(left)));
-                    attempt = passed.attempt(&retry);
-                    outgoing::stamp(&options, request.headers_mut(), &attempt, grpc);
-                }
-                until = attempt.expires;
-                match Lead::admit(retry, passed) {
-                    Ok(lead) => (lead, State::Calling { call: service.call(request) }),
-                    Err(error) => (Lead::Refused(Some(error.into())), State::Over),
-                }
-            }
+        let whose = options.find(&parts);
+        let Some(retry) = whose.as_ref().and_then(|whose| whose.retry(&options)) else {
+            return Self::alone(service, options, parts, body);
+        };
+        let grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
+        outgoing::write_key(&options, retry, &mut parts);
+        let (body, tape) = outgoing::keep(&options, retry, body);
+        let safety = if tape.is_some() { None } else { outgoing::safety_of(&parts) };
+        let kept = match tape {
+            Some(body) => Some(Outgoing { parts: parts.clone(), body }),
+            None => None,
+        };
+        let mut request = Request::from_parts(parts, body);
+
+        let (now, mut latest) = (Tokio::now(), retry.latest());
+        let mut until = retry.expiry(now, latest);
+        let headers = request.headers_mut();
+        if let Some(left) = outgoing::stamp(&options, headers, until.saturating_sub(now), 1, grpc) {
+            latest = latest.min(now.saturating_add(left));
+            until = retry.expiry(now, latest);
+            outgoing::stamp(&options, headers, until.saturating_sub(now), 1, grpc);
+        }
+        let passed = retry.pass_unkeyed(now, latest);
+        let lead = match whose {
+            Some(whose) if passed => Lead::Light(whose, Passed::at(now), latest),
+            _ => Lead::full(retry, now, latest),
+        };
+        let state = match lead {
+            Lead::Refused(_) => State::Over,
+            _ => State::Calling { call: service.call(request) },
         };
         let (last, unanswered, timer) = (None, false, None);
-        Self { service, options, lead, kept, last, grpc, unanswered, until, timer, state }
+        Self { service, options, lead, kept, safety, last, grpc, unanswered, until, timer, state }
+    }
+
+    #[cold]
+    fn alone(mut service: S, options: Arc<Options>, parts: Parts, body: B) -> Self {
+        let call = service.call(Request::from_parts(parts, Replay::once(body)));
+        Self {
+            service,
+            options,
+            lead: Lead::Alone,
+            kept: None,
+            safety: None,
+            last: None,
+            grpc: false,
+            unanswered: false,
+            until: NEVER,
+            timer: None,
+            state: State::Calling { call },
+        }
     }
 }
 
@@ -142,7 +164,14 @@ where
             let mut this = self.as_mut().project();
             let done = match this.state.as_mut().project() {
                 StateProj::Calling { call } => match call.poll(cx) {
-                    Poll::Ready(Ok(response)) => self.as_mut().responded(response),
+                    Poll::Ready(Ok(response)) => {
+                        // Most requests end here.
+                        let plain = response.status().as_u16() < 400 && !*this.grpc;
+                        if plain && this.lead.passed(this.options) {
+                            return Poll::Ready(Ok(response.map(Answer::new)));
+                        }
+                        self.as_mut().responded(response)
+                    }
                     Poll::Ready(Err(error)) => self.as_mut().failed(error.into()),
                     Poll::Pending => {
                         ready!(self.as_mut().poll_timer(cx));
@@ -197,16 +226,17 @@ where
     B::Error: Into<BoxError>,
     R: Body + Unpin,
 {
-    #[inline]
+    #[cold]
     fn responded(mut self: Pin<&mut Self>, response: Response<R>) -> Option<Answered<R>> {
         let this = self.as_mut().project();
         if response.status().as_u16() < 400 && !*this.grpc && this.options.judge.is_none() {
             return Some(Ok(self.succeed(response.map(Answer::new))));
         }
-        let Some(retry) = this.lead.retry() else {
+        let Some(retry) = this.lead.retry(this.options) else {
             return Some(Ok(self.succeed(response.map(Answer::new))));
         };
-        let (outcome, response) = outgoing::read(this.options, retry, response, *this.grpc);
+        let keyed = this.kept.as_ref().is_some_and(Outgoing::is_keyed);
+        let (outcome, response) = outgoing::read(this.options, retry, response, *this.grpc, keyed);
         match outcome {
             Outcome::Success if *this.grpc && self.should_peek(&response) => {
                 self.project().state.set(State::Peeking { response: Some(response) });
@@ -248,7 +278,7 @@ where
             }
             outcome => outcome,
         };
-        let outcome = match self.lead.retry() {
+        let outcome = match self.lead.retry(&self.options) {
             Some(retry) => outgoing::with_hints(outcome, &trailers, retry),
             None => outcome,
         };
@@ -274,12 +304,16 @@ where
         self.settle(Failure::new(Class::Timeout).into(), None)
     }
 
-    #[inline]
+    #[cold]
     fn succeed(mut self: Pin<&mut Self>, response: Response<Answer<R>>) -> Response<Answer<R>> {
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
         match this.lead {
-            Lead::Light(passed, retry) => passed.succeed::<Typed, Tokio>(retry),
+            Lead::Light(whose, passed, _) => {
+                if let Some(retry) = whose.retry(this.options) {
+                    passed.succeed::<Typed, Tokio>(retry);
+                }
+            }
             Lead::Full(session) => {
                 session.win();
                 if session.attempts() > 1 {
@@ -300,13 +334,16 @@ where
         brought: Option<Last<R>>,
     ) -> Option<Answered<R>> {
         let this = self.as_mut().project();
-        let session = this.lead.session()?;
+        let session = this.lead.session(this.options)?;
         match this.kept {
             Some(kept) => {
                 session.barred = kept.barred(session.retry());
                 session.retry_mut().know(kept.safety());
             }
-            None => session.barred = Some(Stop::Body),
+            None => {
+                session.barred = Some(Stop::Body);
+                session.retry_mut().know(*this.safety);
+            }
         }
         let echo = match outcome {
             Outcome::Failure(failure) => {
@@ -346,16 +383,15 @@ where
     #[cold]
     fn resend(mut self: Pin<&mut Self>) -> Option<Answered<R>> {
         let this = self.as_mut().project();
-        let (Some(session), Some(kept)) = (this.lead.session(), this.kept) else { return None };
+        let (Some(session), Some(kept)) = (this.lead.session(this.options), this.kept) else {
+            return None;
+        };
         session.barred = kept.barred(session.retry());
         let attempt = match session.next(this.last) {
             Ok(attempt) => attempt,
             Err(error) => return Some(self.give_up(error, false)),
         };
-        let Some(request) = kept.again(this.options, &attempt, *this.grpc) else {
-            return self.cut_off();
-        };
-        let call = this.service.call(request);
+        let call = this.service.call(kept.again(this.options, &attempt, *this.grpc));
         self.as_mut().set_timer(attempt.expires);
         self.project().state.set(State::Calling { call });
         None
@@ -386,7 +422,7 @@ where
     fn broken(mut self: Pin<&mut Self>, cause: BoxError) -> Answered<R> {
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
-        Err(match this.lead.session() {
+        Err(match this.lead.session(this.options) {
             Some(session) => session.broken(cause).into(),
             None => Error::before_any_attempt(cause),
         })
@@ -429,21 +465,33 @@ fn reported<R: Body>(
 }
 
 impl Lead {
-    /// Asks the engine for the first attempt.
-    #[inline(always)]
-    fn admit(retry: Retry, passed: Passed) -> Result<Self, crate::Error<BoxError>> {
-        match pass_at(&retry, passed.started()) {
-            Ok(passed) => Ok(Self::Light(passed, retry)),
-            Err(now) => {
-                let mut session = Session::start(retry, now);
-                session.first().map(|_| Self::Full(session))
-            }
+    /// Asks the engine for a first attempt that holds something or is watched.
+    #[cold]
+    fn full(retry: &Retry, now: Nanos, latest: Nanos) -> Self {
+        let mut session = Box::new(Session::start(retry.unkeyed(latest), now));
+        match session.first::<BoxError>() {
+            Ok(_) => Self::Full(session),
+            Err(error) => Self::Refused(Some(error.into())),
         }
     }
 
-    fn retry(&self) -> Option<&Retry> {
+    /// Settles a success that went the short way; says no when it did not, or somebody else judges.
+    #[inline(always)]
+    fn passed(&self, options: &Options) -> bool {
         match self {
-            Self::Light(_, retry) => Some(retry),
+            Self::Light(whose, passed, _) if options.judge.is_none() => {
+                if let Some(retry) = whose.retry(options) {
+                    passed.succeed::<Typed, Tokio>(retry);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn retry<'a>(&'a self, options: &'a Options) -> Option<&'a Retry> {
+        match self {
+            Self::Light(whose, ..) => whose.retry(options),
             Self::Full(session) => Some(session.retry()),
             Self::Alone | Self::Refused(_) => None,
         }
@@ -458,9 +506,10 @@ impl Lead {
     }
 
     /// The session of a call that goes on.
-    fn session(&mut self) -> Option<&mut Session<Retry, Typed, Tokio>> {
-        if let Self::Light(passed, retry) = self {
-            *self = Self::Full(Session::resume(retry.clone(), *passed));
+    fn session(&mut self, options: &Options) -> Option<&mut Session<Retry, Typed, Tokio>> {
+        if let Self::Light(whose, passed, latest) = self {
+            let retry = whose.retry(options)?.unkeyed(*latest);
+            *self = Self::Full(Box::new(Session::resume(retry, *passed)));
         }
         match self {
             Self::Full(session) => Some(session),

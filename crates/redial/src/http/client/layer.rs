@@ -169,24 +169,50 @@ impl RetryLayer {
     }
 }
 
+/// Whose guards a request is made under.
+pub(super) enum Whose {
+    /// Those of the route with this number; beyond the last one, those of all other requests.
+    Route(usize),
+    /// Its host's own.
+    Host(Box<Retry>),
+}
+
 impl Options {
     /// The first route that matches; `None` when the request is left alone.
-    #[inline]
-    pub(super) fn retry(&self, request: &request::Parts) -> Option<&Retry> {
-        match self.routes.iter().find(|route| (route.matches)(request)) {
+    #[inline(always)]
+    pub(super) fn find(&self, request: &request::Parts) -> Option<Whose> {
+        let matching = self.routes.iter().position(|route| (route.matches)(request));
+        let route = matching.unwrap_or(self.routes.len());
+        let retry = self.at(route)?;
+        if self.per_host {
+            return Some(Whose::of_host(retry, request));
+        }
+        Some(Whose::Route(route))
+    }
+
+    #[inline(always)]
+    fn at(&self, route: usize) -> Option<&Retry> {
+        match self.routes.get(route) {
             Some(route) => route.retry.as_ref(),
             None => self.retry.as_ref(),
         }
     }
+}
 
-    /// One for this request alone, with the guards of its host if each has its own.
-    #[inline]
-    pub(super) fn owned(&self, retry: &Retry, request: &request::Parts) -> Retry {
-        if self.per_host {
-            let host = request.uri.authority().map_or("", |authority| authority.as_str());
-            return retry.clone().scope(host);
+impl Whose {
+    #[cold]
+    fn of_host(retry: &Retry, request: &request::Parts) -> Self {
+        let host = request.uri.authority().map_or("", |authority| authority.as_str());
+        Self::Host(Box::new(retry.clone().scope(host)))
+    }
+
+    /// `None` for a route that is left alone, which [`Options::find`] does not find.
+    #[inline(always)]
+    pub(super) fn retry<'a>(&'a self, options: &'a Options) -> Option<&'a Retry> {
+        match self {
+            Self::Route(route) => options.at(*route),
+            Self::Host(retry) => Some(retry),
         }
-        retry.clone()
     }
 }
 

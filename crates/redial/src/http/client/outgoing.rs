@@ -1,18 +1,15 @@
 //! A request on its way out: what is kept of it for another attempt, and what is written on it.
 
-use std::time::Duration;
-
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, request};
+use http::{HeaderMap, HeaderValue, Request, Response, request};
 use http_body::Body;
-use redial_core::decide::{Outcome, Safety};
-use redial_core::{Event, Stop};
+use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::{Event, NEVER, Nanos, Stop, nanos};
 
 use super::layer::Options;
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
 use crate::attempt::Attempt;
 use crate::http::{hinted, names, safety, status, travel};
-use crate::retry::KeySource;
 use crate::{Key, Retry, inbound};
 
 /// How a response came about: on its extensions when it took more than one attempt, or when the call gave
@@ -48,16 +45,14 @@ impl Attempts {
 
 /// What is kept for another attempt.
 pub(super) struct Outgoing<B> {
-    parts: request::Parts,
-    body: Kept<B>,
-    /// The body of the next attempt.
-    next: Option<Replay<B>>,
+    pub(super) parts: request::Parts,
+    pub(super) body: Kept<B>,
 }
 
 /// Writes the idempotency key, unless the request has one or only asks.
 #[inline]
-pub(super) fn write_key(options: &Options, source: KeySource, request: &mut request::Parts) {
-    let key = request.extensions.get::<Key>().copied().or_else(|| source.make());
+pub(super) fn write_key(options: &Options, retry: &Retry, request: &mut request::Parts) {
+    let key = request.extensions.get::<Key>().copied().or_else(|| retry.call_key());
     if let Some(key) = key.filter(|_| !safety::is_read(&request.method)) {
         let text = if options.bare_keys { key.to_string() } else { format!("\"{key}\"") };
         if let Ok(value) = HeaderValue::try_from(text) {
@@ -67,41 +62,30 @@ pub(super) fn write_key(options: &Options, source: KeySource, request: &mut requ
 }
 
 /// What a request says about being done twice, if it says anything.
-pub(super) fn safety_of(
-    method: &Method,
-    headers: &HeaderMap,
-    extensions: &Extensions,
-) -> Option<Safety> {
-    let said = || safety::safety(method, headers);
-    let known = extensions.get::<Safety>().copied().unwrap_or_else(said);
+#[cold]
+pub(super) fn safety_of(request: &request::Parts) -> Option<Safety> {
+    let said = || safety::safety(&request.method, &request.headers);
+    let known = request.extensions.get::<Safety>().copied().unwrap_or_else(said);
     (known != Safety::Unsafe).then_some(known)
 }
 
-/// Splits a request into what is sent first and what is kept for another attempt. One that may not be
-/// repeated is not cloned.
+/// The body that is sent first, and what is kept of it. A request that may not be repeated is not cloned.
 #[inline(always)]
-pub(super) fn split<B>(
-    options: &Options,
-    retry: &Retry,
-    parts: request::Parts,
-    body: B,
-) -> (Request<Replay<B>>, Option<Outgoing<B>>)
+pub(super) fn keep<B>(options: &Options, retry: &Retry, body: B) -> (Replay<B>, Option<Kept<B>>)
 where
     B: Body + Unpin,
     B::Error: Into<BoxError>,
 {
     if retry.policy().attempts() == 1 || !retry.is_enabled() {
-        return (Request::from_parts(parts, Replay::once(body)), None);
+        return (Replay::once(body), None);
     }
-    let (body, kept) = Replay::keep(body, options.buffer);
-    let kept = kept.map(|kept| Outgoing { parts: parts.clone(), body: kept, next: None });
-    (Request::from_parts(parts, body), kept)
+    Replay::keep(body, options.buffer)
 }
 
 impl<B> Outgoing<B> {
     /// Why it cannot be sent again, if it cannot.
     pub(super) fn barred(&self, retry: &Retry) -> Option<Stop> {
-        if self.next.is_none() && self.body.is_lost() {
+        if self.body.is_lost() {
             Some(Stop::Body)
         } else if retry.policy().refuses_nested() && travel::attempt(&self.parts.headers) > 1 {
             Some(Stop::Nested)
@@ -110,13 +94,17 @@ impl<B> Outgoing<B> {
         }
     }
 
-    pub(super) fn safety(&self) -> Option<Safety> {
-        safety_of(&self.parts.method, &self.parts.headers, &self.parts.extensions)
+    pub(super) fn is_keyed(&self) -> bool {
+        self.parts.headers.contains_key(names::IDEMPOTENCY_KEY)
     }
 
-    /// Takes the body back, so that an earlier attempt sends no more of it.
-    pub(super) fn rewind(&mut self) {
-        self.next = self.body.again();
+    pub(super) fn safety(&self) -> Option<Safety> {
+        safety_of(&self.parts)
+    }
+
+    /// Takes the body away from an earlier attempt, which sends no more of it.
+    pub(super) fn rewind(&self) {
+        self.body.rewind();
     }
 
     /// Whether all of the request has been sent.
@@ -126,60 +114,57 @@ impl<B> Outgoing<B> {
 
     /// The next attempt, after [`rewind`](Self::rewind). The attempts of those above count too.
     pub(super) fn again(
-        &mut self,
+        &self,
         options: &Options,
         attempt: &Attempt,
         grpc: bool,
-    ) -> Option<Request<Replay<B>>> {
-        let body = self.next.take()?;
-        let mut request = Request::from_parts(self.parts.clone(), body);
+    ) -> Request<Replay<B>> {
+        let mut request = Request::from_parts(self.parts.clone(), self.body.again());
         let headers = request.headers_mut();
         let before = attempt.number() - 1;
         let count = travel::attempt(headers).saturating_add(before);
-        stamp(options, headers, attempt, grpc);
+        let left = attempt.expires.saturating_sub(attempt.started);
+        stamp(options, headers, left, attempt.number(), grpc);
         headers.insert(names::ATTEMPT, count.into());
         if grpc {
             headers.insert(names::GRPC_PREVIOUS_RPC_ATTEMPTS, before.into());
         }
-        Some(request)
+        request
     }
 }
 
 /// Writes what every attempt carries. What the request said before about the time that is left for it is
 /// returned.
-#[inline]
+#[inline(always)]
 pub(super) fn stamp(
     options: &Options,
     headers: &mut HeaderMap,
-    attempt: &Attempt,
+    left: Nanos,
+    number: u32,
     grpc: bool,
-) -> Option<Duration> {
+) -> Option<Nanos> {
     if options.envoy {
-        headers.insert(names::X_ENVOY_ATTEMPT_COUNT, attempt.number().into());
+        headers.insert(names::X_ENVOY_ATTEMPT_COUNT, number.into());
     }
-    let left = attempt.timeout();
     if grpc {
-        let value = left.map(travel::grpc_timeout_value);
-        replace(headers, names::GRPC_TIMEOUT, value).as_ref().and_then(travel::grpc_timeout)
-    } else {
-        let name = options.timeout_header.clone()?;
-        let before = replace(headers, name, left.map(travel::timeout_value));
-        before.as_ref().and_then(travel::digits).map(Duration::from_millis)
+        let before = match left < LONGEST {
+            true => headers.insert(names::GRPC_TIMEOUT, travel::grpc_timeout_value(left)),
+            false => headers.get(names::GRPC_TIMEOUT).cloned(),
+        };
+        return before.as_ref().and_then(travel::grpc_timeout).map(nanos);
     }
+    let name = options.timeout_header.as_ref()?;
+    let before = match left < LONGEST {
+        true => headers.insert(name, HeaderValue::from(left / MILLISECOND)),
+        false => headers.get(name).cloned(),
+    };
+    before.as_ref().and_then(travel::digits).map(|left| left.saturating_mul(MILLISECOND))
 }
 
-/// What was there before; it stays when there is nothing to put in its place.
-#[inline]
-fn replace(
-    headers: &mut HeaderMap,
-    name: HeaderName,
-    value: Option<HeaderValue>,
-) -> Option<HeaderValue> {
-    match value {
-        Some(value) => headers.insert(name, value),
-        None => headers.get(name).cloned(),
-    }
-}
+const MILLISECOND: Nanos = 1_000_000;
+
+/// What is left of a call without a deadline is longer than any that can be set.
+const LONGEST: Nanos = NEVER / 2;
 
 /// What a response means: its status, the author's own judgement, its hints and the stop signal.
 pub(super) fn read<R>(
@@ -187,9 +172,13 @@ pub(super) fn read<R>(
     retry: &Retry,
     response: Response<R>,
     grpc: bool,
+    keyed: bool,
 ) -> (Outcome, Response<R>) {
     let (parts, body) = response.into_parts();
     let mut outcome = status::read(parts.status, &parts.headers, grpc, options.request_timeout);
+    if keyed && status::is_in_flight(parts.status, &parts.headers) {
+        outcome = Failure::new(Class::Refused).code(parts.status.as_u16()).into();
+    }
     if let Some(judge) = &options.judge {
         outcome = judge(&parts, outcome);
     }

@@ -4,6 +4,7 @@
 //! whole body: the first byte leaves as if nobody kept it. A body beyond the bound goes on streaming and is
 //! no longer kept; then the request cannot be repeated, which is all that happens to it.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -20,8 +21,8 @@ pub struct Replay<B>(Source<B>);
 
 #[derive(Debug)]
 enum Source<B> {
-    /// All there is, in one chunk or none.
-    Whole(Option<Bytes>),
+    /// All there is, in one chunk; an empty one when there is no more.
+    Whole(Bytes),
     /// It goes by, and nothing is kept.
     Once(B),
     /// It failed before it began.
@@ -33,7 +34,8 @@ enum Source<B> {
 /// What is kept for another attempt.
 #[derive(Debug)]
 pub(super) enum Kept<B> {
-    Whole(Option<Bytes>),
+    /// All there is, in one chunk.
+    Whole(Bytes),
     Taped(Arc<Mutex<Tape<B>>>),
 }
 
@@ -64,45 +66,43 @@ where
     }
 
     /// A body that is kept up to `most` bytes. What is at hand in one chunk needs no tape.
+    #[inline]
     pub(super) fn keep(mut body: B, most: usize) -> (Self, Option<Kept<B>>) {
         if body.is_end_stream() {
-            return Self::whole(None);
+            return Self::whole(Bytes::new());
         }
         let size = body.size_hint();
         if size.lower() > most as u64 {
             return (Self::once(body), None);
         }
-        let mut tape = Tape {
-            chunks: Vec::new(),
-            trailers: None,
-            room: most,
-            rest: None,
-            lost: false,
-            turn: 0,
-            reader: None,
-        };
-        if size.exact().is_some() {
-            let mut nobody = Context::from_waker(Waker::noop());
-            match Pin::new(&mut body).poll_frame(&mut nobody) {
-                Poll::Ready(None) => return Self::whole(None),
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data().map(whole_chunk) {
-                    Ok(chunk) if body.is_end_stream() => return Self::whole(Some(chunk)),
-                    Ok(chunk) => tape.keep(&chunk),
-                    Err(frame) => tape.trailers = frame.into_trailers().ok(),
-                },
-                Poll::Ready(Some(Err(error))) => {
-                    return (Self(Source::Failed(Some(error.into()))), None);
-                }
-                Poll::Pending => {}
-            }
+        if size.exact().is_none() {
+            return Self::taped(Tape::new(most), body);
         }
-        tape.rest = Some(body);
+        let mut nobody = Context::from_waker(Waker::noop());
+        match Pin::new(&mut body).poll_frame(&mut nobody) {
+            Poll::Ready(None) => Self::whole(Bytes::new()),
+            Poll::Ready(Some(Ok(frame))) => match frame.into_data().map(whole_chunk) {
+                Ok(chunk) if body.is_end_stream() => Self::whole(chunk),
+                Ok(chunk) => Self::taped(Tape::new(most).with(&chunk), body),
+                Err(frame) => {
+                    let trailers = frame.into_trailers().ok();
+                    Self::taped(Tape { trailers, ..Tape::new(most) }, body)
+                }
+            },
+            Poll::Ready(Some(Err(error))) => (Self(Source::Failed(Some(error.into()))), None),
+            Poll::Pending => Self::taped(Tape::new(most), body),
+        }
+    }
+
+    #[cold]
+    fn taped(mut tape: Tape<B>, rest: B) -> (Self, Option<Kept<B>>) {
+        tape.rest = Some(rest);
         let tape = Arc::new(Mutex::new(tape));
         let source = Source::Taped { tape: Arc::clone(&tape), turn: 0, next: 0 };
         (Self(source), Some(Kept::Taped(tape)))
     }
 
-    fn whole(chunk: Option<Bytes>) -> (Self, Option<Kept<B>>) {
+    fn whole(chunk: Bytes) -> (Self, Option<Kept<B>>) {
         (Self(Source::Whole(chunk.clone())), Some(Kept::Whole(chunk)))
     }
 }
@@ -110,7 +110,7 @@ where
 #[cfg(feature = "reqwest")]
 impl<B> Replay<B> {
     /// The whole body, if it is at hand and has not been read.
-    pub(crate) fn into_whole(self) -> Result<Option<Bytes>, Self> {
+    pub(crate) fn into_whole(self) -> Result<Bytes, Self> {
         match self.0 {
             Source::Whole(chunk) => Ok(chunk),
             source => Err(Self(source)),
@@ -119,23 +119,26 @@ impl<B> Replay<B> {
 }
 
 impl<B> Kept<B> {
-    /// The same body from its beginning, if all of it that went by was kept.
-    pub(super) fn again(&self) -> Option<Replay<B>> {
-        match self {
-            Self::Whole(chunk) => Some(Replay(Source::Whole(chunk.clone()))),
-            Self::Taped(shared) => {
-                let mut tape = lock(shared);
-                if tape.lost {
-                    return None;
-                }
-                tape.turn += 1;
-                if let Some(reader) = tape.reader.take() {
-                    reader.wake();
-                }
-                let turn = tape.turn;
-                Some(Replay(Source::Taped { tape: Arc::clone(shared), turn, next: 0 }))
+    /// Takes the body away from an earlier attempt, which sends no more of it.
+    pub(super) fn rewind(&self) {
+        if let Self::Taped(tape) = self {
+            let mut tape = lock(tape);
+            tape.turn += 1;
+            if let Some(reader) = tape.reader.take() {
+                reader.wake();
             }
         }
+    }
+
+    /// The same body from its beginning, after [`rewind`](Self::rewind).
+    pub(super) fn again(&self) -> Replay<B> {
+        Replay(match self {
+            Self::Whole(chunk) => Source::Whole(chunk.clone()),
+            Self::Taped(tape) => {
+                let turn = lock(tape).turn;
+                Source::Taped { tape: Arc::clone(tape), turn, next: 0 }
+            }
+        })
     }
 
     /// Whether something went by that was not kept.
@@ -156,6 +159,16 @@ impl<B> Kept<B> {
 }
 
 impl<B> Tape<B> {
+    fn new(room: usize) -> Self {
+        let (chunks, trailers, rest, reader) = (Vec::new(), None, None, None);
+        Self { chunks, trailers, room, rest, lost: false, turn: 0, reader }
+    }
+
+    fn with(mut self, chunk: &Bytes) -> Self {
+        self.keep(chunk);
+        self
+    }
+
     fn keep(&mut self, chunk: &Bytes) {
         match self.room.checked_sub(chunk.len()) {
             Some(room) if !self.lost => {
@@ -231,7 +244,10 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
-            Source::Whole(chunk) => Poll::Ready(chunk.take().map(|chunk| Ok(Frame::data(chunk)))),
+            Source::Whole(chunk) => {
+                let chunk = Some(mem::take(chunk)).filter(|chunk| !chunk.is_empty());
+                Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+            }
             Source::Once(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
                 let whole = |frame: Frame<B::Data>| frame.map_data(whole_chunk);
@@ -250,7 +266,7 @@ where
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Source::Whole(chunk) => chunk.is_none(),
+            Source::Whole(chunk) => chunk.is_empty(),
             Source::Once(body) => body.is_end_stream(),
             Source::Failed(error) => error.is_none(),
             Source::Taped { tape, turn, next } => {
@@ -263,9 +279,7 @@ where
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Source::Whole(chunk) => {
-                SizeHint::with_exact(chunk.as_ref().map_or(0, |chunk| chunk.len() as u64))
-            }
+            Source::Whole(chunk) => SizeHint::with_exact(chunk.len() as u64),
             Source::Once(body) => body.size_hint(),
             Source::Failed(_) => SizeHint::new(),
             Source::Taped { tape, next, .. } => {

@@ -453,3 +453,27 @@ async fn switched_off_means_one_attempt_and_no_clone() {
     let response = client(&server, &RetryLayer::new(retry)).oneshot(get()).await.unwrap();
     assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::SwitchedOff));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_being_executed_is_asked_for_again() {
+    let busy = || status(409).with("retry-after", "1");
+    let server = Server::new(&[status(504), busy(), status(201)]);
+    let keyed = RetryLayer::new(Retry::new(unbounded(|p| p)).keyed());
+    let response = client(&server, &keyed).oneshot(post()).await.unwrap();
+    assert_eq!((response.status().as_u16(), server.asked()), (201, 3));
+    let server = Server::new(&[busy(), status(201)]);
+    let response = client(&server, &layer(unbounded(|p| p))).oneshot(get()).await.unwrap();
+    assert_eq!(response.status(), 409, "without a key it is a conflict like any other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_was_stored_for_its_key_is_final() {
+    let stored = status(500).with("idempotent-replayed", "true");
+    let server = Server::new(&[status(504), stored]);
+    let keyed = RetryLayer::new(Retry::new(unbounded(|p| p)).keyed());
+    let response = client(&server, &keyed).oneshot(post()).await.unwrap();
+    assert_eq!(
+        (server.asked(), attempts(&response).unwrap().stopped()),
+        (2, Some(Stop::ToldToStop))
+    );
+}

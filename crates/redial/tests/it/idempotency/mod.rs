@@ -4,6 +4,7 @@ mod crash;
 mod flaky;
 mod key;
 mod limits;
+mod lost_replies;
 mod outage;
 mod replay;
 mod store;
