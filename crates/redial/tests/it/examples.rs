@@ -76,7 +76,7 @@ async fn every_example_runs_to_its_end_and_prints_what_it_promises() {
     let folder = build();
     for (name, expected) in PRINTED {
         let mut command = Command::new(folder.join(name));
-        command.kill_on_drop(true).stdin(Stdio::null());
+        command.kill_on_drop(true).stdin(Stdio::null()).env("NO_PROXY", "127.0.0.1");
         let output = timeout(PATIENCE, command.output()).await;
         let output = output.unwrap_or_else(|_| panic!("{name} did not end")).unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
