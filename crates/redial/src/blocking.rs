@@ -78,7 +78,7 @@ impl<C> Retry<C> {
     #[inline(never)]
     fn persist<T, E, F>(
         &self,
-        mut session: Session<&Retry<C>, C, Monotonic>,
+        mut session: Session<&Self, C, Monotonic>,
         brought: Option<Brought<T, E>>,
         mut op: F,
         token: Option<&CancelToken>,

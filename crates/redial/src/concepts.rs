@@ -15,6 +15,18 @@ pub mod policy {}
 #[doc = include_str!("../docs/using.md")]
 pub mod using {}
 
-#[cfg(doctest)]
+#[cfg(all(feature = "reqwest-middleware", feature = "tonic"))]
+#[doc = include_str!("../docs/http-clients.md")]
+pub mod http_clients {}
+
+#[cfg(feature = "http")]
+#[doc = include_str!("../docs/http-servers.md")]
+pub mod http_servers {}
+
+#[cfg(feature = "redis")]
+#[doc = include_str!("../docs/idempotency.md")]
+pub mod idempotency {}
+
+#[cfg(all(doctest, feature = "reqwest"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -28,6 +28,12 @@
 //!   [`hedged`](Retry::hedged) when a slow answer should be raced, [`until`](Retry::until) to poll.
 //! - Keep hosts apart: [`scope`](Retry::scope). Watch: [`observe`](Retry::observe).
 //!
+//! For HTTP and gRPC the errors, statuses and methods say these things themselves:
+//!
+//! - A client gets a `RetryLayer`, reqwest `send_with`, tonic a `RetryChannel`: module `http`.
+//! - A POST gets a key: [`keyed`](Retry::keyed). Reads and writes get policies of their own: `RetryLayer::route`.
+//! - A server gets a `DeadlineLayer`, a `ShedLayer` and an `IdempotencyLayer`: module `http::server`.
+//!
 //! ```
 //! use std::time::Duration;
 //! use redial::schedule::Backoff;
@@ -49,8 +55,16 @@
 //!
 //! # Features
 //!
-//! `tokio` (on by default): the async runner and hedging. `serde`: policies as text. `tower`: an exact
-//! budget for tower's own retry layer.
+//! | feature | adds |
+//! |---|---|
+//! | `tokio` (on by default) | the async runner and hedging |
+//! | `serde` | policies as text |
+//! | `http` | the layers for HTTP clients and servers, for hyper and everything else of tower's |
+//! | `reqwest` | `send_with` for reqwest |
+//! | `reqwest-middleware` | a middleware for its chains |
+//! | `tonic` | a channel for gRPC clients that retries |
+//! | `redis` | idempotency keys that a fleet shares |
+//! | `tower` | an exact budget for tower's own retry layer |
 //!
 //! # Concepts
 //!

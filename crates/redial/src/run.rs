@@ -130,7 +130,7 @@ impl<C> Retry<C> {
     /// What follows the first attempt.
     async fn go_on<T, E, O>(
         &self,
-        mut session: Session<&Retry<C>, C, Tokio>,
+        mut session: Session<&Self, C, Tokio>,
         mut brought: Brought<T, E>,
         op: &mut O,
     ) -> Result<T, Error<E>>

@@ -32,3 +32,13 @@ fn the_readme_shows_a_preset() {
     let blocks = blocks(include_str!("../../README.md"));
     assert_eq!(read(blocks[1]), Policy::from(Preset::FraudScore));
 }
+
+#[test]
+fn the_page_on_clients_shows_three_timeouts() {
+    let [timeouts] = blocks(include_str!("../../docs/http-clients.md"))[..] else {
+        panic!("one policy is shown")
+    };
+    let timeouts = read(timeouts);
+    assert!(timeouts.connect_timeout() < timeouts.attempt_timeout());
+    assert_eq!(timeouts.worst_case().elapsed, timeouts.deadline(), "which is what ends a call");
+}

@@ -7,6 +7,7 @@ mod cost;
 mod deadline;
 mod docs;
 mod entropy;
+mod examples;
 mod gate;
 mod hedge;
 mod http;

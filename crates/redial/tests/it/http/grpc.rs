@@ -153,7 +153,7 @@ async fn codes_decide() {
     ];
     for (code, unsafely, safely) in table {
         let status = Status::new(code, "as asked");
-        let rig = Rig::start(&[status.clone()]).await;
+        let rig = Rig::start(std::slice::from_ref(&status)).await;
         let sent = rig.client(&layer(|p| p)).check(asking("")).await;
         assert_eq!(rig.asked(), unsafely, "{code:?}");
         if unsafely == 1 {
@@ -207,12 +207,12 @@ async fn trailers_are_looked_at_only_when_asked() {
         again.extensions_mut().insert(Safety::Idempotent);
         again
     };
-    let rig = Rig::start(&[late.clone()]).await;
+    let rig = Rig::start(std::slice::from_ref(&late)).await;
     let mut stream = rig.client(&layer(|p| p)).watch(again()).await.unwrap().into_inner();
     assert_eq!(stream.message().await.unwrap_err().message(), "after the headers");
     assert_eq!(rig.asked(), 1, "the response is committed at its headers");
 
-    let rig = Rig::start(&[late.clone()]).await;
+    let rig = Rig::start(std::slice::from_ref(&late)).await;
     let looking = layer(|p| p).look_at_trailers();
     let mut stream = rig.client(&looking).watch(again()).await.unwrap().into_inner();
     assert_eq!(stream.message().await.unwrap().unwrap().status, 1, "the first message is kept");

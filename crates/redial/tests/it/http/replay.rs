@@ -228,7 +228,7 @@ async fn the_length_is_known_whenever_the_caller_knows_it() {
         let layer = RetryLayer::new(Retry::new(unbounded(|p| p)));
         layer.layer(server).oneshot(Request::put("/").body(body).unwrap()).await.unwrap();
         let sizes = sizes.lock().unwrap();
-        (sizes[0].clone(), sizes[1].clone())
+        (sizes[0], sizes[1])
     }
     let exact = |sizes: (SizeHint, SizeHint)| (sizes.0.exact(), sizes.1.exact());
     assert_eq!(exact(length(Full::<Bytes>::from("seven b")).await), (Some(7), Some(7)));

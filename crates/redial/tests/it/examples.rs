@@ -1,0 +1,93 @@
+//! The examples are programs: they run, end by themselves and say what they should.
+
+use std::collections::BTreeSet;
+use std::env::current_exe;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// Every example, and what it prints, in this order and with other text between.
+const PRINTED: [(&str, &[&str]); 6] = [
+    (
+        "axum_server",
+        &["stopped waiting gets 504 Gateway Timeout", "(attempt 1)", "7 payments for 7 callers"],
+    ),
+    ("hyper_client", &["the score is 7, after 3 attempts"]),
+    (
+        "idempotent_payments",
+        &["order 1: receipt 1", "order 3: receipt 3", "3 payments for 3 orders"],
+    ),
+    ("reqwest_client", &["ordered with key \"", "\", after 2 attempts"]),
+    ("reqwest_middleware", &["the score is 7, after 3 signatures"]),
+    ("tonic_client", &["SERVING, after 3 attempts"]),
+];
+
+/// An example is read in one go.
+const FEWER_LINES: usize = 60;
+
+/// Longer than any of them takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
+}
+
+/// Builds all of them and returns their folder. `cargo test --all-targets` takes them for tests, `--test it` leaves them
+/// out, and either would leave programs behind that are older than what they show.
+fn build() -> PathBuf {
+    let exe = current_exe().unwrap();
+    let profile = exe.parent().and_then(Path::parent).unwrap();
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo.args("build --quiet --package redial --all-features --examples".split(' '));
+    cargo.arg("--target-dir").arg(profile.parent().unwrap());
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let output = cargo.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{cargo:?} failed:\n{errors}");
+    profile.join("examples")
+}
+
+#[test]
+fn no_example_is_forgotten_and_each_is_short() {
+    let files = fs::read_dir(sources()).unwrap().map(|file| file.unwrap().path());
+    let found: BTreeSet<String> =
+        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    assert_eq!(found, PRINTED.map(|(name, _)| name.to_owned()).into());
+    let manifest = include_str!("../../Cargo.toml");
+    for (name, _) in PRINTED {
+        let text = fs::read_to_string(sources().join(format!("{name}.rs"))).unwrap();
+        assert!(text.lines().count() < FEWER_LINES, "{name} is too long to be read in one go");
+        let command = format!("`cargo run -p redial --example {name} --features ");
+        let features = text.split_once(&command).and_then(|(_, rest)| rest.split('`').next());
+        let features = features.unwrap_or_else(|| panic!("{name} does not say how to run it"));
+        let entry = format!("name = \"{name}\"\nrequired-features = [\"{features}\"]");
+        assert!(manifest.contains(&entry), "Cargo.toml does not have {entry}");
+    }
+}
+
+#[tokio::test]
+async fn every_example_runs_to_its_end_and_prints_what_it_promises() {
+    let folder = build();
+    for (name, expected) in PRINTED {
+        let mut command = Command::new(folder.join(name));
+        command.kill_on_drop(true).stdin(Stdio::null()).env("NO_PROXY", "127.0.0.1");
+        let output = timeout(PATIENCE, command.output()).await;
+        let output = output.unwrap_or_else(|_| panic!("{name} did not end")).unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name} failed: {errors}\n{printed}");
+        let mut rest = printed.as_str();
+        for text in expected {
+            let at = rest
+                .find(text)
+                .unwrap_or_else(|| panic!("{name} did not print {text}:\n{printed}"));
+            rest = &rest[at + text.len()..];
+        }
+    }
+}
