@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     while let Some(response) = calls.join_next().await {
         let response = response??.error_for_status()?;
-        let attempts = response.extensions().get::<Attempts>().map_or(1, Attempts::made);
+        let attempts = Attempts::of(response.extensions()).made();
         println!("{} (attempt {attempts})", response.text().await?);
     }
     println!("{} payments for 7 callers", PAID.load(Ordering::Relaxed));

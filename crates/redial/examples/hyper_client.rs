@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let request = http::Request::get(url).body(Empty::<Bytes>::new())?;
     let response = client.oneshot(request).await?;
-    let attempts = response.extensions().get::<Attempts>().map_or(1, Attempts::made);
+    let attempts = Attempts::of(response.extensions()).made();
     let score = response.into_body().collect().await?.to_bytes();
     println!("the score is {}, after {attempts} attempts", String::from_utf8_lossy(&score));
     Ok(())

@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let retry = Retry::new(Policy::standard()).keyed();
     let client = client_builder(retry.policy()).build()?;
     let response = client.post(url).body("tea").send_with(&retry).await?;
-    let attempts = response.extensions().get::<Attempts>().map_or(1, Attempts::made);
+    let attempts = Attempts::of(response.extensions()).made();
     println!("{}, after {attempts} attempts", response.text().await?);
     Ok(())
 }

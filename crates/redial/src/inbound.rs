@@ -86,11 +86,16 @@ impl Inbound {
         done
     }
 
-    /// A future that has it as its own, for tasks that a handler spawns.
+    /// A future that has it as its own, for tasks that a handler spawns. That a call in it gave up is known
+    /// to whoever awaits it in the task of the request.
     #[cfg(feature = "tokio")]
     pub async fn scope<F: Future>(mut self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
-        std::future::poll_fn(|cx| self.during(|| work.as_mut().poll(cx))).await
+        let done = std::future::poll_fn(|cx| self.during(|| work.as_mut().poll(cx))).await;
+        if self.stop.is_some() {
+            CURRENT.set(Self { stop: self.stop, ..CURRENT.get() });
+        }
+        done
     }
 }
 

@@ -7,6 +7,8 @@ pub enum Safety {
     /// Doing it twice may do harm, or nobody has said otherwise.
     #[default]
     Unsafe,
+    /// It only asks, so that twice does nothing at all.
+    ReadOnly,
     /// Twice is the same as once.
     Idempotent,
     /// It carries an idempotency key, so the server recognises the second one.
@@ -18,6 +20,10 @@ pub enum Safety {
 
 impl Safety {
     pub(crate) fn allows(self, key_required: bool) -> bool {
-        if key_required { self == Self::Keyed } else { self != Self::Unsafe }
+        match self {
+            Self::Unsafe => false,
+            Self::ReadOnly | Self::Keyed => true,
+            Self::Idempotent | Self::Conditional => !key_required,
+        }
     }
 }

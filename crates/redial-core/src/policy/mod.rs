@@ -128,8 +128,8 @@ impl Draft {
         Self { retry_on, ..self }
     }
 
-    /// Repeats what may have been processed only if it carries an idempotency key; being idempotent by
-    /// its method is not enough.
+    /// Repeats what may have been processed only if it carries an idempotency key, or only asks; being
+    /// idempotent by its method is not enough.
     pub fn require_key(self) -> Self {
         Self { require_key: true, ..self }
     }

@@ -3,7 +3,7 @@
 //! | header | on | means |
 //! |---|---|---|
 //! | `redial-attempt` | requests from the second attempt on | which attempt this is |
-//! | `redial-timeout-ms` | requests | what is left of the deadline |
+//! | `redial-timeout-ms` | requests | how long the caller waits for this attempt |
 //! | `redial-stop` | failed responses | a layer below has given up: do not retry; says why |
 //! | `redial-slot` | refusals | the hint beside it is a booked slot, and the request was not processed |
 //! | `idempotency-key` | requests | the same on every attempt |
@@ -12,14 +12,15 @@
 //! | `ratelimit`, `ratelimit-remaining`, `ratelimit-reset` | responses | hints, when nothing remains |
 //! | `x-envoy-attempt-count` | requests, when asked for; read by servers | the attempt, from 1 |
 //! | `grpc-previous-rpc-attempts` | gRPC requests from the second attempt on | attempts before this one |
-//! | `grpc-timeout` | gRPC requests | what is left of the deadline |
+//! | `grpc-timeout` | gRPC requests | how long the caller waits for this attempt |
 //! | `grpc-retry-pushback-ms` | gRPC trailers | a hint, or never to retry |
 
 use http::HeaderName;
 
 /// Which attempt this is, from the second on. A request without it is a first attempt.
 pub const ATTEMPT: HeaderName = HeaderName::from_static("redial-attempt");
-/// What is left of the deadline, in whole milliseconds.
+/// How long the caller waits for this attempt, in whole milliseconds: its own timeout, or what is left of the
+/// deadline if that is less.
 pub const TIMEOUT_MS: HeaderName = HeaderName::from_static("redial-timeout-ms");
 /// A layer below has given up: the layers above do not retry. The value is the name of the reason.
 pub const STOP: HeaderName = HeaderName::from_static("redial-stop");
@@ -52,7 +53,7 @@ pub const GRPC_PREVIOUS_RPC_ATTEMPTS: HeaderName =
     HeaderName::from_static("grpc-previous-rpc-attempts");
 /// gRPC's hint, in milliseconds; negative means never.
 pub const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-/// What is left of the deadline of a gRPC call.
+/// How long the caller waits for this attempt of a gRPC call.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// The status of a gRPC call.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

@@ -21,13 +21,13 @@ use ::reqwest::{
     Body, Client, ClientBuilder, Request, RequestBuilder, Response, ResponseBuilderExt,
 };
 use pin_project_lite::pin_project;
-use redial_core::decide::{Class, Failure};
+use redial_core::decide::{Class, Failure, Reach};
 use redial_core::{NEVER, Policy};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::client::{Answer, Replay, RetryLayer};
-use super::{BoxError, Error};
+use super::{Error, status};
 use crate::Retry;
 
 #[cfg(feature = "reqwest-middleware")]
@@ -48,16 +48,14 @@ pub fn client_builder(policy: &Policy) -> ClientBuilder {
 
 /// Sends a reqwest request with retries.
 pub trait SendWith {
-    /// Sends the request under `retry`. JSON, forms and other bodies in memory can be sent again, and so
-    /// can multipart forms and streams of up to 64 KiB; anything larger is sent once.
+    /// Sends the request under `retry`. Bodies of up to 64 KiB can be sent again, be they JSON, forms,
+    /// multipart forms or streams; a larger one is sent once.
     ///
     /// # Errors
     ///
     /// When no attempt brought a response. A failed response is returned as it came; its extensions have
     /// the [`Attempts`](super::Attempts).
-    fn send_with<C>(self, retry: &Retry<C>) -> impl Future<Output = Result<Response, Error>> + Send
-    where
-        C: Clone;
+    fn send_with(self, retry: &Retry) -> impl Future<Output = Result<Response, Error>> + Send;
 
     /// As [`send_with`](Self::send_with), with the routes and options of a layer.
     fn send_through(
@@ -67,10 +65,7 @@ pub trait SendWith {
 }
 
 impl SendWith for RequestBuilder {
-    fn send_with<C>(self, retry: &Retry<C>) -> impl Future<Output = Result<Response, Error>> + Send
-    where
-        C: Clone,
-    {
+    fn send_with(self, retry: &Retry) -> impl Future<Output = Result<Response, Error>> + Send {
         let layer = RetryLayer::new(retry.clone());
         async move { self.send_through(&layer).await }
     }
@@ -162,6 +157,9 @@ fn into_reqwest(response: http::Response<Answer<Body>>) -> Response {
 
 /// What the error says by itself; `None` when its sources know better.
 pub(super) fn failure(error: &::reqwest::Error) -> Option<Failure> {
+    if let Some(status) = error.status() {
+        return Some(status::failure(status, Reach::Unknown));
+    }
     let class = if error.is_connect() {
         Class::Connect
     } else if error.is_timeout() {

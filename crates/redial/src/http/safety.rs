@@ -7,10 +7,13 @@ use super::names;
 
 /// What a request says about being done twice. `QUERY` counts as the safe method that its draft makes it.
 pub fn safety(method: &Method, headers: &HeaderMap) -> Safety {
+    if is_read(method) {
+        return Safety::ReadOnly;
+    }
     if headers.contains_key(names::IDEMPOTENCY_KEY) {
         return Safety::Keyed;
     }
-    if is_idempotent(method) {
+    if matches!(*method, Method::PUT | Method::DELETE) {
         return Safety::Idempotent;
     }
     let only_if_absent = || headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
@@ -18,11 +21,6 @@ pub fn safety(method: &Method, headers: &HeaderMap) -> Safety {
         || headers.contains_key(header::IF_UNMODIFIED_SINCE)
         || only_if_absent();
     if conditional { Safety::Conditional } else { Safety::Unsafe }
-}
-
-#[inline]
-fn is_idempotent(method: &Method) -> bool {
-    is_read(method) || matches!(*method, Method::PUT | Method::DELETE)
 }
 
 /// Whether it only asks, so that a key would say nothing.

@@ -45,7 +45,7 @@ pub(crate) fn read(
 }
 
 #[cold]
-fn failure(status: StatusCode, request_timeout: Reach) -> Failure {
+pub(crate) fn failure(status: StatusCode, request_timeout: Reach) -> Failure {
     let class = match status.as_u16() {
         408 => Class::Timeout,
         425 => Class::Refused,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use redial_core::Nanos;
+use redial_core::{Nanos, nanos};
 
 use super::names;
 
@@ -74,7 +74,8 @@ pub fn grpc_timeout(value: &HeaderValue) -> Option<Duration> {
 }
 
 /// Writes a `grpc-timeout` in the finest unit that has room for it, rounded down.
-pub fn grpc_timeout_value(left: Nanos) -> HeaderValue {
+pub fn grpc_timeout_value(left: Duration) -> HeaderValue {
+    let left = nanos(left);
     let fits = |(_, unit): &&(u8, Nanos)| left / unit <= MOST;
     let (name, unit) = UNITS.iter().find(fits).unwrap_or(&UNITS[5]);
     let text = format!("{}{}", (left / unit).min(MOST), char::from(*name));

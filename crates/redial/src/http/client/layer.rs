@@ -57,10 +57,10 @@ struct Route {
 }
 
 impl RetryLayer {
-    /// Retries every request under `retry`. What an answer means is read from HTTP, so its classifier plays
-    /// no part.
-    pub fn new<C>(retry: Retry<C>) -> Self {
-        Self::with(Some(retry.with_classifier(redial_core::decide::Typed)))
+    /// Retries every request under `retry`. What an answer means is read from HTTP, so there is no classifier
+    /// to choose; [`judge`](Self::judge) can overrule it.
+    pub fn new(retry: Retry) -> Self {
+        Self::with(Some(retry))
     }
 
     /// Retries nothing but what a [`route`](Self::route) matches.
@@ -90,13 +90,13 @@ impl RetryLayer {
     }
 
     /// Requests that match are made under a `Retry` of their own. Of several routes the first counts.
-    pub fn route<C>(
+    pub fn route(
         self,
         matches: impl Fn(&request::Parts) -> bool + Send + Sync + 'static,
-        retry: Retry<C>,
+        retry: Retry,
     ) -> Self {
-        let retry = Some(retry.with_classifier(redial_core::decide::Typed));
-        self.set(|options| options.routes.push(Route { matches: Arc::new(matches), retry }))
+        let route = Route { matches: Arc::new(matches), retry: Some(retry) };
+        self.set(|options| options.routes.push(route))
     }
 
     /// Requests that match are sent once, as if the layer were not there.
@@ -135,7 +135,7 @@ impl RetryLayer {
         self.set(|options| options.request_timeout = reach)
     }
 
-    /// Has the last word on what a response means, after the reading of its status and its hints.
+    /// Has the last word on what the status of a response means. Hints and the stop signal count after it.
     pub fn judge(
         self,
         judge: impl Fn(&response::Parts, Outcome) -> Outcome + Send + Sync + 'static,

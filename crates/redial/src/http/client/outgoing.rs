@@ -1,6 +1,8 @@
 //! A request on its way out: what is kept of it for another attempt, and what is written on it.
 
-use http::{HeaderMap, HeaderValue, Request, Response, request};
+use std::time::Duration;
+
+use http::{Extensions, HeaderMap, HeaderValue, Request, Response, request};
 use http_body::Body;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::{Event, NEVER, Nanos, Stop, nanos};
@@ -24,6 +26,12 @@ pub struct Attempts {
 impl Attempts {
     pub(super) fn new(made: u32, stopped: Option<Stop>, maybe_applied: bool) -> Self {
         Self { made, stopped, maybe_applied }
+    }
+
+    /// Those of a response, by its extensions. One that says nothing took a single attempt.
+    pub fn of(extensions: &Extensions) -> Self {
+        let one = Self { made: 1, stopped: None, maybe_applied: false };
+        extensions.get().copied().unwrap_or(one)
     }
 
     /// How many attempts were made.
@@ -153,7 +161,10 @@ pub(super) fn stamp(
     }
     if grpc {
         let before = match left < LONGEST {
-            true => headers.insert(names::GRPC_TIMEOUT, travel::grpc_timeout_value(left)),
+            true => headers.insert(
+                names::GRPC_TIMEOUT,
+                travel::grpc_timeout_value(Duration::from_nanos(left)),
+            ),
             false => headers.get(names::GRPC_TIMEOUT).cloned(),
         };
         return before.as_ref().and_then(travel::grpc_timeout).map(nanos);

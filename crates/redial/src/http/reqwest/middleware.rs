@@ -9,7 +9,8 @@ use reqwest_middleware::{Middleware, Next};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
-use super::{BoxError, Error, Replay, RetryLayer, from_reqwest, into_reqwest, to_reqwest};
+use super::{Error, Replay, RetryLayer, from_reqwest, into_reqwest, to_reqwest};
+use crate::http::BoxError;
 
 /// Retries as a middleware of `reqwest-middleware`: what comes after it in the chain runs once per attempt.
 ///

@@ -1,137 +1,15 @@
-//! The layer on a paused clock, over a service that answers from a list.
-
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
-use std::time::Duration;
+//! The layer on a paused clock: what is repeated, under which policy, and when it stops.
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body_util::{BodyExt as _, Empty, Full};
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Empty};
 use redial::decide::{Outcome, Reach, Safety};
-use redial::http::{Attempts, Replay, RetryLayer, RetryService};
-use redial::{Event, Hedge, Key, Policy, Retry, Stop};
-use tokio::time::Instant;
-use tower::{Layer as _, Service, ServiceExt as _};
+use redial::http::RetryLayer;
+use redial::{Event, Policy, Retry, Stop};
+use tower::ServiceExt as _;
 
+use super::script::{Server, attempts, client, get, layer, post, status};
 use crate::support::{Log, ms, plain, unbounded};
-
-/// A server that answers from a list, then with the last of it, and remembers what it was asked.
-#[derive(Clone)]
-pub(crate) struct Server {
-    answers: Arc<Mutex<Vec<Answer>>>,
-    pub(crate) seen: Arc<Mutex<Vec<Request<Bytes>>>>,
-    pub(crate) at: Arc<Mutex<Vec<Instant>>>,
-    running: Arc<()>,
-    ready: bool,
-}
-
-#[derive(Clone)]
-pub(crate) struct Answer(u16, Vec<(&'static str, &'static str)>, Duration);
-
-pub(crate) fn status(status: u16) -> Answer {
-    Answer(status, Vec::new(), Duration::ZERO)
-}
-
-impl Answer {
-    pub(crate) fn with(mut self, name: &'static str, value: &'static str) -> Self {
-        self.1.push((name, value));
-        self
-    }
-
-    fn after(self, delay: Duration) -> Self {
-        Self(self.0, self.1, delay)
-    }
-}
-
-impl Server {
-    pub(crate) fn new(answers: &[Answer]) -> Self {
-        let answers = Arc::new(Mutex::new(answers.iter().rev().cloned().collect()));
-        let (seen, at, running) = (Arc::default(), Arc::default(), Arc::default());
-        Self { answers, seen, at, running, ready: false }
-    }
-
-    fn say(&self, answers: &[Answer]) {
-        *self.answers.lock().unwrap() = answers.iter().rev().cloned().collect();
-    }
-
-    /// Requests that are being answered.
-    fn running(&self) -> usize {
-        Arc::strong_count(&self.running) - 1
-    }
-
-    fn asked(&self) -> usize {
-        self.seen.lock().unwrap().len()
-    }
-
-    /// A header of every request, `-` where it is missing.
-    fn header(&self, name: &str) -> Vec<String> {
-        let seen = self.seen.lock().unwrap();
-        let text = |request: &Request<Bytes>| match request.headers().get(name) {
-            Some(value) => value.to_str().unwrap().to_owned(),
-            None => "-".to_owned(),
-        };
-        seen.iter().map(text).collect()
-    }
-}
-
-impl<B> Service<Request<Replay<B>>> for Server
-where
-    Replay<B>: http_body::Body<Data = Bytes> + Send + 'static,
-    <Replay<B> as http_body::Body>::Error: std::fmt::Debug,
-{
-    type Response = Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future =
-        std::pin::Pin<Box<dyn Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.ready = true;
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Replay<B>>) -> Self::Future {
-        assert!(std::mem::take(&mut self.ready), "called without being asked whether it is ready");
-        self.at.lock().unwrap().push(Instant::now());
-        let (this, running) = (self.clone(), Arc::clone(&self.running));
-        Box::pin(async move {
-            let _running = running;
-            let (parts, body) = request.into_parts();
-            let body = body.collect().await.unwrap().to_bytes();
-            this.seen.lock().unwrap().push(Request::from_parts(parts, body));
-            let answer = {
-                let mut left = this.answers.lock().unwrap();
-                if left.len() > 1 { left.pop().unwrap() } else { left[0].clone() }
-            };
-            tokio::time::sleep(answer.2).await;
-            let mut response = Response::builder().status(answer.0);
-            for (name, value) in answer.1 {
-                response = response.header(name, value);
-            }
-            Ok(response.body(Full::from("what the server says")).unwrap())
-        })
-    }
-}
-
-fn client(server: &Server, layer: &RetryLayer) -> RetryService<Server> {
-    layer.layer(server.clone())
-}
-
-fn get() -> Request<Empty<Bytes>> {
-    Request::get("http://api.example/thing").body(Empty::new()).unwrap()
-}
-
-fn post() -> Request<Full<Bytes>> {
-    Request::post("http://api.example/orders").body(Full::from("one tea")).unwrap()
-}
-
-fn layer(policy: Policy) -> RetryLayer {
-    RetryLayer::new(Retry::new(policy))
-}
-
-fn attempts<R>(response: &Response<R>) -> Option<Attempts> {
-    response.extensions().get().copied()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_get_is_repeated_and_the_response_says_how_often() {
@@ -200,47 +78,6 @@ async fn what_a_408_means_is_a_choice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_the_same_on_every_attempt_and_another_on_the_next_call() {
-    let server = Server::new(&[status(503), status(503), status(200)]);
-    let keyed = RetryLayer::new(Retry::new(unbounded(|p| p)).keyed());
-    client(&server, &keyed).oneshot(post()).await.unwrap();
-    client(&server, &keyed).oneshot(post()).await.unwrap();
-    let keys = server.header("idempotency-key");
-    assert_eq!(keys.len(), 4);
-    assert!(keys[0] == keys[1] && keys[1] == keys[2] && keys[2] != keys[3]);
-    assert!(keys[0].starts_with('"') && keys[0].ends_with('"') && keys[0].len() == 38, "{keys:?}");
-    let bodies: Vec<_> =
-        server.seen.lock().unwrap().iter().map(|seen| seen.body().clone()).collect();
-    assert_eq!(bodies, ["one tea"; 4]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_of_the_callers_own_is_kept() {
-    let server = Server::new(&[status(503), status(200)]);
-    let keyed = RetryLayer::new(Retry::new(plain(|p| p)).keyed());
-    let mut request = post();
-    request.headers_mut().insert("idempotency-key", "mine".parse().unwrap());
-    client(&server, &keyed).oneshot(request).await.unwrap();
-    assert_eq!(server.header("idempotency-key"), ["mine"; 2]);
-
-    let server = Server::new(&[status(503), status(200)]);
-    let mut request = post();
-    request.extensions_mut().insert(Key::derive("user 7 pressed pay on order 12"));
-    client(&server, &layer(plain(|p| p)).bare_keys()).oneshot(request).await.unwrap();
-    let again = Key::derive("user 7 pressed pay on order 12").to_string();
-    assert_eq!(server.header("idempotency-key"), [again.as_str(); 2], "it outlives the process");
-    assert_ne!(Key::derive("user 7 pressed pay on order 13").to_string(), again);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_only_asks_needs_no_key() {
-    let server = Server::new(&[status(200)]);
-    let keyed = RetryLayer::new(Retry::new(plain(|p| p)).keyed());
-    client(&server, &keyed).oneshot(get()).await.unwrap();
-    assert_eq!(server.header("idempotency-key"), ["-"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_precondition_and_a_word_from_the_caller_make_it_safe() {
     let mut conditional = post();
     conditional.headers_mut().insert("if-match", "\"v7\"".parse().unwrap());
@@ -250,18 +87,6 @@ async fn a_precondition_and_a_word_from_the_caller_make_it_safe() {
         let server = Server::new(&[status(503), status(200)]);
         let response = client(&server, &layer(plain(|p| p))).oneshot(request).await.unwrap();
         assert_eq!(response.status(), 200);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_conflict_after_an_unanswered_attempt_may_be_our_own_work() {
-    for (first, second, maybe) in [(504, 412, true), (504, 409, true), (429, 412, false)] {
-        let server = Server::new(&[status(first), status(second)]);
-        let mut request = post();
-        request.headers_mut().insert("if-match", "\"v7\"".parse().unwrap());
-        let response = client(&server, &layer(plain(|p| p))).oneshot(request).await.unwrap();
-        let story = attempts(&response).unwrap();
-        assert_eq!((story.made(), story.maybe_applied()), (2, maybe), "{first} then {second}");
     }
 }
 
@@ -294,61 +119,6 @@ async fn a_hint_that_cannot_be_read_is_told() {
     client(&server, &layer).oneshot(get()).await.unwrap();
     let told = Event::HintUnreadable { field: "retry-after" };
     assert!(log.take().contains(&told));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_stop_signal_of_a_layer_below_ends_the_call_and_goes_on_up() {
-    let server = Server::new(&[status(503).with("redial-stop", "budget")]);
-    let response = client(&server, &layer(plain(|p| p))).oneshot(get()).await.unwrap();
-    let story = attempts(&response).unwrap();
-    assert_eq!((story.made(), story.stopped()), (1, Some(Stop::ToldToStop)));
-    assert_eq!(response.headers()["redial-stop"], "budget", "as it came");
-}
-
-#[tokio::test(start_paused = true)]
-async fn headers_travel() {
-    let server = Server::new(&[status(503), status(503).after(ms(40)), status(200)]);
-    let policy = plain(|p| p.deadline(ms(2_000)));
-    client(&server, &layer(policy).envoy_header()).oneshot(get()).await.unwrap();
-    assert_eq!(server.header("redial-attempt"), ["-", "2", "3"]);
-    assert_eq!(server.header("x-envoy-attempt-count"), ["1", "2", "3"]);
-    assert_eq!(server.header("redial-timeout-ms"), ["2000", "1900", "1660"]);
-    assert_eq!(server.header("grpc-previous-rpc-attempts"), ["-"; 3]);
-
-    let server = Server::new(&[status(200)]);
-    let quiet = layer(plain(|p| p)).without_timeout_header();
-    client(&server, &quiet).oneshot(get()).await.unwrap();
-    assert!(server.seen.lock().unwrap()[0].headers().is_empty());
-
-    let server = Server::new(&[status(200)]);
-    let short = plain(|p| p.attempt_timeout(ms(150)));
-    let renamed = layer(short).timeout_header("x-budget-ms".parse().unwrap());
-    client(&server, &renamed).oneshot(get()).await.unwrap();
-    assert_eq!(server.header("x-budget-ms"), ["150"], "nobody waits longer than for this attempt");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_that_brings_a_timeout_is_held_to_it() {
-    let server = Server::new(&[status(503)]);
-    let mut request = get();
-    request.headers_mut().insert("redial-timeout-ms", "250".parse().unwrap());
-    request.headers_mut().insert("redial-attempt", "3".parse().unwrap());
-    let response = client(&server, &layer(unbounded(|p| p))).oneshot(request).await.unwrap();
-    assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::Deadline));
-    assert_eq!(server.header("redial-timeout-ms"), ["250", "150"]);
-    assert_eq!(server.header("redial-attempt"), ["3", "4"], "the callers above count");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_policy_can_leave_retries_of_others_alone() {
-    let server = Server::new(&[status(503), status(200)]);
-    let mut request = get();
-    request.headers_mut().insert("redial-attempt", "2".parse().unwrap());
-    let refusing = layer(plain(redial::Draft::refuse_nested));
-    let response = client(&server, &refusing).oneshot(request).await.unwrap();
-    assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::Nested));
-    let response = client(&server, &refusing).oneshot(get()).await.unwrap();
-    assert_eq!(response.status(), 200, "a first attempt is");
 }
 
 #[tokio::test(start_paused = true)]
@@ -467,113 +237,11 @@ async fn switched_off_means_one_attempt_and_no_clone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_being_executed_is_asked_for_again() {
-    let busy = || status(409).with("retry-after", "1");
-    let server = Server::new(&[status(504), busy(), status(201)]);
-    let keyed = RetryLayer::new(Retry::new(unbounded(|p| p)).keyed());
-    let response = client(&server, &keyed).oneshot(post()).await.unwrap();
-    assert_eq!((response.status().as_u16(), server.asked()), (201, 3));
-    let server = Server::new(&[busy(), status(201)]);
-    let response = client(&server, &layer(unbounded(|p| p))).oneshot(get()).await.unwrap();
-    assert_eq!(response.status(), 409, "without a key it is a conflict like any other");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failure_that_was_stored_for_its_key_is_final() {
-    let stored = status(500).with("idempotent-replayed", "true");
-    let server = Server::new(&[status(504), stored]);
-    let keyed = RetryLayer::new(Retry::new(unbounded(|p| p)).keyed());
-    let response = client(&server, &keyed).oneshot(post()).await.unwrap();
-    assert_eq!(
-        (server.asked(), attempts(&response).unwrap().stopped()),
-        (2, Some(Stop::ToldToStop))
-    );
-}
-
-fn hedging(policy: Policy) -> (Retry, RetryLayer) {
-    let retry = Retry::new(policy);
-    (retry.clone(), RetryLayer::new(retry).hedge(Hedge::after(ms(100))))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_attempt_is_raced_and_the_loser_is_cancelled() {
-    let server = Server::new(&[status(200).after(ms(5_000)).with("x-from", "slow"), status(200)]);
-    let (retry, layer) = hedging(plain(|p| p.concurrency(2)));
-    let started = Instant::now();
-    let response = client(&server, &layer).oneshot(get()).await.unwrap();
-    assert_eq!((started.elapsed(), attempts(&response).unwrap().made()), (ms(100), 2));
-    assert!(!response.headers().contains_key("x-from"));
-    assert_eq!(
-        server.header("redial-attempt"),
-        ["-", "2"],
-        "servers can tell it from a first attempt"
-    );
-    assert_eq!((server.asked(), server.running()), (2, 0), "the slow one does not go on");
-    let places = [(); 2].map(|()| client(&server, &layer).oneshot(get()));
-    for answer in futures(places).await {
-        assert!(answer.is_ok(), "the loser gave its place back: {retry:?}");
-    }
-}
-
-async fn futures<F: Future>(all: [F; 2]) -> [F::Output; 2] {
-    let [first, second] = all;
-    <[F::Output; 2]>::from(tokio::join!(first, second))
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_first_to_answer_wins_also_when_it_is_the_first_one_sent() {
-    let server = Server::new(&[status(200).after(ms(150)), status(200).after(ms(5_000))]);
-    let (_, layer) = hedging(plain(|p| p));
-    let started = Instant::now();
-    let response = client(&server, &layer).oneshot(get()).await.unwrap();
-    assert_eq!((started.elapsed(), attempts(&response).unwrap().made()), (ms(150), 2));
-    assert_eq!(server.running(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failure_waits_for_the_rival_and_then_for_its_time() {
-    let slow = status(503).after(ms(150));
-    let server = Server::new(&[slow.clone(), status(200).after(ms(300))]);
-    let (_, layer) = hedging(unbounded(|p| p));
-    let response = client(&server, &layer).oneshot(get()).await.unwrap();
-    assert_eq!((response.status().as_u16(), server.asked()), (200, 2), "the rival brings it");
-
-    let server = Server::new(&[slow.clone(), slow, status(200)]);
-    let started = Instant::now();
-    let response = client(&server, &layer).oneshot(get()).await.unwrap();
-    assert_eq!((response.status().as_u16(), server.asked()), (200, 3));
-    assert_eq!(started.elapsed(), ms(250 + 100), "both failed, then one wait");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_may_not_be_done_twice_is_not_hedged() {
-    let server = Server::new(&[status(200).after(ms(500))]);
-    let (_, layer) = hedging(plain(|p| p));
-    client(&server, &layer).oneshot(post()).await.unwrap();
-    assert_eq!(server.asked(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_race_gives_back_what_it_holds() {
-    let server = Server::new(&[status(200).after(ms(60_000))]);
-    let (_, layer) = hedging(plain(|p| p.concurrency(2)));
-    for _ in 0..3 {
-        let racing = client(&server, &layer).oneshot(get());
-        assert!(tokio::time::timeout(ms(200), racing).await.is_err());
-        assert_eq!(server.running(), 0);
-    }
-    assert_eq!(server.asked(), 6, "each time there were places for two");
-}
-
-#[tokio::test(start_paused = true)]
-async fn hedges_learn_what_is_usual() {
-    let server = Server::new(&[status(200).after(ms(10))]);
-    let layer = layer(plain(|p| p)).hedge(Hedge::quantile(0.9));
-    for _ in 0..64 {
-        client(&server, &layer).oneshot(get()).await.unwrap();
-    }
-    server.say(&[status(200).after(ms(5_000)), status(200)]);
-    let started = Instant::now();
-    client(&server, &layer).oneshot(get()).await.unwrap();
-    assert!(started.elapsed() < ms(100), "{:?}", started.elapsed());
+async fn where_keys_are_required_reads_are_still_repeated() {
+    let strict = layer(plain(redial::Draft::require_key));
+    let server = Server::new(&[status(503), status(200)]);
+    assert_eq!(client(&server, &strict).oneshot(get()).await.unwrap().status(), 200);
+    let server = Server::new(&[status(503), status(200)]);
+    let put = Request::put("/").body(Empty::<Bytes>::new()).unwrap();
+    assert_eq!(client(&server, &strict).oneshot(put).await.unwrap().status(), 503);
 }

@@ -1,8 +1,11 @@
 mod bad_input;
 mod faults;
 mod grpc;
+mod hedge;
 mod layer;
 mod replay;
 mod reqwest;
+mod script;
 mod transport;
+mod travel;
 mod wire;

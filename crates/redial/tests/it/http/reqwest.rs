@@ -199,3 +199,16 @@ async fn reqwests_own_resends_are_off() {
     let streams = streams.load(std::sync::atomic::Ordering::SeqCst);
     assert_eq!((error.attempts(), streams), (4, 4), "every stream is an attempt of ours");
 }
+
+#[tokio::test]
+async fn a_status_that_was_made_an_error_says_what_it_is() {
+    let (url, seen) = serve().await;
+    let retry = Retry::new(policy()).idempotent().with_classifier(redial::http::Transport);
+    let client = client();
+    let sent = retry.run(|_| {
+        let request = client.get(&url);
+        async move { request.send().await?.error_for_status() }
+    });
+    assert_eq!(sent.await.unwrap().status(), StatusCode::OK);
+    assert_eq!(seen.lock().unwrap().len(), 3);
+}

@@ -36,6 +36,13 @@ pin_project! {
     }
 }
 
+/// An empty one, for a layer outside that answers in its place.
+impl<B: http_body::Body> Default for Body<B> {
+    fn default() -> Self {
+        Self::whole(Whole::default())
+    }
+}
+
 /// All of a body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Whole {
