@@ -98,6 +98,11 @@ impl Passed {
         Self(started)
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) fn taken<K: Clock>(self) -> Nanos {
+        K::now().saturating_sub(self.0)
+    }
+
     #[inline(always)]
     pub(crate) fn attempt<C>(self, retry: &Retry<C>) -> Attempt {
         let (call, permit) = Call::resume(retry.policy(), self.0, retry.own_latest());

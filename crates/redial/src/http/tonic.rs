@@ -50,6 +50,7 @@ where
     S: Service<http::Request<Body>, Response = http::Response<R>> + Clone,
     S::Error: Into<BoxError>,
     R: http_body::Body + Unpin,
+    R::Error: Into<BoxError>,
 {
     type Response = http::Response<Answer<R>>;
     type Error = Status;
@@ -81,6 +82,7 @@ where
     S: Service<http::Request<Body>, Response = http::Response<R>>,
     S::Error: Into<BoxError>,
     R: http_body::Body + Unpin,
+    R::Error: Into<BoxError>,
 {
     type Output = Result<http::Response<Answer<R>>, Status>;
 

@@ -160,6 +160,7 @@ where
     B: Body + Unpin,
     B::Error: Into<BoxError>,
     R: Body + Unpin,
+    R::Error: Into<BoxError>,
 {
     type Output = Answered<R>;
 
@@ -172,7 +173,11 @@ where
                     Poll::Ready(Ok(response)) => {
                         // Most requests end here.
                         let plain = response.status().as_u16() < 400 && !*this.grpc;
-                        if plain && this.lead.passed(this.options) {
+                        if plain
+                            && matches!(this.lead, Lead::Light(..))
+                            && this.options.judge.is_none()
+                        {
+                            this.lead.win(this.options);
                             return Poll::Ready(Ok(response.map(Answer::new)));
                         }
                         self.as_mut().leave_race();

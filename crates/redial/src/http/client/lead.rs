@@ -32,17 +32,27 @@ impl Lead {
         }
     }
 
-    /// Settles a success that went the short way; says no when it did not, or somebody else judges.
+    /// Settles a success. How many attempts it took.
     #[inline(always)]
-    pub(super) fn passed(&self, options: &Options) -> bool {
+    pub(super) fn win(&mut self, options: &Options) -> u32 {
         match self {
-            Self::Light(whose, passed, _) if options.judge.is_none() && options.hedge.is_none() => {
+            Self::Light(whose, passed, _) => {
+                if let Some(hedge) = &options.hedge {
+                    hedge.learn(passed.taken::<Tokio>());
+                }
                 if let Some(retry) = whose.retry(options) {
                     passed.succeed::<Typed, Tokio>(retry);
                 }
-                true
+                1
             }
-            _ => false,
+            Self::Full(session) => {
+                if let (Some(hedge), Some(taken)) = (&options.hedge, session.taken()) {
+                    hedge.learn(taken);
+                }
+                session.win();
+                session.attempts()
+            }
+            Self::Alone | Self::Refused(_) => 1,
         }
     }
 

@@ -58,6 +58,7 @@ where
     B: Body + Unpin,
     B::Error: Into<BoxError>,
     R: Body + Unpin,
+    R::Error: Into<BoxError>,
 {
     /// Whether a rival has ended or was sent; what follows from it, if that ends the call.
     #[cold]

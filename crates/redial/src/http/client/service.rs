@@ -40,6 +40,7 @@ where
     B: Body + Unpin,
     B::Error: Into<BoxError>,
     R: Body + Unpin,
+    R::Error: Into<BoxError>,
 {
     type Response = Response<Answer<R>>;
     type Error = Error;

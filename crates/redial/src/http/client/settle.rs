@@ -24,6 +24,7 @@ where
     B: Body + Unpin,
     B::Error: Into<BoxError>,
     R: Body + Unpin,
+    R::Error: Into<BoxError>,
 {
     #[cold]
     pub(super) fn responded(
@@ -71,8 +72,8 @@ where
                     return Some(Ok(self.succeed(response.map(|rest| rest.with_first(frame)))));
                 }
             },
-            // The body is read once more by the caller, who then learns that it ended or broke.
-            None | Some(Err(_)) => return Some(Ok(self.succeed(response))),
+            Some(Err(error)) => return self.failed(error.into()),
+            None => return Some(Ok(self.succeed(response))),
         };
         let outcome = match grpc::outcome(&trailers) {
             // The response had begun, so the work may have, too.
@@ -112,15 +113,10 @@ where
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
         *this.race = None;
-        let Some(session) = this.lead.session(this.options) else { return response };
-        if let (Some(hedge), Some(taken)) = (&this.options.hedge, session.taken()) {
-            hedge.learn(taken);
+        match this.lead.win(this.options) {
+            1 => response,
+            attempts => reported(this.options, response, Attempts::new(attempts, None, false)),
         }
-        session.win();
-        if session.attempts() == 1 {
-            return response;
-        }
-        reported(this.options, response, Attempts::new(session.attempts(), None, false))
     }
 
     /// Decides what follows an attempt that did not succeed. Nothing of it is held during a wait.

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Empty};
 use redial::decide::Safety;
 use redial::http::tonic::RetryChannel;
 use redial::http::{Attempts, Replay, RetryLayer, Transport};
@@ -237,6 +238,29 @@ async fn nothing_is_looked_at_while_the_request_is_being_sent() {
     feed.send(Ok(Frame::data("there and back".into()))).unwrap();
     let frame = response.into_body().frame().await.unwrap().unwrap();
     assert_eq!(frame.into_data().unwrap(), "there and back");
+}
+
+/// A response that breaks before its first message brought nothing that anybody has seen.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_breaks_before_its_first_message_is_repeated_when_that_is_safe() {
+    for (safety, made) in [(Safety::Idempotent, 2), (Safety::Unsafe, 1)] {
+        let calls = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&calls);
+        let server = service_fn(move |_: Request<Replay<Empty<Bytes>>>| {
+            let (feed, body) = fed(None);
+            let mut count = count.lock().unwrap();
+            *count += 1;
+            let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+            let first = if *count == 1 { Err(reset.into()) } else { Ok(Frame::data("m".into())) };
+            feed.send(first).unwrap();
+            async { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let client = layer(|p| p).look_at_trailers().layer(server);
+        let request = Request::post("/m").header("content-type", "application/grpc");
+        let request = request.extension(safety).body(Empty::<Bytes>::new()).unwrap();
+        let sent = client.oneshot(request).await;
+        assert_eq!((sent.is_ok(), *calls.lock().unwrap()), (made == 2, made));
+    }
 }
 
 #[tokio::test]
