@@ -32,7 +32,10 @@ pub(super) enum Stage<S, B> {
     /// It is served, until there is a response.
     Inside(Option<Permit>),
     Waiting(Box<Waiting<S, B>>),
-    Refused { refused: Refused, grpc: bool },
+    Refused {
+        refused: Refused,
+        grpc: bool,
+    },
 }
 
 /// A request that has not been started.
@@ -114,14 +117,17 @@ where
         loop {
             let waiting = match this.stage {
                 Stage::Waiting(waiting) => waiting,
-                Stage::Refused { refused, grpc } => return Poll::Ready(Ok(refused.response(*grpc))),
+                Stage::Refused { refused, grpc } => {
+                    return Poll::Ready(Ok(refused.response(*grpc)));
+                }
                 Stage::Inside(_) => return self.poll_response(cx),
             };
             match &mut waiting.place {
                 Place::Entered(permit) => {
                     ready!(waiting.inner.poll_ready(cx))?;
                     let permit = permit.take();
-                    let response = waiting.request.take().map(|request| waiting.inner.call(request));
+                    let response =
+                        waiting.request.take().map(|request| waiting.inner.call(request));
                     this.response.set(response);
                     *this.stage = Stage::Inside(permit);
                 }

@@ -54,11 +54,8 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> ShedFuture<S, B> {
-        let permit = if mem::take(&mut self.ready) {
-            self.places.enter(request.headers())
-        } else {
-            None
-        };
+        let permit =
+            if mem::take(&mut self.ready) { self.places.enter(request.headers()) } else { None };
         let (response, stage) = match permit {
             Some(permit) => (Some(self.inner.call(request)), Stage::Inside(Some(permit))),
             None => (None, self.wait(request)),
