@@ -48,11 +48,17 @@ fn client(costs: &Costs, what: &'static str, cases: [&str; 4]) -> Vec<Line> {
 
 fn shed(costs: &Costs) -> Vec<Line> {
     let (bare, shed) = ("serve-bare", "serve-shed");
+    let peers = [("tower ConcurrencyLimit+LoadShed", "serve-tower")];
     let what = "a request that finds room, through the shed layer";
     vec![
-        Line::new(what, vec![], costs.beyond(bare, shed), Bar::AtMost(150.0)),
-        costs.allocations_beyond(bare, &[], shed, Bar::AtMost(0.0)),
-        costs.clock_reads(&[], shed, Bar::None),
+        Line::new(
+            what,
+            costs.list_beyond(bare, &peers),
+            costs.beyond(bare, shed),
+            Bar::AtMost(150.0),
+        ),
+        costs.allocations_beyond(bare, &peers, shed, Bar::AtMost(0.0)),
+        costs.clock_reads(&peers, shed, Bar::None),
     ]
 }
 

@@ -73,6 +73,7 @@ pub(crate) const REQUESTS: &[Case] = &[
     Case { name: "http-resilience-get", run: |n| http::tower_resilience(n, &http::get()) },
     Case { name: "serve-bare", run: serve::bare },
     Case { name: "serve-shed", run: serve::shed },
+    Case { name: "serve-tower", run: serve::tower },
     Case { name: "serve-bare-timeout", run: serve::bare_timeout },
     Case { name: "serve-deadline", run: serve::deadline },
     Case { name: "serve-deadline-lean", run: serve::deadline_lean },

@@ -7,6 +7,8 @@ use http::{HeaderValue, Request};
 use http_body_util::Full;
 use redial::http::names;
 use redial::http::server::{DeadlineLayer, ShedLayer};
+use tower::limit::ConcurrencyLimitLayer;
+use tower::load_shed::LoadShed;
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 
 use super::http::{answer, post};
@@ -34,6 +36,12 @@ pub(crate) fn bare(n: u64) {
 
 pub(crate) fn shed(n: u64) {
     serve(n, &post(), ShedLayer::new(64).layer(service_fn(answer)));
+}
+
+/// As many at once, and the rest turned away.
+pub(crate) fn tower(n: u64) {
+    let service = ConcurrencyLimitLayer::new(64).layer(service_fn(answer));
+    serve(n, &post(), LoadShed::new(service));
 }
 
 pub(crate) fn bare_timeout(n: u64) {
