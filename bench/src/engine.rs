@@ -1,16 +1,15 @@
 //! What does a call cost that needs no retry? Most calls are such calls.
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
 use redial_core::Call;
 use tower::retry::budget::{Budget, TpsBudget};
 
-use crate::callgrind::{self, Of};
-use crate::table::{Bar, Line, Part, Report, Row};
+use crate::cases;
+use crate::costs::{Costs, part};
+use crate::table::{Bar, Line, Report};
 use crate::threads::speed_up;
-use crate::{alloc, cases};
 
 const NOTES: &[&str] = &[
     "Instructions per call, unless a line says otherwise; bare is the same loop without any retry.",
@@ -33,7 +32,7 @@ const CALLS: &[&str] = &[
 ];
 
 pub(crate) fn measure() -> Result<Report, String> {
-    let costs = Costs::measure()?;
+    let costs = Costs::measure(cases::CALLS, CALLS)?;
     let rows = [
         async_call(&costs),
         breaker(&costs),
@@ -49,8 +48,7 @@ pub(crate) fn measure() -> Result<Report, String> {
             Bar::AtMost(32.0),
         )],
     ];
-    let numbered = rows.into_iter().zip(1..).map(|(lines, number)| Row { number, lines });
-    Ok(Report { rows: numbered.collect(), notes: NOTES })
+    Ok(Report::new(rows, NOTES))
 }
 
 fn async_call(costs: &Costs) -> Vec<Line> {
@@ -136,75 +134,4 @@ fn withdraw(costs: &Costs) -> Vec<Line> {
     let peers = costs.list(&[("TpsBudget", "tps-withdraw")]);
     let ours = costs.of("redial-withdraw");
     vec![Line::new("budget: deposit + withdraw (*)", peers, ours, Bar::AtMost(100.0))]
-}
-
-/// What each case costs per call.
-struct Costs {
-    instructions: BTreeMap<&'static str, f64>,
-    clock_reads: BTreeMap<&'static str, f64>,
-    allocations: BTreeMap<&'static str, f64>,
-}
-
-impl Costs {
-    fn measure() -> Result<Self, String> {
-        let called = || cases::ALL.iter().filter(|case| CALLS.contains(&case.name));
-        let allocations = called().map(|case| (case.name, alloc::per_call(case))).collect();
-        let names = || cases::ALL.iter().map(|case| case.name);
-        let read = || called().map(|case| case.name);
-        let jobs: Vec<(&str, Of)> = names()
-            .map(|name| (name, Of::Everything))
-            .chain(std::iter::once(("clock", Of::ClockReads)))
-            .chain(read().map(|name| (name, Of::ClockReads)))
-            .collect();
-        let counts = callgrind::per_call(&jobs)?;
-        let (instructions, clocks) = counts.split_at(cases::ALL.len());
-        let one_read = clocks[0];
-        let reads = clocks[1..].iter().map(|spent| spent / one_read);
-        Ok(Self {
-            instructions: names().zip(instructions.iter().copied()).collect(),
-            clock_reads: read().zip(reads).collect(),
-            allocations,
-        })
-    }
-
-    fn of(&self, case: &str) -> f64 {
-        self.instructions[case]
-    }
-
-    fn list(&self, peers: &[(&'static str, &str)]) -> Vec<Part> {
-        Self::pick(&self.instructions, peers)
-    }
-
-    fn allocations(&self, peers: &[(&'static str, &str)], ours: &str) -> Line {
-        let (peers, ours) = (Self::pick(&self.allocations, peers), self.allocations[ours]);
-        Line::new("allocations", peers, ours, Bar::AtMost(0.0))
-    }
-
-    fn clock_reads(&self, peers: &[(&'static str, &str)], ours: &str, bar: Bar) -> Line {
-        let (peers, ours) = (Self::pick(&self.clock_reads, peers), self.clock_reads[ours]);
-        Line::new("clock reads", peers, ours, bar)
-    }
-
-    fn pick(costs: &BTreeMap<&str, f64>, peers: &[(&'static str, &str)]) -> Vec<Part> {
-        peers.iter().map(|(name, case)| part(name, costs[case])).collect()
-    }
-
-    /// A call is its operation, the engine, the clock, and what the runner adds. The parts were each
-    /// measured in a loop of their own, which is taken off here.
-    fn split(&self, call: &str, bare: &str, engine: &str) -> Vec<Part> {
-        let in_loop = |case| self.of(case) - self.of("bare-sync");
-        let (bare, engine) = (self.of(bare), in_loop(engine));
-        let clock = in_loop("clock") * self.clock_reads[call];
-        let runner = self.of(call) - bare - engine - clock;
-        vec![
-            part("bare call", bare),
-            part("engine", engine),
-            part("clock", clock),
-            part("runner", runner),
-        ]
-    }
-}
-
-fn part(name: &'static str, value: f64) -> Part {
-    Part { name, value }
 }

@@ -10,7 +10,10 @@
 mod alloc;
 mod callgrind;
 mod cases;
+mod costs;
 mod engine;
+mod http;
+mod storm;
 mod table;
 mod threads;
 mod timers;
@@ -23,12 +26,14 @@ usage: redial-bench [COMMAND]
 
   engine [--json]   instructions, allocations and clock reads of one call, beside the peers;
                     needs valgrind (`cargo xtask setup`)
+  http [--json]     instructions and allocations of one request through each layer; needs valgrind
+  storm [--json]    a real server that stands still for 200 ms, and what its callers do to it then
   timers [--json]   how late the runners wake, and what that does to the jitter
   case NAME N       makes N calls of one case, for callgrind
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: engine, then timers. A bar that is not reached is marked RED; the exit code is 0
+Without a command: all of them. A bar that is not reached is marked RED; the exit code is 0
 as long as everything could be measured.";
 
 fn main() -> ExitCode {
@@ -45,9 +50,13 @@ fn main() -> ExitCode {
 
 fn run(args: &[&str]) -> Result<(), String> {
     match args {
-        [] => run(&["engine"]).and_then(|()| run(&["timers"])),
+        [] => ["engine", "http", "timers", "storm"].iter().try_for_each(|name| run(&[name])),
         ["engine"] => engine::measure().map(|report| print!("{report}")),
         ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
+        ["http"] => http::measure().map(|report| print!("{report}")),
+        ["http", "--json"] => http::measure().map(|report| print_json(&report)),
+        ["storm"] => storm::measure().map(|report| print!("{report}")),
+        ["storm", "--json"] => storm::measure().map(|report| print_json(&report)),
         ["timers"] => timers::measure().map(|report| print!("{report}")),
         ["timers", "--json"] => timers::measure().map(|report| print_json(&report)),
         ["case", name, n] => {
@@ -56,7 +65,7 @@ fn run(args: &[&str]) -> Result<(), String> {
         }
         ["allocs", name] => cases::find(name).map(|case| println!("{}", alloc::per_call(case))),
         ["cases"] => {
-            cases::ALL.iter().for_each(|case| println!("{}", case.name));
+            cases::all().for_each(|case| println!("{}", case.name));
             Ok(())
         }
         ["-h" | "--help" | "help", ..] => {

@@ -46,6 +46,16 @@ pub(crate) enum Bar {
     AtLeast(f64),
 }
 
+impl Report {
+    pub(crate) fn new(
+        rows: impl IntoIterator<Item = Vec<Line>>,
+        notes: &'static [&'static str],
+    ) -> Self {
+        let numbered = rows.into_iter().zip(1..).map(|(lines, number)| Row { number, lines });
+        Self { rows: numbered.collect(), notes }
+    }
+}
+
 impl Line {
     pub(crate) fn new(what: &'static str, peers: Vec<Part>, ours: f64, bar: Bar) -> Self {
         let reached = bar.is_reached(ours);

@@ -10,7 +10,7 @@ usage: cargo xtask <command>
   tidy                   check the rules that the compiler does not know
   bench [NAME] [ARGS]    run the benchmark NAME, or whatever redial-bench runs without a name
   fuzz TARGET [SECONDS]  feed a parser whatever a fuzzer comes up with, for a minute unless told
-  ci                     fmt, clippy, tidy, docs, test: what a change must pass
+  ci                     fmt, clippy, features, tidy, docs, test: what a change must pass
   --help                 print this";
 
 /// A parsed command line.

@@ -26,12 +26,25 @@ fn check(clock: &mut Clock) -> Result<(), String> {
         succeed(&mut cargo(all.split(' ')), "mend what it names")?;
         succeed(&mut cargo(bare_core.split(' ')), "mend what it names")
     })?;
+    clock.stage("features", features)?;
     clock.stage("tidy", tidy::run)?;
     clock.stage("docs", || {
         let doc = "doc --workspace --no-deps --all-features --exclude redial-bench --exclude xtask";
         let mut command = cargo(doc.split(' '));
         succeed(command.env("RUSTDOCFLAGS", "-Dwarnings"), "mend what it names")
     })
+}
+
+/// What all features hide: an import that only one of them needs, a type that another one brings along. Each set
+/// that somebody would choose builds alone, without a warning.
+fn features() -> Result<(), String> {
+    const SETS: [&str; 8] = ["", "tokio", "http", "reqwest", "tonic", "redis", "tower", "serde"];
+    for set in SETS {
+        let clippy = "clippy --quiet --package redial --no-default-features --features";
+        let mut command = cargo(clippy.split(' ').chain([set, "--", "-D", "warnings"]));
+        succeed(&mut command, "mend what it names")?;
+    }
+    Ok(())
 }
 
 fn succeed(command: &mut Command, remedy: &str) -> Result<(), String> {

@@ -77,7 +77,7 @@ fn stages() -> Vec<(&'static str, Command)> {
         ("unit and integration tests", cargo(ALL.split(' ').chain(["--all-targets"]))),
         ("documentation examples", cargo(ALL.split(' ').chain(["--doc"]))),
     ];
-    if root().join("crates/redial-core/tests/loom.rs").exists() {
+    if root().join("crates/redial-core/tests/loom/main.rs").exists() {
         stages.push(("loom models", loom()));
     }
     stages

@@ -7,12 +7,14 @@ mod bare;
 mod http;
 mod ours;
 mod peers;
+mod serve;
 
 use std::future::poll_fn;
 use std::hint::black_box;
 use std::io;
 use std::task::Poll;
 
+pub(crate) use http::bytes_copied;
 pub(crate) use ours::{NOW, new_guards};
 
 /// The two numbers of calls whose difference counts.
@@ -27,7 +29,8 @@ pub(crate) struct Case {
     pub(crate) run: fn(u64),
 }
 
-pub(crate) const ALL: &[Case] = &[
+/// One call, without HTTP.
+pub(crate) const CALLS: &[Case] = &[
     Case { name: "bare-sync", run: bare::sync },
     Case { name: "bare-async", run: bare::ready },
     Case { name: "bare-pending", run: bare::pending },
@@ -43,9 +46,6 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "redial-delay", run: ours::delay },
     Case { name: "redial-deposit", run: ours::deposit },
     Case { name: "redial-withdraw", run: ours::withdraw },
-    Case { name: "http-bare", run: http::bare },
-    Case { name: "http-redial", run: http::redial },
-    Case { name: "http-tower", run: http::tower },
     Case { name: "tower", run: peers::tower },
     Case { name: "backon-async", run: peers::backon_async },
     Case { name: "backon-blocking", run: peers::backon_blocking },
@@ -57,8 +57,35 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "tps-withdraw", run: peers::tps_withdraw },
 ];
 
+/// One request.
+pub(crate) const REQUESTS: &[Case] = &[
+    Case { name: "http-bare", run: |n| http::bare(n, &http::put()) },
+    Case { name: "http-redial", run: |n| http::redial(n, &http::put()) },
+    Case { name: "http-tower", run: |n| http::tower(n, &http::put()) },
+    Case { name: "http-resilience", run: |n| http::tower_resilience(n, &http::put()) },
+    Case { name: "http-bare-post", run: |n| http::bare(n, &http::post()) },
+    Case { name: "http-redial-post", run: |n| http::redial(n, &http::post()) },
+    Case { name: "http-tower-post", run: |n| http::tower(n, &http::post()) },
+    Case { name: "http-resilience-post", run: |n| http::tower_resilience(n, &http::post()) },
+    Case { name: "http-bare-get", run: |n| http::bare(n, &http::get()) },
+    Case { name: "http-redial-get", run: |n| http::redial(n, &http::get()) },
+    Case { name: "http-tower-get", run: |n| http::tower(n, &http::get()) },
+    Case { name: "http-resilience-get", run: |n| http::tower_resilience(n, &http::get()) },
+    Case { name: "serve-bare", run: serve::bare },
+    Case { name: "serve-shed", run: serve::shed },
+    Case { name: "serve-tower", run: serve::tower },
+    Case { name: "serve-bare-timeout", run: serve::bare_timeout },
+    Case { name: "serve-deadline", run: serve::deadline },
+    Case { name: "serve-deadline-lean", run: serve::deadline_lean },
+    Case { name: "serve-deadline-none", run: serve::deadline_none },
+];
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
+    CALLS.iter().chain(REQUESTS)
+}
+
 pub(crate) fn find(name: &str) -> Result<&'static Case, String> {
-    ALL.iter().find(|case| case.name == name).ok_or_else(|| format!("no case is named {name:?}"))
+    all().find(|case| case.name == name).ok_or_else(|| format!("no case is named {name:?}"))
 }
 
 /// The operation.

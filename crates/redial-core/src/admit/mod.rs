@@ -12,6 +12,7 @@ mod limit;
 mod scopes;
 mod sliding;
 mod throttle;
+pub mod turnstile;
 
 pub use breaker::{BreakerRule, BreakerState, Lookback};
 pub use cooldown::CoolDownRule;

@@ -11,29 +11,79 @@ use super::names;
 
 /// Whether these are the headers of a gRPC message.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    const GRPC: &[u8] = b"application/grpc";
-    headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
-        let rest = kind.as_bytes().strip_prefix(GRPC);
-        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-    })
+    headers.get(header::CONTENT_TYPE).is_some_and(names_grpc)
+}
+
+fn names_grpc(content_type: &HeaderValue) -> bool {
+    let rest = content_type.as_bytes().strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 /// Which attempt a request says it is; 1 when it says nothing that can be read. Where several headers
 /// speak, the largest counts.
 pub fn attempt(headers: &HeaderMap) -> u32 {
-    let read = |name| headers.get(name).and_then(digits).and_then(|n| u32::try_from(n).ok());
-    let ours = read(names::ATTEMPT).unwrap_or(1);
-    let envoy = read(names::X_ENVOY_ATTEMPT_COUNT).unwrap_or(1);
-    let grpc = read(names::GRPC_PREVIOUS_RPC_ATTEMPTS).unwrap_or(0).saturating_add(1);
-    ours.max(envoy).max(grpc).max(1)
+    Said::by(headers, &names::TIMEOUT_MS).attempt()
 }
 
 /// How long the caller of a request waits: the least of what `name` (in milliseconds) and `grpc-timeout`
 /// say. What cannot be read is as if it were not there.
 pub fn timeout(headers: &HeaderMap, name: &HeaderName) -> Option<Duration> {
-    let millis = headers.get(name).and_then(digits).map(Duration::from_millis);
-    let grpc = headers.get(names::GRPC_TIMEOUT).and_then(grpc_timeout);
-    [millis, grpc].into_iter().flatten().min()
+    Said::by(headers, name).timeout().map(Duration::from_nanos)
+}
+
+/// What travelled with a request, found in one pass. To look for each of these is to hash each
+/// of them, and a request has few headers and most often none of these. Of several with one name the first
+/// counts.
+#[derive(Default)]
+pub(crate) struct Said<'a> {
+    attempt: Option<&'a HeaderValue>,
+    envoy_attempt: Option<&'a HeaderValue>,
+    grpc_attempts_before: Option<&'a HeaderValue>,
+    timeout_millis: Option<&'a HeaderValue>,
+    grpc_timeout: Option<&'a HeaderValue>,
+    content_type: Option<&'a HeaderValue>,
+}
+
+impl<'a> Said<'a> {
+    /// What is left of the deadline is in the header `timeout`.
+    pub(crate) fn by(headers: &'a HeaderMap, timeout: &HeaderName) -> Self {
+        let mut said = Self::default();
+        for (name, value) in headers {
+            if name == timeout {
+                said.timeout_millis.get_or_insert(value);
+            }
+            let place = match name.as_str() {
+                "content-type" => &mut said.content_type,
+                "redial-attempt" => &mut said.attempt,
+                "grpc-timeout" => &mut said.grpc_timeout,
+                "x-envoy-attempt-count" => &mut said.envoy_attempt,
+                "grpc-previous-rpc-attempts" => &mut said.grpc_attempts_before,
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        said
+    }
+
+    #[inline]
+    pub(crate) fn attempt(&self) -> u32 {
+        let number = |value: Option<&HeaderValue>| u32::try_from(digits(value?)?).ok();
+        let ours = number(self.attempt).unwrap_or(1);
+        let envoy = number(self.envoy_attempt).unwrap_or(1);
+        let grpc = number(self.grpc_attempts_before).unwrap_or(0).saturating_add(1);
+        ours.max(envoy).max(grpc).max(1)
+    }
+
+    #[inline]
+    pub(crate) fn timeout(&self) -> Option<Nanos> {
+        let millis = self.timeout_millis.and_then(digits).map(Duration::from_millis).map(nanos);
+        let grpc = self.grpc_timeout.and_then(grpc_timeout).map(nanos);
+        millis.map_or(grpc, |millis| Some(millis.min(grpc.unwrap_or(millis))))
+    }
+
+    pub(crate) fn is_grpc(&self) -> bool {
+        self.content_type.is_some_and(names_grpc)
+    }
 }
 
 /// A number without a sign, a point or anything else. One that does not fit is the largest that does.

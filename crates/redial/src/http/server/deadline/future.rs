@@ -15,35 +15,22 @@ use crate::run::timer;
 pin_project! {
     /// A request that is served for as long as its caller waits.
     pub struct DeadlineFuture<F> {
+        // Until it is too late.
         #[pin]
-        state: State<F>,
+        response: Option<F>,
+        inbound: Inbound,
+        cut_off: Nanos,
         grpc: bool,
-    }
-}
-
-pin_project! {
-    #[project = Stage]
-    enum State<F> {
-        Running {
-            #[pin]
-            response: F,
-            inbound: Inbound,
-            cut_off: Nanos,
-            // Made when the response is first pending: most are ready at once.
-            #[pin]
-            timer: Option<Sleep>,
-        },
-        Late,
+        // Made when the response is first pending: some are ready at once.
+        #[pin]
+        timer: Option<Sleep>,
     }
 }
 
 impl<F> DeadlineFuture<F> {
-    pub(super) fn new(response: F, inbound: Inbound, cut_off: Nanos, grpc: bool) -> Self {
-        Self { state: State::Running { response, inbound, cut_off, timer: None }, grpc }
-    }
-
-    pub(super) fn late(grpc: bool) -> Self {
-        Self { state: State::Late, grpc }
+    #[inline(always)]
+    pub(super) fn new(response: Option<F>, inbound: Inbound, cut_off: Nanos, grpc: bool) -> Self {
+        Self { response, inbound, cut_off, grpc, timer: None }
     }
 }
 
@@ -54,21 +41,21 @@ where
 {
     type Output = Result<Response<R>, E>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        if let Stage::Running { response, inbound, cut_off, mut timer } =
-            this.state.as_mut().project()
-        {
+        if let Some(response) = this.response.as_mut().as_pin_mut() {
+            let inbound = this.inbound;
             if let Poll::Ready(response) = inbound.during(|| response.poll(cx)) {
                 return Poll::Ready(response.map(|response| inbound.sign(response)));
             }
-            if timer.is_none() {
-                timer.set(self::timer(*cut_off));
+            if this.timer.is_none() {
+                this.timer.set(timer(*this.cut_off));
             }
-            let Some(timer) = timer.as_pin_mut() else { return Poll::Pending };
+            let Some(timer) = this.timer.as_pin_mut() else { return Poll::Pending };
             ready!(timer.poll(cx));
             // The work stops now, and not when somebody drops this.
-            this.state.set(State::Late);
+            this.response.set(None);
         }
         Poll::Ready(Ok(refuse::with(&TOO_LATE, *this.grpc)))
     }
@@ -76,6 +63,7 @@ where
 
 impl Inbound {
     /// Says on a failed response why an outgoing call gave up, so that the caller does not start over.
+    #[inline]
     fn sign<R>(&self, mut response: Response<R>) -> Response<R> {
         if let Some(stop) = self.stop.filter(|_| failed(&response)) {
             let headers = response.headers_mut();

@@ -1,14 +1,14 @@
 use std::task::{Context, Poll};
 
-use http::{HeaderMap, Request, Response};
-use redial_core::{NEVER, nanos};
+use http::{Request, Response};
+use redial_core::NEVER;
 use tower_service::Service;
 
 use super::future::DeadlineFuture;
 use super::layer::Rule;
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
-use crate::http::travel::{self, is_grpc};
+use crate::http::travel::Said;
 
 /// A service that knows how long its callers wait: see [`DeadlineLayer`](super::DeadlineLayer).
 #[derive(Clone, Debug)]
@@ -26,35 +26,38 @@ where
     type Error = S::Error;
     type Future = DeadlineFuture<S::Future>;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Request<B>) -> DeadlineFuture<S::Future> {
-        let Some(mut inbound) = self.rule.read(request.headers()) else {
-            return DeadlineFuture::late(is_grpc(request.headers()));
+        let said = Said::by(request.headers(), &self.rule.header);
+        let grpc = said.is_grpc();
+        let Some(mut inbound) = self.rule.read(&said) else {
+            return DeadlineFuture::new(None, Inbound::default(), NEVER, grpc);
         };
         let cut_off = if self.rule.cut_off { inbound.deadline } else { NEVER };
-        let grpc = cut_off != NEVER && is_grpc(request.headers());
         if self.rule.extension {
             request.extensions_mut().insert(inbound);
         }
         let response = inbound.during(|| self.inner.call(request));
-        DeadlineFuture::new(response, inbound, cut_off, grpc)
+        DeadlineFuture::new(Some(response), inbound, cut_off, grpc)
     }
 }
 
 impl Rule {
     /// What the request brought along; `None` when nobody waits for it. A layer further out that has read a
     /// deadline can only make it earlier.
-    fn read(&self, headers: &HeaderMap) -> Option<Inbound> {
-        let left = travel::timeout(headers, &self.header);
-        let deadline = match left.map(nanos) {
+    #[inline]
+    fn read(&self, said: &Said<'_>) -> Option<Inbound> {
+        let deadline = match said.timeout() {
             None => NEVER,
             Some(0) => return None,
             Some(left) => Tokio::now().saturating_add(left.min(self.at_most)),
         };
         let deadline = deadline.min(Inbound::current().deadline);
-        Some(Inbound::new(deadline, travel::attempt(headers)))
+        Some(Inbound::new(deadline, said.attempt()))
     }
 }

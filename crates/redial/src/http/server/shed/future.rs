@@ -20,25 +20,26 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
+        // Once it is started. Apart from the rest, so that it is built where it stays.
         #[pin]
-        state: State<S, B>,
+        response: Option<S::Future>,
+        stage: Stage<S, B>,
     }
 }
 
-pin_project! {
-    #[project = Stage]
-    enum State<S, B>
-    where
-        S: Service<Request<B>>,
-    {
-        Running { #[pin] response: S::Future, permit: Option<Permit> },
-        Waiting { waiting: Box<Waiting<S, B>> },
-        Refused { refused: Refused, grpc: bool },
-    }
+/// How far a request has come.
+pub(super) enum Stage<S, B> {
+    /// It is served, until there is a response.
+    Inside(Option<Permit>),
+    Waiting(Box<Waiting<S, B>>),
+    Refused {
+        refused: Refused,
+        grpc: bool,
+    },
 }
 
 /// A request that has not been started.
-struct Waiting<S, B> {
+pub(super) struct Waiting<S, B> {
     inner: S,
     /// There until it is started.
     request: Option<Request<B>>,
@@ -51,15 +52,13 @@ enum Place {
 }
 
 impl<S: Service<Request<B>>, B> ShedFuture<S, B> {
-    #[inline]
-    pub(super) fn running(response: S::Future, permit: Permit) -> Self {
-        Self { state: State::Running { response, permit: Some(permit) } }
+    #[inline(always)]
+    pub(super) fn new(response: Option<S::Future>, stage: Stage<S, B>) -> Self {
+        Self { response, stage }
     }
+}
 
-    pub(super) fn refused(refused: Refused, grpc: bool) -> Self {
-        Self { state: State::Refused { refused, grpc } }
-    }
-
+impl<S, B> Stage<S, B> {
     pub(super) fn entered(inner: S, request: Request<B>, permit: Permit) -> Self {
         Self::waiting(inner, request, Place::Entered(Some(permit)))
     }
@@ -70,8 +69,7 @@ impl<S: Service<Request<B>>, B> ShedFuture<S, B> {
     }
 
     fn waiting(inner: S, request: Request<B>, place: Place) -> Self {
-        let waiting = Box::new(Waiting { inner, request: Some(request), place });
-        Self { state: State::Waiting { waiting } }
+        Self::Waiting(Box::new(Waiting { inner, request: Some(request), place }))
     }
 }
 
@@ -84,61 +82,61 @@ where
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.project().state;
-        match state.as_mut().project() {
-            Stage::Running { response, permit } => {
-                let response = response.poll(cx);
-                if response.is_ready() {
-                    *permit = None;
-                }
-                response
-            }
-            _ => poll_not_started(state, cx),
-        }
+        if self.response.is_some() { self.poll_response(cx) } else { self.poll_start(cx) }
     }
 }
 
-#[cold]
-#[inline(never)]
-fn poll_not_started<S, B, R>(
-    mut state: Pin<&mut State<S, B>>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Response<R>, S::Error>>
+impl<S, B, R> ShedFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: Default,
 {
-    loop {
-        let next = match state.as_mut().project() {
-            Stage::Waiting { waiting } => ready!(waiting.poll_start(cx))?,
-            Stage::Refused { refused, grpc } => return Poll::Ready(Ok(refused.response(*grpc))),
-            Stage::Running { response, permit } => {
-                let response = ready!(response.poll(cx));
-                *permit = None;
-                return Poll::Ready(response);
-            }
+    /// By itself, so that the response is written where it is returned.
+    #[inline(always)]
+    fn poll_response(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<<Self as Future>::Output> {
+        let this = self.project();
+        let polled = match this.response.as_pin_mut() {
+            Some(response) => response.poll(cx),
+            None => Poll::Pending,
         };
-        state.set(next);
+        if polled.is_ready()
+            && let Stage::Inside(permit) = this.stage
+        {
+            *permit = None;
+        }
+        polled
     }
-}
 
-impl<S: Service<Request<B>>, B> Waiting<S, B> {
-    fn poll_start(&mut self, cx: &mut Context<'_>) -> Poll<Result<State<S, B>, S::Error>> {
+    #[cold]
+    #[inline(never)]
+    fn poll_start(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<<Self as Future>::Output> {
+        let mut this = self.as_mut().project();
         loop {
-            match &mut self.place {
+            let waiting = match this.stage {
+                Stage::Waiting(waiting) => waiting,
+                Stage::Refused { refused, grpc } => {
+                    return Poll::Ready(Ok(refused.response(*grpc)));
+                }
+                Stage::Inside(_) => return self.poll_response(cx),
+            };
+            match &mut waiting.place {
                 Place::Entered(permit) => {
-                    ready!(self.inner.poll_ready(cx))?;
-                    // Both are there: a state that has started is replaced by the one that is returned.
-                    let Some(request) = self.request.take() else { return Poll::Pending };
+                    ready!(waiting.inner.poll_ready(cx))?;
                     let permit = permit.take();
-                    let response = self.inner.call(request);
-                    return Poll::Ready(Ok(State::Running { response, permit }));
+                    let response =
+                        waiting.request.take().map(|request| waiting.inner.call(request));
+                    this.response.set(response);
+                    *this.stage = Stage::Inside(permit);
                 }
                 Place::Queued(queued, timer) => match ready!(poll_news(queued, timer, cx)) {
-                    News::Start(permit) => self.place = Place::Entered(Some(permit)),
+                    News::Start(permit) => waiting.place = Place::Entered(Some(permit)),
                     News::Refused(refused) => {
-                        let grpc = self.request.as_ref().is_some_and(|r| is_grpc(r.headers()));
-                        return Poll::Ready(Ok(State::Refused { refused, grpc }));
+                        let headers = waiting.request.as_ref().map(Request::headers);
+                        let grpc = headers.is_some_and(is_grpc);
+                        *this.stage = Stage::Refused { refused, grpc };
                     }
                 },
             }

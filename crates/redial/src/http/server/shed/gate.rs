@@ -18,6 +18,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
+use redial_core::admit::turnstile::Lent;
 use redial_core::{NEVER, Nanos};
 
 use super::layer::Rule;
@@ -154,14 +155,14 @@ impl<W> Gate<W> {
 
     /// Lets others keep count for as long as nobody waits: how many are inside, and how many may enter before
     /// one has to be looked at.
-    pub(super) fn lend(&self) -> (u32, u32) {
-        (self.inside, self.unseen)
+    pub(super) fn lend(&self) -> Lent {
+        Lent { inside: self.inside, unseen: self.unseen }
     }
 
     /// What has become of what was lent.
-    pub(super) fn take_back(&mut self, inside: u32, unseen: u32) {
-        self.uncounted += self.unseen - unseen;
-        (self.inside, self.unseen) = (inside, unseen);
+    pub(super) fn take_back(&mut self, lent: Lent) {
+        self.uncounted += self.unseen - lent.unseen;
+        (self.inside, self.unseen) = (lent.inside, lent.unseen);
     }
 
     /// Adds to the arrivals what entered uncounted, and so many first attempts.

@@ -10,13 +10,13 @@
 //! server's measured capacity, and gets that slot back in `retry-after-ms`. The [`gate`] does the deciding,
 //! without a clock and without HTTP.
 
+mod entrance;
 mod future;
 pub mod gate;
 mod layer;
 mod places;
 mod service;
 mod slots;
-mod turnstile;
 
 pub use future::ShedFuture;
 pub use layer::{NotAShare, ShedLayer};

@@ -7,9 +7,9 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use redial_core::{NEVER, Nanos, Stop};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
+use super::entrance::Entrance;
 use super::gate::{Answer, Arrival, Gate, Pass, Refusal, Ticket, Turn};
 use super::layer::Rule;
-use super::turnstile::Turnstile;
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
 use crate::http::server::refuse::{self, Status, TOO_LATE};
@@ -17,7 +17,7 @@ use crate::http::{names, travel};
 
 /// The lock is never held while anybody is woken.
 pub(super) struct Places {
-    turnstile: Turnstile<Sender<News>>,
+    entrance: Entrance<Sender<News>>,
     status: &'static Status,
 }
 
@@ -57,13 +57,13 @@ pub(super) enum Arrived {
 
 impl Places {
     pub(super) fn new(rule: &Rule) -> Self {
-        Self { turnstile: Turnstile::new(Gate::new(rule)), status: rule.status }
+        Self { entrance: Entrance::new(Gate::new(rule)), status: rule.status }
     }
 
     /// What most requests do.
     #[inline]
     pub(super) fn enter(self: &Arc<Self>, headers: &HeaderMap) -> Option<Permit> {
-        let pass = self.turnstile.enter(|| (Tokio::now(), is_retry(headers)))?;
+        let pass = self.entrance.enter(|| (Tokio::now(), is_retry(headers)))?;
         Some(self.permit(pass))
     }
 
@@ -72,7 +72,7 @@ impl Places {
         let now = Tokio::now();
         let (retry, deadline) = (is_retry(headers), deadline(headers, now));
         let mut news = None;
-        let answer = self.turnstile.lock().arrive(Arrival { retry, deadline }, now, || {
+        let answer = self.entrance.lock().arrive(Arrival { retry, deadline }, now, || {
             let (sender, receiver) = oneshot::channel();
             news = Some(receiver);
             sender
@@ -91,11 +91,11 @@ impl Places {
     }
 
     pub(super) fn inside(&self) -> u32 {
-        self.turnstile.lock().inside()
+        self.entrance.lock().inside()
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.turnstile.lock().waiting()
+        self.entrance.lock().waiting()
     }
 
     #[inline]
@@ -106,9 +106,9 @@ impl Places {
     #[cold]
     fn finish(self: &Arc<Self>, pass: Pass) {
         let now = Tokio::now();
-        self.turnstile.lock().finish(pass, || now);
+        self.entrance.lock().finish(pass, || now);
         loop {
-            let turn = self.turnstile.lock().next(now);
+            let turn = self.entrance.lock().next(now);
             match turn {
                 None => return,
                 Some(Turn::Start(waiter, pass)) => tell(waiter, News::Start(self.permit(pass))),
@@ -138,7 +138,7 @@ impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
         let pass = mem::replace(&mut self.pass, Pass::UNMEASURED);
-        if let Err(pass) = self.places.turnstile.leave(pass) {
+        if let Err(pass) = self.places.entrance.leave(pass) {
             self.places.finish(pass);
         }
     }
@@ -146,7 +146,7 @@ impl Drop for Permit {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        let gone = self.places.turnstile.lock().leave(self.ticket);
+        let gone = self.places.entrance.lock().leave(self.ticket);
         drop(gone);
     }
 }

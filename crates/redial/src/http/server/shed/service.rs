@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use super::future::ShedFuture;
+use super::future::{ShedFuture, Stage};
 use super::places::{Arrived, Places};
 use crate::http::travel::is_grpc;
 
@@ -54,26 +54,29 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> ShedFuture<S, B> {
-        if mem::take(&mut self.ready)
-            && let Some(permit) = self.places.enter(request.headers())
-        {
-            return ShedFuture::running(self.inner.call(request), permit);
-        }
-        self.wait(request)
+        let permit =
+            if mem::take(&mut self.ready) { self.places.enter(request.headers()) } else { None };
+        let (response, stage) = match permit {
+            Some(permit) => (Some(self.inner.call(request)), Stage::Inside(Some(permit))),
+            None => (None, self.wait(request)),
+        };
+        ShedFuture::new(response, stage)
     }
 }
 
 impl<S: Clone> Shed<S> {
     #[cold]
     #[inline(never)]
-    fn wait<B>(&self, request: Request<B>) -> ShedFuture<S, B>
+    fn wait<B>(&self, request: Request<B>) -> Stage<S, B>
     where
         S: Service<Request<B>>,
     {
         match self.places.arrive(request.headers()) {
-            Arrived::Refused(refused) => ShedFuture::refused(refused, is_grpc(request.headers())),
-            Arrived::Entered(permit) => ShedFuture::entered(self.inner.clone(), request, permit),
-            Arrived::Queued(queued) => ShedFuture::queued(self.inner.clone(), request, queued),
+            Arrived::Refused(refused) => {
+                Stage::Refused { refused, grpc: is_grpc(request.headers()) }
+            }
+            Arrived::Entered(permit) => Stage::entered(self.inner.clone(), request, permit),
+            Arrived::Queued(queued) => Stage::queued(self.inner.clone(), request, queued),
         }
     }
 }

@@ -3,6 +3,8 @@
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, reason = "a model that cannot go on panics")]
 
+mod turnstile;
+
 use std::time::Duration;
 
 use loom::sync::Arc;

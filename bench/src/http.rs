@@ -1,0 +1,77 @@
+//! What does a layer cost a request that needs no retry and finds room? Most requests are such requests.
+
+use crate::cases;
+use crate::costs::Costs;
+use crate::table::{Bar, Line, Report};
+
+const NOTES: &[&str] = &[
+    "Instructions per request beyond bare, unless a line says otherwise.",
+    "Clients: bare has one clone of the request to keep, and the header with the deadline; peers get that",
+    "header from their caller. Servers: bare is the service alone. Every service is called and awaited in",
+    "the loop itself, so that all of it can be inlined and moving a larger future counts.",
+    "tower has no deadline, tower-resilience neither a deadline nor (here) any listener.",
+];
+
+pub(crate) fn measure() -> Result<Report, String> {
+    let names: Vec<&str> = cases::REQUESTS.iter().map(|case| case.name).collect();
+    let costs = Costs::measure(cases::REQUESTS, &names)?;
+    let mut put = client(
+        &costs,
+        "a request with 1 KiB through the retry layer",
+        ["http-bare", "http-redial", "http-tower", "http-resilience"],
+    );
+    let copied = cases::bytes_copied() as f64;
+    put.push(Line::new("of the body, bytes copied", vec![], copied, Bar::AtMost(0.0)));
+    let post = client(
+        &costs,
+        "the same as POST, with content-type JSON",
+        ["http-bare-post", "http-redial-post", "http-tower-post", "http-resilience-post"],
+    );
+    let get = client(
+        &costs,
+        "the same without a body",
+        ["http-bare-get", "http-redial-get", "http-tower-get", "http-resilience-get"],
+    );
+    Ok(Report::new([put, post, get, shed(&costs), deadline(&costs)], NOTES))
+}
+
+fn client(costs: &Costs, what: &'static str, cases: [&str; 4]) -> Vec<Line> {
+    let [bare, ours, tower, resilience] = cases;
+    let peers = [("tower+TpsBudget", tower), ("tower-resilience", resilience)];
+    let ours_beyond = costs.beyond(bare, ours);
+    vec![
+        Line::new(what, costs.list_beyond(bare, &peers), ours_beyond, Bar::AtMost(250.0)),
+        costs.allocations_beyond(bare, &peers, ours, Bar::AtMost(0.0)),
+        costs.clock_reads(&peers, ours, Bar::AtMost(1.0)),
+    ]
+}
+
+fn shed(costs: &Costs) -> Vec<Line> {
+    let (bare, shed) = ("serve-bare", "serve-shed");
+    let peers = [("tower ConcurrencyLimit+LoadShed", "serve-tower")];
+    let what = "a request that finds room, through the shed layer";
+    vec![
+        Line::new(
+            what,
+            costs.list_beyond(bare, &peers),
+            costs.beyond(bare, shed),
+            Bar::AtMost(150.0),
+        ),
+        costs.allocations_beyond(bare, &peers, shed, Bar::AtMost(0.0)),
+        costs.clock_reads(&peers, shed, Bar::None),
+    ]
+}
+
+fn deadline(costs: &Costs) -> Vec<Line> {
+    let (bare, all) = ("serve-bare-timeout", "serve-deadline");
+    let (lean, none) = ("serve-deadline-lean", "serve-deadline-none");
+    let what = "a request with a timeout, through the deadline layer";
+    vec![
+        Line::new(what, vec![], costs.beyond(bare, all), Bar::None),
+        costs.allocations_beyond(bare, &[], all, Bar::None),
+        Line::new("without the extension", vec![], costs.beyond(bare, lean), Bar::None),
+        costs.allocations_beyond(bare, &[], lean, Bar::AtMost(0.0)),
+        costs.clock_reads(&[], lean, Bar::AtMost(1.0)),
+        Line::new("and without a timeout", vec![], costs.beyond("serve-bare", none), Bar::None),
+    ]
+}
