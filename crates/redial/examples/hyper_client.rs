@@ -33,7 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let retry = Retry::new(Policy::standard());
     let connector = Connect::new(HttpConnector::new(), retry.policy());
-    let client = Client::builder(TokioExecutor::new()).build(connector);
+    let client =
+        Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build(connector);
     let client = RetryLayer::new(retry).layer(client);
 
     let request = http::Request::get(url).body(Empty::<Bytes>::new())?;

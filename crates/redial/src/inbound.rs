@@ -92,7 +92,7 @@ impl Inbound {
     pub async fn scope<F: Future>(mut self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         let done = std::future::poll_fn(|cx| self.during(|| work.as_mut().poll(cx))).await;
-        if self.stop.is_some() {
+        if self.stop.is_some() && here::is_serving() {
             CURRENT.set(Self { stop: self.stop, ..CURRENT.get() });
         }
         done

@@ -8,6 +8,8 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+#[cfg(feature = "http")]
+use redial_core::decide::Safety;
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
 use redial_core::schedule::Hint;
 use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict};
@@ -323,6 +325,18 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         Some(number)
     }
 
+    /// Whether others are on their way.
+    pub(crate) fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    /// Whether a hedge makes sense. The second of two requests with the same precondition fails because of
+    /// the first.
+    pub(crate) fn may_hedge(&self) -> bool {
+        let safety = self.retry.borrow().context().request.safety;
+        !matches!(safety, Safety::Unsafe | Safety::Conditional)
+    }
+
     /// An attempt that was set aside has ended.
     pub(crate) fn recall(&mut self, number: u32) {
         if let Some(place) = self.aside.iter().position(|permit| permit.number == number) {
@@ -338,10 +352,10 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         Some(K::now().saturating_sub(oldest))
     }
 
-    /// The way to the server is broken for good.
-    pub(crate) fn broken<E>(&mut self, cause: E) -> Error<E> {
+    /// There is no way to go on.
+    pub(crate) fn end<E>(&mut self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
         self.give_back();
-        self.error(Stop::Permanent, &mut Some(cause))
+        self.error(reason, cause)
     }
 }
 

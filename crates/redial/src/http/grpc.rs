@@ -50,7 +50,7 @@ pub(crate) fn failure(code: u16, hinted: bool) -> Failure {
     if class == Class::Overloaded { failure.reach(Reach::Refused) } else { failure }
 }
 
-/// ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.
-pub(crate) fn may_be_an_echo(code: u16) -> bool {
+/// The same as a conflict in HTTP: ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.
+pub(crate) fn is_conflict(code: u16) -> bool {
     matches!(code, 6 | 9 | 10)
 }

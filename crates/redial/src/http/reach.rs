@@ -79,6 +79,10 @@ fn of(error: &(dyn Error + 'static)) -> Read {
     if let Some(error) = error.downcast_ref::<::reqwest::Error>() {
         return super::reqwest::failure(error).map_or(Read::Nothing, Read::Sure);
     }
+    #[cfg(feature = "reqwest")]
+    if let Some(error) = error.downcast_ref::<super::reqwest::RedirectedError>() {
+        return Read::Sure(error.failure());
+    }
     #[cfg(feature = "tonic")]
     if let Some(read) = of_tonic(error) {
         return read;

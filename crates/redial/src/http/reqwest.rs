@@ -12,13 +12,15 @@
 //! # }
 //! ```
 
+use std::error;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ::reqwest::{
-    Body, Client, ClientBuilder, Request, RequestBuilder, Response, ResponseBuilderExt,
+    Body, Client, ClientBuilder, Request, RequestBuilder, Response, ResponseBuilderExt, Url,
 };
 use pin_project_lite::pin_project;
 use redial_core::decide::{Class, Failure, Reach};
@@ -27,7 +29,7 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::client::{Answer, Replay, RetryLayer};
-use super::{Error, status};
+use super::{BoxError, Error, status};
 use crate::Retry;
 
 #[cfg(feature = "reqwest-middleware")]
@@ -74,16 +76,46 @@ impl SendWith for RequestBuilder {
         self,
         layer: &RetryLayer,
     ) -> impl Future<Output = Result<Response, Error>> + Send {
-        let (client, request) = self.build_split();
-        let sent = request
-            .and_then(http::Request::try_from)
-            .map(|request| layer.layer(Raw(client)).call(request));
-        async {
-            match sent {
-                Ok(sent) => Ok(into_reqwest(sent.await?)),
+        let layer = layer.clone();
+        async move {
+            let (client, request) = self.build_split();
+            match request.and_then(http::Request::try_from) {
+                Ok(request) => Ok(into_reqwest(layer.layer(Raw(client)).call(request).await?)),
                 Err(error) => Err(Error::before_any_attempt(error.into())),
             }
         }
+    }
+}
+
+/// A request that ended elsewhere than it was sent to. Whatever happened there, where it was sent it may have
+/// been processed: a POST that is done is answered with a redirect to its result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Redirected;
+
+/// The error of a request that had been redirected.
+#[derive(Debug)]
+pub(super) struct RedirectedError(::reqwest::Error);
+
+impl RedirectedError {
+    /// Boxed, and marked if the error is of another place than `sent`.
+    fn mark(error: ::reqwest::Error, sent: &Url) -> BoxError {
+        if error.url().is_some_and(|url| url != sent) { Self(error).into() } else { error.into() }
+    }
+
+    pub(super) fn failure(&self) -> Failure {
+        super::reach::failure(&self.0).reach(Reach::Unknown)
+    }
+}
+
+impl fmt::Display for RedirectedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request was redirected, and failed there")
+    }
+}
+
+impl error::Error for RedirectedError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        Some(&self.0)
     }
 }
 
@@ -93,16 +125,19 @@ struct Raw(Client);
 
 impl Service<http::Request<Replay<Body>>> for Raw {
     type Response = http::Response<Body>;
-    type Error = ::reqwest::Error;
+    type Error = BoxError;
     type Future = Sending<<Client as Service<Request>>::Future>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(cx)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, request: http::Request<Replay<Body>>) -> Self::Future {
         match to_reqwest(request) {
-            Ok(request) => Sending::Sent { response: self.0.call(request) },
+            Ok(request) => {
+                let url = request.url().clone();
+                Sending::Sent { url, response: self.0.call(request) }
+            }
             Err(error) => Sending::Failed { error: Some(error) },
         }
     }
@@ -111,21 +146,22 @@ impl Service<http::Request<Replay<Body>>> for Raw {
 pin_project! {
     #[project = SendingProj]
     enum Sending<F> {
-        Sent { #[pin] response: F },
+        Sent { url: Url, #[pin] response: F },
         Failed { error: Option<::reqwest::Error> },
     }
 }
 
 impl<F: Future<Output = Result<Response, ::reqwest::Error>>> Future for Sending<F> {
-    type Output = Result<http::Response<Body>, ::reqwest::Error>;
+    type Output = Result<http::Response<Body>, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
-            SendingProj::Sent { response } => {
-                Poll::Ready(ready!(response.poll(cx)).map(from_reqwest))
-            }
+            SendingProj::Sent { url, response } => Poll::Ready(match ready!(response.poll(cx)) {
+                Ok(response) => Ok(from_reqwest(response, url)),
+                Err(error) => Err(RedirectedError::mark(error, url)),
+            }),
             SendingProj::Failed { error } => match error.take() {
-                Some(error) => Poll::Ready(Err(error)),
+                Some(error) => Poll::Ready(Err(error.into())),
                 None => Poll::Pending,
             },
         }
@@ -142,9 +178,13 @@ fn to_reqwest(request: http::Request<Replay<Body>>) -> Result<Request, ::reqwest
 }
 
 /// With the URL that was answered in the end, after redirects.
-fn from_reqwest(response: Response) -> http::Response<Body> {
+fn from_reqwest(response: Response, sent: &Url) -> http::Response<Body> {
     let url = response.url().clone();
+    let redirected = url != *sent;
     let mut response: http::Response<Body> = response.into();
+    if redirected {
+        response.extensions_mut().insert(Redirected);
+    }
     if let Ok(marked) = http::Response::builder().url(url).body(()) {
         response.extensions_mut().extend(marked.into_parts().0.extensions);
     }

@@ -17,9 +17,10 @@ pub fn safety(method: &Method, headers: &HeaderMap) -> Safety {
         return Safety::Idempotent;
     }
     let only_if_absent = || headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
-    let conditional = headers.contains_key(header::IF_MATCH)
-        || headers.contains_key(header::IF_UNMODIFIED_SINCE)
-        || only_if_absent();
+    // Whatever is there still matches `*` when the request has been done.
+    let if_match = || headers.get(header::IF_MATCH).is_some_and(|value| value != "*");
+    let conditional =
+        if_match() || headers.contains_key(header::IF_UNMODIFIED_SINCE) || only_if_absent();
     if conditional { Safety::Conditional } else { Safety::Unsafe }
 }
 

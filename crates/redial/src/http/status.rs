@@ -64,8 +64,8 @@ pub(crate) fn is_in_flight(status: StatusCode, headers: &HeaderMap) -> bool {
     status == StatusCode::CONFLICT && headers.contains_key(http::header::RETRY_AFTER)
 }
 
-/// Whether a response that cannot be repeated may be the echo of an earlier attempt that was done after all:
-/// its precondition no longer holds, or what it makes exists.
-pub(crate) fn may_be_an_echo(failure: &Failure) -> bool {
-    matches!(failure.code, 409 | 412) || grpc::may_be_an_echo(failure.code)
+/// Whether a refusal may be the echo of an earlier attempt that was done after all: what it makes exists, or
+/// its precondition no longer holds.
+pub(crate) fn is_conflict(status: StatusCode) -> bool {
+    matches!(status, StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED)
 }

@@ -20,6 +20,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use ::tonic::body::Body;
@@ -27,7 +28,7 @@ use ::tonic::{Code, Status};
 use bytes::Bytes;
 use pin_project_lite::pin_project;
 use redial_core::Stop;
-use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::decide::{Class, Failure, Outcome, Reach};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
@@ -79,7 +80,7 @@ pin_project! {
 
 impl<S, R> Future for Calling<S, R>
 where
-    S: Service<http::Request<Body>, Response = http::Response<R>>,
+    S: Service<http::Request<Body>, Response = http::Response<R>> + Clone,
     S::Error: Into<BoxError>,
     R: http_body::Body + Unpin,
     R::Error: Into<BoxError>,
@@ -122,18 +123,26 @@ fn into_status(error: Error) -> Status {
         Stop::Deadline => Code::DeadlineExceeded,
         Stop::Cancelled => Code::Cancelled,
         _ if timed_out => Code::DeadlineExceeded,
-        _ => match error.into_inner().into_cause() {
-            Some(cause) => Status::from_error(cause).code(),
-            None => Code::Unavailable,
-        },
+        _ => Code::Unavailable,
     };
-    Status::new(code, message)
+    let Some(cause) = error.into_inner().into_cause() else { return Status::new(code, message) };
+    let cause = Status::from_error(cause);
+    let code = if code == Code::Unavailable { cause.code() } else { code };
+    let (details, metadata) = (cause.details().to_vec(), cause.metadata().clone());
+    let mut status = Status::with_details_and_metadata(code, message, details.into(), metadata);
+    status.set_source(Arc::new(cause));
+    status
 }
 
-/// What a status says that came from the wire; one that was made here has a source that knows better.
+/// What a status says that came from the wire; one that was made here has a source that knows better. It does
+/// not say whether it stood in place of a response or after the start of one.
 pub(super) fn failure(status: &Status) -> Failure {
     let headers = status.metadata().clone().into_headers();
     let failure = grpc::failure(status.code() as u16, grpc::is_hinted(&headers));
+    let failure = match failure.class {
+        Class::Throttled => failure,
+        _ => failure.reach(Reach::Unknown),
+    };
     match hinted(failure.into(), &headers).0 {
         Outcome::Failure(failure) => failure,
         Outcome::Success | Outcome::NotYet(_) => failure,

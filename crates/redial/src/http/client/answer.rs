@@ -25,8 +25,10 @@ impl<R: Body> Answer<R> {
         Self { first: Some(Box::new(frame)), ..self }
     }
 
-    pub(super) fn gone() -> Self {
-        Self { first: None, rest: None }
+    /// Drops what holds a connection; trailers that were looked at hold none.
+    pub(super) fn let_go(&mut self) {
+        self.rest = None;
+        self.first = self.first.take().filter(|frame| frame.is_trailers());
     }
 
     /// The body itself, if it is still there and nothing of it was looked at.

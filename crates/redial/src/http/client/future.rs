@@ -155,7 +155,7 @@ pub(super) type Answered<R> = Result<Response<Answer<R>>, Error>;
 
 impl<S, B, R> Future for ResponseFuture<S, B, R>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>>,
+    S: Service<Request<Replay<B>>, Response = Response<R>> + Clone,
     S::Error: Into<BoxError>,
     B: Body + Unpin,
     B::Error: Into<BoxError>,
@@ -226,7 +226,7 @@ where
                     Poll::Ready(Err(error)) => Some(self.as_mut().broken(error.into())),
                 },
                 StateProj::Over => match this.lead {
-                    Lead::Refused(error) => error.take().map(Err),
+                    Lead::Refused(error) if error.is_some() => error.take().map(Err),
                     _ => return Poll::Pending,
                 },
             };

@@ -135,7 +135,8 @@ impl RetryLayer {
         self.set(|options| options.request_timeout = reach)
     }
 
-    /// Has the last word on what the status of a response means. Hints and the stop signal count after it.
+    /// Has the last word on what the status of a response means. Hints and the stop signal count after it. A
+    /// request whose answer is "not yet" is sent again, whatever its method: who says so knows what it asks.
     pub fn judge(
         self,
         judge: impl Fn(&response::Parts, Outcome) -> Outcome + Send + Sync + 'static,
@@ -211,8 +212,9 @@ impl Options {
 impl Whose {
     #[cold]
     fn of_host(retry: &Retry, request: &request::Parts) -> Self {
-        let host = request.uri.authority().map_or("", |authority| authority.as_str());
-        Self::Host(Box::new(retry.clone().scope(host)))
+        let host = request.uri.host().unwrap_or_default().to_ascii_lowercase();
+        let port = request.uri.port_u16().unwrap_or_default();
+        Self::Host(Box::new(retry.clone().scope(format!("{host}:{port}"))))
     }
 
     /// `None` for a route that is left alone, which [`Options::find`] does not find.

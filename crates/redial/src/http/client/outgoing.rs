@@ -11,6 +11,8 @@ use super::layer::Options;
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
 use crate::attempt::Attempt;
+#[cfg(feature = "reqwest")]
+use crate::http::reqwest::Redirected;
 use crate::http::{hinted, names, safety, status, travel};
 use crate::{Key, Retry, inbound};
 
@@ -60,8 +62,10 @@ pub(super) struct Outgoing<B> {
 /// Writes the idempotency key, unless the request has one or only asks.
 #[inline]
 pub(super) fn write_key(options: &Options, retry: &Retry, request: &mut request::Parts) {
-    let key = request.extensions.get::<Key>().copied().or_else(|| retry.call_key());
-    if let Some(key) = key.filter(|_| !safety::is_read(&request.method)) {
+    if safety::is_read(&request.method) {
+        return;
+    }
+    if let Some(key) = request.extensions.get::<Key>().copied().or_else(|| retry.call_key()) {
         let text = if options.bare_keys { key.to_string() } else { format!("\"{key}\"") };
         if let Ok(value) = HeaderValue::try_from(text) {
             request.headers.entry(names::IDEMPOTENCY_KEY).or_insert(value);
@@ -72,9 +76,9 @@ pub(super) fn write_key(options: &Options, retry: &Retry, request: &mut request:
 /// What a request says about being done twice, if it says anything.
 #[cold]
 pub(super) fn safety_of(request: &request::Parts) -> Option<Safety> {
-    let said = || safety::safety(&request.method, &request.headers);
-    let known = request.extensions.get::<Safety>().copied().unwrap_or_else(said);
-    (known != Safety::Unsafe).then_some(known)
+    let said = || Some(safety::safety(&request.method, &request.headers));
+    let derived = || said().filter(|safety| *safety != Safety::Unsafe);
+    request.extensions.get::<Safety>().copied().or_else(derived)
 }
 
 /// The body that is sent first, and what is kept of it. A request that may not be repeated is not cloned.
@@ -93,13 +97,18 @@ where
 impl<B> Outgoing<B> {
     /// Why it cannot be sent again, if it cannot.
     pub(super) fn barred(&self, retry: &Retry) -> Option<Stop> {
-        if self.body.is_lost() {
+        if self.is_lost() {
             Some(Stop::Body)
         } else if retry.policy().refuses_nested() && travel::attempt(&self.parts.headers) > 1 {
             Some(Stop::Nested)
         } else {
             None
         }
+    }
+
+    /// Whether a part of the body went by that was not kept.
+    pub(super) fn is_lost(&self) -> bool {
+        self.body.is_lost()
     }
 
     pub(super) fn is_keyed(&self) -> bool {
@@ -194,6 +203,10 @@ pub(super) fn read<R>(
     let mut outcome = status::read(parts.status, &parts.headers, grpc, options.request_timeout);
     if keyed && status::is_in_flight(parts.status, &parts.headers) {
         outcome = Failure::new(Class::Refused).code(parts.status.as_u16()).into();
+    }
+    #[cfg(feature = "reqwest")]
+    if let (Outcome::Failure(failure), Some(Redirected)) = (outcome, parts.extensions.get()) {
+        outcome = failure.reach(redial_core::decide::Reach::Unknown).into();
     }
     if let Some(judge) = &options.judge {
         outcome = judge(&parts, outcome);

@@ -37,13 +37,37 @@ impl<F> Race<F> {
         Self { alarm: after(hedge), rivals: Vec::new(), main: None }
     }
 
+    /// Whether nobody else runs.
+    pub(super) fn is_over(&self) -> bool {
+        self.rivals.is_empty() && self.main.is_none()
+    }
+
     /// After a failure nothing is hedged: that is answered with a wait.
     pub(super) fn stop_hedging(&mut self) {
         self.alarm = None;
     }
 }
 
+impl<F: Future> Race<F> {
+    /// The number of a rival that has ended, and what it brought; `None` for one that was cut off.
+    fn poll_rivals(&mut self, cx: &mut Context<'_>) -> Option<(u32, Option<F::Output>)> {
+        for place in 0..self.rivals.len() {
+            let rival = &mut self.rivals[place];
+            let result = match rival.call.as_mut().poll(cx) {
+                Poll::Ready(result) => Some(result),
+                Poll::Pending if is_over(&mut rival.timer, cx) => None,
+                Poll::Pending => continue,
+            };
+            return Some((self.rivals.remove(place).number, result));
+        }
+        None
+    }
+}
+
 fn after(hedge: &Hedge) -> Alarm {
+    if hedge.beside() == 0 {
+        return None;
+    }
     timer(Tokio::now().saturating_add(hedge.delay())).map(Box::pin)
 }
 
@@ -53,7 +77,7 @@ fn is_over(alarm: &mut Alarm, cx: &mut Context<'_>) -> bool {
 
 impl<S, B, R> ResponseFuture<S, B, R>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>>,
+    S: Service<Request<Replay<B>>, Response = Response<R>> + Clone,
     S::Error: Into<BoxError>,
     B: Body + Unpin,
     B::Error: Into<BoxError>,
@@ -69,16 +93,7 @@ where
         let this = self.as_mut().project();
         let Some(hedge) = &this.options.hedge else { return Poll::Pending };
         let race = this.race.get_or_insert_with(|| Box::new(Race::new(hedge)));
-        let mut ended = None;
-        for (place, rival) in race.rivals.iter_mut().enumerate() {
-            if let Poll::Ready(result) = rival.call.as_mut().poll(cx) {
-                ended = Some((place, Some(result)));
-            } else if is_over(&mut rival.timer, cx) {
-                ended = Some((place, None));
-            }
-        }
-        if let Some((place, result)) = ended {
-            let number = race.rivals.remove(place).number;
+        if let Some((number, result)) = race.poll_rivals(cx) {
             if let Some(session) = this.lead.session(this.options) {
                 session.recall(number);
             }
@@ -103,11 +118,16 @@ where
         let (Some(hedge), Some(race)) = (&this.options.hedge, this.race) else { return };
         let Some(kept) = this.kept.as_ref().filter(|kept| kept.is_whole()) else { return };
         let Some(session) = this.lead.session(this.options) else { return };
-        if !matches!(this.service.poll_ready(cx), Poll::Ready(Ok(()))) {
-            return;
-        }
         session.barred = kept.barred(session.retry());
         session.retry_mut().know(kept.safety());
+        if !session.may_hedge() {
+            return;
+        }
+        // Readiness that is not used is given back with its clone.
+        let mut service = this.service.clone();
+        if !matches!(service.poll_ready(cx), Poll::Ready(Ok(()))) {
+            return;
+        }
         if race.main.is_none() {
             race.main = session.set_aside();
         }
@@ -115,7 +135,7 @@ where
         session.set_aside();
         race.rivals.push(Rival {
             number: attempt.number(),
-            call: Box::pin(this.service.call(kept.again(this.options, &attempt, *this.grpc))),
+            call: Box::pin(service.call(kept.again(this.options, &attempt, *this.grpc))),
             timer: timer(attempt.expires).map(Box::pin),
         });
         if race.rivals.len() < hedge.beside() {

@@ -83,7 +83,7 @@ where
             Poll::Ready(None) => Self::whole(Bytes::new()),
             Poll::Ready(Some(Ok(frame))) => match frame.into_data().map(whole_chunk) {
                 Ok(chunk) if body.is_end_stream() => Self::whole(chunk),
-                Ok(chunk) => Self::taped(Tape::new(most).with(&chunk), body),
+                Ok(chunk) => Self::taped(Tape::new(most).with(chunk), body),
                 Err(frame) => {
                     let trailers = frame.into_trailers().ok();
                     Self::taped(Tape { trailers, ..Tape::new(most) }, body)
@@ -164,8 +164,11 @@ impl<B> Tape<B> {
         Self { chunks, trailers, room, rest, lost: false, turn: 0, reader }
     }
 
-    fn with(mut self, chunk: &Bytes) -> Self {
-        self.keep(chunk);
+    /// With a chunk that has been read and not yet been sent.
+    fn with(mut self, chunk: Bytes) -> Self {
+        self.lost = chunk.len() > self.room;
+        self.room = self.room.saturating_sub(chunk.len());
+        self.chunks.push(chunk);
         self
     }
 

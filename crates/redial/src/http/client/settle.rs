@@ -19,7 +19,7 @@ use crate::session::{Brought, Step};
 
 impl<S, B, R> ResponseFuture<S, B, R>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>>,
+    S: Service<Request<Replay<B>>, Response = Response<R>> + Clone,
     S::Error: Into<BoxError>,
     B: Body + Unpin,
     B::Error: Into<BoxError>,
@@ -54,7 +54,7 @@ where
     /// be waiting for the rest of it.
     fn should_peek(&self, response: &Response<R>) -> bool {
         self.options.trailers
-            && self.race.is_none()
+            && self.race.as_ref().is_none_or(|race| race.is_over())
             && !response.headers().contains_key(names::GRPC_STATUS)
             && self.kept.as_ref().is_some_and(|kept| kept.is_sent())
     }
@@ -138,21 +138,27 @@ where
                 session.retry_mut().know(*this.safety);
             }
         }
-        let echo = match outcome {
-            Outcome::Failure(failure) => {
-                let echo = *this.unanswered && status::may_be_an_echo(&failure);
-                *this.unanswered |=
-                    failure.reach == Reach::Unknown && failure.class != Class::Permanent;
-                echo
-            }
-            Outcome::Success | Outcome::NotYet(_) => false,
-        };
+        let mut echo = false;
+        if let Outcome::Failure(failure) = outcome {
+            let refused = match &brought {
+                Some(Last::Response(response)) => status::is_conflict(response.status()),
+                _ => false,
+            };
+            echo = (*this.unanswered || session.has_aside())
+                && (refused || grpc::is_conflict(failure.code));
+            *this.unanswered |=
+                failure.reach == Reach::Unknown && failure.class != Class::Permanent;
+        }
         // An attempt that was cut off says more about now than an earlier response.
         if brought.is_none() && matches!(this.last.as_deref(), Some(Last::Response(_))) {
             *this.last = None;
         }
-        let brought = Brought::<Infallible, _>::Failure(outcome, brought.map(Box::new));
-        match session.settle(brought, this.last) {
+        let mut brought = brought.map(Box::new);
+        if matches!(outcome, Outcome::NotYet(_)) && session.barred == Some(Stop::Body) {
+            let error = session.end(Stop::Body, &mut brought);
+            return Some(self.give_up(error, false));
+        }
+        match session.settle(Brought::<Infallible, _>::Failure(outcome, brought), this.last) {
             Step::Return(Err(error)) => Some(self.give_up(error, echo)),
             Step::Return(Ok(never)) => match never {},
             Step::WaitUntil(until) => {
@@ -160,9 +166,7 @@ where
                     kept.rewind();
                 }
                 if let Some(Last::Response(response)) = this.last.as_deref_mut() {
-                    *response.body_mut() = Answer::gone();
-                    response.headers_mut().remove(header::CONTENT_LENGTH);
-                    response.headers_mut().remove(header::TRANSFER_ENCODING);
+                    let_go(response);
                 }
                 *this.race = None;
                 self.as_mut().set_timer(until);
@@ -182,8 +186,10 @@ where
     #[cold]
     pub(super) fn resend(mut self: Pin<&mut Self>) -> Option<Answered<R>> {
         let this = self.as_mut().project();
-        let (Some(session), Some(kept)) = (this.lead.session(this.options), this.kept) else {
-            return None;
+        let session = this.lead.session(this.options)?;
+        let Some(kept) = this.kept.as_ref().filter(|kept| !kept.is_lost()) else {
+            let error = session.end(Stop::Body, this.last);
+            return Some(self.give_up(error, false));
         };
         session.barred = kept.barred(session.retry());
         let attempt = match session.next(this.last) {
@@ -223,9 +229,24 @@ where
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
         Err(match this.lead.session(this.options) {
-            Some(session) => session.broken(cause).into(),
+            Some(session) => session.end(Stop::Permanent, &mut Some(cause)).into(),
             None => Error::before_any_attempt(cause),
         })
+    }
+}
+
+/// Keeps of a response what holds no connection, and nothing that speaks of the body it had.
+fn let_go<R: Body>(response: &mut Response<Answer<R>>) {
+    response.body_mut().let_go();
+    let headers = response.headers_mut();
+    for name in [
+        header::CONTENT_LENGTH,
+        header::TRANSFER_ENCODING,
+        header::CONTENT_ENCODING,
+        header::CONTENT_RANGE,
+        header::TRAILER,
+    ] {
+        headers.remove(name);
     }
 }
 

@@ -9,7 +9,7 @@ use reqwest_middleware::{Middleware, Next};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
-use super::{Error, Replay, RetryLayer, from_reqwest, into_reqwest, to_reqwest};
+use super::{Error, RedirectedError, Replay, RetryLayer, from_reqwest, into_reqwest, to_reqwest};
 use crate::http::BoxError;
 
 /// Retries as a middleware of `reqwest-middleware`: what comes after it in the chain runs once per attempt.
@@ -78,12 +78,17 @@ impl<'a> Service<http::Request<Replay<Body>>> for Down<'a> {
         let Self { next, before, after } = self.clone();
         Box::pin(async move {
             let mut extensions = before;
-            let sent = next.run(to_reqwest(request)?, &mut extensions).await;
+            let request = to_reqwest(request)?;
+            let url = request.url().clone();
+            let sent = next.run(request, &mut extensions).await;
             *after.lock().unwrap_or_else(PoisonError::into_inner) = extensions;
-            sent.map(from_reqwest).map_err(|error| match error {
-                reqwest_middleware::Error::Reqwest(error) => error.into(),
-                reqwest_middleware::Error::Middleware(error) => error.into(),
-            })
+            match sent {
+                Ok(response) => Ok(from_reqwest(response, &url)),
+                Err(reqwest_middleware::Error::Reqwest(error)) => {
+                    Err(RedirectedError::mark(error, &url))
+                }
+                Err(reqwest_middleware::Error::Middleware(error)) => Err(error.into()),
+            }
         })
     }
 }

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Empty};
-use redial::decide::Safety;
+use redial::decide::{Class, Reach, Safety};
 use redial::http::tonic::RetryChannel;
 use redial::http::{Attempts, Replay, RetryLayer, Transport};
-use redial::{Draft, Retry, Stop};
+use redial::{Draft, Hedge, Retry, Stop};
 use tokio::net::TcpListener;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
@@ -296,7 +296,8 @@ async fn without_the_layer_a_classifier_reads_statuses() {
     let rig =
         Rig::start(&[Status::unavailable("a"), pushed_back("1"), Status::not_found("b")]).await;
     let backoff = redial::schedule::Backoff::exponential(ms(1), ms(1));
-    let retry = Retry::new(unbounded(|p| p.backoff(backoff))).with_classifier(Transport);
+    let retry =
+        Retry::new(unbounded(|p| p.backoff(backoff))).idempotent().with_classifier(Transport);
     let channel = rig.channel();
     let sent = retry
         .run(|_| {
@@ -307,4 +308,70 @@ async fn without_the_layer_a_classifier_reads_statuses() {
     let error = sent.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (3, Stop::Permanent));
     assert_eq!(error.cause().unwrap().code(), Code::NotFound);
+}
+
+#[test]
+fn a_status_does_not_say_whether_the_handler_had_begun() {
+    let failure = redial::http::failure(&Status::unavailable("half-way"));
+    assert_eq!((failure.class, failure.reach), (Class::Overloaded, Reach::Unknown));
+}
+
+fn in_trailers(code: &'static str) -> Fed {
+    let (feed, body) = fed(None);
+    let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), code.parse().unwrap())]);
+    feed.send(Ok(Frame::trailers(trailers))).unwrap();
+    body
+}
+
+fn asked_for(safety: Safety) -> Request<Empty<Bytes>> {
+    let request = Request::post("/m").header("content-type", "application/grpc");
+    request.extension(safety).body(Empty::new()).unwrap()
+}
+
+/// The response had begun, so the work may have.
+#[tokio::test(start_paused = true)]
+async fn unavailable_in_trailers_may_have_been_processed() {
+    for (safety, made) in [(Safety::Idempotent, 4), (Safety::Unsafe, 1)] {
+        let server = service_fn(|_: Request<Replay<Empty<Bytes>>>| async {
+            Ok::<_, Infallible>(Response::new(in_trailers("14")))
+        });
+        for hedged in [false, true] {
+            let looking = layer(|p| p).look_at_trailers();
+            let looking = if hedged { looking.hedge(Hedge::after(ms(1_000))) } else { looking };
+            let response = looking.layer(server).oneshot(asked_for(safety)).await.unwrap();
+            assert_eq!(Attempts::of(response.extensions()).made(), made);
+            let trailers = response.into_body().collect().await.unwrap().trailers().cloned();
+            assert_eq!(trailers.unwrap()["grpc-status"], "14", "the status is still there");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_in_trailers_survives_a_wait_that_leads_nowhere() {
+    let server = service_fn(|_: Request<Replay<Empty<Bytes>>>| async {
+        Ok::<_, Infallible>(Response::new(in_trailers("14")))
+    });
+    let retry = Retry::new(unbounded(|p| p));
+    let client = RetryLayer::new(retry.clone()).look_at_trailers().layer(server);
+    let off = async {
+        tokio::time::sleep(ms(1)).await;
+        retry.set_enabled(false);
+    };
+    let (response, ()) = tokio::join!(client.oneshot(asked_for(Safety::Idempotent)), off);
+    let body = response.unwrap().into_body().collect().await.unwrap();
+    assert_eq!(body.trailers().unwrap()["grpc-status"], "14");
+}
+
+/// A server that sends headers and then nothing.
+#[tokio::test(start_paused = true)]
+async fn a_look_at_trailers_takes_no_longer_than_the_attempt() {
+    let feeds = Arc::new(Mutex::new(Vec::new()));
+    let server = service_fn(move |_: Request<Replay<Empty<Bytes>>>| {
+        let (feed, body) = fed(None);
+        feeds.lock().unwrap().push(feed);
+        async { Ok::<_, Infallible>(Response::new(body)) }
+    });
+    let short = layer(|p| p.attempts(2).attempt_timeout(ms(100))).look_at_trailers();
+    let sent = short.layer(server).oneshot(asked_for(Safety::Idempotent)).await;
+    assert_eq!(sent.unwrap_err().attempts(), 2);
 }

@@ -1,9 +1,11 @@
 //! Attempts beside one that is slow.
 
 use redial::http::RetryLayer;
+use redial::schedule::{Backoff, Jitter};
 use redial::{Hedge, Policy, Retry};
 use tokio::time::Instant;
-use tower::ServiceExt as _;
+use tower::limit::ConcurrencyLimit;
+use tower::{Layer as _, ServiceExt as _};
 
 use super::script::{Server, attempts, client, get, layer, post, status};
 use crate::support::{ms, plain, unbounded};
@@ -94,4 +96,88 @@ async fn hedges_learn_what_is_usual() {
     let started = Instant::now();
     client(&server, &layer).oneshot(get()).await.unwrap();
     assert!(started.elapsed() < ms(100), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rivals_that_end_in_the_same_moment_are_both_heard() {
+    let main = || status(200).after(ms(5_000));
+    for (second, third, brought, asked) in [(503, 503, 200, 3), (200, 404, 200, 3)] {
+        let rivals = [main(), status(second).after(ms(200)), status(third).after(ms(100))];
+        let server = Server::new(&rivals);
+        let layer = layer(unbounded(|p| p)).hedge(Hedge::after(ms(100)).at_most(2));
+        let response = client(&server, &layer).oneshot(get()).await.unwrap();
+        assert_eq!((response.status().as_u16(), server.asked()), (brought, asked));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_as_many_hedges_as_were_asked_for() {
+    for (most, asked) in [(0, 1), (1, 2), (2, 3)] {
+        let server = Server::new(&[status(200).after(ms(1_000))]);
+        let layer = layer(unbounded(|p| p)).hedge(Hedge::after(ms(100)).at_most(most));
+        client(&server, &layer).oneshot(get()).await.unwrap();
+        assert_eq!(server.asked(), asked);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_failure_nothing_more_is_hedged() {
+    let failing = status(503).after(ms(150));
+    let server = Server::new(&[failing, status(200).after(ms(2_000))]);
+    let layer = layer(unbounded(|p| p)).hedge(Hedge::after(ms(100)).at_most(3));
+    client(&server, &layer).oneshot(get()).await.unwrap();
+    assert_eq!(server.asked(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_has_a_timeout_of_its_own() {
+    let server = Server::new(&[status(200).after(ms(60_000))]);
+    let policy = unbounded(|p| p.attempts(2).attempt_timeout(ms(300)));
+    let started = Instant::now();
+    let (_, layer) = hedging(policy);
+    let error = client(&server, &layer).oneshot(get()).await.unwrap_err();
+    assert_eq!((error.attempts(), started.elapsed()), (2, ms(400)), "the second ends with its own");
+}
+
+/// The second of two requests with one precondition fails because of the first.
+#[tokio::test(start_paused = true)]
+async fn what_carries_a_precondition_is_not_hedged() {
+    let server = Server::new(&[status(200).after(ms(1_000)), status(412)]);
+    let (_, layer) = hedging(unbounded(|p| p));
+    let mut request = post();
+    request.headers_mut().insert("if-match", "\"v7\"".parse().unwrap());
+    let response = client(&server, &layer).oneshot(request).await.unwrap();
+    assert_eq!((response.status().as_u16(), server.asked()), (200, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_while_another_attempt_runs_may_be_its_work() {
+    let server = Server::new(&[status(200).after(ms(5_000)), status(409)]);
+    let retry = Retry::new(unbounded(|p| p)).keyed();
+    let layer = RetryLayer::new(retry).hedge(Hedge::after(ms(100)));
+    let response = client(&server, &layer).oneshot(post()).await.unwrap();
+    assert_eq!((response.status().as_u16(), server.asked()), (409, 2));
+    assert!(attempts(&response).unwrap().maybe_applied());
+}
+
+/// A hedge that is not sent neither queues for a place in the client below nor keeps one.
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_is_not_sent_holds_no_readiness() {
+    let server = Server::new(&[status(503).after(ms(200)), status(200)]);
+    let backoff = Backoff::exponential(ms(3_000), ms(3_000)).jitter(Jitter::None);
+    let layer = layer(plain(|p| p.backoff(backoff))).hedge(Hedge::after(ms(100)));
+    let client = layer.layer(ConcurrencyLimit::new(server, 1));
+    let waiting = tokio::spawn(client.clone().oneshot(get()));
+    tokio::time::sleep(ms(300)).await;
+    let started = Instant::now();
+    client.oneshot(get()).await.unwrap();
+    assert!(started.elapsed() < ms(1_000), "it waited for {:?}", started.elapsed());
+    waiting.await.unwrap().unwrap();
+
+    let server = Server::new(&[status(200).after(ms(5_000))]);
+    let client = layer.layer(ConcurrencyLimit::new(server.clone(), 2));
+    let slow = [(); 2].map(|()| tokio::spawn(client.clone().oneshot(post())));
+    tokio::time::sleep(ms(300)).await;
+    assert_eq!(server.asked(), 2, "a slow POST takes one place and not two");
+    drop(slow);
 }

@@ -1,14 +1,19 @@
 //! The layer on a paused clock: what is repeated, under which policy, and when it stops.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
 use bytes::Bytes;
 use http::{Method, Request};
-use http_body_util::{BodyExt as _, Empty};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Empty, Full};
 use redial::decide::{Outcome, Reach, Safety};
-use redial::http::RetryLayer;
+use redial::http::{BoxError, Replay, RetryLayer};
 use redial::{Event, Policy, Retry, Stop};
-use tower::ServiceExt as _;
+use tower::{Layer as _, Service, ServiceExt as _};
 
-use super::script::{Server, attempts, client, get, layer, post, status};
+use super::replay::fed;
+use super::script::{Answer, Server, attempts, client, get, layer, post, status};
 use crate::support::{Log, ms, plain, unbounded};
 
 #[tokio::test(start_paused = true)]
@@ -166,6 +171,11 @@ async fn defect_6_a_host_out_of_scope_is_left_alone() {
     assert_eq!(server.asked(), 5);
     assert!(attempts(&response).is_none());
     assert_eq!(server.header("redial-timeout-ms")[4], "-", "nothing is added either");
+
+    let routed = scoped.route(|_| true, Retry::new(unbounded(|p| p)));
+    let elsewhere = Request::get("http://other.example/").body(Empty::<Bytes>::new()).unwrap();
+    client(&server, &routed).oneshot(elsewhere).await.unwrap();
+    assert_eq!(server.asked(), 6, "no route brings it back");
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,9 +189,12 @@ async fn hosts_can_have_budgets_of_their_own() {
         server.asked() - before
     };
     for _ in 0..20 {
-        made("bad").await;
+        made("bad:81").await;
     }
-    assert_eq!(made("bad").await, 1, "its budget is dry");
+    assert_eq!(made("bad:81").await, 1, "its budget is dry");
+    assert_eq!(made("BAD:81").await, 1, "and it is the same host in any case");
+    assert_eq!(made("somebody@bad:81").await, 1, "and for whoever asks");
+    assert!(made("bad:82").await > 1, "another port is another server");
     assert!(made("other").await > 1);
 }
 
@@ -244,4 +257,126 @@ async fn where_keys_are_required_reads_are_still_repeated() {
     let server = Server::new(&[status(503), status(200)]);
     let put = Request::put("/").body(Empty::<Bytes>::new()).unwrap();
     assert_eq!(client(&server, &strict).oneshot(put).await.unwrap().status(), 503);
+}
+
+/// Switches retries off while a call waits for its second attempt.
+async fn given_up_meanwhile(answer: Answer) -> http::Response<redial::http::Answer<Full<Bytes>>> {
+    let retry = Retry::new(unbounded(|p| p));
+    let (server, layer) = (Server::new(&[answer]), RetryLayer::new(retry.clone()));
+    let off = async {
+        tokio::time::sleep(ms(50)).await;
+        retry.set_enabled(false);
+    };
+    tokio::join!(client(&server, &layer).oneshot(get()), off).0.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_was_let_go_says_nothing_about_its_body() {
+    let answer = status(503).with("content-encoding", "gzip").with("content-length", "20");
+    let response = given_up_meanwhile(answer.with("x-detail", "disk")).await;
+    assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::SwitchedOff));
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["x-detail"]),
+        (503, &"disk".parse().unwrap())
+    );
+    assert!(!response.headers().contains_key("content-length"));
+    assert!(!response.headers().contains_key("content-encoding"));
+    assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty());
+}
+
+/// The body is too large to be kept: "not yet" cannot be asked again, and half a body is no body.
+#[tokio::test(start_paused = true)]
+async fn not_yet_ends_the_call_when_the_body_is_gone() {
+    let polled = |layer: RetryLayer| {
+        layer.buffer(3).judge(|response, outcome| match response.status.as_u16() {
+            202 => Outcome::NotYet(None),
+            _ => outcome,
+        })
+    };
+    let server = Server::new(&[status(202), status(200)]);
+    let layer = polled(layer(unbounded(|p| p)));
+    let response = client(&server, &layer).oneshot(post()).await.unwrap();
+    assert_eq!((response.status().as_u16(), server.asked()), (202, 1));
+    assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::Body));
+
+    let (feed, body) = fed(None);
+    feed.send(Ok(Frame::data("0123456789".into()))).unwrap();
+    drop(feed);
+    let request = Request::post("/").body(body).unwrap();
+    let response = layer.layer(server.clone()).oneshot(request).await.unwrap();
+    assert_eq!((response.status().as_u16(), server.asked()), (200, 2), "it was sent once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_can_say_of_itself_that_it_must_not_be_done_twice() {
+    let server = Server::new(&[status(500), status(200)]);
+    let layer = RetryLayer::new(Retry::new(unbounded(|p| p)).idempotent());
+    let mut request = post();
+    request.extensions_mut().insert(Safety::Unsafe);
+    let response = client(&server, &layer).oneshot(request).await.unwrap();
+    assert_eq!((response.status().as_u16(), server.asked()), (500, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_attempt_sends_no_signal_to_stop() {
+    let server = Server::new(&[status(503)]);
+    let response = client(&server, &layer(plain(|p| p.attempts(1)))).oneshot(get()).await.unwrap();
+    assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::Attempts));
+    assert!(!response.headers().contains_key("redial-stop"), "nobody has retried here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_call_that_is_polled_again_is_pending() {
+    let server = Server::new(&[status(200)]);
+    let past = tokio::time::Instant::now().into_std();
+    let layer = RetryLayer::new(Retry::new(unbounded(|p| p)).deadline_at(past));
+    let mut call = Box::pin(client(&server, &layer).call(get()));
+    assert!(call.as_mut().await.is_err());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut cx).is_pending());
+}
+
+/// Ready for the first call, and for no other.
+#[derive(Clone)]
+struct Once {
+    server: Server,
+    then: Option<&'static str>,
+    called: bool,
+}
+
+impl Service<Request<Replay<Empty<Bytes>>>> for Once {
+    type Response = http::Response<Full<Bytes>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        match (self.called, self.then) {
+            (false, _) => {
+                Service::<Request<Replay<Empty<Bytes>>>>::poll_ready(&mut self.server, cx)
+                    .map_err(Into::into)
+            }
+            (true, Some(broken)) => Poll::Ready(Err(broken.into())),
+            (true, None) => Poll::Pending,
+        }
+    }
+
+    fn call(&mut self, request: Request<Replay<Empty<Bytes>>>) -> Self::Future {
+        self.called = true;
+        let answer = self.server.call(request);
+        Box::pin(async { Ok(answer.await?) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_never_ready_again_is_waited_for_until_the_deadline() {
+    let once = |then| Once { server: Server::new(&[status(503)]), then, called: false };
+    let layer = layer(unbounded(|p| p.deadline(ms(1_000))));
+    let started = tokio::time::Instant::now();
+    let response = layer.layer(once(None)).oneshot(get()).await.unwrap();
+    assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::Deadline));
+    assert_eq!(started.elapsed(), ms(1_000));
+
+    let error = layer.layer(once(Some("broken for good"))).oneshot(get()).await.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Stop::Permanent));
+    assert_eq!(error.cause().unwrap().to_string(), "broken for good");
 }

@@ -17,6 +17,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 use crate::support::unbounded;
 
 /// A body that is fed through a channel, and knows or does not know its length.
+#[derive(Debug)]
 pub(super) struct Fed {
     frames: mpsc::UnboundedReceiver<Result<Frame<Bytes>, BoxError>>,
     left: Option<u64>,
@@ -182,6 +183,8 @@ async fn an_attempt_that_is_superseded_gets_an_error_and_not_an_end() {
                 tokio::spawn(
                     async move { late.send(body.frame().await.map(|rest| rest.is_err())) },
                 );
+                // The reader waits before the body is taken from it.
+                tokio::task::yield_now().await;
                 return Ok::<_, Infallible>(response(503));
             }
             assert_eq!(body.collect().await.unwrap().to_bytes(), "end");
@@ -237,4 +240,26 @@ async fn the_length_is_known_whenever_the_caller_knows_it() {
     feed.send(Ok(Frame::data("sev".into()))).unwrap();
     assert_eq!(exact(length(body).await), (Some(7), Some(7)), "a part is kept, a part is to come");
     assert_eq!(exact(length(fed(None).1).await), (None, None));
+}
+
+/// A body that promises less than it has.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_longer_than_it_said_is_sent_whole() {
+    struct Lying(Option<Bytes>, Option<Bytes>);
+    impl Body for Lying {
+        type Data = Bytes;
+        type Error = BoxError;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+            let chunk = self.0.take().or_else(|| self.1.take());
+            Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+        }
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(2)
+        }
+    }
+    let (_, seen) = send(Lying(Some("0123456789".into()), Some("more".into())), 5, 1).await;
+    assert_eq!(bodies(&seen), ["0123456789more"]);
 }

@@ -212,3 +212,41 @@ async fn a_status_that_was_made_an_error_says_what_it_is() {
     assert_eq!(sent.await.unwrap().status(), StatusCode::OK);
     assert_eq!(seen.lock().unwrap().len(), 3);
 }
+
+/// A POST that is done is answered with a redirect to its result, and the result may not be there yet.
+#[tokio::test]
+async fn a_post_that_was_redirected_is_not_sent_again() {
+    const SEE: &str = "HTTP/1.1 303 See Other\r\nlocation: /result\r\ncontent-length: 0\r\n\r\n";
+    const SLOW: &str = "HTTP/1.1 429 Slow down\r\ncontent-length: 0\r\n\r\n";
+    let server = FaultServer::start(&[Act::Say(SEE), Act::Say(SLOW)]).await;
+    let sent = client().post(server.url("/")).body("pay").send_with(&Retry::new(policy())).await;
+    let story = Attempts::of(sent.unwrap().extensions());
+    assert_eq!((server.requests().len(), story.stopped()), (2, Some(Stop::Unsafe)));
+
+    let server = FaultServer::start(&[Act::Say(SEE), Act::ResetAfterReading]).await;
+    let sent = client().post(server.url("/")).body("pay").send_with(&Retry::new(policy())).await;
+    let error = sent.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Stop::Unsafe), "{error:#}");
+    assert!(std::error::Error::source(&**error.cause().unwrap()).is_some());
+}
+
+#[tokio::test]
+async fn a_redirect_that_leads_nowhere_is_permanent() {
+    let server = FaultServer::start(&[Act::Say(
+        "HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n",
+    )])
+    .await;
+    let error = client().get(server.url("/")).send_with(&Retry::new(policy())).await.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Stop::Permanent));
+}
+
+#[tokio::test]
+async fn nothing_happens_before_the_future_is_awaited() {
+    let server = FaultServer::start(&[OK]).await;
+    let retry = Retry::new(unbounded(|p| p.concurrency(1)));
+    let layer = RetryLayer::new(retry);
+    let idle = client().get(server.url("/")).send_through(&layer);
+    let sent = client().get(server.url("/")).send_through(&layer).await;
+    assert!(sent.is_ok(), "the idle one holds no place");
+    assert!(idle.await.is_ok());
+}

@@ -228,3 +228,15 @@ async fn any_other_end_of_a_stream_may_have_been_processed() {
         assert_eq!((sent.unwrap().status().as_u16(), streams), (200, 2), "{act:?}");
     }
 }
+
+/// What users put into `tokio::spawn` and behind a box.
+#[tokio::test]
+async fn a_client_can_be_sent_shared_and_boxed() {
+    fn shared<T: Send + Sync + Clone>(_: &T) {}
+    let client = client(quick(|p| p.attempts(1)));
+    shared(&client);
+    let boxed = tower::util::BoxCloneService::new(client);
+    let request = Request::get("http://127.0.0.1:1/").body(Full::default()).unwrap();
+    let error = tokio::spawn(boxed.oneshot(request)).await.unwrap().unwrap_err();
+    assert!(std::error::Error::source(&error).is_some());
+}

@@ -1,5 +1,6 @@
 //! What travels with a request and its response: keys, attempts, time, the signal to stop.
 
+use redial::decide::{Class, Failure, Safety};
 use redial::http::RetryLayer;
 use redial::{Key, Retry, Stop};
 use tower::ServiceExt as _;
@@ -137,4 +138,32 @@ async fn a_failure_that_was_stored_for_its_key_is_final() {
         (server.asked(), attempts(&response).unwrap().stopped()),
         (2, Some(Stop::ToldToStop))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_judge_does_not_hide_the_echo_of_our_own_work() {
+    let server = Server::new(&[status(504), status(412)]);
+    let layer = layer(unbounded(|p| p)).judge(|response, outcome| match response.status.as_u16() {
+        412 => Failure::new(Class::Permanent).into(),
+        _ => outcome,
+    });
+    let mut request = post();
+    request.headers_mut().insert("if-match", "\"v7\"".parse().unwrap());
+    let response = client(&server, &layer).oneshot(request).await.unwrap();
+    assert!(attempts(&response).unwrap().maybe_applied());
+}
+
+#[tokio::test(start_paused = true)]
+async fn grpc_has_conflicts_too() {
+    for (code, maybe) in [("6", true), ("9", true), ("10", true), ("5", false)] {
+        let server = Server::new(&[
+            status(200).with("grpc-status", "4"),
+            status(200).with("grpc-status", code),
+        ]);
+        let mut request = post();
+        request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+        request.extensions_mut().insert(Safety::Idempotent);
+        let response = client(&server, &layer(unbounded(|p| p))).oneshot(request).await.unwrap();
+        assert_eq!(attempts(&response).unwrap().maybe_applied(), maybe, "{code}");
+    }
 }

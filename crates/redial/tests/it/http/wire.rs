@@ -83,6 +83,9 @@ fn every_grpc_code_has_its_class_and_reach() {
     }
     let exhausted = [GRPC, ("grpc-status", "8"), ("grpc-retry-pushback-ms", "40")];
     assert_eq!(failed(200, &exhausted).class, Class::Throttled, "it says when to come back");
+    for hint in [("retry-after", "1"), ("retry-after-ms", "20")] {
+        assert_eq!(failed(200, &[GRPC, ("grpc-status", "8"), hint]).class, Class::Throttled);
+    }
     assert_eq!(failed(200, &[GRPC, ("grpc-status", "fourteen")]).code, 2, "junk is UNKNOWN");
     assert_eq!(failed(503, &[GRPC]).class, Class::Overloaded, "a proxy in between");
 }
@@ -208,6 +211,9 @@ fn methods_and_headers_say_what_may_be_done_twice() {
         assert_eq!(of(dangerous, &[]), Safety::Unsafe, "{dangerous}");
         assert_eq!(of(dangerous, &[("idempotency-key", "\"k\"")]), Safety::Keyed);
         assert_eq!(of(dangerous, &[("if-match", "\"v1\"")]), Safety::Conditional);
+        assert_eq!(of(dangerous, &[("if-match", "*")]), Safety::Unsafe, "it still matches");
+        let since = ("if-unmodified-since", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(of(dangerous, &[since]), Safety::Conditional);
         assert_eq!(of(dangerous, &[("if-none-match", "*")]), Safety::Conditional);
         assert_eq!(of(dangerous, &[("if-none-match", "\"v1\"")]), Safety::Unsafe, "a cache's");
     }
