@@ -38,6 +38,7 @@ pub(crate) fn is_serving() -> bool {
     HERE.get() & SERVING != 0
 }
 
+#[cfg(feature = "tokio")]
 pub(crate) fn set_serving(serving: bool) {
     let number = HERE.get() & !SERVING;
     HERE.set(if serving { number | SERVING } else { number });

@@ -34,6 +34,7 @@ impl Default for Inbound {
 impl Inbound {
     const NONE: Self = Self { deadline: NEVER, attempt: 1, stop: None };
 
+    #[cfg(feature = "http")]
     pub(crate) fn new(deadline: Nanos, attempt: u32) -> Self {
         Self { deadline, attempt, stop: None }
     }
@@ -70,6 +71,7 @@ impl Inbound {
     }
 
     /// Sets it while `work` runs: in every poll of a future, for as long as a handler takes.
+    #[cfg(feature = "tokio")]
     pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
         struct Restore(Inbound, bool);
         impl Drop for Restore {

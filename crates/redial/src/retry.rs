@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
-use redial_core::{Call, Context, NEVER, Nanos, Observer, Policy, Request, Stop};
+use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
@@ -235,42 +235,6 @@ impl<C> Retry<C> {
         self.key.make()
     }
 
-    /// One of its own for a request that carries its key itself and ends by then.
-    #[cfg(feature = "http")]
-    pub(crate) fn unkeyed(&self, latest: Nanos) -> Self
-    where
-        C: Clone,
-    {
-        Self { key: KeySource::None, deadline: latest, ..self.clone() }
-    }
-
-    /// Whether the first attempt of such a request goes the short way.
-    #[cfg(feature = "http")]
-    #[inline(always)]
-    pub(crate) fn pass_unkeyed(&self, now: Nanos, latest: Nanos) -> bool {
-        self.observer.is_none() && now < latest && self.guards.pass(stripe(), now)
-    }
-
-    /// When an attempt that starts now has to be cut off.
-    #[cfg(feature = "http")]
-    #[inline(always)]
-    pub(crate) fn expiry(&self, now: Nanos, latest: Nanos) -> Nanos {
-        Call::resume(self.policy(), now, latest).1.expires
-    }
-
-    /// What the request itself says about being done twice, if it says anything.
-    #[cfg(feature = "http")]
-    pub(crate) fn know(&mut self, safety: Option<Safety>) {
-        self.safety = safety.unwrap_or(self.safety);
-    }
-
-    #[cfg(feature = "http")]
-    pub(crate) fn tell(&self, event: &redial_core::Event) {
-        if let Some(observer) = &self.observer {
-            observer.event(event);
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn latest(&self) -> Nanos {
         if here::is_serving() {
@@ -300,6 +264,38 @@ impl<C> Retry<C> {
     #[cfg(feature = "tower")]
     pub(crate) fn shared_guards(&self) -> Arc<Guards> {
         Arc::clone(&self.guards)
+    }
+}
+
+/// For a runner that knows more of the request than a closure says.
+#[cfg(feature = "http")]
+impl<C: Clone> Retry<C> {
+    /// One of its own for a request that carries its key itself and ends by then.
+    pub(crate) fn unkeyed(&self, latest: Nanos) -> Self {
+        Self { key: KeySource::None, deadline: latest, ..self.clone() }
+    }
+
+    /// Whether the first attempt of such a request goes the short way.
+    #[inline(always)]
+    pub(crate) fn pass_unkeyed(&self, now: Nanos, latest: Nanos) -> bool {
+        self.observer.is_none() && now < latest && self.guards.pass(stripe(), now)
+    }
+
+    /// When an attempt that starts now has to be cut off.
+    #[inline(always)]
+    pub(crate) fn expiry(&self, now: Nanos, latest: Nanos) -> Nanos {
+        redial_core::Call::resume(self.policy(), now, latest).1.expires
+    }
+
+    /// What the request itself says about being done twice, if it says anything.
+    pub(crate) fn know(&mut self, safety: Option<Safety>) {
+        self.safety = safety.unwrap_or(self.safety);
+    }
+
+    pub(crate) fn tell(&self, event: &redial_core::Event) {
+        if let Some(observer) = &self.observer {
+            observer.event(event);
+        }
     }
 }
 
