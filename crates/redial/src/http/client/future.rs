@@ -12,15 +12,13 @@ use redial_core::{NEVER, Nanos};
 use tokio::time::Sleep;
 use tower_service::Service;
 
-use super::layer::Options;
+use super::layer::{Options, Whose};
 use super::lead::Lead;
-use super::outgoing::{self, Outgoing};
+use super::outgoing::{self, Outgoing, Span};
 use super::race::Race;
 use super::{Answer, BoxError, Error, Replay, RetryLayer};
-use crate::clock::{Clock as _, Tokio};
 use crate::http::travel;
 use crate::run::timer;
-use crate::session::Passed;
 
 pin_project! {
     /// A request that is repeated if need be.
@@ -83,38 +81,66 @@ where
     pub(super) fn new(mut service: S, layer: &RetryLayer, request: Request<B>) -> Self {
         let options = Arc::clone(&layer.0);
         let (mut parts, body) = request.into_parts();
-        let whose = options.find(&parts);
-        let Some(retry) = whose.as_ref().and_then(|whose| whose.retry(&options)) else {
-            return Self::alone(service, options, parts, body);
+        let Some(whose) = options.find(&parts) else {
+            return Self::once(service, options, None, parts, Replay::once(body), false);
         };
+        let retry = whose.retry(&options);
         let grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
         outgoing::write_key(&options, retry, &mut parts);
         let (body, tape) = outgoing::keep(&options, retry, body);
-        let safety = if tape.is_some() { None } else { outgoing::safety_of(&parts) };
-        let kept = match tape {
-            Some(body) => Some(Outgoing { parts: parts.clone(), body }),
-            None => None,
+        let Some(tape) = tape else {
+            return Self::once(service, options, Some(whose), parts, body, grpc);
         };
-        let mut request = Request::from_parts(parts, body);
-
-        let (now, mut latest) = (Tokio::now(), retry.latest());
-        let mut until = retry.expiry(now, latest);
-        let headers = request.headers_mut();
-        if let Some(left) = outgoing::stamp(&options, headers, until.saturating_sub(now), 1, grpc) {
-            latest = latest.min(now.saturating_add(left));
-            until = retry.expiry(now, latest);
-            outgoing::stamp(&options, headers, until.saturating_sub(now), 1, grpc);
+        // What is kept stays where it is, and a clone of it is sent: it is moved less often.
+        let kept = Outgoing { parts, body: tape };
+        let mut request = Request::from_parts(kept.parts.clone(), body);
+        let span = Span::begin(&options, retry, request.headers_mut(), grpc);
+        let lead = Lead::admit(&options, whose, &span);
+        let state = match lead {
+            Lead::Refused(_) => State::Over,
+            _ => State::Calling { call: service.call(request) },
+        };
+        Self {
+            service,
+            options,
+            lead,
+            kept: Some(kept),
+            safety: None,
+            last: None,
+            race: None,
+            grpc,
+            unanswered: false,
+            until: span.until,
+            timer: None,
+            state,
         }
-        let passed = retry.pass_unkeyed(now, latest);
-        let lead = match whose {
-            Some(whose) if passed => Lead::Light(whose, Passed::at(now), latest),
-            _ => Lead::full(retry, now, latest),
+    }
+
+    /// A request of which nothing is kept.
+    #[cold]
+    fn once(
+        mut service: S,
+        options: Arc<Options>,
+        whose: Option<Whose>,
+        parts: Parts,
+        body: Replay<B>,
+        grpc: bool,
+    ) -> Self {
+        let safety = outgoing::safety_of(&parts);
+        let mut request = Request::from_parts(parts, body);
+        let (lead, until) = match whose {
+            None => (Lead::Alone, NEVER),
+            Some(whose) => {
+                let retry = whose.retry(&options);
+                let span = Span::begin(&options, retry, request.headers_mut(), grpc);
+                (Lead::admit(&options, whose, &span), span.until)
+            }
         };
         let state = match lead {
             Lead::Refused(_) => State::Over,
             _ => State::Calling { call: service.call(request) },
         };
-        let (last, race, unanswered, timer) = (None, None, false, None);
+        let (kept, last, race, timer, unanswered) = (None, None, None, None, false);
         Self {
             service,
             options,
@@ -128,25 +154,6 @@ where
             until,
             timer,
             state,
-        }
-    }
-
-    #[cold]
-    fn alone(mut service: S, options: Arc<Options>, parts: Parts, body: B) -> Self {
-        let call = service.call(Request::from_parts(parts, Replay::once(body)));
-        Self {
-            service,
-            options,
-            lead: Lead::Alone,
-            kept: None,
-            safety: None,
-            last: None,
-            race: None,
-            grpc: false,
-            unanswered: false,
-            until: NEVER,
-            timer: None,
-            state: State::Calling { call },
         }
     }
 }

@@ -33,8 +33,11 @@ pub struct RetryLayer(pub(super) Arc<Options>);
 
 #[derive(Clone)]
 pub(super) struct Options {
+    /// Those of the routes, and that of all other requests.
+    retries: Vec<Retry>,
     routes: Vec<Route>,
-    retry: Option<Retry>,
+    /// Which of the retries all other requests are made under, if they are not left alone.
+    others: Option<usize>,
     pub(super) buffer: usize,
     pub(super) request_timeout: Reach,
     pub(super) judge: Option<Arc<Judge>>,
@@ -52,8 +55,8 @@ type Matcher = dyn Fn(&request::Parts) -> bool + Send + Sync;
 #[derive(Clone)]
 struct Route {
     matches: Arc<Matcher>,
-    /// `None`: left alone.
-    retry: Option<Retry>,
+    /// Which of the retries; `None`: left alone.
+    retry: Option<usize>,
 }
 
 impl RetryLayer {
@@ -69,9 +72,11 @@ impl RetryLayer {
     }
 
     fn with(retry: Option<Retry>) -> Self {
+        let others = retry.is_some().then_some(0);
         Self(Arc::new(Options {
+            retries: Vec::from_iter(retry),
             routes: Vec::new(),
-            retry,
+            others,
             buffer: 64 * 1024,
             request_timeout: Reach::Unknown,
             judge: None,
@@ -95,8 +100,11 @@ impl RetryLayer {
         matches: impl Fn(&request::Parts) -> bool + Send + Sync + 'static,
         retry: Retry,
     ) -> Self {
-        let route = Route { matches: Arc::new(matches), retry: Some(retry) };
-        self.set(|options| options.routes.push(route))
+        self.set(|options| {
+            let place = Some(options.retries.len());
+            options.retries.push(retry);
+            options.routes.push(Route { matches: Arc::new(matches), retry: place });
+        })
     }
 
     /// Requests that match are sent once, as if the layer were not there.
@@ -181,48 +189,36 @@ impl RetryLayer {
 
 /// Whose guards a request is made under.
 pub(super) enum Whose {
-    /// Those of the route with this number; beyond the last one, those of all other requests.
-    Route(usize),
+    /// Those of the retry in this place.
+    Shared(usize),
     /// Its host's own.
     Host(Box<Retry>),
 }
 
 impl Options {
-    /// The first route that matches; `None` when the request is left alone.
+    /// As the first route that matches says; `None` when the request is left alone.
     #[inline(always)]
     pub(super) fn find(&self, request: &request::Parts) -> Option<Whose> {
-        let matching = self.routes.iter().position(|route| (route.matches)(request));
-        let route = matching.unwrap_or(self.routes.len());
-        let retry = self.at(route)?;
-        if self.per_host {
-            return Some(Whose::of_host(retry, request));
-        }
-        Some(Whose::Route(route))
+        let route = self.routes.iter().find(|route| (route.matches)(request));
+        let place = route.map_or(self.others, |route| route.retry)?;
+        Some(if self.per_host { self.of_host(place, request) } else { Whose::Shared(place) })
     }
 
-    #[inline(always)]
-    fn at(&self, route: usize) -> Option<&Retry> {
-        match self.routes.get(route) {
-            Some(route) => route.retry.as_ref(),
-            None => self.retry.as_ref(),
-        }
+    #[cold]
+    fn of_host(&self, place: usize, request: &request::Parts) -> Whose {
+        let host = request.uri.host().unwrap_or_default().to_ascii_lowercase();
+        let port = request.uri.port_u16().unwrap_or_default();
+        let retry = self.retries[place].clone();
+        Whose::Host(Box::new(retry.scope(format!("{host}:{port}"))))
     }
 }
 
 impl Whose {
-    #[cold]
-    fn of_host(retry: &Retry, request: &request::Parts) -> Self {
-        let host = request.uri.host().unwrap_or_default().to_ascii_lowercase();
-        let port = request.uri.port_u16().unwrap_or_default();
-        Self::Host(Box::new(retry.clone().scope(format!("{host}:{port}"))))
-    }
-
-    /// `None` for a route that is left alone, which [`Options::find`] does not find.
     #[inline(always)]
-    pub(super) fn retry<'a>(&'a self, options: &'a Options) -> Option<&'a Retry> {
+    pub(super) fn retry<'a>(&'a self, options: &'a Options) -> &'a Retry {
         match self {
-            Self::Route(route) => options.at(*route),
-            Self::Host(retry) => Some(retry),
+            Self::Shared(place) => &options.retries[*place],
+            Self::Host(retry) => retry,
         }
     }
 }
@@ -237,9 +233,9 @@ impl<S> Layer<S> for RetryLayer {
 
 impl fmt::Debug for RetryLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { routes, retry, buffer, .. } = &*self.0;
+        let Options { routes, retries, buffer, .. } = &*self.0;
         let mut shown = f.debug_struct("RetryLayer");
-        shown.field("retry", retry).field("routes", &routes.len()).field("buffer", buffer);
+        shown.field("retries", retries).field("routes", &routes.len()).field("buffer", buffer);
         shown.finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ use redial_core::decide::Typed;
 use redial_core::{NEVER, Nanos};
 
 use super::layer::{Options, Whose};
+use super::outgoing::Span;
 use super::{BoxError, Error};
 use crate::clock::Tokio;
 use crate::retry::Retry;
@@ -22,10 +23,20 @@ pub(super) enum Lead {
 }
 
 impl Lead {
-    /// Asks the engine for a first attempt that holds something or is watched.
+    /// Asks the engine for the first attempt.
+    #[inline(always)]
+    pub(super) fn admit(options: &Options, whose: Whose, span: &Span) -> Self {
+        let retry = whose.retry(options);
+        if retry.pass_unkeyed(span.now, span.latest) {
+            return Self::Light(whose, Passed::at(span.now), span.latest);
+        }
+        Self::full(retry, span)
+    }
+
+    /// For one that holds something or is watched.
     #[cold]
-    pub(super) fn full(retry: &Retry, now: Nanos, latest: Nanos) -> Self {
-        let mut session = Box::new(Session::start(retry.unkeyed(latest), now));
+    fn full(retry: &Retry, span: &Span) -> Self {
+        let mut session = Box::new(Session::start(retry.unkeyed(span.latest), span.now));
         match session.first::<BoxError>() {
             Ok(_) => Self::Full(session),
             Err(error) => Self::Refused(Some(error.into())),
@@ -40,9 +51,7 @@ impl Lead {
                 if let Some(hedge) = &options.hedge {
                     hedge.learn(passed.taken::<Tokio>());
                 }
-                if let Some(retry) = whose.retry(options) {
-                    passed.succeed::<Typed, Tokio>(retry);
-                }
+                passed.succeed::<Typed, Tokio>(whose.retry(options));
                 1
             }
             Self::Full(session) => {
@@ -58,7 +67,7 @@ impl Lead {
 
     pub(super) fn retry<'a>(&'a self, options: &'a Options) -> Option<&'a Retry> {
         match self {
-            Self::Light(whose, ..) => whose.retry(options),
+            Self::Light(whose, ..) => Some(whose.retry(options)),
             Self::Full(session) => Some(session.retry()),
             Self::Alone | Self::Refused(_) => None,
         }
@@ -78,7 +87,7 @@ impl Lead {
         options: &Options,
     ) -> Option<&mut Session<Retry, Typed, Tokio>> {
         if let Self::Light(whose, passed, latest) = self {
-            let retry = whose.retry(options)?.unkeyed(*latest);
+            let retry = whose.retry(options).unkeyed(*latest);
             *self = Self::Full(Box::new(Session::resume(retry, *passed)));
         }
         match self {

@@ -11,6 +11,7 @@ use super::layer::Options;
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
 use crate::attempt::Attempt;
+use crate::clock::{Clock as _, Tokio};
 #[cfg(feature = "reqwest")]
 use crate::http::reqwest::Redirected;
 use crate::http::{hinted, names, safety, status, travel};
@@ -152,6 +153,34 @@ impl<B> Outgoing<B> {
             headers.insert(names::GRPC_PREVIOUS_RPC_ATTEMPTS, before.into());
         }
         request
+    }
+}
+
+/// When the first attempt starts and is cut off, and when the call ends.
+pub(super) struct Span {
+    pub(super) now: Nanos,
+    pub(super) until: Nanos,
+    pub(super) latest: Nanos,
+}
+
+impl Span {
+    /// Starts now, and writes on the request how long it is waited for. What it said itself about that counts
+    /// too.
+    #[inline(always)]
+    pub(super) fn begin(
+        options: &Options,
+        retry: &Retry,
+        headers: &mut HeaderMap,
+        grpc: bool,
+    ) -> Self {
+        let (now, mut latest) = (Tokio::now(), retry.latest());
+        let mut until = retry.expiry(now, latest);
+        if let Some(left) = stamp(options, headers, until.saturating_sub(now), 1, grpc) {
+            latest = latest.min(now.saturating_add(left));
+            until = retry.expiry(now, latest);
+            stamp(options, headers, until.saturating_sub(now), 1, grpc);
+        }
+        Self { now, until, latest }
     }
 }
 
