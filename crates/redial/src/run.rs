@@ -183,7 +183,7 @@ impl<X, R, F: AsyncFnMut(&mut X, Attempt) -> R> Operation for Lending<'_, X, F, 
 }
 
 /// Tokio's own timer; beyond what its clock can express nothing ever wakes.
-#[cold]
+#[inline(always)]
 pub(crate) fn timer(at: Nanos) -> Option<Sleep> {
     (at != NEVER).then(|| Tokio::instant(at)).flatten().map(sleep_until)
 }

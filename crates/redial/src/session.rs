@@ -37,8 +37,6 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     pending: Option<(Hint, Nanos)>,
     /// Why the request cannot be repeated, whatever the outcome: the runner knows something about it.
     pub(crate) barred: Option<Stop>,
-    /// Attempts on their way beside that of `permit`.
-    aside: Vec<Permit>,
     kind: PhantomData<fn() -> (C, K)>,
 }
 
@@ -120,7 +118,7 @@ impl Passed {
 impl<R: Borrow<Retry<C>>, C, K: Clock> Drop for Session<R, C, K> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.permit.is_some() || !self.call.is_over() || !self.aside.is_empty() {
+        if self.permit.is_some() || !self.call.is_over() {
             self.give_back();
         }
     }
@@ -146,19 +144,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     fn new(retry: R, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
         let (key, seed, previous) = (retry.borrow().call_key(), None, None);
         let (pending, barred, kind) = (None, None, PhantomData);
-        Self {
-            retry,
-            call,
-            started,
-            permit,
-            key,
-            seed,
-            previous,
-            pending,
-            barred,
-            aside: Vec::new(),
-            kind,
-        }
+        Self { retry, call, started, permit, key, seed, previous, pending, barred, kind }
     }
 
     /// The first attempt, if it is admitted.
@@ -209,7 +195,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             let now = if cx.guards.timed() { K::now() } else { permit.started };
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
-        self.abandon_aside();
     }
 
     /// What the attempt brought. `cause` keeps the last error of the operation.
@@ -279,14 +264,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         if let Some(permit) = self.permit.take() {
             self.abandon(permit);
         }
-        self.abandon_aside();
         self.call.cancel(&self.retry.borrow().context(), K::now());
-    }
-
-    fn abandon_aside(&mut self) {
-        while let Some(permit) = self.aside.pop() {
-            self.abandon(permit);
-        }
     }
 
     /// The caller wants no further attempt.
@@ -317,39 +295,11 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         self.call.deadline()
     }
 
-    /// Lets the attempt go on while others are made. Its number.
-    pub(crate) fn set_aside(&mut self) -> Option<u32> {
-        let permit = self.permit.take()?;
-        let number = permit.number;
-        self.aside.push(permit);
-        Some(number)
-    }
-
-    /// Whether others are on their way.
-    pub(crate) fn has_aside(&self) -> bool {
-        !self.aside.is_empty()
-    }
-
     /// Whether a hedge makes sense. The second of two requests with the same precondition fails because of
     /// the first.
     pub(crate) fn may_hedge(&self) -> bool {
         let safety = self.retry.borrow().context().request.safety;
         !matches!(safety, Safety::Unsafe | Safety::Conditional)
-    }
-
-    /// An attempt that was set aside has ended.
-    pub(crate) fn recall(&mut self, number: u32) {
-        if let Some(place) = self.aside.iter().position(|permit| permit.number == number) {
-            self.permit = Some(self.aside.swap_remove(place));
-        }
-    }
-
-    /// How long the oldest attempt on its way has taken: when a hedge wins, its own time says nothing of
-    /// the slow attempt that it was sent beside.
-    pub(crate) fn taken(&self) -> Option<Nanos> {
-        let out = self.aside.iter().chain(&self.permit);
-        let oldest = out.map(|permit| permit.started).min()?;
-        Some(K::now().saturating_sub(oldest))
     }
 
     /// There is no way to go on.

@@ -1,12 +1,14 @@
 //! Who decides what follows: most requests need nobody.
 
+use std::ops::{Deref, DerefMut};
+
 use redial_core::decide::Typed;
-use redial_core::{NEVER, Nanos};
+use redial_core::{NEVER, Nanos, Permit};
 
 use super::layer::{Options, Whose};
 use super::outgoing::Span;
 use super::{BoxError, Error};
-use crate::clock::Tokio;
+use crate::clock::{Clock as _, Tokio};
 use crate::retry::Retry;
 use crate::session::{Passed, Session};
 
@@ -17,9 +19,72 @@ pub(super) enum Lead {
     /// The first attempt went the short way, and the call ends by then.
     Light(Whose, Passed, Nanos),
     /// Not within the future: most requests never have one, and all would have to carry its size.
-    Full(Box<Session<Retry, Typed, Tokio>>),
+    Full(Box<Course>),
     /// The first attempt was refused.
     Refused(Option<Error>),
+}
+
+/// A call with all its attempts that are on their way.
+pub(super) struct Course {
+    session: Session<Retry, Typed, Tokio>,
+    /// Those beside the one that the session settles next.
+    aside: Vec<Permit>,
+}
+
+impl Deref for Course {
+    type Target = Session<Retry, Typed, Tokio>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.session
+    }
+}
+
+impl DerefMut for Course {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.session
+    }
+}
+
+impl Drop for Course {
+    fn drop(&mut self) {
+        for permit in self.aside.drain(..) {
+            self.session.abandon(permit);
+        }
+    }
+}
+
+impl Course {
+    fn new(session: Session<Retry, Typed, Tokio>) -> Box<Self> {
+        Box::new(Self { session, aside: Vec::new() })
+    }
+
+    /// Whether others are on their way.
+    pub(super) fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    /// Lets the attempt go on while others are made. Its number.
+    pub(super) fn set_aside(&mut self) -> Option<u32> {
+        let permit = self.session.permit.take()?;
+        let number = permit.number;
+        self.aside.push(permit);
+        Some(number)
+    }
+
+    /// An attempt that was set aside has ended.
+    pub(super) fn recall(&mut self, number: u32) {
+        if let Some(place) = self.aside.iter().position(|permit| permit.number == number) {
+            self.session.permit = Some(self.aside.swap_remove(place));
+        }
+    }
+
+    /// How long the oldest attempt on its way has taken: when a hedge wins, its own time says nothing of
+    /// the slow attempt that it was sent beside.
+    fn taken(&self) -> Option<Nanos> {
+        let out = self.aside.iter().chain(&self.session.permit);
+        let oldest = out.map(|permit| permit.started).min()?;
+        Some(Tokio::now().saturating_sub(oldest))
+    }
 }
 
 impl Lead {
@@ -36,9 +101,9 @@ impl Lead {
     /// For one that holds something or is watched.
     #[cold]
     fn full(retry: &Retry, span: &Span) -> Self {
-        let mut session = Box::new(Session::start(retry.unkeyed(span.latest), span.now));
+        let mut session = Session::start(retry.unkeyed(span.latest), span.now);
         match session.first::<BoxError>() {
-            Ok(_) => Self::Full(session),
+            Ok(_) => Self::Full(Course::new(session)),
             Err(error) => Self::Refused(Some(error.into())),
         }
     }
@@ -54,12 +119,12 @@ impl Lead {
                 passed.succeed::<Typed, Tokio>(whose.retry(options));
                 1
             }
-            Self::Full(session) => {
-                if let (Some(hedge), Some(taken)) = (&options.hedge, session.taken()) {
+            Self::Full(course) => {
+                if let (Some(hedge), Some(taken)) = (&options.hedge, course.taken()) {
                     hedge.learn(taken);
                 }
-                session.win();
-                session.attempts()
+                course.win();
+                course.attempts()
             }
             Self::Alone | Self::Refused(_) => 1,
         }
@@ -82,16 +147,13 @@ impl Lead {
     }
 
     /// The session of a call that goes on.
-    pub(super) fn session(
-        &mut self,
-        options: &Options,
-    ) -> Option<&mut Session<Retry, Typed, Tokio>> {
+    pub(super) fn session(&mut self, options: &Options) -> Option<&mut Course> {
         if let Self::Light(whose, passed, latest) = self {
             let retry = whose.retry(options).unkeyed(*latest);
-            *self = Self::Full(Box::new(Session::resume(retry, *passed)));
+            *self = Self::Full(Course::new(Session::resume(retry, *passed)));
         }
         match self {
-            Self::Full(session) => Some(session),
+            Self::Full(course) => Some(course),
             _ => None,
         }
     }
