@@ -10,6 +10,7 @@ mod replay;
 mod store;
 mod support;
 mod time;
+mod wire;
 
 /// Each test once for every store, as a module of its own.
 macro_rules! on_every_store {
