@@ -120,9 +120,11 @@ impl Pass {
 impl<W> Gate<W> {
     /// A gate with nobody inside.
     pub(super) fn new(rule: &Rule) -> Self {
+        // Nobody ever leaves a gate without places, so nobody's turn would come.
+        let queue = if rule.limit == 0 { 0 } else { rule.queue };
         Self {
             limit: rule.limit,
-            queue: rule.queue,
+            queue,
             inside: 0,
             unseen: 0,
             uncounted: 0,

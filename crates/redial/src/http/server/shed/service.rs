@@ -67,16 +67,24 @@ where
 impl<S: Clone> Shed<S> {
     #[cold]
     #[inline(never)]
-    fn wait<B>(&self, request: Request<B>) -> Stage<S, B>
+    fn wait<B>(&mut self, request: Request<B>) -> Stage<S, B>
     where
         S: Service<Request<B>>,
     {
+        // What `poll_ready` has reserved goes with a request that is inside. Nobody else sits on it: a clone
+        // holds no reservation.
+        let clone = self.inner.clone();
+        let reserved = mem::replace(&mut self.inner, clone);
         match self.places.arrive(request.headers()) {
             Arrived::Refused(refused) => {
                 Stage::Refused { refused, grpc: is_grpc(request.headers()) }
             }
-            Arrived::Entered(permit) => Stage::entered(self.inner.clone(), request, permit),
-            Arrived::Queued(queued) => Stage::queued(self.inner.clone(), request, queued),
+            Arrived::Entered(permit, deadline) => {
+                Stage::entered(reserved, request, permit, deadline)
+            }
+            Arrived::Queued(queued, deadline) => {
+                Stage::queued(self.inner.clone(), request, queued, deadline)
+            }
         }
     }
 }

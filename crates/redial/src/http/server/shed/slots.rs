@@ -31,6 +31,9 @@ const YOUNGEST: f64 = 1e8;
 const ASSUMED: f64 = 1e8;
 /// The shortest time that a place counts as held, so that a clock that stands still divides nothing by zero.
 const SHORTEST: f64 = 1e3;
+/// How far ahead a slot can be booked at most, whatever the horizon: those that come later are booked behind it,
+/// even when there is room again.
+const FARTHEST: Nanos = 3_600_000_000_000;
 /// The mean is over so many requests per place: those that stood still together are one part in it.
 const HOUSES: u32 = 32;
 
@@ -58,6 +61,7 @@ pub enum Refusal {
 impl Slots {
     pub(super) fn new(places: u32, min_share: f64, horizon: Nanos) -> Self {
         let (held, firsts) = (Mean::new(places), Smoothed::default());
+        let horizon = horizon.min(FARTHEST);
         Self { places: f64::from(places), min_share, horizon, held, firsts, last: 0 }
     }
 
@@ -89,6 +93,7 @@ impl Slots {
 
     /// The next free slot goes to a caller that is turned away now.
     pub(super) fn book(&mut self, now: Nanos) -> Refusal {
+        // Without any spare capacity they are infinitely far apart, which is as far as numbers go.
         let apart = (1e9 / self.spare()).ceil() as Nanos;
         let slot = self.last.max(now).saturating_add(apart);
         if slot - now > self.horizon {
