@@ -261,6 +261,7 @@ async fn beyond_the_horizon_callers_are_told_to_stop() {
     let grpc = [("content-type", "application/grpc+proto")];
     let refused = service.oneshot(request(&grpc)).await.unwrap();
     assert_eq!((refused.status(), number(&refused, "grpc-status")), (StatusCode::OK, 14));
+    assert_eq!(refused.headers()["content-type"], "application/grpc");
     assert_eq!(refused.headers()[names::GRPC_RETRY_PUSHBACK_MS], "-1");
 }
 

@@ -21,7 +21,7 @@ use super::support::{Direct, Server, direct_request, memory, within};
 use crate::support::ms;
 
 /// Three bytes, and then silence.
-struct Hanging(bool);
+pub(super) struct Hanging(pub(super) bool);
 
 impl http_body::Body for Hanging {
     type Data = Bytes;

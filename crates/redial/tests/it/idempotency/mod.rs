@@ -2,6 +2,7 @@
 
 mod crash;
 mod flaky;
+mod kept;
 mod key;
 mod limits;
 mod lost_replies;

@@ -164,6 +164,28 @@ async fn a_key_that_was_taken_late_for_nobody_is_given_back() {
     assert_eq!(direct.post("/pay", "a").await.body, "payment 1 of 10 bytes");
 }
 
+/// A connection that swallows what it is given looks like a server that thinks. The next request does not wait
+/// behind it, and those that gave it up later do not give up the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_does_not_answer_is_replaced_once() {
+    let wire = Wire::new(0).await;
+    let store = wire.store(ms(400)).await;
+    store.begin(&claim(1, 1), &TERMS).await.unwrap();
+    wire.faults.delay_once.store(60_000, Ordering::SeqCst);
+    let late = |n| {
+        let store = store.clone();
+        async move { store.begin(&numbered(n), &TERMS).await }
+    };
+    let first = tokio::spawn(late(1));
+    tokio::time::sleep(ms(200)).await;
+    let second = tokio::spawn(late(2));
+    assert!(first.await.unwrap().is_err());
+    assert_eq!(store.begin(&claim(2, 1), &TERMS).await.unwrap(), Begun::Started);
+    assert!(second.await.unwrap().is_err());
+    assert_eq!(store.begin(&claim(3, 1), &TERMS).await.unwrap(), Begun::Started);
+    assert_eq!(wire.connections(), 2);
+}
+
 /// What was released is nobody's, whatever arrives later from its owner; all others may have it.
 #[tokio::test]
 async fn a_release_that_overtakes_its_begin_counts() {
