@@ -23,6 +23,8 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
+        // While it is served, until there is a response.
+        permit: Option<Permit>,
         // Once it is started. Apart from the rest, so that it is built where it stays.
         #[pin]
         response: Option<S::Future>,
@@ -35,8 +37,8 @@ pin_project! {
     {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            if let Stage::Inside(permit @ Some(_)) = this.stage {
-                leave(permit.take(), || this.response.set(None));
+            if let Some(permit) = this.permit.take() {
+                leave(permit, || this.response.set(None));
             }
         }
     }
@@ -45,19 +47,15 @@ pin_project! {
 /// The caller went away before there was a response.
 #[cold]
 #[inline(never)]
-fn leave(permit: Option<Permit>, drop_response: impl FnOnce()) {
+fn leave(permit: Permit, drop_response: impl FnOnce()) {
     handover::offer(permit, drop_response);
 }
 
 /// How far a request has come.
 pub(super) enum Stage<S, B> {
-    /// It is served, until there is a response.
-    Inside(Option<Permit>),
+    Started,
     Waiting(Box<Waiting<S, B>>),
-    Refused {
-        refused: Refused,
-        grpc: bool,
-    },
+    Refused { refused: Refused, grpc: bool },
 }
 
 /// A request that has not been started.
@@ -77,8 +75,12 @@ enum Place {
 
 impl<S: Service<Request<B>>, B> ShedFuture<S, B> {
     #[inline(always)]
-    pub(super) fn new(response: Option<S::Future>, stage: Stage<S, B>) -> Self {
-        Self { response, stage }
+    pub(super) fn new(
+        permit: Option<Permit>,
+        response: Option<S::Future>,
+        stage: Stage<S, B>,
+    ) -> Self {
+        Self { permit, response, stage }
     }
 }
 
@@ -123,10 +125,8 @@ where
             Some(response) => response.poll(cx),
             None => Poll::Pending,
         };
-        if polled.is_ready()
-            && let Stage::Inside(permit) = this.stage
-        {
-            *permit = None;
+        if polled.is_ready() {
+            *this.permit = None;
         }
         polled
     }
@@ -141,13 +141,14 @@ where
         let waiting = match this.stage {
             Stage::Waiting(waiting) => waiting,
             Stage::Refused { refused, grpc } => return Poll::Ready(Ok(refused.response(*grpc))),
-            Stage::Inside(_) => return self.poll_response(cx),
+            Stage::Started => return self.poll_response(cx),
         };
         match ready!(waiting.poll_news(cx))? {
             News::Start(permit) => {
                 let response = waiting.request.take().map(|request| waiting.inner.call(request));
                 this.response.set(response);
-                *this.stage = Stage::Inside(Some(permit));
+                *this.permit = Some(permit);
+                *this.stage = Stage::Started;
                 self.poll_response(cx)
             }
             News::Refused(refused) => {

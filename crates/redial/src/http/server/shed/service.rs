@@ -57,10 +57,10 @@ where
         let permit =
             if mem::take(&mut self.ready) { self.places.enter(request.headers()) } else { None };
         let (response, stage) = match permit {
-            Some(permit) => (Some(self.inner.call(request)), Stage::Inside(Some(permit))),
+            Some(_) => (Some(self.inner.call(request)), Stage::Started),
             None => (None, self.wait(request)),
         };
-        ShedFuture::new(response, stage)
+        ShedFuture::new(permit, response, stage)
     }
 }
 
