@@ -9,7 +9,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use redial::http::names;
-use redial::http::server::{DeadlineLayer, ShedLayer};
+use redial::http::server::{DeadlineLayer, IdempotencyLayer, MemoryStore, ShedLayer};
 use redial::{Inbound, Retry};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -109,6 +109,7 @@ async fn what_is_too_late_is_refused_by_a_real_server_without_running() {
     assert!(ask("redial-timeout-ms: 0\r\n").await.starts_with("HTTP/1.1 504 "));
     let grpc = ask("content-type: application/grpc\r\ngrpc-timeout: 0n\r\n").await;
     assert!(grpc.starts_with("HTTP/1.1 200 ") && grpc.contains("grpc-status: 4\r\n"), "{grpc}");
+    assert!(grpc.contains("content-type: application/grpc\r\n"), "{grpc}");
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     assert!(ask("redial-timeout-ms: 60000\r\n").await.starts_with("HTTP/1.1 200 "));
     assert!(ask("redial-timeout-ms: \x01\r\n").await.starts_with("HTTP/1.1 400 "), "hyper's own");
@@ -188,6 +189,83 @@ async fn a_retry_from_above_is_not_retried_below() {
         assert_eq!(answer.headers()[names::STOP], stop);
         assert_eq!(text(answer).await, made);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_scope_gave_up_is_known_to_who_awaits_it() {
+    let handler = || async {
+        let give_up = async {
+            let retry = Retry::new(unbounded(|p| p)).idempotent();
+            retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
+        };
+        Inbound::current().scope(give_up).await;
+        StatusCode::BAD_GATEWAY
+    };
+    let answer = ask(DeadlineLayer::new(), &[], handler).await;
+    assert_eq!(answer.headers()[names::STOP], "attempts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_caller_hears_it_from_an_execution_with_a_key_too() {
+    let give_up = || async {
+        let retry = Retry::new(unbounded(|p| p)).idempotent();
+        retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
+        StatusCode::BAD_GATEWAY
+    };
+    let app: Router = Router::new()
+        .route("/", get(give_up).post(give_up))
+        .layer(IdempotencyLayer::new(MemoryStore::default()))
+        .layer(DeadlineLayer::new());
+    let mut keyed = request(&[("idempotency-key", "a")]);
+    *keyed.method_mut() = http::Method::POST;
+    assert_eq!(app.oneshot(keyed).await.unwrap().headers()[names::STOP], "attempts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_deadlines_the_earlier_counts() {
+    let header = HeaderName::from_static("x-left");
+    for (outer, inner, seen) in [("100", "200", "Some(100ms)"), ("200", "100", "Some(100ms)")] {
+        let app = Router::new()
+            .route("/", get(left))
+            .layer(DeadlineLayer::new())
+            .layer(DeadlineLayer::new().header(header.clone()));
+        let request = request(&[("x-left", outer), ("redial-timeout-ms", inner)]);
+        assert_eq!(text(app.oneshot(request).await.unwrap()).await, seen);
+    }
+}
+
+/// A service may do all of its work before it returns a future.
+#[tokio::test(start_paused = true)]
+async fn the_deadline_is_known_as_soon_as_the_service_is_called() {
+    let inner = service_fn(|_: Request<Body>| {
+        let left = Inbound::current().remaining();
+        async move { Ok::<_, std::convert::Infallible>(Response::new(Body::from(format!("{left:?}")))) }
+    });
+    let service = DeadlineLayer::new().layer(inner);
+    let answer = service.oneshot(request(&[("redial-timeout-ms", "100")])).await.unwrap();
+    assert_eq!(text(answer).await, "Some(100ms)");
+}
+
+/// docs/http-servers.md says so.
+#[tokio::test(start_paused = true)]
+async fn what_is_streamed_has_no_deadline() {
+    struct Lazy(bool);
+    impl http_body::Body for Lazy {
+        type Data = bytes::Bytes;
+        type Error = std::convert::Infallible;
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
+            let left = format!("{:?}", Inbound::current().remaining());
+            let first = !std::mem::replace(&mut self.0, true);
+            std::task::Poll::Ready(first.then(|| Ok(http_body::Frame::data(left.into()))))
+        }
+    }
+    let streams = || async { Body::new(Lazy(false)) };
+    let answer = ask(DeadlineLayer::new(), &[("redial-timeout-ms", "100")], streams).await;
+    tokio::time::sleep(ms(200)).await;
+    assert_eq!(text(answer).await, "None");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use redial::http::server::ShedLayer;
 use redial::http::server::shed::gate::{Answer, Arrival, Gate, Pass, Refusal, Turn};
 use redial::{NEVER, Nanos};
+use redial_core::draw;
 
 use crate::support::ms;
 
@@ -79,6 +80,50 @@ fn a_standstill_of_any_length_leaves_capacity_sane() {
         }
         assert!(close(gate.capacity(), 1_000.0), "{standstill}: {gate:?}");
     }
+}
+
+/// Most requests take 1 ms and a few take long, now and then or in a rhythm. The mean of what is measured is
+/// compared with the mean of what there is: one value alone is of some hundred requests, of which few are long.
+#[test]
+fn capacity_is_right_when_few_requests_take_long() {
+    for (rare, long, rhythm) in
+        [(100, 1_000, false), (100, 100, false), (50, 200, false), (64, 640, true), (32, 320, true)]
+    {
+        let mut gate = ShedLayer::new(10).gate::<u32>();
+        let (mut now, mut held, mut seen) = (SECOND, 0.0, 0.0);
+        for n in 0..1_000_000_u64 {
+            now += 3 * MS;
+            let luck = if rhythm { n } else { draw(1, n) };
+            let taken = if luck % rare == 0 { long * MS } else { MS };
+            let pass = enter(&mut gate, now);
+            gate.finish(pass, || now + taken);
+            if n >= 100_000 {
+                (held, seen) = (held + 10.0 / gate.capacity(), seen + 1.0);
+            }
+        }
+        let real = (rare - 1 + long) as f64 / rare as f64 / 1_000.0;
+        let measured = held / seen;
+        assert!(
+            (real / 1.25..real * 1.25).contains(&measured),
+            "1 in {rare} takes {long} ms: {measured:.4} s is measured, {real:.4} s is real"
+        );
+    }
+}
+
+#[test]
+fn a_horizon_without_end_does_not_spoil_all_later_slots() {
+    let layer = ShedLayer::new(1).queue(0).min_share(0.0).unwrap();
+    let mut gate = layer.horizon(std::time::Duration::MAX).gate::<u32>();
+    let pass = enter(&mut gate, 0);
+    // Ten a second is the capacity that is assumed; twenty come in the first 20 ms.
+    for n in 0..20 {
+        assert!(matches!(gate.arrive(FIRST, n * MS, || 0), Answer::Refuse(_)));
+    }
+    gate.finish(pass, || 100 * MS);
+    let hour = 3_600 * SECOND;
+    let _inside = enter(&mut gate, hour);
+    let Answer::Refuse(Refusal::Slot(after)) = gate.arrive(RETRY, hour, || 0) else { panic!() };
+    assert!(after < SECOND, "after an hour of silence: {after} ns");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! The gate before a real server, and what its rejections say.
 
+mod behind;
+mod turnstile;
+
 use std::convert::Infallible;
 use std::future::{Pending, pending};
 use std::net::SocketAddr;
@@ -258,6 +261,7 @@ async fn beyond_the_horizon_callers_are_told_to_stop() {
     let grpc = [("content-type", "application/grpc+proto")];
     let refused = service.oneshot(request(&grpc)).await.unwrap();
     assert_eq!((refused.status(), number(&refused, "grpc-status")), (StatusCode::OK, 14));
+    assert_eq!(refused.headers()["content-type"], "application/grpc");
     assert_eq!(refused.headers()[names::GRPC_RETRY_PUSHBACK_MS], "-1");
 }
 
@@ -293,23 +297,6 @@ async fn no_header_is_too_strange() {
     while stuck.started() < names.len() * junk.len() {
         tokio::task::yield_now().await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_service_that_is_not_ready_is_waited_for() {
-    let one_at_a_time = tower::limit::ConcurrencyLimit::new(
-        service_fn(|_: Request<Body>| async {
-            tokio::time::sleep(ms(100)).await;
-            Ok::<_, Infallible>(Response::new(Body::empty()))
-        }),
-        1,
-    );
-    let service = ShedLayer::new(2).layer(one_at_a_time);
-    let before = Instant::now();
-    let ask = || service.clone().oneshot(request(&[]));
-    let (one, two) = tokio::join!(ask(), ask());
-    assert!(one.is_ok() && two.is_ok());
-    assert_eq!(before.elapsed(), ms(200));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,6 +1,7 @@
 //! Servers that have the last word: layers for anything that serves [`http::Request`]s.
 
 mod deadline;
+mod handover;
 pub mod idempotency;
 mod refuse;
 pub mod shed;

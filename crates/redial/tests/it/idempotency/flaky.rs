@@ -1,7 +1,7 @@
 //! A store that does what it is asked to and whose answer is lost, or that does nothing, for a while.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -19,6 +19,14 @@ struct Flaky {
     begins: AtomicUsize,
     /// So many of the other steps are not made.
     writes: AtomicUsize,
+    /// Nothing is done at all.
+    away: AtomicBool,
+}
+
+impl Flaky {
+    fn ask(&self) -> Result<(), StoreError> {
+        if self.away.load(Ordering::SeqCst) { Err(gone()) } else { Ok(()) }
+    }
 }
 
 fn fails(left: &AtomicUsize) -> bool {
@@ -31,19 +39,23 @@ fn gone() -> StoreError {
 
 impl Store for Flaky {
     async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+        self.ask()?;
         let begun = self.memory.begin(claim, terms).await;
         if fails(&self.begins) { Err(gone()) } else { begun }
     }
 
     async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+        self.ask()?;
         if fails(&self.writes) { Err(gone()) } else { self.memory.renew(claim, terms).await }
     }
 
     async fn finish(&self, claim: &Claim, kept: Bytes, terms: &Terms) -> Result<(), StoreError> {
+        self.ask()?;
         if fails(&self.writes) { Err(gone()) } else { self.memory.finish(claim, kept, terms).await }
     }
 
     async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.ask()?;
         if fails(&self.writes) { Err(gone()) } else { self.memory.release(claim).await }
     }
 }
@@ -61,6 +73,39 @@ async fn a_response_is_written_when_the_store_is_back() {
     assert_eq!(direct.post("/pay", "a").await.problem(), (409, "in-flight".to_owned()));
     tokio::time::sleep(ms(5_000)).await;
     assert!(direct.post("/pay", "a").await.is_replayed());
+}
+
+/// Fifty handlers finish while the store is away for a second, and so many others are refused meanwhile.
+async fn written_after_a_second(refused: usize) -> usize {
+    let store = Arc::new(Flaky::default());
+    let direct = Direct::new(&IdempotencyLayer::new(store.clone()));
+    let slow = |n: usize| direct_request("/slow", &n.to_string(), Body::empty());
+    let running: Vec<_> = (0..50).map(|n| tokio::spawn(direct.call(slow(n)))).collect();
+    for _ in 0..50 {
+        direct.shop.entered.take().await;
+    }
+    store.away.store(true, Ordering::SeqCst);
+    for n in 0..refused {
+        let problem = direct.post("/pay", &format!("new{n}")).await.problem();
+        assert_eq!(problem, (503, "unavailable".to_owned()));
+    }
+    direct.shop.gate.add(50);
+    for answer in running {
+        assert_eq!(answer.await.unwrap().status, 200, "its caller gets it in any case");
+    }
+    tokio::time::sleep(ms(1_000)).await;
+    store.away.store(false, Ordering::SeqCst);
+    tokio::time::sleep(ms(1_000)).await;
+    let mut written = 0;
+    for n in 0..50 {
+        written += usize::from(direct.call(slow(n)).await.is_replayed());
+    }
+    written
+}
+
+#[tokio::test(start_paused = true)]
+async fn responses_are_written_when_the_store_comes_back_soon() {
+    assert_eq!((written_after_a_second(0).await, written_after_a_second(5_000).await), (50, 50));
 }
 
 #[tokio::test(start_paused = true)]

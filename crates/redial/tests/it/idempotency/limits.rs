@@ -2,20 +2,26 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
+use axum::Router;
 use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::routing::post;
 use bytes::Bytes;
 use http_body::Frame;
 use redial::http::server::idempotency::{IdempotencyLayer, MemoryStore};
+use redial::http::server::{DeadlineLayer, ShedLayer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tower::{Layer, ServiceExt};
 
 use super::support::{Direct, Server, direct_request, memory, within};
 use crate::support::ms;
 
 /// Three bytes, and then silence.
-struct Hanging(bool);
+pub(super) struct Hanging(pub(super) bool);
 
 impl http_body::Body for Hanging {
     type Data = Bytes;
@@ -146,4 +152,44 @@ async fn without_room_for_a_response_the_fact_is_kept() {
     assert!(!kept("d").await, "there is room for 256 more");
     assert_eq!(direct.post("/bytes/400", "d").await.problem(), (410, "not-kept".to_owned()));
     assert_eq!(direct.post("/pay", "e").await.problem(), (503, "full".to_owned()));
+}
+
+/// The order of layers that docs/http-servers.md recommends. Callers give up by their deadline, or hang up.
+#[tokio::test(start_paused = true)]
+async fn the_limit_holds_for_requests_with_keys_whose_callers_give_up() {
+    let shed = ShedLayer::new(2);
+    let running = Arc::new(AtomicUsize::new(0));
+    let count = running.clone();
+    let stuck = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(ms(60_000))
+    };
+    let app: Router = Router::new()
+        .route("/", post(stuck))
+        .layer(IdempotencyLayer::new(memory()))
+        .layer(shed.clone())
+        .layer(DeadlineLayer::new());
+    for n in 0..100 {
+        let mut request = direct_request("/", &n.to_string(), Body::empty());
+        let ask = async |request| tokio::time::timeout(ms(200), app.clone().oneshot(request)).await;
+        if n % 2 == 0 {
+            request.headers_mut().insert("redial-timeout-ms", HeaderValue::from(100));
+            assert_eq!(ask(request).await.unwrap().unwrap().status(), 504);
+        } else {
+            assert!(ask(request).await.is_err(), "nobody is there to answer it");
+        }
+    }
+    assert_eq!((running.load(Ordering::SeqCst), shed.inside()), (2, 2));
+    tokio::time::sleep(ms(60_000)).await;
+    assert_eq!(shed.inside(), 0, "places are free when the work is done");
+}
+
+/// What is not executed, because its body has not arrived or its key is taken, holds no place.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_hangs_up_before_its_execution_frees_its_place() {
+    let shed = ShedLayer::new(1);
+    let app = shed.layer(Direct::new(&IdempotencyLayer::new(memory())).service());
+    let hanging = direct_request("/pay", "a", Body::new(Hanging(false)));
+    assert!(tokio::time::timeout(ms(100), app.clone().oneshot(hanging)).await.is_err());
+    assert_eq!(shed.inside(), 0);
 }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod flaky;
+mod kept;
 mod key;
 mod limits;
 mod lost_replies;
@@ -10,6 +11,7 @@ mod replay;
 mod store;
 mod support;
 mod time;
+mod wire;
 
 /// Each test once for every store, as a module of its own.
 macro_rules! on_every_store {

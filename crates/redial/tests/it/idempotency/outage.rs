@@ -112,16 +112,22 @@ async fn a_redis_that_hung_takes_no_key_for_somebody_who_has_left() {
     let terms = Terms { lease: hour, ttl: hour, on_interrupted: Interrupted::Refuse };
     // The script has to be known, or the command that waits is not the one that takes the key.
     patient.begin(&claim(1, 1), &terms).await.unwrap();
+    patient.renew(&claim(4, 1), &terms).await.unwrap();
 
     redis.signal("-STOP");
-    let left = hasty.begin(&claim(2, 1), &terms).await;
+    // Both at once: whoever comes later has to connect first, which a server that hangs does not let it.
+    let (second, third) = (claim(2, 1), claim(3, 1));
+    let (left, signed) = tokio::join!(hasty.begin(&second, &terms), hasty.renew(&third, &terms));
     assert!(matches!(left, Err(StoreError::Unavailable(_))), "{left:?}");
+    assert!(matches!(signed, Err(StoreError::Unavailable(_))), "{signed:?}");
     tokio::time::sleep(Duration::from_millis(500)).await;
     redis.signal("-CONT");
     // What was there before this is answered has been done.
-    patient.release(&claim(3, 1)).await.unwrap();
-    patient.release(&claim(3, 1)).await.unwrap();
-    assert_eq!(patient.begin(&claim(2, 1), &terms).await.unwrap(), Begun::Started);
+    patient.release(&claim(5, 1)).await.unwrap();
+    patient.release(&claim(5, 1)).await.unwrap();
+    for key in [2, 3] {
+        assert_eq!(patient.begin(&claim(key, 1), &terms).await.unwrap(), Begun::Started, "{key}");
+    }
 }
 
 #[tokio::test]

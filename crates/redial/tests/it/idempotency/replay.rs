@@ -15,6 +15,8 @@ on_every_store!(
     another_request_with_the_key_is_refused,
     callers_have_keys_of_their_own,
     credentials_stand_for_a_caller_that_nobody_named,
+    an_address_is_any_server_of_the_fleet,
+    another_host_is_another_request_unless_the_caller_has_a_name,
     a_client_that_goes_away_finds_the_response,
     responses_that_say_nothing_was_done_release_the_key,
     every_other_response_is_kept,
@@ -111,6 +113,31 @@ async fn credentials_stand_for_a_caller_that_nobody_named<St: Store>(store: St) 
     assert_eq!(post("ann").await.status, 201);
     assert_eq!(post("bob").await.problem(), (422, "mismatch".to_owned()));
     assert!(post("ann").await.is_replayed());
+    let twice = server.request("/pay", "a").header("authorization", "ann");
+    let twice = send(twice.header("authorization", "bob")).await;
+    assert_eq!(twice.problem(), (422, "mismatch".to_owned()), "every one of them counts");
+}
+
+async fn another_host_is_another_request_unless_the_caller_has_a_name<St: Store>(store: St) {
+    let layer = IdempotencyLayer::new(store);
+    let server = Server::start(layer.clone()).await;
+    let post =
+        async |server: &Server, host| send(server.request("/pay", "a").header("host", host)).await;
+    assert_eq!(post(&server, "one.example").await.status, 201);
+    assert_eq!(post(&server, "two.example").await.problem(), (422, "mismatch".to_owned()));
+    assert!(post(&server, "ONE.example:8443").await.is_replayed());
+    let server = Server::start(layer.scoped_by(|_| "ann")).await;
+    assert_eq!(post(&server, "a.example").await.status, 201);
+    assert!(post(&server, "b.example").await.is_replayed(), "the scope says whose key it is");
+}
+
+async fn an_address_is_any_server_of_the_fleet<St: Store>(store: St) {
+    let server = Server::start(IdempotencyLayer::new(store)).await;
+    let post = async |host| send(server.request("/pay", "a").header("host", host)).await;
+    assert_eq!(post("10.0.0.1:80").await.status, 201);
+    for host in ["10.0.0.2", "10.0.0.1:81", "[2001:db8::1]:80"] {
+        assert!(post(host).await.is_replayed(), "{host}");
+    }
 }
 
 async fn a_client_that_goes_away_finds_the_response<St: Store>(store: St) {

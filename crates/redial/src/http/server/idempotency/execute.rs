@@ -12,6 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::response::Parts;
 use http::{Request, Response, StatusCode};
+use redial_core::admit::budget::Budget;
+use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Policy, Preset, Stop};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
@@ -24,14 +26,25 @@ use super::record;
 use super::store::{Begun, Claim, Store, StoreError, Terms};
 use super::{AfterInterruption, Unprocessed};
 use crate::http::names;
+use crate::http::server::handover;
 use crate::inbound::{self, Inbound};
 use crate::retry::Retry;
+
+/// The waits between two writes while the store is away.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+/// And for how long they go on.
+const LEAST_EFFORT: Duration = Duration::from_secs(30);
+const MOST_EFFORT: Duration = Duration::from_secs(3600);
 
 pub(super) struct Shared<St> {
     store: Arc<St>,
     pub(super) settings: Settings,
-    /// For what is written after an execution, when nobody waits any more.
-    retry: Retry,
+    /// For the end of an execution. There are no more of these than handlers were running when the store
+    /// went away, because nothing is begun without it: they need no budget.
+    ends: Retry,
+    /// For keys that may have been taken for nobody, one for each request that is turned away meanwhile.
+    releases: Retry,
 }
 
 /// What an execution came to, and why the layers above should not start over, if they should not.
@@ -55,7 +68,9 @@ enum Last {
 
 impl<St: Store> Shared<St> {
     pub(super) fn new(store: Arc<St>, settings: Settings) -> Self {
-        Self { store, settings, retry: Retry::new(Policy::from(Preset::Web)).idempotent() }
+        let ends = Retry::new(until_known(settings.terms.lease)).idempotent();
+        let releases = Retry::new(Policy::from(Preset::Web)).idempotent();
+        Self { store, settings, ends, releases }
     }
 
     async fn begin(self: &Arc<Self>, claim: &Claim) -> Entry {
@@ -118,9 +133,22 @@ impl<St: Store> Shared<St> {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             let write = |_| shared.write_once(&claim, last.clone());
-            let _ = shared.retry.run(write).await;
+            let retry = match last {
+                Last::Finish(_) | Last::Interrupt => &shared.ends,
+                Last::Release => &shared.releases,
+            };
+            let _ = retry.run(write).await;
         });
     }
+}
+
+/// For another lease: until then nobody can have taken the key. Later the response is still welcome, so a
+/// short lease does not make it hasty.
+fn until_known(lease: Duration) -> Policy {
+    let backoff = Backoff::exponential(FIRST_WAIT, LONGEST_WAIT).jitter(Jitter::Equal);
+    let draft = Policy::draft().budget(Budget::None).backoff(backoff).attempts(1_000_000);
+    let deadline = lease.clamp(LEAST_EFFORT, MOST_EFFORT);
+    draft.deadline(deadline).build().unwrap_or_else(|_| Policy::standard())
 }
 
 /// Reads the body, and only then asks for the key: one that is never sent to its end holds nothing.
@@ -153,8 +181,16 @@ where
     };
     let claim = settings.claim(&key, &parts, &whole.data);
     let request = Request::from_parts(parts, Body::whole(whole));
+    let (leaving, staying) = handover::pair();
     let task = supervise(shared, inner, claim, request, Inbound::current());
-    match tokio::spawn(task).await {
+    let task = tokio::spawn(async move {
+        let done = task.await;
+        drop(staying);
+        done
+    });
+    let done = task.await;
+    drop(leaving);
+    match done {
         Ok((response, stop)) => {
             if let Some(stop) = stop {
                 inbound::gave_up(stop, u32::MAX);

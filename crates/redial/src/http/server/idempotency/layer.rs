@@ -20,8 +20,8 @@ const LEAST_LEASE: Duration = Duration::from_millis(100);
 ///
 /// Defaults: keys are read on POST and PATCH, in quotes or bare, and a request without one is executed
 /// as ever; a response is kept for a day; a lease of 30 s; a request of up to 1 MiB that arrives within
-/// 30 s; a response of up to 1 MiB; keys are shared by all callers, with their credentials in the
-/// fingerprint; an interrupted execution is not repeated; nothing is executed while the store cannot be
+/// 30 s; a response of up to 1 MiB; keys are shared by all callers, with their credentials and the host in
+/// the fingerprint; an interrupted execution is not repeated; nothing is executed while the store cannot be
 /// reached.
 ///
 /// Clones share the store. So do layers that are made from one `Arc` of it.
@@ -101,9 +101,10 @@ impl<St: Store> IdempotencyLayer<St> {
     /// Keys of one caller mean nothing to another. `scope` names the caller by something that stays the
     /// same when credentials are renewed: the account, the tenant.
     ///
-    /// Without it, all callers share their keys, and the `Authorization` header is part of the
-    /// fingerprint: a key that comes with somebody else's, or with a renewed one, gets a 422 and nobody's
-    /// response. Callers that are told apart by anything else, such as a cookie, are not told apart.
+    /// Without it, all callers share their keys, and the `Authorization` header and the name of the host are
+    /// part of the fingerprint: a key that comes with somebody else's, or with a renewed one, gets a 422 and
+    /// nobody's response. Callers that are told apart by anything else, such as a cookie, are not told apart.
+    /// With it, neither counts: a scope for several hosts has to name them.
     ///
     /// ```
     /// # use redial::http::server::{IdempotencyLayer, MemoryStore};
@@ -137,7 +138,7 @@ impl<St: Store> IdempotencyLayer<St> {
         self
     }
 
-    /// A response with a body of so many bytes is kept. A larger one is sent to the first caller; whoever
+    /// A response with a body of so many bytes, headers aside, is kept. A larger one is sent to the first caller; whoever
     /// repeats the request gets a 410.
     #[must_use]
     pub fn response_bytes(mut self, most: usize) -> Self {

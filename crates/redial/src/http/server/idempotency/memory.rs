@@ -89,8 +89,7 @@ impl MemoryStore {
         let old = records.by_key.get(&key);
         let count = records.by_key.len() + usize::from(old.is_none());
         let bytes = records.bytes - old.map_or(0, Record::weight) + record.weight();
-        let is_no_heavier = old.is_some_and(|old| record.weight() <= old.weight());
-        if !is_no_heavier && (count > self.most_records || bytes > self.most_bytes) {
+        if count > self.most_records || bytes > self.most_bytes {
             return Err(StoreError::Full);
         }
         records.remove(&key);

@@ -27,8 +27,8 @@ use crate::attempt::Key;
 /// | [`release`](Self::release), same owner | record removed | record removed | nothing | nothing |
 ///
 /// `begin` with another fingerprint is a mismatch in every state. `renew`, `finish` and `release` by
-/// anybody but the owner change nothing; the first two say [`Lost`](StoreError::Lost). A running record ends `ttl` after its lease, a finished one
-/// `ttl` after it was finished; one that has ended is no record.
+/// anybody but the owner change nothing; the first two say [`Lost`](StoreError::Lost). A running record ends
+/// `ttl` after its lease, a finished one `ttl` after it was finished; one that has ended is no record.
 pub trait Store: Send + Sync + 'static {
     /// Takes the key, or says who has it.
     fn begin(
@@ -54,7 +54,8 @@ pub trait Store: Send + Sync + 'static {
         terms: &Terms,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Nothing was executed: the key is as if it had never been seen.
+    /// Nothing was executed: the key is as if it had never been seen. Where a `begin` without an answer can
+    /// be overtaken by the `release` of the same claim, it takes nothing when it arrives.
     fn release(&self, claim: &Claim) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 

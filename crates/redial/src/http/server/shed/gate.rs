@@ -19,15 +19,15 @@ use std::collections::VecDeque;
 use std::mem;
 
 use redial_core::admit::turnstile::Lent;
-use redial_core::{NEVER, Nanos};
+use redial_core::{NEVER, Nanos, draw};
 
 use super::layer::Rule;
 use super::slots::Slots;
 
 pub use super::slots::Refusal;
 
-/// Of the requests that enter at once, one in so many is looked at: its headers and two readings of the clock
-/// cost more than all the rest.
+/// Of the requests that enter at once, one in so many is looked at, on average: its headers and two readings of
+/// the clock cost more than all the rest.
 const SAMPLE: u32 = 64;
 /// The share of retries among those who enter at once is a mean over so many of those that are looked at.
 const LOOKED_AT: f64 = 8.0;
@@ -41,6 +41,8 @@ pub struct Gate<W> {
     inside: u32,
     /// How many may enter at once before one is looked at.
     unseen: u32,
+    /// How often that number was drawn.
+    gaps: u64,
     /// How many have, since the arrivals were last counted.
     uncounted: u32,
     /// The share of retries among them.
@@ -120,11 +122,14 @@ impl Pass {
 impl<W> Gate<W> {
     /// A gate with nobody inside.
     pub(super) fn new(rule: &Rule) -> Self {
+        // Nobody ever leaves a gate without places, so nobody's turn would come.
+        let queue = if rule.limit == 0 { 0 } else { rule.queue };
         Self {
             limit: rule.limit,
-            queue: rule.queue,
+            queue,
             inside: 0,
             unseen: 0,
+            gaps: 0,
             uncounted: 0,
             retry_share: 0.0,
             firsts: Lane::new(),
@@ -147,10 +152,17 @@ impl<W> Gate<W> {
             return Some(Pass::UNMEASURED);
         }
         let (now, retry) = look();
-        self.unseen = if self.slots.is_warm() { SAMPLE - 1 } else { 0 };
+        self.unseen = if self.slots.is_warm() { self.gap() } else { 0 };
         self.retry_share += (f64::from(u8::from(retry)) - self.retry_share) / LOOKED_AT;
         self.count(0.0, now);
         Some(Pass { since: now })
+    }
+
+    /// How many enter before the next one is looked at. Never the same number twice in a row for long: traffic
+    /// has rhythms of its own, and every 64th request may be the one that takes long.
+    fn gap(&mut self) -> u32 {
+        self.gaps += 1;
+        (draw(0, self.gaps) % u64::from(2 * SAMPLE - 1)) as u32
     }
 
     /// Lets others keep count for as long as nobody waits: how many are inside, and how many may enter before
@@ -204,7 +216,7 @@ impl<W> Gate<W> {
     pub fn finish(&mut self, pass: Pass, now: impl FnOnce() -> Nanos) {
         self.inside -= 1;
         if pass.is_measured() {
-            self.slots.held(now().saturating_sub(pass.since));
+            self.slots.held(pass.since, now());
         }
     }
 

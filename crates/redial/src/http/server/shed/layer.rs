@@ -44,7 +44,7 @@ pub(super) struct Rule {
 impl ShedLayer {
     /// Serves at most so many requests at once: as many as the server really works on in parallel, because
     /// its capacity is taken to be the limit divided by how long a request takes. A limit of 0 turns everyone
-    /// away.
+    /// away, and lets nobody wait.
     pub fn new(limit: usize) -> Self {
         let (queue, min_share, horizon) = (limit, 0.1, 10_000_000_000);
         // The largest number is not one that a turnstile counts to.
@@ -76,7 +76,8 @@ impl ShedLayer {
         }
     }
 
-    /// Books slots at most this far ahead. Callers who would have to wait longer are told not to retry.
+    /// Books slots at most this far ahead, and at most an hour. Callers who would have to wait longer are told
+    /// not to retry.
     #[must_use]
     pub fn horizon(self, horizon: Duration) -> Self {
         Self::with(Rule { horizon: nanos(horizon), ..self.rule })

@@ -31,7 +31,6 @@ pub(super) struct Permit {
 pub(super) struct Queued {
     places: Arc<Places>,
     ticket: Ticket,
-    pub(super) deadline: Nanos,
     pub(super) news: Receiver<News>,
 }
 
@@ -48,10 +47,10 @@ pub(super) enum Refused {
     Late,
 }
 
-/// What becomes of a request that does not enter at once.
+/// What becomes of a request that does not enter at once, and when its caller stops waiting.
 pub(super) enum Arrived {
-    Entered(Permit),
-    Queued(Queued),
+    Entered(Permit, Nanos),
+    Queued(Queued, Nanos),
     Refused(Refused),
 }
 
@@ -78,12 +77,12 @@ impl Places {
             sender
         });
         match (answer, news) {
-            (Answer::Enter(pass), _) => Arrived::Entered(self.permit(pass)),
+            (Answer::Enter(pass), _) => Arrived::Entered(self.permit(pass), deadline),
             (Answer::Wait(ticket, displaced), Some(news)) => {
                 if let Some((waiter, refusal)) = displaced {
                     tell(waiter, News::Refused(Refused::Shed(refusal, self.status)));
                 }
-                Arrived::Queued(Queued { places: self.clone(), ticket, deadline, news })
+                Arrived::Queued(Queued { places: self.clone(), ticket, news }, deadline)
             }
             (Answer::Refuse(refusal), _) => Arrived::Refused(Refused::Shed(refusal, self.status)),
             (Answer::Late | Answer::Wait(..), _) => Arrived::Refused(Refused::Late),

@@ -57,26 +57,34 @@ where
         let permit =
             if mem::take(&mut self.ready) { self.places.enter(request.headers()) } else { None };
         let (response, stage) = match permit {
-            Some(permit) => (Some(self.inner.call(request)), Stage::Inside(Some(permit))),
+            Some(_) => (Some(self.inner.call(request)), Stage::Started),
             None => (None, self.wait(request)),
         };
-        ShedFuture::new(response, stage)
+        ShedFuture::new(permit, response, stage)
     }
 }
 
 impl<S: Clone> Shed<S> {
     #[cold]
     #[inline(never)]
-    fn wait<B>(&self, request: Request<B>) -> Stage<S, B>
+    fn wait<B>(&mut self, request: Request<B>) -> Stage<S, B>
     where
         S: Service<Request<B>>,
     {
+        // What `poll_ready` has reserved goes with a request that is inside. Nobody else sits on it: a clone
+        // holds no reservation.
+        let clone = self.inner.clone();
+        let reserved = mem::replace(&mut self.inner, clone);
         match self.places.arrive(request.headers()) {
             Arrived::Refused(refused) => {
                 Stage::Refused { refused, grpc: is_grpc(request.headers()) }
             }
-            Arrived::Entered(permit) => Stage::entered(self.inner.clone(), request, permit),
-            Arrived::Queued(queued) => Stage::queued(self.inner.clone(), request, queued),
+            Arrived::Entered(permit, deadline) => {
+                Stage::entered(reserved, request, permit, deadline)
+            }
+            Arrived::Queued(queued, deadline) => {
+                Stage::queued(self.inner.clone(), request, queued, deadline)
+            }
         }
     }
 }

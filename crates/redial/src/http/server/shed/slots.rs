@@ -15,9 +15,12 @@
 //!
 //! Capacity follows from how long places are held (Little's law), not from counting what is done in a
 //! second: a server that stands still does nothing, which says nothing about what it can do. What a
-//! standstill does show is `places` requests that took as long as it lasted. All of them together raise the
-//! mean at most e-fold, once it is one of many requests: capacity is not below 37% of what it was after a
-//! standstill of any length, and right again after some dozens of requests per place.
+//! standstill does show is `places` requests that took as long as it lasted. All who were inside together raise
+//! the mean at most e-fold, once it is one of many requests: capacity is not below 37% of what it was after a
+//! standstill of any length, and right again after some dozens of requests per place. One request that takes
+//! long among many that do not is no standstill, and counts in full.
+
+use std::f64::consts::E;
 
 use redial_core::Nanos;
 
@@ -31,6 +34,9 @@ const YOUNGEST: f64 = 1e8;
 const ASSUMED: f64 = 1e8;
 /// The shortest time that a place counts as held, so that a clock that stands still divides nothing by zero.
 const SHORTEST: f64 = 1e3;
+/// How far ahead a slot can be booked at most, whatever the horizon: those that come later are booked behind it,
+/// even when there is room again.
+const FARTHEST: Nanos = 3_600_000_000_000;
 /// The mean is over so many requests per place: those that stood still together are one part in it.
 const HOUSES: u32 = 32;
 
@@ -58,6 +64,7 @@ pub enum Refusal {
 impl Slots {
     pub(super) fn new(places: u32, min_share: f64, horizon: Nanos) -> Self {
         let (held, firsts) = (Mean::new(places), Smoothed::default());
+        let horizon = horizon.min(FARTHEST);
         Self { places: f64::from(places), min_share, horizon, held, firsts, last: 0 }
     }
 
@@ -66,9 +73,9 @@ impl Slots {
         self.firsts.add(firsts, now);
     }
 
-    /// A place was held for so long.
-    pub(super) fn held(&mut self, taken: Nanos) {
-        self.held.add(taken as f64);
+    /// A place was held from then until now.
+    pub(super) fn held(&mut self, since: Nanos, now: Nanos) {
+        self.held.add(since, now);
     }
 
     /// Whether enough is known of how long places are held to measure only now and then.
@@ -89,6 +96,7 @@ impl Slots {
 
     /// The next free slot goes to a caller that is turned away now.
     pub(super) fn book(&mut self, now: Nanos) -> Refusal {
+        // Without any spare capacity they are infinitely far apart, which is as far as numbers go.
         let apart = (1e9 / self.spare()).ceil() as Nanos;
         let slot = self.last.max(now).saturating_add(apart);
         if slot - now > self.horizon {
@@ -106,15 +114,16 @@ struct Mean {
     count: u32,
     /// As many as are remembered.
     most: u32,
-    /// By which share of itself one request can raise it: as many as there are places make it e-fold.
-    most_growth: f64,
+    /// What those who entered before `together` can raise it to.
+    most_value: f64,
+    /// When the first of them was done: the others were inside with it, and may have stood still with it.
+    together: Nanos,
 }
 
 impl Mean {
     fn new(places: u32) -> Self {
-        let places = places.max(2);
-        let most = places.saturating_mul(HOUSES);
-        Self { value: ASSUMED, count: 0, most, most_growth: 1.0 / f64::from(places) }
+        let most = places.max(2).saturating_mul(HOUSES);
+        Self { value: ASSUMED, count: 0, most, most_value: f64::INFINITY, together: 0 }
     }
 
     /// Before that, a single request is so much of what is known that an ordinary one can look like a
@@ -123,11 +132,15 @@ impl Mean {
         self.count >= self.most / 4
     }
 
-    fn add(&mut self, sample: f64) {
-        let growth = if self.is_warm() { self.most_growth } else { f64::INFINITY };
+    fn add(&mut self, since: Nanos, now: Nanos) {
+        if since >= self.together {
+            self.together = now;
+            self.most_value = if self.is_warm() { self.value * E } else { f64::INFINITY };
+        }
         self.count = self.most.min(self.count + 1);
-        let step = (sample.max(SHORTEST) - self.value) / f64::from(self.count);
-        self.value += step.min(growth * self.value);
+        let sample = (now.saturating_sub(since) as f64).max(SHORTEST);
+        let step = (sample - self.value) / f64::from(self.count);
+        self.value = (self.value + step).min(self.most_value);
     }
 }
 

@@ -3,7 +3,8 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > tonumber(ARGV[6]) then return redis.error_reply('LATE nobody waits any more') end
-local record = redis.call('HMGET', KEYS[1], 'fingerprint', 'owner', 'lease', 'response')
+local record = redis.call('HMGET', KEYS[1], 'fingerprint', 'owner', 'lease', 'response', 'released:' .. ARGV[2])
+if record[5] then return redis.error_reply('LATE it was released meanwhile') end
 local begun = 'started'
 if record[1] then
   if record[1] ~= ARGV[1] then return {'mismatch'} end

@@ -1,31 +1,46 @@
 //! One connection for all, made anew when it breaks. The library's own manager keeps the error of a
 //! failed reconnection for ever unless it came from the socket.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redial_core::Nanos;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisResult};
+use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::clock::{Clock, Monotonic};
+
+/// A connection may take longer to make than an answer, and is given up after this long at the latest if
+/// answers are given up sooner: a handshake whose packets were lost waits ever longer before it goes on.
+const LEAST_TO_CONNECT: Duration = Duration::from_secs(2);
 
 pub(super) struct Link {
     client: Client,
     slot: Mutex<Slot>,
-    /// Held while connecting: a server that comes back is not met by everybody at once.
-    connecting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Slot {
-    open: Option<Open>,
+    state: State,
     /// Counts the connections that were made.
     number: u64,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Closed,
+    /// A task is at it, for all who wait: a server that comes back is not met by everybody at once.
+    Connecting(watch::Receiver<Option<RedisResult<Open>>>),
+    Open(Open),
 }
 
 #[derive(Clone)]
 pub(super) struct Open {
     pub(super) connection: MultiplexedConnection,
+    /// From 1, in the order in which they were made.
     pub(super) number: u64,
     /// What the server's clock said, and when we heard it.
     server_ms: u64,
@@ -41,49 +56,73 @@ impl Open {
 
 impl Link {
     pub(super) fn new(url: &str) -> RedisResult<Self> {
-        let client = Client::open(url)?;
-        Ok(Self { client, slot: Mutex::default(), connecting: tokio::sync::Mutex::new(()) })
+        Ok(Self { client: Client::open(url)?, slot: Mutex::default() })
     }
 
-    /// The caller bounds how long this takes.
-    pub(super) async fn get(&self) -> RedisResult<Open> {
-        if let Some(open) = self.open() {
-            return Ok(open);
+    /// The caller bounds how long it waits for this. Connecting goes on without it: a connection that takes
+    /// longer than its callers wait would otherwise be begun by each of them and made by none.
+    pub(super) async fn get(self: &Arc<Self>, patience: Duration) -> RedisResult<Open> {
+        let mut made = {
+            let mut slot = self.slot();
+            match &slot.state {
+                State::Open(open) => return Ok(open.clone()),
+                // Without its sender it belonged to a runtime that is gone.
+                State::Connecting(made) if made.has_changed().is_ok() => made.clone(),
+                State::Connecting(_) | State::Closed => {
+                    let (done, made) = watch::channel(None);
+                    slot.state = State::Connecting(made.clone());
+                    let connect = Arc::clone(self).connect(patience.max(LEAST_TO_CONNECT), done);
+                    tokio::spawn(connect);
+                    made
+                }
+            }
+        };
+        match made.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(made)) => made.clone(),
+            _ => Err(gave_up("the runtime that was connecting is gone")),
         }
-        let _connecting = self.connecting.lock().await;
-        if let Some(open) = self.open() {
-            return Ok(open);
-        }
+    }
+
+    async fn connect(
+        self: Arc<Self>,
+        most: Duration,
+        done: watch::Sender<Option<RedisResult<Open>>>,
+    ) {
+        let made = timeout(most, self.open()).await;
+        let made = made.unwrap_or_else(|_| Err(gave_up("connecting took too long")));
+        let mut slot = self.slot();
+        let made = made.map(|open| {
+            slot.number += 1;
+            Open { number: slot.number, ..open }
+        });
+        slot.state = made.clone().map_or(State::Closed, State::Open);
+        drop(slot);
+        done.send_replace(Some(made));
+    }
+
+    async fn open(&self) -> RedisResult<Open> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let mut connection =
             self.client.get_multiplexed_async_connection_with_config(&config).await?;
         let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
-        let mut slot = self.slot();
-        slot.number += 1;
-        let open = Open {
-            connection,
-            number: slot.number,
-            server_ms: seconds * 1000 + micros / 1000,
-            heard: Monotonic::now(),
-        };
-        slot.open = Some(open.clone());
-        Ok(open)
+        let (server_ms, heard) = (seconds * 1000 + micros / 1000, Monotonic::now());
+        Ok(Open { connection, number: 0, server_ms, heard })
     }
 
     /// The connection with this number is of no use any more; a later one stays.
     pub(super) fn forget(&self, number: u64) {
         let mut slot = self.slot();
-        if slot.number == number {
-            slot.open = None;
+        if matches!(&slot.state, State::Open(open) if open.number == number) {
+            slot.state = State::Closed;
         }
-    }
-
-    fn open(&self) -> Option<Open> {
-        self.slot().open.clone()
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn gave_up(why: &'static str) -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, why).into()
 }

@@ -4,10 +4,13 @@
 mod link;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::{ErrorKind, FromRedisValue, RedisError, Script, ScriptInvocation, ServerErrorKind};
+use redis::{
+    ErrorKind, FromRedisValue, RedisError, RedisResult, Script, ScriptInvocation, ServerErrorKind,
+};
 use tokio::time::timeout;
 
 use self::link::{Link, Open};
@@ -25,7 +28,7 @@ const MOST_MS: u128 = 100 * 365 * 24 * 3600 * 1000;
 /// Redis must not evict records (`maxmemory-policy noeviction`), and what it forgets when it restarts
 /// may be executed again. A record takes its response and some 200 bytes.
 pub struct RedisStore {
-    link: Link,
+    link: Arc<Link>,
     prefix: String,
     timeout: Duration,
     begin: Script,
@@ -38,7 +41,7 @@ impl RedisStore {
     /// Connects to `redis://[user:password@]host[:port][/database]`.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let store = Self {
-            link: Link::new(url).map_err(unavailable)?,
+            link: Arc::new(Link::new(url).map_err(unavailable)?),
             prefix: "redial:idempotency:".to_owned(),
             timeout: Duration::from_secs(1),
             begin: Script::new(include_str!("begin.lua")),
@@ -46,7 +49,7 @@ impl RedisStore {
             finish: Script::new(include_str!("finish.lua")),
             release: Script::new(include_str!("release.lua")),
         };
-        match timeout(store.timeout, store.link.get()).await {
+        match timeout(store.timeout, store.link.get(store.timeout)).await {
             Ok(Ok(_)) => Ok(store),
             Ok(Err(error)) => Err(unavailable(error)),
             Err(elapsed) => Err(unavailable(elapsed)),
@@ -65,30 +68,41 @@ impl RedisStore {
         Self { timeout, ..self }
     }
 
-    /// A connection that did not answer in time may be dead without having said so, and one to a server
-    /// that only reads is to the wrong one.
-    async fn run<T: FromRedisValue>(
+    /// A connection that did not answer in time may be dead without having said so.
+    async fn run<'a, T: FromRedisValue>(
         &self,
-        call: &mut ScriptInvocation<'_>,
+        call: impl Fn() -> ScriptInvocation<'a>,
     ) -> Result<T, StoreError> {
         let mut used = None;
         let answer = timeout(self.timeout, async {
-            let mut open = self.link.get().await?;
-            used = Some(open.number);
-            call.arg(self.not_after(&open)).invoke_async(&mut open.connection).await
-        });
-        let (error, is_dead) = match answer.await {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => {
-                let is_dead = is_dead(&error);
-                (unavailable(error), is_dead)
+            match self.ask(&call, &mut used).await {
+                // Nothing was done. Its clock may have jumped, for everybody at once: ask what it says now.
+                Err(error) if is_late(&error) => self.ask(&call, &mut used).await,
+                answer => answer,
             }
-            Err(elapsed) => (unavailable(elapsed), true),
-        };
-        if let Some(number) = used.filter(|_| is_dead) {
-            self.link.forget(number);
+        });
+        match answer.await {
+            Ok(answer) => answer.map_err(unavailable),
+            Err(elapsed) => {
+                used.into_iter().for_each(|number| self.link.forget(number));
+                Err(unavailable(elapsed))
+            }
         }
-        Err(error)
+    }
+
+    async fn ask<'a, T: FromRedisValue>(
+        &self,
+        call: impl Fn() -> ScriptInvocation<'a>,
+        used: &mut Option<u64>,
+    ) -> RedisResult<T> {
+        let mut open = self.link.get(self.timeout).await?;
+        *used = Some(open.number);
+        let mut call = call();
+        let answer = call.arg(self.not_after(&open)).invoke_async(&mut open.connection).await;
+        if answer.as_ref().is_err_and(is_dead) {
+            self.link.forget(open.number);
+        }
+        answer
     }
 
     /// A server that hangs does what is in its queue when it goes on. By then nobody waits, and a key
@@ -105,7 +119,10 @@ impl RedisStore {
     }
 
     /// What is not ours any more is lost.
-    async fn run_ours(&self, call: &mut ScriptInvocation<'_>) -> Result<(), StoreError> {
+    async fn run_ours<'a>(
+        &self,
+        call: impl Fn() -> ScriptInvocation<'a>,
+    ) -> Result<(), StoreError> {
         if self.run::<bool>(call).await? { Ok(()) } else { Err(StoreError::Lost) }
     }
 }
@@ -113,10 +130,13 @@ impl RedisStore {
 impl Store for RedisStore {
     async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
         let executes = terms.on_interrupted == Interrupted::Execute;
-        let mut call = self.call(&self.begin, claim);
-        call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
-        call.arg(millis(terms.lease)).arg(millis(terms.ttl).max(1)).arg(u8::from(executes));
-        let mut answer = self.run::<Vec<Bytes>>(&mut call).await?.into_iter();
+        let call = || {
+            let mut call = self.call(&self.begin, claim);
+            call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
+            call.arg(millis(terms.lease)).arg(millis(terms.ttl).max(1)).arg(u8::from(executes));
+            call
+        };
+        let mut answer = self.run::<Vec<Bytes>>(call).await?.into_iter();
         match (answer.next().as_deref(), answer.next()) {
             (Some(b"started"), _) => Ok(Begun::Started),
             (Some(b"resumed"), _) => Ok(Begun::Resumed),
@@ -129,10 +149,13 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
-        let mut call = self.call(&self.renew, claim);
-        call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
-        call.arg(millis(terms.lease)).arg(millis(terms.ttl).max(1));
-        self.run_ours(&mut call).await
+        let call = || {
+            let mut call = self.call(&self.renew, claim);
+            call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
+            call.arg(millis(terms.lease)).arg(millis(terms.ttl).max(1));
+            call
+        };
+        self.run_ours(call).await
     }
 
     async fn finish(
@@ -141,16 +164,24 @@ impl Store for RedisStore {
         response: Bytes,
         terms: &Terms,
     ) -> Result<(), StoreError> {
-        let mut call = self.call(&self.finish, claim);
-        call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
-        call.arg(millis(terms.ttl).max(1)).arg(&response[..]);
-        self.run_ours(&mut call).await
+        let call = || {
+            let mut call = self.call(&self.finish, claim);
+            call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);
+            call.arg(millis(terms.ttl).max(1)).arg(&response[..]);
+            call
+        };
+        self.run_ours(call).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
-        let mut call = self.call(&self.release, claim);
-        call.arg(&owner(claim)[..]);
-        self.run_ours(&mut call).await
+        // Twice as long as a `begin` is good for: it may have been sent over the connection before.
+        let may_come = millis(self.timeout).saturating_mul(4).max(1);
+        let call = || {
+            let mut call = self.call(&self.release, claim);
+            call.arg(&owner(claim)[..]).arg(may_come);
+            call
+        };
+        self.run_ours(call).await
     }
 }
 
@@ -175,11 +206,15 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(millis).unwrap_or(u64::MAX)
 }
 
-/// A clock that jumped makes everything late; with the next connection it is asked again.
+/// One to a server that only reads is to the wrong one, and with the next one the clock is read again.
 fn is_dead(error: &RedisError) -> bool {
-    let reads_only = ErrorKind::Server(ServerErrorKind::ReadOnly);
-    let is_late = error.code() == Some("LATE");
-    error.is_io_error() || error.is_unrecoverable_error() || error.kind() == reads_only || is_late
+    let reads_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
+    error.is_io_error() || error.is_unrecoverable_error() || reads_only || is_late(error)
+}
+
+/// What the scripts say when nobody can be waiting for their answer any more.
+fn is_late(error: &RedisError) -> bool {
+    error.code() == Some("LATE")
 }
 
 fn unavailable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {

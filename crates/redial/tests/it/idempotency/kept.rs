@@ -1,0 +1,93 @@
+//! What is kept of a response, what is compared of a request, and what is held meanwhile.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use bytes::Bytes;
+use redial::http::server::idempotency::{
+    Begun, Claim, IdempotencyLayer, MemoryStore, Store, StoreError, Terms,
+};
+use tower::limit::ConcurrencyLimit;
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use super::limits::Hanging;
+use super::support::{Direct, direct_request, memory};
+use crate::support::ms;
+
+#[tokio::test]
+async fn what_belongs_to_the_connection_is_not_kept() {
+    let handler = service_fn(|_| async {
+        let response = Response::builder().header("keep-alive", "timeout=5").header("x-kept", "1");
+        Ok::<_, Infallible>(response.header("connection", "close").body(Body::empty()).unwrap())
+    });
+    let service = IdempotencyLayer::new(memory()).layer(handler);
+    let ask = || service.clone().oneshot(direct_request("/", "a", Body::empty()));
+    assert_eq!(ask().await.unwrap().headers().len(), 3);
+    let again = ask().await.unwrap();
+    let names: Vec<_> = again.headers().keys().map(|name| name.as_str()).collect();
+    assert_eq!(names, ["x-kept", "idempotent-replayed"]);
+}
+
+#[tokio::test]
+async fn parts_of_a_request_do_not_run_into_each_other() {
+    let direct = Direct::new(&IdempotencyLayer::new(memory()));
+    let ask = |path: &str, body: &'static str| direct.call(direct_request(path, "a", body.into()));
+    assert_eq!(ask("/pay?to=b", "c").await.status, 201);
+    for (path, body) in [("/pay?to=", "bc"), ("/pay?to=bc", ""), ("/payt?o=b", "c")] {
+        let problem = ask(path, body).await.problem();
+        assert_eq!(problem, (422, "mismatch".to_owned()), "{path} {body}");
+    }
+}
+
+/// Hands out what it was given as if somebody else had written the first byte.
+#[derive(Default)]
+struct Newer(MemoryStore);
+
+impl Store for Newer {
+    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+        Ok(match self.0.begin(claim, terms).await? {
+            Begun::Finished(record) => {
+                let first = [record[0] + 1];
+                Begun::Finished(first.into_iter().chain(record.into_iter().skip(1)).collect())
+            }
+            begun => begun,
+        })
+    }
+
+    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+        self.0.renew(claim, terms).await
+    }
+
+    async fn finish(&self, claim: &Claim, kept: Bytes, terms: &Terms) -> Result<(), StoreError> {
+        self.0.finish(claim, kept, terms).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.0.release(claim).await
+    }
+}
+
+#[tokio::test]
+async fn a_record_of_a_later_version_is_not_guessed_at() {
+    let direct = Direct::new(&IdempotencyLayer::new(Arc::new(Newer::default())));
+    assert_eq!(direct.post("/pay", "a").await.status, 201);
+    assert_eq!(direct.post("/pay", "a").await.problem(), (410, "not-kept".to_owned()));
+    assert_eq!(direct.shop.executed(), 1);
+}
+
+/// A client that sends slowly holds nothing of the service behind, although that said it was ready.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_has_not_arrived_reserves_nothing() {
+    let handler = service_fn(|_| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
+    let mut kept = IdempotencyLayer::new(memory()).layer(ConcurrencyLimit::new(handler, 1));
+    let other = kept.clone();
+    let body = Body::new(Hanging(false));
+    let slow = kept.ready().await.unwrap().call(direct_request("/", "a", body));
+    let slow = tokio::spawn(slow);
+    let request = Request::post("/").body(Body::empty()).unwrap();
+    let answer = tokio::time::timeout(ms(1_000), other.oneshot(request)).await;
+    assert!(answer.is_ok(), "it waits for somebody who has sent nothing");
+    slow.abort();
+}
