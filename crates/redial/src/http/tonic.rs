@@ -48,10 +48,8 @@ impl<S> RetryChannel<S> {
 
 impl<S, R> Service<http::Request<Body>> for RetryChannel<S>
 where
-    S: Service<http::Request<Body>, Response = http::Response<R>> + Clone,
-    S::Error: Into<BoxError>,
-    R: http_body::Body + Unpin,
-    R::Error: Into<BoxError>,
+    S: Service<http::Request<Body>, Response = http::Response<R>, Error: Into<BoxError>> + Clone,
+    R: http_body::Body<Error: Into<BoxError>> + Unpin,
 {
     type Response = http::Response<Answer<R>>;
     type Error = Status;
@@ -80,10 +78,8 @@ pin_project! {
 
 impl<S, R> Future for Calling<S, R>
 where
-    S: Service<http::Request<Body>, Response = http::Response<R>> + Clone,
-    S::Error: Into<BoxError>,
-    R: http_body::Body + Unpin,
-    R::Error: Into<BoxError>,
+    S: Service<http::Request<Body>, Response = http::Response<R>, Error: Into<BoxError>> + Clone,
+    R: http_body::Body<Error: Into<BoxError>> + Unpin,
 {
     type Output = Result<http::Response<Answer<R>>, Status>;
 

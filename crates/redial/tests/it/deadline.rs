@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::{Fault, RESET, ms, unbounded};
+use crate::support::{Fault, RESET, ms, plain, unbounded};
 
 fn request(headers: &[(&'static str, &str)]) -> Request<Body> {
     let mut request = Request::new(Body::empty());
@@ -203,6 +203,19 @@ async fn what_a_scope_gave_up_is_known_to_who_awaits_it() {
     };
     let answer = ask(DeadlineLayer::new(), &[], handler).await;
     assert_eq!(answer.headers()[names::STOP], "attempts");
+}
+
+/// A worker thread serves nothing itself.
+#[tokio::test]
+async fn a_spawned_scope_leaves_nothing_on_its_thread() {
+    let before = format!("{:?}", Inbound::current());
+    let give_up = async {
+        let retry = Retry::new(plain(|p| p.attempts(2))).idempotent();
+        retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
+    };
+    tokio::spawn(Inbound::current().scope(give_up)).await.unwrap();
+    let after = tokio::spawn(async { format!("{:?}", Inbound::current()) }).await.unwrap();
+    assert_eq!(after, before);
 }
 
 #[tokio::test(start_paused = true)]

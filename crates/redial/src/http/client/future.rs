@@ -72,8 +72,7 @@ pub(super) enum Last<R: Body> {
 impl<S, B, R> ResponseFuture<S, B, R>
 where
     S: Service<Request<Replay<B>>, Response = Response<R>>,
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
+    B: Body<Error: Into<BoxError>> + Unpin,
     R: Body,
 {
     /// Admits the first attempt and sends it.
@@ -162,12 +161,9 @@ pub(super) type Answered<R> = Result<Response<Answer<R>>, Error>;
 
 impl<S, B, R> Future for ResponseFuture<S, B, R>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>> + Clone,
-    S::Error: Into<BoxError>,
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
-    R: Body + Unpin,
-    R::Error: Into<BoxError>,
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
 {
     type Output = Answered<R>;
 

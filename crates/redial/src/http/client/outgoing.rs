@@ -86,8 +86,7 @@ pub(super) fn safety_of(request: &request::Parts) -> Option<Safety> {
 #[inline(always)]
 pub(super) fn keep<B>(options: &Options, retry: &Retry, body: B) -> (Replay<B>, Option<Kept<B>>)
 where
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
+    B: Body<Error: Into<BoxError>> + Unpin,
 {
     if retry.policy().attempts() == 1 || !retry.is_enabled() {
         return (Replay::once(body), None);

@@ -77,12 +77,9 @@ fn is_over(alarm: &mut Alarm, cx: &mut Context<'_>) -> bool {
 
 impl<S, B, R> ResponseFuture<S, B, R>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>> + Clone,
-    S::Error: Into<BoxError>,
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
-    R: Body + Unpin,
-    R::Error: Into<BoxError>,
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
 {
     /// Whether a rival has ended or was sent; what follows from it, if that ends the call.
     #[cold]

@@ -57,8 +57,7 @@ pub(super) struct Tape<B> {
 
 impl<B> Replay<B>
 where
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
+    B: Body<Error: Into<BoxError>> + Unpin,
 {
     /// A body that is sent once.
     pub(super) fn once(body: B) -> Self {
@@ -188,8 +187,7 @@ impl<B> Tape<B> {
 
 impl<B> Tape<B>
 where
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
+    B: Body<Error: Into<BoxError>> + Unpin,
 {
     fn poll(
         &mut self,
@@ -236,8 +234,7 @@ where
 
 impl<B> Body for Replay<B>
 where
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
+    B: Body<Error: Into<BoxError>> + Unpin,
 {
     type Data = Bytes;
     type Error = BoxError;

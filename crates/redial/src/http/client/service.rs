@@ -35,12 +35,9 @@ impl<S: Clone> RetryService<S> {
 
 impl<S, B, R> Service<Request<B>> for RetryService<S>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>> + Clone,
-    S::Error: Into<BoxError>,
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
-    R: Body + Unpin,
-    R::Error: Into<BoxError>,
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
 {
     type Response = Response<Answer<R>>;
     type Error = Error;

@@ -19,12 +19,9 @@ use crate::session::{Brought, Step};
 
 impl<S, B, R> ResponseFuture<S, B, R>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>> + Clone,
-    S::Error: Into<BoxError>,
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
-    R: Body + Unpin,
-    R::Error: Into<BoxError>,
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
 {
     #[cold]
     pub(super) fn responded(
