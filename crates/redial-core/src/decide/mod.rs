@@ -6,6 +6,7 @@
 //! the policy's own list of what is worth repeating.
 
 mod classify;
+mod codes;
 #[cfg(feature = "std")]
 mod io;
 mod outcome;

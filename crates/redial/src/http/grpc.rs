@@ -4,12 +4,11 @@
 //! fails later carries it in the trailers, behind a status 200.
 
 use http::{HeaderMap, HeaderValue};
-use redial_core::decide::{Class, Failure, Outcome, Reach};
+use redial_core::decide::Outcome;
 
 use super::names;
 use super::travel::digits;
 
-const OK: u16 = 0;
 const UNKNOWN: u16 = 2;
 
 /// The outcome of a response or of its trailers: a success as long as there is no status yet.
@@ -18,8 +17,8 @@ const UNKNOWN: u16 = 2;
 /// that had begun, it may have.
 pub(crate) fn outcome(headers: &HeaderMap) -> Outcome {
     match headers.get(names::GRPC_STATUS).map(code) {
-        None | Some(OK) => Outcome::Success,
-        Some(code) => failure(code, is_hinted(headers)).into(),
+        None => Outcome::Success,
+        Some(code) => Outcome::of_grpc(code, is_hinted(headers)),
     }
 }
 
@@ -33,21 +32,6 @@ pub(crate) fn is_hinted(headers: &HeaderMap) -> bool {
 /// A status that cannot be read is UNKNOWN.
 fn code(value: &HeaderValue) -> u16 {
     digits(value).and_then(|code| u16::try_from(code).ok()).unwrap_or(UNKNOWN)
-}
-
-/// What a status code means. RESOURCE_EXHAUSTED is as often a quota for the day as a busy moment: only a
-/// server that says when to come back is asked again.
-pub(crate) fn failure(code: u16, hinted: bool) -> Failure {
-    let class = match code {
-        1 => Class::Cancelled,
-        2 | 13 => Class::ServerError,
-        4 => Class::Timeout,
-        8 if hinted => Class::Throttled,
-        14 => Class::Overloaded,
-        _ => Class::Permanent,
-    };
-    let failure = Failure::new(class).code(code);
-    if class == Class::Overloaded { failure.reach(Reach::Refused) } else { failure }
 }
 
 /// The same as a conflict in HTTP: ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.

@@ -23,13 +23,13 @@ use ::reqwest::{
     Body, Client, ClientBuilder, Request, RequestBuilder, Response, ResponseBuilderExt, Url,
 };
 use pin_project_lite::pin_project;
-use redial_core::decide::{Class, Failure, Reach};
+use redial_core::decide::{Class, Failure, Outcome, Reach};
 use redial_core::{NEVER, Policy};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::client::{Answer, Replay, RetryLayer};
-use super::{BoxError, Error, status};
+use super::{BoxError, Error};
 use crate::Retry;
 
 #[cfg(feature = "reqwest-middleware")]
@@ -197,8 +197,9 @@ fn into_reqwest(response: http::Response<Answer<Body>>) -> Response {
 
 /// What the error says by itself; `None` when its sources know better.
 pub(super) fn failure(error: &::reqwest::Error) -> Option<Failure> {
-    if let Some(status) = error.status() {
-        return Some(status::failure(status, Reach::Unknown));
+    let status = error.status().map(|status| Outcome::of_status(status.as_u16()));
+    if let Some(Outcome::Failure(failure)) = status {
+        return Some(failure);
     }
     let class = if error.is_connect() {
         Class::Connect

@@ -1,10 +1,7 @@
-//! What a status says: is it worth repeating, and can the server have done the work?
-//!
-//! 500, 502, 503 and 504 come from servers that failed half-way and from proxies that lost sight of them:
-//! nobody can say what was done. 429 and 425 are said before anything is done.
+//! What a response says, beyond the table of statuses that the engine has.
 
 use http::{HeaderMap, Response, StatusCode};
-use redial_core::decide::{Class, Failure, Outcome, Reach};
+use redial_core::decide::{Class, Outcome, Reach};
 
 use super::{grpc, hinted, names, travel};
 
@@ -39,23 +36,15 @@ pub(crate) fn read(
     if status.as_u16() < 400 {
         return if grpc { grpc::outcome(headers) } else { Outcome::Success };
     }
-    let failure = failure(status, request_timeout);
-    let slot = failure.reach == Reach::Unknown && headers.contains_key(names::SLOT);
-    Outcome::Failure(if slot { failure.reach(Reach::Refused) } else { failure })
-}
-
-#[cold]
-pub(crate) fn failure(status: StatusCode, request_timeout: Reach) -> Failure {
-    let class = match status.as_u16() {
-        408 => Class::Timeout,
-        425 => Class::Refused,
-        429 => Class::Throttled,
-        503 => Class::Overloaded,
-        500 | 502 | 504 => Class::ServerError,
-        _ => Class::Permanent,
-    };
-    let failure = Failure::new(class).code(status.as_u16());
-    if class == Class::Timeout { failure.reach(request_timeout) } else { failure }
+    match Outcome::of_status(status.as_u16()) {
+        Outcome::Failure(failure) if failure.class == Class::Timeout => {
+            failure.reach(request_timeout).into()
+        }
+        Outcome::Failure(failure) if headers.contains_key(names::SLOT) => {
+            failure.reach(Reach::Refused).into()
+        }
+        outcome => outcome,
+    }
 }
 
 /// Whether the answer to a request with a key says that an earlier one with the same key is still being

@@ -134,13 +134,10 @@ fn into_status(error: Error) -> Status {
 /// not say whether it stood in place of a response or after the start of one.
 pub(super) fn failure(status: &Status) -> Failure {
     let headers = status.metadata().clone().into_headers();
-    let failure = grpc::failure(status.code() as u16, grpc::is_hinted(&headers));
-    let failure = match failure.class {
-        Class::Throttled => failure,
-        _ => failure.reach(Reach::Unknown),
-    };
-    match hinted(failure.into(), &headers).0 {
-        Outcome::Failure(failure) => failure,
-        Outcome::Success | Outcome::NotYet(_) => failure,
+    let outcome = Outcome::of_grpc(status.code() as u16, grpc::is_hinted(&headers));
+    match hinted(outcome, &headers).0 {
+        Outcome::Failure(failure) if failure.class == Class::Throttled => failure,
+        Outcome::Failure(failure) => failure.reach(Reach::Unknown),
+        Outcome::Success | Outcome::NotYet(_) => Failure::new(Class::Permanent),
     }
 }

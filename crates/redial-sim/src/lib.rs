@@ -1,0 +1,9 @@
+//! What would this policy do to my backend?
+//!
+//! A retry policy is easy to read and hard to foresee: what it does shows only when thousands of callers run
+//! it against a backend that struggles. This crate runs the production engine in virtual time. There is no
+//! second backoff, jitter or budget in it.
+
+mod random;
+
+pub use random::Stream;

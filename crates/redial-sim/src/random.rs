@@ -1,0 +1,50 @@
+use core::convert::Infallible;
+
+use rand_core::TryRng;
+use redial_core::draw;
+
+/// A stream of random numbers, for the distributions of `rand_distr`. The engine's own generator, so that
+/// one seed says everything about a run, on any machine.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    seed: u64,
+    drawn: u64,
+}
+
+impl Stream {
+    /// The stream that `seed` names.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, drawn: 0 }
+    }
+
+    /// Another stream, of somebody with this number: no two of them share their draws.
+    #[must_use]
+    pub fn of(&self, number: u64) -> Self {
+        Self::new(draw(self.seed ^ 0x5eed_0f5e_ed0f_5eed, number))
+    }
+
+    /// The next 64 bits: the seed of a call, for example.
+    pub fn bits(&mut self) -> u64 {
+        self.drawn += 1;
+        draw(self.seed, self.drawn)
+    }
+}
+
+impl TryRng for Stream {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.bits() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.bits())
+    }
+
+    fn try_fill_bytes(&mut self, dst: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in dst.chunks_mut(8) {
+            chunk.copy_from_slice(&self.bits().to_le_bytes()[..chunk.len()]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! The simulator.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod random;
