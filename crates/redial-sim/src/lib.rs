@@ -5,5 +5,7 @@
 //! second backoff, jitter or budget in it.
 
 mod random;
+mod wheel;
 
 pub use random::Stream;
+pub use wheel::Wheel;

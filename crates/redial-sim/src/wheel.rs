@@ -1,0 +1,214 @@
+//! What happens next, among millions of callers that wait?
+//!
+//! A heap compares every event with twenty others on its way, each in another cache line. A wheel drops it
+//! into the bucket of its time and sorts a bucket only when its time has come, all at once and in the cache.
+//! An event is eight bytes: when in its bucket, and what.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::mem;
+
+use redial_core::Nanos;
+
+/// A bucket is about a millisecond.
+const TICK_BITS: u32 = 20;
+/// Buckets to a turn of the wheel, which is about four seconds.
+const TURN_BITS: u32 = 12;
+const TURN: usize = 1 << TURN_BITS;
+/// Events to a chunk: buckets are made of chunks, so that a full one does not move while it grows.
+const CHUNK: usize = 126;
+
+/// Events in the order of their time; those of the same time in the order of their numbers.
+#[derive(Debug)]
+pub struct Wheel {
+    /// The bucket that is open. Everything before it has happened.
+    tick: u64,
+    /// What is left of the open bucket, the next event last.
+    open: Vec<u64>,
+    /// What was added to the open bucket meanwhile.
+    late: BinaryHeap<Reverse<u64>>,
+    buckets: Box<[Bucket]>,
+    /// One bit for every bucket that is not empty.
+    filled: [u64; TURN / 64],
+    /// Turns that have not begun.
+    later: BTreeMap<u64, Bucket>,
+    chunks: Chunks,
+    len: usize,
+}
+
+/// The first of its chunks, which is the last that was begun.
+#[derive(Clone, Copy, Debug)]
+struct Bucket(u32);
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Default)]
+struct Chunks {
+    all: Vec<Chunk>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    next: u32,
+    len: u32,
+    events: [u64; CHUNK],
+}
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Self {
+            tick: 0,
+            open: Vec::new(),
+            late: BinaryHeap::new(),
+            buckets: vec![Bucket(NONE); TURN].into_boxed_slice(),
+            filled: [0; TURN / 64],
+            later: BTreeMap::new(),
+            chunks: Chunks::default(),
+            len: 0,
+        }
+    }
+}
+
+impl Wheel {
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds an event. One whose time has passed is the next to happen.
+    #[inline]
+    pub fn push(&mut self, at: Nanos, what: u32) {
+        self.len += 1;
+        let at = at.max(self.tick << TICK_BITS);
+        let tick = at >> TICK_BITS;
+        if tick == self.tick {
+            self.late.push(Reverse(event(at, what)));
+        } else if tick >> TURN_BITS == self.tick >> TURN_BITS {
+            self.drop_into(tick, event(at, what));
+        } else {
+            let turn = self.later.entry(tick >> TURN_BITS).or_insert(Bucket(NONE));
+            self.chunks.add(turn, event(at, what));
+        }
+    }
+
+    /// Takes the next event.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Nanos, u32)> {
+        while self.open.is_empty() && self.late.is_empty() {
+            self.open_next()?;
+        }
+        let late = self.late.peek().map(|Reverse(late)| *late);
+        let next = match (self.open.last().copied(), late) {
+            (Some(open), Some(late)) if late < open => self.take_late(late),
+            (Some(open), _) => {
+                self.open.pop();
+                open
+            }
+            (None, late) => self.take_late(late?),
+        };
+        self.len -= 1;
+        // Only the low bits of the time are kept; the open bucket has the others.
+        let since = ((next >> 32) & ((1 << TICK_BITS) - 1)) + (self.tick << TICK_BITS);
+        Some((since, next as u32))
+    }
+
+    fn take_late(&mut self, late: u64) -> u64 {
+        self.late.pop();
+        late
+    }
+
+    #[inline]
+    fn drop_into(&mut self, tick: u64, event: u64) {
+        let place = tick as usize % TURN;
+        self.filled[place / 64] |= 1 << (place % 64);
+        self.chunks.add(&mut self.buckets[place], event);
+    }
+
+    /// Opens the next bucket that is not empty; `None` when there is no such bucket.
+    #[cold]
+    fn open_next(&mut self) -> Option<()> {
+        let place = self.tick as usize % TURN;
+        let Some(next) = self.next_filled(place) else { return self.begin_turn() };
+        self.tick = self.tick - place as u64 + next as u64;
+        self.filled[next / 64] &= !(1 << (next % 64));
+        let bucket = mem::replace(&mut self.buckets[next], Bucket(NONE));
+        let open = &mut self.open;
+        self.chunks.drain(bucket, |event| open.push(event));
+        open.sort_unstable_by_key(|event| Reverse(*event));
+        Some(())
+    }
+
+    /// The first filled bucket from `place` on.
+    fn next_filled(&self, place: usize) -> Option<usize> {
+        let first = self.filled[place / 64] & (u64::MAX << (place % 64));
+        let rest = self.filled[place / 64 + 1..].iter().copied();
+        let mut words = std::iter::once(first).chain(rest).zip(place / 64..);
+        let (word, index) = words.find(|(word, _)| *word != 0)?;
+        Some(index * 64 + word.trailing_zeros() as usize)
+    }
+
+    /// Spreads the next turn over the buckets.
+    fn begin_turn(&mut self) -> Option<()> {
+        let (turn, bucket) = self.later.pop_first()?;
+        self.tick = turn << TURN_BITS;
+        let mut events = Vec::new();
+        self.chunks.drain(bucket, |event| events.push(event));
+        for event in events {
+            let tick = self.tick + ((event >> 32 >> TICK_BITS) & (TURN as u64 - 1));
+            self.drop_into(tick, event);
+        }
+        Some(())
+    }
+}
+
+/// The low 32 bits of the time, which a turn does not exceed, before what happens.
+#[inline]
+fn event(at: Nanos, what: u32) -> u64 {
+    at << 32 | u64::from(what)
+}
+
+impl Chunks {
+    #[inline]
+    fn add(&mut self, bucket: &mut Bucket, event: u64) {
+        if let Some(chunk) = self.all.get_mut(bucket.0 as usize) {
+            if let Some(place) = chunk.events.get_mut(chunk.len as usize) {
+                *place = event;
+                chunk.len += 1;
+                return;
+            }
+        }
+        self.begin(bucket, event);
+    }
+
+    #[cold]
+    fn begin(&mut self, bucket: &mut Bucket, event: u64) {
+        let mut chunk = Chunk { next: bucket.0, len: 1, events: [0; CHUNK] };
+        chunk.events[0] = event;
+        bucket.0 = match self.free.pop() {
+            Some(free) => {
+                self.all[free as usize] = chunk;
+                free
+            }
+            None => {
+                self.all.push(chunk);
+                self.all.len() as u32 - 1
+            }
+        };
+    }
+
+    /// Empties a bucket.
+    fn drain(&mut self, bucket: Bucket, mut each: impl FnMut(u64)) {
+        let mut next = bucket.0;
+        while let Some(chunk) = self.all.get(next as usize) {
+            chunk.events[..chunk.len as usize].iter().copied().for_each(&mut each);
+            self.free.push(next);
+            next = chunk.next;
+        }
+    }
+}
