@@ -40,6 +40,12 @@ impl Attempt {
         until(self.started, self.expires)
     }
 
+    /// The same in nanoseconds, however long.
+    #[cfg(feature = "http")]
+    pub(crate) fn left(&self) -> Nanos {
+        self.expires.saturating_sub(self.started)
+    }
+
     /// What was left of the deadline when the attempt started.
     pub fn remaining(&self) -> Option<Duration> {
         until(self.started, self.deadline)

@@ -37,6 +37,8 @@ pin_project! {
         pub(super) last: Option<Box<Last<R>>>,
         pub(super) race: Option<Box<Race<S::Future>>>,
         pub(super) grpc: bool,
+        // Whether an attempt was sent twice.
+        pub(super) anew: bool,
         // Whether an attempt ended without anybody knowing what became of it.
         pub(super) unanswered: bool,
         // When the attempt, or the wait, is over.
@@ -57,8 +59,9 @@ pin_project! {
         // A gRPC response whose first frame may be its last.
         Peeking { response: Option<Response<R>> },
         Waiting,
-        // The wait is over, and the client below is asked whether it is ready.
-        Readying,
+        // The wait is over, or the same attempt goes out anew, and the client below is asked whether it is
+        // ready.
+        Readying { anew: bool },
         Over,
     }
 }
@@ -86,7 +89,7 @@ where
         let retry = whose.retry(&options);
         let grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
         outgoing::write_key(&options, retry, &mut parts);
-        let (body, tape) = outgoing::keep(&options, retry, body);
+        let (body, tape) = outgoing::keep(&options, retry, body, grpc);
         let Some(tape) = tape else {
             return Self::once(service, options, Some(whose), parts, body, grpc);
         };
@@ -108,6 +111,7 @@ where
             last: None,
             race: None,
             grpc,
+            anew: false,
             unanswered: false,
             until: span.until,
             timer: None,
@@ -149,6 +153,7 @@ where
             last,
             race,
             grpc,
+            anew: false,
             unanswered,
             until,
             timer,
@@ -217,17 +222,13 @@ where
                     let deadline = this.lead.deadline();
                     ready!(self.as_mut().poll_timer(cx));
                     self.as_mut().set_timer(deadline);
-                    self.as_mut().project().state.set(State::Readying);
+                    self.as_mut().project().state.set(State::Readying { anew: false });
                     None
                 }
-                StateProj::Readying => match this.service.poll_ready(cx) {
-                    Poll::Pending => {
-                        ready!(self.as_mut().poll_timer(cx));
-                        self.as_mut().resend()
-                    }
-                    Poll::Ready(Ok(())) => self.as_mut().resend(),
-                    Poll::Ready(Err(error)) => Some(self.as_mut().broken(error.into())),
-                },
+                StateProj::Readying { anew } => {
+                    let anew = *anew;
+                    ready!(self.as_mut().poll_below(cx, anew))
+                }
                 StateProj::Over => match this.lead {
                     Lead::Refused(error) if error.is_some() => error.take().map(Err),
                     _ => return Poll::Pending,

@@ -138,6 +138,14 @@ impl Lead {
         }
     }
 
+    /// How many attempts were made.
+    pub(super) fn attempts(&self) -> u32 {
+        match self {
+            Self::Full(course) => course.attempts(),
+            _ => 1,
+        }
+    }
+
     /// When a call that goes on has to be over.
     pub(super) fn deadline(&self) -> Nanos {
         match self {

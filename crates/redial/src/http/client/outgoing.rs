@@ -10,7 +10,6 @@ use redial_core::{Event, NEVER, Nanos, Stop, nanos};
 use super::layer::Options;
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
-use crate::attempt::Attempt;
 use crate::clock::{Clock as _, Tokio};
 #[cfg(feature = "reqwest")]
 use crate::http::reqwest::Redirected;
@@ -82,13 +81,19 @@ pub(super) fn safety_of(request: &request::Parts) -> Option<Safety> {
     request.extensions.get::<Safety>().copied().or_else(derived)
 }
 
-/// The body that is sent first, and what is kept of it. A request that may not be repeated is not cloned.
+/// The body that is sent first, and what is kept of it. A request that may not be repeated is not cloned; one
+/// of gRPC may be sent anew even then.
 #[inline(always)]
-pub(super) fn keep<B>(options: &Options, retry: &Retry, body: B) -> (Replay<B>, Option<Kept<B>>)
+pub(super) fn keep<B>(
+    options: &Options,
+    retry: &Retry,
+    body: B,
+    grpc: bool,
+) -> (Replay<B>, Option<Kept<B>>)
 where
     B: Body<Error: Into<BoxError>> + Unpin,
 {
-    if retry.policy().attempts() == 1 || !retry.is_enabled() {
+    if !grpc && (retry.policy().attempts() == 1 || !retry.is_enabled()) {
         return (Replay::once(body), None);
     }
     Replay::keep(body, options.buffer)
@@ -134,21 +139,24 @@ impl<B> Outgoing<B> {
         self.body.has_ended()
     }
 
-    /// The next attempt, after [`rewind`](Self::rewind). The attempts of those above count too.
+    /// The request once more, after [`rewind`](Self::rewind), as this attempt with so much time. The attempts of
+    /// those above count too.
     pub(super) fn again(
         &self,
         options: &Options,
-        attempt: &Attempt,
+        number: u32,
+        left: Nanos,
         grpc: bool,
     ) -> Request<Replay<B>> {
         let mut request = Request::from_parts(self.parts.clone(), self.body.again());
         let headers = request.headers_mut();
-        let before = attempt.number() - 1;
+        let before = number.saturating_sub(1);
         let count = travel::attempt(headers).saturating_add(before);
-        let left = attempt.expires.saturating_sub(attempt.started);
-        stamp(options, headers, left, attempt.number(), grpc);
-        headers.insert(names::ATTEMPT, count.into());
-        if grpc {
+        stamp(options, headers, left, number, grpc);
+        if count > 1 {
+            headers.insert(names::ATTEMPT, count.into());
+        }
+        if grpc && before > 0 {
             headers.insert(names::GRPC_PREVIOUS_RPC_ATTEMPTS, before.into());
         }
         request

@@ -130,9 +130,10 @@ where
         }
         let Some(attempt) = session.hedge() else { return };
         session.set_aside();
+        let request = kept.again(this.options, attempt.number(), attempt.left(), *this.grpc);
         race.rivals.push(Rival {
             number: attempt.number(),
-            call: Box::pin(service.call(kept.again(this.options, &attempt, *this.grpc))),
+            call: Box::pin(service.call(request)),
             timer: timer(attempt.expires).map(Box::pin),
         });
         if race.rivals.len() < hedge.beside() {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use http::{Request, Response, header};
 use http_body::{Body, Frame};
@@ -14,6 +15,7 @@ use super::layer::Options;
 use super::lead::Lead;
 use super::outgoing::{self, Attempts, Outgoing};
 use super::{Answer, BoxError, Error, Replay};
+use crate::clock::{Clock as _, Tokio};
 use crate::http::{grpc, names, reach, status};
 use crate::session::{Brought, Step};
 
@@ -91,13 +93,70 @@ where
     }
 
     #[cold]
-    pub(super) fn failed(self: Pin<&mut Self>, cause: BoxError) -> Option<Answered<R>> {
+    pub(super) fn failed(mut self: Pin<&mut Self>, cause: BoxError) -> Option<Answered<R>> {
         if matches!(self.lead, Lead::Alone) {
             self.project().state.set(State::Over);
             return Some(Err(Error::of_the_only_attempt(cause)));
         }
         let failure = reach::failure(&*cause);
+        if failure.class == Class::Refused && self.may_send_anew() {
+            self.as_mut().send_anew();
+            return None;
+        }
         self.settle(failure.into(), Some(Last::Error(cause)))
+    }
+
+    /// gRPC's transparent retry: a stream that the server refused, or never looked at, is opened anew once in a
+    /// call, as the same attempt.
+    fn may_send_anew(&self) -> bool {
+        let raceless = self.race.as_ref().is_none_or(|race| race.is_over());
+        let kept = self.kept.as_ref().is_some_and(|kept| !kept.is_lost());
+        self.grpc && !self.anew && raceless && kept
+    }
+
+    fn send_anew(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        *this.anew = true;
+        if let Some(kept) = this.kept {
+            kept.rewind();
+        }
+        this.state.set(State::Readying { anew: true });
+    }
+
+    /// Whether the client below is ready, and what follows. Time that runs out meanwhile is the engine's to
+    /// judge before an attempt, and the attempt's own when it goes out anew.
+    #[cold]
+    pub(super) fn poll_below(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        anew: bool,
+    ) -> Poll<Option<Answered<R>>> {
+        let ready = match self.as_mut().project().service.poll_ready(cx) {
+            Poll::Ready(Err(error)) => return Poll::Ready(Some(self.broken(error.into()))),
+            Poll::Ready(Ok(())) => true,
+            Poll::Pending => {
+                ready!(self.as_mut().poll_timer(cx));
+                false
+            }
+        };
+        Poll::Ready(match (anew, ready) {
+            (false, _) => self.resend(),
+            (true, true) => {
+                self.call_anew();
+                None
+            }
+            (true, false) => self.cut_off(),
+        })
+    }
+
+    fn call_anew(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        let left = this.until.saturating_sub(Tokio::now());
+        if let Some(kept) = this.kept {
+            let request = kept.again(this.options, this.lead.attempts(), left, *this.grpc);
+            let call = this.service.call(request);
+            this.state.set(State::Calling { call });
+        }
     }
 
     #[cold]
@@ -181,7 +240,7 @@ where
 
     /// Asks the engine once more, then sends.
     #[cold]
-    pub(super) fn resend(mut self: Pin<&mut Self>) -> Option<Answered<R>> {
+    fn resend(mut self: Pin<&mut Self>) -> Option<Answered<R>> {
         let this = self.as_mut().project();
         let session = this.lead.session(this.options)?;
         let Some(kept) = this.kept.as_ref().filter(|kept| !kept.is_lost()) else {
@@ -193,7 +252,8 @@ where
             Ok(attempt) => attempt,
             Err(error) => return Some(self.give_up(error, false)),
         };
-        let call = this.service.call(kept.again(this.options, &attempt, *this.grpc));
+        let request = kept.again(this.options, attempt.number(), attempt.left(), *this.grpc);
+        let call = this.service.call(request);
         self.as_mut().set_timer(attempt.expires);
         self.project().state.set(State::Calling { call });
         None
@@ -222,7 +282,7 @@ where
     }
 
     #[cold]
-    pub(super) fn broken(mut self: Pin<&mut Self>, cause: BoxError) -> Answered<R> {
+    fn broken(mut self: Pin<&mut Self>, cause: BoxError) -> Answered<R> {
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
         Err(match this.lead.session(this.options) {

@@ -22,7 +22,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use super::faults::{H2Act, REFUSED_STREAM, h2_server};
+use super::faults::{H2Act, INTERNAL_ERROR, REFUSED_STREAM, h2_server};
 use super::replay::{Fed, fed};
 use crate::support::{ms, unbounded};
 
@@ -280,6 +280,23 @@ async fn a_refused_stream_is_repeated() {
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
     let _ = HealthClient::new(RetryChannel::new(channel, &layer(|p| p))).check(asking("")).await;
     assert_eq!(streams.load(std::sync::atomic::Ordering::SeqCst), 3);
+}
+
+/// gRPC's transparent retry: once, and outside of the attempts.
+#[tokio::test]
+async fn a_stream_that_was_refused_is_opened_anew_as_the_same_attempt() {
+    for (acts, opened) in [
+        (&[H2Act::Reset(REFUSED_STREAM), H2Act::Status200][..], 2),
+        (&[H2Act::GoAway { last: 0, code: 0 }, H2Act::Status200], 2),
+        (&[H2Act::Reset(REFUSED_STREAM)], 2),
+        (&[H2Act::Reset(INTERNAL_ERROR)], 1),
+    ] {
+        let (address, streams) = h2_server(acts).await;
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+        let once = layer(|p| p.attempts(1));
+        let _ = HealthClient::new(RetryChannel::new(channel, &once)).check(asking("")).await;
+        assert_eq!(streams.load(std::sync::atomic::Ordering::SeqCst), opened, "{acts:?}");
+    }
 }
 
 #[tokio::test]
