@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
 use redial_core::{NEVER, Nanos, Policy, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "0s", value_parser = latency)]
     latency: Nanos,
     /// What is known about doing the calls twice
-    #[arg(long, default_value = "idempotent", value_parser = PossibleValuesParser::new(SAFETY.map(|(name, _)| name)).map(safety))]
+    #[arg(long, default_value = "idempotent", value_parser = safeties())]
     safety: Safety,
     /// Print JSON
     #[arg(long)]
@@ -52,9 +52,11 @@ const SAFETY: [(&str, Safety); 5] = [
     ("read-only", Safety::ReadOnly),
 ];
 
-fn safety(name: String) -> Safety {
-    let known = SAFETY.iter().find(|(known, _)| *known == name);
-    known.map_or(Safety::Unsafe, |(_, safety)| *safety)
+fn safeties() -> impl TypedValueParser<Value = Safety> {
+    PossibleValuesParser::new(SAFETY.map(|(name, _)| name)).map(|name| {
+        let known = SAFETY.iter().find(|(known, _)| *known == name);
+        known.map_or(Safety::Unsafe, |(_, safety)| *safety)
+    })
 }
 
 fn latency(text: &str) -> Result<Nanos, String> {
@@ -132,7 +134,7 @@ fn waits(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let cap = short(answer.cap.wait);
     match answer.cap.retry {
         Some(retry) => writeln!(out, "\nThe cap of {cap} is reached at retry {retry}.")?,
-        None => writeln!(out, "\nThe cap of {cap} is not reached in {retries} retries.")?,
+        None => writeln!(out, "\nThe cap of {cap} is not reached by then.")?,
     }
     match retries as usize - answer.waits.len() {
         0 => writeln!(out),
@@ -156,13 +158,12 @@ fn runs(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
 
 fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let worst = answer.worst_case;
-    writeln!(
-        out,
-        "The worst case: {} attempts in {}; in {} when the server asks for patience.",
-        worst.attempts,
-        short(worst.elapsed),
-        short(worst.elapsed_with_hints)
-    )
+    write!(out, "The worst case: {} attempts, ", worst.attempts)?;
+    if worst.elapsed_with_hints == NEVER {
+        return writeln!(out, "and nothing bounds how long they take.");
+    }
+    let (plain, hinted) = (short(worst.elapsed), short(worst.elapsed_with_hints));
+    writeln!(out, "over after {plain}; after {hinted} when the server asks for patience.")
 }
 
 /// Columns as wide as their widest cell, numbers to the right and the columns of `words` to the left.
@@ -185,9 +186,6 @@ fn print(table: &[Vec<String>], words: &[usize], out: &mut impl Write) -> io::Re
 
 /// Three digits are enough for a person: `83.5ms`, `1.6s`.
 fn short(nanos: Nanos) -> String {
-    if nanos == NEVER {
-        return "any time".to_owned();
-    }
     let ms = nanos as f64 / 1e6;
     let (number, unit) = if ms < 1000.0 { (ms, "ms") } else { (ms / 1e3, "s") };
     let places = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
