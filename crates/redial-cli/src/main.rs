@@ -1,5 +1,7 @@
 //! The command `redial`.
 
+mod explain;
+mod policy;
 mod presets;
 
 use std::io;
@@ -17,11 +19,13 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Explain(Box<explain::Args>),
     Presets(presets::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
+        Command::Explain(args) => explain::run(&args, &mut io::stdout().lock()),
         Command::Presets(args) => presets::run(&args, &mut io::stdout().lock()),
     };
     match done {

@@ -34,7 +34,7 @@ impl Policy {
     fn longest(&self, least_wait: Nanos) -> Nanos {
         let (mut total, mut previous) = (self.attempt_timeout(), 0);
         for k in 1..self.attempts() {
-            let drawn = self.backoff().range(k, previous).hi.min(self.backoff().cap);
+            let drawn = self.backoff().longest(k, previous);
             let more = drawn.max(least_wait).saturating_add(self.attempt_timeout());
             total = total.saturating_add(more);
             if total >= self.deadline() || total == NEVER {

@@ -123,6 +123,16 @@ impl Backoff {
         Range { lo, hi: hi.max(lo) }
     }
 
+    /// The longest wait before retry `k` after a wait of `previous`.
+    pub fn longest(&self, k: u32, previous: Nanos) -> Nanos {
+        self.range(k, previous).hi.min(self.cap)
+    }
+
+    /// The longest wait before any retry.
+    pub fn cap(&self) -> Nanos {
+        self.cap
+    }
+
     /// The wait before retry `k`, drawn from [`Backoff::range`] with the `k`-th number of the stream
     /// that `seed` names.
     #[inline]

@@ -1,5 +1,6 @@
 //! The simulator.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod explain;
 mod random;
 mod wheel;

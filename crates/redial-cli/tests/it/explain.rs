@@ -1,0 +1,144 @@
+use serde_json::Value;
+
+use super::{redial, text};
+
+/// `redial explain` with these arguments.
+fn explain(args: &[&str]) -> std::process::Output {
+    redial(&[&["explain"], args].concat())
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = explain(&[args, &["--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A policy file that is there for as long as the test.
+struct File(std::path::PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    let output = explain(&["--help"]);
+    assert!(output.status.success());
+    for word in ["Examples:", "--outcomes", "retry-after=7", "read-only"] {
+        assert!(text(&output.stdout).contains(word), "{word}");
+    }
+}
+
+#[test]
+fn bad_input_is_exit_2_and_named() {
+    let broken = File::new("broken.toml", "backoff = { base = '5s' }");
+    let misspelt = File::new("misspelt.toml", "attempt = 3");
+    for (args, said) in [
+        (&["--policy", "standrad"][..], "payment-processor"),
+        (&["--policy", "no/such.toml"], "no/such.toml"),
+        (&["--policy", broken.path()], "backoff.base is 5s"),
+        (&["--policy", broken.path()], broken.path()),
+        (&["--policy", misspelt.path()], "unknown field `attempt`"),
+        (&["--policy", "web", "--outcomes", "503,50x"], "`50x` is no outcome"),
+        (&["--policy", "web", "--outcomes", "503@later"], "`503@later` has no hint"),
+        (&["--policy", "web", "--safety", "safe"], "conditional"),
+        (&["--policy", "web", "--latency", "20"], "a duration such as"),
+        (&["--policy", "web", "--latency", "2d"], "at most a day"),
+        (&["--policy", "web", "--runs", "0"], "1..=1000"),
+        (&[], "--policy"),
+    ] {
+        let output = explain(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(output.stdout.is_empty(), "nothing on stdout but the answer");
+        assert!(text(&output.stderr).contains(said), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn json_has_the_steps_the_waits_the_runs_and_the_worst_case() {
+    let file = File::new("plain.toml", "backoff = { jitter = 'none' }\nattempt_timeout = '150ms'");
+    let args = ["--policy", file.path(), "--outcomes", "503@slot=5ms,timeout,200", "--runs", "2"];
+    let answer = json(&[&args[..], &["--latency", "20ms"]].concat());
+    assert_eq!(
+        answer["steps"],
+        serde_json::json!([
+            { "call": 1, "attempt": 1, "outcome": "503@slot=5ms", "verdict": "wait",
+              "reason": "overloaded, hint honoured", "delay_ms": 5.0, "budget": 9, "elapsed_ms": 20.0 },
+            { "call": 1, "attempt": 2, "outcome": "timeout", "verdict": "wait",
+              "reason": "timeout", "delay_ms": 200.0, "budget": 8, "elapsed_ms": 175.0 },
+            { "call": 1, "attempt": 3, "outcome": "200", "verdict": "done",
+              "reason": "success", "delay_ms": null, "budget": 8, "elapsed_ms": 395.0 },
+        ])
+    );
+    let wait = serde_json::json!({ "retry": 1, "ceiling_ms": 100.0, "mean_ms": 100.0,
+        "p5_ms": 100.0, "p95_ms": 100.0, "capped": false });
+    assert_eq!(answer["waits"][0], wait);
+    assert_eq!(answer["runs"], serde_json::json!([[100.0, 200.0, 400.0], [100.0, 200.0, 400.0]]));
+    let worst = serde_json::json!({ "attempts": 4, "elapsed_ms": 1300.0,
+        "elapsed_with_hints_ms": 10000.0 });
+    assert_eq!(answer["worst_case"], worst);
+    assert_eq!(answer["cap"], serde_json::json!({ "ms": 2000.0, "retry": null }));
+    assert_eq!(answer["policy"]["attempt_timeout"], "150ms");
+}
+
+#[test]
+fn what_has_no_bound_is_null() {
+    let file = File::new("endless.toml", "deadline = 'none'");
+    let answer = json(&["--policy", file.path()]);
+    assert_eq!(answer["worst_case"]["elapsed_ms"], Value::Null);
+    assert_eq!(answer["steps"], serde_json::json!([]));
+    assert!(text(&explain(&["--policy", file.path()]).stdout).contains("nothing bounds"));
+}
+
+#[test]
+fn the_same_seed_prints_the_same_bytes() {
+    let plain = File::new("seedless.toml", "backoff = { jitter = 'none' }");
+    let print = |policy: &str, seed: &str| {
+        let args = ["--policy", policy, "--outcomes", "503; timeout", "--json", "--seed", seed];
+        explain(&args).stdout
+    };
+    assert_eq!(print("web", "7"), print("web", "7"));
+    assert_ne!(print("web", "7"), print("web", "8"));
+    assert_eq!(print(plain.path(), "7"), print(plain.path(), "8"));
+    let default = explain(&["--policy", "web", "--outcomes", "503; timeout", "--json"]).stdout;
+    assert_eq!(print("web", "0"), default);
+}
+
+#[test]
+fn a_policy_without_retries_says_so() {
+    let file = File::new("once.toml", "attempts = 1");
+    let output = explain(&["--policy", file.path(), "--outcomes", "503"]);
+    assert!(text(&output.stdout).contains("there is one attempt"));
+    assert!(text(&output.stdout).contains("attempts: all attempts were used."));
+}
+
+/// Whoever changes the output sees the page that shows it.
+#[test]
+fn the_page_shows_what_the_command_prints() {
+    let page = include_str!("../../../../docs/explain.md");
+    let shown: Vec<_> =
+        page.split("```").filter_map(|part| part.strip_prefix("text\n$ redial ")).collect();
+    assert!(!shown.is_empty());
+    for block in shown {
+        let (command, printed) = block.split_once('\n').unwrap();
+        let (before, outcomes) = command.split_once(" '").unwrap();
+        let (outcomes, after) = outcomes.split_once('\'').unwrap();
+        let args: Vec<_> =
+            before.split(' ').chain([outcomes]).chain(after.split_whitespace()).collect();
+        assert_eq!(text(&redial(&args).stdout), printed);
+    }
+}

@@ -1,0 +1,37 @@
+//! Nanoseconds leave as milliseconds, and what has no limit as `null`: JSON has no unit and no [`NEVER`].
+
+use redial_core::{NEVER, Nanos, WorstCase};
+use serde::{Serialize, Serializer};
+
+struct Ms(Nanos);
+
+impl Serialize for Ms {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            NEVER => to.serialize_none(),
+            nanos => to.serialize_f64(nanos as f64 / 1e6),
+        }
+    }
+}
+
+pub(super) fn one<S: Serializer>(nanos: &Nanos, to: S) -> Result<S::Ok, S::Error> {
+    Ms(*nanos).serialize(to)
+}
+
+pub(super) fn maybe<S: Serializer>(nanos: &Option<Nanos>, to: S) -> Result<S::Ok, S::Error> {
+    nanos.map(Ms).serialize(to)
+}
+
+pub(super) fn lists<S: Serializer>(lists: &[Vec<Nanos>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(lists.iter().map(|list| list.iter().copied().map(Ms).collect::<Vec<_>>()))
+}
+
+#[derive(Serialize)]
+#[serde(remote = "WorstCase")]
+pub(super) struct WorstCaseMs {
+    attempts: u32,
+    #[serde(rename = "elapsed_ms", serialize_with = "one")]
+    elapsed: Nanos,
+    #[serde(rename = "elapsed_with_hints_ms", serialize_with = "one")]
+    elapsed_with_hints: Nanos,
+}

@@ -1,0 +1,166 @@
+//! What comes of the attempts, as a person writes it: `503,timeout,200; UNAVAILABLE@pushback=40ms,OK`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use redial_core::decide::{Class, Failure, Outcome, RetryOn};
+use redial_core::schedule::Hint;
+use redial_core::{Nanos, parse_duration};
+
+/// The outcomes of some calls: outcomes are separated by `,` and calls by `;`. When those of a call are used
+/// up, its last one repeats.
+///
+/// An outcome is a status of HTTP, a class of failures by its name, a code of gRPC by its name or as
+/// `grpc:14`, or `not-yet`. A hint may follow it: `@retry-after=7` (seconds, or a duration), `@slot=250ms` or
+/// `@pushback=40ms`.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// None of them is empty.
+    pub(super) calls: Vec<Vec<Answer>>,
+}
+
+/// What comes of one attempt.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// As it was written.
+    pub(super) text: String,
+    pub(super) outcome: Outcome,
+    /// It takes all the time that the attempt has.
+    pub(super) times_out: bool,
+}
+
+/// Why a text is not a [`Script`]. Names the outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// There is nothing between two separators.
+    Missing(String),
+    /// This is no outcome.
+    Outcome(String),
+    /// What follows the `@` is no hint.
+    Hint(String),
+    /// A success has no hint.
+    HintOfSuccess(String),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(call) => write!(f, "an outcome is missing in `{call}`"),
+            Self::Outcome(token) => {
+                let classes: Vec<_> = classes().map(Class::name).collect();
+                write!(
+                    f,
+                    "`{token}` is no outcome: write a status of HTTP from 100 to 599, a code of gRPC \
+                     such as UNAVAILABLE or grpc:14, not-yet, or one of {}",
+                    classes.join(", ")
+                )
+            }
+            Self::Hint(token) => write!(
+                f,
+                "`{token}` has no hint that can be read: write @retry-after=7 (seconds, or a duration \
+                 such as 250ms), @slot=250ms or @pushback=40ms"
+            ),
+            Self::HintOfSuccess(token) => {
+                write!(f, "`{token}` is a success, and only others have a hint")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl FromStr for Script {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        let call = |call: &str| {
+            let missing = || Unreadable::Missing(call.trim().to_owned());
+            let tokens = call.split(',').map(str::trim);
+            tokens
+                .map(|token| if token.is_empty() { Err(missing()) } else { answer(token) })
+                .collect()
+        };
+        Ok(Self { calls: text.split(';').map(call).collect::<Result<_, _>>()? })
+    }
+}
+
+fn answer(token: &str) -> Result<Answer, Unreadable> {
+    let (name, written) = match token.split_once('@') {
+        Some((name, hint)) => (name.trim_end(), Some(hint)),
+        None => (token, None),
+    };
+    let hint = written.map(|text| hint(text).ok_or_else(|| Unreadable::Hint(token.to_owned())));
+    let hint = hint.transpose()?;
+    let outcome = outcome(name, hint.is_some());
+    let outcome = outcome.ok_or_else(|| Unreadable::Outcome(token.to_owned()))?;
+    let outcome = match hint {
+        Some(_) if outcome == Outcome::Success => {
+            return Err(Unreadable::HintOfSuccess(token.to_owned()));
+        }
+        Some(hint) => outcome.with_hint(hint),
+        None => outcome,
+    };
+    let times_out = name == Class::Timeout.name();
+    Ok(Answer { text: token.to_owned(), outcome, times_out })
+}
+
+fn outcome(name: &str, hinted: bool) -> Option<Outcome> {
+    if name == "not-yet" {
+        return Some(Outcome::NotYet(None));
+    }
+    if let Some(class) = Class::from_name(name) {
+        return Some(Failure::new(class).into());
+    }
+    let number = |text: &str| text.parse::<u16>().ok();
+    if let Some(status) = number(name) {
+        return (100..600).contains(&status).then(|| Outcome::of_status(status));
+    }
+    let code = match name.strip_prefix("grpc:") {
+        Some(code) => number(code).filter(|code| usize::from(*code) < GRPC.len()),
+        None => GRPC.iter().position(|known| *known == name).map(|code| code as u16),
+    };
+    code.map(|code| Outcome::of_grpc(code, hinted))
+}
+
+fn hint(text: &str) -> Option<Hint> {
+    let (kind, after) = text.split_once('=')?;
+    let duration = || parse_duration(after).ok();
+    Some(match kind.trim() {
+        "retry-after" => Hint::AtLeast(seconds(after).or_else(duration)?),
+        "slot" => Hint::Slot(duration()?),
+        "pushback" => Hint::Pushback(duration()?),
+        _ => return None,
+    })
+}
+
+/// A bare number, as the header has it.
+fn seconds(text: &str) -> Option<Nanos> {
+    text.trim().parse::<u64>().ok()?.checked_mul(1_000_000_000)
+}
+
+fn classes() -> impl Iterator<Item = Class> {
+    let transient = RetryOn::transient();
+    let named: Vec<_> = transient.classes().collect();
+    named.into_iter().chain([Class::Permanent, Class::Cancelled])
+}
+
+/// The codes of gRPC, each at its number.
+const GRPC: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];

@@ -1,0 +1,185 @@
+//! The calls of a script, through the engine: admit, send, settle, and again.
+
+use redial_core::admit::Guards;
+use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::schedule::HintRule;
+use redial_core::{Call, Context, NEVER, Nanos, Policy, Request, Stop, Verdict};
+use serde::Serialize;
+
+use super::script::Answer;
+use super::{Question, ms, seed_of};
+
+/// What came of one attempt, or why it was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "Row")]
+pub struct Step {
+    /// The number of the call; 1 is the first.
+    pub call: u32,
+    /// The number of the attempt; 1 is the first.
+    pub attempt: u32,
+    /// What came of it, as the script has it; `None` when a guard did not let it out.
+    pub outcome: Option<String>,
+    /// What follows from it.
+    pub ruling: Ruling,
+    /// How many retries the budget would grant after it; `None` when there is no budget.
+    pub budget: Option<u64>,
+    /// The time since its call began.
+    pub elapsed: Nanos,
+}
+
+/// What follows from an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// The call succeeded.
+    Done,
+    /// Another attempt comes after this wait, for this reason.
+    Wait(Nanos, String),
+    /// The call is over.
+    Stop(Stop),
+}
+
+impl Ruling {
+    /// `done`, `wait` or `stop`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Wait(..) => "wait",
+            Self::Stop(_) => "stop",
+        }
+    }
+
+    /// Why.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Done => "success",
+            Self::Wait(_, reason) => reason,
+            Self::Stop(stop) => stop.name(),
+        }
+    }
+
+    /// The wait before the next attempt, if there is one.
+    pub fn delay(&self) -> Option<Nanos> {
+        match self {
+            Self::Wait(delay, _) => Some(*delay),
+            Self::Done | Self::Stop(_) => None,
+        }
+    }
+}
+
+/// Nobody reads more, and a policy may allow a million.
+const MOST_ATTEMPTS: u32 = 1_000;
+
+/// Makes the calls one after the other. They are all about the same thing, so that a cool-down sees one key. A
+/// caller goes away after a thousand attempts.
+pub(super) fn play(policy: &Policy, question: &Question) -> Vec<Step> {
+    let guards = Guards::new(policy, 1, 0);
+    let request = Request { safety: question.safety, key: 1, ..Request::default() };
+    let cx = Context { policy, guards: &guards, observer: None, request };
+    let mut stage = Stage { cx, latency: question.latency, now: 0, steps: Vec::new() };
+    for (number, answers) in (1..).zip(&question.script.calls) {
+        stage.call(number, answers, seed_of(question.seed, number));
+    }
+    stage.steps
+}
+
+struct Stage<'a> {
+    cx: Context<'a>,
+    latency: Nanos,
+    now: Nanos,
+    steps: Vec<Step>,
+}
+
+impl Stage<'_> {
+    fn call(&mut self, number: u32, answers: &[Answer], seed: u64) {
+        let (started, cx) = (self.now, self.cx);
+        let mut call = Call::new(cx.policy, started, NEVER);
+        let answers = answers.iter().chain(answers.last().into_iter().cycle());
+        for (attempt, answer) in (1..).zip(answers) {
+            if call.is_over() {
+                break;
+            }
+            let (outcome, ruling) = if attempt > MOST_ATTEMPTS {
+                call.cancel(&cx, self.now);
+                (None, Ruling::Stop(Stop::Cancelled))
+            } else {
+                self.attempt(&mut call, answer, seed)
+            };
+            let budget = cx.guards.balance(self.now);
+            let elapsed = self.now - started;
+            self.now += ruling.delay().unwrap_or(0);
+            self.steps.push(Step { call: number, attempt, outcome, ruling, budget, elapsed });
+        }
+    }
+
+    fn attempt(&mut self, call: &mut Call, answer: &Answer, seed: u64) -> (Option<String>, Ruling) {
+        let permit = match call.admit(&self.cx, self.now) {
+            Ok(permit) => permit,
+            Err(stop) => return (None, Ruling::Stop(stop)),
+        };
+        let (outcome, text) = self.send(answer, permit.expires);
+        let verdict = call.settle(&self.cx, permit, &outcome, self.now, || seed);
+        (Some(text), self.ruling(verdict, &outcome))
+    }
+
+    /// Lets the time of an attempt pass. One that would take longer than it may is cut off, and that is what
+    /// comes of it.
+    fn send(&mut self, answer: &Answer, expires: Nanos) -> (Outcome, String) {
+        let answered = self.now.saturating_add(self.latency);
+        if answer.times_out && expires != NEVER {
+            self.now = expires;
+        } else if answered > expires {
+            self.now = expires;
+            let text = format!("timeout instead of {}", answer.text);
+            return (Failure::new(Class::Timeout).into(), text);
+        } else {
+            self.now = answered;
+        }
+        (answer.outcome, answer.text.clone())
+    }
+
+    fn ruling(&self, verdict: Verdict, outcome: &Outcome) -> Ruling {
+        match verdict {
+            Verdict::Done => Ruling::Done,
+            Verdict::Wait(until) => Ruling::Wait(until - self.now, self.why_again(outcome)),
+            Verdict::InFlight => unreachable!("there is one attempt at a time"),
+            Verdict::Stop(stop) => Ruling::Stop(stop),
+        }
+    }
+
+    fn why_again(&self, outcome: &Outcome) -> String {
+        let what = match outcome {
+            Outcome::Failure(failure) => failure.class.name(),
+            Outcome::Success | Outcome::NotYet(_) => "not-yet",
+        };
+        let hint = match (outcome.hint(), self.cx.policy.hint_rule()) {
+            (None, _) => "",
+            (Some(_), HintRule::Honour { .. }) => ", hint honoured",
+            (Some(_), HintRule::Ignore) => ", hint ignored",
+        };
+        format!("{what}{hint}")
+    }
+}
+
+/// A step as a flat row, for programs.
+#[derive(Serialize)]
+struct Row {
+    call: u32,
+    attempt: u32,
+    outcome: Option<String>,
+    verdict: &'static str,
+    reason: String,
+    #[serde(serialize_with = "ms::maybe")]
+    delay_ms: Option<Nanos>,
+    budget: Option<u64>,
+    #[serde(serialize_with = "ms::one")]
+    elapsed_ms: Nanos,
+}
+
+impl From<Step> for Row {
+    fn from(step: Step) -> Self {
+        let Step { call, attempt, outcome, ruling, budget, elapsed } = step;
+        let (verdict, reason) = (ruling.name(), ruling.reason().to_owned());
+        let (delay_ms, elapsed_ms) = (ruling.delay(), elapsed);
+        Self { call, attempt, outcome, verdict, reason, delay_ms, budget, elapsed_ms }
+    }
+}

@@ -1,0 +1,86 @@
+//! How long does a caller wait? A ceiling says little: with full jitter half of all waits are below its middle,
+//! and with decorrelated jitter there is a distribution that no formula of ours knows. So the production backoff
+//! is asked ten thousand times.
+
+use redial_core::{Nanos, Policy};
+use serde::Serialize;
+
+use super::{ms, seed_of};
+
+/// How long the wait before one retry is, over many calls that get no hint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RetryWait {
+    /// The number of the retry; 1 is the first.
+    pub retry: u32,
+    /// The longest that it can be.
+    #[serde(rename = "ceiling_ms", serialize_with = "ms::one")]
+    pub ceiling: Nanos,
+    /// Its mean.
+    #[serde(rename = "mean_ms", serialize_with = "ms::one")]
+    pub mean: Nanos,
+    /// One call in twenty waits no longer.
+    #[serde(rename = "p5_ms", serialize_with = "ms::one")]
+    pub p5: Nanos,
+    /// One call in twenty waits at least as long.
+    #[serde(rename = "p95_ms", serialize_with = "ms::one")]
+    pub p95: Nanos,
+    /// Whether the ceiling is the cap.
+    pub capped: bool,
+}
+
+/// The longest wait of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cap {
+    /// How long it is.
+    #[serde(rename = "ms", serialize_with = "ms::one")]
+    pub wait: Nanos,
+    /// The first retry whose ceiling is the cap; `None` when the attempts are used up before.
+    pub retry: Option<u32>,
+}
+
+const SAMPLES: u32 = 10_000;
+
+/// So many retries are shown.
+const ROWS: u32 = 20;
+
+pub(super) fn measure(policy: &Policy, seed: u64) -> Vec<RetryWait> {
+    let samples: Vec<_> = (1..=SAMPLES).map(|call| run(policy, seed_of(seed, call))).collect();
+    let row = |(retry, ceiling): (u32, Nanos)| {
+        let mut waits: Vec<_> = samples.iter().map(|run| run[retry as usize - 1]).collect();
+        waits.sort_unstable();
+        let sum: u128 = waits.iter().copied().map(u128::from).sum();
+        let twentieth = waits.len() / 20;
+        RetryWait {
+            retry,
+            ceiling,
+            mean: (sum / waits.len() as u128) as Nanos,
+            p5: waits[twentieth - 1],
+            p95: waits[waits.len() - twentieth],
+            capped: ceiling == policy.backoff().cap(),
+        }
+    };
+    ceilings(policy).take(ROWS as usize).map(row).collect()
+}
+
+pub(super) fn cap(policy: &Policy) -> Cap {
+    let wait = policy.backoff().cap();
+    let retry = ceilings(policy).find(|(_, ceiling)| *ceiling == wait).map(|(retry, _)| retry);
+    Cap { wait, retry }
+}
+
+/// The waits of one call.
+pub(super) fn run(policy: &Policy, seed: u64) -> Vec<Nanos> {
+    let waits = (1..policy.attempts()).take(ROWS as usize).scan(0, |previous, retry| {
+        *previous = policy.backoff().delay(retry, *previous, seed);
+        Some(*previous)
+    });
+    waits.collect()
+}
+
+/// The retries, each with the longest wait before it.
+fn ceilings(policy: &Policy) -> impl Iterator<Item = (u32, Nanos)> {
+    (1..policy.attempts()).scan(0, |previous, retry| {
+        *previous = policy.backoff().longest(retry, *previous);
+        Some((retry, *previous))
+    })
+}
