@@ -1,4 +1,5 @@
 //! The simulator.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod contention;
 mod random;
