@@ -1,6 +1,7 @@
 //! The command `redial`.
 
 mod presets;
+mod sim;
 
 use std::io;
 use std::process::ExitCode;
@@ -18,11 +19,13 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Presets(presets::Args),
+    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Presets(args) => presets::run(&args, &mut io::stdout().lock()),
+        Command::Sim(args) => sim::run(&args, &mut io::stdout().lock()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,8 @@
 //! The command, run as a person runs it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod sim;
+
 use std::process::{Command, Output};
 
 fn redial(args: &[&str]) -> Output {
