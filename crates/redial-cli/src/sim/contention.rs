@@ -88,7 +88,11 @@ fn line(
     text: impl Fn(&Case<'_>) -> String,
 ) -> io::Result<()> {
     write!(out, "{clients:>7}  {what:<6}")?;
-    row.iter().try_for_each(|case| write!(out, "  {:>14}", text(case)))?;
+    for case in row {
+        // The name of a policy file can be longer than any number.
+        let width = case.policy.chars().count().max(14);
+        write!(out, "  {:>width$}", text(case))?;
+    }
     writeln!(out)
 }
 

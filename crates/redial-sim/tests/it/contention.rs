@@ -1,5 +1,6 @@
 //! The contention model against the figures of the article's own script.
 
+use redial_core::schedule::{Backoff, Jitter};
 use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
 
 /// Writes and completion in ms, in the order of [`BACKOFFS`]: means of 100 repetitions.
@@ -60,6 +61,38 @@ fn seed_002_is_right_about_a_hundred_clients_and_not_about_ten() {
 }
 
 #[test]
+fn seed_002_noise_around_the_ceiling_can_send_less_than_full_jitter() {
+    let full = run("full", 100, 100, 1);
+    for (noise, longer, fewer) in [(0.1, 2.7..3.1, 1.17..1.23), (0.5, 1.1..1.25, 0.90..0.94)] {
+        let backoff = backoff("full").unwrap().jitter(Jitter::Around(noise));
+        let around = Contention { backoff, ..contention("full", 100, 100, 1) }.run(2).unwrap();
+        let time = around.completion_ms.mean / full.completion_ms.mean;
+        let writes = around.writes.mean / full.writes.mean;
+        assert!(longer.contains(&time) && fewer.contains(&writes), "±{noise}: {time}, {writes}");
+    }
+}
+
+#[test]
+fn seed_000_decorrelated_sends_less_only_when_clients_are_few() {
+    for (clients, fewer) in [(10, 0.94..0.99), (100, 1.22..1.30)] {
+        let [full, decorrelated] =
+            ["full", "decorrelated"].map(|name| run(name, clients, 100, 1).writes.mean);
+        assert!(fewer.contains(&(decorrelated / full)), "{decorrelated} / {full}");
+    }
+}
+
+#[test]
+fn seed_001_equal_jitter_loses_in_time_and_not_in_writes() {
+    let [equal, full, decorrelated] =
+        ["equal", "full", "decorrelated"].map(|name| run(name, 100, 100, 1));
+    let later =
+        equal.completion_ms.mean / full.completion_ms.mean.max(decorrelated.completion_ms.mean);
+    assert!((1.2..1.5).contains(&later), "{later}");
+    let fewer = equal.writes.mean / decorrelated.writes.mean;
+    assert!((0.78..0.84).contains(&fewer), "{fewer}");
+}
+
+#[test]
 fn nobody_waits_for_anything_when_alone() {
     let alone = run("exponential", 1, 1000, 1);
     assert_eq!((alone.writes.mean, alone.writes.sd), (1.0, 0.0));
@@ -91,7 +124,7 @@ fn each_run_has_random_numbers_of_its_own() {
 
 #[test]
 fn a_backoff_is_checked() {
-    let endless = redial_core::schedule::Backoff::constant(core::time::Duration::MAX);
+    let endless = Backoff::constant(core::time::Duration::MAX);
     let refused = Contention { backoff: endless, ..contention("none", 2, 1, 1) }.run(1);
     assert_eq!(refused.unwrap_err().field(), "backoff.base");
     assert!(backoff("fibonacci").is_none());
