@@ -3,7 +3,7 @@
 //! Optimistic locking lets everybody read a row and write it back, and refuses the write if somebody else was
 //! faster. Of N clients that start together one wins, and N − 1 have to read and write again: with waits that
 //! are too short most writes are for nothing, with waits that are too long the row is idle. This is the model
-//! behind AWS's article "Exponential Backoff And Jitter", on which many a default jitter rests. It has one
+//! behind AWS's article "Exponential Backoff And Jitter", which is cited for full jitter. It has one
 //! versioned row. A client reads it (one hop there, one back) and writes it (there and back); a write whose
 //! version is stale is refused, and the client waits for as long as the engine says and starts over.
 //!
