@@ -3,6 +3,7 @@
 mod explain;
 mod policy;
 mod presets;
+mod sim;
 
 use std::io;
 use std::process::ExitCode;
@@ -21,12 +22,14 @@ struct Args {
 enum Command {
     Explain(Box<explain::Args>),
     Presets(presets::Args),
+    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Explain(args) => explain::run(&args, &mut io::stdout().lock()),
         Command::Presets(args) => presets::run(&args, &mut io::stdout().lock()),
+        Command::Sim(args) => sim::run(&args, &mut io::stdout().lock()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -176,12 +176,12 @@ fn event(at: Nanos, what: u32) -> u64 {
 impl Chunks {
     #[inline]
     fn add(&mut self, bucket: &mut Bucket, event: u64) {
-        if let Some(chunk) = self.all.get_mut(bucket.0 as usize) {
-            if let Some(place) = chunk.events.get_mut(chunk.len as usize) {
-                *place = event;
-                chunk.len += 1;
-                return;
-            }
+        if let Some(chunk) = self.all.get_mut(bucket.0 as usize)
+            && let Some(place) = chunk.events.get_mut(chunk.len as usize)
+        {
+            *place = event;
+            chunk.len += 1;
+            return;
         }
         self.begin(bucket, event);
     }

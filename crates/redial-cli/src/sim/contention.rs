@@ -1,0 +1,131 @@
+//! Which backoff is best for writers of one row depends on how many there are, so every backoff is shown
+//! beside the others for every number of clients.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use redial_core::schedule::Backoff;
+use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
+use serde_json::{Value, json};
+
+use super::{Args, Named};
+
+struct Case<'a> {
+    policy: &'a str,
+    clients: u32,
+    summary: Summary,
+}
+
+pub(super) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
+    #[allow(clippy::disallowed_methods, reason = "how long we took is the one thing not simulated")]
+    let started = Instant::now();
+    let policies: Vec<(&str, Backoff)> = if args.policies.is_empty() {
+        BACKOFFS.into_iter().filter_map(|name| Some((name, backoff(name)?))).collect()
+    } else {
+        args.policies.iter().map(Named::backoff).collect()
+    };
+    let clients = if args.clients.is_empty() { &[1, 10, 100][..] } else { &args.clients };
+    let mut cases = Vec::new();
+    for &clients in clients {
+        for &(policy, backoff) in &policies {
+            let setting = Contention { backoff, clients, runs: args.runs, seed: args.seed };
+            let summary = setting.run(args.threads()).map_err(io::Error::other)?;
+            cases.push(Case { policy, clients, summary });
+        }
+    }
+    if args.json {
+        let wall_ms = started.elapsed().as_secs_f64() * 1e3;
+        return writeln!(out, "{:#}", describe(args, &cases, wall_ms));
+    }
+    let rows: Vec<_> = cases.chunks(policies.len()).collect();
+    table(out, &rows)?;
+    writeln!(
+        out,
+        "\nMeans of {} runs ± their standard errors, seed {}. Only the waits of a policy matter here: nobody\n\
+         gives up. ms is when the last client is done.\n",
+        args.runs, args.seed
+    )?;
+    lesson(out, rows[rows.len() - 1])
+}
+
+fn describe(args: &Args, cases: &[Case<'_>], wall_ms: f64) -> Value {
+    let results = cases.iter().map(|Case { policy, clients, summary }| {
+        json!({
+            "policy": policy,
+            "clients": clients,
+            "attempts": summary.writes.mean,
+            "attempts_sd": summary.writes.sd,
+            "completion_ms": summary.completion_ms.mean,
+            "completion_ms_sd": summary.completion_ms.sd,
+        })
+    });
+    json!({
+        "scenario": "contention",
+        "seed": args.seed,
+        "runs": args.runs,
+        "engine": "exact",
+        "results": results.collect::<Vec<_>>(),
+        "events": cases.iter().map(|case| case.summary.events).sum::<u64>(),
+        "wall_ms": wall_ms,
+    })
+}
+
+fn table(out: &mut impl Write, rows: &[&[Case<'_>]]) -> io::Result<()> {
+    line(out, "clients", "", rows[0], |case| case.policy.to_owned())?;
+    for row in rows {
+        let clients = row[0].clients.to_string();
+        line(out, &clients, "writes", row, |case| cell(case.summary.writes))?;
+        line(out, "", "ms", row, |case| cell(case.summary.completion_ms))?;
+    }
+    Ok(())
+}
+
+fn line(
+    out: &mut impl Write,
+    clients: &str,
+    what: &str,
+    row: &[Case<'_>],
+    text: impl Fn(&Case<'_>) -> String,
+) -> io::Result<()> {
+    write!(out, "{clients:>7}  {what:<6}")?;
+    for case in row {
+        // The name of a policy file can be longer than any number.
+        let width = case.policy.chars().count().max(14);
+        write!(out, "  {:>width$}", text(case))?;
+    }
+    writeln!(out)
+}
+
+fn cell(Spread { mean, standard_error, .. }: Spread) -> String {
+    let places = if mean < 100.0 { 1 } else { 0 };
+    format!("{mean:.places$} ± {standard_error:.places$}")
+}
+
+/// What a row says about the choice.
+fn lesson(out: &mut impl Write, row: &[Case<'_>]) -> io::Result<()> {
+    let least = |of: fn(&Case<'_>) -> f64| {
+        row.iter().min_by(|a, b| of(a).total_cmp(&of(b))).unwrap_or(&row[0])
+    };
+    let (writes, time) = (
+        |case: &Case<'_>| case.summary.writes.mean,
+        |case: &Case<'_>| case.summary.completion_ms.mean,
+    );
+    let (frugal, quick) = (least(writes), least(time));
+    let clients = row[0].clients;
+    if row.iter().all(|case| writes(case) == f64::from(clients)) {
+        writeln!(out, "Nobody lost a race, so nobody had to wait: the policy does not matter.")
+    } else if frugal.policy == quick.policy {
+        let best = quick.policy;
+        writeln!(out, "With {clients} clients, {best} has the fewest writes and the earliest end.")
+    } else {
+        writeln!(
+            out,
+            "With {clients} clients, {} sends {:.2} times the writes of {} and takes {:.2} times as long: waits buy\n\
+             fewer writes with time. Those who lost together and wait equally long lose together again.",
+            frugal.policy,
+            writes(frugal) / writes(quick),
+            quick.policy,
+            time(frugal) / time(quick)
+        )
+    }
+}
