@@ -6,8 +6,9 @@
 use http::{HeaderMap, HeaderValue};
 use redial_core::decide::Outcome;
 
-use super::names;
 use super::travel::digits;
+use super::{hints, names};
+use crate::clock;
 
 const UNKNOWN: u16 = 2;
 
@@ -22,11 +23,9 @@ pub(crate) fn outcome(headers: &HeaderMap) -> Outcome {
     }
 }
 
-/// Whether the server says when to come back.
+/// Whether the server says when to come back, in words that can be read.
 pub(crate) fn is_hinted(headers: &HeaderMap) -> bool {
-    headers.contains_key(names::GRPC_RETRY_PUSHBACK_MS)
-        || headers.contains_key(http::header::RETRY_AFTER)
-        || headers.contains_key(names::RETRY_AFTER_MS)
+    hints(headers, clock::wall()).hint.is_some()
 }
 
 /// A status that cannot be read is UNKNOWN.

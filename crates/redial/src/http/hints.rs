@@ -103,16 +103,16 @@ impl Reader<'_> {
 
 /// The name for an event, which cannot borrow from a header.
 fn field(name: &HeaderName) -> Option<&'static str> {
-    const FIELDS: [&str; 7] = [
-        "retry-after",
-        "retry-after-ms",
-        "x-ms-retry-after-ms",
-        "x-amz-retry-after",
-        "ratelimit",
-        "ratelimit-remaining",
-        "ratelimit-reset",
+    static FIELDS: [HeaderName; 7] = [
+        header::RETRY_AFTER,
+        names::RETRY_AFTER_MS,
+        names::X_MS_RETRY_AFTER_MS,
+        names::X_AMZ_RETRY_AFTER,
+        names::RATELIMIT,
+        names::RATELIMIT_REMAINING,
+        names::RATELIMIT_RESET,
     ];
-    FIELDS.into_iter().find(|field| name == *field)
+    FIELDS.iter().find(|field| *field == name).map(HeaderName::as_str)
 }
 
 /// Seconds, or a date in any of the three forms of RFC 9110.

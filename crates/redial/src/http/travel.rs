@@ -52,12 +52,14 @@ impl<'a> Said<'a> {
             if name == timeout {
                 said.timeout_millis.get_or_insert(value);
             }
-            let place = match name.as_str() {
-                "content-type" => &mut said.content_type,
-                "redial-attempt" => &mut said.attempt,
-                "grpc-timeout" => &mut said.grpc_timeout,
-                "x-envoy-attempt-count" => &mut said.envoy_attempt,
-                "grpc-previous-rpc-attempts" => &mut said.grpc_attempts_before,
+            let place = match name {
+                name if *name == header::CONTENT_TYPE => &mut said.content_type,
+                name if *name == names::ATTEMPT => &mut said.attempt,
+                name if *name == names::GRPC_TIMEOUT => &mut said.grpc_timeout,
+                name if *name == names::X_ENVOY_ATTEMPT_COUNT => &mut said.envoy_attempt,
+                name if *name == names::GRPC_PREVIOUS_RPC_ATTEMPTS => {
+                    &mut said.grpc_attempts_before
+                }
                 _ => continue,
             };
             place.get_or_insert(value);

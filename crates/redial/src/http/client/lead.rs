@@ -133,7 +133,7 @@ impl Lead {
     pub(super) fn retry<'a>(&'a self, options: &'a Options) -> Option<&'a Retry> {
         match self {
             Self::Light(whose, ..) => Some(whose.retry(options)),
-            Self::Full(session) => Some(session.retry()),
+            Self::Full(course) => Some(course.retry()),
             Self::Alone | Self::Refused(_) => None,
         }
     }
@@ -149,7 +149,7 @@ impl Lead {
     /// When a call that goes on has to be over.
     pub(super) fn deadline(&self) -> Nanos {
         match self {
-            Self::Full(session) => session.deadline(),
+            Self::Full(course) => course.deadline(),
             _ => NEVER,
         }
     }

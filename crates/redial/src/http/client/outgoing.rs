@@ -205,19 +205,19 @@ pub(super) fn stamp(
         headers.insert(names::X_ENVOY_ATTEMPT_COUNT, number.into());
     }
     if grpc {
-        let before = match left < LONGEST {
-            true => headers.insert(
-                names::GRPC_TIMEOUT,
-                travel::grpc_timeout_value(Duration::from_nanos(left)),
-            ),
-            false => headers.get(names::GRPC_TIMEOUT).cloned(),
+        let before = if left < LONGEST {
+            let value = travel::grpc_timeout_value(Duration::from_nanos(left));
+            headers.insert(names::GRPC_TIMEOUT, value)
+        } else {
+            headers.get(names::GRPC_TIMEOUT).cloned()
         };
         return before.as_ref().and_then(travel::grpc_timeout).map(nanos);
     }
     let name = options.timeout_header.as_ref()?;
-    let before = match left < LONGEST {
-        true => headers.insert(name, HeaderValue::from(left / MILLISECOND)),
-        false => headers.get(name).cloned(),
+    let before = if left < LONGEST {
+        headers.insert(name, HeaderValue::from(left / MILLISECOND))
+    } else {
+        headers.get(name).cloned()
     };
     before.as_ref().and_then(travel::digits).map(|left| left.saturating_mul(MILLISECOND))
 }

@@ -3,7 +3,6 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{Answer, BoxError, Error, Replay, ResponseFuture, RetryLayer};
@@ -23,13 +22,6 @@ impl<S> RetryService<S> {
     /// The client itself.
     pub fn get_ref(&self) -> &S {
         &self.inner
-    }
-}
-
-impl<S: Clone> RetryService<S> {
-    /// The same client with another layer.
-    pub fn with_layer(&self, layer: &RetryLayer) -> Self {
-        layer.layer(self.inner.clone())
     }
 }
 

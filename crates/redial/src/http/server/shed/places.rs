@@ -13,6 +13,7 @@ use super::layer::Rule;
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
 use crate::http::server::refuse::{self, Status, TOO_LATE};
+use crate::http::travel::Said;
 use crate::http::{names, travel};
 
 /// The lock is never held while anybody is woken.
@@ -62,14 +63,18 @@ impl Places {
     /// What most requests do.
     #[inline]
     pub(super) fn enter(self: &Arc<Self>, headers: &HeaderMap) -> Option<Permit> {
-        let pass = self.entrance.enter(|| (Tokio::now(), is_retry(headers)))?;
+        let pass = self.entrance.enter(|| (Tokio::now(), travel::attempt(headers) > 1))?;
         Some(self.permit(pass))
     }
 
     #[cold]
     pub(super) fn arrive(self: &Arc<Self>, headers: &HeaderMap) -> Arrived {
         let now = Tokio::now();
-        let (retry, deadline) = (is_retry(headers), deadline(headers, now));
+        let said = Said::by(headers, &names::TIMEOUT_MS);
+        let retry = said.attempt() > 1;
+        // By its own headers, or by those that a layer above has read.
+        let own = said.timeout().map_or(NEVER, |left| now.saturating_add(left));
+        let deadline = own.min(Inbound::current().deadline);
         let mut news = None;
         let answer = self.entrance.lock().arrive(Arrival { retry, deadline }, now, || {
             let (sender, receiver) = oneshot::channel();
@@ -120,17 +125,6 @@ impl Places {
 /// A caller that went away just now drops what it is told, and with it the place that it was given.
 fn tell(waiter: Sender<News>, news: News) {
     drop(waiter.send(news));
-}
-
-fn is_retry(headers: &HeaderMap) -> bool {
-    travel::attempt(headers) > 1
-}
-
-/// When the caller stops waiting, by its own headers or by those that a layer above has read.
-fn deadline(headers: &HeaderMap, now: Nanos) -> Nanos {
-    let left = travel::timeout(headers, &names::TIMEOUT_MS);
-    let said = left.map_or(NEVER, |left| now.saturating_add(redial_core::nanos(left)));
-    said.min(Inbound::current().deadline)
 }
 
 impl Drop for Permit {
