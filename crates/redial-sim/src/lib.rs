@@ -6,6 +6,7 @@
 
 pub mod contention;
 pub mod explain;
+pub mod peers;
 mod random;
 mod wheel;
 

@@ -3,5 +3,6 @@
 
 mod contention;
 mod explain;
+mod peers;
 mod random;
 mod wheel;
