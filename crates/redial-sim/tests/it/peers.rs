@@ -240,7 +240,7 @@ fn few_peers_hear_what_the_server_asks_for() {
 }
 
 #[test]
-fn only_finagle_asks_whether_repeating_is_safe() {
+fn only_finagle_leaves_alone_what_may_have_been_done() {
     let asking: Vec<_> = Peer::all().filter(|peer| peer.checks_safety).collect();
     assert_eq!(asking.iter().map(|peer| peer.name).collect::<Vec<_>>(), ["finagle"]);
 }
@@ -260,4 +260,15 @@ fn names_are_words_with_hyphens_and_texts_are_one_line() {
         assert_eq!(endless, peer.differs.is_some_and(|text| text.contains("65535")));
     }
     assert!(Peer::find("Envoy").is_none());
+}
+
+/// The page and the code say the same, in the same order.
+#[test]
+fn the_page_lists_every_peer_as_it_is() {
+    let page = include_str!("../../../../docs/peers.md");
+    let shown: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let rows = Peer::all().map(|peer| {
+        format!("| `{}` | {} | {} |", peer.name, peer.about, peer.differs.unwrap_or("–"))
+    });
+    assert_eq!(shown, rows.collect::<Vec<_>>());
 }
