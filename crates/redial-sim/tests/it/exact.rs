@@ -21,10 +21,21 @@ fn show() {
         let scenario = built_in(name, &[]);
         for policy in &scenario.policies {
             let s = run(&scenario, policy, 5);
-            println!("{name} {policy}: attempts {:.3} peak {:.2} served {:.2} success {:.4} recover {:.0} waiting {} collapse {:?}", s.mean("amplification"), s.mean("peak_ratio"), s.mean("served_peak_ratio"), s.mean("success"), s.mean("recover_ms"), s.mean("waiting_max"), s.collapse);
+            println!(
+                "{name} {policy}: attempts {:.3} peak {:.2} served {:.2} success {:.4} recover {:.0} waiting {} collapse {:?}",
+                s.mean("amplification"),
+                s.mean("peak_ratio"),
+                s.mean("served_peak_ratio"),
+                s.mean("success"),
+                s.mean("recover_ms"),
+                s.mean("waiting_max"),
+                s.collapse
+            );
         }
     }
-    let three = |extra: &str| format!(r#"
+    let three = |extra: &str| {
+        format!(
+            r#"
 title = "t"
 duration = "100s"
 policies = ["retries"]
@@ -36,8 +47,17 @@ attempts = 4
 deadline = "none"
 backoff = {{ base = "1ms", cap = "1ms", growth = "constant", jitter = "none" }}
 {extra}
-"#);
-    for (name, budget) in [("3 retries", "budget = \"none\""), ("window", "budget = { window = { ratio = 0.1, floor = \"0/s\", ttl = \"10s\", bootstrap = 5 } }"), ("breaker", "budget = { throttling = { capacity = 10, ratio = 0.111 } }")] {
+"#
+        )
+    };
+    for (name, budget) in [
+        ("3 retries", "budget = \"none\""),
+        (
+            "window",
+            "budget = { window = { ratio = 0.1, floor = \"0/s\", ttl = \"10s\", bootstrap = 5 } }",
+        ),
+        ("breaker", "budget = { throttling = { capacity = 10, ratio = 0.111 } }"),
+    ] {
         for rate in [0.05, 0.5] {
             let text = format!("{}\n[backend]\nerrors = {rate}", three(budget));
             let scenario = Scenario::read(&text, &[]).unwrap();
@@ -46,13 +66,23 @@ backoff = {{ base = "1ms", cap = "1ms", growth = "constant", jitter = "none" }}
         }
     }
     for clients in [10, 100, 1000] {
-        let text = format!("{}\n[backend]\nerrors = 0.5", three("budget = { window = { ratio = 0.1, floor = \"0/s\", ttl = \"10s\", bootstrap = 5 } }"));
-        let sets = [format!("clients.instances={clients}"), "clients.arrivals={constant={rate=100}}".into()];
+        let text = format!(
+            "{}\n[backend]\nerrors = 0.5",
+            three(
+                "budget = { window = { ratio = 0.1, floor = \"0/s\", ttl = \"10s\", bootstrap = 5 } }"
+            )
+        );
+        let sets = [
+            format!("clients.instances={clients}"),
+            "clients.arrivals={constant={rate=100}}".into(),
+        ];
         let sets: Vec<Set> = sets.iter().map(|s| Set::read(s).unwrap()).collect();
         let scenario = Scenario::read(&text, &sets).unwrap();
         println!("{clients}: {:.4}", run(&scenario, "retries", 3).mean("amplification"));
     }
-    let full = |r: u32, rate: f64| format!(r#"
+    let full = |r: u32, rate: f64| {
+        format!(
+            r#"
 title = "t"
 duration = "2000s"
 window = "1s"
@@ -70,16 +100,25 @@ attempt_timeout = "3s"
 deadline = "none"
 backoff = {{ base = "1ns", cap = "1ns", growth = "constant", jitter = "none" }}
 budget = "none"
-"#, r + 1);
+"#,
+            r + 1
+        )
+    };
     for (r, rates) in [(1, vec![4.5, 4.9, 5.1, 8.0]), (4, vec![1.5, 1.9, 3.0])] {
         for rate in rates {
             let scenario = Scenario::read(&full(r, rate), &[]).unwrap();
             let s = run(&scenario, "retries", 40);
-            println!("R={r} {rate}: recover {:?} collapse {:?} success {}", s.value("recover_ms"), s.collapse, s.mean("success"));
+            println!(
+                "R={r} {rate}: recover {:?} collapse {:?} success {}",
+                s.value("recover_ms"),
+                s.collapse,
+                s.mean("success")
+            );
         }
     }
     for errors in [0.1, 0.5, 1.0] {
-        let text = format!(r#"
+        let text = format!(
+            r#"
 title = "t"
 duration = "10s"
 policies = ["four"]
@@ -96,7 +135,8 @@ attempts = 4
 deadline = "none"
 backoff = {{ base = "1ms", cap = "1ms", growth = "constant", jitter = "none" }}
 budget = "none"
-"#);
+"#
+        );
         let scenario = Scenario::read(&text, &[]).unwrap();
         println!("{errors}: {:.4}", run(&scenario, "four", 2).mean("amplification"));
     }

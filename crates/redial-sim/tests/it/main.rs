@@ -4,5 +4,6 @@
 mod contention;
 mod exact;
 mod explain;
+mod peers;
 mod random;
 mod wheel;
