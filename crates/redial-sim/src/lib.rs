@@ -9,8 +9,10 @@ pub mod exact;
 pub mod explain;
 pub mod measure;
 mod random;
+pub mod report;
 pub mod scenario;
 pub mod simulate;
+pub mod sweep;
 mod wheel;
 
 pub use random::Stream;
