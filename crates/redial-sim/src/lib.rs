@@ -8,6 +8,7 @@ pub mod contention;
 pub mod exact;
 pub mod explain;
 pub mod measure;
+pub mod peers;
 mod random;
 pub mod report;
 pub mod scenario;
