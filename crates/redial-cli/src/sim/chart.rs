@@ -49,7 +49,7 @@ pub(super) fn chart(
     points: &[Point],
     paper: Paper,
 ) -> io::Result<()> {
-    let wide = ((paper.width - MARGIN) / points.len().max(1)).max(1);
+    let width = paper.width - MARGIN;
     let level = |value: f64| {
         let level = value / picture.most.max(f64::MIN_POSITIVE) * (ROWS * LEVELS) as f64;
         // What is there at all is seen.
@@ -64,18 +64,19 @@ pub(super) fn chart(
         };
         let empty = if steady == Some(row) { paper.dim("┄") } else { " ".to_owned() };
         write!(out, "{label:>width$} │", width = MARGIN - 2)?;
-        let mut line = String::new();
-        for point in points {
+        let cells = (0..width).map(|column| {
+            // Where there are fewer points than columns, each has several.
+            let point = points[column * points.len() / width];
             let within = |value| level(value).saturating_sub(row * LEVELS).min(LEVELS);
-            let cell = match (within(point.firsts), within(point.attempts())) {
+            match (within(point.firsts), within(point.attempts())) {
                 (_, 0) => empty.clone(),
                 (first, all) => block(first, all, paper),
-            };
-            (0..wide).for_each(|_| line.push_str(&cell));
-        }
+            }
+        });
+        let line: String = cells.collect();
         writeln!(out, "{}", line.trim_end())?;
     }
-    axis(out, picture, points.len() * wide, paper)
+    axis(out, picture, width, paper)
 }
 
 /// A cell that is filled to `all` eighths, of which the lower `first` are first attempts.

@@ -97,7 +97,7 @@ fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Res
             let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
             let widths = widths(&lines);
             for line in &lines {
-                writeln!(out, "{}", harmless(&aligned(line, &widths)))?;
+                writeln!(out, "{}", harmless(&aligned(line, &widths, "  ")))?;
             }
             writeln!(out)?;
         }

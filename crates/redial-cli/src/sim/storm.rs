@@ -106,8 +106,10 @@ fn table(table: &Table, paper: Paper, out: &mut impl Write) -> io::Result<()> {
     let lines: Vec<Vec<String>> =
         [heads(0).collect(), heads(1).collect()].into_iter().chain(rows).collect();
     let widths = widths(&lines);
+    let is_wide = widths.iter().sum::<usize>() + 2 * widths.len() > paper.width + 2;
+    let gap = if is_wide { " " } else { "  " };
     for (number, line) in lines.iter().enumerate() {
-        let line = aligned(line, &widths);
+        let line = aligned(line, &widths, gap);
         writeln!(out, "{}", if number < 2 { paper.dim(&line) } else { line })?;
     }
     Ok(())
@@ -121,10 +123,10 @@ pub(super) fn widths(lines: &[Vec<String>]) -> Vec<usize> {
 }
 
 /// The first text to the left, the others to the right.
-pub(super) fn aligned(line: &[String], widths: &[usize]) -> String {
+pub(super) fn aligned(line: &[String], widths: &[usize], gap: &str) -> String {
     let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
         0 => format!("{cell:<width$}"),
         _ => format!("{cell:>width$}"),
     });
-    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    cells.collect::<Vec<_>>().join(gap).trim_end().to_owned()
 }

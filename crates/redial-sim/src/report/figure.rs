@@ -1,6 +1,6 @@
 //! What arrived, was served and succeeded, over time, one policy below the other.
 
-use super::number::{count, milliseconds, percent, ratio};
+use super::number::{count, milliseconds, percent, ratio, tick};
 use super::scale::Scale;
 use super::svg::Svg;
 use super::{Case, Picture, Point, Report};
@@ -29,7 +29,9 @@ impl Report<'_> {
         let height = TOP + ROW * cases.len() as f64 + 8.0;
         let svg = Svg::new(WIDTH, height, &self.scenario.title);
         let mut svg = if alone { svg.alone() } else { svg };
-        svg.text((LEFT, 24.0), "name", &self.scenario.title);
+        if alone {
+            svg.text((LEFT, 24.0), "name", &self.scenario.title);
+        }
         legend(&mut svg, &picture);
         for (index, (case, points)) in cases.iter().zip(&picture.rows).enumerate() {
             let top = TOP + ROW * index as f64 + 26.0;
@@ -89,13 +91,13 @@ fn legend(svg: &mut Svg, picture: &Picture) {
     }
     let window = milliseconds(picture.window_ms);
     let unit = match (picture.steady, picture.point_ms > picture.window_ms) {
-        (None, _) => format!("a second, in windows of {window}; the first attempts are not shown"),
-        (_, false) => format!("a second, in windows of {window}"),
+        (None, _) => format!("(a second, per {window}; first attempts left out)"),
+        (_, false) => format!("(a second, per {window})"),
         (_, true) => {
-            format!("a second, the busiest {window} of each {}", milliseconds(picture.point_ms))
+            format!("(a second, the busiest {window} of each {})", milliseconds(picture.point_ms))
         }
     };
-    svg.text((RIGHT, 24.0), "small dim end", &unit);
+    svg.text((x, 52.5), "small dim", &unit);
 }
 
 /// What is behind the curves: when something is wrong, and round values.
@@ -108,32 +110,28 @@ fn frame(svg: &mut Svg, picture: &Picture, x: Scale, y: Scale, top: f64) {
     for value in y.ticks(3.0) {
         let at = y.at(value);
         svg.line((LEFT, at), (RIGHT, at), "rule");
-        svg.text((LEFT - 8.0, at + 4.0), "small dim end", &count(value));
+        svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(count(value)));
     }
     for ms in x.ticks(8.0) {
         let at = x.at(ms);
         svg.line((at, bottom), (at, bottom + 4.0), "rule");
-        svg.text((at, bottom + 18.0), "small dim mid", &milliseconds(ms));
+        svg.text((at, bottom + 18.0), "small dim mid", &tick(milliseconds(ms)));
     }
 }
 
 fn curves(svg: &mut Svg, points: &[Point], picture: &Picture, x: Scale, y: Scale) {
-    let steps = |of: fn(&Point) -> f64| {
-        let ends = points.iter().enumerate().flat_map(move |(at, point)| {
-            let from = at as f64 * picture.point_ms;
-            [(from, of(point)), (from + picture.point_ms, of(point))]
-        });
-        ends.map(move |(ms, value)| (x.at(ms), y.at(value)))
-    };
-    let area = |of: fn(&Point) -> f64| {
-        let ground = [(x.at(picture.length_ms()), y.at(0.0)), (x.at(0.0), y.at(0.0))];
-        steps(of).chain(ground).collect::<Vec<_>>()
+    let mut draw = |of: fn(&Point) -> f64, ground: Option<f64>, class: &str| {
+        let ends = points
+            .iter()
+            .zip(1..)
+            .map(|(point, number)| (y.at(of(point)), x.at(f64::from(number) * picture.point_ms)));
+        svg.steps(x.at(0.0), ends, ground, class);
     };
     // The retries stand on the first attempts, which cover their lower part.
-    svg.path(area(Point::attempts).into_iter(), true, "retry");
-    svg.path(area(|point| point.firsts).into_iter(), true, "first");
-    svg.path(steps(|point| point.served), false, "curve served");
-    svg.path(steps(|point| point.succeeded), false, "curve good");
+    draw(Point::attempts, Some(y.at(0.0)), "retry");
+    draw(|point| point.firsts, Some(y.at(0.0)), "first");
+    draw(|point| point.served, None, "curve served");
+    draw(|point| point.succeeded, None, "curve good");
     if let Some(steady) = picture.steady {
         svg.line((LEFT, y.at(steady)), (RIGHT, y.at(steady)), "steady");
     }

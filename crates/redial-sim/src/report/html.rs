@@ -7,7 +7,7 @@ use super::{Question, Report, Table};
 use crate::{Scenario, Subject};
 
 const PAGE_STYLE: &str = "\
-:root{color-scheme:light dark}body{background:var(--bg);color:var(--fg);max-width:1000px;margin:2rem auto;\
+:root{color-scheme:light dark}body{background:var(--bg);color:var(--fg);max-width:1080px;margin:2rem auto;\
 padding:0 1.2rem;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif}\
 h1{font-size:1.6rem;line-height:1.25;margin:0 0 .4rem}h2{font-size:1.15rem;margin:2rem 0 .6rem}\
 h3{font-size:1rem;margin:1.2rem 0 .3rem;overflow-wrap:anywhere}p{max-width:46rem}.dim{color:var(--dim)}\

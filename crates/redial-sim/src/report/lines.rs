@@ -1,6 +1,6 @@
 //! One parameter, one number: a line for every policy.
 
-use super::number::{is_share, metric as value_of, named};
+use super::number::{is_share, metric as value_of, named, tick};
 use super::scale::Scale;
 use super::svg::{Svg, brief};
 use super::{Cells, SweepReport};
@@ -21,7 +21,9 @@ impl SweepReport<'_> {
         let row = ROW.max(legend + 60.0);
         let svg = Svg::new(WIDTH, 40.0 + row * metrics.len() as f64, &format!("by {}", x.path));
         let mut svg = if alone { svg.alone() } else { svg };
-        svg.text((16.0, 24.0), "name", &self.scenario.title);
+        if alone {
+            svg.text((16.0, 24.0), "name", &self.scenario.title);
+        }
         for (index, metric) in metrics.iter().enumerate() {
             let top = 40.0 + row * index as f64 + 34.0;
             svg.text((LEFT, top - 14.0), "name", metric);
@@ -30,7 +32,7 @@ impl SweepReport<'_> {
             for value in scale.ticks(5.0) {
                 let at = scale.at(value);
                 svg.line((LEFT, at), (RIGHT, at), "rule");
-                svg.text((LEFT - 8.0, at + 4.0), "small dim end", &named(metric, value));
+                svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(named(metric, value)));
             }
             let every = x.values.len().div_ceil(10);
             for (at, value) in x.values.iter().enumerate().step_by(every) {
@@ -55,7 +57,7 @@ impl SweepReport<'_> {
         });
         let known: Vec<_> = known.collect();
         known.iter().for_each(|at| svg.dot(*at, class));
-        svg.path(known.into_iter(), false, class);
+        svg.path(known.into_iter(), class);
     }
 
     /// Values stand equally far apart, in the order in which they were given.

@@ -22,7 +22,9 @@ impl SweepReport<'_> {
         let whole = (LEFT + width + 30.0).max(640.0);
         let svg = Svg::new(whole, TOP + row * self.cells.len() as f64, &label);
         let mut svg = if alone { svg.alone() } else { svg };
-        svg.text((16.0, 24.0), "name", &self.scenario.title);
+        if alone {
+            svg.text((16.0, 24.0), "name", &self.scenario.title);
+        }
         let range = self.range(metric);
         for (index, cells) in self.cells.iter().enumerate() {
             let top = TOP + row * index as f64 + 26.0;

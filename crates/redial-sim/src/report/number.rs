@@ -84,3 +84,16 @@ pub fn named(name: &str, number: f64) -> String {
 pub(super) fn is_share(name: &str) -> bool {
     matches!(name, "success" | "goodput_lost" | "collapse")
 }
+
+/// A round value beside an axis, without the zeros that say how exactly something was measured.
+pub(super) fn tick(text: String) -> String {
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    match (number, unit) {
+        ("0", _) | (_, "") => number.to_owned(),
+        _ => format!("{number} {unit}"),
+    }
+}

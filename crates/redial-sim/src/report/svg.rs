@@ -65,19 +65,37 @@ impl Svg {
         ));
     }
 
-    pub(super) fn path(
-        &mut self,
-        points: impl Iterator<Item = (f64, f64)>,
-        closed: bool,
-        class: &str,
-    ) {
+    pub(super) fn path(&mut self, points: impl Iterator<Item = (f64, f64)>, class: &str) {
         let mut d = String::new();
         for (index, (x, y)) in points.enumerate() {
             let verb = if index == 0 { 'M' } else { 'L' };
             let _ = write!(d, "{verb}{} {}", short(x), short(y));
         }
-        if closed {
-            d.push('Z');
+        self.put(format_args!("<path d=\"{d}\" class=\"{class}\"/>"));
+    }
+
+    /// A path of steps, each a height and where it ends; `ground` closes it to an area that stands there.
+    pub(super) fn steps(
+        &mut self,
+        from: f64,
+        steps: impl Iterator<Item = (f64, f64)>,
+        ground: Option<f64>,
+        class: &str,
+    ) {
+        let mut d = String::new();
+        let mut last = None;
+        for (y, end) in steps {
+            let y = short(y);
+            match &last {
+                None => _ = write!(d, "M{} {y}", short(from)),
+                Some(last) if *last == y => {}
+                Some(_) => _ = write!(d, "V{y}"),
+            }
+            let _ = write!(d, "H{}", short(end));
+            last = Some(y);
+        }
+        if let Some(ground) = ground {
+            let _ = write!(d, "V{}H{}Z", short(ground), short(from));
         }
         self.put(format_args!("<path d=\"{d}\" class=\"{class}\"/>"));
     }

@@ -35,7 +35,7 @@ const COLUMNS: [Source; 12] = [
     Source { name: ["", "p50"], text: |_, case| time(case, "p50_ms") },
     Source { name: ["", "p99"], text: |_, case| time(case, "p99_ms") },
     Source { name: ["dupli-", "cates"], text: |_, case| mean(case, "duplicates", count) },
-    Source { name: ["collapse", "(95 %)"], text: |_, case| collapse(&case.summary) },
+    Source { name: ["collapse", "(95\u{a0}%)"], text: |_, case| collapse(&case.summary) },
 ];
 
 impl Report<'_> {
