@@ -27,6 +27,9 @@ pub(super) struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     pub(super) fn read(args: &'a Args, name: &'a str) -> Result<Self, Failed> {
+        if args.engine == Engine::Cohort {
+            return Err(Failed::input("--engine cohort", "there is only the exact engine as yet"));
+        }
         let text = source(name)?;
         let sets = args
             .sets
@@ -57,7 +60,6 @@ impl<'a> Asked<'a> {
         self.policies.iter().map(|name| subject(scenario, name)).collect()
     }
 
-    /// How often, and so on. `calls` is how many one run makes.
     pub(super) fn settings(&self, runs: u32) -> Settings {
         Settings {
             runs,

@@ -91,10 +91,10 @@ fn legend(svg: &mut Svg, picture: &Picture) {
     }
     let window = milliseconds(picture.window_ms);
     let unit = match (picture.steady, picture.point_ms > picture.window_ms) {
-        (None, _) => format!("(a second, per {window}; first attempts left out)"),
-        (_, false) => format!("(a second, per {window})"),
+        (None, _) => format!("(rates a second, over {window}; first attempts left out)"),
+        (_, false) => format!("(rates a second, over {window})"),
         (_, true) => {
-            format!("(a second, the busiest {window} of each {})", milliseconds(picture.point_ms))
+            format!("(rates a second, the busiest {window} of each {})", milliseconds(picture.point_ms))
         }
     };
     svg.text((x, 52.5), "small dim", &unit);
@@ -110,12 +110,12 @@ fn frame(svg: &mut Svg, picture: &Picture, x: Scale, y: Scale, top: f64) {
     for value in y.ticks(3.0) {
         let at = y.at(value);
         svg.line((LEFT, at), (RIGHT, at), "rule");
-        svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(count(value)));
+        svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(&count(value)));
     }
     for ms in x.ticks(8.0) {
         let at = x.at(ms);
         svg.line((at, bottom), (at, bottom + 4.0), "rule");
-        svg.text((at, bottom + 18.0), "small dim mid", &tick(milliseconds(ms)));
+        svg.text((at, bottom + 18.0), "small dim mid", &tick(&milliseconds(ms)));
     }
 }
 

@@ -32,7 +32,7 @@ impl SweepReport<'_> {
             for value in scale.ticks(5.0) {
                 let at = scale.at(value);
                 svg.line((LEFT, at), (RIGHT, at), "rule");
-                svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(named(metric, value)));
+                svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(&named(metric, value)));
             }
             let every = x.values.len().div_ceil(10);
             for (at, value) in x.values.iter().enumerate().step_by(every) {

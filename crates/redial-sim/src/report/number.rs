@@ -35,7 +35,7 @@ pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let places = match percent.min(100.0 - percent) {
         0.0 => 0,
-        ..0.05 => 3,
+        ..0.005 => 3,
         ..0.95 => 2,
         _ => 1,
     };
@@ -82,18 +82,16 @@ pub fn named(name: &str, number: f64) -> String {
 
 /// Whether it goes from 0 to 1.
 pub(super) fn is_share(name: &str) -> bool {
-    matches!(name, "success" | "goodput_lost" | "collapse")
+    matches!(name, "success" | "goodput_lost" | "healthy_lost" | "collapse")
 }
 
 /// A round value beside an axis, without the zeros that say how exactly something was measured.
-pub(super) fn tick(text: String) -> String {
-    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+pub(super) fn tick(text: &str) -> String {
+    let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
     let number = match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),
         false => number,
     };
-    match (number, unit) {
-        ("0", _) | (_, "") => number.to_owned(),
-        _ => format!("{number} {unit}"),
-    }
+    if number == "0" { number.to_owned() } else { format!("{number}{unit}") }
 }

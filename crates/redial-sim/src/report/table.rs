@@ -20,32 +20,38 @@ pub struct Column {
 
 struct Source {
     name: [&'static str; 2],
-    text: fn(&Report<'_>, &Case) -> String,
+    text: fn(&Case) -> String,
 }
 
-const COLUMNS: [Source; 12] = [
-    Source { name: ["", "policy"], text: |_, case| case.subject.name.clone() },
-    Source { name: ["", "calls"], text: |_, case| mean(case, "calls", count) },
-    Source { name: ["", "attempts"], text: |_, case| mean(case, "attempts", count) },
-    Source { name: ["ampli-", "fication"], text: |_, case| spread(case, "amplification", ratio) },
-    Source { name: ["", "success"], text: |_, case| spread(case, "success", percent) },
-    Source { name: ["peak", "ratio"], text: |_, case| spread(case, "peak_ratio", ratio) },
+const COLUMNS: [Source; 13] = [
+    Source { name: ["", "policy"], text: |case| case.subject.name.clone() },
+    Source { name: ["", "calls"], text: |case| mean(case, "calls", count) },
+    Source { name: ["", "attempts"], text: |case| mean(case, "attempts", count) },
+    Source { name: ["ampli-", "fication"], text: |case| spread(case, "amplification", ratio) },
+    Source { name: ["", "success"], text: |case| spread(case, "success", percent) },
+    Source { name: ["peak", "ratio"], text: |case| spread(case, "peak_ratio", ratio) },
     Source { name: ["time to", "recover"], text: recover },
-    Source { name: ["goodput", "lost"], text: |_, case| mean(case, "goodput_lost", percent) },
-    Source { name: ["", "p50"], text: |_, case| time(case, "p50_ms") },
-    Source { name: ["", "p99"], text: |_, case| time(case, "p99_ms") },
-    Source { name: ["dupli-", "cates"], text: |_, case| mean(case, "duplicates", count) },
-    Source { name: ["collapse", "(95\u{a0}%)"], text: |_, case| collapse(&case.summary) },
+    Source { name: ["goodput", "lost"], text: |case| mean(case, "goodput_lost", percent) },
+    Source { name: ["healthy", "lost"], text: |case| mean(case, "healthy_lost", percent) },
+    Source { name: ["", "p50"], text: |case| time(case, "p50_ms") },
+    Source { name: ["", "p99"], text: |case| time(case, "p99_ms") },
+    Source { name: ["dupli-", "cates"], text: |case| mean(case, "duplicates", count) },
+    Source { name: ["collapse", "(95\u{a0}%)"], text: |case| collapse(&case.summary) },
 ];
 
 impl Report<'_> {
-    /// The numbers that decide. Duplicates are shown when there are any, and collapse when it can be told.
+    /// The numbers that decide. Duplicates are shown when there are any, the others
+    /// (what healthy shards lost, recovery,
+    /// collapse when they can be told.
     pub fn table(&self) -> Table {
         let ran: Vec<&Case> = self.cases.iter().filter(|case| case.summary.runs > 0).collect();
         let twice = ran.iter().any(|case| case.summary.mean("duplicates") > 0.0);
+        let apart = ran.iter().any(|case| case.summary.value("healthy_lost").is_some());
         let shown = |source: &&Source| match source.name[0] {
             "dupli-" => twice,
+            "healthy" => apart,
             "collapse" => self.tells_collapse(),
+            "time to" => self.can_recover(),
             _ => true,
         };
         let sources: Vec<&Source> = COLUMNS.iter().filter(shown).collect();
@@ -53,7 +59,7 @@ impl Report<'_> {
             columns: sources.iter().map(|source| Column { name: source.name }).collect(),
             rows: ran
                 .iter()
-                .map(|case| sources.iter().map(|source| (source.text)(self, case)).collect())
+                .map(|case| sources.iter().map(|source| (source.text)(case)).collect())
                 .collect(),
         }
     }
@@ -62,7 +68,14 @@ impl Report<'_> {
     pub fn tells_collapse(&self) -> bool {
         let many = self.cases.iter().any(|case| case.summary.runs > 1);
         let any = self.cases.iter().any(|case| case.summary.collapse.value > 0.0);
-        many && (any || self.scenario.trouble().is_some())
+        many && (any || self.can_recover())
+    }
+
+    /// Whether there is a trouble, an end of it, and calls that begin after it.
+    fn can_recover(&self) -> bool {
+        let scenario = self.scenario;
+        let is_over = scenario.trouble().is_some_and(|(_, end)| end < scenario.duration);
+        is_over && scenario.rate().is_some()
     }
 }
 
@@ -108,13 +121,8 @@ fn time(case: &Case, name: &str) -> String {
     }
 }
 
-fn recover(report: &Report<'_>, case: &Case) -> String {
-    let can = report.scenario.trouble().is_some_and(|(_, end)| end < report.scenario.duration);
-    match case.summary.value("recover_ms") {
-        Some(spread) => milliseconds(spread.mean),
-        None if can && report.scenario.rate().is_some() => "never".to_owned(),
-        None => none(),
-    }
+fn recover(case: &Case) -> String {
+    case.summary.value("recover_ms").map_or("never".to_owned(), |spread| milliseconds(spread.mean))
 }
 
 fn collapse(summary: &Summary) -> String {
