@@ -19,7 +19,8 @@ pub(super) struct Callers {
     watched: Option<Vec<Doing>>,
     /// How often each instance was restarted; empty when none ever is.
     generations: Vec<u32>,
-    keys: KeyMaker,
+    /// `None` when nothing goes by it.
+    keys: Option<KeyMaker>,
     seed: u64,
     /// What was done for each call, if it must not be done twice.
     pub(super) deeds: Option<Deeds>,
@@ -63,7 +64,8 @@ struct Deed {
 }
 
 impl Callers {
-    pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
+    /// `keyed` says whether it matters what calls are about.
+    pub(super) fn new(scenario: &Scenario, keyed: bool, seed: u64) -> Self {
         let clients = &scenario.clients;
         let fixed = clients.arrivals.callers();
         let count = fixed.unwrap_or(0) as usize;
@@ -76,7 +78,7 @@ impl Callers {
             of: fixed.is_none().then(Vec::new),
             watched: restarts.then(|| vec![Doing::default(); count]),
             generations: vec![0; if restarts { clients.instances as usize } else { 0 }],
-            keys: KeyMaker::new(clients),
+            keys: keyed.then(|| KeyMaker::new(clients)),
             seed: Stream::new(seed).of(2).bits(),
             deeds: track.then(|| Deeds {
                 of: vec![0; count],
@@ -84,6 +86,14 @@ impl Callers {
                 ..Deeds::default()
             }),
         }
+    }
+
+    /// Has these at hand. Each of them is somewhere else in memory: one after the other, every one of them would be
+    /// waited for.
+    #[inline]
+    pub(super) fn fetch(&self, numbers: impl Iterator<Item = u32>) {
+        let sum: Nanos = numbers.map(|number| self.all[number as usize].started & 1).sum();
+        std::hint::black_box(sum);
     }
 
     /// A caller for a call that nobody was waiting to make.
@@ -143,20 +153,16 @@ impl Callers {
 
     /// Names the random numbers of a call.
     #[inline]
-    pub(super) fn seed(&self, number: u32, started: Nanos) -> u64 {
-        draw(self.seed ^ started, u64::from(number))
+    pub(super) fn seed(&self, number: u32) -> u64 {
+        draw(self.seed ^ self.started(number), u64::from(number))
     }
 
-    /// What the call is about; never 0.
+    /// What the call is about; 0 when that does not matter.
     #[inline]
-    pub(super) fn key(&self, number: u32, started: Nanos) -> u64 {
-        let seed = self.seed(number, started);
+    pub(super) fn key(&self, number: u32) -> u64 {
         match &self.keys {
-            KeyMaker::Own => draw(seed, 1) | 1,
-            KeyMaker::Uniform(keys) => {
-                1 + ((u128::from(draw(seed, 1)) * u128::from(*keys)) >> 64) as u64
-            }
-            KeyMaker::Zipf(zipf) => zipf.sample(&mut Stream::new(seed)) as u64,
+            None => 0,
+            Some(keys) => keys.key(self.seed(number)),
         }
     }
 
@@ -200,6 +206,20 @@ impl KeyMaker {
                 Ok(zipf) => Self::Zipf(zipf),
                 Err(_) => Self::Own,
             },
+        }
+    }
+}
+
+impl KeyMaker {
+    /// Never 0.
+    #[inline(never)]
+    fn key(&self, seed: u64) -> u64 {
+        match self {
+            Self::Own => draw(seed, 1) | 1,
+            Self::Uniform(keys) => {
+                1 + ((u128::from(draw(seed, 1)) * u128::from(*keys)) >> 64) as u64
+            }
+            Self::Zipf(zipf) => zipf.sample(&mut Stream::new(seed)) as u64,
         }
     }
 }

@@ -40,6 +40,12 @@ impl Event {
         kind << BITS | whom
     }
 
+    /// The caller that an event is about, if it is one whose call goes on.
+    #[inline]
+    pub(super) fn caller(what: u32) -> Option<u32> {
+        matches!(what >> BITS, 1 | 2).then_some(what & MOST)
+    }
+
     #[inline]
     pub(super) fn unpack(what: u32) -> Self {
         let whom = what & MOST;
