@@ -94,7 +94,10 @@ fn legend(svg: &mut Svg, picture: &Picture) {
         (None, _) => format!("(rates a second, over {window}; first attempts left out)"),
         (_, false) => format!("(rates a second, over {window})"),
         (_, true) => {
-            format!("(rates a second, the busiest {window} of each {})", milliseconds(picture.point_ms))
+            format!(
+                "(rates a second, the busiest {window} of each {})",
+                milliseconds(picture.point_ms)
+            )
         }
     };
     svg.text((x, 52.5), "small dim", &unit);

@@ -40,9 +40,8 @@ const COLUMNS: [Source; 13] = [
 ];
 
 impl Report<'_> {
-    /// The numbers that decide. Duplicates are shown when there are any, the others
-    /// (what healthy shards lost, recovery,
-    /// collapse when they can be told.
+    /// The numbers that decide. Some are shown only when there is something to tell: duplicates, what healthy
+    /// shards lost, recovery, collapse.
     pub fn table(&self) -> Table {
         let ran: Vec<&Case> = self.cases.iter().filter(|case| case.summary.runs > 0).collect();
         let twice = ran.iter().any(|case| case.summary.mean("duplicates") > 0.0);

@@ -6,4 +6,6 @@ mod exact;
 mod explain;
 mod peers;
 mod random;
+mod report;
+mod sweep;
 mod wheel;
