@@ -15,7 +15,7 @@ impl SweepReport<'_> {
         let x = &self.sweep.x;
         let (columns, rows) = (x.values.len() as f64, y.values.len() as f64);
         let cell =
-            (((WIDEST - LEFT) / columns).min(86.0).max(6.0), if rows > 40.0 { 12.0 } else { 30.0 });
+            (((WIDEST - LEFT) / columns).clamp(6.0, 86.0), if rows > 40.0 { 12.0 } else { 30.0 });
         let (width, height) = (cell.0 * columns, cell.1 * rows);
         let row = height + 92.0;
         let label = format!("{metric} by {} and {}", x.path, y.path);

@@ -7,8 +7,8 @@ pub fn count(number: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
     // 9,999.6 is 10k already: the unit is chosen for what is printed.
     match UNITS.iter().find(|(from, _)| number.abs() >= from * 0.999_95) {
-        Some((1e4, unit)) => format!("{}{unit}", digits(number / 1e3)),
-        Some((from, unit)) => format!("{}{unit}", digits(number / from)),
+        Some((1e4, unit)) => format!("{}{unit}", trimmed(&digits(number / 1e3))),
+        Some((from, unit)) => format!("{}{unit}", trimmed(&digits(number / from))),
         None if number.fract() == 0.0 || number.abs() >= 100.0 => format!("{number:.0}"),
         None => digits(number),
     }
@@ -24,10 +24,7 @@ pub fn milliseconds(ms: f64) -> String {
         ..7.2e6 => (ms / 60e3, "min"),
         _ => (ms / 3.6e6, "h"),
     };
-    let text = digits(number);
-    let text =
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text} {unit}")
+    format!("{} {unit}", trimmed(&digits(number)))
 }
 
 /// `83.1 %`, and more digits where nearly all or nearly none are meant.
@@ -54,6 +51,14 @@ fn digits(number: f64) -> String {
         _ => 0,
     };
     format!("{number:.places$}")
+}
+
+/// Without the zeros behind the point.
+fn trimmed(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
 }
 
 /// The names of all numbers of a summary.
@@ -89,9 +94,6 @@ pub(super) fn is_share(name: &str) -> bool {
 pub(super) fn tick(text: &str) -> String {
     let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);
-    let number = match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
-    };
+    let number = trimmed(number);
     if number == "0" { number.to_owned() } else { format!("{number}{unit}") }
 }

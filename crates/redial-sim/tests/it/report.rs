@@ -76,7 +76,7 @@ fn numbers_are_for_people() {
         (7.0, "7"),
         (9_999.0, "9999"),
         (12_345.0, "12.3k"),
-        (1.8e6, "1.80M"),
+        (1.8e6, "1.8M"),
         (2.5, "2.50"),
     ] {
         assert_eq!(count(number), text);
@@ -96,7 +96,7 @@ fn numbers_are_for_people() {
     {
         assert_eq!(percent(share), text);
     }
-    assert_eq!((ratio(8.724), ratio(25_000.0)), ("8.72".to_owned(), "25.0k".to_owned()));
+    assert_eq!((ratio(8.724), ratio(25_000.0)), ("8.72".to_owned(), "25k".to_owned()));
 }
 
 #[test]
