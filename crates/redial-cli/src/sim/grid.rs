@@ -14,8 +14,8 @@ use super::storm::{aligned, widths};
 use crate::failed::Failed;
 
 const USUAL: &str = "collapse";
-/// The lightest and the darkest of the terminal's greys between which text stays readable.
-const GREYS: (f64, f64) = (255.0, 236.0);
+/// From cream to red in the terminal's palette; black is readable on all of them.
+const HEAT: [u8; 6] = [230, 223, 216, 209, 203, 196];
 const SHADES: [&str; 5] = [" ", "░", "▒", "▓", "█"];
 
 pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
@@ -91,7 +91,8 @@ fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Res
         }
         None => {
             if let [metric] = report.metrics[..] {
-                writeln!(out, "{metric}")?;
+                let interval = if metric == USUAL { " (95 %)" } else { "" };
+                writeln!(out, "{metric}{interval}")?;
             }
             let (heads, rows) = report.rows();
             let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
@@ -144,15 +145,19 @@ fn map(
     writeln!(out, "{:>margin$} {}\n", "", paper.dim(&x.path))
 }
 
-/// A number on a ground that is the darker the higher it is; without colours, beside a sign that is.
+/// A number on a ground that is the redder the higher it is; without colours, beside a sign that is the darker.
 fn shaded(text: &str, width: usize, depth: Option<f64>, paper: Paper) -> String {
     let depth = depth.map(|depth| depth.clamp(0.0, 1.0));
     if !paper.has_colours {
         let shade = depth.map_or(" ", |depth| SHADES[(depth * 4.0).round() as usize]);
         return format!("{text:>width$}{shade}");
     }
-    let Some(depth) = depth else { return format!("{text:>width$} ") };
-    let grey = GREYS.0 + (GREYS.1 - GREYS.0) * depth;
-    let ink = if depth > 0.45 { 255 } else { 232 };
-    paper.with(&format!("38;5;{ink};48;5;{grey:.0}"), &format!("{text:>width$} "))
+    let text = format!("{text:>width$} ");
+    match depth {
+        Some(depth) if depth > 0.0 => {
+            let ground = HEAT[(depth * (HEAT.len() - 1) as f64).round() as usize];
+            paper.with(&format!("38;5;16;48;5;{ground}"), &text)
+        }
+        _ => text,
+    }
 }

@@ -41,6 +41,14 @@ fn one_parameter_is_a_table() {
 }
 
 #[test]
+fn collapse_has_its_interval() {
+    let output = redial(&with(&["--sweep", "outage=100ms,600ms"]));
+    let said = text(&output.stdout);
+    assert!(said.contains("\ncollapse (95 %)\noutage "), "{said}");
+    assert_eq!(said.matches("0 % (0–66)").count(), 4, "{said}");
+}
+
+#[test]
 fn two_parameters_are_a_map_for_each_policy() {
     let args =
         with(&["--sweep", "rate=100..300:3", "--sweep", "outage=1s,2s", "--metric", "success"]);

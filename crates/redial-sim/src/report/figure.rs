@@ -3,6 +3,7 @@
 use super::number::{count, milliseconds, percent, ratio, tick};
 use super::scale::Scale;
 use super::svg::Svg;
+use super::table::collapse;
 use super::{Case, Picture, Point, Report};
 
 const WIDTH: f64 = 960.0;
@@ -54,14 +55,7 @@ fn facts(report: &Report<'_>, Case { summary, .. }: &Case) -> String {
         format!("success {}", percent(summary.mean("success"))),
     ];
     if report.tells_collapse() {
-        let share = summary.collapse;
-        let whole = |share: f64| format!("{:.0}", share * 100.0);
-        facts.push(format!(
-            "collapse {} % (95 %: {}–{})",
-            whole(share.value),
-            whole(share.low),
-            whole(share.high)
-        ));
+        facts.push(format!("collapse {}", collapse(summary)));
     }
     facts.join(" · ")
 }

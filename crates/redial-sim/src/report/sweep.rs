@@ -1,6 +1,7 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::html::Page;
+use super::table::collapse;
 use super::{Question, json, metric, named};
 use crate::measure::Summary;
 use crate::sweep::{Axis, Sweep};
@@ -78,7 +79,10 @@ impl SweepReport<'_> {
         };
         let heads = std::iter::once(self.sweep.x.path.clone()).chain(columns().map(head)).collect();
         let row = |(at, value): (usize, &String)| {
-            let cell = |(cells, metric): (&Cells, &str)| self.text(cells, at, metric);
+            let cell = |(cells, metric): (&Cells, &str)| match &cells.summaries[at] {
+                Some(summary) if metric == "collapse" => collapse(summary),
+                _ => self.text(cells, at, metric),
+            };
             std::iter::once(value.clone()).chain(columns().map(cell)).collect()
         };
         (heads, self.sweep.x.values.iter().enumerate().map(row).collect())

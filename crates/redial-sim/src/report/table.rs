@@ -124,7 +124,8 @@ fn recover(case: &Case) -> String {
     case.summary.value("recover_ms").map_or("never".to_owned(), |spread| milliseconds(spread.mean))
 }
 
-fn collapse(summary: &Summary) -> String {
+/// How often, and where other seeds would put it in 95 of 100 cases.
+pub(super) fn collapse(summary: &Summary) -> String {
     let Share { value, low, high } = summary.collapse;
     let whole = |share: f64| format!("{:.0}", share * 100.0);
     format!("{} % ({}–{})", whole(value), whole(low), whole(high))
