@@ -2,9 +2,27 @@
 
 use std::fs;
 
-use redial_sim::scenario::{BUILT_IN, BuiltIn};
+use redial_sim::scenario::BUILT_IN;
 
 use crate::{redial, text};
+
+const GOOD: &str = r#"title = "A backend that blinks"
+duration = "6s"
+policies = ["no-retry", "full"]
+
+[clients]
+arrivals = { constant = { rate = 500 } }
+
+[backend]
+service = "5ms"
+
+[outage]
+start = "2s"
+duration = "200ms"
+
+[policy.full]
+attempts = 6
+"#;
 
 /// The error must say all of this.
 fn refused(args: &[&str], says: &[&str]) {
@@ -41,27 +59,26 @@ fn a_scenario_that_nobody_knows() {
 
 #[test]
 fn a_file_with_something_wrong_in_it() {
-    let blip = BuiltIn::find("blip").unwrap().text;
-    let with = |from: &str, to: &str| blip.replacen(from, to, 1);
-    file("key", &with("[outage]\n", "[outage]\nlength = 3\n"), &["line 19, column 1", "length"]);
-    file("toml", &with("[outage]", "[outage"), &["line 18"]);
+    let with = |from: &str, to: &str| GOOD.replacen(from, to, 1);
+    file("key", &with("[outage]\n", "[outage]\nlength = 3\n"), &["line 12, column 1", "length"]);
+    file("toml", &with("[outage]", "[outage"), &["line 11"]);
     file(
         "distribution",
         &with("service = \"5ms\"", "service = { normal = { mean = '1ms', sd = '2ms' } }"),
-        &["line 16", "`sd` has to be at most `mean`"],
+        &["line 9", "`sd` has to be at most `mean`"],
     );
     file(
         "servers",
         &with("service = \"5ms\"", "service = \"5ms\"\nservers = 0"),
-        &["line 17", "from 1"],
+        &["line 10", "from 1"],
     );
     file(
         "late",
         &with("start = \"2s\"", "start = \"20s\""),
-        &["line 19, column 9", "before the end"],
+        &["line 12, column 9", "before the end"],
     );
-    file("policies", &with("\"full\", ", "\"fool\", "), &["line 9", "\"fool\""]);
-    file("many", &with("rate = 500", "rate = 1e99"), &["line 13", "at most 1e10"]);
+    file("policies", &with("\"full\"]", "\"fool\"]"), &["line 3", "\"fool\""]);
+    file("many", &with("rate = 500", "rate = 1e99"), &["line 6", "at most 1e10"]);
     file("empty", "", &["missing field"]);
 }
 

@@ -53,11 +53,12 @@ impl Report<'_> {
             let retries = match summary.mean("retries") {
                 0.0 => "no retries".to_owned(),
                 retries => format!(
-                    "{} retries over {}, at most {} in {}",
+                    "{} retries over {}, at most {} in {} ({} a second)",
                     count(retries),
                     milliseconds(summary.mean("smear_ms")),
                     count(most),
-                    milliseconds(summary.series.window_ms)
+                    milliseconds(summary.series.window_ms),
+                    count(most * 1e3 / summary.series.window_ms)
                 ),
             };
             format!("{}: {}{retries}", case.subject.name, peak.unwrap_or_default())
