@@ -104,7 +104,7 @@ fn frame(svg: &mut Svg, picture: &Picture, x: Scale, y: Scale, top: f64) {
         let (from, to) = (x.at(start), x.at(end));
         svg.rect([from, top, (to - from).max(2.0), PANEL], "trouble", 1.0);
     }
-    for value in y.ticks(3.0) {
+    for value in y.ticks(4.0) {
         let at = y.at(value);
         svg.line((LEFT, at), (RIGHT, at), "rule");
         svg.text((LEFT - 8.0, at + 4.0), "small dim end", &tick(&count(value)));

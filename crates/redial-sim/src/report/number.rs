@@ -20,7 +20,7 @@ pub fn milliseconds(ms: f64) -> String {
         ..1e-3 if ms != 0.0 => (ms * 1e6, "ns"),
         ..1.0 if ms != 0.0 => (ms * 1e3, "µs"),
         ..999.5 => (ms, "ms"),
-        ..120e3 => (ms / 1e3, "s"),
+        ..600e3 => (ms / 1e3, "s"),
         ..7.2e6 => (ms / 60e3, "min"),
         _ => (ms / 3.6e6, "h"),
     };
