@@ -94,7 +94,9 @@ budget = { window = { ratio = 1.0, floor = "1000000/s" } }
 "#
         }
     };
-    let n = std::env::args().nth(2).unwrap_or("25000000".into()); let text = text.replace("CALLERS", &n); let scenario = Scenario::read(&text, &[]).unwrap();
+    let n = std::env::args().nth(2).unwrap_or("25000000".into());
+    let text = text.replace("CALLERS", &n);
+    let scenario = Scenario::read(&text, &[]).unwrap();
     let subject = scenario.subject(&scenario.policies[0]).unwrap();
     let t = Instant::now();
     let run = exact::run(&scenario, &subject, 1, &Watch::default());

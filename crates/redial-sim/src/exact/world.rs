@@ -174,6 +174,7 @@ impl<'a> World<'a> {
                 (0..shards).for_each(|shard| self.pull(0, shard, now));
             }
             Event::Change(ALL_CALL) => {
+                self.events += u64::from(self.callers.len()) - 1;
                 for caller in 0..self.callers.len() {
                     self.callers.will(caller, false, now);
                     self.begin(caller, now);
