@@ -42,7 +42,7 @@ impl World<'_> {
         match reception {
             Reception::Answer(outcome) => self.answer(number, outcome, now),
             Reception::Silence => self.fall_silent(number),
-            Reception::Serve(time) if time == 0 => {
+            Reception::Serve(0) => {
                 self.flights.get(number).began = now;
                 self.finish_work(number, now);
             }

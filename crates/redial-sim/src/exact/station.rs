@@ -112,7 +112,7 @@ impl<'a> Station<'a> {
     pub(super) fn shard_of(&self, key: u64) -> u32 {
         match self.service.shards {
             1 => 0,
-            shards => (u128::from(redial_core::draw(key, 7)) * u128::from(shards) >> 64) as u32,
+            shards => ((u128::from(redial_core::draw(key, 7)) * u128::from(shards)) >> 64) as u32,
         }
     }
 
