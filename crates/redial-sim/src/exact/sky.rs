@@ -3,9 +3,7 @@
 use redial_core::{NEVER, Nanos};
 
 use crate::Stream;
-use crate::scenario::{
-    Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Scenario, nearest,
-};
+use crate::scenario::{Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Scenario, nearest};
 
 /// The troubles of one service. Times are asked in order.
 #[derive(Debug)]

@@ -4,6 +4,8 @@
 mod contention;
 mod exact;
 mod explain;
+mod figures;
+mod helpers;
 mod peers;
 mod random;
 mod report;
