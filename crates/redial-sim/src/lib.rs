@@ -9,6 +9,7 @@ pub mod contention;
 pub mod exact;
 pub mod explain;
 pub mod measure;
+pub mod peers;
 mod random;
 pub mod scenario;
 pub mod simulate;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod explain;
+mod peers;
 mod sim;
 
 use std::process::{Command, Output};

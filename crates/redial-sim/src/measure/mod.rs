@@ -45,7 +45,9 @@ pub struct Run {
     pub delay_sd_ms: f64,
     /// The most calls that waited for their retry at the same time.
     pub waiting_max: u64,
-    /// Retries that were sent, by when: what is between the first and the last one.
+    /// The share of the calls to shards to which nothing happened that failed; `None` where there are no others.
+    pub healthy_lost: Option<f64>,
+    /// Retries that reached the backend.
     pub retries: u64,
     /// From the first to the last retry.
     pub smear_ms: f64,

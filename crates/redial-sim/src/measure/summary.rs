@@ -69,7 +69,7 @@ impl Share {
 type Number = (&'static str, fn(&Run) -> Option<f64>);
 
 /// Every number of a run, in the order of the reports.
-const NUMBERS: [Number; 16] = [
+const NUMBERS: [Number; 17] = [
     ("calls", |run| Some(run.calls as f64)),
     ("attempts", |run| Some(run.attempts as f64)),
     ("amplification", |run| Some(run.amplification)),
@@ -84,6 +84,7 @@ const NUMBERS: [Number; 16] = [
     ("served_peak_ratio", |run| Some(run.served_peak_ratio)),
     ("delay_sd_ms", |run| Some(run.delay_sd_ms)),
     ("waiting_max", |run| Some(run.waiting_max as f64)),
+    ("healthy_lost", |run| run.healthy_lost),
     ("retries", |run| Some(run.retries as f64)),
     ("smear_ms", |run| Some(run.smear_ms)),
 ];

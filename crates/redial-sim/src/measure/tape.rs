@@ -183,6 +183,11 @@ impl Tape {
         self.duplicates += n;
     }
 
+    /// How many calls began.
+    pub fn count(&self) -> u64 {
+        self.calls
+    }
+
     /// What all this says. `amplification` is that of the attempts unless something else was multiplied more.
     pub fn finish(mut self, amplification: Option<f64>, events: u64) -> Run {
         let used = self.steps.iter().rposition(|step| step.total() > 0).map_or(0, |last| last + 1);
@@ -210,6 +215,7 @@ impl Tape {
             completion_ms: self.last_end as f64 / 1e6,
             delay_sd_ms: variance.max(0.0).sqrt(),
             waiting_max: self.waiting_max,
+            healthy_lost: None,
             retries: self.steps.iter().map(|step| step.retries).sum(),
             smear_ms: self.retried.map_or(0.0, |(first, last)| (last - first) as f64 / 1e6),
             series: self.series(),

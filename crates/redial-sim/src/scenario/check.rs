@@ -116,6 +116,13 @@ fn arrivals(scenario: &Scenario) -> Result<(), Wrong> {
     {
         return wrong("clients.instances", format!("more instances than callers ({callers})"));
     }
+    if clients.guards == super::Scope::Shard
+        && u64::from(clients.instances) * u64::from(scenario.backend.shards)
+            > u64::from(super::MOST_INSTANCES)
+    {
+        let most = super::MOST_INSTANCES;
+        return wrong("clients.guards", format!("instances × shards have to be at most {most}"));
+    }
     let calls = scenario.rate().unwrap_or(0.0) * scenario.duration as f64 / 1e9;
     if calls > MOST_CALLS {
         return wrong(

@@ -19,6 +19,9 @@ pub struct Clients {
     /// Processes. Each has its own budget, breaker and limits, which its callers share.
     #[serde(default = "one", deserialize_with = "count::<_, 1, MOST_INSTANCES>")]
     pub instances: u32,
+    /// Whether an instance has guards for the backend, or for each of its shards.
+    #[serde(default)]
+    pub guards: Scope,
     /// When calls begin.
     pub arrivals: Arrivals,
     /// What calls are about: shards and the cool-down go by it.
@@ -40,6 +43,17 @@ pub struct Clients {
 
 fn one() -> u32 {
     1
+}
+
+/// What the guards of an instance are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// All of the backend.
+    #[default]
+    Backend,
+    /// One shard each.
+    Shard,
 }
 
 /// When calls begin.

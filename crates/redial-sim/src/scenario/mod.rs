@@ -38,7 +38,7 @@ use redial_core::{Nanos, Policy};
 use serde::Deserialize;
 
 pub use builtin::{BUILT_IN, BuiltIn};
-pub use clients::{Arrivals, Clients, Keys, MOST_CALLERS, MOST_INSTANCES, Pace, Work};
+pub use clients::{Arrivals, Clients, Keys, MOST_CALLERS, MOST_INSTANCES, Pace, Scope, Work};
 pub use read::{Problem, Set};
 pub use service::{Answer, Ban, HintGiven, Limit, Servers, Service};
 pub use subject::Subject;

@@ -1,6 +1,7 @@
 use redial_core::{Policy, Preset};
 
 use super::Scenario;
+use crate::peers::Peer;
 
 /// The most attempts that a simulated policy can make.
 const MOST_ATTEMPTS: u32 = 65_535;
@@ -42,7 +43,7 @@ impl Subject {
 const NO_RETRY: &str = "no-retry";
 
 impl Scenario {
-    /// The policy with this name: one of the scenario, `no-retry`, or a preset.
+    /// The policy with this name: one of the scenario, `no-retry`, a preset, or `peer:NAME`.
     ///
     /// # Errors
     ///
@@ -54,6 +55,10 @@ impl Scenario {
         }
         if name == NO_RETRY {
             return Ok(Subject::no_retry());
+        }
+        if let Some(peer) = name.strip_prefix("peer:").and_then(Peer::find) {
+            let careless = !peer.checks_safety;
+            return Ok(Subject { careless, ..Subject::new(name, peer.policy())? });
         }
         match Preset::from_name(name) {
             Some(preset) => Subject::new(name, preset.into()),
