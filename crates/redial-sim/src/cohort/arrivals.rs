@@ -50,7 +50,7 @@ impl Begin {
                 Pattern::Once { callers: u64::from(*callers), at: at / tick, moment }
             }
             Arrivals::Poisson(_) => Pattern::Random { from: rate, to: rate, ramp: 1.0 },
-            Arrivals::Constant(_) | Arrivals::Closed { .. } => Pattern::Even { rate, due: 0.5 },
+            Arrivals::Constant(_) | Arrivals::Closed { .. } => Pattern::Even { rate, due: 0.0 },
         };
         Self { pattern, end: ticks(scenario.duration) }
     }
@@ -61,9 +61,9 @@ impl Begin {
         match &mut self.pattern {
             Pattern::Even { rate, due } => {
                 *due += *rate * part * weather.rush(now);
-                let n = due.floor();
-                *due -= n;
-                n as u64
+                let n = *due as u64;
+                *due -= n as f64;
+                n
             }
             Pattern::Random { from, to, ramp } => {
                 let share = ((now as f64 + 0.5) / *ramp).min(1.0);

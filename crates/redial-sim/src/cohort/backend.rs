@@ -31,8 +31,8 @@ pub(super) struct Backend {
     /// Requests that will be answered, by when they are done and by their number.
     done: Line,
     rows: usize,
-    /// Requests that nobody will hear of, by when they are done: served, and cancelled.
-    unheard: Box<[(u64, u64)]>,
+    /// Requests that nobody will hear of, by when they are done.
+    unheard: Box<[u64]>,
     longest: u64,
 }
 
@@ -107,7 +107,7 @@ impl Build {
             patience,
             done: Line::new(longest, rows),
             rows,
-            unheard: vec![(0, 0); ticks].into(),
+            unheard: vec![0; ticks].into(),
             longest,
         }
     }
@@ -137,7 +137,7 @@ impl Backend {
         mut reply: impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
         let place = now as usize & (self.unheard.len() - 1);
-        let (mut served, cancelled) = std::mem::take(&mut self.unheard[place]);
+        let mut served = std::mem::take(&mut self.unheard[place]);
         for row in 0..self.rows {
             let cell = self.done.take(now, row);
             if cell.n > 0 {
@@ -145,7 +145,7 @@ impl Backend {
                 reply(row, cell, stream);
             }
         }
-        self.busy -= served + cancelled;
+        self.busy -= served;
         served + self.begin_waiting(now, weather, stream, &mut reply)
     }
 
@@ -226,40 +226,43 @@ impl Backend {
         reply: &mut impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
         let Batch { arrived, row, cell } = batch;
+        if cell.n == 0 {
+            return 0;
+        }
         let waited = (now - arrived) as f64;
         let (mut heard, mut served) = (0, 0);
         let Self { work, patience, done, unheard, busy, .. } = self;
+        let reply_by = match patience {
+            _ if row == NOBODY => f64::NEG_INFINITY,
+            Some(patience) => patience.reply - waited,
+            None => f64::INFINITY,
+        };
         work.split(cell.n, weather.slowness(now), stream, |n, work, stream| {
             if n == 0 {
                 return;
             }
             let length = weather.until_done(now, work);
             let ticks = whole(length, stream).min(self.longest);
-            let (reply_by, end) =
-                patience.as_ref().map_or((f64::INFINITY, u64::MAX), |it| (it.reply, it.end));
             let mut part = cell.of(n);
-            if row != NOBODY && waited + length <= reply_by {
-                let lost = part.thin(self.lost_replies, stream).n;
-                heard += part.n;
-                if ticks == 0 {
-                    served += n;
-                    reply(row, part, stream);
-                } else {
-                    *busy += n;
-                    done.at(now + ticks, row).add(part, stream);
-                    unheard[(now + ticks) as usize & (unheard.len() - 1)].0 += lost;
-                }
+            if length > reply_by {
+                // What a server has begun with it finishes, even where the queue forgets those who gave up.
+                *busy += n;
+                unheard[(now + ticks.max(1)) as usize & (unheard.len() - 1)] += n;
                 return;
             }
-            let given_up = arrived.saturating_add(end).max(now + 1);
-            let cancelled = self.cancels && row != NOBODY && given_up < now + ticks;
-            let at = if cancelled { given_up } else { now + ticks.max(1) };
-            let place = &mut unheard[at as usize & (unheard.len() - 1)];
-            *busy += n;
-            *(if cancelled { &mut place.1 } else { &mut place.0 }) += n;
+            let lost = part.thin(self.lost_replies, stream).n;
+            heard += part.n;
+            if ticks == 0 {
+                served += n;
+                reply(row, part, stream);
+            } else {
+                *busy += n;
+                done.at(now + ticks, row).add(part, stream);
+                unheard[(now + ticks) as usize & (unheard.len() - 1)] += lost;
+            }
         });
         if let Some(patience) = &mut self.patience
-            && row != NOBODY
+            && heard > 0
         {
             patience.pending.at(arrived, row).n -= heard;
         }

@@ -23,7 +23,7 @@ pub(super) fn binomial(n: u64, p: f64, stream: &mut Stream) -> u64 {
         return normal(mean, variance, stream).min(n);
     }
     if n == 1 {
-        return u64::from(unit(stream) < p);
+        return u64::from(stream.chance(p));
     }
     Binomial::new(n, p).map_or(0, |hits| hits.sample(stream)).min(n)
 }
@@ -51,7 +51,7 @@ pub(super) fn whole(x: f64, stream: &mut Stream) -> u64 {
 
 fn normal(mean: f64, variance: f64, stream: &mut Stream) -> u64 {
     let one: f64 = StandardNormal.sample(stream);
-    (mean + variance.sqrt() * one).round() as u64
+    (mean + variance.sqrt() * one + 0.5) as u64
 }
 
 /// A choice of some among all, group by group, as if everybody drew a lot.

@@ -192,12 +192,12 @@ impl Dense {
     fn slope(&mut self, now: u64, after: f64, within: Within, height: f64) {
         let (after, parts) = match within {
             Within::Spread => {
-                let f = after.fract();
+                let f = after - (after as u64) as f64;
                 let (first, last) = ((1.0 - f).powi(2) / 2.0, f.powi(2) / 2.0);
                 (after, [first, 1.0 - first - last, last])
             }
             Within::At(share) => {
-                let f = (after + share).fract();
+                let f = after + share - ((after + share) as u64) as f64;
                 (after + share, [1.0 - f, f, 0.0])
             }
         };
@@ -236,7 +236,8 @@ impl Dense {
         let lot = unit(stream);
         let count = cell.began.len();
         for (number, began) in cell.began.iter_mut().enumerate() {
-            let lot = (lot + number as f64 / count as f64).fract();
+            let lot = lot + number as f64 / count as f64;
+            let lot = if lot < 1.0 { lot } else { lot - 1.0 };
             let wanted = base + (lot * size as f64) as u64;
             let (mut low, mut high) = (from, to);
             while low < high {

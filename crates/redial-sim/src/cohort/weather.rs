@@ -114,17 +114,14 @@ impl Weather {
         })
     }
 
-    /// How long it is from this tick until work is done that takes so long, when nothing happens in pauses.
+    /// How long it is from this tick until work is done that takes so long: what would be done in a pause is
+    /// done at its end.
     #[inline]
     pub(super) fn until_done(&self, tick: u64, work: f64) -> f64 {
         let begin = tick as f64;
-        let mut done = begin + work;
-        for pause in &self.pauses {
-            if pause.end > begin && pause.start < done {
-                done += pause.end - pause.start.max(begin);
-            }
-        }
-        done - begin
+        let done = begin + work;
+        let pause = self.pauses.iter().find(|pause| pause.contains(done));
+        pause.map_or(work, |pause| pause.end - begin)
     }
 
     /// The most by which work is slowed down, and all pauses together.

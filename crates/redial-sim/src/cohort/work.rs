@@ -9,7 +9,7 @@ use crate::scenario::Time;
 /// So few are drawn one by one.
 const FEW: u64 = 64;
 /// More are divided into so many equal parts, from the shortest times to the longest.
-const PARTS: u64 = 16;
+const PARTS: u64 = 8;
 /// The distribution is asked so often, and remembered in so many steps.
 const DRAWS: usize = 1 << 16;
 const STEPS: usize = 1 << 11;
@@ -62,9 +62,10 @@ impl Work {
     ) {
         if self.steps.is_empty() {
             let ticks = self.time.mean() / self.tick * slowness;
-            let longer = binomial(n, ticks.fract(), stream);
-            part(n - longer, ticks.floor(), stream);
-            part(longer, ticks.ceil(), stream);
+            let floor = (ticks as u64) as f64;
+            let longer = binomial(n, ticks - floor, stream);
+            part(n - longer, floor, stream);
+            part(longer, floor + 1.0, stream);
         } else if n <= FEW {
             for _ in 0..n {
                 let ticks = self.time.draw(stream) as f64 / self.tick;

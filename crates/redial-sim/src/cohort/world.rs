@@ -34,6 +34,7 @@ pub(super) struct World<'a> {
     backend: Backend,
     limit: Option<RateLimit>,
     errors: f64,
+    lost_replies: f64,
     guards: Guards,
     deposits: Option<Deposit>,
     /// Requests on their way, by their number.
@@ -80,6 +81,7 @@ impl<'a> World<'a> {
             weather: plan.weather,
             limit: plan.limit.map(|rule| RateLimit::new(&rule)),
             errors: scenario.backend.errors,
+            lost_replies: scenario.backend.lost_replies,
             guards: Guards::fleet(&subject.policy, scenario.clients.instances),
             deposits,
             requests: Line::new(latency, rows),
@@ -244,9 +246,13 @@ impl<'a> World<'a> {
     }
 
     /// They get this instead of being served, or nothing.
-    fn refuse(&mut self, cause: Option<Cause>, row: usize, cell: Cell, now: u64) {
+    fn refuse(&mut self, cause: Option<Cause>, row: usize, mut cell: Cell, now: u64) {
         if cell.n == 0 {
             return;
+        }
+        let lost = cell.thin(self.lost_replies, &mut self.stream);
+        if lost.n > 0 {
+            self.backend.ignore(row, lost, now, &mut self.stream);
         }
         match cause {
             Some(Cause(cause)) => {
