@@ -50,7 +50,10 @@ impl Begin {
                 Pattern::Once { callers: u64::from(*callers), at: at / tick, moment }
             }
             Arrivals::Poisson(_) => Pattern::Random { from: rate, to: rate, ramp: 1.0 },
-            Arrivals::Constant(_) | Arrivals::Closed { .. } => Pattern::Even { rate, due: 0.0 },
+            Arrivals::Constant(_) | Arrivals::Closed { .. } => {
+                // The first call is one interval from the start, and a call between two ticks is of the later one.
+                Pattern::Even { rate, due: -1e-9 }
+            }
         };
         Self { pattern, end: ticks(scenario.duration) }
     }
@@ -61,7 +64,7 @@ impl Begin {
         match &mut self.pattern {
             Pattern::Even { rate, due } => {
                 *due += *rate * part * weather.rush(now);
-                let n = *due as u64;
+                let n = due.max(0.0) as u64;
                 *due -= n as f64;
                 n
             }
@@ -72,6 +75,11 @@ impl Begin {
             }
             Pattern::Once { callers, at, .. } => u64::from(*at == now) * *callers,
         }
+    }
+
+    /// How far into a tick its calls are on average.
+    pub(super) fn offset(&self, tick: Nanos) -> Nanos {
+        if let Pattern::Once { .. } = self.pattern { 0 } else { tick / 2 }
     }
 
     /// Where in its tick what happens to the attempts in this row does; `None` when callers are spread over the tick.

@@ -230,7 +230,7 @@ impl Backend {
             return 0;
         }
         let waited = (now - arrived) as f64;
-        let (mut heard, mut served) = (0, 0);
+        let (mut begun, mut heard, mut served) = (0, 0, 0);
         let Self { work, patience, done, unheard, busy, .. } = self;
         let reply_by = match patience {
             _ if row == NOBODY => f64::NEG_INFINITY,
@@ -243,7 +243,8 @@ impl Backend {
             }
             let length = weather.until_done(now, work);
             let ticks = whole(length, stream).min(self.longest);
-            let mut part = cell.of(n);
+            let mut part = if n == 1 { cell.one(begun) } else { cell.of(n) };
+            begun += n;
             if length > reply_by {
                 // What a server has begun with it finishes, even where the queue forgets those who gave up.
                 *busy += n;

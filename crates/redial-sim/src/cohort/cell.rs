@@ -6,6 +6,21 @@ use super::draws::binomial;
 use crate::Stream;
 use crate::measure::Tape;
 
+/// When ticks are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) tick: Nanos,
+    /// What happens in a tick is recorded as of this long after its start.
+    pub(super) offset: Nanos,
+}
+
+impl Clock {
+    #[inline]
+    pub(super) fn at(self, tick: u64) -> Nanos {
+        tick * self.tick + self.offset
+    }
+}
+
 /// How many calls of a cell are remembered by when they began.
 const REMEMBERED: usize = 2;
 
@@ -31,8 +46,14 @@ impl Cell {
 
     /// Takes some of them out.
     pub(super) fn take(&mut self, n: u64) -> Self {
+        let all = *self;
         self.n -= n;
-        self.of(n)
+        if self.n == 0 {
+            return all;
+        }
+        // Where there were two, each part remembers its own.
+        let [one, other] = self.began;
+        Self { n, began: [other, one] }
     }
 
     /// Takes a random share of them out.
@@ -50,13 +71,13 @@ impl Cell {
             self.began = other.began;
             return;
         }
-        let mut bits = stream.bits();
-        for (mine, theirs) in self.began.iter_mut().zip(other.began) {
-            let lot = (u128::from(bits & u64::from(u32::MAX)) * u128::from(self.n)) >> 32;
-            if lot < u128::from(other.n) {
-                *mine = theirs;
-            }
-            bits >>= 32;
+        // As many of the two places as are the others' share, so that two calls are both remembered.
+        let bits = stream.bits();
+        let lot = (bits >> 11) as f64 / (1_u64 << 53) as f64;
+        match (other.n as f64 / self.n as f64 * 2.0 + lot) as u32 {
+            0 => {}
+            1 => self.began[bits as usize & 1] = other.began[(bits >> 1) as usize & 1],
+            _ => self.began = other.began,
         }
     }
 
@@ -66,23 +87,23 @@ impl Cell {
     }
 
     /// These calls are over.
-    pub(super) fn end(&self, now: u64, succeeded: bool, tick: Nanos, tape: &mut Tape) {
+    pub(super) fn end(&self, now: u64, succeeded: bool, clock: Clock, tape: &mut Tape) {
         let share = self.n / REMEMBERED as u64;
         let rest = self.n - share * (REMEMBERED as u64 - 1);
         let [first, others @ ..] = self.began;
         if others == [first; REMEMBERED - 1] {
-            return end(first, now, succeeded, self.n, tick, tape);
+            return end(first, now, succeeded, self.n, clock, tape);
         }
-        end(first, now, succeeded, rest, tick, tape);
+        end(first, now, succeeded, rest, clock, tape);
         for began in others {
-            end(began, now, succeeded, share, tick, tape);
+            end(began, now, succeeded, share, clock, tape);
         }
     }
 }
 
-fn end(began: u32, now: u64, succeeded: bool, n: u64, tick: Nanos, tape: &mut Tape) {
+fn end(began: u32, now: u64, succeeded: bool, n: u64, clock: Clock, tape: &mut Tape) {
     if n > 0 {
-        tape.ended(u64::from(began) * tick, now * tick, succeeded, n);
+        tape.ended(clock.at(began.into()), clock.at(now), succeeded, n);
     }
 }
 

@@ -12,7 +12,7 @@ use redial_core::{Nanos, Policy};
 
 use super::causes::Hinted;
 use super::cell::{Cell, Line};
-use super::draws::{binomial, unit, whole};
+use super::draws::{binomial, whole};
 use crate::Stream;
 use crate::measure::Tape;
 
@@ -58,7 +58,13 @@ struct Dense {
     /// By tick: all calls that went in until then, and when some of those of that tick began.
     sources: Box<[(u64, Cell)]>,
     total: u64,
+    /// Which of those that may come back is remembered next. It goes round evenly, so that of all that went in
+    /// together a fair share is remembered.
+    lot: f64,
 }
+
+/// The golden ratio: its multiples are spread evenly however many there are.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 impl Lane {
     /// How many cells it takes.
@@ -170,6 +176,7 @@ impl Dense {
             last: 0,
             sources: vec![(0, Cell::default()); ticks].into(),
             total: 0,
+            lot: 0.0,
         }
     }
 
@@ -202,9 +209,18 @@ impl Dense {
             }
         };
         for (part, tick) in parts.into_iter().zip(after as u64..) {
-            // This tick has been asked for already.
-            self.change[((now + tick.max(1)) & self.mask) as usize] += part * height;
+            if tick > 0 {
+                self.step(now + tick, part * height);
+            } else {
+                // This tick has been asked for already: what belongs into it comes with the next one.
+                self.step(now + 1, 2.0 * part * height);
+                self.step(now + 2, -part * height);
+            }
         }
+    }
+
+    fn step(&mut self, tick: u64, height: f64) {
+        self.change[(tick & self.mask) as usize] += height;
     }
 
     fn pop(&mut self, now: u64, stream: &mut Stream) -> Cell {
@@ -218,26 +234,28 @@ impl Dense {
             }
             return Cell::default();
         }
-        let share = if now >= self.last { 1.0 } else { self.density / self.expected };
+        // When everybody who is left is expected now, rounding must not keep anybody.
+        let is_last = now >= self.last || self.density >= self.expected * (1.0 - 1e-6);
+        let share = if is_last { 1.0 } else { self.density / self.expected };
         let n = binomial(self.left, share, stream);
         self.left -= n;
         self.expected -= self.density;
-        if n == 0 { Cell::default() } else { self.sample(n, now, stream) }
+        if n == 0 { Cell::default() } else { self.sample(n, now) }
     }
 
     /// When those that come back now began: whoever went in when the waits fit is as likely to be one of them.
-    fn sample(&self, n: u64, now: u64, stream: &mut Stream) -> Cell {
-        let from = now.saturating_sub(self.hi as u64 + 1);
+    fn sample(&mut self, n: u64, now: u64) -> Cell {
+        let from = now.saturating_sub(self.hi as u64 + 2);
         let to = now.saturating_sub((self.lo as u64).max(1));
-        let until = |tick: u64| self.sources[(tick & self.mask) as usize].0;
+        let (sources, mask) = (&self.sources, self.mask);
+        let until = |tick: u64| sources[(tick & mask) as usize].0;
         let base = if from == 0 { 0 } else { until(from - 1) };
         let size = until(to).saturating_sub(base).max(1);
         let mut cell = Cell { n, ..Cell::default() };
-        let lot = unit(stream);
+        self.lot = wrap(self.lot + GOLDEN);
         let count = cell.began.len();
         for (number, began) in cell.began.iter_mut().enumerate() {
-            let lot = lot + number as f64 / count as f64;
-            let lot = if lot < 1.0 { lot } else { lot - 1.0 };
+            let lot = wrap(self.lot + number as f64 / count as f64);
             let wanted = base + (lot * size as f64) as u64;
             let (mut low, mut high) = (from, to);
             while low < high {
@@ -248,4 +266,8 @@ impl Dense {
         }
         cell
     }
+}
+
+fn wrap(lot: f64) -> f64 {
+    if lot < 1.0 { lot } else { lot - 1.0 }
 }

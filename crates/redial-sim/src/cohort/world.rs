@@ -1,15 +1,15 @@
 //! One tick after the other.
 
+use redial_core::Policy;
 use redial_core::admit::budget::{Budget, Deposit};
 use redial_core::admit::{Guards, RateLimit};
 use redial_core::decide::Class;
-use redial_core::{Nanos, Policy};
 
 use super::arrivals::Begin;
 use super::backend::{Backend, Room};
 use super::causes::{Cause, Causes};
-use super::cell::{Cell, Line};
-use super::draws::Lots;
+use super::cell::{Cell, Clock, Line};
+use super::draws::{Lots, binomial};
 use super::lane::{Lane, Within};
 use super::plan::Plan;
 use super::weather::Weather;
@@ -23,7 +23,7 @@ const REPORT: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct World<'a> {
     policy: &'a Policy,
-    tick: Nanos,
+    clock: Clock,
     /// The first tick in which no call begins.
     end: u64,
     latency: u64,
@@ -45,6 +45,8 @@ pub(super) struct World<'a> {
     rows: usize,
     /// What has failed in this tick, and would be repeated.
     asking: Vec<Asking>,
+    /// Calls that began in this tick, and those of them that were refused in it.
+    begun: (u64, u64),
     /// Calls that are not over.
     open: u64,
     events: u64,
@@ -65,6 +67,7 @@ impl<'a> World<'a> {
         let Plan { scenario, subject, tick, .. } = plan;
         let (rows, latency) = (plan.rows, plan.latency);
         let causes = plan.causes.count();
+        let begin = Begin::new(scenario, tick);
         let lanes = plan.lanes.iter().map(|lane| lane.lane(tick)).collect();
         let deposits = match subject.policy.budget() {
             Budget::Window(window) => Some(window.deposits()),
@@ -72,10 +75,10 @@ impl<'a> World<'a> {
         };
         Self {
             policy: &subject.policy,
-            tick,
+            clock: Clock { tick, offset: begin.offset(tick) },
             end: scenario.duration.div_ceil(tick),
             latency,
-            begin: Begin::new(scenario, tick),
+            begin,
             lanes,
             backend: plan.build.build(&plan.weather),
             weather: plan.weather,
@@ -90,6 +93,7 @@ impl<'a> World<'a> {
             causes: plan.causes,
             rows,
             asking: Vec::new(),
+            begun: (0, 0),
             open: 0,
             events: 0,
             tape: Tape::new(scenario),
@@ -124,14 +128,16 @@ impl<'a> World<'a> {
 
     /// Calls begin, and others have waited for their retry.
     fn send(&mut self, now: u64) {
+        self.begun = (0, 0);
         if now < self.end {
             let n = self.begin.calls(now, &self.weather, &mut self.stream);
             if n > 0 {
                 self.open += n;
+                self.begun.0 = n;
                 self.events += 1;
-                self.tape.calls(now * self.tick, n);
+                self.tape.calls(self.clock.at(now), n);
                 if self.deposits == Some(Deposit::Request) {
-                    self.guards.deposit(0, n, now * self.tick);
+                    self.guards.deposit(0, n, self.clock.at(now));
                 }
                 let calls = Cell::new(n, now);
                 self.requests.at(now + self.latency, 0).add(calls, &mut self.stream);
@@ -155,7 +161,7 @@ impl<'a> World<'a> {
         let served = self.backend.finish(now, &self.weather, &mut self.stream, reply);
         if served > 0 {
             self.events += 1;
-            self.tape.served(now * self.tick, served);
+            self.tape.served(self.clock.at(now), served);
         }
     }
 
@@ -166,7 +172,7 @@ impl<'a> World<'a> {
         for row in 0..self.rows {
             let n = self.requests.at(now, row).n;
             if n > 0 {
-                self.tape.attempts(now * self.tick, row as u32 + 1, n);
+                self.tape.attempts(self.clock.at(now), row as u32 + 1, n);
                 if is_bad {
                     self.strike(row, now);
                 }
@@ -192,7 +198,7 @@ impl<'a> World<'a> {
 
     fn limit(&mut self, now: u64, all: u64) -> u64 {
         let Some(limit) = &self.limit else { return 0 };
-        let over = all - limit.take_up_to(all, now * self.tick);
+        let over = all - limit.take_up_to(all, self.clock.at(now));
         let mut lots = Lots::new(over, all);
         for row in 0..self.rows {
             let cell = self.requests.at(now, row);
@@ -241,7 +247,7 @@ impl<'a> World<'a> {
             self.events += 1;
         }
         if done > 0 {
-            self.tape.served(now * self.tick, done);
+            self.tape.served(self.clock.at(now), done);
         }
     }
 
@@ -269,7 +275,7 @@ impl<'a> World<'a> {
             let cell = self.replies.take(now, row);
             if cell.n > 0 {
                 if self.deposits == Some(Deposit::Success) {
-                    self.guards.deposit(0, cell.n, now * self.tick);
+                    self.guards.deposit(0, cell.n, self.clock.at(now));
                 }
                 self.over(cell, now, true);
             }
@@ -278,6 +284,7 @@ impl<'a> World<'a> {
                 if cell.n > 0 {
                     let moment = self.begin.moment(row).map(|moment| moment.refused);
                     let within = within(moment);
+                    self.begun.1 += if row == 0 { cell.n } else { 0 };
                     self.asking.push(Asking { cause: Cause(cause), row, cell, within });
                 }
             }
@@ -295,7 +302,7 @@ impl<'a> World<'a> {
     fn over(&mut self, cell: Cell, now: u64, succeeded: bool) {
         self.open -= cell.n;
         self.events += 1;
-        cell.end(now, succeeded, self.tick, &mut self.tape);
+        cell.end(now, succeeded, self.clock, &mut self.tape);
     }
 
     /// Those that failed ask for a retry, all of them at once.
@@ -313,10 +320,13 @@ impl<'a> World<'a> {
         });
         let all = asking.iter().map(|it| it.cell.n).sum();
         // The class has a price only in budgets that cohorts do not have.
-        let granted = self.guards.withdraw_up_to(all, Class::Transient, now * self.tick);
-        let mut lots = Lots::new(granted, all);
+        let granted = self.guards.withdraw_up_to(all, Class::Transient, self.clock.at(now));
+        let mut favoured = if granted < all { self.favoured(granted) } else { 0 };
+        let mut lots = Lots::new(granted - favoured, all - favoured);
         for mut it in asking.drain(..) {
-            let n = lots.of(it.cell.n, &mut self.stream);
+            let first = if it.row == 0 { favoured.min(it.cell.n) } else { 0 };
+            favoured -= first;
+            let n = first + lots.of(it.cell.n - first, &mut self.stream);
             let retried = it.cell.take(n);
             if it.cell.n > 0 {
                 self.over(it.cell, now, false);
@@ -324,6 +334,17 @@ impl<'a> World<'a> {
             self.wait(it.cause, it.row, retried, it.within, now);
         }
         self.asking = asking;
+    }
+
+    /// How many of the grants of a dry budget go to calls that have just begun. Where a call is refused the moment
+    /// it is made, it is the first to ask for the token that it has brought itself.
+    fn favoured(&mut self, granted: u64) -> u64 {
+        if self.latency > 0 || self.deposits != Some(Deposit::Request) {
+            return 0;
+        }
+        let (begun, refused) = self.begun;
+        let share = refused as f64 / begun.max(1) as f64;
+        binomial(granted.min(refused), share.min(1.0), &mut self.stream)
     }
 
     fn wait(&mut self, cause: Cause, row: usize, mut cell: Cell, within: Within, now: u64) {
