@@ -4,6 +4,8 @@
 mod explain;
 mod peers;
 mod sim;
+mod sim_errors;
+mod sim_sweep;
 
 use std::process::{Command, Output};
 

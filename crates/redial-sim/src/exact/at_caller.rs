@@ -59,8 +59,7 @@ impl World<'_> {
     /// Where the attempts of a caller go.
     #[inline]
     pub(super) fn aim(&mut self, caller: u32) -> Aim {
-        let started = self.callers.started(caller);
-        let key = self.callers.key(caller, started);
+        let key = self.callers.key(caller);
         let instance = self.callers.instance(caller);
         let safety = self.edges[0].safety;
         Aim {
@@ -78,7 +77,7 @@ impl World<'_> {
         let started = self.callers.started(caller);
         self.tape.ended(started, now, succeeded, 1);
         if let Some(health) = &mut self.health {
-            let key = self.callers.key(caller, started);
+            let key = self.callers.key(caller);
             health.add(self.stations[0].shard_of(key), succeeded);
         }
         if let Some(deeds) = &mut self.callers.deeds {

@@ -2,6 +2,8 @@
 //! from its number and from when its call started.
 
 use rand_distr::{Distribution as _, Zipf};
+use redial_core::decide::Outcome;
+use redial_core::schedule::Hint;
 use redial_core::{NEVER, Nanos, Resting, draw};
 
 use super::slab::Slab;
@@ -19,8 +21,11 @@ pub(super) struct Callers {
     watched: Option<Vec<Doing>>,
     /// How often each instance was restarted; empty when none ever is.
     generations: Vec<u32>,
-    keys: KeyMaker,
+    /// `None` when nothing goes by it.
+    keys: Option<KeyMaker>,
     seed: u64,
+    /// When the call of each caller was told to come back, if somebody minds.
+    told: Option<Vec<Nanos>>,
     /// What was done for each call, if it must not be done twice.
     pub(super) deeds: Option<Deeds>,
 }
@@ -63,7 +68,8 @@ struct Deed {
 }
 
 impl Callers {
-    pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
+    /// `keyed` says whether it matters what calls are about.
+    pub(super) fn new(scenario: &Scenario, keyed: bool, seed: u64) -> Self {
         let clients = &scenario.clients;
         let fixed = clients.arrivals.callers();
         let count = fixed.unwrap_or(0) as usize;
@@ -76,14 +82,23 @@ impl Callers {
             of: fixed.is_none().then(Vec::new),
             watched: restarts.then(|| vec![Doing::default(); count]),
             generations: vec![0; if restarts { clients.instances as usize } else { 0 }],
-            keys: KeyMaker::new(clients),
+            keys: keyed.then(|| KeyMaker::new(clients)),
             seed: Stream::new(seed).of(2).bits(),
+            told: scenario.backend.ban.map(|_| vec![0; count]),
             deeds: track.then(|| Deeds {
                 of: vec![0; count],
                 keyed: clients.keyed,
                 ..Deeds::default()
             }),
         }
+    }
+
+    /// Has these at hand. Each of them is somewhere else in memory: one after the other, every one of them would be
+    /// waited for.
+    #[inline]
+    pub(super) fn fetch(&self, numbers: impl Iterator<Item = u32>) {
+        let sum: Nanos = numbers.map(|number| self.all[number as usize].started & 1).sum();
+        std::hint::black_box(sum);
     }
 
     /// A caller for a call that nobody was waiting to make.
@@ -93,6 +108,7 @@ impl Callers {
             self.watched.iter_mut().for_each(|all| all.push(Doing::default()));
             self.deeds.iter_mut().for_each(|deeds| deeds.of.push(0));
             self.of.iter_mut().for_each(|of| of.push(0));
+            self.told.iter_mut().for_each(|told| told.push(0));
             self.all.len() as u32 - 1
         });
         if let Some(of) = &mut self.of {
@@ -143,20 +159,16 @@ impl Callers {
 
     /// Names the random numbers of a call.
     #[inline]
-    pub(super) fn seed(&self, number: u32, started: Nanos) -> u64 {
-        draw(self.seed ^ started, u64::from(number))
+    pub(super) fn seed(&self, number: u32) -> u64 {
+        draw(self.seed ^ self.started(number), u64::from(number))
     }
 
-    /// What the call is about; never 0.
+    /// What the call is about; 0 when that does not matter.
     #[inline]
-    pub(super) fn key(&self, number: u32, started: Nanos) -> u64 {
-        let seed = self.seed(number, started);
+    pub(super) fn key(&self, number: u32) -> u64 {
         match &self.keys {
-            KeyMaker::Own => draw(seed, 1) | 1,
-            KeyMaker::Uniform(keys) => {
-                1 + ((u128::from(draw(seed, 1)) * u128::from(*keys)) >> 64) as u64
-            }
-            KeyMaker::Zipf(zipf) => zipf.sample(&mut Stream::new(seed)) as u64,
+            None => 0,
+            Some(keys) => keys.key(self.seed(number)),
         }
     }
 
@@ -176,6 +188,20 @@ impl Callers {
 
     pub(super) fn calls(&self, number: u32) -> bool {
         self.watched.as_ref().is_some_and(|watched| watched[number as usize].calls)
+    }
+
+    /// The caller's call hears when to come back.
+    #[inline]
+    pub(super) fn tell(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+        if let Some(told) = &mut self.told {
+            told[number as usize] = now + outcome.hint().map_or(0, Hint::after);
+        }
+    }
+
+    /// Whether the caller's call was told to come later.
+    #[inline]
+    pub(super) fn is_early(&self, number: u32, now: Nanos) -> bool {
+        self.told.as_ref().is_some_and(|told| now < told[number as usize])
     }
 
     /// Whether a call is under way that waits for its retry.
@@ -200,6 +226,20 @@ impl KeyMaker {
                 Ok(zipf) => Self::Zipf(zipf),
                 Err(_) => Self::Own,
             },
+        }
+    }
+}
+
+impl KeyMaker {
+    /// Never 0.
+    #[inline(never)]
+    fn key(&self, seed: u64) -> u64 {
+        match self {
+            Self::Own => draw(seed, 1) | 1,
+            Self::Uniform(keys) => {
+                1 + ((u128::from(draw(seed, 1)) * u128::from(*keys)) >> 64) as u64
+            }
+            Self::Zipf(zipf) => zipf.sample(&mut Stream::new(seed)) as u64,
         }
     }
 }

@@ -18,6 +18,7 @@ pub(super) struct Inner {
     off: Option<Stop>,
     key: u64,
     shard: u32,
+    pub(super) seed: u64,
 }
 
 impl World<'_> {
@@ -44,6 +45,7 @@ impl World<'_> {
             off: nested.then_some(Stop::Nested),
             key,
             shard: self.stations[self.edges[edge].to].shard_of(key),
+            seed: self.network.bits(),
         };
         let call = Call::new(policy, now, inner.deadline);
         let number = self.inner.add(inner);

@@ -11,7 +11,7 @@ use super::sky::Sky;
 use super::slab::Slab;
 use super::station::{Reception, Station};
 use crate::measure::{Run, Tape};
-use crate::scenario::Arrivals;
+use crate::scenario::{Arrivals, Work};
 use crate::simulate::Watch;
 use crate::{Scenario, Stream, Wheel};
 
@@ -19,11 +19,16 @@ use crate::{Scenario, Stream, Wheel};
 const NEXT_CALL: u32 = 0;
 /// Servers of the backend may begin with what waits.
 const SERVERS: u32 = 1;
+/// Everybody begins a call.
+const ALL_CALL: u32 = 2;
 /// From here on: the restarts.
-const RESTART: u32 = 2;
+const RESTART: u32 = 3;
 
 /// How many events are handled between two looks at the clock on the wall.
 const LOOK: u64 = 1 << 16;
+
+/// So many callers are fetched at once.
+const AT_HAND: usize = 16;
 
 /// Everything, at one point in time.
 pub(super) struct World<'a> {
@@ -56,12 +61,15 @@ impl<'a> World<'a> {
         let streams = Stream::new(seed);
         let instances = scenario.clients.instances;
         let services = names(scenario).into_iter().zip(10..);
-        let stations: Vec<_> = services
-            .filter_map(|(name, number)| {
-                let sky = Sky::new(scenario, name);
-                Some(Station::new(scenario.service(name)?, sky, instances, streams.of(number)))
-            })
-            .collect();
+        // What is done for a call is remembered where it is done, if it must not be done twice.
+        let tracked = scenario.clients.work == Work::Unsafe;
+        let station = |(name, number)| {
+            let (sky, stream) = (Sky::new(scenario, name), streams.of(number));
+            Some(Station::new(scenario.service(name)?, sky, instances, stream, tracked))
+        };
+        let stations: Vec<_> = services.filter_map(station).collect();
+        let keyed = edges[0].policy.cooldown().is_some()
+            || stations.iter().any(|it| it.service.shards > 1 || !it.service.calls.is_empty());
         let mut next = 1;
         let first_inner = stations.iter().map(|station| {
             let first = next;
@@ -72,7 +80,7 @@ impl<'a> World<'a> {
             scenario,
             edges,
             wheel: Wheel::default(),
-            callers: Callers::new(scenario, seed),
+            callers: Callers::new(scenario, keyed, seed),
             inner: Slab::default(),
             flights: Slab::default(),
             first_inner: first_inner.collect(),
@@ -95,8 +103,11 @@ impl<'a> World<'a> {
             if now > cut {
                 break;
             }
+            if self.events.is_multiple_of(AT_HAND as u64) {
+                self.callers.fetch(self.wheel.ahead(AT_HAND).filter_map(Event::caller));
+            }
             self.events += 1;
-            if self.events % LOOK == 0 {
+            if self.events.is_multiple_of(LOOK) {
                 let share = now.min(self.scenario.duration) - reported;
                 watch.advance(share as f64 / self.scenario.duration as f64);
                 reported += share;
@@ -112,8 +123,8 @@ impl<'a> World<'a> {
 
     fn set_up(&mut self) {
         match &self.scenario.clients.arrivals {
-            Arrivals::Synchronised { callers, at } => {
-                (0..*callers).for_each(|caller| self.begin_at(caller, *at));
+            Arrivals::Synchronised { at, .. } => {
+                self.wheel.push(*at, Event::Change(ALL_CALL).pack());
             }
             Arrivals::Closed { callers, think } => {
                 for caller in 0..*callers {
@@ -161,6 +172,13 @@ impl<'a> World<'a> {
             Event::Change(SERVERS) => {
                 let shards = self.stations[0].service.shards;
                 (0..shards).for_each(|shard| self.pull(0, shard, now));
+            }
+            Event::Change(ALL_CALL) => {
+                self.events += u64::from(self.callers.len()) - 1;
+                for caller in 0..self.callers.len() {
+                    self.callers.will(caller, false, now);
+                    self.begin(caller, now);
+                }
             }
             Event::Change(restart) => self.restart((restart - RESTART) as usize, now),
             Event::Begin(caller) => self.begin(caller, now),
@@ -211,11 +229,18 @@ impl<'a> World<'a> {
         }
         if edge.latency.is_zero() {
             match self.receive(&aim, permit.number, now) {
-                Reception::Answer(outcome)
-                    if self.stations[edge.to].service.lost_replies == 0.0 =>
-                {
+                Reception::Answer(outcome) if self.stations[edge.to].always_replies() => {
                     self.release(&aim);
-                    self.settle(&aim, call, permit, &outcome, now);
+                    let verdict = call.settle(&cx, permit, &outcome, now, || self.seed_of(who));
+                    self.go_on(who, &call, verdict, now);
+                }
+                Reception::Serve(0) if self.stations[edge.to].is_simple() => {
+                    self.stations[edge.to].serve_at_once(aim.shard);
+                    if let Who::Caller(_) = who {
+                        self.tape.served(now, 1);
+                    }
+                    let verdict = call.settle(&cx, permit, &Outcome::Success, now, || 0);
+                    self.go_on(who, &call, verdict, now);
                 }
                 reception => {
                     let flight = self.flights.add(Flight::new(aim, call, permit));
@@ -260,11 +285,17 @@ impl<'a> World<'a> {
         let edges = self.edges;
         let edge = &edges[aim.edge as usize];
         let cx = edge.context(aim.instance, aim.generation, aim.shard, aim.request);
-        let seed = || self.seed_of(aim.who);
-        match call.settle(&cx, permit, outcome, now, seed) {
-            Verdict::Done => self.over(aim.who, None, call.attempts(), now),
-            Verdict::Stop(stop) => self.over(aim.who, Some(stop), call.attempts(), now),
-            Verdict::Wait(wake) => match (call.rest(), aim.who) {
+        let verdict = call.settle(&cx, permit, outcome, now, || self.seed_of(aim.who));
+        self.go_on(aim.who, &call, verdict, now);
+    }
+
+    /// Does what the engine says.
+    #[inline]
+    fn go_on(&mut self, who: Who, call: &Call, verdict: Verdict, now: Nanos) {
+        match verdict {
+            Verdict::Done => self.over(who, None, call.attempts(), now),
+            Verdict::Stop(stop) => self.over(who, Some(stop), call.attempts(), now),
+            Verdict::Wait(wake) => match (call.rest(), who) {
                 (Some(resting), Who::Caller(caller)) => {
                     self.tape.waits(wake - now, 1);
                     self.callers.get(caller).resting = resting;
@@ -283,9 +314,8 @@ impl<'a> World<'a> {
 
     fn seed_of(&self, who: Who) -> u64 {
         match who {
-            Who::Caller(caller) => self.callers.seed(caller, self.callers.started(caller)),
-            // Another stream than that of any caller; a call that used the number before is over.
-            Who::Inner(number) => !self.callers.seed(number, self.inner.peek(number).started),
+            Who::Caller(caller) => self.callers.seed(caller),
+            Who::Inner(number) => self.inner.peek(number).seed,
         }
     }
 

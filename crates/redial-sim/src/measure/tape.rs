@@ -22,6 +22,7 @@ pub struct Tape {
     steps: Vec<Step>,
     /// By when calls began: how many there were, and how many of them succeeded.
     stretch: Nanos,
+    stretches_per_nano: f64,
     began: Vec<(u64, u64)>,
     latency: Histogram<u64>,
     calls: u64,
@@ -77,10 +78,12 @@ impl Tape {
         let rate = scenario.rate();
         let length = (scenario.window / STEPS).max(1);
         let calls = rate.map_or(0.0, |rate| CALLS_PER_STRETCH * 1e9 / rate) as Nanos;
+        let stretch = calls.max(SHORTEST_STRETCH).min(scenario.duration);
         Self {
             clock: Clock { length, from: 0, index: 0 },
             steps: vec![Step::default(); (scenario.duration / length) as usize + 1],
-            stretch: calls.max(SHORTEST_STRETCH).min(scenario.duration),
+            stretch,
+            stretches_per_nano: 1.0 / stretch as f64,
             began: Vec::new(),
             // Three digits of anything from a microsecond to three weeks; it grows as it has to.
             latency: Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are allowed")),
@@ -110,8 +113,9 @@ impl Tape {
         &mut self.steps[index]
     }
 
+    #[inline]
     fn stretch(&mut self, started: Nanos) -> &mut (u64, u64) {
-        let index = (started / self.stretch) as usize;
+        let index = (started as f64 * self.stretches_per_nano) as usize;
         if index >= self.began.len() {
             self.began.resize(index + 1, (0, 0));
         }
@@ -255,7 +259,7 @@ impl Tape {
         let (calls, good) = tail.iter().fold((0, 0), |(c, g), (calls, good)| (c + calls, g + good));
         let collapsed = calls > 0 && good as f64 <= COLLAPSED * calls as f64;
         let again = (last as Nanos + 1) * self.stretch;
-        let recovered = last + 1 < began.len();
+        let recovered = last + 1 < began.len() && !collapsed;
         (recovered.then(|| again.saturating_sub(end) as f64 / 1e6), collapsed)
     }
 

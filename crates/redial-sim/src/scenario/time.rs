@@ -93,19 +93,19 @@ impl Drawn {
         match *self {
             Self::Exponential(mean) => {
                 let one: f64 = Exp1.sample(stream);
-                (mean as f64 * one).round() as Nanos
+                nearest(mean as f64 * one)
             }
             Self::Uniform { from, to } => {
                 let share = stream.bits() as f64 / u64::MAX as f64;
-                from + ((to - from) as f64 * share).round() as Nanos
+                from + nearest((to - from) as f64 * share)
             }
             Self::Normal { mean, sd } => {
                 let normal: f64 = StandardNormal.sample(stream);
-                (mean as f64 + sd as f64 * normal).abs().round() as Nanos
+                nearest((mean as f64 + sd as f64 * normal).abs())
             }
             Self::Lognormal { median, p99 } => {
                 let normal: f64 = StandardNormal.sample(stream);
-                (median as f64 * (sigma(median, p99) * normal).exp()).round() as Nanos
+                nearest(median as f64 * (sigma(median, p99) * normal).exp())
             }
         }
     }
@@ -123,6 +123,11 @@ impl Drawn {
             _ => Ok(()),
         }
     }
+}
+
+/// The nearest whole nanosecond. (To round half-way cases well takes longer than to draw.)
+fn nearest(nanos: f64) -> Nanos {
+    (nanos + 0.5) as Nanos
 }
 
 fn sigma(median: Nanos, p99: Nanos) -> f64 {

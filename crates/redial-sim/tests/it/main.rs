@@ -7,4 +7,7 @@ mod exact;
 mod explain;
 mod peers;
 mod random;
+mod report;
+mod scenario;
+mod sweep;
 mod wheel;
