@@ -306,7 +306,7 @@ fn the_range_of_a_wait_is_what_it_is_uniform_on() {
         (none, hint(50), Some((200, 200))),
         (full, Some(Hint::Slot(70 * MS)), Some((70, 70))),
         (full.jitter(Jitter::Decorrelated), None, None),
-        (full.jitter(Jitter::Added(5_000 * MS)).clipped(), None, None),
+        (full.jitter(Jitter::Added(1_900 * MS)).clipped(), None, None),
     ] {
         let policy = policy(|p| p.backoff(backoff));
         let got = range(&policy, 2, hint).unwrap();

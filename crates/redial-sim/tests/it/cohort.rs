@@ -72,7 +72,7 @@ fn what_is_a_matter_of_single_clients_is_refused() {
         ("policy.p.budget={tokens={}}", "tokens"),
         ("policy.p.budget={throttling={capacity=10,ratio=0.1}}", "bucket"),
         ("policy.p.budget={inflight={}}", "in flight"),
-        ("policy.p.deadline=\"2s\"", "deadline"),
+        ("policy.p.deadline=\"1s\"", "deadline"),
         ("policy.p.attempts=65", "64 attempts"),
         ("clients.instances=100", "tokens in the window"),
         ("clients.arrivals={closed={callers=10,think=\"1s\"}}", "closed loop"),
@@ -176,12 +176,13 @@ fn check_alike(name: &str, mine: &[Run], theirs: &[Run]) {
             assert!(z.abs() < 6.0, "{name}: row {row}, bucket {bucket} is {z:.1} errors off");
             (squares, logs, count) = (squares + z * z, logs + ratio.ln(), count + 1.0);
         }
-        // Few runs make the errors themselves uncertain: their squares are 1 + 2 ÷ (n − 3) on average.
+        // One on average; few buckets, which hold the same calls one after the other, vary more.
         let square = squares / count.max(1.0);
-        assert!(count < 5.0 || square < 2.0, "{name}: row {row} is {square:.2} errors² off");
+        let limit = 1.6 + 8.0 / count.sqrt();
+        assert!(square < limit, "{name}: row {row} is {square:.2} errors² off in {count} buckets");
         let variance = (logs / count.max(1.0)).exp();
         assert!(
-            count < 5.0 || (0.67..1.5).contains(&variance),
+            count < 8.0 || (0.6..1.67).contains(&variance),
             "{name}: row {row} varies {variance:.2} times as much"
         );
     }
