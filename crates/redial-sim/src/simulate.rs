@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::measure::{Run, Summary};
-use crate::{Scenario, Stream, Subject, exact};
+use crate::{Scenario, Stream, Subject, cohort, exact};
 
 /// How often, from which random numbers, and on how many threads.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,45 @@ pub enum Choice {
     Exact,
     /// Callers that are alike together.
     Cohort,
+}
+
+/// Runs with more calls than this are counted instead of followed, where that is the same.
+const MANY: f64 = 2e6;
+
+impl Choice {
+    /// What computes this policy in this scenario. Cohorts that do not [fit](cohort::fits) are followed exactly.
+    pub fn engine(self, scenario: &Scenario, subject: &Subject) -> Engine {
+        let wanted = match self {
+            Self::Auto => scenario.calls() > MANY,
+            Self::Exact => false,
+            Self::Cohort => true,
+        };
+        if wanted && cohort::fits(scenario, subject).is_ok() {
+            Engine::Cohort
+        } else {
+            Engine::Exact
+        }
+    }
+}
+
+/// What computes a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// [`exact`].
+    #[default]
+    Exact,
+    /// [`cohort`].
+    Cohort,
+}
+
+impl Engine {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Cohort => "cohort",
+        }
+    }
 }
 
 /// How far it is, and whether somebody has seen enough.
@@ -70,6 +109,11 @@ pub fn simulate(
     settings: &Settings,
     watch: &Watch,
 ) -> Summary {
+    let engine = settings.engine.engine(scenario, subject);
+    let run = match engine {
+        Engine::Exact => exact::run,
+        Engine::Cohort => cohort::run,
+    };
     let next = AtomicUsize::new(0);
     let count = settings.runs.max(1) as usize;
     let runs: Mutex<Vec<Option<Run>>> = Mutex::new(vec![None; count]);
@@ -82,7 +126,7 @@ pub fn simulate(
                         return;
                     }
                     let seed = Stream::new(settings.seed).of(number as u64).bits();
-                    let run = exact::run(scenario, subject, seed, watch);
+                    let run = run(scenario, subject, seed, watch);
                     if !watch.is_stopped() {
                         runs.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(run);
                     }
@@ -91,5 +135,5 @@ pub fn simulate(
         }
     });
     let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Summary::of(&runs.into_iter().flatten().collect::<Vec<_>>())
+    Summary { engine, ..Summary::of(&runs.into_iter().flatten().collect::<Vec<_>>()) }
 }

@@ -94,14 +94,6 @@ pub fn clients(scenario: &Scenario, count: &str) -> Set {
     Set::new(path, count).unwrap_or_else(|| unreachable!("the paths above are paths"))
 }
 
-/// How many calls a run makes, roughly: what is known before it is run.
-pub fn calls(scenario: &Scenario) -> f64 {
-    match scenario.rate() {
-        Some(rate) => rate * scenario.duration as f64 / 1e9,
-        None => f64::from(scenario.clients.arrivals.callers().unwrap_or(0)),
-    }
-}
-
 /// Whole numbers stay whole, because most that are written so must be.
 fn between(from: &str, to: &str, steps: u64) -> Option<Vec<String>> {
     let at = |from: f64, to: f64, n: u64| from + (to - from) * n as f64 / (steps - 1) as f64;
@@ -172,7 +164,7 @@ impl Sweep {
 
     /// How many calls one run of every cell makes, roughly.
     pub fn calls(&self) -> f64 {
-        self.cells.iter().map(calls).sum()
+        self.cells.iter().map(Scenario::calls).sum()
     }
 
     /// Runs every cell with its policy: `subjects` has one for each. Every cell sees the same random numbers, so

@@ -4,8 +4,8 @@ use std::fs;
 
 use redial_sim::report::Question;
 use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
-use redial_sim::simulate::Settings;
-use redial_sim::{Scenario, Subject, sweep};
+use redial_sim::simulate::{Choice, Settings};
+use redial_sim::{Scenario, Subject, cohort, sweep};
 
 use super::{Args, CONTENTION, Engine};
 use crate::failed::Failed;
@@ -27,9 +27,6 @@ pub(super) struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     pub(super) fn read(args: &'a Args, name: &'a str) -> Result<Self, Failed> {
-        if args.engine == Engine::Cohort {
-            return Err(Failed::input("--engine cohort", "there is only the exact engine as yet"));
-        }
         let text = source(name)?;
         let sets = args
             .sets
@@ -69,9 +66,28 @@ impl<'a> Asked<'a> {
         }
     }
 
-    pub(super) fn runs(&self) -> u32 {
-        let calls = sweep::calls(&self.scenario).max(1.0);
-        self.args.runs.unwrap_or((CALLS / calls).clamp(1.0, MOST_RUNS) as u32)
+    /// Which engine runs these policies in these scenarios: `mixed` if it is not the same for all.
+    pub(super) fn engine<'b>(
+        &self,
+        all: impl Iterator<Item = (&'b Scenario, &'b Subject)> + Clone,
+    ) -> Result<&'static str, Failed> {
+        let choice = Choice::from(self.args.engine);
+        if choice == Choice::Cohort {
+            for (scenario, subject) in all.clone() {
+                let wrong =
+                    |why| Failed::input("--engine cohort", format!("{}: {why}", subject.name));
+                cohort::fits(scenario, subject).map_err(wrong)?;
+            }
+        }
+        let mut engines = all.map(|(scenario, subject)| choice.engine(scenario, subject).name());
+        let first = engines.next().unwrap_or("exact");
+        Ok(if engines.all(|engine| engine == first) { first } else { "mixed" })
+    }
+
+    /// Cohorts take as long for one call as for all of them.
+    pub(super) fn runs(&self, engine: &str) -> u32 {
+        let calls = if engine == "cohort" { 0.0 } else { self.scenario.calls() };
+        self.args.runs.unwrap_or((CALLS / calls.max(1.0)).clamp(1.0, MOST_RUNS) as u32)
     }
 
     /// For a sweep whose cells make so many calls together. A map of single runs would be noise.
@@ -79,14 +95,19 @@ impl<'a> Asked<'a> {
         self.args.runs.unwrap_or((10.0 * CALLS / calls.max(1.0)).clamp(4.0, MOST_RUNS) as u32)
     }
 
-    pub(super) fn question<'b>(&'b self, settings: &Settings, command: &'b str) -> Question<'b> {
+    pub(super) fn question<'b>(
+        &'b self,
+        settings: &Settings,
+        engine: &'b str,
+        command: &'b str,
+    ) -> Question<'b> {
         Question {
             name: self.name,
             text: &self.text,
             sets: &self.sets,
             seed: settings.seed,
             runs: settings.runs,
-            engine: "exact",
+            engine,
             command,
         }
     }

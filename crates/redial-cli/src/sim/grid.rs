@@ -24,6 +24,10 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     let sweep = read(args, name, &asked)?;
     let subjects = sweep.cells().iter().map(|scenario| asked.subjects(scenario));
     let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
+    let each = sweep.cells().iter().zip(&subjects);
+    let each =
+        each.flat_map(|(cell, subjects)| subjects.iter().map(move |subject| (cell, subject)));
+    let engine = asked.engine(each)?;
     let calls = sweep.calls() * asked.policies.len() as f64;
     let settings = asked.settings(asked.runs_of_cell(calls));
     let form = Form::of(args)?;
@@ -43,7 +47,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     })?;
     let command = asked.command(runs);
     let report = SweepReport {
-        question: asked.question(&settings, &command),
+        question: asked.question(&settings, engine, &command),
         scenario: &asked.scenario,
         sweep: &sweep,
         cells: std::mem::take(&mut attended.done),

@@ -17,7 +17,8 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     let asked = Asked::read(args, name)?;
     let scenario = &asked.scenario;
     let subjects = asked.subjects(scenario)?;
-    let settings = asked.settings(asked.runs());
+    let engine = asked.engine(subjects.iter().map(|subject| (scenario, subject)))?;
+    let settings = asked.settings(asked.runs(engine));
     let form = Form::of(args)?;
     let all = f64::from(settings.runs) * subjects.len() as f64;
     let mut attended = attend(all, |watch| {
@@ -29,7 +30,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     })?;
     let command = asked.command(settings.runs);
     let report = Report {
-        question: asked.question(&settings, &command),
+        question: asked.question(&settings, engine, &command),
         scenario,
         cases: std::mem::take(&mut attended.done),
         series: args.series,

@@ -110,6 +110,7 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
 fn troubles(scenario: &Scenario) -> Result<(), Refused> {
     let outages = || scenario.outage.iter().chain(&scenario.brownout);
     first_of(&[
+        (!scenario.pause.is_empty(), "what a pause has held up ends in an order of its own"),
         (!scenario.restart.is_empty(), "a restart forgets the state of single instances"),
         (
             !scenario.switched_off.is_empty(),

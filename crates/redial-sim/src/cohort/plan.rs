@@ -1,7 +1,7 @@
 //! A scenario and a policy in ticks, if they can be said in ticks.
 
 use redial_core::admit::RateRule;
-use redial_core::{NEVER, Nanos, Rate};
+use redial_core::{NEVER, Nanos};
 
 use super::backend::Build;
 use super::causes::{Causes, Planned, longest_wait};
@@ -73,7 +73,7 @@ impl<'a> Plan<'a> {
                 latency,
                 rows,
             },
-            limit: backend.limit.as_ref().map(rule),
+            limit: backend.limit.as_ref().map(Limit::rule),
         };
         plan.check()?;
         Ok(plan)
@@ -174,15 +174,4 @@ pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
         Time::Always(1..) => mean / mean.div_ceil(tick),
         _ => tick,
     }
-}
-
-fn rule(limit: &Limit) -> RateRule {
-    // A rate is a whole number in a whole time: a thousandth of a call is fine enough.
-    let thousandths = (limit.rate * 1000.0).round();
-    let rate = if thousandths <= f64::from(u32::MAX) {
-        Rate::new(thousandths.max(1.0) as u32, std::time::Duration::from_secs(1000))
-    } else {
-        Rate::per_second(limit.rate.round().min(f64::from(u32::MAX)) as u32)
-    };
-    RateRule::new(rate, limit.burst)
 }

@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 
 use redial_core::Nanos;
-use redial_core::Rate;
-use redial_core::admit::{RateLimit, RateRule, Refusal, Slots};
+use redial_core::admit::{RateLimit, Refusal, Slots};
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::Hint;
 
 use super::sky::Sky;
 use crate::Stream;
-use crate::scenario::{Answer, HintGiven, Limit, Service};
+use crate::scenario::{Answer, HintGiven, Service};
 
 /// Slots are booked at most so far ahead, and take at least this share of the capacity: the defaults of the
 /// layer that books them for real.
@@ -83,7 +82,7 @@ impl<'a> Station<'a> {
     ) -> Self {
         let limits = service.limit.map_or(Vec::new(), |limit| {
             let count = if limit.each_instance { instances } else { 1 };
-            (0..count).map(|_| RateLimit::new(&rule(&limit))).collect()
+            (0..count).map(|_| RateLimit::new(&limit.rule())).collect()
         });
         let places = service.servers.map_or(0, |servers| servers.0 * service.shards);
         Self {
@@ -291,19 +290,5 @@ impl<'a> Station<'a> {
             *it = Banned { ignored: 0, until: now + ban.duration };
         }
         now < it.until
-    }
-}
-
-fn rule(limit: &Limit) -> RateRule {
-    // A rate is a whole number in a whole time: a thousandth of a call is fine enough.
-    let per = std::time::Duration::from_secs(1000);
-    let count = (limit.rate * 1000.0).round();
-    if count <= f64::from(u32::MAX) {
-        RateRule::new(Rate::new(count.max(1.0) as u32, per), limit.burst)
-    } else {
-        RateRule::new(
-            Rate::per_second(limit.rate.round().min(f64::from(u32::MAX)) as u32),
-            limit.burst,
-        )
     }
 }

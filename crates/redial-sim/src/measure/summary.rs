@@ -1,4 +1,5 @@
 use super::{Run, Series};
+use crate::simulate::Engine;
 
 /// What many runs of one policy say together.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,7 +12,9 @@ pub struct Summary {
     pub collapse: Share,
     /// What happened when, on average.
     pub series: Series,
-    /// What the engine had to do.
+    /// What computed it.
+    pub engine: Engine,
+    /// What it had to do.
     pub events: u64,
 }
 
@@ -105,6 +108,7 @@ impl Summary {
             values: values.to_vec(),
             collapse: Share::of(runs.iter().filter(|run| run.collapsed).count() as u32, count),
             series,
+            engine: Engine::default(),
             events: runs.iter().map(|run| run.events).sum(),
         }
     }

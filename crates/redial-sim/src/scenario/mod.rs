@@ -147,6 +147,12 @@ impl Scenario {
         }
     }
 
+    /// About how many calls a run makes.
+    pub fn calls(&self) -> f64 {
+        let callers = || self.clients.arrivals.callers().map_or(0.0, f64::from);
+        self.rate().map_or_else(callers, |rate| rate * self.duration as f64 / 1e9)
+    }
+
     /// From when to when something is wrong; `None` when nothing ever is.
     pub fn trouble(&self) -> Option<(Nanos, Nanos)> {
         let outages = self.outage.iter().chain(&self.brownout).map(|it| (it.start, it.duration));

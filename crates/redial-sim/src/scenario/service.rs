@@ -1,7 +1,9 @@
 use std::fmt;
+use std::time::Duration;
 
-use redial_core::Nanos;
+use redial_core::admit::RateRule;
 use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::{Nanos, Rate};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
@@ -169,6 +171,19 @@ pub struct Limit {
     /// Whether it is for each instance of the clients, instead of for all of them together.
     #[serde(default)]
     pub each_instance: bool,
+}
+
+impl Limit {
+    /// The same for the engine, whose rates are whole numbers in a time: a thousandth of a call is fine enough.
+    pub(crate) fn rule(&self) -> RateRule {
+        let thousandths = (self.rate * 1000.0).round();
+        let rate = if thousandths <= f64::from(u32::MAX) {
+            Rate::new(thousandths.max(1.0) as u32, Duration::from_secs(1000))
+        } else {
+            Rate::per_second(self.rate.round().min(f64::from(u32::MAX)) as u32)
+        };
+        RateRule::new(rate, self.burst)
+    }
 }
 
 /// What those hear that are turned away.

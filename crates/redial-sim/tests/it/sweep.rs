@@ -3,7 +3,7 @@
 use redial_sim::Scenario;
 use redial_sim::scenario::{Arrivals, BuiltIn, Pace, Set};
 use redial_sim::simulate::{Choice, Settings, Watch};
-use redial_sim::sweep::{Axis, MOST_CELLS, Sweep, calls};
+use redial_sim::sweep::{Axis, MOST_CELLS, Sweep};
 
 fn values(text: &str) -> Vec<String> {
     Axis::read(text).unwrap().values
@@ -75,7 +75,7 @@ fn cells_are_counted_and_checked_before_anything_runs() {
     let wrong = read("rate=100,0", "outage=1s,2s").unwrap_err().to_string();
     assert!(wrong.contains("rate"), "{wrong}");
     let callers = BuiltIn::find("blip-synchronised").unwrap().read(&[]).unwrap();
-    assert_eq!(calls(&callers), 1000.0);
+    assert_eq!(callers.calls(), 1000.0);
 }
 
 #[test]
