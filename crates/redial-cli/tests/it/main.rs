@@ -5,6 +5,7 @@ mod explain;
 mod peers;
 mod sim;
 mod sim_errors;
+mod sim_pages;
 mod sim_sweep;
 
 use std::process::{Command, Output};
