@@ -1,5 +1,6 @@
 //! The command `redial`.
 
+mod demo;
 mod explain;
 mod policy;
 mod presets;
@@ -20,6 +21,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(Box<demo::Args>),
     Explain(Box<explain::Args>),
     Presets(presets::Args),
     Sim(sim::Args),
@@ -27,6 +29,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
+        Command::Demo(args) => demo::run(&args, &mut io::stdout().lock()),
         Command::Explain(args) => explain::run(&args, &mut io::stdout().lock()),
         Command::Presets(args) => presets::run(&args, &mut io::stdout().lock()),
         Command::Sim(args) => sim::run(&args, &mut io::stdout().lock()),

@@ -6,10 +6,8 @@ use std::io::{self, Write};
 use std::thread;
 
 use clap::ValueEnum;
-use redial_core::Policy;
-use redial_core::schedule::Backoff;
 
-use crate::policy;
+use crate::policy::Named;
 
 /// Run many callers against a backend in virtual time, and see what their policy does to it
 #[derive(clap::Args)]
@@ -72,21 +70,4 @@ fn list(out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{:<12} {help}", scenario.get_name())?;
     }
     Ok(())
-}
-
-/// A policy, and what the user calls it.
-#[derive(Clone)]
-struct Named {
-    name: String,
-    policy: Policy,
-}
-
-impl Named {
-    fn read(name: &str) -> Result<Self, String> {
-        Ok(Self { name: name.to_owned(), policy: policy::load(name)? })
-    }
-
-    fn backoff(&self) -> (&str, Backoff) {
-        (&self.name, *self.policy.backoff())
-    }
 }

@@ -10,7 +10,7 @@ const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 /// What a peak is counted over, in buckets of a millisecond.
 const PEAK_MS: usize = 100;
-/// A backend that turned nobody away for so long has recovered.
+/// When nothing has gone wrong for so long, it is over.
 const CALM: Nanos = SECOND;
 
 /// What a run comes to.
@@ -28,7 +28,8 @@ pub struct Figures {
     pub unfinished: u64,
     /// Attempts that arrived in the busiest 100 ms, relative to the calls that 100 ms bring when nothing is wrong.
     pub peak_ratio: f64,
-    /// From the end of the trouble until nobody was turned away any more; `None` when that never came.
+    /// From the end of the trouble until nobody was turned away and no call failed any more; `None` when that did
+    /// not come, or not a second before the end.
     pub recover: Option<Nanos>,
     /// Half of the calls that are over took at most so long.
     pub p50: Nanos,
@@ -89,7 +90,8 @@ fn calm_rate(setting: &Setting, log: &Log) -> f64 {
 fn recover(setting: &Setting, log: &Log) -> Option<Nanos> {
     let end = setting.trouble().map_or(0, Window::end);
     let over = log.attempts.last().map_or(0, |arrived| arrived.at);
-    let last = log.refused.last().copied().unwrap_or(0).max(end);
+    let failed = log.ended.iter().filter(|ended| !ended.succeeded).map(|ended| ended.at);
+    let last = failed.chain(log.refused.last().copied()).max().unwrap_or(0).max(end);
     (last.saturating_add(CALM) <= over).then(|| last - end)
 }
 

@@ -8,7 +8,8 @@ use redial_core::schedule::Backoff;
 use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
 use serde_json::{Value, json};
 
-use super::{Args, Named};
+use super::Args;
+use crate::policy::Named;
 
 struct Case<'a> {
     policy: &'a str,

@@ -1,0 +1,175 @@
+//! What is shown while it runs. Eighty columns and twenty-four lines are enough, so that nobody has to be asked how large the
+//! terminal is.
+
+use std::io::{self, Write};
+
+use redial_live::Setting;
+
+use super::chart::{Cell, Mark, SAMPLES, Series, WIDTH, draw, scale};
+use super::side::Side;
+use super::{MS, SECOND};
+
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+const RESET: &str = "\x1b[0m";
+const HIDE_CURSOR: &str = "\x1b[?25l";
+const SHOW_CURSOR: &str = "\x1b[?25h";
+const ATTEMPTS_ROWS: usize = 6;
+const ANSWERED_ROWS: usize = 4;
+
+/// Shows both sides, several times a second.
+pub(super) trait View {
+    fn show(&mut self, sides: &[Side; 2]) -> io::Result<()>;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Colours,
+    Plain,
+}
+
+/// Charts that are drawn over themselves.
+pub(super) struct Screen<'a, W: Write> {
+    out: &'a mut W,
+    look: Look,
+    seconds: u64,
+    capacity: f64,
+    /// How many lines the last picture had; the cursor is below them.
+    lines: usize,
+}
+
+/// A line a second, for a log.
+pub(super) struct Plain<'a, W: Write> {
+    out: &'a mut W,
+    next: u64,
+}
+
+/// What is about to be seen.
+fn introduce(out: &mut impl Write, setting: &Setting) -> io::Result<()> {
+    let (from, to) = setting.outage.map_or((0, 0), |outage| (outage.start, outage.end()));
+    let tenths = |at: u64| at as f64 / SECOND as f64;
+    writeln!(
+        out,
+        "Two backends on loopback, each for {:.0} requests a second, each with callers that make 0.8 of that.\n\
+         Both are down from {:.1} s to {:.1} s. Callers wait {} ms for the answer to an attempt.\n",
+        setting.capacity(),
+        tenths(from),
+        tenths(to),
+        setting.timeout.unwrap_or(0) / MS
+    )
+}
+
+impl<'a, W: Write> Screen<'a, W> {
+    pub(super) fn new(out: &'a mut W, setting: &Setting, look: Look) -> io::Result<Self> {
+        introduce(out, setting)?;
+        out.write_all(HIDE_CURSOR.as_bytes())?;
+        let (seconds, capacity) = (setting.duration / SECOND, setting.capacity());
+        Ok(Self { out, look, seconds, capacity, lines: 0 })
+    }
+
+    /// Two charts beside each other, with one scale.
+    fn charts(&self, picture: &mut Vec<String>, rows: usize, values: [Vec<f64>; 2], limit: f64) {
+        let most = values.iter().flatten().copied().fold(limit, f64::max);
+        let most = scale(most);
+        let capacity = [self.capacity; SAMPLES];
+        // A prediction is one more series here.
+        let [left, right] = values.each_ref().map(|values| {
+            let measured = Series { values, mark: Mark::Area };
+            let capacity = Series { values: &capacity, mark: Mark::Line };
+            draw(&[measured, capacity], most, rows)
+        });
+        let mut label = format!("{most:.0}");
+        for (left, right) in left.iter().zip(&right) {
+            let (left, right) = (self.row(left, RED), self.row(right, GREEN));
+            picture.push(format!("{label:>6} │{left} │{right}"));
+            label.clear();
+        }
+        let axis = "─".repeat(WIDTH);
+        picture.push(format!("{:>6} └{axis} └{axis}", 0));
+    }
+
+    fn row(&self, cells: &[Cell; WIDTH], colour: &str) -> String {
+        let mut row = String::new();
+        let mut last = None;
+        for cell in cells {
+            if self.look == Look::Colours && last != Some(cell.is_line) {
+                row.push_str(if cell.is_line { YELLOW } else { colour });
+                last = Some(cell.is_line);
+            }
+            row.push(cell.character());
+        }
+        if self.look == Look::Colours {
+            row.push_str(RESET);
+        }
+        row
+    }
+
+    fn picture(&self, sides: &[Side; 2]) -> Vec<String> {
+        let [left, right] = sides;
+        let mut picture = vec![format!("        {:<WIDTH$}  {}", left.name, right.name)];
+        picture.push("attempts per second at the backend; the line is what it can do".into());
+        let attempts = sides.each_ref().map(Side::attempts);
+        self.charts(&mut picture, ATTEMPTS_ROWS, attempts, self.capacity);
+        picture.push("calls per second that get their answer".into());
+        let answered = sides.each_ref().map(Side::answered);
+        self.charts(&mut picture, ANSWERED_ROWS, answered, self.capacity);
+        let axis =
+            format!("{:<w$}{:>h$}", "0 s", format!("{} s", self.seconds), w = 10, h = WIDTH - 10);
+        picture.push(format!("        {axis}  {axis}"));
+        let now = left.now() as f64 / SECOND as f64;
+        let told = sides.each_ref().map(tell);
+        picture.push(format!("{now:>5.1} s {:<WIDTH$}  {}", told[0], told[1]));
+        picture
+    }
+}
+
+impl<W: Write> View for Screen<'_, W> {
+    fn show(&mut self, sides: &[Side; 2]) -> io::Result<()> {
+        let picture = self.picture(sides);
+        let mut text = String::new();
+        if self.lines > 0 {
+            text.push_str(&format!("\x1b[{}A", self.lines));
+        }
+        for line in &picture {
+            // To the end of the line, because what was there may have been longer.
+            text.push_str(&format!("\r{line}\x1b[K\n"));
+        }
+        self.lines = picture.len();
+        // In one piece: half a picture flickers.
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Screen<'_, W> {
+    fn drop(&mut self) {
+        // Whoever cannot be written to has no cursor to miss.
+        drop(writeln!(self.out, "{RESET}{SHOW_CURSOR}"));
+    }
+}
+
+impl<'a, W: Write> Plain<'a, W> {
+    pub(super) fn new(out: &'a mut W, setting: &Setting) -> io::Result<Self> {
+        introduce(out, setting)?;
+        Ok(Self { out, next: SECOND })
+    }
+}
+
+impl<W: Write> View for Plain<'_, W> {
+    fn show(&mut self, sides: &[Side; 2]) -> io::Result<()> {
+        let now = sides[0].now();
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = (now / SECOND + 1) * SECOND;
+        let [left, right] = sides.each_ref().map(|side| format!("{}: {}", side.name, tell(side)));
+        writeln!(self.out, "{:>4} s  {left:<42}  {right}", now / SECOND)?;
+        self.out.flush()
+    }
+}
+
+fn tell(side: &Side) -> String {
+    let (attempts, answered) = side.last_second();
+    format!("{attempts} attempts, {answered} answered")
+}
