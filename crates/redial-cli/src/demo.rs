@@ -36,7 +36,7 @@ Ctrl-C ends it and shows the figures so far. NO_COLOR=1 leaves the colours out."
 pub(crate) struct Args {
     /// How long it runs
     #[arg(long, value_name = "S", default_value_t = 20)]
-    #[arg(value_parser = clap::value_parser!(u64).range(5..=600))]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..=600))]
     seconds: u64,
     /// Names the random numbers of callers and backends; the network has its own
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -68,18 +68,18 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     summary::table(out, &setting, &results)
 }
 
-/// A load of 0.8 with a second of nothing in it. The queue is longer than callers wait, so that a backend that
-/// falls behind works for nobody: the storms that do not end begin there.
+/// A load of 0.8, and a second of nothing. The queue is longer than callers wait, so that a backend that falls
+/// behind works for nobody: the storms that do not end begin there.
 fn setting(args: &Args) -> Setting {
     let duration = args.seconds * SECOND;
     Setting {
-        load: Load::Closed { callers: 400, think: Time::Exponential(490 * MS) },
+        load: Load::Closed { callers: 600, think: Time::Exponential(740 * MS) },
         instances: 4,
         timeout: Some(150 * MS),
         servers: 8,
         service: Time::Constant(8 * MS),
-        queue: 200,
-        outage: Some(Window { start: duration * 3 / 10, duration: SECOND }),
+        queue: 300,
+        outage: Some(Window { start: duration * 3 / 10, duration: SECOND.min(duration / 4) }),
         brownout: None,
         duration,
         drain: 0,

@@ -51,12 +51,14 @@ fn introduce(out: &mut impl Write, setting: &Setting) -> io::Result<()> {
     let tenths = |at: u64| at as f64 / SECOND as f64;
     writeln!(
         out,
-        "Two backends on loopback, each for {:.0} requests a second, each with callers that make 0.8 of that.\n\
-         Both are down from {:.1} s to {:.1} s. Callers wait {} ms for the answer to an attempt.\n",
+        "Two backends on loopback, each for {:.0} requests a second and with callers that\n\
+         make 0.8 of that. Both are down from {:.1} s to {:.1} s. Callers wait {} ms for an\n\
+         answer, and up to {} of them can be waiting in the queue of a backend.\n",
         setting.capacity(),
         tenths(from),
         tenths(to),
-        setting.timeout.unwrap_or(0) / MS
+        setting.timeout.unwrap_or(0) / MS,
+        setting.queue
     )
 }
 
@@ -164,7 +166,7 @@ impl<W: Write> View for Plain<'_, W> {
         }
         self.next = (now / SECOND + 1) * SECOND;
         let [left, right] = sides.each_ref().map(|side| format!("{}: {}", side.name, tell(side)));
-        writeln!(self.out, "{:>4} s  {left:<42}  {right}", now / SECOND)?;
+        writeln!(self.out, "{:>4} s  {left:<36}  {right}", now / SECOND)?;
         self.out.flush()
     }
 }

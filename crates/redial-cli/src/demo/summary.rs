@@ -12,11 +12,11 @@ pub(super) fn table(
     setting: &Setting,
     results: &[(String, Live)],
 ) -> io::Result<()> {
-    let width = results.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(6);
+    let width = results.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     writeln!(
         out,
-        "\n{:<width$}    calls  attempts  amplification  success  peak ratio  recovered after     p50     p99",
-        ""
+        "\n{:<width$}  {:>6} {:>9} {:>9} {:>8} {:>6} {:>10} {:>7} {:>8}",
+        "", "calls", "attempts", "per call", "success", "peak", "recovered", "p50", "p99"
     )?;
     for (name, live) in results {
         write!(out, "{name:<width$}  ")?;
@@ -29,9 +29,13 @@ pub(super) fn table(
     let busy = results.iter().filter_map(|(_, live)| live.busy()).fold(0.0, f64::max);
     writeln!(
         out,
-        "\nSuccess is of the calls that ended. Peak ratio: attempts in the busiest 100 ms, relative to what 100 ms bring\n\
-         before the outage. Recovered: nobody is turned away and no call fails any more.\n\
-         Seed {}. In the worst second 99 of 100 wake-ups were at most {} ms late; {:.0}% of the processors were busy.",
+        "\nSuccess: of the calls that ended. Peak: attempts in the busiest 100 ms, relative to\n\
+         what 100 ms bring before the outage. Recovered: how long after the outage nobody is\n\
+         turned away and no call fails any more.\n\
+         A backend whose queue is longer than its callers wait does its work for nobody;\n\
+         whether it gets out of that depends on what they send meanwhile.\n\
+         Seed {}. In the worst second 99 of 100 wake-ups came at most {} ms late; {:.0}% of the\n\
+         processors were busy with this.",
         setting.seed,
         lag.unwrap_or(0) / MS,
         busy * 100.0
@@ -47,7 +51,7 @@ fn row(out: &mut impl Write, figures: &Figures) -> io::Result<()> {
     let ms = |nanos: Nanos| format!("{:.0} ms", nanos as f64 / MS as f64);
     writeln!(
         out,
-        "{calls:>7}  {attempts:>8}  {amplification:>13.2}  {:>6.1}%  {peak_ratio:>10.2}  {recovered:>15}  {:>6}  {:>6}",
+        "{calls:>6} {attempts:>9} {amplification:>9.2} {:>7.1}% {peak_ratio:>6.2} {recovered:>10} {:>7} {:>8}",
         success * 100.0,
         ms(figures.p50),
         ms(figures.p99)

@@ -1,0 +1,60 @@
+//! `redial demo`: what it says, not how fast it is.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{redial, text};
+
+/// How many lines are about one second of the run.
+fn seconds(stdout: &str) -> usize {
+    stdout.lines().filter(|line| line.contains(" s  naive: ")).count()
+}
+
+#[test]
+fn help_has_examples() {
+    let output = redial(&["demo", "--help"]);
+    let help = text(&output.stdout);
+    assert!(["Examples:", "--seconds", "--seed", "--json"].iter().all(|part| help.contains(part)));
+    let output = redial(&["demo", "--seconds", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("2..=600"));
+}
+
+#[test]
+fn json_has_figures_or_says_why_not() {
+    let output = redial(&["demo", "--seconds", "2", "--seed", "7", "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["seed"], 7);
+    assert_eq!(told["capacity_per_second"], 1000.0);
+    assert_eq!(told["outage_ms"], serde_json::json!([600, 1100]));
+    let results = told["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for (result, name) in results.iter().zip(["naive", "redial standard"]) {
+        assert_eq!(result["policy"], name);
+        match result.get("refused") {
+            Some(why) => assert!(why.as_str().unwrap().contains("the generator was the limit")),
+            None => assert!(result["attempts"].as_u64() > result["calls"].as_u64()),
+        }
+    }
+}
+
+#[test]
+fn without_a_terminal_there_are_plain_lines_and_an_interrupt_ends_them_with_a_summary() {
+    let command = &mut Command::new(env!("CARGO_BIN_EXE_redial"));
+    let mut child =
+        command.args(["demo", "--seconds", "600"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut stdout = String::new();
+    while seconds(&stdout) == 0 {
+        assert!(reader.read_line(&mut stdout).unwrap() > 0, "{stdout}");
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    reader.read_to_string(&mut stdout).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(!stdout.contains('\x1b'), "{stdout}");
+    let row = stdout.lines().find(|line| line.starts_with("redial standard")).unwrap();
+    assert!(row.contains('%') || row.contains("the generator was the limit"), "{row}");
+}
