@@ -39,6 +39,16 @@ pub(super) struct Screen<'a, W: Write> {
     lines: usize,
 }
 
+/// One quantity of both sides.
+struct Panel<'a> {
+    rows: usize,
+    values: [Vec<f64>; 2],
+    /// Where the scale ends.
+    most: f64,
+    /// What the values are compared with.
+    line: &'a [f64],
+}
+
 /// A line a second, for a log.
 pub(super) struct Plain<'a, W: Write> {
     out: &'a mut W,
@@ -71,15 +81,13 @@ impl<'a, W: Write> Screen<'a, W> {
     }
 
     /// Two charts beside each other, with one scale.
-    fn charts(&self, picture: &mut Vec<String>, rows: usize, values: [Vec<f64>; 2], limit: f64) {
-        let most = values.iter().flatten().copied().fold(limit, f64::max);
-        let most = scale(most);
-        let capacity = [self.capacity; SAMPLES];
-        // A prediction is one more series here.
+    fn charts(&self, picture: &mut Vec<String>, panel: &Panel<'_>) {
+        let Panel { rows, values, most, line } = panel;
         let [left, right] = values.each_ref().map(|values| {
+            // A prediction is one more series here.
             let measured = Series { values, mark: Mark::Area };
-            let capacity = Series { values: &capacity, mark: Mark::Line };
-            draw(&[measured, capacity], most, rows)
+            let line = Series { values: line, mark: Mark::Line };
+            draw(&[measured, line], *most, *rows)
         });
         let mut label = format!("{most:.0}");
         for (left, right) in left.iter().zip(&right) {
@@ -111,11 +119,15 @@ impl<'a, W: Write> Screen<'a, W> {
         let [left, right] = sides;
         let mut picture = vec![format!("        {:<WIDTH$}  {}", left.name, right.name)];
         picture.push("attempts per second at the backend; the line is what it can do".into());
-        let attempts = sides.each_ref().map(Side::attempts);
-        self.charts(&mut picture, ATTEMPTS_ROWS, attempts, self.capacity);
+        let values = sides.each_ref().map(Side::attempts);
+        let most = scale(values.iter().flatten().copied().fold(self.capacity, f64::max));
+        let line = &[self.capacity; SAMPLES];
+        self.charts(&mut picture, &Panel { rows: ATTEMPTS_ROWS, values, most, line });
         picture.push("calls per second that get their answer".into());
-        let answered = sides.each_ref().map(Side::answered);
-        self.charts(&mut picture, ANSWERED_ROWS, answered, self.capacity);
+        let values = sides.each_ref().map(Side::answered);
+        // More than the backend can do cannot be answered for long.
+        let most = scale(self.capacity);
+        self.charts(&mut picture, &Panel { rows: ANSWERED_ROWS, values, most, line: &[] });
         let axis =
             format!("{:<w$}{:>h$}", "0 s", format!("{} s", self.seconds), w = 10, h = WIDTH - 10);
         picture.push(format!("        {axis}  {axis}"));

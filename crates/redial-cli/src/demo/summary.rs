@@ -22,7 +22,12 @@ pub(super) fn table(
         write!(out, "{name:<width$}  ")?;
         match live.figures() {
             Ok(figures) => row(out, &figures)?,
-            Err(refusal) => writeln!(out, "no figures: {refusal}")?,
+            Err(_) => writeln!(out, "no figures")?,
+        }
+    }
+    for (name, live) in results {
+        if let Err(refusal) = live.figures() {
+            writeln!(out, "{name}: {refusal}")?;
         }
     }
     let lag = results.iter().filter_map(|(_, live)| live.lag().worst()).map(|late| late.p99).max();
