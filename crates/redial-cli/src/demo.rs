@@ -69,16 +69,17 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// A load of 0.8, and a second of nothing. The queue is longer than callers wait, so that a backend that falls
-/// behind works for nobody: the storms that do not end begin there.
+/// behind works for nobody: the storms that do not end begin there. Small enough for the thousand files that a
+/// process may often open at most: each connection is two of them.
 fn setting(args: &Args) -> Setting {
     let duration = args.seconds * SECOND;
     Setting {
-        load: Load::Closed { callers: 600, think: Time::Exponential(740 * MS) },
+        load: Load::Closed { callers: 300, think: Time::Exponential(740 * MS) },
         instances: 4,
         timeout: Some(150 * MS),
-        servers: 8,
+        servers: 4,
         service: Time::Constant(8 * MS),
-        queue: 300,
+        queue: 150,
         outage: Some(Window { start: duration * 3 / 10, duration: SECOND.min(duration / 4) }),
         brownout: None,
         duration,

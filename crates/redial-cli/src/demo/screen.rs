@@ -159,7 +159,7 @@ impl<W: Write> View for Screen<'_, W> {
 impl<W: Write> Drop for Screen<'_, W> {
     fn drop(&mut self) {
         // Whoever cannot be written to has no cursor to miss.
-        drop(writeln!(self.out, "{RESET}{SHOW_CURSOR}"));
+        drop(writeln!(self.out, "{SHOW_CURSOR}"));
     }
 }
 

@@ -27,7 +27,7 @@ fn json_has_figures_or_says_why_not() {
     let output = redial(&["demo", "--seconds", "2", "--seed", "7", "--json"]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["seed"], 7);
-    assert_eq!(told["capacity_per_second"], 1000.0);
+    assert_eq!(told["capacity_per_second"], 500.0);
     assert_eq!(told["outage_ms"], serde_json::json!([600, 1100]));
     let results = told["results"].as_array().unwrap();
     assert_eq!(results.len(), 2);
