@@ -4,6 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
 use redial_core::{NEVER, Nanos, Policy, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
+use redial_sim::peers::Peer;
 
 use crate::policy;
 
@@ -19,11 +20,13 @@ Examples:
   redial explain --policy web                                        how long are the waits?
   redial explain --policy web --outcomes '503,timeout,200; 500,200'  what becomes of two calls?
   redial explain --policy web --outcomes 500 --safety unsafe         what if it may not be done twice?
+  redial explain --policy peer:istio --outcomes 503                  what does another system do?
   redial explain --policy my.toml --outcomes 429@retry-after=7 --json")]
 pub(crate) struct Args {
-    /// A preset (`redial presets` lists them), or the path of a policy file
-    #[arg(long, value_parser = policy::load)]
-    policy: Policy,
+    /// A preset (`redial presets` lists them), `peer:` and a name (`redial presets --peers`), or the path of a
+    /// policy file
+    #[arg(long, value_parser = Subject::read)]
+    policy: Subject,
     /// Outcomes with `,` between them and calls with `;` between them; the last one of a call repeats
     #[arg(long)]
     outcomes: Option<Script>,
@@ -42,6 +45,27 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What is explained: a policy, and whose it is if it is a peer's.
+#[derive(Clone)]
+struct Subject {
+    policy: Policy,
+    peer: Option<&'static Peer>,
+}
+
+impl Subject {
+    fn read(name: &str) -> Result<Self, String> {
+        Ok(Self { policy: policy::load(name)?, peer: policy::peer(name)? })
+    }
+
+    /// What a call allows does not matter to a peer that never asks.
+    fn safety(&self, safety: Safety) -> Safety {
+        match self.peer {
+            Some(peer) if !peer.checks_safety => Safety::ReadOnly,
+            _ => safety,
+        }
+    }
 }
 
 const SAFETY: [(&str, Safety); 5] = [
@@ -74,9 +98,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
         runs: args.runs,
         seed: args.seed,
         latency: args.latency,
-        safety: args.safety,
+        safety: args.policy.safety(args.safety),
     };
-    let answer = explain(&args.policy, &question);
+    let answer = explain(&args.policy.policy, &question);
     if args.json {
         return writeln!(out, "{}", serde_json::to_string_pretty(&answer)?);
     }
@@ -85,7 +109,23 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     }
     waits(&answer, out)?;
     runs(&answer, out)?;
-    worst_case(&answer, out)
+    worst_case(&answer, out)?;
+    args.policy.peer.map_or(Ok(()), |peer| whose(peer, out))
+}
+
+/// What stands for a peer must not be taken for it.
+fn whose(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\n{}: {}.", peer.name, peer.about)?;
+    if let Some(differs) = peer.differs {
+        writeln!(out, "Where this differs from it: {differs}.")?;
+    }
+    if !peer.checks_safety {
+        writeln!(
+            out,
+            "It does not ask whether a call may be done twice, so --safety changes nothing."
+        )?;
+    }
+    Ok(())
 }
 
 fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {

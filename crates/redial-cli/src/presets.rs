@@ -2,7 +2,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use clap::builder::PossibleValuesParser;
-use redial_core::{DurationText, Nanos, Policy, Preset};
+use redial_core::{DurationText, NEVER, Nanos, Policy, Preset};
+use redial_sim::peers::Peer;
 use serde_json::{Value, json};
 
 /// Show the policies that have a name, and the most that one call under them can cost
@@ -10,11 +11,15 @@ use serde_json::{Value, json};
 #[command(after_help = "Examples:
   redial presets                      all of them, with their worst cases
   redial presets web > web.toml       one of them as text, to start a policy from
-  redial presets --json               all of them, for a program")]
+  redial presets --json               all of them, for a program
+  redial presets --peers              what other systems do by default, to compare with (--policy peer:NAME)")]
 pub(crate) struct Args {
     /// Print this one as a policy file
     #[arg(value_parser = PossibleValuesParser::new(Preset::ALL.map(Preset::name)))]
     name: Option<String>,
+    /// Show what other systems do by default instead
+    #[arg(long, conflicts_with = "name")]
+    peers: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -23,14 +28,17 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     let named = args.name.as_deref().and_then(Preset::from_name);
     match (named, args.json) {
+        _ if args.peers && args.json => list(Peer::all().map(describe_peer).collect(), out),
+        _ if args.peers => Peer::all().try_for_each(|peer| entry(peer, out)),
         (Some(preset), false) => out.write_all(file(preset)?.as_bytes()),
         (Some(preset), true) => writeln!(out, "{:#}", describe(preset)?),
-        (None, true) => {
-            let all: Result<Vec<_>, _> = Preset::ALL.into_iter().map(describe).collect();
-            writeln!(out, "{:#}", Value::Array(all?))
-        }
+        (None, true) => list(Preset::ALL.into_iter().map(describe).collect(), out),
         (None, false) => table(out),
     }
+}
+
+fn list(all: io::Result<Vec<Value>>, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{:#}", Value::Array(all?))
 }
 
 fn file(preset: Preset) -> io::Result<String> {
@@ -39,17 +47,61 @@ fn file(preset: Preset) -> io::Result<String> {
 
 fn describe(preset: Preset) -> io::Result<Value> {
     let policy = Policy::from(preset);
-    let worst = policy.worst_case();
-    let ms = |nanos: Nanos| nanos as f64 / 1e6;
     Ok(json!({
         "name": preset.name(),
-        "worst_case": {
-            "attempts": worst.attempts,
-            "elapsed_ms": ms(worst.elapsed),
-            "elapsed_with_hints_ms": ms(worst.elapsed_with_hints),
-        },
+        "worst_case": worst_case(&policy),
         "policy": serde_json::to_value(&policy)?,
     }))
+}
+
+fn describe_peer(peer: &Peer) -> io::Result<Value> {
+    let policy = peer.policy();
+    Ok(json!({
+        "name": peer.name,
+        "about": peer.about,
+        "differs": peer.differs,
+        "checks_safety": peer.checks_safety,
+        "worst_case": worst_case(&policy),
+        "policy": serde_json::to_value(&policy)?,
+    }))
+}
+
+/// In milliseconds, and `null` where nothing bounds it.
+fn worst_case(policy: &Policy) -> Value {
+    let worst = policy.worst_case();
+    let ms = |nanos: Nanos| (nanos != NEVER).then_some(nanos as f64 / 1e6);
+    json!({
+        "attempts": worst.attempts,
+        "elapsed_ms": ms(worst.elapsed),
+        "elapsed_with_hints_ms": ms(worst.elapsed_with_hints),
+    })
+}
+
+fn entry(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
+    let differs = peer.differs.map(|differs| format!("Differs: {differs}."));
+    let mut name = peer.name;
+    for text in [Some(format!("{}.", peer.about)), differs].into_iter().flatten() {
+        for line in wrapped(&text) {
+            writeln!(out, "{name:<16} {line}")?;
+            name = "";
+        }
+    }
+    Ok(())
+}
+
+/// In lines that fit beside the names on a terminal of 100 columns.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= 82 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn table(out: &mut impl Write) -> io::Result<()> {

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Names the random numbers: the same seed gives the same result
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// A preset or a policy file; repeat it to compare [default: those of the scenario]
+    /// A preset, `peer:NAME` or a policy file; repeat it to compare [default: those of the scenario]
     #[arg(long = "policy", value_name = "P", value_parser = Named::read)]
     policies: Vec<Named>,
     /// How many threads work on it; the result is the same [default: one for each processor]

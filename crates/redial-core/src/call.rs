@@ -11,6 +11,10 @@
 //! of it or to [`Call::abandon`] when nobody waits for it any more. A call that is dropped half-way is
 //! ended with [`Call::cancel`]. Then nothing that was charged or held stays so.
 
+mod resting;
+
+pub use resting::Resting;
+
 use crate::admit::{BreakerState, Entry, Probe, budget::Charge};
 use crate::context::Context;
 use crate::decide::{self, Class, Failure, Outcome};

@@ -18,6 +18,7 @@ use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Call, Context, Invalid, NEVER, Nanos, Permit, Policy, Request, Verdict};
 
+pub use crate::measure::Spread;
 use crate::{Stream, Wheel};
 
 const MS: f64 = 1e6;
@@ -72,17 +73,6 @@ pub struct Summary {
     pub events: u64,
 }
 
-/// How a number varies from run to run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// Of all runs.
-    pub mean: f64,
-    /// Of a single run.
-    pub sd: f64,
-    /// Of the mean: what another seed may change.
-    pub standard_error: f64,
-}
-
 impl Contention {
     /// Runs it on so many threads, of which there is at least one. Their number changes nothing in the result.
     ///
@@ -113,17 +103,6 @@ impl Contention {
     fn policy(&self) -> Result<Policy, Invalid> {
         let draft = Policy::draft().backoff(self.backoff).budget(Budget::None);
         draft.attempts(1_000_000).without_deadline().build()
-    }
-}
-
-impl Spread {
-    fn of(values: impl ExactSizeIterator<Item = f64> + Clone) -> Self {
-        let count = values.len() as f64;
-        let mean = values.clone().sum::<f64>() / count;
-        let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
-        // A single run says nothing of how runs vary.
-        let sd = (squares / (count - 1.0).max(1.0)).sqrt();
-        Self { mean, sd, standard_error: sd / count.sqrt() }
     }
 }
 

@@ -5,9 +5,15 @@
 //! second backoff, jitter or budget in it.
 
 pub mod contention;
+pub mod exact;
 pub mod explain;
+pub mod measure;
+pub mod peers;
 mod random;
+pub mod scenario;
+pub mod simulate;
 mod wheel;
 
 pub use random::Stream;
+pub use scenario::{Scenario, Subject};
 pub use wheel::Wheel;

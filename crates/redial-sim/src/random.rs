@@ -28,6 +28,18 @@ impl Stream {
         self.drawn += 1;
         draw(self.seed, self.drawn)
     }
+
+    /// Whether something happens that happens in this share of all cases.
+    #[inline]
+    pub fn chance(&mut self, share: f64) -> bool {
+        ((self.bits() >> 11) as f64) < share * (1_u64 << 53) as f64
+    }
+
+    /// Any whole number from `low` to `high`, both included.
+    #[inline]
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + ((u128::from(self.bits()) * (u128::from(high - low) + 1)) >> 64) as u64
+    }
 }
 
 impl TryRng for Stream {

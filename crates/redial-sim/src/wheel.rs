@@ -97,6 +97,11 @@ impl Wheel {
         }
     }
 
+    /// What happens next, as far as it is known without looking: so that somebody can have it at hand.
+    pub fn ahead(&self, most: usize) -> impl Iterator<Item = u32> + '_ {
+        self.open.iter().rev().take(most).map(|event| *event as u32)
+    }
+
     /// Takes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, u32)> {

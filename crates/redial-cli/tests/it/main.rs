@@ -3,6 +3,7 @@
 
 mod demo;
 mod explain;
+mod peers;
 mod sim;
 
 use std::process::{Command, Output};

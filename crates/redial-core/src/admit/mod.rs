@@ -11,6 +11,7 @@ mod cooldown;
 mod limit;
 mod scopes;
 mod sliding;
+mod slots;
 mod throttle;
 pub mod turnstile;
 
@@ -18,6 +19,7 @@ pub use breaker::{BreakerRule, BreakerState, Lookback};
 pub use cooldown::CoolDownRule;
 pub use limit::{RateLimit, RateRule};
 pub use scopes::Scopes;
+pub use slots::{Refusal, Slots};
 pub use throttle::ThrottleRule;
 
 pub(crate) use breaker::{MOST_PROBES, Probe};

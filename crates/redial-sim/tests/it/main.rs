@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod contention;
+mod exact;
 mod explain;
+mod peers;
 mod random;
 mod wheel;

@@ -18,13 +18,13 @@
 use std::collections::VecDeque;
 use std::mem;
 
+use redial_core::admit::Slots;
 use redial_core::admit::turnstile::Lent;
 use redial_core::{NEVER, Nanos, draw};
 
 use super::layer::Rule;
-use super::slots::Slots;
 
-pub use super::slots::Refusal;
+pub use redial_core::admit::Refusal;
 
 /// Of the requests that enter at once, one in so many is looked at, on average: its headers and two readings of
 /// the clock cost more than all the rest.

@@ -16,7 +16,6 @@ pub mod gate;
 mod layer;
 mod places;
 mod service;
-mod slots;
 
 pub use future::ShedFuture;
 pub use layer::{NotAShare, ShedLayer};

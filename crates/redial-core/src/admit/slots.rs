@@ -20,9 +20,9 @@
 //! standstill of any length, and right again after some dozens of requests per place. One request that takes
 //! long among many that do not is no standstill, and counts in full.
 
-use std::f64::consts::E;
+use core::f64::consts::E;
 
-use redial_core::Nanos;
+use crate::units::Nanos;
 
 /// Over how long the rate of first attempts is smoothed.
 const MEMORY: f64 = 1e9;
@@ -42,7 +42,7 @@ const HOUSES: u32 = 32;
 
 /// What is known about load and capacity, and which slots are given away. It reads no clock.
 #[derive(Clone, Debug)]
-pub(super) struct Slots {
+pub struct Slots {
     places: f64,
     min_share: f64,
     horizon: Nanos,
@@ -62,42 +62,46 @@ pub enum Refusal {
 }
 
 impl Slots {
-    pub(super) fn new(places: u32, min_share: f64, horizon: Nanos) -> Self {
+    /// A server with so many places. At least `min_share` of its capacity is given away as slots, however many
+    /// first attempts there are, and none further ahead than the horizon or an hour.
+    pub fn new(places: u32, min_share: f64, horizon: Nanos) -> Self {
         let (held, firsts) = (Mean::new(places), Smoothed::default());
         let horizon = horizon.min(FARTHEST);
         Self { places: f64::from(places), min_share, horizon, held, firsts, last: 0 }
     }
 
     /// So many first attempts have arrived since the last call.
-    pub(super) fn arrived(&mut self, firsts: f64, now: Nanos) {
+    pub fn arrived(&mut self, firsts: f64, now: Nanos) {
         self.firsts.add(firsts, now);
     }
 
     /// A place was held from then until now.
-    pub(super) fn held(&mut self, since: Nanos, now: Nanos) {
+    pub fn held(&mut self, since: Nanos, now: Nanos) {
         self.held.add(since, now);
     }
 
     /// Whether enough is known of how long places are held to measure only now and then.
-    pub(super) fn is_warm(&self) -> bool {
+    pub fn is_warm(&self) -> bool {
         self.held.is_warm()
     }
 
     /// Requests per second.
-    pub(super) fn capacity(&self) -> f64 {
+    pub fn capacity(&self) -> f64 {
         self.places * 1e9 / self.held.value
     }
 
     /// What first attempts leave of it.
-    pub(super) fn spare(&self) -> f64 {
+    pub fn spare(&self) -> f64 {
         let capacity = self.capacity();
         (capacity - self.firsts.per_second).max(self.min_share * capacity)
     }
 
     /// The next free slot goes to a caller that is turned away now.
-    pub(super) fn book(&mut self, now: Nanos) -> Refusal {
+    pub fn book(&mut self, now: Nanos) -> Refusal {
         // Without any spare capacity they are infinitely far apart, which is as far as numbers go.
-        let apart = (1e9 / self.spare()).ceil() as Nanos;
+        let apart = 1e9 / self.spare();
+        let whole = apart as Nanos;
+        let apart = whole.saturating_add(Nanos::from((whole as f64) < apart));
         let slot = self.last.max(now).saturating_add(apart);
         if slot - now > self.horizon {
             return Refusal::Full(self.horizon);

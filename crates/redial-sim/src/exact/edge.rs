@@ -1,0 +1,84 @@
+use redial_core::admit::Guards;
+use redial_core::decide::Safety;
+use redial_core::{Context, Policy, Request};
+
+use crate::scenario::{BACKEND, Scope, Time};
+use crate::{Scenario, Stream, Subject};
+
+/// Who calls whom, and under which policy. The first one is that of the clients.
+#[derive(Debug)]
+pub(super) struct Edge<'a> {
+    pub(super) policy: Policy,
+    /// One for each instance, and as many again for every restart; with guards by shard, for each of those.
+    guards: Vec<Guards>,
+    shards: u32,
+    /// Guards of all instances together.
+    row: u32,
+    pub(super) safety: Safety,
+    /// The station that is called.
+    pub(super) to: usize,
+    pub(super) latency: &'a Time,
+}
+
+impl<'a> Edge<'a> {
+    /// The clients' edge, and one for every call that a service makes, in the order of the stations.
+    pub(super) fn all(scenario: &'a Scenario, subject: &Subject, seed: u64) -> Vec<Self> {
+        let names = names(scenario);
+        let clients = &scenario.clients;
+        let stream = Stream::new(seed).of(1);
+        let shards = if clients.guards == Scope::Shard { scenario.backend.shards } else { 1 };
+        let row = clients.instances * shards;
+        let safety = if subject.careless { Safety::Idempotent } else { clients.safety() };
+        let all = row as usize * (1 + scenario.restart.len());
+        let mut edges = vec![Self {
+            guards: guards(&subject.policy, all, &stream),
+            policy: subject.policy.clone(),
+            shards,
+            row,
+            safety,
+            to: 0,
+            latency: &clients.latency,
+        }];
+        for service in names.iter().filter_map(|name| scenario.service(name)) {
+            let own = service.policy.as_ref().and_then(|name| scenario.subject(name).ok());
+            let by = own.as_ref().unwrap_or(subject);
+            for callee in &service.calls {
+                edges.push(Self {
+                    guards: guards(&by.policy, 1, &stream.of(edges.len() as u64)),
+                    policy: by.policy.clone(),
+                    shards: 1,
+                    row: 1,
+                    // What a service may repeat follows from what the client's call is.
+                    safety,
+                    to: names.iter().position(|name| name == callee).unwrap_or_default(),
+                    latency: &service.latency,
+                });
+            }
+        }
+        edges
+    }
+
+    /// What a call is made under. `generation` is how often the instance was restarted.
+    #[inline]
+    pub(super) fn context(
+        &self,
+        instance: u32,
+        generation: u32,
+        shard: u32,
+        request: Request,
+    ) -> Context<'_> {
+        let of_shard = if self.shards == 1 { 0 } else { shard };
+        let place = generation * self.row + instance * self.shards + of_shard;
+        let guards = &self.guards[place as usize];
+        Context { policy: &self.policy, guards, observer: None, request }
+    }
+}
+
+/// The stations in their order: the backend, then the others by name.
+pub(super) fn names(scenario: &Scenario) -> Vec<&str> {
+    std::iter::once(BACKEND).chain(scenario.service.keys().map(String::as_str)).collect()
+}
+
+fn guards(policy: &Policy, count: usize, stream: &Stream) -> Vec<Guards> {
+    (0..count as u64).map(|number| Guards::new(policy, 1, stream.of(number).bits())).collect()
+}

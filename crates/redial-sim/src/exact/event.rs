@@ -1,0 +1,63 @@
+/// What happens next, in 32 bits: the kind in the upper three, whom it happens to in the others. What happens at
+/// the same nanosecond happens in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A change of the surroundings, by its number.
+    Change(u32),
+    /// A caller begins a call.
+    Begin(u32),
+    /// A caller has waited for its retry.
+    Wake(u32),
+    /// A service has waited for the retry of a call that it makes.
+    WakeInner(u32),
+    /// A request is at its service.
+    Arrive(u32),
+    /// A server has done its work.
+    Finish(u32),
+    /// A reply is back.
+    Reply(u32),
+    /// An attempt has taken too long.
+    Expire(u32),
+}
+
+const BITS: u32 = 29;
+/// The highest number that an event can be about.
+const MOST: u32 = (1 << BITS) - 1;
+
+impl Event {
+    #[inline]
+    pub(super) fn pack(self) -> u32 {
+        let (kind, whom) = match self {
+            Self::Change(it) => (0, it),
+            Self::Begin(it) => (1, it),
+            Self::Wake(it) => (2, it),
+            Self::WakeInner(it) => (3, it),
+            Self::Arrive(it) => (4, it),
+            Self::Finish(it) => (5, it),
+            Self::Reply(it) => (6, it),
+            Self::Expire(it) => (7, it),
+        };
+        kind << BITS | whom
+    }
+
+    /// The caller that an event is about, if it is one whose call goes on.
+    #[inline]
+    pub(super) fn caller(what: u32) -> Option<u32> {
+        matches!(what >> BITS, 1 | 2).then_some(what & MOST)
+    }
+
+    #[inline]
+    pub(super) fn unpack(what: u32) -> Self {
+        let whom = what & MOST;
+        match what >> BITS {
+            0 => Self::Change(whom),
+            1 => Self::Begin(whom),
+            2 => Self::Wake(whom),
+            3 => Self::WakeInner(whom),
+            4 => Self::Arrive(whom),
+            5 => Self::Finish(whom),
+            6 => Self::Reply(whom),
+            _ => Self::Expire(whom),
+        }
+    }
+}

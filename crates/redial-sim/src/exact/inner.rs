@@ -1,0 +1,103 @@
+//! Calls that services make in turn, each with a policy of its own.
+
+use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::{Call, NEVER, Nanos, Request, Resting, Stop};
+
+use super::flight::{Aim, Who};
+use super::world::World;
+
+/// A call that a service makes for a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inner {
+    /// The request.
+    pub(super) parent: u32,
+    pub(super) edge: u32,
+    pub(super) started: Nanos,
+    deadline: Nanos,
+    pub(super) resting: Resting,
+    off: Option<Stop>,
+    key: u64,
+    shard: u32,
+    pub(super) seed: u64,
+}
+
+impl World<'_> {
+    /// Makes the next call for a request; says no when there is none left.
+    pub(super) fn call_on(&mut self, parent: u32, now: Nanos) -> bool {
+        let flight = self.flights.get(parent);
+        let from = self.edges[flight.aim.edge as usize].to;
+        let place = flight.inner as usize;
+        if place >= self.stations[from].service.calls.len() {
+            return false;
+        }
+        flight.inner += 1;
+        let edge = self.first_inner[from] + place;
+        let policy = &self.edges[edge].policy;
+        let chain = self.scenario.chain;
+        let nested = chain.attempt_header && flight.number > 1 && policy.refuses_nested();
+        let key = flight.aim.request.key;
+        let inner = Inner {
+            parent,
+            edge: edge as u32,
+            started: now,
+            deadline: if chain.deadline { flight.expires } else { NEVER },
+            resting: Resting::default(),
+            off: nested.then_some(Stop::Nested),
+            key,
+            shard: self.stations[self.edges[edge].to].shard_of(key),
+            seed: self.network.bits(),
+        };
+        let call = Call::new(policy, now, inner.deadline);
+        let number = self.inner.add(inner);
+        self.attempt(Who::Inner(number), call, now);
+        true
+    }
+
+    pub(super) fn wake_inner(&mut self, number: u32, now: Nanos) {
+        let inner = *self.inner.get(number);
+        let policy = &self.edges[inner.edge as usize].policy;
+        let call = Call::wake(inner.resting, policy, inner.started, inner.deadline);
+        self.attempt(Who::Inner(number), call, now);
+    }
+
+    /// Where the attempts of an inner call go.
+    pub(super) fn aim_inner(&mut self, number: u32) -> Aim {
+        let inner = self.inner.get(number);
+        let edge = &self.edges[inner.edge as usize];
+        let (key, off) = (inner.key, inner.off);
+        let request = Request { safety: edge.safety, key, off, ..Request::default() };
+        Aim {
+            who: Who::Inner(number),
+            edge: inner.edge,
+            instance: 0,
+            generation: 0,
+            shard: inner.shard,
+            deed: 0,
+            request,
+        }
+    }
+
+    /// An inner call is over: the request goes on, or is answered.
+    pub(super) fn inner_over(
+        &mut self,
+        number: u32,
+        stop: Option<Stop>,
+        attempts: u32,
+        now: Nanos,
+    ) {
+        let parent = self.inner.get(number).parent;
+        self.inner.remove(number);
+        let Some(stop) = stop else {
+            if !self.call_on(parent, now) {
+                self.respond(parent, Outcome::Success, now);
+            }
+            return;
+        };
+        // Repeating it above multiplies what has been repeated here, or what must not be.
+        let enough =
+            attempts > 1 || matches!(stop, Stop::Budget | Stop::ToldToStop | Stop::BreakerOpen);
+        let failure = Failure::new(Class::Overloaded).code(503);
+        let told = self.scenario.chain.stop_signal && enough;
+        self.respond(parent, if told { failure.told_to_stop() } else { failure }.into(), now);
+    }
+}

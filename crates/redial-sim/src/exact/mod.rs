@@ -1,0 +1,40 @@
+//! Every caller is a call of the engine, and everything happens one after the other.
+//!
+//! ```text
+//!            ┌─ Begin ──┐                      ┌──────────── Answer ─────────────┐
+//! arrivals ──┤          ├─> attempt ─> Arrive ─┼─> Wait ─> Serve ─> Finish ──────┼─> Reply ─> settle
+//!            └─ Wake  <─┼──────────────────────┴─> Silence ─> Expire ────────────┘      │
+//!                 ^     └─ over <───────────────────────────────────────────────────────┤
+//!                 └──────────────────────────── waits <─────────────────────────────────┘
+//! ```
+//!
+//! What takes no time is no event: an attempt that is answered at once over a network without latency is settled
+//! where it was sent. A caller that waits is 24 bytes and its place in the wheel; only attempts that are on their
+//! way are kept whole.
+
+mod arrivals;
+mod at_caller;
+mod at_service;
+mod callers;
+mod edge;
+mod event;
+mod flight;
+mod inner;
+mod sky;
+mod slab;
+mod station;
+mod world;
+
+use crate::measure::Run;
+use crate::simulate::Watch;
+use crate::{Scenario, Subject};
+
+use edge::Edge;
+use world::World;
+
+/// Runs a scenario once. The same seed gives the same run. When somebody stops it, the run is what has happened by
+/// then.
+pub fn run(scenario: &Scenario, subject: &Subject, seed: u64, watch: &Watch) -> Run {
+    let edges = Edge::all(scenario, subject, seed);
+    World::new(scenario, &edges, seed).run(watch)
+}

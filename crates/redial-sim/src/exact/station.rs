@@ -1,0 +1,309 @@
+//! A service: what it can do at once, what waits, and what it says to those that it turns away.
+
+use std::collections::VecDeque;
+
+use redial_core::Nanos;
+use redial_core::Rate;
+use redial_core::admit::{RateLimit, RateRule, Refusal, Slots};
+use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::schedule::Hint;
+
+use super::sky::Sky;
+use crate::Stream;
+use crate::scenario::{Answer, HintGiven, Limit, Service};
+
+/// Slots are booked at most so far ahead, and take at least this share of the capacity: the defaults of the
+/// layer that books them for real.
+const HORIZON: Nanos = 10_000_000_000;
+const MIN_SHARE: f64 = 0.1;
+
+/// What becomes of a request that has arrived.
+#[derive(Debug)]
+pub(super) enum Reception {
+    /// It is answered at once.
+    Answer(Outcome),
+    /// It is never answered.
+    Silence,
+    /// It is worked on for so long.
+    Serve(Nanos),
+    /// It waits for a server.
+    Wait,
+}
+
+#[derive(Debug)]
+pub(super) struct Station<'a> {
+    pub(super) service: &'a Service,
+    pub(super) sky: Sky<'a>,
+    shards: Vec<Shard>,
+    simple: bool,
+    /// Whether it turns nobody away but for outages and a full queue, and hints at nothing.
+    open: bool,
+    /// Requests that are in it, wherever.
+    inside: u32,
+    /// Requests that arrived.
+    pub(super) arrived: u64,
+    limits: Vec<RateLimit>,
+    slots: Option<Slots>,
+    hinted: Vec<Hinted>,
+    stream: Stream,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    busy: u32,
+    queue: VecDeque<u32>,
+    /// Requests in the queue for which nobody waits, and which will not be worked on.
+    dropped: u32,
+}
+
+/// What an instance was told, and how often it did not mind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hinted {
+    not_before: Nanos,
+    ignored: u32,
+    banned_until: Nanos,
+}
+
+impl<'a> Station<'a> {
+    pub(super) fn new(
+        service: &'a Service,
+        sky: Sky<'a>,
+        instances: u32,
+        stream: Stream,
+        tracked: bool,
+    ) -> Self {
+        let limits = service.limit.map_or(Vec::new(), |limit| {
+            let count = if limit.each_instance { instances } else { 1 };
+            (0..count).map(|_| RateLimit::new(&rule(&limit))).collect()
+        });
+        let places = service.servers.map_or(0, |servers| servers.0 * service.shards);
+        Self {
+            service,
+            sky,
+            shards: (0..service.shards).map(|_| Shard::default()).collect(),
+            simple: service.servers.is_none()
+                && service.calls.is_empty()
+                && service.lost_replies == 0.0
+                && !tracked,
+            open: service.limit.is_none()
+                && service.ban.is_none()
+                && service.hint == HintGiven::None
+                && service.connections.is_none()
+                && service.errors == 0.0,
+            inside: 0,
+            arrived: 0,
+            limits,
+            slots: (service.hint == HintGiven::Slots)
+                .then(|| Slots::new(places, MIN_SHARE, HORIZON)),
+            hinted: vec![Hinted::default(); service.ban.map_or(0, |_| instances as usize)],
+            stream,
+        }
+    }
+
+    pub(super) fn shard_of(&self, key: u64) -> u32 {
+        match self.service.shards {
+            1 => 0,
+            shards => (u128::from(redial_core::draw(key, 7)) * u128::from(shards) >> 64) as u32,
+        }
+    }
+
+    /// A request arrives. Whatever is served or waits has to [`leave`](Self::leave).
+    #[inline]
+    pub(super) fn receive(&mut self, shard: u32, from: u32, first: bool, now: Nanos) -> Reception {
+        self.arrived += 1;
+        if self.open {
+            return match self.sky.outage(shard, now, &mut self.stream) {
+                None => self.take_in(shard, from, now),
+                Some(answer) => answer.outcome().map_or(Reception::Silence, Reception::Answer),
+            };
+        }
+        self.receive_warily(shard, from, first, now)
+    }
+
+    #[inline(never)]
+    fn receive_warily(&mut self, shard: u32, from: u32, first: bool, now: Nanos) -> Reception {
+        if let Some(slots) = &mut self.slots {
+            slots.arrived(f64::from(u8::from(first)), now);
+        }
+        if self.is_banned(from, now) {
+            return Reception::Answer(Outcome::of_status(403));
+        }
+        if let Some(answer) = self.turned_away(shard, from, now) {
+            return match answer.outcome() {
+                Some(outcome) => Reception::Answer(self.hint(outcome, from, now)),
+                None => Reception::Silence,
+            };
+        }
+        self.take_in(shard, from, now)
+    }
+
+    #[inline]
+    fn turned_away(&mut self, shard: u32, from: u32, now: Nanos) -> Option<Answer> {
+        if let Some(answer) = self.sky.outage(shard, now, &mut self.stream) {
+            return Some(answer);
+        }
+        let limit = match self.limits.len() {
+            0 => None,
+            1 => self.limits.first(),
+            _ => self.limits.get(from as usize),
+        };
+        if limit.is_some_and(|limit| limit.take(now).is_err()) {
+            return Some(Answer::Status(429));
+        }
+        if self.service.connections.is_some_and(|most| self.inside >= most.0) {
+            return Some(Answer::Connect);
+        }
+        let errors = self.service.errors;
+        (errors > 0.0 && self.stream.chance(errors)).then_some(Answer::Status(503))
+    }
+
+    fn take_in(&mut self, shard: u32, from: u32, now: Nanos) -> Reception {
+        let servers = self.sky.servers(now);
+        let it = &mut self.shards[shard as usize];
+        if it.busy < servers {
+            it.busy += 1;
+            self.inside += 1;
+            return Reception::Serve(self.work(now));
+        }
+        if it.queue.len() as u64 - u64::from(it.dropped) < u64::from(self.service.queue) {
+            self.inside += 1;
+            return Reception::Wait;
+        }
+        match self.service.when_full.outcome() {
+            Some(outcome) => Reception::Answer(self.hint(outcome, from, now)),
+            None => Reception::Silence,
+        }
+    }
+
+    /// How long a server works on a request that it begins now.
+    fn work(&mut self, now: Nanos) -> Nanos {
+        self.sky.slowed(self.service.service.draw(&mut self.stream), now)
+    }
+
+    /// A request that was there before anything began.
+    pub(super) fn adopt(&mut self) {
+        self.inside += 1;
+    }
+
+    /// Puts a request at the end of the queue.
+    pub(super) fn enqueue(&mut self, shard: u32, request: u32) {
+        self.shards[shard as usize].queue.push_back(request);
+    }
+
+    /// Nobody waits for a request in the queue any more, and it will not be worked on.
+    pub(super) fn drop_queued(&mut self, shard: u32) {
+        self.shards[shard as usize].dropped += 1;
+    }
+
+    /// One that was dropped has come up.
+    pub(super) fn skip(&mut self, shard: u32) {
+        self.shards[shard as usize].dropped -= 1;
+        self.inside -= 1;
+    }
+
+    /// A server has done its work, which it began then.
+    pub(super) fn free(&mut self, shard: u32, began: Nanos, now: Nanos) {
+        self.shards[shard as usize].busy -= 1;
+        if let Some(slots) = &mut self.slots {
+            slots.held(began, now);
+        }
+    }
+
+    /// The next request that a server can begin, and how long it will take. The caller looks whether anybody
+    /// still wants it.
+    pub(super) fn next(&mut self, shard: u32, now: Nanos) -> Option<u32> {
+        let servers = self.sky.servers(now);
+        let it = &mut self.shards[shard as usize];
+        if it.busy >= servers { None } else { it.queue.pop_front() }
+    }
+
+    pub(super) fn begin(&mut self, shard: u32, now: Nanos) -> Nanos {
+        self.shards[shard as usize].busy += 1;
+        self.work(now)
+    }
+
+    /// A request is over here.
+    pub(super) fn leave(&mut self) {
+        self.inside -= 1;
+    }
+
+    /// Whether it has no limit, calls nobody and loses nothing: what takes no time leaves no trace then.
+    #[inline]
+    pub(super) fn is_simple(&self) -> bool {
+        self.simple
+    }
+
+    #[inline]
+    pub(super) fn always_replies(&self) -> bool {
+        self.service.lost_replies == 0.0
+    }
+
+    /// A request that takes no time is over.
+    #[inline]
+    pub(super) fn serve_at_once(&mut self, shard: u32) {
+        self.shards[shard as usize].busy -= 1;
+        self.inside -= 1;
+    }
+
+    pub(super) fn reply_is_lost(&mut self) -> bool {
+        let share = self.service.lost_replies;
+        share > 0.0 && self.stream.chance(share)
+    }
+
+    /// What it says about when to come back.
+    fn hint(&mut self, outcome: Outcome, from: u32, now: Nanos) -> Outcome {
+        if !matches!(
+            outcome,
+            Outcome::Failure(Failure { class: Class::Throttled | Class::Overloaded, .. })
+        ) {
+            return outcome;
+        }
+        let hint = match self.service.hint {
+            HintGiven::None => return outcome,
+            HintGiven::Fixed(after) => Hint::AtLeast(after),
+            HintGiven::Jittered { from, to } => Hint::AtLeast(self.stream.between(from, to)),
+            HintGiven::Slots => match self.slots.as_mut().map(|slots| slots.book(now)) {
+                Some(Refusal::Slot(after)) => Hint::Slot(after),
+                Some(Refusal::Full(after)) => Hint::AtLeast(after),
+                None => return outcome,
+            },
+        };
+        if let Some(hinted) = self.hinted.get_mut(from as usize) {
+            hinted.not_before = now.saturating_add(hint.after());
+        }
+        outcome.with_hint(hint)
+    }
+
+    /// Whether the instance has ignored too many hints, this time included.
+    #[inline]
+    fn is_banned(&mut self, from: u32, now: Nanos) -> bool {
+        let (Some(ban), Some(it)) = (self.service.ban, self.hinted.get_mut(from as usize)) else {
+            return false;
+        };
+        if now < it.banned_until {
+            return true;
+        }
+        if now < it.not_before {
+            it.ignored += 1;
+        }
+        if it.ignored >= ban.after {
+            *it = Hinted { banned_until: now + ban.duration, ..Hinted::default() };
+            return true;
+        }
+        false
+    }
+}
+
+fn rule(limit: &Limit) -> RateRule {
+    // A rate is a whole number in a whole time: a thousandth of a call is fine enough.
+    let per = std::time::Duration::from_secs(1000);
+    let count = (limit.rate * 1000.0).round();
+    if count <= f64::from(u32::MAX) {
+        RateRule::new(Rate::new(count.max(1.0) as u32, per), limit.burst)
+    } else {
+        RateRule::new(
+            Rate::per_second(limit.rate.round().min(f64::from(u32::MAX)) as u32),
+            limit.burst,
+        )
+    }
+}

@@ -1,0 +1,294 @@
+use hdrhistogram::Histogram;
+use redial_core::Nanos;
+
+use super::{Run, Series};
+use crate::Scenario;
+
+/// A window slides by a fiftieth of itself.
+const STEPS: u64 = 50;
+/// Success is looked at over stretches in which so many calls begin, and not over shorter ones than this.
+const CALLS_PER_STRETCH: f64 = 20.0;
+const SHORTEST_STRETCH: Nanos = 100_000_000;
+/// Calls succeed again when so many of them do.
+const RECOVERED: f64 = 0.95;
+/// A run has collapsed when at most so many succeed at its end.
+const COLLAPSED: f64 = 0.5;
+
+/// What happens in a run, as it happens. Time does not go back, except from one attempt to another by less than
+/// a window; what happens `n` times at once is recorded once.
+#[derive(Debug)]
+pub struct Tape {
+    clock: Clock,
+    steps: Vec<Step>,
+    /// By when calls began: how many there were, and how many of them succeeded.
+    stretch: Nanos,
+    stretches_per_nano: f64,
+    began: Vec<(u64, u64)>,
+    latency: Histogram<u64>,
+    calls: u64,
+    attempts: u64,
+    succeeded: u64,
+    failed: u64,
+    duplicates: u64,
+    /// Waits before retries, their sum and the sum of their squares, in milliseconds.
+    waits: (f64, f64, f64),
+    waiting: u64,
+    waiting_max: u64,
+    retried: Option<(Nanos, Nanos)>,
+    last_end: Nanos,
+    window: Nanos,
+    duration: Nanos,
+    rate: Option<f64>,
+    trouble: Option<(Nanos, Nanos)>,
+}
+
+/// What happened in a fiftieth of a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    calls: u64,
+    firsts: u64,
+    retries: u64,
+    served: u64,
+    succeeded: u64,
+    failed: u64,
+}
+
+/// Which step a time belongs to. Nearly always it is the one of the time before, and nothing is divided.
+#[derive(Debug)]
+struct Clock {
+    length: Nanos,
+    from: Nanos,
+    index: usize,
+}
+
+impl Clock {
+    #[inline]
+    fn index(&mut self, now: Nanos) -> usize {
+        if now.wrapping_sub(self.from) >= self.length {
+            self.index = (now / self.length) as usize;
+            self.from = self.index as Nanos * self.length;
+        }
+        self.index
+    }
+}
+
+impl Tape {
+    /// For a run of this scenario.
+    pub fn new(scenario: &Scenario) -> Self {
+        let rate = scenario.rate();
+        let length = (scenario.window / STEPS).max(1);
+        let calls = rate.map_or(0.0, |rate| CALLS_PER_STRETCH * 1e9 / rate) as Nanos;
+        let stretch = calls.max(SHORTEST_STRETCH).min(scenario.duration);
+        Self {
+            clock: Clock { length, from: 0, index: 0 },
+            steps: vec![Step::default(); (scenario.duration / length) as usize + 1],
+            stretch,
+            stretches_per_nano: 1.0 / stretch as f64,
+            began: Vec::new(),
+            // Three digits of anything from a microsecond to three weeks; it grows as it has to.
+            latency: Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are allowed")),
+            calls: 0,
+            attempts: 0,
+            succeeded: 0,
+            failed: 0,
+            duplicates: 0,
+            waits: (0.0, 0.0, 0.0),
+            waiting: 0,
+            waiting_max: 0,
+            retried: None,
+            last_end: 0,
+            window: scenario.window,
+            duration: scenario.duration,
+            rate,
+            trouble: scenario.trouble(),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, now: Nanos) -> &mut Step {
+        let index = self.clock.index(now);
+        if index >= self.steps.len() {
+            self.steps.resize(index + index / 8 + 1, Step::default());
+        }
+        &mut self.steps[index]
+    }
+
+    #[inline]
+    fn stretch(&mut self, started: Nanos) -> &mut (u64, u64) {
+        let index = (started as f64 * self.stretches_per_nano) as usize;
+        if index >= self.began.len() {
+            self.began.resize(index + 1, (0, 0));
+        }
+        &mut self.began[index]
+    }
+
+    /// Calls began.
+    #[inline]
+    pub fn calls(&mut self, now: Nanos, n: u64) {
+        self.calls += n;
+        self.step(now).calls += n;
+        self.stretch(now).0 += n;
+    }
+
+    /// Attempts with this number arrived at the backend.
+    #[inline]
+    pub fn attempts(&mut self, now: Nanos, number: u32, n: u64) {
+        self.attempts += n;
+        if number == 1 {
+            self.step(now).firsts += n;
+        } else {
+            self.step(now).retries += n;
+            let (_, last) = self.retried.get_or_insert((now, now));
+            *last = now.max(*last);
+        }
+    }
+
+    /// The backend has served attempts, whether or not anybody still waits for them.
+    #[inline]
+    pub fn served(&mut self, now: Nanos, n: u64) {
+        self.step(now).served += n;
+    }
+
+    /// Calls are over.
+    #[inline]
+    pub fn ended(&mut self, started: Nanos, now: Nanos, succeeded: bool, n: u64) {
+        self.last_end = self.last_end.max(now);
+        if succeeded {
+            self.succeeded += n;
+            self.step(now).succeeded += n;
+            self.stretch(started).1 += n;
+            // In microseconds. It takes any value as long as it may grow.
+            let _ = self.latency.record_n((now - started) / 1_000, n);
+        } else {
+            self.failed += n;
+            self.step(now).failed += n;
+        }
+    }
+
+    /// Calls wait this long for their retry.
+    #[inline]
+    pub fn waits(&mut self, delay: Nanos, n: u64) {
+        let (delay, count) = (delay as f64 / 1e6, n as f64);
+        self.waits.0 += count;
+        self.waits.1 += delay * count;
+        self.waits.2 += delay * delay * count;
+        self.waiting += n;
+        self.waiting_max = self.waiting_max.max(self.waiting);
+    }
+
+    /// They have waited, or will not be retried after all.
+    #[inline]
+    pub fn woke(&mut self, n: u64) {
+        self.waiting -= n;
+    }
+
+    /// Work that must not be done twice was done again.
+    pub fn duplicates(&mut self, n: u64) {
+        self.duplicates += n;
+    }
+
+    /// How many calls began.
+    pub fn count(&self) -> u64 {
+        self.calls
+    }
+
+    /// What all this says. `amplification` is that of the attempts unless something else was multiplied more.
+    pub fn finish(mut self, amplification: Option<f64>, events: u64) -> Run {
+        let used = self.steps.iter().rposition(|step| step.total() > 0).map_or(0, |last| last + 1);
+        self.steps.truncate(used);
+        let calls = self.calls.max(1) as f64;
+        let usual = self.rate.map_or(calls, |rate| rate * self.window as f64 / 1e9);
+        let firsts_count = u64::from(self.rate.is_some());
+        let (recover_ms, collapsed) = self.recovery();
+        let percentile = |share: f64| self.latency.value_at_quantile(share) as f64 / 1e3;
+        let (count, sum, squares) = self.waits;
+        let variance = (squares - sum * sum / count.max(1.0)) / (count - 1.0).max(1.0);
+        Run {
+            calls: self.calls,
+            attempts: self.attempts,
+            amplification: amplification.unwrap_or(self.attempts as f64 / calls),
+            success: self.succeeded as f64 / calls,
+            peak_ratio: self.peak(|step| step.firsts * firsts_count + step.retries) / usual,
+            served_peak_ratio: self.peak(|step| step.served) / usual,
+            recover_ms,
+            goodput_lost: self.lost(),
+            p50_ms: percentile(0.5),
+            p99_ms: percentile(0.99),
+            duplicates: self.duplicates,
+            collapsed,
+            completion_ms: self.last_end as f64 / 1e6,
+            delay_sd_ms: variance.max(0.0).sqrt(),
+            waiting_max: self.waiting_max,
+            healthy_lost: None,
+            retries: self.steps.iter().map(|step| step.retries).sum(),
+            smear_ms: self.retried.map_or(0.0, |(first, last)| (last - first) as f64 / 1e6),
+            series: self.series(),
+            events,
+        }
+    }
+
+    /// The most in any window.
+    fn peak(&self, of: impl Fn(&Step) -> u64) -> f64 {
+        let (mut sum, mut most) = (0, 0);
+        for (index, step) in self.steps.iter().enumerate() {
+            sum += of(step);
+            if let Some(left) = index.checked_sub(STEPS as usize) {
+                sum -= of(&self.steps[left]);
+            }
+            most = most.max(sum);
+        }
+        most as f64
+    }
+
+    /// How long it took to recover, and whether it never did.
+    fn recovery(&self) -> (Option<f64>, bool) {
+        let Some((start, end)) = self.trouble else { return (None, false) };
+        if self.rate.is_none() || end >= self.duration {
+            return (None, false);
+        }
+        // The stretch in which the run ends is cut short, and may hold a handful of calls.
+        let whole = (self.duration / self.stretch) as usize;
+        let began = &self.began[..whole.min(self.began.len())];
+        let is_bad = |(calls, good): &(u64, u64)| (*good as f64) < RECOVERED * *calls as f64;
+        let first = (start / self.stretch) as usize;
+        let after = end.div_ceil(self.stretch) as usize;
+        let Some(last) = began.iter().rposition(is_bad).filter(|last| *last >= first) else {
+            return (Some(0.0), false);
+        };
+        let tail = &began[after.max(began.len() - began.len() / 10).min(began.len())..];
+        let (calls, good) = tail.iter().fold((0, 0), |(c, g), (calls, good)| (c + calls, g + good));
+        let collapsed = calls > 0 && good as f64 <= COLLAPSED * calls as f64;
+        let again = (last as Nanos + 1) * self.stretch;
+        let recovered = last + 1 < began.len();
+        (recovered.then(|| again.saturating_sub(end) as f64 / 1e6), collapsed)
+    }
+
+    fn lost(&self) -> f64 {
+        let start = self.trouble.map_or(0, |(start, _)| start);
+        let since = self.began.iter().skip((start / self.stretch) as usize);
+        let (calls, good) = since.fold((0, 0), |(c, g), (calls, good)| (c + calls, g + good));
+        1.0 - good as f64 / (calls as f64).max(1.0) - f64::from(u8::from(calls == 0))
+    }
+
+    fn series(&self) -> Series {
+        let windows = self.steps.chunks(STEPS as usize);
+        let row = |of: fn(&Step) -> u64| {
+            windows.clone().map(|steps| steps.iter().map(of).sum::<u64>() as f64).collect()
+        };
+        Series {
+            window_ms: (self.clock.length * STEPS) as f64 / 1e6,
+            calls: row(|step| step.calls),
+            attempts: row(|step| step.firsts + step.retries),
+            retries: row(|step| step.retries),
+            served: row(|step| step.served),
+            succeeded: row(|step| step.succeeded),
+            failed: row(|step| step.failed),
+        }
+    }
+}
+
+impl Step {
+    fn total(&self) -> u64 {
+        self.calls + self.firsts + self.retries + self.served + self.succeeded + self.failed
+    }
+}

@@ -1,0 +1,100 @@
+//! Proxies, meshes and gateways: they retry for whoever is behind them, and see no idempotency.
+
+use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
+use redial_core::schedule::Backoff;
+use redial_core::{Draft, Rate};
+
+use super::{Peer, ms, plain};
+
+pub(super) const PEERS: &[Peer] = &[
+    Peer {
+        name: "envoy",
+        about: "off until a route asks for it; then 2 attempts, full jitter below 25 ms·(2^k − 1), at most 250 ms; \
+                3 retries at once in a cluster, 15 s in all. Ignores hints",
+        differs: Some("a retry that waits counts against the 3; here only one on the wire does"),
+        checks_safety: false,
+        draft: || envoy().budget(Budget::Inflight(InflightBudget::new(0.0, 3))),
+    },
+    Peer {
+        name: "envoy-budget",
+        about: "the same with a retry budget, which is off by default: retries are at most 20% of the requests in \
+                flight, and 3 are always allowed",
+        differs: Some(ENVOY_BUDGET),
+        checks_safety: false,
+        draft: || envoy().budget(Budget::Inflight(InflightBudget::default())),
+    },
+    Peer {
+        name: "istio",
+        about: "on: 3 attempts, full jitter below 25 ms·(2^k − 1), no limit on retries at once, no deadline. \
+                Ignores hints",
+        differs: Some(
+            "with more attempts than by default, the third ceiling is 225 ms instead of 175 ms",
+        ),
+        checks_safety: false,
+        draft: || plain(3).backoff(envoy_backoff()),
+    },
+    Peer {
+        name: "istio-budget",
+        about: "the same with a retry budget, when one is set: retries are at most 20% of the requests in flight, \
+                and 3 are always allowed",
+        differs: Some(ENVOY_BUDGET),
+        checks_safety: false,
+        draft: || {
+            let budget = Budget::Inflight(InflightBudget::default());
+            plain(3).backoff(envoy_backoff()).budget(budget)
+        },
+    },
+    Peer {
+        name: "linkerd",
+        about: "off until a route is annotated; then 2 attempts, full jitter doubling from 25 ms to 250 ms, no \
+                budget. Ignores hints",
+        differs: None,
+        checks_safety: false,
+        draft: || plain(2).backoff(doubling()),
+    },
+    Peer {
+        name: "linkerd-profile",
+        about: "off until a ServiceProfile calls a route retryable; then a budget of 20% of the calls of 10 s and \
+                10 retries a second. Ignores hints",
+        differs: Some(
+            "a profile names neither attempts nor waits: those of an annotated route stand for them, 2 attempts \
+             and 25 ms to 250 ms",
+        ),
+        checks_safety: false,
+        draft: || plain(2).backoff(doubling()).budget(fifth_of_10_s()),
+    },
+    Peer {
+        name: "gateway-api",
+        about: "specifies only a budget: 20% of the requests of 10 s, at least 10 retries a second",
+        differs: Some(
+            "attempts and waits are left to the implementation: Envoy's stand for them, 2 attempts below 25 ms. \
+             Its share is one of all requests, the retries among them; here it is one of the calls, and the 10 a \
+             second come on top",
+        ),
+        checks_safety: false,
+        draft: || plain(2).backoff(envoy_backoff()).budget(fifth_of_10_s()),
+    },
+];
+
+const ENVOY_BUDGET: &str = "a retry that waits counts against the budget, whose share is one of the requests on the \
+                            wire, the retries among them; here a retry counts while it is on the wire, and the \
+                            share is one of the calls";
+
+fn envoy() -> Draft {
+    plain(2).backoff(envoy_backoff()).deadline(ms(15_000))
+}
+
+/// Envoy draws below 25 ms·(2^k − 1). Its first two ceilings, 25 ms and 75 ms, are all that these defaults reach,
+/// and growing by 3 gives them exactly; the third would be 175 ms and is 225 ms here.
+fn envoy_backoff() -> Backoff {
+    Backoff::exponential(ms(25), ms(250)).factor(3.0)
+}
+
+fn doubling() -> Backoff {
+    Backoff::exponential(ms(25), ms(250))
+}
+
+fn fifth_of_10_s() -> Budget {
+    let budget = WindowBudget::ratio(0.2).floor(Rate::per_second(10)).ttl(ms(10_000));
+    Budget::Window(budget)
+}

@@ -1,0 +1,242 @@
+//! What no single number shows: parts that do not fit together, and more work than a machine can do.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use redial_core::{DurationText, Nanos};
+
+use super::{Arrivals, BACKEND, Pace, Restart, Scenario, Service, SwitchedOff, Time};
+
+/// The most stretches that a run is recorded in; a stretch is a fiftieth of the window.
+const MOST_BUCKETS: u64 = 4_000_000;
+/// The most calls that a run can make, by the rate at which they begin.
+const MOST_CALLS: f64 = 1e13;
+/// The deepest chain of services.
+const DEEPEST: usize = 16;
+
+/// What is wrong, and the path of the parameter.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    pub(super) path: String,
+    why: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.why)
+    }
+}
+
+fn wrong<T>(path: impl Into<String>, why: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong { path: path.into(), why: why.into() })
+}
+
+pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
+    policies(scenario)?;
+    length(scenario)?;
+    arrivals(scenario)?;
+    service(BACKEND, &scenario.backend)?;
+    for (name, it) in &scenario.service {
+        service(&format!("service.{name}"), it)?;
+    }
+    chain(scenario, BACKEND, &mut Vec::new())?;
+    reachable(scenario)?;
+    trouble(scenario)
+}
+
+fn policies(scenario: &Scenario) -> Result<(), Wrong> {
+    if scenario.policies.is_empty() {
+        return wrong("policies", "name at least one policy to simulate");
+    }
+    for name in &scenario.policies {
+        if let Err(why) = scenario.subject(name) {
+            return wrong("policies", why);
+        }
+    }
+    for name in &scenario.careless {
+        if !scenario.policy.contains_key(name) {
+            return wrong("careless", format!("{name:?} is no policy of this scenario"));
+        }
+    }
+    Ok(())
+}
+
+fn length(scenario: &Scenario) -> Result<(), Wrong> {
+    let (duration, window) = (scenario.duration, scenario.window);
+    if window > duration {
+        return wrong("window", "has to be at most the duration");
+    }
+    if window < 1_000 {
+        return wrong("window", "has to be at least 1us");
+    }
+    if duration / (window / 50).max(1) > MOST_BUCKETS {
+        let least = DurationText(duration / (MOST_BUCKETS / 50)).to_string();
+        return wrong(
+            "window",
+            format!(
+                "too short for this duration: a run is kept in at most {MOST_BUCKETS} stretches of a fiftieth of it; take {least}, or a shorter duration"
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn arrivals(scenario: &Scenario) -> Result<(), Wrong> {
+    let clients = &scenario.clients;
+    if let Arrivals::Constant(Pace::Load(_)) | Arrivals::Poisson(Pace::Load(_)) = clients.arrivals
+        && !scenario.backend.capacity().is_finite()
+    {
+        return wrong(
+            "clients.arrivals",
+            "a load is a share of the capacity, and the backend has no limit: set backend.servers and backend.service, or a rate",
+        );
+    }
+    if let Arrivals::Closed { think: Time::Always(0), .. } = clients.arrivals
+        && scenario.backend.service.is_zero()
+        && clients.latency.is_zero()
+    {
+        return wrong(
+            "clients.arrivals.closed.think",
+            "calls take no time here, so callers that do not think would call without end",
+        );
+    }
+    if let Arrivals::Synchronised { at, .. } = clients.arrivals
+        && at >= scenario.duration
+    {
+        return wrong("clients.arrivals.synchronised.at", "has to be before the end (duration)");
+    }
+    if clients.requeue.is_some_and(|time| time.is_zero()) {
+        return wrong(
+            "clients.requeue",
+            "has to take time, or failing calls would repeat without end",
+        );
+    }
+    if let Some(callers) = clients.arrivals.callers()
+        && clients.instances > callers
+    {
+        return wrong("clients.instances", format!("more instances than callers ({callers})"));
+    }
+    if clients.guards == super::Scope::Shard
+        && u64::from(clients.instances) * u64::from(scenario.backend.shards)
+            > u64::from(super::MOST_INSTANCES)
+    {
+        let most = super::MOST_INSTANCES;
+        return wrong("clients.guards", format!("instances × shards have to be at most {most}"));
+    }
+    let calls = scenario.rate().unwrap_or(0.0) * scenario.duration as f64 / 1e9;
+    if calls > MOST_CALLS {
+        return wrong(
+            "clients.arrivals",
+            format!("{calls:.0e} calls are more than a run can make ({MOST_CALLS:.0e})"),
+        );
+    }
+    Ok(())
+}
+
+fn service(path: &str, it: &Service) -> Result<(), Wrong> {
+    if it.servers.is_some() && it.service.is_zero() {
+        return wrong(
+            format!("{path}.servers"),
+            "has no effect while service takes no time: set service",
+        );
+    }
+    if it.servers.is_none() && (it.queue > 0 || it.backlog > 0) {
+        return wrong(
+            format!("{path}.queue"),
+            "nobody waits for a backend without a limit: set servers",
+        );
+    }
+    if it.backlog > it.queue {
+        return wrong(format!("{path}.backlog"), "has to fit into the queue");
+    }
+    if let super::HintGiven::Jittered { from, to } = it.hint
+        && from > to
+    {
+        return wrong(format!("{path}.hint"), "`from` has to be at most `to`");
+    }
+    if it.hint == super::HintGiven::Slots && it.servers.is_none() {
+        return wrong(format!("{path}.hint"), "slots are shares of a capacity: set servers");
+    }
+    Ok(())
+}
+
+/// Follows the calls from service to service.
+fn chain(scenario: &Scenario, name: &str, above: &mut Vec<String>) -> Result<(), Wrong> {
+    let prefix = if name == BACKEND { BACKEND.to_owned() } else { format!("service.{name}") };
+    let Some(service) = scenario.service(name) else {
+        let path = format!("{}.calls", above.last().map_or(BACKEND, String::as_str));
+        return wrong(path, format!("there is no [service.{name}]"));
+    };
+    if above.contains(&prefix) {
+        return wrong(format!("{prefix}.calls"), "services call each other in a circle");
+    }
+    if above.len() == DEEPEST {
+        return wrong(format!("{prefix}.calls"), format!("more than {DEEPEST} services in a row"));
+    }
+    if let Some(policy) = &service.policy
+        && let Err(why) = scenario.subject(policy)
+    {
+        return wrong(format!("{prefix}.policy"), why);
+    }
+    above.push(prefix);
+    for callee in &service.calls {
+        chain(scenario, callee, above)?;
+    }
+    above.pop();
+    Ok(())
+}
+
+fn reachable(scenario: &Scenario) -> Result<(), Wrong> {
+    let all = std::iter::once(&scenario.backend).chain(scenario.service.values());
+    let called: BTreeSet<&String> = all.flat_map(|service| &service.calls).collect();
+    match scenario.service.keys().find(|name| !called.contains(name)) {
+        Some(name) => wrong(format!("service.{name}"), "nobody calls it: name it in `calls`"),
+        None => Ok(()),
+    }
+}
+
+fn trouble(scenario: &Scenario) -> Result<(), Wrong> {
+    let outages = scenario.outage.iter().map(|it| ("outage", it));
+    for (path, it) in outages.chain(scenario.brownout.iter().map(|it| ("brownout", it))) {
+        let name = it.service.as_deref().unwrap_or(BACKEND);
+        let Some(service) = scenario.service(name) else {
+            return wrong(format!("{path}.service"), format!("there is no [service.{name}]"));
+        };
+        if it.shard.is_some_and(|shard| shard >= service.shards) {
+            return wrong(
+                format!("{path}.shard"),
+                format!("there are {} shards, from 0", service.shards),
+            );
+        }
+        begins(scenario, path, it.start)?;
+    }
+    scenario.capacity_loss.iter().try_for_each(|it| begins(scenario, "capacity_loss", it.start))?;
+    scenario.cold_cache.iter().try_for_each(|it| {
+        if it.capacity > 1.0 {
+            return wrong("cold_cache.capacity", "has to be at most 1");
+        }
+        begins(scenario, "cold_cache", it.start)
+    })?;
+    scenario.pause.iter().try_for_each(|it| begins(scenario, "pause", it.start))?;
+    scenario.spike.iter().try_for_each(|it| {
+        if scenario.clients.arrivals.callers().is_some() {
+            return wrong("spike", "there are more calls only where calls come at a rate");
+        }
+        begins(scenario, "spike", it.start)
+    })?;
+    let starts = scenario.restart.iter().map(|Restart { start, .. }| ("restart", *start));
+    let offs =
+        scenario.switched_off.iter().map(|SwitchedOff { start, .. }| ("switched_off", *start));
+    starts.chain(offs).try_for_each(|(path, start)| begins(scenario, path, start))
+}
+
+fn begins(scenario: &Scenario, path: &str, start: Nanos) -> Result<(), Wrong> {
+    if start >= scenario.duration {
+        let end = DurationText(scenario.duration);
+        return wrong(
+            format!("{path}.start"),
+            format!("has to be before the end of the run ({end})"),
+        );
+    }
+    Ok(())
+}

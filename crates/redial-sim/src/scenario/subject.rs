@@ -1,0 +1,71 @@
+use redial_core::{Policy, Preset};
+
+use super::Scenario;
+use crate::peers::Peer;
+
+/// The most attempts that a simulated policy can make.
+const MOST_ATTEMPTS: u32 = 65_535;
+
+/// A policy that is looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    /// What it is called.
+    pub name: String,
+    /// What it says.
+    pub policy: Policy,
+    /// Whether its callers repeat whatever failed, safe or not.
+    pub careless: bool,
+}
+
+impl Subject {
+    /// A policy that minds what is safe.
+    ///
+    /// # Errors
+    ///
+    /// It makes more attempts than can be simulated.
+    pub fn new(name: impl Into<String>, policy: Policy) -> Result<Self, String> {
+        let name = name.into();
+        match policy.attempts() {
+            ..=MOST_ATTEMPTS => Ok(Self { name, policy, careless: false }),
+            attempts => Err(format!(
+                "the policy {name:?} makes {attempts} attempts, and at most {MOST_ATTEMPTS} are simulated"
+            )),
+        }
+    }
+
+    /// A single attempt.
+    pub fn no_retry() -> Self {
+        let policy = Policy::draft().attempts(1).build().unwrap_or_else(|_| Policy::standard());
+        Self { name: NO_RETRY.to_owned(), policy, careless: false }
+    }
+}
+
+const NO_RETRY: &str = "no-retry";
+
+impl Scenario {
+    /// The policy with this name: one of the scenario, `no-retry`, a preset, or `peer:NAME`.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn subject(&self, name: &str) -> Result<Subject, String> {
+        if let Some(policy) = self.policy.get(name) {
+            let careless = self.careless.iter().any(|careless| careless == name);
+            return Ok(Subject { careless, ..Subject::new(name, policy.clone())? });
+        }
+        if name == NO_RETRY {
+            return Ok(Subject::no_retry());
+        }
+        if let Some(peer) = name.strip_prefix("peer:").and_then(Peer::find) {
+            let careless = !peer.checks_safety;
+            return Ok(Subject { careless, ..Subject::new(name, peer.policy())? });
+        }
+        match Preset::from_name(name) {
+            Some(preset) => Subject::new(name, preset.into()),
+            None => Err(format!(
+                "no policy is called {name:?}: take one of this scenario ([policy.NAME]), {NO_RETRY}, a preset ({}), or peer:NAME",
+                Preset::ALL.map(Preset::name).join(", ")
+            )),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+use std::fmt;
+
+use rand_distr::{Distribution as _, Exp1, StandardNormal};
+use redial_core::Nanos;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use super::text::duration;
+use crate::Stream;
+
+/// How long something takes: always equally long, or drawn anew each time. In a file `"10ms"`,
+/// `{ exponential = "10ms" }`, `{ uniform = { from = "5ms", to = "15ms" } }`, `{ normal = { mean = "10ms",
+/// sd = "2ms" } }` (its absolute value) or `{ lognormal = { median = "10ms", p99 = "80ms" } }`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Time {
+    /// Always this long.
+    Always(Nanos),
+    /// One of the others.
+    Drawn(Drawn),
+}
+
+/// A length of time that is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[allow(missing_docs, reason = "a distribution's parameters are called what they are called")]
+pub enum Drawn {
+    /// With this mean.
+    Exponential(#[serde(deserialize_with = "duration")] Nanos),
+    /// Every length between the two is as likely.
+    Uniform {
+        #[serde(deserialize_with = "duration")]
+        from: Nanos,
+        #[serde(deserialize_with = "duration")]
+        to: Nanos,
+    },
+    /// The absolute value of a normal distribution.
+    Normal {
+        #[serde(deserialize_with = "duration")]
+        mean: Nanos,
+        #[serde(deserialize_with = "duration")]
+        sd: Nanos,
+    },
+    /// What latencies look like: half of them below the median, one in a hundred above the other.
+    Lognormal {
+        #[serde(deserialize_with = "duration")]
+        median: Nanos,
+        #[serde(deserialize_with = "duration")]
+        p99: Nanos,
+    },
+}
+
+/// The 99th percentile of the standard normal distribution.
+const Z99: f64 = 2.326_347_874_040_841;
+
+impl Default for Time {
+    fn default() -> Self {
+        Self::Always(0)
+    }
+}
+
+impl Time {
+    /// Whether it takes no time at all.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// How long it takes on average, in nanoseconds.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::Always(nanos) | Self::Drawn(Drawn::Exponential(nanos)) => nanos as f64,
+            Self::Drawn(Drawn::Uniform { from, to }) => (from + to) as f64 / 2.0,
+            // The part below zero is folded up; nobody means a distribution for which that matters.
+            Self::Drawn(Drawn::Normal { mean, .. }) => mean as f64,
+            Self::Drawn(Drawn::Lognormal { median, p99 }) => {
+                median as f64 * (sigma(median, p99).powi(2) / 2.0).exp()
+            }
+        }
+    }
+
+    /// How long it takes this time.
+    #[inline]
+    pub fn draw(&self, stream: &mut Stream) -> Nanos {
+        match *self {
+            Self::Always(nanos) => nanos,
+            Self::Drawn(ref drawn) => drawn.draw(stream),
+        }
+    }
+}
+
+impl Drawn {
+    fn draw(&self, stream: &mut Stream) -> Nanos {
+        match *self {
+            Self::Exponential(mean) => {
+                let one: f64 = Exp1.sample(stream);
+                nearest(mean as f64 * one)
+            }
+            Self::Uniform { from, to } => {
+                let share = stream.bits() as f64 / u64::MAX as f64;
+                from + nearest((to - from) as f64 * share)
+            }
+            Self::Normal { mean, sd } => {
+                let normal: f64 = StandardNormal.sample(stream);
+                nearest((mean as f64 + sd as f64 * normal).abs())
+            }
+            Self::Lognormal { median, p99 } => {
+                let normal: f64 = StandardNormal.sample(stream);
+                nearest(median as f64 * (sigma(median, p99) * normal).exp())
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        match *self {
+            Self::Exponential(0) => Err("an exponential distribution needs a mean above zero"),
+            Self::Uniform { from, to } if from > to => Err("`from` has to be at most `to`"),
+            Self::Normal { mean, sd } if sd > mean => {
+                Err("`sd` has to be at most `mean`: times are not negative")
+            }
+            Self::Lognormal { median, p99 } if median == 0 || p99 < median => {
+                Err("`median` has to be above zero and at most `p99`")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The nearest whole nanosecond. (To round half-way cases well takes longer than to draw.)
+fn nearest(nanos: f64) -> Nanos {
+    (nanos + 0.5) as Nanos
+}
+
+fn sigma(median: Nanos, p99: Nanos) -> f64 {
+    (p99 as f64 / median as f64).ln() / Z99
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(TimeVisitor)
+    }
+}
+
+struct TimeVisitor;
+
+impl<'de> Visitor<'de> for TimeVisitor {
+    type Value = Time;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a duration such as \"10ms\", or a table with one of exponential, uniform, normal, lognormal",
+        )
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
+        duration(serde::de::value::StrDeserializer::new(text)).map(Time::Always)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Time, A::Error> {
+        let drawn = Drawn::deserialize(MapAccessDeserializer::new(map))?;
+        drawn.check().map_err(A::Error::custom)?;
+        Ok(Time::Drawn(drawn))
+    }
+}
