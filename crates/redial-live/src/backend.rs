@@ -7,20 +7,20 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use redial_core::Nanos;
 use redial_sim::Stream;
+use redial_sim::scenario::{Outage, Time};
 
-use crate::setting::{Brownout, Setting, Time, Window};
+use crate::setting::Setting;
 
 /// Places, and a queue in order of arrival. Time is an argument and must not go backwards.
 #[derive(Debug)]
 pub struct Backend {
-    /// When each place is free again.
-    free: BinaryHeap<Reverse<Nanos>>,
+    /// When each place is free again; `None` when everybody gets one.
+    free: Option<BinaryHeap<Reverse<Nanos>>>,
     /// When those who wait are begun with: ascending, because nobody overtakes.
     begins: VecDeque<Nanos>,
     queue: usize,
     service: Time,
-    outage: Option<Window>,
-    brownout: Option<Brownout>,
+    outages: Vec<Outage>,
     work: Stream,
     luck: Stream,
 }
@@ -38,13 +38,14 @@ impl Backend {
     /// With nothing to do.
     pub fn new(setting: &Setting) -> Self {
         let root = Stream::new(setting.seed);
+        let scenario = setting.scenario();
+        let backend = &scenario.backend;
         Self {
-            free: (0..setting.servers).map(|_| Reverse(0)).collect(),
+            free: backend.servers.map(|servers| (0..servers.0).map(|_| Reverse(0)).collect()),
             begins: VecDeque::new(),
-            queue: setting.queue as usize,
-            service: setting.service,
-            outage: setting.outage,
-            brownout: setting.brownout,
+            queue: backend.queue as usize,
+            service: backend.service,
+            outages: scenario.outage.iter().chain(&scenario.brownout).cloned().collect(),
             work: root.of(0),
             luck: root.of(1),
         }
@@ -58,32 +59,26 @@ impl Backend {
         while self.begins.front().is_some_and(|begin| *begin <= now) {
             self.begins.pop_front();
         }
-        let Some(Reverse(free)) = self.free.peek().copied() else {
-            return Answer::Refused;
+        let Some(free) = &mut self.free else {
+            return Answer::DoneAt(now + self.service.draw(&mut self.work));
         };
-        if free > now && self.begins.len() >= self.queue {
-            return Answer::Refused;
-        }
-        let begin = free.max(now);
-        let done = begin + self.service.draw(&mut self.work);
-        self.free.pop();
-        self.free.push(Reverse(done));
+        let begin = free.peek().map_or(now, |Reverse(free)| now.max(*free));
         if begin > now {
+            if self.begins.len() >= self.queue {
+                return Answer::Refused;
+            }
             self.begins.push_back(begin);
         }
+        let done = begin + self.service.draw(&mut self.work);
+        free.pop();
+        free.push(Reverse(done));
         Answer::DoneAt(done)
     }
 
     fn is_down(&mut self, now: Nanos) -> bool {
-        if self.outage.is_some_and(|outage| outage.contains(now)) {
-            return true;
-        }
-        match self.brownout {
-            Some(Brownout { window, share }) if window.contains(now) => {
-                let unit = (self.luck.bits() >> 11) as f64 / (1_u64 << 53) as f64;
-                unit < share
-            }
-            _ => false,
-        }
+        let Self { outages, luck, .. } = self;
+        let mut current =
+            outages.iter().filter(|it| (it.start..it.start + it.duration).contains(&now));
+        current.any(|it| luck.chance(it.share))
     }
 }

@@ -6,13 +6,14 @@ use std::task::Poll;
 use std::thread::{self, JoinHandle};
 
 use redial_core::Nanos;
+use redial_sim::measure::Run;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::busy::Busy;
 use crate::caller::Caller;
 use crate::callers;
-use crate::figures::{Figures, Refusal};
+use crate::figures::{self, Refusal};
 use crate::lag::Lag;
 use crate::link::Link;
 use crate::record::{Log, Record};
@@ -27,8 +28,8 @@ pub fn run<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<
 
 /// Starts a run, to be looked at while it goes on.
 pub fn start<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Running, Error> {
-    setting.check()?;
-    let instances: Vec<_> = (0..setting.instances).map(caller).map(Arc::new).collect();
+    let instances: Vec<_> =
+        (0..setting.scenario().clients.instances).map(caller).map(Arc::new).collect();
     let scene = Arc::new(Scene::new(setting));
     let server = Server::start(&scene)?;
     let link = Arc::new(Link::new(server.address(), Arc::clone(&scene)));
@@ -124,13 +125,22 @@ impl Live {
         self.busy
     }
 
+    /// How many calls were cut off by the end.
+    pub fn unfinished(&self) -> usize {
+        self.log.begun.len() - self.log.ended.len()
+    }
+
     /// What it comes to, unless the generator was the limit.
-    pub fn figures(&self) -> Result<Figures, Refusal> {
+    ///
+    /// # Errors
+    ///
+    /// It was.
+    pub fn figures(&self) -> Result<Run, Refusal> {
         self.lag().judge().map_err(Refusal::Late)?;
         if self.log.broken > 0 {
             return Err(Refusal::Broken(self.log.broken));
         }
-        Ok(Figures::of(self.setting(), &self.log))
+        Ok(figures::of(self.setting().scenario(), &self.log))
     }
 }
 
@@ -144,7 +154,7 @@ fn spawn<C: Caller>(
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let work = move || {
         runtime.block_on(async move {
-            let over = scene.setting.duration + scene.setting.drain;
+            let over = scene.scenario().duration + scene.setting.drain;
             let calls = callers::run(Arc::clone(&scene), link, instances);
             let pulse = scene.pulse();
             // An error of `stopped` is a handle that is gone, which says the same.

@@ -46,23 +46,6 @@ pub struct Ended {
     pub succeeded: bool,
 }
 
-/// What happened within one bucket of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bucket {
-    /// First attempts that arrived.
-    pub firsts: u32,
-    /// Retries that arrived.
-    pub retries: u32,
-    /// Attempts that were turned away.
-    pub refused: u32,
-    /// Attempts that were served.
-    pub served: u32,
-    /// Calls that ended with an answer.
-    pub succeeded: u32,
-    /// Calls that ended without.
-    pub failed: u32,
-}
-
 impl Record {
     /// A call begins.
     pub fn begun(&self, now: Nanos) {
@@ -112,29 +95,5 @@ impl Ended {
     /// How long the call took, waits included.
     pub fn took(&self) -> Nanos {
         self.at - self.started
-    }
-}
-
-impl Log {
-    /// Counts per `width` of time, as many as the last event needs.
-    pub fn buckets(&self, width: Nanos) -> Vec<Bucket> {
-        let mut buckets = Vec::new();
-        let mut add = |at: Nanos, count: fn(&mut Bucket) -> &mut u32| {
-            let index = (at / width.max(1)) as usize;
-            if index >= buckets.len() {
-                buckets.resize(index + 1, Bucket::default());
-            }
-            *count(&mut buckets[index]) += 1;
-        };
-        for arrived in &self.attempts {
-            let is_first = arrived.number == 1;
-            add(arrived.at, if is_first { |b| &mut b.firsts } else { |b| &mut b.retries });
-        }
-        self.refused.iter().for_each(|at| add(*at, |b| &mut b.refused));
-        self.served.iter().for_each(|at| add(*at, |b| &mut b.served));
-        for ended in &self.ended {
-            add(ended.at, if ended.succeeded { |b| &mut b.succeeded } else { |b| &mut b.failed });
-        }
-        buckets
     }
 }

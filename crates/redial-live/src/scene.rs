@@ -1,5 +1,5 @@
 use redial_core::Nanos;
-use redial_sim::Stream;
+use redial_sim::{Scenario, Stream};
 
 use crate::clock::Clock;
 use crate::lag::Lag;
@@ -22,6 +22,10 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn new(setting: Setting) -> Self {
         Self { setting, clock: Clock::start(), record: Record::default(), lag: Lag::default() }
+    }
+
+    pub(crate) fn scenario(&self) -> &Scenario {
+        self.setting.scenario()
     }
 
     pub(crate) fn now(&self) -> Nanos {

@@ -1,200 +1,146 @@
 use std::{error, fmt, io};
 
-use rand_distr::{Distribution as _, Exp1};
 use redial_core::Nanos;
-use redial_sim::Stream;
+use redial_sim::Scenario;
+use redial_sim::scenario::{Answer, Arrivals, Chain, HintGiven, Keys, Service, Work};
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000 * MS;
+const SECOND: Nanos = 1_000_000_000;
+const MOST_CALLERS: u32 = 100_000;
+const LONGEST: Nanos = 3_600 * SECOND;
 
-/// What is run: who calls, and what answers.
+/// What is run: a scenario that real traffic can do, and what a scenario does not say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// Who calls, and how often.
-    pub load: Load,
-    /// How many processes the callers stand for: those of one share whatever their way of retrying keeps.
-    pub instances: u32,
-    /// How long a caller waits for the answer to an attempt. The backend works on it all the same.
-    pub timeout: Option<Nanos>,
-    /// How many requests are worked on at once.
-    pub servers: u32,
-    /// How long one of them takes.
-    pub service: Time,
-    /// How many wait for a place; everybody beyond is turned away with a 503, at once.
-    pub queue: u32,
-    /// While it lasts, everybody is turned away. What was accepted before is finished.
-    pub outage: Option<Window>,
-    /// While it lasts, some are turned away.
-    pub brownout: Option<Brownout>,
-    /// No call begins after that.
-    pub duration: Nanos,
-    /// How much longer those that have begun may take; what is unfinished then is cut off.
-    pub drain: Nanos,
-    /// Names the random numbers of callers and backend. What the network and the threads do has no seed.
-    pub seed: u64,
+    scenario: Scenario,
+    pub(crate) timeout: Option<Nanos>,
+    pub(crate) drain: Nanos,
+    pub(crate) seed: u64,
 }
 
-impl Default for Setting {
-    /// A thousand requests a second can be served and 200 can wait; 400 callers ask for 0.8 of that, five seconds long,
-    /// and nothing goes wrong.
-    fn default() -> Self {
-        Self {
-            load: Load::Closed { callers: 400, think: Time::Exponential(490 * MS) },
-            instances: 1,
-            timeout: None,
-            servers: 8,
-            service: Time::Constant(8 * MS),
-            queue: 200,
-            outage: None,
-            brownout: None,
-            duration: 5 * SECOND,
-            drain: SECOND,
-            seed: 1,
-        }
-    }
-}
-
-/// Who calls, and how often.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// Each of them thinks, calls, and thinks again when the call has ended.
-    Closed {
-        /// How many there are.
-        callers: u32,
-        /// How long they think.
-        think: Time,
-    },
-    /// Calls come from outside, whatever becomes of those before.
-    Open {
-        /// How long after one call the next one comes.
-        gap: Time,
-    },
-}
-
-/// How long something takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
-    /// Always this long.
-    Constant(Nanos),
-    /// Exponentially distributed, with this mean.
-    Exponential(Nanos),
-}
-
-/// A part of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// When it begins.
-    pub start: Nanos,
-    /// How long it lasts.
-    pub duration: Nanos,
-}
-
-/// A part of the run in which a share of the requests is turned away.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Brownout {
-    /// When.
-    pub window: Window,
-    /// The share, from 0 to 1.
-    pub share: f64,
-}
-
-/// Why a setting cannot be run.
+/// Why there is no traffic.
 #[derive(Debug)]
 pub enum Error {
-    /// One of its fields makes no sense.
-    Setting {
-        /// Which.
-        field: &'static str,
-        /// What would.
-        wanted: &'static str,
+    /// Real traffic cannot do this part of a scenario.
+    Unreal {
+        /// Its path in the file.
+        path: &'static str,
+        /// What can be done.
+        can: &'static str,
     },
     /// The machine would not give us a thread or a port.
     Io(io::Error),
 }
 
 impl Setting {
-    /// Requests that can be served in a second.
-    pub fn capacity(&self) -> f64 {
-        f64::from(self.servers) * SECOND as f64 / self.service.mean() as f64
-    }
-
-    /// From the first thing that goes wrong to the last.
-    pub fn trouble(&self) -> Option<Window> {
-        let brownout = self.brownout.map(|brownout| brownout.window);
-        let windows = || [self.outage, brownout].into_iter().flatten();
-        let start = windows().map(|window| window.start).min()?;
-        let end = windows().map(|window| window.end()).max()?;
-        Some(Window { start, duration: end - start })
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let (who, pause) = match self.load {
-            Load::Closed { callers, think } => (callers, think),
-            Load::Open { gap } => (1, gap),
-        };
-        let share = self.brownout.map_or(0.0, |brownout| brownout.share);
-        let wrong = [
-            (!(1..=100_000).contains(&who), "callers", "1 to 100,000"),
-            (pause.mean() == 0, "load", "a think time or gap above 0"),
-            (self.instances == 0, "instances", "at least 1"),
-            (self.timeout == Some(0), "timeout", "more than 0"),
-            (!(1..=100_000).contains(&self.servers), "servers", "1 to 100,000"),
-            (self.service.mean() == 0, "service", "more than 0"),
-            (!(0.0..=1.0).contains(&share), "brownout.share", "0 to 1"),
-            (self.duration > 3_600 * SECOND, "duration", "at most an hour"),
-        ];
-        match wrong.into_iter().find(|(is_wrong, ..)| *is_wrong) {
-            Some((_, field, wanted)) => Err(Error::Setting { field, wanted }),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Time {
-    /// How long it takes on average.
-    pub fn mean(self) -> Nanos {
-        match self {
-            Self::Constant(mean) | Self::Exponential(mean) => mean,
-        }
-    }
-
-    /// How long it takes this time.
-    pub fn draw(self, stream: &mut Stream) -> Nanos {
-        match self {
-            Self::Constant(time) => time,
-            Self::Exponential(mean) => {
-                let unit: f64 = Exp1.sample(stream);
-                (unit * mean as f64) as Nanos
+    /// A scenario as real traffic. Nobody stops waiting, calls get a minute to end, and the seed is 1.
+    ///
+    /// # Errors
+    ///
+    /// There is more to the scenario than callers that come at a rate or think between calls, and a backend with servers
+    /// and a queue that is down at times: the error names what.
+    pub fn of(scenario: &Scenario) -> Result<Self, Error> {
+        match unreal(scenario) {
+            Some((path, can)) => Err(Error::Unreal { path, can }),
+            None => {
+                Ok(Self { scenario: scenario.clone(), timeout: None, drain: 60 * SECOND, seed: 1 })
             }
         }
     }
 
-    /// How much of it is left for somebody who looks at a random moment.
-    pub(crate) fn draw_rest(self, stream: &mut Stream) -> Nanos {
-        match self {
-            Self::Constant(time) => stream.bits() % time.max(1),
-            // It has no memory.
-            Self::Exponential(_) => self.draw(stream),
-        }
+    /// How long a caller waits for the answer to an attempt, for ways of retrying that do not say so themselves.
+    /// The backend works on it all the same.
+    pub fn timeout(self, timeout: Nanos) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+
+    /// How much longer than the scenario calls may take that have begun in it; what is unfinished then is cut off.
+    pub fn drain(self, drain: Nanos) -> Self {
+        Self { drain, ..self }
+    }
+
+    /// Names the random numbers of callers and backend. What the network and the threads do has no seed.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// What it was made of.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
     }
 }
 
-impl Window {
-    /// When it is over.
-    pub fn end(self) -> Nanos {
-        self.start.saturating_add(self.duration)
-    }
-
-    /// Whether `at` lies in it.
-    pub fn contains(self, at: Nanos) -> bool {
-        (self.start..self.end()).contains(&at)
-    }
+/// The first part of a scenario that real traffic cannot do, and what it can.
+fn unreal(scenario: &Scenario) -> Option<(&'static str, &'static str)> {
+    let of_clients = clients(scenario).into_iter();
+    let all = of_clients.chain(service(&scenario.backend)).chain(trouble(scenario));
+    all.filter(|(is_unreal, ..)| *is_unreal).map(|(_, path, can)| (path, can)).next()
 }
+
+type Part = (bool, &'static str, &'static str);
+
+const ABSENT: &str = "it has to be left out";
+
+fn clients(scenario: &Scenario) -> [Part; 9] {
+    let clients = &scenario.clients;
+    let arrivals = &clients.arrivals;
+    let comes = matches!(arrivals, Arrivals::Ramp { .. } | Arrivals::Synchronised { .. });
+    let many = arrivals.callers().is_some_and(|callers| callers > MOST_CALLERS);
+    let latency = "loopback takes the time that it takes";
+    [
+        (scenario.duration > LONGEST, "duration", "at most an hour"),
+        (comes, "clients.arrivals", "constant, poisson or closed"),
+        (many, "clients.arrivals.closed.callers", "at most 100,000"),
+        (clients.keys != Keys::Own, "clients.keys", "every call about something of its own"),
+        (clients.work != Work::Idempotent, "clients.work", "work that may be done twice"),
+        (clients.keyed, "clients.keyed", ABSENT),
+        (clients.requeue.is_some(), "clients.requeue", ABSENT),
+        (!clients.latency.is_zero(), "clients.latency", latency),
+        (scenario.chain != Chain::default(), "chain", ABSENT),
+    ]
+}
+
+fn service(backend: &Service) -> [Part; 13] {
+    let is_full = backend.servers.is_some() && backend.when_full != REFUSED;
+    [
+        (backend.backlog > 0, "backend.backlog", "an empty queue at the start"),
+        (is_full, "backend.when_full", "503"),
+        (backend.cancel, "backend.cancel", "work goes on when its caller has given up"),
+        (backend.connections.is_some(), "backend.connections", ABSENT),
+        (backend.shards != 1, "backend.shards", "one"),
+        (backend.errors > 0.0, "backend.errors", "a brownout from start to end does the same"),
+        (backend.lost_replies > 0.0, "backend.lost_replies", ABSENT),
+        (backend.limit.is_some(), "backend.limit", ABSENT),
+        (backend.hint != HintGiven::None, "backend.hint", ABSENT),
+        (backend.ban.is_some(), "backend.ban", ABSENT),
+        (!backend.calls.is_empty(), "backend.calls", "a backend that calls nobody"),
+        (!backend.latency.is_zero(), "backend.latency", ABSENT),
+        (backend.service.is_zero(), "backend.service", "work that takes time"),
+    ]
+}
+
+fn trouble(scenario: &Scenario) -> [Part; 8] {
+    let mut outages = scenario.outage.iter();
+    let mut brownouts = scenario.brownout.iter();
+    [
+        (outages.any(|it| it.answer != REFUSED), "outage.answer", "503"),
+        (brownouts.any(|it| it.answer != REFUSED), "brownout.answer", "503"),
+        (!scenario.capacity_loss.is_empty(), "capacity_loss", ABSENT),
+        (!scenario.cold_cache.is_empty(), "cold_cache", ABSENT),
+        (!scenario.pause.is_empty(), "pause", ABSENT),
+        (!scenario.spike.is_empty(), "spike", ABSENT),
+        (!scenario.restart.is_empty(), "restart", ABSENT),
+        (!scenario.switched_off.is_empty(), "switched_off", ABSENT),
+    ]
+}
+
+const REFUSED: Answer = Answer::Status(503);
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Setting { field, wanted } => write!(f, "`{field}` must be {wanted}"),
+            Self::Unreal { path, can } => {
+                write!(f, "real traffic cannot do what `{path}` says; what it can do: {can}")
+            }
             Self::Io(error) => write!(f, "no traffic on loopback: {error}"),
         }
     }
@@ -203,7 +149,7 @@ impl fmt::Display for Error {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Self::Setting { .. } => None,
+            Self::Unreal { .. } => None,
             Self::Io(error) => Some(error),
         }
     }

@@ -1,17 +1,19 @@
 //! The schedule behind the server, in virtual time.
 
 use proptest::prelude::*;
-use redial_live::{Answer, Backend, Brownout, Setting, Time, Window};
+use redial_live::{Answer, Backend, Setting};
 
 use crate::MS;
 
-fn setting() -> Setting {
-    Setting { servers: 2, service: Time::Constant(10 * MS), queue: 3, ..Setting::default() }
+/// Two places of 10 ms, and three in the queue.
+fn setting(sets: &[&str]) -> Setting {
+    let few = ["backend.servers=2", "backend.service=10ms", "backend.queue=3", "duration=1h"];
+    crate::setting(&[&few, sets].concat())
 }
 
 #[test]
 fn places_then_the_queue_then_nobody() {
-    let mut backend = Backend::new(&setting());
+    let mut backend = Backend::new(&setting(&[]));
     let mut arrive = |ms: u64| match backend.arrive(ms * MS) {
         Answer::DoneAt(at) => Some(at / MS),
         Answer::Refused => None,
@@ -25,16 +27,23 @@ fn places_then_the_queue_then_nobody() {
 
 #[test]
 fn without_a_queue_only_places_count() {
-    let mut backend = Backend::new(&Setting { queue: 0, ..setting() });
+    let mut backend = Backend::new(&setting(&["backend.queue=0"]));
     let answers: Vec<_> = [0, 0, 0, 10].map(|ms| backend.arrive(ms * MS)).into();
     let done = |ms: u64| Answer::DoneAt(ms * MS);
     assert_eq!(answers, [done(10), done(10), Answer::Refused, done(20)]);
 }
 
 #[test]
+fn without_servers_everybody_is_served_at_once() {
+    let text = crate::CALM.replace("servers = 8, ", "").replace(", queue = 200", "");
+    let scenario = redial_sim::Scenario::read(&text, &[]).unwrap();
+    let mut backend = Backend::new(&Setting::of(&scenario).unwrap());
+    assert!((0..10_000).all(|_| backend.arrive(7 * MS) == Answer::DoneAt(15 * MS)));
+}
+
+#[test]
 fn an_outage_turns_everybody_away_and_finishes_what_it_has() {
-    let outage = Some(Window { start: 5 * MS, duration: 20 * MS });
-    let mut backend = Backend::new(&Setting { outage, ..setting() });
+    let mut backend = Backend::new(&setting(&["outage.start=5ms", "outage.duration=20ms"]));
     assert_eq!(backend.arrive(4 * MS), Answer::DoneAt(14 * MS));
     for ms in 5..25 {
         assert_eq!(backend.arrive(ms * MS), Answer::Refused, "at {ms} ms");
@@ -45,9 +54,9 @@ fn an_outage_turns_everybody_away_and_finishes_what_it_has() {
 #[test]
 fn a_brownout_turns_its_share_away() {
     for share in [0.0, 0.3, 1.0] {
-        let window = Window { start: 0, duration: 1_000_000 * MS };
-        let brownout = Some(Brownout { window, share });
-        let mut backend = Backend::new(&Setting { brownout, ..setting() });
+        let share_set = format!("brownout.share={share}");
+        let sets = ["brownout.start=0s", "brownout.duration=1h", &share_set];
+        let mut backend = Backend::new(&setting(&sets));
         let arrivals = 10_000;
         let refused = (0..arrivals).filter(|n| backend.arrive(n * 10 * MS) == Answer::Refused);
         let got = refused.count() as f64 / arrivals as f64;
@@ -67,7 +76,9 @@ proptest! {
         queue in 0_u32..50,
         window in MS..100 * MS,
     ) {
-        let setting = Setting { servers, queue, ..setting() };
+        let (servers_set, queue_set) =
+            (format!("backend.servers={servers}"), format!("backend.queue={queue}"));
+        let setting = setting(&[&servers_set, &queue_set]);
         let mut backend = Backend::new(&setting);
         let mut now = 0;
         let mut done = Vec::new();
@@ -90,8 +101,8 @@ proptest! {
 #[test]
 fn the_same_seed_gives_the_same_work() {
     let of = |seed| {
-        let service = Time::Exponential(10 * MS);
-        let mut backend = Backend::new(&Setting { seed, service, ..setting() });
+        let drawn = setting(&["backend.service={ exponential = '10ms' }"]);
+        let mut backend = Backend::new(&drawn.seed(seed));
         (0..100).map(|n| backend.arrive(n * 7 * MS)).collect::<Vec<_>>()
     };
     assert_eq!(of(1), of(1));
