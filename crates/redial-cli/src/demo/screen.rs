@@ -3,15 +3,16 @@
 
 use std::io::{self, Write};
 
-use redial_live::Setting;
+use redial_cli::chart::{Cell, Mark, SAMPLES, Series, WIDTH, draw, scale};
+use redial_sim::Scenario;
 
-use super::chart::{Cell, Mark, SAMPLES, Series, WIDTH, draw, scale};
-use super::side::Side;
-use super::{MS, SECOND};
+use super::side::{Pair, Side};
+use super::{MS, NAIVE, SECOND};
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
+const CYAN: &str = "\x1b[36m";
 const RESET: &str = "\x1b[0m";
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -42,11 +43,11 @@ pub(super) struct Screen<'a, W: Write> {
 /// One quantity of both sides.
 struct Panel<'a> {
     rows: usize,
-    values: [Vec<f64>; 2],
+    values: [Pair<Vec<f64>>; 2],
     /// Where the scale ends.
     most: f64,
-    /// What the values are compared with.
-    line: &'a [f64],
+    /// What is not to be exceeded.
+    limit: &'a [f64],
 }
 
 /// A line a second, for a log.
@@ -56,38 +57,39 @@ pub(super) struct Plain<'a, W: Write> {
 }
 
 /// What is about to be seen.
-fn introduce(out: &mut impl Write, setting: &Setting) -> io::Result<()> {
-    let (from, to) = setting.outage.map_or((0, 0), |outage| (outage.start, outage.end()));
+fn introduce(out: &mut impl Write, scenario: &Scenario) -> io::Result<()> {
+    let (from, to) = scenario.trouble().unwrap_or_default();
     let tenths = |at: u64| at as f64 / SECOND as f64;
+    let patience = scenario.policy.get(NAIVE).map_or(0, |naive| naive.attempt_timeout());
     writeln!(
         out,
         "Two backends on loopback, each for {:.0} requests a second and with callers that\n\
          make 0.8 of that. Both are down from {:.1} s to {:.1} s. Callers wait {} ms for an\n\
          answer, and up to {} of them can be waiting in the queue of a backend.\n",
-        setting.capacity(),
+        scenario.backend.capacity(),
         tenths(from),
         tenths(to),
-        setting.timeout.unwrap_or(0) / MS,
-        setting.queue
+        patience / MS,
+        scenario.backend.queue
     )
 }
 
 impl<'a, W: Write> Screen<'a, W> {
-    pub(super) fn new(out: &'a mut W, setting: &Setting, look: Look) -> io::Result<Self> {
-        introduce(out, setting)?;
+    pub(super) fn new(out: &'a mut W, scenario: &Scenario, look: Look) -> io::Result<Self> {
+        introduce(out, scenario)?;
         out.write_all(HIDE_CURSOR.as_bytes())?;
-        let (seconds, capacity) = (setting.duration / SECOND, setting.capacity());
+        let (seconds, capacity) = (scenario.duration / SECOND, scenario.backend.capacity());
         Ok(Self { out, look, seconds, capacity, lines: 0 })
     }
 
     /// Two charts beside each other, with one scale.
     fn charts(&self, picture: &mut Vec<String>, panel: &Panel<'_>) {
-        let Panel { rows, values, most, line } = panel;
-        let [left, right] = values.each_ref().map(|values| {
-            // A prediction is one more series here.
-            let measured = Series { values, mark: Mark::Area };
-            let line = Series { values: line, mark: Mark::Line };
-            draw(&[measured, line], *most, *rows)
+        let Panel { rows, values, most, limit } = panel;
+        let [left, right] = values.each_ref().map(|Pair { measured, predicted }| {
+            let measured = Series { values: measured, mark: Mark::Area };
+            let limit = Series { values: limit, mark: Mark::Dotted };
+            let predicted = Series { values: predicted, mark: Mark::Line };
+            draw(&[measured, limit, predicted], *most, *rows)
         });
         let mut label = format!("{most:.0}");
         for (left, right) in left.iter().zip(&right) {
@@ -103,9 +105,13 @@ impl<'a, W: Write> Screen<'a, W> {
         let mut row = String::new();
         let mut last = None;
         for cell in cells {
-            if self.look == Look::Colours && last != Some(cell.is_line) {
-                row.push_str(if cell.is_line { YELLOW } else { colour });
-                last = Some(cell.is_line);
+            if self.look == Look::Colours && last != Some(cell.mark) {
+                row.push_str(match cell.mark {
+                    Some(Mark::Dotted) => YELLOW,
+                    Some(Mark::Line) => CYAN,
+                    Some(Mark::Area) | None => colour,
+                });
+                last = Some(cell.mark);
             }
             row.push(cell.character());
         }
@@ -118,16 +124,19 @@ impl<'a, W: Write> Screen<'a, W> {
     fn picture(&self, sides: &[Side; 2]) -> Vec<String> {
         let [left, right] = sides;
         let mut picture = vec![format!("        {:<WIDTH$}  {}", left.name, right.name)];
-        picture.push("attempts per second at the backend; the line is what it can do".into());
+        picture.push(
+            "attempts per second; the line is predicted, the dots are what can be served".into(),
+        );
         let values = sides.each_ref().map(Side::attempts);
-        let most = scale(values.iter().flatten().copied().fold(self.capacity, f64::max));
-        let line = &[self.capacity; SAMPLES];
-        self.charts(&mut picture, &Panel { rows: ATTEMPTS_ROWS, values, most, line });
-        picture.push("calls per second that get their answer".into());
+        let all = values.iter().flat_map(|pair| pair.measured.iter().chain(&pair.predicted));
+        let most = scale(all.copied().fold(self.capacity, f64::max));
+        let limit = &[self.capacity; SAMPLES];
+        self.charts(&mut picture, &Panel { rows: ATTEMPTS_ROWS, values, most, limit });
+        picture.push("calls per second that get their answer; the line is predicted".into());
         let values = sides.each_ref().map(Side::answered);
         // More than the backend can do cannot be answered for long.
         let most = scale(self.capacity);
-        self.charts(&mut picture, &Panel { rows: ANSWERED_ROWS, values, most, line: &[] });
+        self.charts(&mut picture, &Panel { rows: ANSWERED_ROWS, values, most, limit: &[] });
         let axis =
             format!("{:<w$}{:>h$}", "0 s", format!("{} s", self.seconds), w = 10, h = WIDTH - 10);
         picture.push(format!("        {axis}  {axis}"));
@@ -164,9 +173,16 @@ impl<W: Write> Drop for Screen<'_, W> {
 }
 
 impl<'a, W: Write> Plain<'a, W> {
-    pub(super) fn new(out: &'a mut W, setting: &Setting) -> io::Result<Self> {
-        introduce(out, setting)?;
+    pub(super) fn new(out: &'a mut W, scenario: &Scenario) -> io::Result<Self> {
+        introduce(out, scenario)?;
         Ok(Self { out, next: SECOND })
+    }
+
+    fn head(&mut self, [left, right]: &[Side; 2]) -> io::Result<()> {
+        writeln!(self.out, "per second; in parentheses what the simulator predicts")?;
+        writeln!(self.out, "{:8}{:<30}{}", "", left.name, right.name)?;
+        let columns = format!("{:<15}{:<15}", "attempts", "answered");
+        writeln!(self.out, "{:8}{columns}{}", "", columns.trim_end())
     }
 }
 
@@ -176,14 +192,21 @@ impl<W: Write> View for Plain<'_, W> {
         if now < self.next {
             return Ok(());
         }
+        if self.next == SECOND {
+            self.head(sides)?;
+        }
         self.next = (now / SECOND + 1) * SECOND;
-        let [left, right] = sides.each_ref().map(|side| format!("{}: {}", side.name, tell(side)));
-        writeln!(self.out, "{:>4} s  {left:<36}  {right}", now / SECOND)?;
+        let line: String = sides.iter().flat_map(Side::last_second).map(column).collect();
+        writeln!(self.out, "{:>4} s  {}", now / SECOND, line.trim_end())?;
         self.out.flush()
     }
 }
 
+fn column(Pair { measured, predicted }: Pair<usize>) -> String {
+    format!("{measured:>4} {:<10}", format!("({predicted})"))
+}
+
 fn tell(side: &Side) -> String {
-    let (attempts, answered) = side.last_second();
-    format!("{attempts} attempts, {answered} answered")
+    let [attempts, answered] = side.last_second();
+    format!("{} attempts, {} answered", attempts.measured, answered.measured)
 }

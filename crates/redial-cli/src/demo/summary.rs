@@ -1,102 +1,137 @@
 use std::io::{self, Write};
 
 use redial_core::Nanos;
-use redial_live::{Figures, Live, Setting};
-use serde_json::{Value, json};
+use redial_sim::Scenario;
+use redial_sim::measure::Summary;
+use serde_json::{Map, Value, json};
 
+use super::side::Outcome;
 use super::{MS, SECOND};
 
-/// What both came to.
-pub(super) fn table(
-    out: &mut impl Write,
-    setting: &Setting,
-    results: &[(String, Live)],
-) -> io::Result<()> {
-    let width = results.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+/// What both came to, and what was expected of them.
+pub(super) fn table(out: &mut impl Write, seed: u64, outcomes: &[Outcome]) -> io::Result<()> {
+    let names = outcomes.iter().map(|outcome| outcome.name.chars().count());
+    let width = names.max().unwrap_or(0).max(PREDICTED.len());
     writeln!(
         out,
-        "\n{:<width$}  {:>6} {:>9} {:>9} {:>8} {:>6} {:>10} {:>7} {:>8}",
-        "", "calls", "attempts", "per call", "success", "peak", "recovered", "p50", "p99"
+        "\n{:<width$}  {:>6} {:>9} {:>8} {:>6} {:>9} {:>9} {:>8}",
+        "", "calls", "per call", "success", "peak", "recovered", "collapsed", "p99"
     )?;
-    for (name, live) in results {
+    for Outcome { name, live, prediction, .. } in outcomes {
         write!(out, "{name:<width$}  ")?;
         match live.figures() {
-            Ok(figures) => row(out, &figures)?,
+            Ok(figures) => {
+                let collapsed = if figures.collapsed { "yes" } else { "no" };
+                row(out, &Summary::of(&[figures]), collapsed)?;
+            }
             Err(_) => writeln!(out, "no figures")?,
         }
+        write!(out, "{PREDICTED:<width$}  ")?;
+        let collapsed = format!("{:.0}%", prediction.summary.collapse.value * 100.0);
+        row(out, &prediction.summary, &collapsed)?;
     }
-    for (name, live) in results {
+    for Outcome { name, live, .. } in outcomes {
         if let Err(refusal) = live.figures() {
             writeln!(out, "{name}: {refusal}")?;
         }
     }
-    let lag = results.iter().filter_map(|(_, live)| live.lag().worst()).map(|late| late.p99).max();
-    let busy = results.iter().filter_map(|(_, live)| live.busy()).fold(0.0, f64::max);
+    if let Some(at) = outcomes.iter().find_map(|outcome| outcome.interrupted) {
+        let at = at as f64 / SECOND as f64;
+        writeln!(out, "Interrupted after {at:.1} s; the predictions are for all of it.")?;
+    }
+    explain(out, seed, outcomes)
+}
+
+const PREDICTED: &str = "  predicted";
+
+fn explain(out: &mut impl Write, seed: u64, outcomes: &[Outcome]) -> io::Result<()> {
+    let late = outcomes.iter().filter_map(|outcome| outcome.live.lag().worst());
+    let lag = late.map(|late| late.p99).max();
+    let busy = outcomes.iter().filter_map(|outcome| outcome.live.busy()).fold(0.0, f64::max);
+    let runs = outcomes.first().map_or(0, |outcome| outcome.prediction.summary.runs);
     writeln!(
         out,
-        "\nSuccess: of the calls that ended. Peak: attempts in the busiest 100 ms, relative to\n\
-         what 100 ms bring before the outage. Recovered: how long after the outage nobody is\n\
-         turned away and no call fails any more.\n\
-         A backend whose queue is longer than its callers wait does its work for nobody;\n\
-         whether it gets out of that depends on what they send meanwhile.\n\
-         Seed {}. In the worst second 99 of 100 wake-ups came at most {} ms late; {:.0}% of the\n\
+        "\nPredicted: the mean of {runs} runs of the simulator, made before this one. Peak: attempts\n\
+         in the busiest 100 ms, relative to what 100 ms bring when nothing is wrong.\n\
+         Recovered: how long after the outage 95 calls in 100 succeed again. Collapsed:\n\
+         most calls still fail at the end. p99: of the calls that succeed.\n\
+         This is a setting in which a naive loop collapses: the queue is longer than callers\n\
+         wait, so a backend that has fallen behind works for nobody, and whether it gets out\n\
+         of that depends on what they send meanwhile. Not every setting is like that.\n\
+         Seed {seed}. In the worst second 99 of 100 wake-ups came at most {} ms late; {:.0}% of the\n\
          processors were busy with this.",
-        setting.seed,
         lag.unwrap_or(0) / MS,
         busy * 100.0
     )
 }
 
-fn row(out: &mut impl Write, figures: &Figures) -> io::Result<()> {
-    let Figures { calls, attempts, amplification, success, peak_ratio, .. } = *figures;
-    let recovered = match figures.recover {
-        Some(after) => format!("{:.2} s", after as f64 / SECOND as f64),
+fn row(out: &mut impl Write, summary: &Summary, collapsed: &str) -> io::Result<()> {
+    let mean = |name| summary.mean(name);
+    let recovered = match summary.value("recover_ms") {
+        Some(after) => format!("{:.1} s", after.mean / 1e3),
         None => "not seen".to_owned(),
     };
-    let ms = |nanos: Nanos| format!("{:.0} ms", nanos as f64 / MS as f64);
     writeln!(
         out,
-        "{calls:>6} {attempts:>9} {amplification:>9.2} {:>7.1}% {peak_ratio:>6.2} {recovered:>10} {:>7} {:>8}",
-        success * 100.0,
-        ms(figures.p50),
-        ms(figures.p99)
+        "{:>6.0} {:>9.2} {:>7.1}% {:>6.2} {recovered:>9} {collapsed:>9} {:>5.0} ms",
+        mean("calls"),
+        mean("amplification"),
+        mean("success") * 100.0,
+        mean("peak_ratio"),
+        mean("p99_ms")
     )
 }
 
-pub(super) fn describe(setting: &Setting, results: &[(String, Live)]) -> Value {
-    let results: Vec<Value> = results.iter().map(|(name, live)| result(name, live)).collect();
+pub(super) fn describe(scenario: &Scenario, seed: u64, outcomes: &[Outcome]) -> Value {
+    let results: Vec<Value> = outcomes.iter().map(result).collect();
+    let outage = scenario.trouble().map(|(start, end)| [start / MS, end / MS]);
     json!({
-        "seed": setting.seed,
-        "seconds": setting.duration / SECOND,
-        "capacity_per_second": setting.capacity(),
-        "outage_ms": setting.outage.map(|outage| [outage.start / MS, outage.end() / MS]),
+        "seed": seed,
+        "seconds": scenario.duration / SECOND,
+        "capacity_per_second": scenario.backend.capacity(),
+        "outage_ms": outage,
         "results": results,
     })
 }
 
-fn result(name: &str, live: &Live) -> Value {
+fn result(outcome: &Outcome) -> Value {
     let ms = |nanos: Nanos| nanos as f64 / MS as f64;
-    let lag_ms = live.lag().worst().map(|late| ms(late.p99));
-    match live.figures() {
-        Ok(figures) => json!({
-            "policy": name,
-            "calls": figures.calls,
-            "attempts": figures.attempts,
-            "amplification": figures.amplification,
-            "success": figures.success,
-            "unfinished": figures.unfinished,
-            "peak_ratio": figures.peak_ratio,
-            "recover_ms": figures.recover.map(ms),
-            "p50_ms": ms(figures.p50),
-            "p99_ms": ms(figures.p99),
-            "lag_ms": lag_ms,
-            "busy": live.busy(),
-        }),
-        Err(refusal) => json!({
-            "policy": name,
-            "refused": refusal.to_string(),
-            "lag_ms": lag_ms,
-            "busy": live.busy(),
-        }),
-    }
+    let Outcome { name, live, prediction, interrupted } = outcome;
+    let mut predicted = numbers(&prediction.summary);
+    predicted.insert("collapse".to_owned(), json!(prediction.summary.collapse.value));
+    predicted.insert("runs".to_owned(), json!(prediction.summary.runs));
+    let (measured, refused) = match live.figures() {
+        Ok(figures) => {
+            let mut measured = numbers(&Summary::of(&[figures]));
+            measured.insert("unfinished".to_owned(), json!(live.unfinished()));
+            (Some(measured), None)
+        }
+        Err(refusal) => (None, Some(refusal.to_string())),
+    };
+    json!({
+        "policy": name,
+        "measured": measured,
+        "refused": refused,
+        "predicted": predicted,
+        "interrupted_ms": interrupted.map(ms),
+        "lag_ms": live.lag().worst().map(|late| ms(late.p99)),
+        "busy": live.busy(),
+    })
+}
+
+/// The numbers that real traffic has too, by their names.
+fn numbers(summary: &Summary) -> Map<String, Value> {
+    let names = [
+        "calls",
+        "attempts",
+        "amplification",
+        "success",
+        "peak_ratio",
+        "recover_ms",
+        "goodput_lost",
+        "p50_ms",
+        "p99_ms",
+    ];
+    let mean = |name| summary.value(name).map(|spread| spread.mean);
+    names.into_iter().map(|name: &str| (name.to_owned(), json!(mean(name)))).collect()
 }

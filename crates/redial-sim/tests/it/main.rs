@@ -6,4 +6,5 @@ mod exact;
 mod explain;
 mod peers;
 mod random;
+mod recovery;
 mod wheel;

@@ -1,54 +1,68 @@
 //! A braille character has two columns of four dots, so a chart of a few lines shows a curve of many.
 
 /// Characters across.
-pub(super) const WIDTH: usize = 34;
+pub const WIDTH: usize = 34;
 /// Values across: two to a character.
-pub(super) const SAMPLES: usize = 2 * WIDTH;
+pub const SAMPLES: usize = 2 * WIDTH;
 const DOTS_DOWN: usize = 4;
+/// Of the samples of a dotted line, every so manieth is drawn.
+const DOTTED: usize = 4;
 
 /// Values over time.
-pub(super) struct Series<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Series<'a> {
     /// From the left; there may be fewer than fit.
-    pub(super) values: &'a [f64],
-    pub(super) mark: Mark,
+    pub values: &'a [f64],
+    /// How it is drawn.
+    pub mark: Mark,
 }
 
 /// How a series is drawn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
     /// Filled down to zero: what was measured.
     Area,
     /// A dot per value: what it is compared with. Over an area it is a gap, so that it shows without colours.
     Line,
+    /// The same with gaps: a limit.
+    Dotted,
 }
 
 /// A character of a chart.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Cell {
-    dots: u8,
-    /// Whether a line goes through it.
-    pub(super) is_line: bool,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    area: u8,
+    line: u8,
+    /// The last line that goes through it.
+    pub mark: Option<Mark>,
 }
 
 impl Cell {
-    pub(super) fn character(self) -> char {
-        char::from_u32(0x2800 + u32::from(self.dots)).unwrap_or(' ')
+    /// What to print.
+    pub fn character(self) -> char {
+        char::from_u32(0x2800 + u32::from(self.area ^ self.line)).unwrap_or(' ')
     }
 }
 
 /// Draws all series over each other; the first row is the top one, where `most` is.
-pub(super) fn draw(series: &[Series<'_>], most: f64, rows: usize) -> Vec<[Cell; WIDTH]> {
+pub fn draw(series: &[Series<'_>], most: f64, rows: usize) -> Vec<[Cell; WIDTH]> {
     let mut cells = vec![[Cell::default(); WIDTH]; rows];
     let levels = rows * DOTS_DOWN;
     for Series { values, mark } in series {
-        for (x, value) in values.iter().take(SAMPLES).enumerate() {
+        let every = if *mark == Mark::Dotted { DOTTED } else { 1 };
+        for (x, value) in values.iter().take(SAMPLES).enumerate().step_by(every) {
             let height = (value / most * levels as f64).round().clamp(0.0, levels as f64) as usize;
             let lowest = if *mark == Mark::Area { 1 } else { height.max(1) };
             for level in lowest..=height {
                 let from_top = levels - level;
                 let cell = &mut cells[from_top / DOTS_DOWN][x / 2];
-                cell.dots ^= dot(x % 2, from_top % DOTS_DOWN);
-                cell.is_line |= *mark == Mark::Line;
+                let dot = dot(x % 2, from_top % DOTS_DOWN);
+                if *mark == Mark::Area {
+                    cell.area |= dot;
+                } else {
+                    cell.line |= dot;
+                    cell.mark = Some(*mark);
+                }
             }
         }
     }
@@ -64,7 +78,7 @@ fn dot(column: usize, row: usize) -> u8 {
 }
 
 /// The end of a scale: the least of 1, 2, 2.5 and 5 times a power of ten that holds `value`.
-pub(super) fn scale(value: f64) -> f64 {
+pub fn scale(value: f64) -> f64 {
     let power = 10_f64.powf(value.max(1.0).log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|step| step * power);
     steps.into_iter().find(|step| *step >= value).unwrap_or(10.0 * power)
