@@ -2,14 +2,17 @@
 
 mod demo;
 mod explain;
+mod failed;
 mod policy;
 mod presets;
 mod sim;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use failed::Failed;
 
 /// Retries that never become a storm.
 #[derive(Parser)]
@@ -24,24 +27,46 @@ enum Command {
     Demo(Box<demo::Args>),
     Explain(Box<explain::Args>),
     Presets(presets::Args),
-    Sim(sim::Args),
+    Sim(Box<sim::Args>),
 }
 
 fn main() -> ExitCode {
+    let mut out = Patient { out: io::stdout().lock(), gone: false };
     let done = match Args::parse().command {
-        Command::Demo(args) => demo::run(&args, &mut io::stdout().lock()),
-        Command::Explain(args) => explain::run(&args, &mut io::stdout().lock()),
-        Command::Presets(args) => presets::run(&args, &mut io::stdout().lock()),
-        Command::Sim(args) => sim::run(&args, &mut io::stdout().lock()),
+        Command::Demo(args) => demo::run(&args, &mut out).map_err(Failed::from),
+        Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
+        Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
+        Command::Sim(args) => sim::run(&args, &mut out),
     };
-    match done {
+    match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads us has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        #[allow(clippy::print_stderr, reason = "the one place where the command reports a failure")]
-        Err(error) => {
-            eprintln!("redial: {error}");
-            ExitCode::FAILURE
-        }
+        Err(_) if out.gone => ExitCode::SUCCESS,
+        Err(failed) => failed.report(),
+    }
+}
+
+/// Standard output, which remembers that its reader has gone away: `redial sim … | head` is no failure.
+struct Patient<W> {
+    out: W,
+    gone: bool,
+}
+
+impl<W: Write> Patient<W> {
+    fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        self.gone |= done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        done
+    }
+}
+
+impl<W: Write> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.note(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.out.flush();
+        self.note(done)
     }
 }

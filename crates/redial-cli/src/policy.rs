@@ -1,6 +1,5 @@
 use std::fs;
 
-use redial_core::schedule::Backoff;
 use redial_core::{Policy, Preset};
 use redial_sim::peers::Peer;
 
@@ -29,10 +28,6 @@ pub(crate) struct Named {
 impl Named {
     pub(crate) fn read(name: &str) -> Result<Self, String> {
         Ok(Self { name: name.to_owned(), policy: load(name)? })
-    }
-
-    pub(crate) fn backoff(&self) -> (&str, Backoff) {
-        (&self.name, *self.policy.backoff())
     }
 }
 

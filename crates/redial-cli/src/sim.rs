@@ -1,59 +1,122 @@
 //! `redial sim SCENARIO`: what a policy does when many run it at once.
 
+mod ask;
+mod attend;
+mod chart;
 mod contention;
+mod deliver;
+mod grid;
+mod paint;
+mod storm;
 
 use std::io::{self, Write};
 use std::thread;
 
 use clap::ValueEnum;
+use redial_sim::scenario::BUILT_IN;
+use redial_sim::simulate::Choice;
 
-use crate::policy::Named;
+use crate::failed::Failed;
 
 /// Run many callers against a backend in virtual time, and see what their policy does to it
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "\
+A run is repeated with other random numbers, because near collapse a single one says nothing. Without --runs it
+is repeated until there are about five million calls of each policy, at most 20 times; every cell of a sweep 4 to 20
+times. A parameter is named by its path in the scenario's file (`--show` prints it). Two sweeps make a map;
+short paths are load, rate, clients and outage.
+
+Examples:
   redial sim --list                                what can be run
-  redial sim contention                            the article's five backoffs, for 1, 10 and 100 clients
-  redial sim contention --clients 1000 --runs 10   many more of them
-  redial sim contention --policy web --policy my.toml --json")]
+  redial sim blip                                  its own policies beside each other
+  redial sim blip --policy web --policy my.toml    other ones
+  redial sim blip --set outage.duration=2s --html report.html
+  redial sim blip --show > mine.toml               a scenario to start one's own from
+  redial sim mine.toml --json
+  redial sim mine.toml --sweep load=0.3..0.9:7 --sweep outage=1s..10s:4
+  redial sim contention --clients 1000 --runs 10   the article's five backoffs")]
 pub(crate) struct Args {
-    /// What to run
+    /// The name of a scenario, or a file
     #[arg(required_unless_present = "list")]
-    scenario: Option<Scenario>,
+    scenario: Option<String>,
     /// Say what can be run
     #[arg(long, conflicts_with = "scenario")]
     list: bool,
-    /// How many clients there are; repeat it to compare [default: 1, 10 and 100]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    clients: Vec<u32>,
-    /// How often each case is repeated, each time with other random numbers
-    #[arg(long, value_name = "R", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    runs: u32,
+    /// Print the scenario's file
+    #[arg(long)]
+    show: bool,
+    /// One of the scenario's policies, no-retry, a preset, peer:NAME or a policy file; repeat it to compare
+    /// [default: those of the scenario]
+    #[arg(long = "policy", value_name = "P")]
+    policies: Vec<String>,
     /// Names the random numbers: the same seed gives the same result
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A preset, `peer:NAME` or a policy file; repeat it to compare [default: those of the scenario]
-    #[arg(long = "policy", value_name = "P", value_parser = Named::read)]
-    policies: Vec<Named>,
+    /// How often each case is repeated, each time with other random numbers [default: as below]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: Option<u32>,
+    /// How many callers there are; instances, where calls come at a rate. With contention, repeat it to compare
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    clients: Vec<u64>,
+    /// Set a parameter to another value, such as outage.duration=2s
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// Vary a parameter: PATH=A,B,C or PATH=FROM..TO:STEPS; repeat it for a map
+    #[arg(long = "sweep", value_name = "PATH=VALUES")]
+    sweeps: Vec<String>,
+    /// What a sweep shows, by its name in the JSON; repeat it for more columns [default: collapse]
+    #[arg(long = "metric", value_name = "NAME", requires = "sweeps")]
+    metrics: Vec<String>,
+    /// How it is computed
+    #[arg(long, value_enum, default_value_t = Engine::Auto)]
+    engine: Engine,
     /// How many threads work on it; the result is the same [default: one for each processor]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["svg", "html"])]
     json: bool,
+    /// With the curves in the JSON
+    #[arg(long, requires = "json", conflicts_with = "sweeps")]
+    series: bool,
+    /// Write a figure to this file, or to - for standard output
+    #[arg(long, value_name = "F", conflicts_with = "html")]
+    svg: Option<String>,
+    /// Write a page that stands by itself to this file, or to - for standard output
+    #[arg(long, value_name = "F")]
+    html: Option<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Scenario {
-    /// Many clients write one row; a write that lost its race is refused and repeated
-    Contention,
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// By cohorts where there is much to do and the model allows it, else exactly
+    Auto,
+    /// Every caller by itself
+    Exact,
+    /// Callers that are alike together
+    Cohort,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
-    match args.scenario {
-        Some(Scenario::Contention) => contention::run(args, out),
-        None => list(out),
+impl From<Engine> for Choice {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Auto => Self::Auto,
+            Engine::Exact => Self::Exact,
+            Engine::Cohort => Self::Cohort,
+        }
+    }
+}
+
+/// The model of its own that is no file.
+const CONTENTION: &str = "contention";
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    match args.scenario.as_deref() {
+        None => Ok(list(out)?),
+        Some(CONTENTION) => contention::run(args, out),
+        Some(name) if args.show => Ok(out.write_all(ask::source(name)?.as_bytes())?),
+        Some(name) if args.sweeps.is_empty() => storm::run(args, name, out),
+        Some(name) => grid::run(args, name, out),
     }
 }
 
@@ -65,9 +128,12 @@ impl Args {
 }
 
 fn list(out: &mut impl Write) -> io::Result<()> {
-    for scenario in Scenario::value_variants().iter().filter_map(Scenario::to_possible_value) {
-        let help = scenario.get_help().map(ToString::to_string).unwrap_or_default();
-        writeln!(out, "{:<12} {help}", scenario.get_name())?;
+    for scenario in BUILT_IN {
+        let title = scenario.read(&[]).map(|scenario| scenario.title).map_err(io::Error::other)?;
+        writeln!(out, "{:<18} {title}", scenario.name)?;
     }
-    Ok(())
+    writeln!(
+        out,
+        "{CONTENTION:<18} Many clients write one row; a write that lost its race is refused and repeated"
+    )
 }

@@ -10,8 +10,10 @@ pub mod explain;
 pub mod measure;
 pub mod peers;
 mod random;
+pub mod report;
 pub mod scenario;
 pub mod simulate;
+pub mod sweep;
 mod wheel;
 
 pub use random::Stream;

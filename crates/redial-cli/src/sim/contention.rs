@@ -8,8 +8,14 @@ use redial_core::schedule::Backoff;
 use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
 use serde_json::{Value, json};
 
-use super::Args;
-use crate::policy::Named;
+use super::{Args, Engine};
+use crate::failed::Failed;
+use crate::policy;
+
+/// How often each case is repeated unless somebody says otherwise.
+const RUNS: u32 = 100;
+/// With short waits the writes grow with the square of the clients.
+const MOST_CLIENTS: u32 = 10_000;
 
 struct Case<'a> {
     policy: &'a str,
@@ -17,39 +23,76 @@ struct Case<'a> {
     summary: Summary,
 }
 
-pub(super) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     #[allow(clippy::disallowed_methods, reason = "how long we took is the one thing not simulated")]
     let started = Instant::now();
-    let policies: Vec<(&str, Backoff)> = if args.policies.is_empty() {
-        BACKOFFS.into_iter().filter_map(|name| Some((name, backoff(name)?))).collect()
-    } else {
-        args.policies.iter().map(Named::backoff).collect()
-    };
-    let clients = if args.clients.is_empty() { &[1, 10, 100][..] } else { &args.clients };
+    has_no_use_for(args)?;
+    let policies = backoffs(args)?;
+    let clients = clients(args)?;
+    let runs = args.runs.unwrap_or(RUNS);
     let mut cases = Vec::new();
-    for &clients in clients {
+    for clients in clients {
         for &(policy, backoff) in &policies {
-            let setting = Contention { backoff, clients, runs: args.runs, seed: args.seed };
+            let setting = Contention { backoff, clients, runs, seed: args.seed };
             let summary = setting.run(args.threads()).map_err(io::Error::other)?;
             cases.push(Case { policy, clients, summary });
         }
     }
     if args.json {
         let wall_ms = started.elapsed().as_secs_f64() * 1e3;
-        return writeln!(out, "{:#}", describe(args, &cases, wall_ms));
+        return Ok(writeln!(out, "{:#}", describe(args.seed, runs, &cases, wall_ms))?);
     }
     let rows: Vec<_> = cases.chunks(policies.len()).collect();
     table(out, &rows)?;
     writeln!(
         out,
-        "\nMeans of {} runs ± their standard errors, seed {}. Only the waits of a policy matter here: nobody\n\
+        "\nMeans of {runs} runs ± their standard errors, seed {}. Only the waits of a policy matter here: nobody\n\
          gives up. ms is when the last client is done.\n",
-        args.runs, args.seed
+        args.seed
     )?;
-    lesson(out, rows[rows.len() - 1])
+    Ok(lesson(out, rows[rows.len() - 1])?)
 }
 
-fn describe(args: &Args, cases: &[Case<'_>], wall_ms: f64) -> Value {
+/// It is a model of its own, without a backend, a time line or a file.
+fn has_no_use_for(args: &Args) -> Result<(), Failed> {
+    let given = [
+        ("--show", args.show),
+        ("--set", !args.sets.is_empty()),
+        ("--sweep", !args.sweeps.is_empty()),
+        ("--engine", args.engine == Engine::Cohort),
+        ("--series", args.series),
+        ("--svg", args.svg.is_some()),
+        ("--html", args.html.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Failed::input(flag, "contention has no use for it")),
+        None => Ok(()),
+    }
+}
+
+fn backoffs(args: &Args) -> Result<Vec<(&str, Backoff)>, Failed> {
+    if args.policies.is_empty() {
+        return Ok(BACKOFFS.into_iter().filter_map(|name| Some((name, backoff(name)?))).collect());
+    }
+    let named = args.policies.iter().map(|name| {
+        let wrong = |why| Failed::input(format_args!("--policy {name}"), why);
+        Ok((name.as_str(), *policy::load(name).map_err(wrong)?.backoff()))
+    });
+    named.collect()
+}
+
+fn clients(args: &Args) -> Result<Vec<u32>, Failed> {
+    if args.clients.is_empty() {
+        return Ok(vec![1, 10, 100]);
+    }
+    let within = |clients: &u64| match u32::try_from(*clients) {
+        Ok(count @ ..=MOST_CLIENTS) => Ok(count),
+        _ => Err(Failed::input("--clients", format!("{clients} is not in 1..={MOST_CLIENTS}"))),
+    };
+    args.clients.iter().map(within).collect()
+}
+
+fn describe(seed: u64, runs: u32, cases: &[Case<'_>], wall_ms: f64) -> Value {
     let results = cases.iter().map(|Case { policy, clients, summary }| {
         json!({
             "policy": policy,
@@ -62,8 +105,8 @@ fn describe(args: &Args, cases: &[Case<'_>], wall_ms: f64) -> Value {
     });
     json!({
         "scenario": "contention",
-        "seed": args.seed,
-        "runs": args.runs,
+        "seed": seed,
+        "runs": runs,
         "engine": "exact",
         "results": results.collect::<Vec<_>>(),
         "events": cases.iter().map(|case| case.summary.events).sum::<u64>(),

@@ -6,6 +6,8 @@ mod demo;
 mod explain;
 mod peers;
 mod sim;
+mod sim_errors;
+mod sim_sweep;
 
 use std::process::{Command, Output};
 

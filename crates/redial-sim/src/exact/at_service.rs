@@ -5,15 +5,17 @@ use redial_core::decide::Outcome;
 
 use super::event::Event;
 use super::flight::{Aim, Stage, Who};
-use super::station::Reception;
+use super::station::{Reception, Sender};
 use super::world::World;
 
 impl World<'_> {
     /// What the service does with a request.
     #[inline]
     pub(super) fn receive(&mut self, aim: &Aim, number: u32, now: Nanos) -> Reception {
-        if let Who::Caller(_) = aim.who {
+        let mut from = Sender { instance: aim.instance, first: number == 1, early: false };
+        if let Who::Caller(caller) = aim.who {
             self.tape.attempts(now, number, 1);
+            from.early = number > 1 && self.callers.is_early(caller, now);
             if let Some(deeds) = &mut self.callers.deeds
                 && deeds.is_recognised(aim.deed)
             {
@@ -21,7 +23,11 @@ impl World<'_> {
             }
         }
         let station = &mut self.stations[self.edges[aim.edge as usize].to];
-        station.receive(aim.shard, aim.instance, number == 1, now)
+        let reception = station.receive(aim.shard, from, now);
+        if let (Who::Caller(caller), Reception::Answer(outcome)) = (aim.who, &reception) {
+            self.callers.tell(caller, outcome, now);
+        }
+        reception
     }
 
     pub(super) fn arrive(&mut self, number: u32, now: Nanos) {
@@ -36,7 +42,7 @@ impl World<'_> {
         match reception {
             Reception::Answer(outcome) => self.answer(number, outcome, now),
             Reception::Silence => self.fall_silent(number),
-            Reception::Serve(time) if time == 0 => {
+            Reception::Serve(0) => {
                 self.flights.get(number).began = now;
                 self.finish_work(number, now);
             }

@@ -2,6 +2,8 @@
 //! from its number and from when its call started.
 
 use rand_distr::{Distribution as _, Zipf};
+use redial_core::decide::Outcome;
+use redial_core::schedule::Hint;
 use redial_core::{NEVER, Nanos, Resting, draw};
 
 use super::slab::Slab;
@@ -22,6 +24,8 @@ pub(super) struct Callers {
     /// `None` when nothing goes by it.
     keys: Option<KeyMaker>,
     seed: u64,
+    /// When the call of each caller was told to come back, if somebody minds.
+    told: Option<Vec<Nanos>>,
     /// What was done for each call, if it must not be done twice.
     pub(super) deeds: Option<Deeds>,
 }
@@ -80,6 +84,7 @@ impl Callers {
             generations: vec![0; if restarts { clients.instances as usize } else { 0 }],
             keys: keyed.then(|| KeyMaker::new(clients)),
             seed: Stream::new(seed).of(2).bits(),
+            told: scenario.backend.ban.map(|_| vec![0; count]),
             deeds: track.then(|| Deeds {
                 of: vec![0; count],
                 keyed: clients.keyed,
@@ -103,6 +108,7 @@ impl Callers {
             self.watched.iter_mut().for_each(|all| all.push(Doing::default()));
             self.deeds.iter_mut().for_each(|deeds| deeds.of.push(0));
             self.of.iter_mut().for_each(|of| of.push(0));
+            self.told.iter_mut().for_each(|told| told.push(0));
             self.all.len() as u32 - 1
         });
         if let Some(of) = &mut self.of {
@@ -182,6 +188,20 @@ impl Callers {
 
     pub(super) fn calls(&self, number: u32) -> bool {
         self.watched.as_ref().is_some_and(|watched| watched[number as usize].calls)
+    }
+
+    /// The caller's call hears when to come back.
+    #[inline]
+    pub(super) fn tell(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+        if let Some(told) = &mut self.told {
+            told[number as usize] = now + outcome.hint().map_or(0, Hint::after);
+        }
+    }
+
+    /// Whether the caller's call was told to come later.
+    #[inline]
+    pub(super) fn is_early(&self, number: u32, now: Nanos) -> bool {
+        self.told.as_ref().is_some_and(|told| now < told[number as usize])
     }
 
     /// Whether a call is under way that waits for its retry.

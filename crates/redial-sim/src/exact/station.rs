@@ -44,7 +44,7 @@ pub(super) struct Station<'a> {
     pub(super) arrived: u64,
     limits: Vec<RateLimit>,
     slots: Option<Slots>,
-    hinted: Vec<Hinted>,
+    banned: Vec<Banned>,
     stream: Stream,
 }
 
@@ -56,12 +56,21 @@ struct Shard {
     dropped: u32,
 }
 
-/// What an instance was told, and how often it did not mind.
+/// Who sends a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sender {
+    pub(super) instance: u32,
+    /// Whether it is the first attempt of a call.
+    pub(super) first: bool,
+    /// Whether its call was told to come later.
+    pub(super) early: bool,
+}
+
+/// How often an instance has come too early, and until when nobody talks to it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Hinted {
-    not_before: Nanos,
+struct Banned {
     ignored: u32,
-    banned_until: Nanos,
+    until: Nanos,
 }
 
 impl<'a> Station<'a> {
@@ -95,7 +104,7 @@ impl<'a> Station<'a> {
             limits,
             slots: (service.hint == HintGiven::Slots)
                 .then(|| Slots::new(places, MIN_SHARE, HORIZON)),
-            hinted: vec![Hinted::default(); service.ban.map_or(0, |_| instances as usize)],
+            banned: vec![Banned::default(); service.ban.map_or(0, |_| instances as usize)],
             stream,
         }
     }
@@ -103,38 +112,38 @@ impl<'a> Station<'a> {
     pub(super) fn shard_of(&self, key: u64) -> u32 {
         match self.service.shards {
             1 => 0,
-            shards => (u128::from(redial_core::draw(key, 7)) * u128::from(shards) >> 64) as u32,
+            shards => ((u128::from(redial_core::draw(key, 7)) * u128::from(shards)) >> 64) as u32,
         }
     }
 
     /// A request arrives. Whatever is served or waits has to [`leave`](Self::leave).
     #[inline]
-    pub(super) fn receive(&mut self, shard: u32, from: u32, first: bool, now: Nanos) -> Reception {
+    pub(super) fn receive(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
         self.arrived += 1;
         if self.open {
             return match self.sky.outage(shard, now, &mut self.stream) {
-                None => self.take_in(shard, from, now),
+                None => self.take_in(shard, now),
                 Some(answer) => answer.outcome().map_or(Reception::Silence, Reception::Answer),
             };
         }
-        self.receive_warily(shard, from, first, now)
+        self.receive_warily(shard, from, now)
     }
 
     #[inline(never)]
-    fn receive_warily(&mut self, shard: u32, from: u32, first: bool, now: Nanos) -> Reception {
+    fn receive_warily(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
         if let Some(slots) = &mut self.slots {
-            slots.arrived(f64::from(u8::from(first)), now);
+            slots.arrived(f64::from(u8::from(from.first)), now);
         }
-        if self.is_banned(from, now) {
+        if self.is_banned(&from, now) {
             return Reception::Answer(Outcome::of_status(403));
         }
-        if let Some(answer) = self.turned_away(shard, from, now) {
+        if let Some(answer) = self.turned_away(shard, from.instance, now) {
             return match answer.outcome() {
-                Some(outcome) => Reception::Answer(self.hint(outcome, from, now)),
+                Some(outcome) => Reception::Answer(self.hint(outcome, now)),
                 None => Reception::Silence,
             };
         }
-        self.take_in(shard, from, now)
+        self.take_in(shard, now)
     }
 
     #[inline]
@@ -157,7 +166,7 @@ impl<'a> Station<'a> {
         (errors > 0.0 && self.stream.chance(errors)).then_some(Answer::Status(503))
     }
 
-    fn take_in(&mut self, shard: u32, from: u32, now: Nanos) -> Reception {
+    fn take_in(&mut self, shard: u32, now: Nanos) -> Reception {
         let servers = self.sky.servers(now);
         let it = &mut self.shards[shard as usize];
         if it.busy < servers {
@@ -170,7 +179,7 @@ impl<'a> Station<'a> {
             return Reception::Wait;
         }
         match self.service.when_full.outcome() {
-            Some(outcome) => Reception::Answer(self.hint(outcome, from, now)),
+            Some(outcome) => Reception::Answer(self.hint(outcome, now)),
             None => Reception::Silence,
         }
     }
@@ -251,7 +260,7 @@ impl<'a> Station<'a> {
     }
 
     /// What it says about when to come back.
-    fn hint(&mut self, outcome: Outcome, from: u32, now: Nanos) -> Outcome {
+    fn hint(&mut self, outcome: Outcome, now: Nanos) -> Outcome {
         if !matches!(
             outcome,
             Outcome::Failure(Failure { class: Class::Throttled | Class::Overloaded, .. })
@@ -268,29 +277,20 @@ impl<'a> Station<'a> {
                 None => return outcome,
             },
         };
-        if let Some(hinted) = self.hinted.get_mut(from as usize) {
-            hinted.not_before = now.saturating_add(hint.after());
-        }
         outcome.with_hint(hint)
     }
 
     /// Whether the instance has ignored too many hints, this time included.
-    #[inline]
-    fn is_banned(&mut self, from: u32, now: Nanos) -> bool {
-        let (Some(ban), Some(it)) = (self.service.ban, self.hinted.get_mut(from as usize)) else {
+    fn is_banned(&mut self, from: &Sender, now: Nanos) -> bool {
+        let (Some(ban), Some(it)) = (self.service.ban, self.banned.get_mut(from.instance as usize))
+        else {
             return false;
         };
-        if now < it.banned_until {
-            return true;
-        }
-        if now < it.not_before {
-            it.ignored += 1;
-        }
+        it.ignored += u32::from(from.early && now >= it.until);
         if it.ignored >= ban.after {
-            *it = Hinted { banned_until: now + ban.duration, ..Hinted::default() };
-            return true;
+            *it = Banned { ignored: 0, until: now + ban.duration };
         }
-        false
+        now < it.until
     }
 }
 

@@ -103,11 +103,11 @@ impl<'a> World<'a> {
             if now > cut {
                 break;
             }
-            if self.events % AT_HAND as u64 == 0 {
+            if self.events.is_multiple_of(AT_HAND as u64) {
                 self.callers.fetch(self.wheel.ahead(AT_HAND).filter_map(Event::caller));
             }
             self.events += 1;
-            if self.events % LOOK == 0 {
+            if self.events.is_multiple_of(LOOK) {
                 let share = now.min(self.scenario.duration) - reported;
                 watch.advance(share as f64 / self.scenario.duration as f64);
                 reported += share;
@@ -174,6 +174,7 @@ impl<'a> World<'a> {
                 (0..shards).for_each(|shard| self.pull(0, shard, now));
             }
             Event::Change(ALL_CALL) => {
+                self.events += u64::from(self.callers.len()) - 1;
                 for caller in 0..self.callers.len() {
                     self.callers.will(caller, false, now);
                     self.begin(caller, now);

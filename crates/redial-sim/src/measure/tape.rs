@@ -259,7 +259,6 @@ impl Tape {
         let (calls, good) = tail.iter().fold((0, 0), |(c, g), (calls, good)| (c + calls, g + good));
         let collapsed = calls > 0 && good as f64 <= COLLAPSED * calls as f64;
         let again = (last as Nanos + 1) * self.stretch;
-        // Calls that began shortly before the end may succeed because no others come any more.
         let recovered = last + 1 < began.len() && !collapsed;
         (recovered.then(|| again.saturating_sub(end) as f64 / 1e6), collapsed)
     }

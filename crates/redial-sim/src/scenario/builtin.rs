@@ -16,7 +16,26 @@ macro_rules! built_in {
 }
 
 /// All of them.
-pub const BUILT_IN: &[BuiltIn] = built_in!["blip", "blip-synchronised"];
+pub const BUILT_IN: &[BuiltIn] = built_in![
+    "blip",
+    "blip-synchronised",
+    "brownout",
+    "capacity-loss",
+    "cold-cache",
+    "deploy",
+    "layers",
+    "hot-key",
+    "rate-limited",
+    "shard-down",
+    "pause",
+    "lost-replies",
+    "spike",
+    "fleet",
+    "controllers",
+    "payments",
+    "backoff-open",
+    "backoff-closed",
+];
 
 impl BuiltIn {
     /// The one with this name.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use redial_core::{DurationText, Nanos};
 
-use super::{Arrivals, BACKEND, Pace, Restart, Scenario, Service, SwitchedOff, Time};
+use super::{Answer, Arrivals, BACKEND, Pace, Restart, Scenario, Service, SwitchedOff, Time};
 
 /// The most stretches that a run is recorded in; a stretch is a fiftieth of the window.
 const MOST_BUCKETS: u64 = 4_000_000;
@@ -41,6 +41,8 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
     }
     chain(scenario, BACKEND, &mut Vec::new())?;
     reachable(scenario)?;
+    needs_servers(scenario)?;
+    memory(scenario)?;
     trouble(scenario)
 }
 
@@ -228,6 +230,46 @@ fn trouble(scenario: &Scenario) -> Result<(), Wrong> {
     let offs =
         scenario.switched_off.iter().map(|SwitchedOff { start, .. }| ("switched_off", *start));
     starts.chain(offs).try_for_each(|(path, start)| begins(scenario, path, start))
+}
+
+/// Callers that can be on their way at the same time, of which each takes about 200 bytes then.
+const MOST_ON_THEIR_WAY: u32 = 20_000_000;
+
+/// More callers than can be kept whole have to get their answers at once.
+fn memory(scenario: &Scenario) -> Result<(), Wrong> {
+    let Some(callers) = scenario.clients.arrivals.callers() else { return Ok(()) };
+    let outages = scenario.outage.iter().chain(&scenario.brownout);
+    let hangs = outages.map(|it| it.answer).chain([scenario.backend.when_full]);
+    let slow = !scenario.clients.latency.is_zero()
+        || scenario.backend.servers.is_none() && !scenario.backend.service.is_zero()
+        || scenario.backend.lost_replies > 0.0
+        || hangs.into_iter().any(|answer| answer == Answer::Hang);
+    let queue = u64::from(scenario.backend.queue) * u64::from(scenario.backend.shards);
+    let most = u64::from(MOST_ON_THEIR_WAY);
+    if (slow && callers > MOST_ON_THEIR_WAY) || queue.min(callers.into()) > most {
+        return wrong(
+            "clients.arrivals",
+            format!(
+                "{callers} callers can be on their way at the same time here, and at most {most} fit \
+                 into memory: take fewer, or a network without latency and a shorter queue"
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn needs_servers(scenario: &Scenario) -> Result<(), Wrong> {
+    let parts = [
+        ("capacity_loss", scenario.capacity_loss.len()),
+        ("cold_cache", scenario.cold_cache.len()),
+        ("pause", scenario.pause.len()),
+    ];
+    match parts.into_iter().find(|(_, count)| *count > 0) {
+        Some((path, _)) if scenario.backend.servers.is_none() => {
+            wrong(path, "there is no capacity to lose: set backend.servers and backend.service")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn begins(scenario: &Scenario, path: &str, start: Nanos) -> Result<(), Wrong> {

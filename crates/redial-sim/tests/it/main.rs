@@ -7,4 +7,7 @@ mod explain;
 mod peers;
 mod random;
 mod recovery;
+mod report;
+mod scenario;
+mod sweep;
 mod wheel;

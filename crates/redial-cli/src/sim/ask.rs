@@ -1,0 +1,153 @@
+//! From what was typed to what is run. Everything that can be wrong is found here, before any work begins.
+
+use std::fs;
+
+use redial_sim::report::Question;
+use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
+use redial_sim::simulate::Settings;
+use redial_sim::{Scenario, Subject, sweep};
+
+use super::{Args, CONTENTION, Engine};
+use crate::failed::Failed;
+use crate::policy;
+
+/// About so many calls of each policy are simulated unless somebody says otherwise.
+const CALLS: f64 = 5e6;
+const MOST_RUNS: f64 = 20.0;
+
+/// What was asked for.
+pub(super) struct Asked<'a> {
+    args: &'a Args,
+    name: &'a str,
+    pub(super) text: String,
+    pub(super) sets: Vec<Set>,
+    pub(super) scenario: Scenario,
+    pub(super) policies: Vec<String>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn read(args: &'a Args, name: &'a str) -> Result<Self, Failed> {
+        if args.engine == Engine::Cohort {
+            return Err(Failed::input("--engine cohort", "there is only the exact engine as yet"));
+        }
+        let text = source(name)?;
+        let sets = args
+            .sets
+            .iter()
+            .map(|set| Set::read(set).map_err(|problem| Failed::input("--set", problem)));
+        let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
+        let read =
+            |sets: &[Set]| Scenario::read(&text, sets).map_err(|wrong| Failed::input(name, wrong));
+        let mut scenario = read(&sets)?;
+        match args.clients[..] {
+            [] => {}
+            [clients] => {
+                sets.push(sweep::clients(&scenario, &clients.to_string()));
+                scenario = read(&sets)?;
+            }
+            _ => {
+                let why = "give it once; more than one are compared with --sweep clients=A,B";
+                return Err(Failed::input("--clients", why));
+            }
+        }
+        let own = &scenario.policies;
+        let policies = if args.policies.is_empty() { own.clone() } else { args.policies.clone() };
+        Ok(Self { args, name, text, sets, scenario, policies })
+    }
+
+    /// The policies, as they are in this scenario.
+    pub(super) fn subjects(&self, scenario: &Scenario) -> Result<Vec<Subject>, Failed> {
+        self.policies.iter().map(|name| subject(scenario, name)).collect()
+    }
+
+    pub(super) fn settings(&self, runs: u32) -> Settings {
+        Settings {
+            runs,
+            seed: self.args.seed,
+            threads: self.args.threads(),
+            engine: self.args.engine.into(),
+        }
+    }
+
+    pub(super) fn runs(&self) -> u32 {
+        let calls = sweep::calls(&self.scenario).max(1.0);
+        self.args.runs.unwrap_or((CALLS / calls).clamp(1.0, MOST_RUNS) as u32)
+    }
+
+    /// For a sweep whose cells make so many calls together. A map of single runs would be noise.
+    pub(super) fn runs_of_cell(&self, calls: f64) -> u32 {
+        self.args.runs.unwrap_or((10.0 * CALLS / calls.max(1.0)).clamp(4.0, MOST_RUNS) as u32)
+    }
+
+    pub(super) fn question<'b>(&'b self, settings: &Settings, command: &'b str) -> Question<'b> {
+        Question {
+            name: self.name,
+            text: &self.text,
+            sets: &self.sets,
+            seed: settings.seed,
+            runs: settings.runs,
+            engine: "exact",
+            command,
+        }
+    }
+
+    /// What to type to get it again.
+    pub(super) fn command(&self, runs: u32) -> String {
+        let args = self.args;
+        let mut words = vec!["redial".to_owned(), "sim".to_owned(), quote(self.name)];
+        let mut flag = |flag: &str, value: &str| words.push(format!("--{flag} {}", quote(value)));
+        args.policies.iter().for_each(|policy| flag("policy", policy));
+        args.sets.iter().for_each(|set| flag("set", set));
+        args.clients.iter().for_each(|clients| flag("clients", &clients.to_string()));
+        args.sweeps.iter().for_each(|sweep| flag("sweep", sweep));
+        args.metrics.iter().for_each(|metric| flag("metric", metric));
+        match args.engine {
+            Engine::Auto => {}
+            Engine::Exact => flag("engine", "exact"),
+            Engine::Cohort => flag("engine", "cohort"),
+        }
+        flag("seed", &args.seed.to_string());
+        flag("runs", &runs.to_string());
+        words.join(" ")
+    }
+}
+
+/// The text of the scenario that an argument means: a built-in one by its name, or else a file.
+pub(super) fn source(name: &str) -> Result<String, Failed> {
+    if let Some(built_in) = BuiltIn::find(name) {
+        return Ok(built_in.text.to_owned());
+    }
+    fs::read_to_string(name).map_err(|error| {
+        if name.contains(['.', '/']) {
+            return Failed::input(name, error);
+        }
+        let known = BUILT_IN.iter().map(|known| known.name).chain([CONTENTION]);
+        let known = known.collect::<Vec<_>>().join(", ");
+        Failed::input(name, format!("no scenario has this name ({known}), and as a file: {error}"))
+    })
+}
+
+/// The scenario's own come first: a file that happens to have the same name must not take their place.
+fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
+    let wrong = |why: String| Failed::input(format_args!("--policy {name}"), why);
+    match scenario.subject(name) {
+        Ok(subject) => Ok(subject),
+        Err(why) if scenario.policy.contains_key(name) => Err(wrong(why)),
+        Err(_) => {
+            let own = scenario.policy.keys().map(String::as_str).chain(["no-retry"]);
+            let own = own.collect::<Vec<_>>().join(", ");
+            let none = |why| wrong(format!("the scenario has no such policy ({own}), {why}"));
+            Subject::new(name, policy::load(name).map_err(none)?).map_err(wrong)
+        }
+    }
+}
+
+/// A word that a shell takes for one word.
+fn quote(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

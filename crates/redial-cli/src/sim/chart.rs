@@ -1,0 +1,134 @@
+//! A storm is a shape before it is a number: what arrived over time, in a few lines of the terminal.
+
+use std::io::{self, Write};
+
+use redial_sim::report::{Picture, Point, count, milliseconds};
+
+use super::paint::Paper;
+
+const ROWS: usize = 6;
+/// Each line of the terminal has so many levels.
+const LEVELS: usize = 8;
+const BLOCKS: [&str; LEVELS + 1] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+/// What stands left of a chart.
+pub(super) const MARGIN: usize = 10;
+
+/// A cell with 16 colours of which everybody has some: first attempts blue, retries yellow.
+const FIRST: &str = "34";
+const RETRY: &str = "33";
+const RETRY_ABOVE_FIRST: &str = "34;43";
+const TROUBLE: &str = "31";
+
+/// What the signs mean.
+pub(super) fn legend(out: &mut impl Write, picture: &Picture, paper: Paper) -> io::Result<()> {
+    let retry = if paper.has_colours { paper.with(RETRY, "█") } else { "▒".to_owned() };
+    let window = milliseconds(picture.window_ms);
+    let unit = match picture.point_ms > picture.window_ms {
+        true => format!("the busiest {window} of each column"),
+        false => format!("windows of {window}"),
+    };
+    let firsts = match picture.steady {
+        Some(_) => format!("{} first attempts  ", paper.with(FIRST, "█")),
+        None => String::new(),
+    };
+    let rest = if picture.steady.is_some() {
+        "  ┄ steady"
+    } else {
+        " (first attempts, all at once, are left out)"
+    };
+    let trouble = picture
+        .trouble_ms
+        .map_or(String::new(), |_| format!("  {} trouble", paper.with(TROUBLE, "━")));
+    writeln!(out, "Attempts arriving a second, {unit}: {firsts}{retry} retries{rest}{trouble}")
+}
+
+/// One policy's chart, on the scale of all.
+pub(super) fn chart(
+    out: &mut impl Write,
+    picture: &Picture,
+    points: &[Point],
+    paper: Paper,
+) -> io::Result<()> {
+    let width = paper.width - MARGIN;
+    let level = |value: f64| {
+        let level = value / picture.most.max(f64::MIN_POSITIVE) * (ROWS * LEVELS) as f64;
+        // What is there at all is seen.
+        if value > 0.0 { level.round().max(1.0) as usize } else { 0 }
+    };
+    let steady = picture.steady.map(|steady| level(steady).saturating_sub(1) / LEVELS);
+    for row in (0..ROWS).rev() {
+        let label = match row {
+            _ if steady == Some(row) => count(picture.steady.unwrap_or_default()),
+            _ if row == ROWS - 1 => count(picture.most),
+            _ => String::new(),
+        };
+        let empty = if steady == Some(row) { paper.dim("┄") } else { " ".to_owned() };
+        write!(out, "{label:>width$} │", width = MARGIN - 2)?;
+        let cells = (0..width).map(|column| {
+            // Where there are fewer points than columns, each has several.
+            let point = points[column * points.len() / width];
+            let within = |value| level(value).saturating_sub(row * LEVELS).min(LEVELS);
+            match (within(point.firsts), within(point.attempts())) {
+                (_, 0) => empty.clone(),
+                (first, all) => block(first, all, paper),
+            }
+        });
+        let line: String = cells.collect();
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    axis(out, picture, width, paper)
+}
+
+/// A cell that is filled to `all` eighths, of which the lower `first` are first attempts.
+fn block(first: usize, all: usize, paper: Paper) -> String {
+    if !paper.has_colours {
+        let sign = match (2 * first >= all, all) {
+            (true, all) => BLOCKS[all],
+            (false, 5..) => "▒",
+            (false, _) => "░",
+        };
+        return sign.to_owned();
+    }
+    match first {
+        0 => paper.with(RETRY, BLOCKS[all]),
+        LEVELS => paper.with(FIRST, BLOCKS[LEVELS]),
+        _ if all == LEVELS => paper.with(RETRY_ABOVE_FIRST, BLOCKS[first]),
+        // A cell has two colours, and one of them is the background.
+        _ if 2 * first >= all => paper.with(FIRST, BLOCKS[all]),
+        _ => paper.with(RETRY, BLOCKS[all]),
+    }
+}
+
+fn axis(out: &mut impl Write, picture: &Picture, width: usize, paper: Paper) -> io::Result<()> {
+    let length = picture.length_ms().max(f64::MIN_POSITIVE);
+    let column = |ms: f64| ((ms / length * width as f64) as usize).min(width - 1);
+    let trouble = picture.trouble_ms.map(|(start, end)| {
+        let from = column(start);
+        (from, ((end / length * width as f64).ceil() as usize).clamp(from + 1, width))
+    });
+    let (from, to) = trouble.unwrap_or((width, width));
+    let margin = " ".repeat(MARGIN - 1);
+    writeln!(
+        out,
+        "{margin}└{}{}{}",
+        "─".repeat(from),
+        paper.with(TROUBLE, &"━".repeat(to - from)),
+        "─".repeat(width - to)
+    )?;
+    let end = milliseconds(length);
+    let mut marks = "0".to_owned();
+    if let Some((start, end_ms)) = picture.trouble_ms {
+        let text = match milliseconds(start) {
+            start if end_ms > picture.trouble_ms.map_or(0.0, |(start, _)| start) => {
+                format!("{start} to {}", milliseconds(end_ms))
+            }
+            start => start,
+        };
+        let fits = from + text.chars().count() + 2 + end.chars().count() <= width;
+        if fits && from >= 2 {
+            marks = format!("{marks:<from$}{text}");
+        }
+    }
+    let rest = width.saturating_sub(marks.chars().count());
+    writeln!(out, "{margin} {}", paper.dim(&format!("{marks}{end:>rest$}")))
+}

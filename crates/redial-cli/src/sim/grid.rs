@@ -1,0 +1,163 @@
+//! `--sweep`: the same scenario many times, with one or two parameters varied.
+
+use std::io::{self, Write};
+
+use redial_sim::report::{Cells, SweepReport, count, metric, metrics};
+use redial_sim::sweep::{Axis, Sweep};
+
+use super::Args;
+use super::ask::Asked;
+use super::attend::attend;
+use super::deliver::{Form, json};
+use super::paint::{Paper, harmless};
+use super::storm::{aligned, widths};
+use crate::failed::Failed;
+
+const USUAL: &str = "collapse";
+/// From cream to red in the terminal's palette; black is readable on all of them.
+const HEAT: [u8; 6] = [230, 223, 216, 209, 203, 196];
+const SHADES: [&str; 5] = [" ", "░", "▒", "▓", "█"];
+
+pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
+    let asked = Asked::read(args, name)?;
+    let shown = shown(args)?;
+    let sweep = read(args, name, &asked)?;
+    let subjects = sweep.cells().iter().map(|scenario| asked.subjects(scenario));
+    let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
+    let calls = sweep.calls() * asked.policies.len() as f64;
+    let settings = asked.settings(asked.runs_of_cell(calls));
+    let form = Form::of(args)?;
+    let (cells, policies, runs) = (sweep.cells().len(), asked.policies.len(), settings.runs);
+    writeln!(
+        io::stderr(),
+        "{cells} cells × {policies} policies × {runs} runs: about {} calls",
+        count(calls * f64::from(runs))
+    )?;
+    let all = f64::from(runs) * (cells * policies) as f64;
+    let mut attended = attend(all, |watch| {
+        let policies = asked.policies.iter().enumerate().map(|(number, policy)| {
+            let each: Vec<_> = subjects.iter().map(|subjects| subjects[number].clone()).collect();
+            Cells { policy: policy.clone(), summaries: sweep.run(&each, &settings, watch) }
+        });
+        policies.collect::<Vec<_>>()
+    })?;
+    let command = asked.command(runs);
+    let report = SweepReport {
+        question: asked.question(&settings, &command),
+        scenario: &asked.scenario,
+        sweep: &sweep,
+        cells: std::mem::take(&mut attended.done),
+        subjects: asked.subjects(&asked.scenario)?,
+        metrics: shown,
+        wall_ms: attended.wall_ms,
+    };
+    match form {
+        Form::Json => json(&report, false, out)?,
+        Form::Svg(place) => place.put(&report.svg(), out)?,
+        Form::Html(place) => place.put(&report.html(), out)?,
+        Form::Text => text(&report, Paper::of_stdout(), out)?,
+    }
+    attended.end()
+}
+
+fn shown(args: &Args) -> Result<Vec<&str>, Failed> {
+    let known = metrics();
+    if let Some(name) = args.metrics.iter().find(|name| !known.contains(&name.as_str())) {
+        let why = format!("no number has this name ({})", known.join(", "));
+        return Err(Failed::input(format_args!("--metric {name}"), why));
+    }
+    let asked: Vec<&str> = args.metrics.iter().map(String::as_str).collect();
+    Ok(if asked.is_empty() { vec![USUAL] } else { asked })
+}
+
+fn read(args: &Args, name: &str, asked: &Asked<'_>) -> Result<Sweep, Failed> {
+    let axes = args.sweeps.iter().map(|text| Axis::read(text));
+    let axes =
+        axes.collect::<Result<Vec<_>, _>>().map_err(|wrong| Failed::input("--sweep", wrong))?;
+    let mut axes = axes.into_iter();
+    let (Some(x), y, None) = (axes.next(), axes.next(), axes.next()) else {
+        return Err(Failed::input("--sweep", "one or two parameters can be varied"));
+    };
+    Sweep::read(&asked.text, &asked.sets, x, y).map_err(|wrong| Failed::input(name, wrong))
+}
+
+fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}\n", paper.bold(&harmless(&report.scenario.title)))?;
+    match &report.sweep.y {
+        Some(y) => {
+            for cells in &report.cells {
+                map(report, cells, y, paper, out)?;
+            }
+        }
+        None => {
+            if let [metric] = report.metrics[..] {
+                let interval = if metric == USUAL { " (95 %)" } else { "" };
+                writeln!(out, "{metric}{interval}")?;
+            }
+            let (heads, rows) = report.rows();
+            let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
+            let widths = widths(&lines);
+            for line in &lines {
+                writeln!(out, "{}", harmless(&aligned(line, &widths, "  ")))?;
+            }
+            writeln!(out)?;
+        }
+    }
+    let question = &report.question;
+    let said = format!(
+        "Seed {}, {} runs of each cell, {} engine:",
+        question.seed, question.runs, question.engine
+    );
+    writeln!(out, "{said}\n{}", paper.dim(&harmless(question.command)))
+}
+
+/// The first row is the lowest, as in a diagram.
+fn map(
+    report: &SweepReport<'_>,
+    cells: &Cells,
+    y: &Axis,
+    paper: Paper,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (x, name) = (&report.sweep.x, report.metrics[0]);
+    let across = x.values.len();
+    let texts: Vec<String> =
+        (0..cells.summaries.len()).map(|at| report.text(cells, at, name)).collect();
+    let longest = texts.iter().chain(&x.values).map(|text| text.chars().count()).max();
+    let width = longest.unwrap_or(1) + 1;
+    let margin =
+        y.values.iter().chain([&y.path]).map(|text| text.chars().count()).max().unwrap_or(0);
+    let (least, most) = report.range(name);
+    writeln!(out, "{}: {name}", paper.bold(&harmless(&cells.policy)))?;
+    writeln!(out, "{}", paper.dim(&y.path))?;
+    for row in (0..y.values.len()).rev() {
+        write!(out, "{:>margin$} ", y.values[row])?;
+        for column in 0..across {
+            let at = row * across + column;
+            let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
+            let depth = value.map(|value| (value - least) / (most - least).max(f64::MIN_POSITIVE));
+            write!(out, "{}", shaded(&texts[at], width, depth, paper))?;
+        }
+        writeln!(out)?;
+    }
+    let values: String = x.values.iter().map(|value| format!("{value:>width$} ")).collect();
+    writeln!(out, "{:>margin$} {}", "", values.trim_end())?;
+    writeln!(out, "{:>margin$} {}\n", "", paper.dim(&x.path))
+}
+
+/// A number on a ground that is the redder the higher it is; without colours, beside a sign that is the darker.
+fn shaded(text: &str, width: usize, depth: Option<f64>, paper: Paper) -> String {
+    let depth = depth.map(|depth| depth.clamp(0.0, 1.0));
+    if !paper.has_colours {
+        let shade = depth.map_or(" ", |depth| SHADES[(depth * 4.0).round() as usize]);
+        return format!("{text:>width$}{shade}");
+    }
+    let text = format!("{text:>width$} ");
+    match depth {
+        Some(depth) if depth > 0.0 => {
+            let ground = HEAT[(depth * (HEAT.len() - 1) as f64).round() as usize];
+            paper.with(&format!("38;5;16;48;5;{ground}"), &text)
+        }
+        _ => text,
+    }
+}

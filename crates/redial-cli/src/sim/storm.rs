@@ -1,0 +1,132 @@
+//! One scenario, some policies: the numbers that decide between them, and what they look like.
+
+use std::io::{self, Write};
+
+use redial_sim::report::{Case, Picture, Report, Table};
+use redial_sim::simulate::simulate;
+
+use super::Args;
+use super::ask::Asked;
+use super::attend::attend;
+use super::chart::{self, MARGIN};
+use super::deliver::{Form, json};
+use super::paint::{Paper, harmless};
+use crate::failed::Failed;
+
+pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
+    let asked = Asked::read(args, name)?;
+    let scenario = &asked.scenario;
+    let subjects = asked.subjects(scenario)?;
+    let settings = asked.settings(asked.runs());
+    let form = Form::of(args)?;
+    let all = f64::from(settings.runs) * subjects.len() as f64;
+    let mut attended = attend(all, |watch| {
+        let cases = subjects.into_iter().map(|subject| {
+            let summary = simulate(scenario, &subject, &settings, watch);
+            Case { subject, summary }
+        });
+        cases.collect::<Vec<_>>()
+    })?;
+    let command = asked.command(settings.runs);
+    let report = Report {
+        question: asked.question(&settings, &command),
+        scenario,
+        cases: std::mem::take(&mut attended.done),
+        series: args.series,
+        wall_ms: attended.wall_ms,
+    };
+    match form {
+        Form::Json => json(&report, args.series, out)?,
+        Form::Svg(place) => place.put(&report.svg(), out)?,
+        Form::Html(place) => place.put(&report.html(), out)?,
+        Form::Text => text(&report, args.runs.is_none(), Paper::of_stdout(), out)?,
+    }
+    attended.end()
+}
+
+fn text(report: &Report<'_>, chosen: bool, paper: Paper, out: &mut impl Write) -> io::Result<()> {
+    let scenario = report.scenario;
+    writeln!(out, "{}\n", paper.bold(&harmless(&scenario.title)))?;
+    table(&report.table(), paper, out)?;
+    charts(report, paper, out)?;
+    if let Some(claim) = &scenario.claim {
+        writeln!(out, "\n{}", paper.wrap(&format!("Claimed: {}", harmless(claim))))?;
+        for line in report.beside_claim() {
+            writeln!(out, "  {}", harmless(&line))?;
+        }
+    }
+    for paragraph in scenario.teaches.split("\n\n").filter(|text| !text.trim().is_empty()) {
+        writeln!(out, "\n{}", paper.wrap(&harmless(&paragraph.replace('\n', " "))))?;
+    }
+    last_line(report, chosen, paper, out)
+}
+
+fn last_line(
+    report: &Report<'_>,
+    chosen: bool,
+    paper: Paper,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let question = &report.question;
+    let runs = match question.runs {
+        1 => "one run of each policy".to_owned(),
+        runs => format!("means of {runs} runs of each policy ± standard errors"),
+    };
+    let why = if chosen { " (as many as make five million calls, at most 20)" } else { "" };
+    let said = format!("Seed {}, {runs}{why}, {} engine:", question.seed, question.engine);
+    writeln!(out, "\n{}\n{}", paper.wrap(&said), paper.dim(&harmless(question.command)))?;
+    let fewer = report.cases.iter().filter(|case| case.summary.runs < question.runs);
+    for case in fewer {
+        let (name, made) = (harmless(&case.subject.name), case.summary.runs);
+        writeln!(out, "Stopped: {made} of {} runs of {name}.", question.runs)?;
+    }
+    Ok(())
+}
+
+fn charts(report: &Report<'_>, paper: Paper, out: &mut impl Write) -> io::Result<()> {
+    let ran: Vec<Case> =
+        report.cases.iter().filter(|case| case.summary.runs > 0).cloned().collect();
+    if ran.is_empty() {
+        return Ok(());
+    }
+    let picture = Picture::of(report.scenario, &ran, paper.width - MARGIN);
+    writeln!(out)?;
+    chart::legend(out, &picture, paper)?;
+    for (case, points) in ran.iter().zip(&picture.rows) {
+        writeln!(out, "\n{}", paper.bold(&harmless(&case.subject.name)))?;
+        chart::chart(out, &picture, points, paper)?;
+    }
+    Ok(())
+}
+
+/// Columns as wide as their widest text; names to the left, numbers to the right.
+fn table(table: &Table, paper: Paper, out: &mut impl Write) -> io::Result<()> {
+    let heads = |line: usize| table.columns.iter().map(move |column| column.name[line].to_owned());
+    let rows = table.rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect());
+    let lines: Vec<Vec<String>> =
+        [heads(0).collect(), heads(1).collect()].into_iter().chain(rows).collect();
+    let widths = widths(&lines);
+    let is_wide = widths.iter().sum::<usize>() + 2 * widths.len() > paper.width + 2;
+    let gap = if is_wide { " " } else { "  " };
+    for (number, line) in lines.iter().enumerate() {
+        let line = aligned(line, &widths, gap);
+        writeln!(out, "{}", if number < 2 { paper.dim(&line) } else { line })?;
+    }
+    Ok(())
+}
+
+/// How wide each column has to be.
+pub(super) fn widths(lines: &[Vec<String>]) -> Vec<usize> {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    (0..columns).map(|column| width(column).unwrap_or(0)).collect()
+}
+
+/// The first text to the left, the others to the right.
+pub(super) fn aligned(line: &[String], widths: &[usize], gap: &str) -> String {
+    let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
+        0 => format!("{cell:<width$}"),
+        _ => format!("{cell:>width$}"),
+    });
+    cells.collect::<Vec<_>>().join(gap).trim_end().to_owned()
+}

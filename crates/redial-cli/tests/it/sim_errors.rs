@@ -1,0 +1,150 @@
+//! What `redial sim` refuses: always with what is wrong and where, before any work, and with nothing on stdout.
+
+use std::fs;
+
+use redial_sim::scenario::BUILT_IN;
+
+use crate::{redial, text};
+
+const GOOD: &str = r#"title = "A backend that blinks"
+duration = "6s"
+policies = ["no-retry", "full"]
+
+[clients]
+arrivals = { constant = { rate = 500 } }
+
+[backend]
+service = "5ms"
+
+[outage]
+start = "2s"
+duration = "200ms"
+
+[policy.full]
+attempts = 6
+"#;
+
+/// The error must say all of this.
+fn refused(args: &[&str], says: &[&str]) {
+    let output = redial(args);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    assert_eq!(error.matches("error:").count() + error.matches("redial: ").count(), 1, "{error}");
+    assert!(says.iter().all(|part| error.contains(part)), "{args:?}: {error}");
+}
+
+fn sim(scenario: &str, more: &[&str], says: &[&str]) {
+    refused(&[&["sim", scenario], more].concat(), says);
+}
+
+/// The file's text must be refused with all of this.
+fn file(name: &str, content: &str, says: &[&str]) {
+    let path = std::env::temp_dir().join(format!("redial-{}-{name}.toml", std::process::id()));
+    fs::write(&path, content).unwrap();
+    let shown = path.to_str().unwrap();
+    sim(shown, &[], &[says, &[&format!("redial: {shown}: ")]].concat());
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_scenario_that_nobody_knows() {
+    let known: Vec<&str> = BUILT_IN.iter().map(|scenario| scenario.name).collect();
+    sim("thunder", &[], &[&["redial: thunder: ", "contention"], &known[..]].concat());
+    sim("thunder.toml", &[], &["redial: thunder.toml: ", "No such file"]);
+    sim("/", &[], &["redial: /: "]);
+    refused(&["sim"], &["<SCENARIO>"]);
+    refused(&["sim", "blip", "--list"], &["--list"]);
+}
+
+#[test]
+fn a_file_with_something_wrong_in_it() {
+    let with = |from: &str, to: &str| GOOD.replacen(from, to, 1);
+    file("key", &with("[outage]\n", "[outage]\nlength = 3\n"), &["line 12, column 1", "length"]);
+    file("toml", &with("[outage]", "[outage"), &["line 11"]);
+    file(
+        "distribution",
+        &with("service = \"5ms\"", "service = { normal = { mean = '1ms', sd = '2ms' } }"),
+        &["line 9", "`sd` has to be at most `mean`"],
+    );
+    file(
+        "servers",
+        &with("service = \"5ms\"", "service = \"5ms\"\nservers = 0"),
+        &["line 10", "from 1"],
+    );
+    file(
+        "late",
+        &with("start = \"2s\"", "start = \"20s\""),
+        &["line 12, column 9", "before the end"],
+    );
+    file("policies", &with("\"full\"]", "\"fool\"]"), &["line 3", "\"fool\""]);
+    file("many", &with("rate = 500", "rate = 1e99"), &["line 6", "at most 1e10"]);
+    file("empty", "", &["missing field"]);
+}
+
+#[test]
+fn a_parameter_that_does_not_fit() {
+    sim("blip", &["--set", "outage"], &["--set", "PATH=VALUE"]);
+    sim("blip", &["--set", "=3"], &["--set", "PATH=VALUE"]);
+    sim("blip", &["--set", "outage.durration=2s"], &["redial: blip: ", "durration", "`duration`"]);
+    sim("blip", &["--set", "title.text=2"], &["title.text=2", "not a table"]);
+    sim("blip", &["--set", "backend.servers=0"], &["backend.servers", "from 1"]);
+    sim("blip", &["--set", "window=7s"], &["window", "at most the duration"]);
+    sim("blip", &["--set", "backend.service={ exponential = '0s' }"], &["a mean above zero"]);
+}
+
+#[test]
+fn more_than_can_be_simulated() {
+    sim("blip-synchronised", &["--clients", "1000000000000"], &["1000000000000", "25000000"]);
+    sim("blip", &["--clients", "1000000000000"], &["1000000000000", "1000000"]);
+    sim("blip", &["--clients", "0"], &["--clients"]);
+    sim("blip", &["--clients", "1", "--clients", "2"], &["--clients", "--sweep clients=A,B"]);
+    sim("blip", &["--runs", "0"], &["--runs", "1..=1000000"]);
+    sim("blip", &["--threads", "0"], &["--threads", "1..=1024"]);
+    let million = ["--sweep", "rate=1..1000:1000", "--sweep", "outage=1ms..1s:1000"];
+    sim("blip", &million, &["1000000 cells", "10000"]);
+    sim("blip", &["--sweep", "rate=1..9:1000000"], &["1000000 values", "10000"]);
+}
+
+#[test]
+fn a_policy_that_nobody_knows() {
+    let says =
+        ["--policy standrad", "equal, full, none, no-retry", "payment-processor", "No such file"];
+    sim("blip", &["--policy", "standrad"], &says);
+    sim(
+        "blip",
+        &["--policy", "peer:envyo"],
+        &["--policy peer:envyo", "did you mean `peer:envoy`?"],
+    );
+    let path = std::env::temp_dir().join(format!("redial-{}-bad-policy.toml", std::process::id()));
+    fs::write(&path, "[backoff]\nbase = '0s'\n").unwrap();
+    let shown = path.to_str().unwrap();
+    for scenario in ["blip", "contention"] {
+        let says = [shown, "backoff.base is 0s, but must be above zero"];
+        sim(scenario, &["--policy", shown], &says);
+    }
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn flags_that_do_not_go_together() {
+    sim("blip", &["--json", "--svg", "-"], &["--svg"]);
+    sim("blip", &["--html", "-", "--svg", "-"], &["--html"]);
+    sim("blip", &["--series"], &["--json"]);
+    sim("blip", &["--metric", "success"], &["--sweep"]);
+    sim("blip", &["--engine", "fast"], &["auto, exact, cohort"]);
+}
+
+#[test]
+fn contention_takes_what_it_has_a_use_for() {
+    let sim = |more: &[&str], says: &[&str]| sim("contention", more, says);
+    sim(&["--clients", "1000000000000"], &["--clients", "1..=10000"]);
+    sim(&["--clients", "0"], &["--clients"]);
+    sim(&["--runs", "0"], &["--runs", "1..=1000000"]);
+    sim(&["--policy", "standrad"], &["standrad", "payment-processor", "No such file"]);
+    sim(&["--policy", "/"], &["no preset", "directory"]);
+    sim(&["--set", "a=1"], &["--set", "no use"]);
+    sim(&["--html", "-"], &["--html", "no use"]);
+    sim(&["--sweep", "load=1,2"], &["--sweep", "no use"]);
+    sim(&["--show"], &["--show", "no use"]);
+}

@@ -1,0 +1,99 @@
+//! Three digits are enough for a person.
+
+use crate::measure::Summary;
+
+/// `950`, `12.3k`, `1.8M`.
+pub fn count(number: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
+    // 9,999.6 is 10k already: the unit is chosen for what is printed.
+    match UNITS.iter().find(|(from, _)| number.abs() >= from * 0.999_95) {
+        Some((1e4, unit)) => format!("{}{unit}", trimmed(&digits(number / 1e3))),
+        Some((from, unit)) => format!("{}{unit}", trimmed(&digits(number / from))),
+        None if number.fract() == 0.0 || number.abs() >= 100.0 => format!("{number:.0}"),
+        None => digits(number),
+    }
+}
+
+/// `4.2 s`, `83 ms`, `12 min`.
+pub fn milliseconds(ms: f64) -> String {
+    let (number, unit) = match ms.abs() {
+        ..1e-3 if ms != 0.0 => (ms * 1e6, "ns"),
+        ..1.0 if ms != 0.0 => (ms * 1e3, "µs"),
+        ..999.5 => (ms, "ms"),
+        ..600e3 => (ms / 1e3, "s"),
+        ..7.2e6 => (ms / 60e3, "min"),
+        _ => (ms / 3.6e6, "h"),
+    };
+    format!("{} {unit}", trimmed(&digits(number)))
+}
+
+/// `83.1 %`, and more digits where nearly all or nearly none are meant.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let places = match percent.min(100.0 - percent) {
+        0.0 => 0,
+        ..0.005 => 3,
+        ..0.95 => 2,
+        _ => 1,
+    };
+    format!("{percent:.places$} %")
+}
+
+/// `8.72`, `120`.
+pub fn ratio(number: f64) -> String {
+    if number >= 1e4 { count(number) } else { digits(number) }
+}
+
+fn digits(number: f64) -> String {
+    let places = match number.abs() {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.places$}")
+}
+
+/// Without the zeros behind the point.
+fn trimmed(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
+}
+
+/// The names of all numbers of a summary.
+pub fn metrics() -> Vec<&'static str> {
+    let all = Summary::of(&[]).values.into_iter().map(|(name, _)| name);
+    all.chain(["collapse"]).collect()
+}
+
+/// The mean of the number with this name; `None` when no run has it.
+pub fn metric(summary: &Summary, name: &str) -> Option<f64> {
+    match name {
+        "collapse" => (summary.runs > 0).then_some(summary.collapse.value),
+        _ => summary.value(name).map(|spread| spread.mean),
+    }
+}
+
+/// A number as a person reads it, by its name.
+pub fn named(name: &str, number: f64) -> String {
+    match name {
+        _ if is_share(name) => percent(number),
+        _ if name.ends_with("_ms") => milliseconds(number),
+        "amplification" | "peak_ratio" | "served_peak_ratio" => ratio(number),
+        _ => count(number),
+    }
+}
+
+/// Whether it goes from 0 to 1.
+pub(super) fn is_share(name: &str) -> bool {
+    matches!(name, "success" | "goodput_lost" | "healthy_lost" | "collapse")
+}
+
+/// A round value beside an axis, without the zeros that say how exactly something was measured.
+pub(super) fn tick(text: &str) -> String {
+    let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    let number = trimmed(number);
+    if number == "0" { number.to_owned() } else { format!("{number}{unit}") }
+}

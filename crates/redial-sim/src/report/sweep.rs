@@ -1,0 +1,149 @@
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::html::Page;
+use super::table::collapse;
+use super::{Question, json, metric, named};
+use crate::measure::Summary;
+use crate::sweep::{Axis, Sweep};
+use crate::{Scenario, Subject};
+
+/// What came of a sweep.
+#[derive(Clone, Debug)]
+pub struct SweepReport<'a> {
+    /// What was asked.
+    pub question: Question<'a>,
+    /// The scenario before anything is varied.
+    pub scenario: &'a Scenario,
+    /// What was varied.
+    pub sweep: &'a Sweep,
+    /// What every policy did.
+    pub cells: Vec<Cells>,
+    /// The policies, as they are before anything is varied.
+    pub subjects: Vec<Subject>,
+    /// The numbers to show; the first is the one for a map.
+    pub metrics: Vec<&'a str>,
+    /// How long it took.
+    pub wall_ms: f64,
+}
+
+/// What one policy did in every cell.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    /// What it is called.
+    pub policy: String,
+    /// Row by row; `None` where it was stopped before.
+    pub summaries: Vec<Option<Summary>>,
+}
+
+impl SweepReport<'_> {
+    /// A figure, as a file by itself: a map of the first number by two parameters, or lines by one.
+    pub fn svg(&self) -> String {
+        self.figure(true)
+    }
+
+    fn figure(&self, alone: bool) -> String {
+        match &self.sweep.y {
+            Some(y) => self.maps(self.metrics[0], y, alone),
+            None => self.diagrams(&self.metrics, alone),
+        }
+    }
+
+    /// A page, as a file by itself.
+    pub fn html(&self) -> String {
+        let mut page = Page::new(&self.question, self.scenario);
+        page.heading("What came out");
+        let paths: Vec<&str> = self.axes().map(|axis| axis.path.as_str()).collect();
+        page.paragraph(&format!("By {}.", paths.join(" and ")));
+        page.figure(&self.figure(false));
+        if self.sweep.y.is_none() {
+            let (heads, rows) = self.rows();
+            page.rows(&heads, &rows);
+        }
+        page.parameters(&self.question);
+        page.policies(self.subjects.iter());
+        let all = self.cells.iter().flat_map(|cells| &cells.summaries);
+        let made = all.map(|summary| summary.as_ref().map_or(0, |summary| summary.runs)).min();
+        page.again(&self.question, made);
+        page.finish()
+    }
+
+    /// A sweep of one parameter as a table: a row for every value, a column for every policy and number.
+    pub fn rows(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let columns = || {
+            let each = |cells| self.metrics.iter().map(move |metric| (cells, *metric));
+            self.cells.iter().flat_map(each)
+        };
+        let head = |(cells, metric): (&Cells, &str)| match self.metrics.len() {
+            1 => cells.policy.clone(),
+            _ => format!("{} {metric}", cells.policy),
+        };
+        let heads = std::iter::once(self.sweep.x.path.clone()).chain(columns().map(head)).collect();
+        let row = |(at, value): (usize, &String)| {
+            let cell = |(cells, metric): (&Cells, &str)| match &cells.summaries[at] {
+                Some(summary) if metric == "collapse" => collapse(summary),
+                _ => self.text(cells, at, metric),
+            };
+            std::iter::once(value.clone()).chain(columns().map(cell)).collect()
+        };
+        (heads, self.sweep.x.values.iter().enumerate().map(row).collect())
+    }
+
+    /// A number of a cell as a text.
+    pub fn text(&self, cells: &Cells, at: usize, name: &str) -> String {
+        let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
+        value.map_or_else(|| "–".to_owned(), |value| named(name, value))
+    }
+
+    fn axes(&self) -> impl Iterator<Item = &Axis> {
+        std::iter::once(&self.sweep.x).chain(&self.sweep.y)
+    }
+}
+
+impl Serialize for SweepReport<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        json::question(&mut map, &self.question)?;
+        map.serialize_entry("sweep", &Axes(self.sweep))?;
+        let results: Vec<_> =
+            self.cells.iter().map(|cells| Policy { report: self, cells }).collect();
+        map.serialize_entry("results", &results)?;
+        let all = self.cells.iter().flat_map(|cells| &cells.summaries).flatten();
+        map.serialize_entry("events", &all.map(|summary| summary.events).sum::<u64>())?;
+        map.serialize_entry("wall_ms", &self.wall_ms)?;
+        map.end()
+    }
+}
+
+struct Axes<'a>(&'a Sweep);
+
+impl Serialize for Axes<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("x", &self.0.x)?;
+        map.serialize_entry("y", &self.0.y)?;
+        map.end()
+    }
+}
+
+struct Policy<'a> {
+    report: &'a SweepReport<'a>,
+    cells: &'a Cells,
+}
+
+impl Serialize for Policy<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("policy", &self.cells.policy)?;
+        let wanted = self.report.question.runs;
+        let rows = self.cells.summaries.chunks(self.report.sweep.x.values.len());
+        let rows: Vec<Vec<_>> =
+            rows.map(|row| row.iter().map(|cell| answer(cell, wanted)).collect()).collect();
+        map.serialize_entry("cells", &rows)?;
+        map.end()
+    }
+}
+
+fn answer(cell: &Option<Summary>, wanted: u32) -> Option<json::Answer<'_>> {
+    let summary = cell.as_ref()?;
+    Some(json::Answer { policy: None, summary, wanted, series: false })
+}

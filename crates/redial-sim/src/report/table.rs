@@ -1,0 +1,143 @@
+use super::number::{count, milliseconds, percent, ratio};
+use super::{Case, Report};
+use crate::measure::{Share, Spread, Summary};
+
+/// The numbers that decide, as texts: a row for every policy that ran at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What is in the columns.
+    pub columns: Vec<Column>,
+    /// The rows, each with a text for each column.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// What a column is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// In two lines, of which the first may be empty.
+    pub name: [&'static str; 2],
+}
+
+struct Source {
+    name: [&'static str; 2],
+    text: fn(&Case) -> String,
+}
+
+const COLUMNS: [Source; 13] = [
+    Source { name: ["", "policy"], text: |case| case.subject.name.clone() },
+    Source { name: ["", "calls"], text: |case| mean(case, "calls", count) },
+    Source { name: ["", "attempts"], text: |case| mean(case, "attempts", count) },
+    Source { name: ["ampli-", "fication"], text: |case| spread(case, "amplification", ratio) },
+    Source { name: ["", "success"], text: |case| spread(case, "success", percent) },
+    Source { name: ["peak", "ratio"], text: |case| spread(case, "peak_ratio", ratio) },
+    Source { name: ["time to", "recover"], text: recover },
+    Source { name: ["goodput", "lost"], text: |case| mean(case, "goodput_lost", percent) },
+    Source { name: ["healthy", "lost"], text: |case| mean(case, "healthy_lost", percent) },
+    Source { name: ["", "p50"], text: |case| time(case, "p50_ms") },
+    Source { name: ["", "p99"], text: |case| time(case, "p99_ms") },
+    Source { name: ["dupli-", "cates"], text: |case| mean(case, "duplicates", count) },
+    Source { name: ["collapse", "(95\u{a0}%)"], text: |case| collapse(&case.summary) },
+];
+
+impl Report<'_> {
+    /// The numbers that decide. Some are shown only when there is something to tell: duplicates, what healthy
+    /// shards lost, recovery, collapse.
+    pub fn table(&self) -> Table {
+        let ran: Vec<&Case> = self.cases.iter().filter(|case| case.summary.runs > 0).collect();
+        let twice = ran.iter().any(|case| case.summary.mean("duplicates") > 0.0);
+        let apart = ran.iter().any(|case| case.summary.value("healthy_lost").is_some());
+        let shown = |source: &&Source| match source.name[0] {
+            "dupli-" => twice,
+            "healthy" => apart,
+            "collapse" => self.tells_collapse(),
+            "time to" => self.can_recover(),
+            _ => true,
+        };
+        let sources: Vec<&Source> = COLUMNS.iter().filter(shown).collect();
+        Table {
+            columns: sources.iter().map(|source| Column { name: source.name }).collect(),
+            rows: ran
+                .iter()
+                .map(|case| sources.iter().map(|source| (source.text)(case)).collect())
+                .collect(),
+        }
+    }
+
+    /// Whether it can be said how often it collapses: never from a single run.
+    pub fn tells_collapse(&self) -> bool {
+        let many = self.cases.iter().any(|case| case.summary.runs > 1);
+        let any = self.cases.iter().any(|case| case.summary.collapse.value > 0.0);
+        many && (any || self.can_recover())
+    }
+
+    /// Whether there is a trouble, an end of it, and calls that begin after it.
+    fn can_recover(&self) -> bool {
+        let scenario = self.scenario;
+        let is_over = scenario.trouble().is_some_and(|(_, end)| end < scenario.duration);
+        is_over && scenario.rate().is_some()
+    }
+}
+
+impl Column {
+    /// Its name in one line.
+    pub fn title(&self) -> String {
+        match self.name {
+            ["", name] => name.to_owned(),
+            [first, second] => match first.strip_suffix('-') {
+                Some(half) => format!("{half}{second}"),
+                None => format!("{first} {second}"),
+            },
+        }
+    }
+}
+
+fn mean(case: &Case, name: &str, text: fn(f64) -> String) -> String {
+    case.summary.value(name).map_or_else(none, |spread| text(spread.mean))
+}
+
+/// With what another seed may change, where that is visible.
+fn spread(case: &Case, name: &str, text: fn(f64) -> String) -> String {
+    let Some(Spread { mean, standard_error, .. }) = case.summary.value(name) else { return none() };
+    let shown = text(mean);
+    // As many places as the mean has.
+    let number = shown.split(' ').next().unwrap_or_default();
+    let places = number.split_once('.').map_or(0, |(_, places)| places.len());
+    let error = if shown.ends_with('%') { standard_error * 100.0 } else { standard_error };
+    let error = format!("{error:.places$}");
+    let is_visible = case.summary.runs > 1 && error.contains(|c: char| ('1'..='9').contains(&c));
+    match shown.strip_suffix(" %") {
+        _ if !is_visible => shown,
+        Some(share) => format!("{share} ±{error} %"),
+        None => format!("{shown} ±{error}"),
+    }
+}
+
+fn time(case: &Case, name: &str) -> String {
+    match case.summary.mean(name) {
+        // Of no successful call nothing is known.
+        _ if case.summary.mean("success") == 0.0 => none(),
+        ms => milliseconds(ms),
+    }
+}
+
+fn recover(case: &Case) -> String {
+    match case.summary.value("recover_ms") {
+        // The mean is of those that did.
+        Some(spread) if case.summary.collapse.value > 0.0 => {
+            format!("{} or never", milliseconds(spread.mean))
+        }
+        Some(spread) => milliseconds(spread.mean),
+        None => "never".to_owned(),
+    }
+}
+
+/// How often, and where other seeds would put it in 95 of 100 cases.
+pub(super) fn collapse(summary: &Summary) -> String {
+    let Share { value, low, high } = summary.collapse;
+    let whole = |share: f64| format!("{:.0}", share * 100.0);
+    format!("{} % ({}–{})", whole(value), whole(low), whole(high))
+}
+
+fn none() -> String {
+    "–".to_owned()
+}

@@ -1,0 +1,196 @@
+//! Where is the edge? One scenario says what happens at one load and one length of the outage; whether that is
+//! far from collapse or next to it shows only when they are varied.
+//!
+//! A sweep is the same scenario with one or two parameters set to every combination of some values. All of its
+//! cells are read and checked before the first is run.
+
+use redial_core::{DurationText, parse_duration};
+use serde::Serialize;
+
+use crate::measure::{Series, Summary};
+use crate::scenario::{Arrivals, Problem, Set};
+use crate::simulate::{Settings, Watch, simulate};
+use crate::{Scenario, Subject};
+
+/// The most cells that a sweep has.
+pub const MOST_CELLS: usize = 10_000;
+
+/// A parameter, and the values that it takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Axis {
+    /// As for `--set`, or one of the short names: `load`, `rate`, `clients`, `outage`.
+    pub path: String,
+    /// As for `--set`.
+    pub values: Vec<String>,
+}
+
+impl Axis {
+    /// Reads `path=a,b,c` or `path=from..to:steps`, where `steps` is how many values there are.
+    ///
+    /// # Errors
+    ///
+    /// It is neither, or has more values than a sweep has cells.
+    pub fn read(text: &str) -> Result<Self, Problem> {
+        let wrong = |why: &str| Problem::new(format!("{text:?} {why}"));
+        let form = "is not PATH=A,B,C or PATH=FROM..TO:STEPS, such as load=0.3..0.9:7";
+        let (path, values) = text.split_once('=').ok_or_else(|| wrong(form))?;
+        let values = match values.split_once("..") {
+            Some((from, rest)) => {
+                let (to, steps) = rest.split_once(':').ok_or_else(|| wrong(form))?;
+                let steps = steps.trim().parse().map_err(|_| wrong(form))?;
+                if !(2..=MOST_CELLS as u64).contains(&steps) {
+                    return Err(wrong(&format!(
+                        "has {steps} values, and 2 to {MOST_CELLS} can be"
+                    )));
+                }
+                between(from.trim(), to.trim(), steps).ok_or_else(|| {
+                    wrong("goes from and to something that is neither a number nor a duration")
+                })?
+            }
+            None => values.split(',').map(|value| value.trim().to_owned()).collect(),
+        };
+        if path.trim().is_empty() || values.iter().any(String::is_empty) {
+            return Err(wrong(form));
+        }
+        Ok(Self { path: path.trim().to_owned(), values })
+    }
+
+    /// The last part of its path.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or(&self.path)
+    }
+
+    /// What to set in this scenario.
+    fn set(&self, scenario: &Scenario, value: &str) -> Result<Set, Problem> {
+        let wrong = |why: &str| Problem::new(format!("{}: {why}", self.path));
+        let set = match (self.path.as_str(), &scenario.clients.arrivals) {
+            ("clients", _) => Some(clients(scenario, value)),
+            ("outage", _) => Set::new("outage.duration", value),
+            // One takes the place of the other, so the table is replaced as a whole.
+            (pace @ ("load" | "rate"), Arrivals::Constant(_)) => {
+                Set::new("clients.arrivals.constant", &format!("{{ {pace} = {value} }}"))
+            }
+            (pace @ ("load" | "rate"), Arrivals::Poisson(_)) => {
+                Set::new("clients.arrivals.poisson", &format!("{{ {pace} = {value} }}"))
+            }
+            ("load" | "rate", _) => {
+                return Err(wrong(
+                    "calls do not come at a rate here; vary clients, or a parameter by its path",
+                ));
+            }
+            (path, _) => Set::new(path, value),
+        };
+        set.ok_or_else(|| wrong("is no path of a parameter, such as outage.duration"))
+    }
+}
+
+/// What to set to have so many clients: callers where they are counted, else instances.
+pub fn clients(scenario: &Scenario, count: &str) -> Set {
+    let path = match scenario.clients.arrivals {
+        Arrivals::Synchronised { .. } => "clients.arrivals.synchronised.callers",
+        Arrivals::Closed { .. } => "clients.arrivals.closed.callers",
+        Arrivals::Constant(_) | Arrivals::Poisson(_) | Arrivals::Ramp { .. } => "clients.instances",
+    };
+    Set::new(path, count).unwrap_or_else(|| unreachable!("the paths above are paths"))
+}
+
+/// How many calls a run makes, roughly: what is known before it is run.
+pub fn calls(scenario: &Scenario) -> f64 {
+    match scenario.rate() {
+        Some(rate) => rate * scenario.duration as f64 / 1e9,
+        None => f64::from(scenario.clients.arrivals.callers().unwrap_or(0)),
+    }
+}
+
+/// Whole numbers stay whole, because most that are written so must be.
+fn between(from: &str, to: &str, steps: u64) -> Option<Vec<String>> {
+    let at = |from: f64, to: f64, n: u64| from + (to - from) * n as f64 / (steps - 1) as f64;
+    let values: Vec<String> = if let (Ok(from), Ok(to)) = (from.parse::<i64>(), to.parse::<i64>()) {
+        (0..steps).map(|n| format!("{:.0}", at(from as f64, to as f64, n))).collect()
+    } else if let (Ok(from), Ok(to)) = (from.parse::<f64>(), to.parse::<f64>()) {
+        // 0.1 + 0.2 is meant to be 0.3.
+        (0..steps).map(|n| ((at(from, to, n) * 1e9).round() / 1e9).to_string()).collect()
+    } else {
+        let (from, to) = (parse_duration(from).ok()?, parse_duration(to).ok()?);
+        let nanos = |n| at(from as f64, to as f64, n).round() as u64;
+        (0..steps).map(|n| DurationText(nanos(n)).to_string()).collect()
+    };
+    let mut values = values;
+    values.dedup();
+    Some(values)
+}
+
+/// A scenario with one or two parameters varied.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// From left to right.
+    pub x: Axis,
+    /// From below to above.
+    pub y: Option<Axis>,
+    /// Row by row.
+    cells: Vec<Scenario>,
+}
+
+impl Sweep {
+    /// Of this file, with some parameters set to other values.
+    ///
+    /// # Errors
+    ///
+    /// There are more than [`MOST_CELLS`] cells, or one of them is wrong.
+    pub fn read(text: &str, sets: &[Set], x: Axis, y: Option<Axis>) -> Result<Self, Problem> {
+        let rows = y.as_ref().map_or(1, |y| y.values.len());
+        let count = x.values.len().saturating_mul(rows);
+        if count > MOST_CELLS {
+            return Err(Problem::new(format!(
+                "{count} cells are more than a sweep has ({MOST_CELLS}): take fewer values"
+            )));
+        }
+        let base = Scenario::read(text, sets)?;
+        let mut cells = Vec::with_capacity(count);
+        for row in 0..rows {
+            for value in &x.values {
+                let mut all = sets.to_vec();
+                all.push(x.set(&base, value)?);
+                if let Some(y) = &y {
+                    all.push(y.set(&base, &y.values[row])?);
+                }
+                cells.push(Scenario::read(text, &all)?);
+            }
+        }
+        Ok(Self { x, y, cells })
+    }
+
+    /// The scenarios, row by row.
+    pub fn cells(&self) -> &[Scenario] {
+        &self.cells
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.y.as_ref().map_or(1, |y| y.values.len())
+    }
+
+    /// How many calls one run of every cell makes, roughly.
+    pub fn calls(&self) -> f64 {
+        self.cells.iter().map(calls).sum()
+    }
+
+    /// Runs every cell with its policy: `subjects` has one for each. Every cell sees the same random numbers, so
+    /// that what differs is what was varied. Cells that were not run because somebody stopped it are `None`.
+    pub fn run(
+        &self,
+        subjects: &[Subject],
+        settings: &Settings,
+        watch: &Watch,
+    ) -> Vec<Option<Summary>> {
+        let run = |(scenario, subject): (&Scenario, &Subject)| {
+            if watch.is_stopped() {
+                return None;
+            }
+            let summary = simulate(scenario, subject, settings, watch);
+            // The curves of ten thousand cells would not fit, and nobody looks at them.
+            (summary.runs > 0).then(|| Summary { series: Series::default(), ..summary })
+        };
+        self.cells.iter().zip(subjects).map(run).collect()
+    }
+}

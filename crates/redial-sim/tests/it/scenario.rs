@@ -1,0 +1,144 @@
+//! Files: what is read, and what is said about what cannot be.
+
+use redial_sim::Scenario;
+use redial_sim::scenario::{BUILT_IN, Set};
+
+const FILE: &str = "\
+title = \"test\"
+duration = \"10s\"
+policies = [\"standard\", \"mine\", \"peer:envoy\", \"no-retry\"]
+
+[clients]
+instances = 10
+arrivals = { poisson = { load = 0.5 } }
+
+[backend]
+servers = 10
+service = { exponential = \"10ms\" }
+queue = 100
+
+[outage]
+start = \"2s\"
+duration = \"200ms\"
+
+[policy.mine]
+attempts = 2
+";
+
+fn problem(text: &str, sets: &[&str]) -> String {
+    let sets: Vec<Set> = sets.iter().map(|set| Set::read(set).unwrap()).collect();
+    Scenario::read(text, &sets).unwrap_err().to_string()
+}
+
+#[test]
+fn a_file_says_what_it_means() {
+    let scenario = Scenario::read(FILE, &[]).unwrap();
+    assert_eq!(scenario.rate(), Some(500.0));
+    assert_eq!(scenario.trouble(), Some((2_000_000_000, 2_200_000_000)));
+    assert_eq!(scenario.subject("mine").unwrap().policy.attempts(), 2);
+    assert!(scenario.subject("peer:envoy").unwrap().careless);
+}
+
+#[test]
+fn any_parameter_can_be_set() {
+    let set = |sets: &[&str]| {
+        let sets: Vec<Set> = sets.iter().map(|set| Set::read(set).unwrap()).collect();
+        Scenario::read(FILE, &sets).unwrap()
+    };
+    assert_eq!(set(&["outage.duration=2s"]).outage[0].duration, 2_000_000_000);
+    assert_eq!(set(&["clients.arrivals.poisson.load=0.8"]).rate(), Some(800.0));
+    assert_eq!(set(&["clients.arrivals={constant={rate=7}}"]).rate(), Some(7.0));
+    assert_eq!(set(&["backend.service=20ms"]).backend.capacity(), 500.0);
+    assert_eq!(set(&["policy.mine.attempts=5"]).subject("mine").unwrap().policy.attempts(), 5);
+    assert_eq!(set(&["title=a b"]).title, "a b");
+    let twice =
+        FILE.replace("[outage]", "[[outage]]") + "[[outage]]\nstart = \"5s\"\nduration = \"1s\"\n";
+    let twice = twice.replace("[policy.mine]\nattempts = 2\n", "").replace("\"mine\", ", "");
+    let sets = [Set::read("outage.share=0.5").unwrap(), Set::read("outage.1.start=6s").unwrap()];
+    let outages = Scenario::read(&twice, &sets).unwrap().outage;
+    assert_eq!(outages.iter().map(|it| it.share).collect::<Vec<_>>(), [0.5, 0.5]);
+    assert_eq!(outages[1].start, 6_000_000_000);
+}
+
+/// One line for each mistake: what to replace, by what, and what has to be said about it.
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let cases = [
+        ("queue = 100", "queu = 100", "line 12, column 1", "unknown field `queu`"),
+        ("servers = 10", "servers = 0", "line 10, column 11", "from 1 to"),
+        ("instances = 10", "instances = 1000000000000", "line 6, column 13", "from 1 to 1000000"),
+        ("\"10ms\"", "\"10\"", "line 11", "a duration such as"),
+        ("exponential = \"10ms\"", "exponential = \"0s\"", "line 11", "mean above zero"),
+        ("exponential = \"10ms\"", "gamma = \"10ms\"", "line 11", "unknown variant `gamma`"),
+        (
+            "{ exponential = \"10ms\" }",
+            "{ uniform = { from = \"2s\", to = \"1s\" } }",
+            "line 11",
+            "`from` has to be at most `to`",
+        ),
+        ("load = 0.5", "load = -1", "line 7", "above 0"),
+        ("load = 0.5", "load = nan", "line 7", "above 0"),
+        (
+            "\"standard\", ",
+            "\"standart\", ",
+            "line 3, column 12",
+            "no policy is called \"standart\"",
+        ),
+        (
+            "start = \"2s\"",
+            "start = \"20s\"",
+            "line 15, column 9",
+            "before the end of the run (10s)",
+        ),
+        ("servers = 10\n", "", "line 7", "the backend has no limit"),
+        ("queue = 100", "calls = [\"b\"]", "", "there is no [service.b]"),
+        ("attempts = 2", "attempts = 0", "line 18", "attempts"),
+        ("attempts = 2", "attempts = 100000", "line 3", "at most 65535"),
+        ("duration = \"10s\"", "duration = \"6d\"", "", "too short for this duration"),
+        ("duration = \"10s\"", "duration = \"0s\"", "line 2", "above zero"),
+        (
+            "poisson = { load = 0.5 }",
+            "closed = { callers = 5, think = \"0s\" }",
+            "line 6",
+            "more instances than callers",
+        ),
+    ];
+    for (from, to, place, what) in cases {
+        let message = problem(&FILE.replacen(from, to, 1), &[]);
+        assert!(message.contains(place), "{to}: no {place:?} in {message}");
+        assert!(message.contains(what), "{to}: no {what:?} in {message}");
+    }
+}
+
+#[test]
+fn what_is_set_wrongly_is_named() {
+    let message = problem(FILE, &["outage.duratoin=2s"]);
+    assert!(
+        message.contains("--set outage.duratoin=\"2s\"") && message.contains("unknown field"),
+        "{message}"
+    );
+    let message = problem(FILE, &["clients.instances.x=2"]);
+    assert!(message.contains("is not a table"), "{message}");
+    let message = problem(FILE, &["backend.backlog=101"]);
+    assert!(message.contains("backend.backlog: has to fit into the queue"), "{message}");
+    for wrong in ["outage", "=2", "a..b=1", ".=1"] {
+        assert!(Set::read(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn services_in_a_circle_and_services_that_nobody_calls_are_refused() {
+    let circle = FILE.replace("queue = 100", "queue = 100\ncalls = [\"a\"]")
+        + "[service.a]\ncalls = [\"b\"]\n[service.b]\ncalls = [\"a\"]\n";
+    assert!(problem(&circle, &[]).contains("in a circle"));
+    let alone = format!("{FILE}[service.a]\n");
+    assert!(problem(&alone, &[]).contains("nobody calls it"));
+}
+
+#[test]
+fn more_than_fits_into_memory_is_refused_before_it_begins() {
+    let fleet = BUILT_IN.iter().find(|it| it.name == "fleet").unwrap();
+    let set = [Set::read("clients.latency=10ms").unwrap()];
+    let message = fleet.read(&set).unwrap_err().to_string();
+    assert!(message.contains("at most 20000000 fit into memory"), "{message}");
+}

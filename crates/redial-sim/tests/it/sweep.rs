@@ -1,0 +1,101 @@
+//! Parameters that are varied.
+
+use redial_sim::Scenario;
+use redial_sim::scenario::{Arrivals, BuiltIn, Pace, Set};
+use redial_sim::simulate::{Choice, Settings, Watch};
+use redial_sim::sweep::{Axis, MOST_CELLS, Sweep, calls};
+
+fn values(text: &str) -> Vec<String> {
+    Axis::read(text).unwrap().values
+}
+
+fn blip() -> &'static str {
+    BuiltIn::find("blip").unwrap().text
+}
+
+#[test]
+fn an_axis_is_a_list_or_a_range() {
+    assert_eq!(values("outage.duration=1s, 2s,5s"), ["1s", "2s", "5s"]);
+    assert_eq!(values("load=0.1..0.4:4"), ["0.1", "0.2", "0.3", "0.4"]);
+    assert_eq!(values("clients.instances=1..10:4"), ["1", "4", "7", "10"]);
+    assert_eq!(values("clients=1..2:5"), ["1", "2"], "whole numbers stay whole");
+    assert_eq!(values("outage=100ms..1s:4"), ["100ms", "400ms", "700ms", "1s"]);
+    assert_eq!(values("rate=500..100:2"), ["500", "100"], "downwards too");
+}
+
+#[test]
+fn what_is_no_axis_is_told() {
+    for (text, says) in [
+        ("load", "PATH=A,B,C or PATH=FROM..TO:STEPS"),
+        ("=1,2", "PATH=A,B,C"),
+        ("load=1,,2", "PATH=A,B,C"),
+        ("load=1..2", "PATH=A,B,C"),
+        ("load=1..2:many", "PATH=A,B,C"),
+        ("load=1..2:1", "1 values, and 2 to 10000"),
+        ("load=1..2:1000000", "1000000 values, and 2 to 10000"),
+        ("load=little..much:3", "neither a number nor a duration"),
+    ] {
+        let problem = Axis::read(text).unwrap_err().to_string();
+        assert!(problem.contains(says) && problem.contains(text), "{problem}");
+    }
+}
+
+#[test]
+fn short_names_are_paths() {
+    let cell = |axis: &str| {
+        let sweep = Sweep::read(blip(), &[], Axis::read(axis).unwrap(), None).unwrap();
+        sweep.cells()[0].clone()
+    };
+    let pace = |scenario: &Scenario| scenario.clients.arrivals.clone();
+    assert_eq!(pace(&cell("rate=70,80")), Arrivals::Constant(Pace::Rate(70.0)));
+    assert_eq!(cell("outage=70ms,80ms").outage[0].duration, 70_000_000);
+    assert_eq!(cell("clients=3,4").clients.instances, 3);
+    assert_eq!(cell("policy.full.attempts=2,3").policy["full"].attempts(), 2);
+    let limited = [Set::read("backend.servers=10").unwrap()];
+    let sweep = Sweep::read(blip(), &limited, Axis::read("load=0.5,0.6").unwrap(), None).unwrap();
+    assert_eq!(pace(&sweep.cells()[1]), Arrivals::Constant(Pace::Load(0.6)));
+    let at_once = BuiltIn::find("blip-synchronised").unwrap().text;
+    let sweep = |axis: &str| Sweep::read(at_once, &[], Axis::read(axis).unwrap(), None);
+    assert_eq!(sweep("clients=20,30").unwrap().cells()[1].clients.arrivals.callers(), Some(30));
+    assert!(sweep("load=0.5,0.6").unwrap_err().to_string().contains("not come at a rate"));
+}
+
+#[test]
+fn cells_are_counted_and_checked_before_anything_runs() {
+    let read = |x: &str, y: &str| {
+        Sweep::read(blip(), &[], Axis::read(x).unwrap(), Some(Axis::read(y).unwrap()))
+    };
+    let sweep = read("rate=100,200,300", "outage=1s,2s").unwrap();
+    assert_eq!((sweep.cells().len(), sweep.rows()), (6, 2));
+    assert_eq!(sweep.calls(), 2.0 * 6.0 * (100.0 + 200.0 + 300.0));
+    assert_eq!(sweep.cells()[4].outage[0].duration, 2_000_000_000, "row by row");
+    assert_eq!(sweep.cells()[4].rate(), Some(200.0));
+    let many = read("rate=1..10000:10000", "outage=1s,2s").unwrap_err().to_string();
+    assert!(many.contains("20000 cells") && many.contains(&MOST_CELLS.to_string()), "{many}");
+    let wrong = read("rate=100,0", "outage=1s,2s").unwrap_err().to_string();
+    assert!(wrong.contains("rate"), "{wrong}");
+    let callers = BuiltIn::find("blip-synchronised").unwrap().read(&[]).unwrap();
+    assert_eq!(calls(&callers), 1000.0);
+}
+
+#[test]
+fn every_cell_is_run_until_somebody_stops_it() {
+    let sweep = Sweep::read(blip(), &[], Axis::read("rate=50,100").unwrap(), None).unwrap();
+    let subjects: Vec<_> =
+        sweep.cells().iter().map(|scenario| scenario.subject("full").unwrap()).collect();
+    let settings = Settings { runs: 2, seed: 3, threads: 2, engine: Choice::Exact };
+    let watch = Watch::default();
+    let done = sweep.run(&subjects, &settings, &watch);
+    let calls: Vec<f64> =
+        done.iter().map(|it| it.as_ref().unwrap().mean("calls").round()).collect();
+    assert!(
+        (299.0..=301.0).contains(&calls[0]) && (599.0..=601.0).contains(&calls[1]),
+        "{calls:?}"
+    );
+    assert!(
+        done.iter().flatten().all(|summary| summary.series.calls.is_empty()),
+        "curves are dropped"
+    );
+    watch.stop();
+    assert!(sweep.run(&subjects, &settings, &watch).iter().all(Option::is_none));
+}
