@@ -28,8 +28,8 @@ usage: redial-bench [COMMAND]
   engine [--json]   instructions, allocations and clock reads of one call, beside the peers;
                     needs valgrind (`cargo xtask setup`)
   fidelity [--json] [--runs N]
-                    a blip and a brownout, simulated and as real traffic: means of N runs (10); ten runs take
-                    twelve minutes, and they want the machine for themselves
+                    a blip and a brownout, simulated and as real traffic: means of N runs (10); takes twelve
+                    minutes and wants the machine for itself (`cargo xtask bench fidelity` asks for it)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
   storm [--json]    a real server that stands still for 200 ms, and what its callers do to it then
   timers [--json]   how late the runners wake, and what that does to the jitter

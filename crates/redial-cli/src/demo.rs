@@ -18,6 +18,7 @@ use tokio::runtime::Builder;
 use tokio::signal::ctrl_c;
 use tokio::time::timeout;
 
+use crate::failed::Failed;
 use crate::policy::Named;
 use prediction::Prediction;
 use screen::{Look, Plain, Screen, View};
@@ -63,7 +64,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let scenario = scenario(args)?;
     let round_trip = round_trip().map_err(io::Error::other)?;
     let predict = |subject: Subject| {
@@ -81,9 +82,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
         watch(sides, &mut Plain::new(out, &scenario)?)?
     };
     if args.json {
-        return writeln!(out, "{:#}", summary::describe(&scenario, args.seed, &outcomes));
+        writeln!(out, "{:#}", summary::describe(&scenario, args.seed, &outcomes))?;
+    } else {
+        summary::table(out, &scenario, args.seed, &outcomes)?;
     }
-    summary::table(out, args.seed, &outcomes)
+    let stopped = outcomes.iter().any(|outcome| outcome.interrupted.is_some());
+    if stopped { Err(Failed::Stopped) } else { Ok(()) }
 }
 
 /// The file, as long as asked for. The outage begins after three tenths of it.
@@ -97,22 +101,23 @@ fn scenario(args: &Args) -> io::Result<Scenario> {
 }
 
 /// The naive loop, and what it is compared with, whose callers wait no longer for an answer.
-fn subjects(scenario: &Scenario, named: &Named) -> io::Result<[Subject; 2]> {
+fn subjects(scenario: &Scenario, named: &Named) -> Result<[Subject; 2], Failed> {
     let naive = scenario.subject(NAIVE).map_err(io::Error::other)?;
-    let policy = patient(&named.policy, naive.policy.attempt_timeout())?;
+    let input = |why: String| Failed::input(&named.name, why);
+    let policy = patient(&named.policy, naive.policy.attempt_timeout()).map_err(input)?;
     let name = format!("redial {}", named.name);
-    Ok([naive, Subject::new(name, policy).map_err(io::Error::other)?])
+    Ok([naive, Subject::new(name, policy).map_err(input)?])
 }
 
 /// A policy that waits at most this long for the answer to an attempt.
-fn patient(policy: &Policy, most: Nanos) -> io::Result<Policy> {
+fn patient(policy: &Policy, most: Nanos) -> Result<Policy, String> {
     let most = most.min(policy.attempt_timeout()).min(policy.deadline());
     let draft = policy.edit().attempt_timeout(Duration::from_nanos(most));
     let draft = match policy.connect_timeout() {
         NEVER => draft,
         connect => draft.connect_timeout(Duration::from_nanos(connect.min(most))),
     };
-    draft.build().map_err(io::Error::other)
+    draft.build().map_err(|error| error.to_string())
 }
 
 /// Shows it until it is over, or until Ctrl-C.

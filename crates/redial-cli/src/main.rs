@@ -33,7 +33,7 @@ enum Command {
 fn main() -> ExitCode {
     let mut out = Patient { out: io::stdout().lock(), gone: false };
     let done = match Args::parse().command {
-        Command::Demo(args) => demo::run(&args, &mut out).map_err(Failed::from),
+        Command::Demo(args) => demo::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
         Command::Sim(args) => sim::run(&args, &mut out),

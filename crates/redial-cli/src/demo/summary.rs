@@ -9,7 +9,12 @@ use super::side::Outcome;
 use super::{MS, SECOND};
 
 /// What both came to, and what was expected of them.
-pub(super) fn table(out: &mut impl Write, seed: u64, outcomes: &[Outcome]) -> io::Result<()> {
+pub(super) fn table(
+    out: &mut impl Write,
+    scenario: &Scenario,
+    seed: u64,
+    outcomes: &[Outcome],
+) -> io::Result<()> {
     let names = outcomes.iter().map(|outcome| outcome.name.chars().count());
     let width = names.max().unwrap_or(0).max(PREDICTED.len());
     writeln!(
@@ -39,8 +44,18 @@ pub(super) fn table(out: &mut impl Write, seed: u64, outcomes: &[Outcome]) -> io
         let at = at as f64 / SECOND as f64;
         writeln!(out, "Interrupted after {at:.1} s; the predictions are for all of it.")?;
     }
+    if scenario.duration < TOO_SHORT {
+        let least = TOO_SHORT / SECOND;
+        writeln!(
+            out,
+            "In less than {least} s the end of the run ends the storm too: see how many are answered before it."
+        )?;
+    }
     explain(out, seed, outcomes)
 }
+
+/// The last calls succeed when nobody calls any more, and of a short run they are a large part.
+const TOO_SHORT: Nanos = 10 * SECOND;
 
 const PREDICTED: &str = "  predicted";
 
