@@ -4,6 +4,7 @@
 //! it against a backend that struggles. This crate runs the production engine in virtual time. There is no
 //! second backoff, jitter or budget in it.
 
+pub mod cohort;
 pub mod contention;
 pub mod exact;
 pub mod explain;

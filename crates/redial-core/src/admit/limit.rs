@@ -64,6 +64,23 @@ impl RateLimit {
     }
 }
 
+impl RateLimit {
+    /// The bulk form of [`RateLimit::take`]: takes up to `n`, and says how many.
+    pub fn take_up_to(&self, n: u64, now: Nanos) -> u64 {
+        if self.interval == NEVER {
+            return 0;
+        }
+        let limit = now.saturating_add(self.tolerance);
+        let mut taken = 0;
+        let _ = update(&self.full_at, |full_at| {
+            let from = full_at.max(now);
+            taken = n.min(limit.saturating_sub(from) / self.interval);
+            Some(from + taken * self.interval).filter(|_| taken > 0)
+        });
+        taken
+    }
+}
+
 /// How many attempts may be on the wire at once.
 #[derive(Debug)]
 pub(crate) struct Concurrency {

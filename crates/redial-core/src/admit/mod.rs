@@ -25,7 +25,7 @@ pub use throttle::ThrottleRule;
 pub(crate) use breaker::{MOST_PROBES, Probe};
 
 use breaker::{Breaker, Pass};
-use budget::{Charge, Ledger};
+use budget::{Budget, Charge, Ledger};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use throttle::Throttle;
@@ -65,7 +65,21 @@ impl Guards {
     /// The guards that `policy` asks for. Threads that pass different stripes do not contend for the
     /// budget's deposits; `seed` names the random streams of the breaker and the throttle.
     pub fn new(policy: &Policy, stripes: usize, seed: u64) -> Self {
-        let ledger = Ledger::new(policy.budget(), stripes);
+        Self::with(policy, Ledger::new(policy.budget(), stripes), seed)
+    }
+
+    /// The bulk form of the guards of `n` equal processes: their windows are one, with the floor and the
+    /// bootstrap allowance of all of them. It lends what one process has to another, so it is true where
+    /// all of them make many calls. Only a window can be pooled; everything else stays that of one process.
+    pub fn fleet(policy: &Policy, n: u32) -> Self {
+        let budget = match policy.budget() {
+            Budget::Window(window) => Budget::Window(window.times(n)),
+            other => *other,
+        };
+        Self::with(policy, Ledger::new(&budget, 1), 0)
+    }
+
+    fn with(policy: &Policy, ledger: Ledger, seed: u64) -> Self {
         let breaker = policy.breaker().map(|rule| Breaker::new(rule, random::draw(seed, 0)));
         let throttle = policy.throttle().map(|rule| Throttle::new(rule, random::draw(seed, 1)));
         let rate = policy.rate().map(RateLimit::new);

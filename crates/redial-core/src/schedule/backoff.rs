@@ -128,6 +128,11 @@ impl Backoff {
         self.range(k, previous).hi.min(self.cap)
     }
 
+    /// Whether a range builds on the wait before it.
+    pub fn remembers(&self) -> bool {
+        self.jitter == Jitter::Decorrelated
+    }
+
     /// The longest wait before any retry.
     pub fn cap(&self) -> Nanos {
         self.cap

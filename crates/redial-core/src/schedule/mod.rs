@@ -47,16 +47,47 @@ pub fn wait(
     let HintRule::Honour { cap, too_long, .. } = rule else { return Ok(plain) };
     let Some(hint) = hint else { return Ok(plain) };
 
-    let after = match (hint.after() > *cap, too_long) {
-        (false, _) => hint.after(),
-        (true, TooLong::Clip) => *cap,
-        (true, TooLong::Stop) => return Err(Stop::HintTooLong),
-    };
+    let after = heard(hint, *cap, *too_long)?;
     let delay = if hint.is_exact() {
         after
     } else {
-        let latest = after.saturating_add(share(rule.spread(backoff.jitter), after));
+        let latest = spread(policy, after);
         drawn.max(random::uniform(after, latest, random::draw(!seed, u64::from(k))))
     };
     Ok(Wait { delay, drawn, hinted: true })
+}
+
+/// The bulk form of [`wait`], for callers that are alike: the range on which the wait before retry `k` is
+/// uniform. `None` when it is not, because it builds on the waits before, draws are clipped, or a hint cuts
+/// into the backoff's range.
+pub fn range(policy: &Policy, k: u32, hint: Option<Hint>) -> Result<Option<Range>, Stop> {
+    let backoff = policy.backoff();
+    let drawn = backoff.range(k, 0);
+    let is_uniform = !backoff.remembers() && drawn.hi <= backoff.cap;
+    let plain = is_uniform.then_some(drawn);
+    let HintRule::Honour { cap, too_long, .. } = policy.hint_rule() else { return Ok(plain) };
+    let Some(hint) = hint else { return Ok(plain) };
+
+    let lo = heard(hint, *cap, *too_long)?;
+    let hi = if hint.is_exact() { lo } else { spread(policy, lo) };
+    Ok(if hint.is_exact() || drawn.hi.min(backoff.cap) <= lo {
+        Some(Range { lo, hi })
+    } else {
+        plain.filter(|drawn| drawn.lo >= hi)
+    })
+}
+
+/// For how long a hint is minded.
+fn heard(hint: Hint, cap: Nanos, too_long: TooLong) -> Result<Nanos, Stop> {
+    match (hint.after() > cap, too_long) {
+        (false, _) => Ok(hint.after()),
+        (true, TooLong::Clip) => Ok(cap),
+        (true, TooLong::Stop) => Err(Stop::HintTooLong),
+    }
+}
+
+/// The latest that somebody comes back who was told to come back after this long.
+fn spread(policy: &Policy, after: Nanos) -> Nanos {
+    let spread = policy.hint_rule().spread(policy.backoff().jitter);
+    after.saturating_add(share(spread, after))
 }

@@ -3,7 +3,7 @@ use std::thread;
 use redial_core::Nanos;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{
-    Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
+    Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::decide::{Class, Outcome};
 use redial_core::{Event, Rate, Stop, Verdict};
@@ -342,4 +342,15 @@ fn polling_costs_no_budget() {
     outcomes.push(Outcome::Success);
     let trace = lab.call(&outcomes);
     assert_eq!((trace.attempts, trace.end), (21, Ok(())));
+}
+
+#[test]
+fn a_fleet_has_the_floors_of_all_its_processes() {
+    let budget = WindowBudget::ratio(0.1).floor(Rate::per_second(2)).bootstrap(3);
+    let policy = policy(|p| p.budget(Budget::Window(budget)));
+    let fleet = Guards::fleet(&policy, 7);
+    assert_eq!(fleet.balance(0), Some(7 * (2 * 10 + 3)));
+    fleet.deposit(0, 100, 0);
+    assert_eq!(fleet.balance(0), Some(7 * 23 + 10));
+    assert_eq!((budget.lifetime(), budget.deposits()), (10 * SECOND, Deposit::Request));
 }

@@ -190,3 +190,15 @@ fn one_bad_destination_does_not_drain_the_others() {
     while bad.withdraw_up_to(1, Class::Reset, SECOND) == 1 {}
     assert_eq!((bad.balance(SECOND), good.balance(SECOND)), (Some(0), Some(10)));
 }
+
+#[test]
+fn many_at_once_are_as_many_as_one_after_the_other() {
+    for (rate, burst) in [(10, 5), (1_000, 1), (0, 5)] {
+        let rule = RateRule::new(Rate::per_second(rate), burst);
+        let (bulk, single) = (RateLimit::new(&rule), RateLimit::new(&rule));
+        for (now, n) in [(0, 3), (MS, 10), (250 * MS, 0), (250 * MS, 7), (9 * SECOND, 100)] {
+            let want = (0..n).filter(|_| single.take(now).is_ok()).count() as u64;
+            assert_eq!(bulk.take_up_to(n, now), want, "{n} at {now} with {rule:?}");
+        }
+    }
+}

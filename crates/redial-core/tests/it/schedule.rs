@@ -290,3 +290,36 @@ proptest! {
         prop_assert_eq!(delay, backoff.delay(k, previous, seed));
     }
 }
+
+#[test]
+fn the_range_of_a_wait_is_what_it_is_uniform_on() {
+    use redial_core::schedule::{range, wait};
+    let full = Backoff::exponential(ms(100), ms(2_000));
+    let hint = |after| Some(Hint::AtLeast(after * MS));
+    let none = full.jitter(Jitter::None);
+    for (backoff, hint, want) in [
+        (full, None, Some((0, 200))),
+        (full.jitter(Jitter::Equal), None, Some((100, 200))),
+        (full, hint(1_000), Some((1_000, 1_100))),
+        (none, hint(1_000), Some((1_000, 1_000))),
+        (full, hint(150), None),
+        (none, hint(50), Some((200, 200))),
+        (full, Some(Hint::Slot(70 * MS)), Some((70, 70))),
+        (full.jitter(Jitter::Decorrelated), None, None),
+        (full.jitter(Jitter::Added(1_900 * MS)).clipped(), None, None),
+    ] {
+        let policy = policy(|p| p.backoff(backoff));
+        let got = range(&policy, 2, hint).unwrap();
+        assert_eq!(got.map(|it| (it.lo / MS, it.hi / MS)), want, "{backoff:?} {hint:?}");
+        let Some(Range { lo, hi }) = got else { continue };
+        let waits: Vec<_> =
+            (0..1_000).map(|seed| wait(&policy, 2, 0, hint, seed).unwrap().delay).collect();
+        assert!(waits.iter().all(|wait| (lo..=hi).contains(wait)), "{backoff:?} {hint:?}");
+        let middle = mean(&waits);
+        let error = (hi - lo) as f64 / 12_000_f64.sqrt();
+        assert!((middle - (lo + hi) as f64 / 2.0).abs() <= 5.0 * error, "{backoff:?} {hint:?}");
+    }
+    let short = HintRule::Honour { cap: SECOND, too_long: TooLong::Stop, spread: None };
+    let policy = policy(|p| p.hint(short));
+    assert_eq!(range(&policy, 1, hint(1_001)), Err(Stop::HintTooLong));
+}

@@ -3,7 +3,7 @@
 use rand_distr::{Distribution as _, Exp1};
 use redial_core::Nanos;
 
-use crate::scenario::{Arrivals, Spike};
+use crate::scenario::{Arrivals, Spike, nearest};
 use crate::{Scenario, Stream};
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl<'a> Calls<'a> {
         match self.arrivals {
             // Not from one to the next, so that nothing adds up.
             Arrivals::Constant(_) if self.spikes.is_empty() => {
-                (self.count as f64 * 1e9 / self.rate).round() as Nanos
+                nearest(self.count as f64 * 1e9 / self.rate)
             }
             Arrivals::Constant(_) => now + self.apart(1.0, now),
             _ => {
@@ -61,6 +61,6 @@ impl<'a> Calls<'a> {
         };
         let spike = |it: &&Spike| (it.start..it.start + it.duration).contains(&now);
         let factor: f64 = self.spikes.iter().filter(spike).map(|it| it.factor).product();
-        (calls * 1e9 / (rate * factor)).round() as Nanos
+        nearest(calls * 1e9 / (rate * factor))
     }
 }

@@ -3,7 +3,7 @@
 use redial_core::{NEVER, Nanos};
 
 use crate::Stream;
-use crate::scenario::{Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Scenario};
+use crate::scenario::{Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Scenario, nearest};
 
 /// The troubles of one service. Times are asked in order.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl<'a> Sky<'a> {
         let cold = self.colds.iter().find(|it| within(now, it.start, it.duration));
         let Some(cold) = cold else { return work };
         let warmth = (now - cold.start) as f64 / cold.duration as f64;
-        (work as f64 / (cold.capacity + (1.0 - cold.capacity) * warmth)).round() as Nanos
+        nearest(work as f64 / (cold.capacity + (1.0 - cold.capacity) * warmth))
     }
 
     /// Whether work that is done at once will stay so: nothing can stand still.

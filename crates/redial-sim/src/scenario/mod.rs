@@ -42,6 +42,7 @@ pub use clients::{Arrivals, Clients, Keys, MOST_CALLERS, MOST_INSTANCES, Pace, S
 pub use read::{Problem, Set};
 pub use service::{Answer, Ban, HintGiven, Limit, Servers, Service};
 pub use subject::Subject;
+pub(crate) use time::nearest;
 pub use time::{Drawn, Time};
 pub use trouble::{CapacityLoss, ColdCache, Outage, Pause, Restart, Spike, SwitchedOff};
 

@@ -125,9 +125,12 @@ impl Drawn {
     }
 }
 
+/// Nothing takes longer than a year, however long the tail of its distribution.
+const LONGEST: f64 = 366.0 * 24.0 * 3600e9;
+
 /// The nearest whole nanosecond. (To round half-way cases well takes longer than to draw.)
-fn nearest(nanos: f64) -> Nanos {
-    (nanos + 0.5) as Nanos
+pub(crate) fn nearest(nanos: f64) -> Nanos {
+    (nanos.min(LONGEST) + 0.5) as Nanos
 }
 
 fn sigma(median: Nanos, p99: Nanos) -> f64 {

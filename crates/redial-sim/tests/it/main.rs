@@ -1,9 +1,12 @@
 //! The simulator.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod cohort;
 mod contention;
 mod exact;
 mod explain;
+mod figures;
+mod helpers;
 mod peers;
 mod random;
 mod recovery;

@@ -77,6 +77,22 @@ impl WindowBudget {
     pub fn bootstrap(self, tokens: u32) -> Self {
         Self { bootstrap: tokens, ..self }
     }
+
+    /// How long a call counts.
+    pub fn lifetime(&self) -> Nanos {
+        self.ttl
+    }
+
+    /// When a call earns its share.
+    pub fn deposits(&self) -> Deposit {
+        self.deposit
+    }
+
+    /// What `n` processes with this budget have together.
+    pub(crate) fn times(self, n: u32) -> Self {
+        let floor = Rate { count: self.floor.count.saturating_mul(n), ..self.floor };
+        Self { floor, bootstrap: self.bootstrap.saturating_mul(n), ..self }
+    }
 }
 
 /// Alone on its cache line, so that two threads that deposit do not slow each other down.

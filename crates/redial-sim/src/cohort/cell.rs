@@ -1,0 +1,140 @@
+//! Calls that are alike, and lines in which they come up at their time.
+
+use redial_core::Nanos;
+
+use super::draws::binomial;
+use crate::Stream;
+use crate::measure::Tape;
+
+/// When ticks are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) tick: Nanos,
+    /// What happens in a tick is recorded as of this long after its start.
+    pub(super) offset: Nanos,
+}
+
+impl Clock {
+    #[inline]
+    pub(super) fn at(self, tick: u64) -> Nanos {
+        tick * self.tick + self.offset
+    }
+}
+
+/// How many calls of a cell are remembered by when they began.
+const REMEMBERED: usize = 2;
+
+/// Calls that are alike in everything but when they began. Of that a sample is kept, in which every call is as
+/// likely to be: what is recorded about latencies is right on average, and no call has to be followed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cell {
+    pub(super) n: u64,
+    /// In ticks.
+    pub(super) began: [u32; REMEMBERED],
+}
+
+impl Cell {
+    /// Calls that begin now.
+    pub(super) fn new(n: u64, now: u64) -> Self {
+        Self { n, began: [now as u32; REMEMBERED] }
+    }
+
+    /// The same calls, another number of them.
+    pub(super) fn of(self, n: u64) -> Self {
+        Self { n, ..self }
+    }
+
+    /// Takes some of them out.
+    pub(super) fn take(&mut self, n: u64) -> Self {
+        let all = *self;
+        self.n -= n;
+        if self.n == 0 {
+            return all;
+        }
+        // Where there were two, each part remembers its own.
+        let [one, other] = self.began;
+        Self { n, began: [other, one] }
+    }
+
+    /// Takes a random share of them out.
+    pub(super) fn thin(&mut self, share: f64, stream: &mut Stream) -> Self {
+        let n = binomial(self.n, share, stream);
+        self.take(n)
+    }
+
+    pub(super) fn add(&mut self, other: Self, stream: &mut Stream) {
+        if other.n == 0 {
+            return;
+        }
+        self.n += other.n;
+        if self.n == other.n {
+            self.began = other.began;
+            return;
+        }
+        // As many of the two places as are the others' share, so that two calls are both remembered.
+        let bits = stream.bits();
+        let lot = (bits >> 11) as f64 / (1_u64 << 53) as f64;
+        match (other.n as f64 / self.n as f64 * 2.0 + lot) as u32 {
+            0 => {}
+            1 => self.began[bits as usize & 1] = other.began[(bits >> 1) as usize & 1],
+            _ => self.began = other.began,
+        }
+    }
+
+    /// One of them.
+    pub(super) fn one(&self, number: u64) -> Self {
+        Self { n: 1, began: [self.began[number as usize % REMEMBERED]; REMEMBERED] }
+    }
+
+    /// These calls are over.
+    pub(super) fn end(&self, now: u64, succeeded: bool, clock: Clock, tape: &mut Tape) {
+        let share = self.n / REMEMBERED as u64;
+        let rest = self.n - share * (REMEMBERED as u64 - 1);
+        let [first, others @ ..] = self.began;
+        if others == [first; REMEMBERED - 1] {
+            return end(first, now, succeeded, self.n, clock, tape);
+        }
+        end(first, now, succeeded, rest, clock, tape);
+        for began in others {
+            end(began, now, succeeded, share, clock, tape);
+        }
+    }
+}
+
+fn end(began: u32, now: u64, succeeded: bool, n: u64, clock: Clock, tape: &mut Tape) {
+    if n > 0 {
+        tape.ended(clock.at(began.into()), clock.at(now), succeeded, n);
+    }
+}
+
+/// Cells by tick and row, for a stretch of ticks ahead of now.
+#[derive(Debug)]
+pub(super) struct Line {
+    cells: Box<[Cell]>,
+    rows: usize,
+    mask: u64,
+}
+
+impl Line {
+    /// `rows` for every tick up to `ahead` from now.
+    pub(super) fn new(ahead: u64, rows: usize) -> Self {
+        let ticks = (ahead + 1).next_power_of_two();
+        Self { cells: vec![Cell::default(); ticks as usize * rows].into(), rows, mask: ticks - 1 }
+    }
+
+    /// How many cells one has.
+    pub(super) fn len(ahead: u64, rows: usize) -> u64 {
+        (ahead + 1).next_power_of_two().saturating_mul(rows as u64)
+    }
+
+    #[inline]
+    pub(super) fn at(&mut self, tick: u64, row: usize) -> &mut Cell {
+        &mut self.cells[(tick & self.mask) as usize * self.rows + row]
+    }
+
+    /// Everything of this tick and row. The place is free for a later tick.
+    #[inline]
+    pub(super) fn take(&mut self, tick: u64, row: usize) -> Cell {
+        std::mem::take(self.at(tick, row))
+    }
+}

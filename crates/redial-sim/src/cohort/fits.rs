@@ -1,0 +1,188 @@
+//! Which scenarios and policies can be counted instead of followed.
+//!
+//! Counting is right as long as calls with the same number of attempts are alike. A breaker, a bucket of
+//! tokens, a deadline or the last decorrelated wait make them differ, and no average of many buckets is one bucket.
+
+use std::fmt;
+
+use redial_core::Policy;
+use redial_core::admit::Guards;
+use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::schedule::Backoff;
+
+use super::plan::{self, Plan};
+use crate::scenario::{Arrivals, HintGiven, Keys, Time, Work};
+use crate::{Scenario, Subject};
+
+/// A policy with more attempts than this has more cohorts than callers.
+const MOST_ATTEMPTS: u32 = 64;
+/// Instances with fewer tokens than this run dry one after the other. With 40 of them the success of a blip is off by
+/// 0.2 points, with 100 the most that wait at once by 8%.
+const LEAST_TOKENS: u64 = 400;
+
+/// Why a scenario, or a policy in it, has to be simulated exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(&'static str);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cohorts cannot represent this: {}", self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+pub(super) fn refuse(why: &'static str) -> Refused {
+    Refused(why)
+}
+
+/// Whether the cohort engine can run this scenario with this policy.
+///
+/// # Errors
+///
+/// Something in it is a matter of single clients or calls. The message says what.
+pub fn fits(scenario: &Scenario, subject: &Subject) -> Result<(), Refused> {
+    plan(scenario, subject, plan::tick(scenario, subject)).map(|_| ())
+}
+
+pub(super) fn plan<'a>(
+    scenario: &'a Scenario,
+    subject: &'a Subject,
+    tick: redial_core::Nanos,
+) -> Result<Plan<'a>, Refused> {
+    clients(scenario)?;
+    backend(scenario)?;
+    troubles(scenario)?;
+    guards(&subject.policy)?;
+    waits(subject)?;
+    budget(scenario, &subject.policy)?;
+    Plan::new(scenario, subject, tick)
+}
+
+fn first_of(reasons: &[(bool, &'static str)]) -> Result<(), Refused> {
+    match reasons.iter().find(|(applies, _)| *applies) {
+        Some((_, why)) => Err(Refused(why)),
+        None => Ok(()),
+    }
+}
+
+fn clients(scenario: &Scenario) -> Result<(), Refused> {
+    let clients = &scenario.clients;
+    first_of(&[
+        (
+            matches!(clients.arrivals, Arrivals::Closed { .. }),
+            "callers of a closed loop wait for the end of their own call",
+        ),
+        (clients.requeue.is_some(), "a call that is requeued is followed until it succeeds"),
+        (
+            matches!(clients.keys, Keys::Zipf { .. }),
+            "keys that are wanted more often than others load their shard more",
+        ),
+        (
+            clients.work == Work::Unsafe,
+            "work that must not be done twice has to be followed from attempt to attempt",
+        ),
+        (
+            matches!(clients.latency, Time::Drawn(_)),
+            "the latency of the network differs from request to request",
+        ),
+    ])
+}
+
+fn backend(scenario: &Scenario) -> Result<(), Refused> {
+    let backend = &scenario.backend;
+    first_of(&[
+        (
+            !backend.calls.is_empty() || !scenario.service.is_empty(),
+            "services that call others hold a request while they wait",
+        ),
+        (backend.shards > 1, "shards have queues of their own"),
+        (backend.connections.is_some(), "a connection pool is held by single requests"),
+        (backend.ban.is_some(), "a ban is for a single instance"),
+        (
+            backend.limit.is_some_and(|limit| limit.each_instance),
+            "a rate limit for each instance is state of each instance",
+        ),
+        (backend.hint == HintGiven::Slots, "every slot is promised to a single request"),
+    ])
+}
+
+fn troubles(scenario: &Scenario) -> Result<(), Refused> {
+    let outages = || scenario.outage.iter().chain(&scenario.brownout);
+    first_of(&[
+        (!scenario.restart.is_empty(), "a restart forgets the state of single instances"),
+        (
+            !scenario.switched_off.is_empty(),
+            "callers that are switched off are those of single instances",
+        ),
+        (outages().any(|it| it.shard.is_some()), "an outage of one shard hits only its keys"),
+    ])
+}
+
+fn guards(policy: &Policy) -> Result<(), Refused> {
+    first_of(&[
+        (policy.breaker().is_some(), "every instance has a breaker with a state of its own"),
+        (policy.throttle().is_some(), "every instance has a throttle with a state of its own"),
+        (policy.rate().is_some(), "every instance has a rate limit of its own"),
+        (policy.concurrency().is_some(), "every instance has a concurrency limit of its own"),
+        (policy.cooldown().is_some(), "the cool-down knows when each key was last retried"),
+        (policy.attempts() > MOST_ATTEMPTS, "there are more than 64 attempts"),
+    ])
+}
+
+fn waits(subject: &Subject) -> Result<(), Refused> {
+    let policy = &subject.policy;
+    let is_clipped =
+        |backoff: &Backoff| (1..policy.attempts()).any(|k| backoff.range(k, 0).hi > backoff.cap());
+    first_of(&[
+        (
+            policy.attempts() > 1 && policy.backoff().remembers(),
+            "a decorrelated wait depends on the one before",
+        ),
+        (is_clipped(policy.backoff()), "waits that are clipped pile up on the cap"),
+    ])
+}
+
+fn budget(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
+    if policy.attempts() == 1 {
+        return Ok(());
+    }
+    match policy.budget() {
+        Budget::None => Ok(()),
+        Budget::Window(window) => window_fits(scenario, policy, window),
+        Budget::Tokens(_) => Err(Refused("every instance has a bucket of tokens of its own")),
+        Budget::Throttling(_) => {
+            Err(Refused("the failures and successes of every instance move its own bucket"))
+        }
+        Budget::Inflight(_) => Err(Refused("what is in flight is counted by instance")),
+    }
+}
+
+/// All windows become one. That is true for one instance, and for many that each have so many tokens that they run
+/// dry at the same time.
+fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> Result<(), Refused> {
+    let ttl = window.lifetime();
+    let longest = (1..policy.attempts()).map(|k| policy.backoff().longest(k, 0)).max();
+    if longest.unwrap_or(0) >= ttl {
+        return Err(Refused("waits outlive what they have paid to the budget"));
+    }
+    let instances = scenario.clients.instances;
+    if instances == 1 {
+        return Ok(());
+    }
+    let calls = match scenario.rate() {
+        Some(rate) => {
+            let before = scenario.trouble().map_or(scenario.duration, |(start, _)| start);
+            rate * ttl.min(before) as f64 / 1e9
+        }
+        None => scenario.clients.arrivals.callers().map_or(0.0, f64::from),
+    };
+    let guards = Guards::new(policy, 1, 0);
+    guards.deposit(0, (calls / f64::from(instances)) as u64, 0);
+    if guards.balance(0).unwrap_or(u64::MAX) < LEAST_TOKENS {
+        return Err(Refused(
+            "an instance has fewer than 400 tokens in the window of its budget, and each runs dry by itself",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! A scenario and a policy in ticks, if they can be said in ticks.
+
+use redial_core::admit::RateRule;
+use redial_core::{NEVER, Nanos, Rate};
+
+use super::backend::Build;
+use super::causes::{Causes, Planned, longest_wait};
+use super::fits::{Refused, refuse};
+use super::lane::Lane;
+use super::weather::Weather;
+use super::work::Work;
+use crate::scenario::{Answer, Limit, Time};
+use crate::{Scenario, Subject};
+
+/// A tick is not longer than this: with 1 ms the peak of a storm is off by several standard errors.
+const LONGEST_TICK: Nanos = 250_000;
+/// Nor shorter, or a run would take longer than an exact one.
+const SHORTEST_TICK: Nanos = 10_000;
+/// Service times, time-outs and waits are at least so many ticks.
+const TICKS_PER_TIME: Nanos = 4;
+/// The most cells that a run may keep, of 16 to 40 bytes each.
+const MOST_CELLS: u64 = 16_000_000;
+/// When calls began is kept in 32 bits.
+const MOST_TICKS: u64 = 1 << 31;
+
+/// Everything that a run starts from.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) subject: &'a Subject,
+    pub(super) tick: Nanos,
+    /// One for every attempt.
+    pub(super) rows: usize,
+    pub(super) latency: u64,
+    pub(super) causes: Causes,
+    pub(super) lanes: Vec<Planned>,
+    pub(super) weather: Weather,
+    pub(super) build: Build,
+    pub(super) limit: Option<RateRule>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        subject: &'a Subject,
+        tick: Nanos,
+    ) -> Result<Self, Refused> {
+        let (backend, policy) = (&scenario.backend, &subject.policy);
+        let (causes, lanes) = Causes::new(scenario, subject).map_err(|_| {
+            refuse("a hint falls into the range of the backoff, so that waits are not uniform")
+        })?;
+        let rows = policy.attempts() as usize;
+        let ticks = |nanos: Nanos| nanos as f64 / tick as f64;
+        let timeout = timeout(subject);
+        let latency = (scenario.clients.latency.mean() / tick as f64).round() as u64;
+        let plan = Self {
+            scenario,
+            subject,
+            tick,
+            rows,
+            latency,
+            causes,
+            lanes,
+            weather: Weather::new(scenario, tick),
+            build: Build {
+                servers: backend.servers.map(|servers| u64::from(servers.0)),
+                most_queued: u64::from(backend.queue),
+                backlog: u64::from(backend.backlog),
+                work: Work::new(backend.service, tick),
+                cancels: backend.cancel,
+                lost_replies: backend.lost_replies,
+                timeout: (timeout != NEVER).then(|| ticks(timeout)),
+                latency,
+                rows,
+            },
+            limit: backend.limit.as_ref().map(rule),
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// What shows only in ticks.
+    fn check(&self) -> Result<(), Refused> {
+        let Self { scenario, tick, .. } = self;
+        if scenario.duration / tick > MOST_TICKS {
+            return Err(refuse("the run is too long for ticks of this length"));
+        }
+        let lanes = self.lanes.iter().map(|lane| Lane::len(lane.range, *tick).saturating_mul(2));
+        let cells = lanes.fold(self.build.len(&self.weather), u64::saturating_add);
+        if cells > MOST_CELLS {
+            return Err(refuse("waits or times in the backend are too long to be kept in ticks"));
+        }
+        let service = scenario.backend.service.mean();
+        if scenario.backend.servers.is_some() && service < (TICKS_PER_TIME * tick) as f64 {
+            return Err(refuse("servers take less than four ticks for a request"));
+        }
+        if let Some(limit) = &scenario.backend.limit
+            && f64::from(limit.burst) < 2.0 * limit.rate * *tick as f64 / 1e9
+        {
+            return Err(refuse("the burst of the rate limit is shorter than two ticks"));
+        }
+        self.deadline()
+    }
+
+    /// A deadline needs to know when each call began, so it must not matter.
+    fn deadline(&self) -> Result<(), Refused> {
+        let policy = &self.subject.policy;
+        let deadline = policy.deadline();
+        let silent = self.is_silent();
+        if silent && timeout(self.subject) == NEVER {
+            return Err(refuse(if deadline == NEVER {
+                "requests are not answered, and attempts have no time-out"
+            } else {
+                "requests are not answered, so that attempts end with the deadline of their call"
+            }));
+        }
+        if deadline == NEVER || policy.attempts() == 1 {
+            return Ok(());
+        }
+        let timeout = timeout(self.subject);
+        let attempt = if silent { timeout } else { timeout.min(self.longest_attempt()) };
+        let waits = (1..policy.attempts()).map(|k| longest_wait(policy, k, &self.lanes));
+        let longest =
+            waits.fold(attempt, |sum, wait| sum.saturating_add(wait).saturating_add(attempt));
+        if longest >= deadline {
+            return Err(refuse(
+                "the deadline can end calls, and cohorts do not know when a call began",
+            ));
+        }
+        Ok(())
+    }
+
+    fn is_silent(&self) -> bool {
+        let Scenario { backend, .. } = self.scenario;
+        let full = backend.servers.is_some() && backend.when_full == Answer::Hang;
+        full || backend.lost_replies > 0.0 || self.causes.outages.iter().any(Option::is_none)
+    }
+
+    /// The longest that it takes until an attempt is answered, if it is: with a queue that is full, the fewest
+    /// servers, everything cold, and all pauses.
+    fn longest_attempt(&self) -> Nanos {
+        let (slowness, pauses) = self.weather.worst();
+        let mut ticks = self.build.work.longest() * slowness + pauses + 2.0 * self.latency as f64;
+        if let Some(servers) = self.build.servers {
+            let (fewest, none) = self.weather.fewest(servers);
+            let mean = self.scenario.backend.service.mean() / self.tick as f64 * slowness;
+            // Half as much again, because service times vary.
+            ticks += self.build.most_queued as f64 * mean / fewest.max(1) as f64 * 1.5 + none;
+        }
+        ((ticks + 2.0) * self.tick as f64) as Nanos
+    }
+}
+
+/// After how long an attempt is given up. A call of one attempt ends with it, so its deadline is a time-out.
+fn timeout(subject: &Subject) -> Nanos {
+    let policy = &subject.policy;
+    let deadline = if policy.attempts() == 1 { policy.deadline() } else { NEVER };
+    policy.attempt_timeout().min(deadline)
+}
+
+/// How long a tick should be: a part of the shortest time in the model, and one that a constant service time is
+/// a whole number of.
+pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
+    let policy = &subject.policy;
+    let first = policy.backoff().ceiling(1);
+    let times = [policy.attempt_timeout(), if policy.attempts() > 1 { first } else { NEVER }];
+    let part = times.into_iter().map(|time| time / TICKS_PER_TIME).min().unwrap_or(NEVER);
+    let tick = LONGEST_TICK.min(scenario.window / 50).min(part);
+    let service = scenario.backend.service;
+    let mean = service.mean() as Nanos;
+    let served = if scenario.backend.servers.is_some() { mean / TICKS_PER_TIME } else { NEVER };
+    let tick = tick.min(served).max(SHORTEST_TICK);
+    match service {
+        Time::Always(1..) => mean / mean.div_ceil(tick),
+        _ => tick,
+    }
+}
+
+fn rule(limit: &Limit) -> RateRule {
+    // A rate is a whole number in a whole time: a thousandth of a call is fine enough.
+    let thousandths = (limit.rate * 1000.0).round();
+    let rate = if thousandths <= f64::from(u32::MAX) {
+        Rate::new(thousandths.max(1.0) as u32, std::time::Duration::from_secs(1000))
+    } else {
+        Rate::per_second(limit.rate.round().min(f64::from(u32::MAX)) as u32)
+    };
+    RateRule::new(rate, limit.burst)
+}

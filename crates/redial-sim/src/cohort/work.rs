@@ -1,0 +1,84 @@
+//! How long a server works on each of many requests.
+
+use redial_core::Nanos;
+
+use super::draws::{binomial, unit};
+use crate::Stream;
+use crate::scenario::Time;
+
+/// So few are drawn one by one.
+const FEW: u64 = 64;
+/// More are divided into so many equal parts, from the shortest times to the longest.
+const PARTS: u64 = 8;
+/// The distribution is asked so often, and remembered in so many steps.
+const DRAWS: usize = 1 << 16;
+const STEPS: usize = 1 << 11;
+
+/// A distribution of times, in ticks.
+#[derive(Debug)]
+pub(super) struct Work {
+    time: Time,
+    tick: f64,
+    /// Ascending, each as likely as the others; none when it always takes as long. It is asked from the
+    /// distribution itself: there is one place that knows what a lognormal one is.
+    steps: Vec<f64>,
+}
+
+impl Work {
+    pub(super) fn new(time: Time, tick: Nanos) -> Self {
+        let tick = tick as f64;
+        let steps = match time {
+            Time::Always(_) => Vec::new(),
+            Time::Drawn(_) => {
+                let mut stream = Stream::new(0).of(DRAWS as u64);
+                let mut draws: Vec<Nanos> = (0..DRAWS).map(|_| time.draw(&mut stream)).collect();
+                draws.sort_unstable();
+                let sum = draws.iter().map(|draw| *draw as f64).sum::<f64>().max(1.0);
+                let scale = time.mean() * DRAWS as f64 / sum / tick;
+                let chunks = draws.chunks(DRAWS / STEPS);
+                let mean =
+                    |chunk: &[Nanos]| chunk.iter().sum::<Nanos>() as f64 / chunk.len() as f64;
+                chunks.map(|chunk| mean(chunk) * scale).collect()
+            }
+        };
+        Self { time, tick, steps }
+    }
+
+    /// The longest there is, nearly: one in ten thousand may be longer, and is cut.
+    pub(super) fn longest(&self) -> f64 {
+        match self.steps.last() {
+            Some(last) => last * 1.5,
+            None => self.time.mean() / self.tick,
+        }
+    }
+
+    /// Divides `n` requests by how long they take, each part in ticks, `slowness` times as long as usual.
+    pub(super) fn split(
+        &self,
+        n: u64,
+        slowness: f64,
+        stream: &mut Stream,
+        mut part: impl FnMut(u64, f64, &mut Stream),
+    ) {
+        if self.steps.is_empty() {
+            let ticks = self.time.mean() / self.tick * slowness;
+            let floor = (ticks as u64) as f64;
+            let longer = binomial(n, ticks - floor, stream);
+            part(n - longer, floor, stream);
+            part(longer, floor + 1.0, stream);
+        } else if n <= FEW {
+            for _ in 0..n {
+                let ticks = self.time.draw(stream) as f64 / self.tick;
+                part(1, ticks.min(self.longest()) * slowness, stream);
+            }
+        } else {
+            let offset = unit(stream);
+            let first = stream.bits() % PARTS;
+            for number in 0..PARTS {
+                let place = (number as f64 + offset) / PARTS as f64 * self.steps.len() as f64;
+                let even = n / PARTS + u64::from((number + first) % PARTS < n % PARTS);
+                part(even, self.steps[place as usize] * slowness, stream);
+            }
+        }
+    }
+}

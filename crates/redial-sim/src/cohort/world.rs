@@ -1,0 +1,365 @@
+//! One tick after the other.
+
+use redial_core::Policy;
+use redial_core::admit::budget::{Budget, Deposit};
+use redial_core::admit::{Guards, RateLimit};
+use redial_core::decide::Class;
+
+use super::arrivals::Begin;
+use super::backend::{Backend, Room};
+use super::causes::{Cause, Causes};
+use super::cell::{Cell, Clock, Line};
+use super::draws::{Lots, binomial};
+use super::lane::{Lane, Within};
+use super::plan::Plan;
+use super::weather::Weather;
+use crate::Stream;
+use crate::measure::{Run, Tape};
+use crate::simulate::Watch;
+
+/// After so many ticks somebody is told how far it is.
+const REPORT: u64 = 4096;
+
+#[derive(Debug)]
+pub(super) struct World<'a> {
+    policy: &'a Policy,
+    clock: Clock,
+    /// The first tick in which no call begins.
+    end: u64,
+    latency: u64,
+    begin: Begin,
+    causes: Causes,
+    lanes: Vec<Lane>,
+    weather: Weather,
+    backend: Backend,
+    limit: Option<RateLimit>,
+    errors: f64,
+    lost_replies: f64,
+    guards: Guards,
+    deposits: Option<Deposit>,
+    /// Requests on their way, by their number.
+    requests: Line,
+    /// Replies on their way: those of requests that were served, and the others by cause and number.
+    replies: Line,
+    refusals: Line,
+    rows: usize,
+    /// What has failed in this tick, and would be repeated.
+    asking: Vec<Asking>,
+    /// Calls that began in this tick, and those of them that were refused in it.
+    begun: (u64, u64),
+    /// Calls that are not over.
+    open: u64,
+    events: u64,
+    tape: Tape,
+    stream: Stream,
+}
+
+#[derive(Debug)]
+struct Asking {
+    cause: Cause,
+    row: usize,
+    cell: Cell,
+    within: Within,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(plan: Plan<'a>, seed: u64) -> Self {
+        let Plan { scenario, subject, tick, .. } = plan;
+        let (rows, latency) = (plan.rows, plan.latency);
+        let causes = plan.causes.count();
+        let begin = Begin::new(scenario, tick);
+        let lanes = plan.lanes.iter().map(|lane| lane.lane(tick)).collect();
+        let deposits = match subject.policy.budget() {
+            Budget::Window(window) => Some(window.deposits()),
+            _ => None,
+        };
+        Self {
+            policy: &subject.policy,
+            clock: Clock { tick, offset: begin.offset(tick) },
+            end: scenario.duration.div_ceil(tick),
+            latency,
+            begin,
+            lanes,
+            backend: plan.build.build(&plan.weather),
+            weather: plan.weather,
+            limit: plan.limit.map(|rule| RateLimit::new(&rule)),
+            errors: scenario.backend.errors,
+            lost_replies: scenario.backend.lost_replies,
+            guards: Guards::fleet(&subject.policy, scenario.clients.instances),
+            deposits,
+            requests: Line::new(latency, rows),
+            replies: Line::new(latency, rows),
+            refusals: Line::new(latency, rows * causes),
+            causes: plan.causes,
+            rows,
+            asking: Vec::new(),
+            begun: (0, 0),
+            open: 0,
+            events: 0,
+            tape: Tape::new(scenario),
+            stream: Stream::new(seed),
+        }
+    }
+
+    pub(super) fn run(mut self, watch: &Watch) -> Run {
+        let mut now = 0;
+        while now < self.end || self.open > 0 || !self.backend.is_idle() {
+            if now % REPORT == 0 {
+                if watch.is_stopped() {
+                    break;
+                }
+                if now < self.end {
+                    watch.advance(REPORT.min(self.end - now) as f64 / self.end as f64);
+                }
+            }
+            self.tick(now);
+            now += 1;
+        }
+        self.tape.finish(None, self.events)
+    }
+
+    fn tick(&mut self, now: u64) {
+        self.send(now);
+        self.work(now);
+        self.receive(now);
+        self.hear(now);
+        self.decide(now);
+    }
+
+    /// Calls begin, and others have waited for their retry.
+    fn send(&mut self, now: u64) {
+        self.begun = (0, 0);
+        if now < self.end {
+            let n = self.begin.calls(now, &self.weather, &mut self.stream);
+            if n > 0 {
+                self.open += n;
+                self.begun.0 = n;
+                self.events += 1;
+                self.tape.calls(self.clock.at(now), n);
+                if self.deposits == Some(Deposit::Request) {
+                    self.guards.deposit(0, n, self.clock.at(now));
+                }
+                let calls = Cell::new(n, now);
+                self.requests.at(now + self.latency, 0).add(calls, &mut self.stream);
+            }
+        }
+        for lane in &mut self.lanes {
+            let cell = lane.pop(now, &mut self.stream);
+            if cell.n > 0 {
+                self.events += 1;
+                self.tape.woke(cell.n);
+                let row = lane.retry() as usize;
+                self.requests.at(now + self.latency, row).add(cell, &mut self.stream);
+            }
+        }
+    }
+
+    /// Servers are done with something, and begin with something else.
+    fn work(&mut self, now: u64) {
+        let (replies, at) = (&mut self.replies, now + self.latency);
+        let reply = |row, cell, stream: &mut Stream| replies.at(at, row).add(cell, stream);
+        let served = self.backend.finish(now, &self.weather, &mut self.stream, reply);
+        if served > 0 {
+            self.events += 1;
+            self.tape.served(self.clock.at(now), served);
+        }
+    }
+
+    /// Requests arrive.
+    fn receive(&mut self, now: u64) {
+        let is_bad = self.weather.is_bad(now);
+        let mut all = 0;
+        for row in 0..self.rows {
+            let n = self.requests.at(now, row).n;
+            if n > 0 {
+                self.tape.attempts(self.clock.at(now), row as u32 + 1, n);
+                if is_bad {
+                    self.strike(row, now);
+                }
+                all += self.requests.at(now, row).n;
+            }
+        }
+        if all > 0 {
+            all -= self.limit(now, all);
+            all -= self.fail_at_random(now);
+            self.take_in(now, all);
+        }
+    }
+
+    /// Outages take their share.
+    fn strike(&mut self, row: usize, now: u64) {
+        let at = self.begin.moment(row).map(|moment| moment.arrives);
+        for outage in 0..self.causes.outages.len() {
+            let share = self.weather.hits(outage, now, at);
+            let hit = self.requests.at(now, row).thin(share, &mut self.stream);
+            self.refuse(self.causes.outages[outage], row, hit, now);
+        }
+    }
+
+    fn limit(&mut self, now: u64, all: u64) -> u64 {
+        let Some(limit) = &self.limit else { return 0 };
+        let over = all - limit.take_up_to(all, self.clock.at(now));
+        let mut lots = Lots::new(over, all);
+        for row in 0..self.rows {
+            let cell = self.requests.at(now, row);
+            let n = lots.of(cell.n, &mut self.stream);
+            let refused = cell.take(n);
+            self.refuse(Some(self.causes.limited), row, refused, now);
+        }
+        over
+    }
+
+    fn fail_at_random(&mut self, now: u64) -> u64 {
+        let mut failed = 0;
+        if self.errors > 0.0 {
+            for row in 0..self.rows {
+                let hit = self.requests.at(now, row).thin(self.errors, &mut self.stream);
+                failed += hit.n;
+                self.refuse(Some(self.causes.error), row, hit, now);
+            }
+        }
+        failed
+    }
+
+    fn take_in(&mut self, now: u64, all: u64) {
+        let Room { serve, wait } = self.backend.room(now, &self.weather);
+        let serve = serve.min(all);
+        let (mut served, left) = (Lots::new(serve, all), all - serve);
+        let mut waiting = Lots::new(wait.min(left), left);
+        let mut done = 0;
+        for row in 0..self.rows {
+            let mut cell = self.requests.take(now, row);
+            if cell.n == 0 {
+                continue;
+            }
+            let begun = served.of(cell.n, &mut self.stream);
+            let begun = cell.take(begun);
+            let queued = waiting.of(cell.n, &mut self.stream);
+            let queued = cell.take(queued);
+            let (replies, at) = (&mut self.replies, now + self.latency);
+            let reply = |row, cell, stream: &mut Stream| replies.at(at, row).add(cell, stream);
+            if begun.n > 0 {
+                let stream = &mut self.stream;
+                done += self.backend.serve(row, begun, now, &self.weather, stream, reply);
+            }
+            self.backend.enqueue(row, queued, now, &mut self.stream);
+            self.refuse(self.causes.full, row, cell, now);
+            self.events += 1;
+        }
+        if done > 0 {
+            self.tape.served(self.clock.at(now), done);
+        }
+    }
+
+    /// They get this instead of being served, or nothing.
+    fn refuse(&mut self, cause: Option<Cause>, row: usize, mut cell: Cell, now: u64) {
+        if cell.n == 0 {
+            return;
+        }
+        let lost = cell.thin(self.lost_replies, &mut self.stream);
+        if lost.n > 0 {
+            self.backend.ignore(row, lost, now, &mut self.stream);
+        }
+        match cause {
+            Some(Cause(cause)) => {
+                let place = self.refusals.at(now + self.latency, cause * self.rows + row);
+                place.add(cell, &mut self.stream);
+            }
+            None => self.backend.ignore(row, cell, now, &mut self.stream),
+        }
+    }
+
+    /// Callers hear what came of their attempts, or have waited long enough.
+    fn hear(&mut self, now: u64) {
+        for row in 0..self.rows {
+            let cell = self.replies.take(now, row);
+            if cell.n > 0 {
+                if self.deposits == Some(Deposit::Success) {
+                    self.guards.deposit(0, cell.n, self.clock.at(now));
+                }
+                self.over(cell, now, true);
+            }
+            for cause in 0..self.causes.count() {
+                let cell = self.refusals.take(now, cause * self.rows + row);
+                if cell.n > 0 {
+                    let moment = self.begin.moment(row).map(|moment| moment.refused);
+                    let within = within(moment);
+                    self.begun.1 += if row == 0 { cell.n } else { 0 };
+                    self.asking.push(Asking { cause: Cause(cause), row, cell, within });
+                }
+            }
+        }
+        let mut expired = std::mem::take(&mut self.asking);
+        let timeout = self.causes.timeout;
+        let begin = &self.begin;
+        self.backend.expire(now, |row, cell| {
+            let moment = begin.moment(row).map(|moment| moment.expires);
+            expired.push(Asking { cause: timeout, row, cell, within: within(moment) });
+        });
+        self.asking = expired;
+    }
+
+    fn over(&mut self, cell: Cell, now: u64, succeeded: bool) {
+        self.open -= cell.n;
+        self.events += 1;
+        cell.end(now, succeeded, self.clock, &mut self.tape);
+    }
+
+    /// Those that failed ask for a retry, all of them at once.
+    fn decide(&mut self, now: u64) {
+        if self.asking.is_empty() {
+            return;
+        }
+        let mut asking = std::mem::take(&mut self.asking);
+        asking.retain(|it| {
+            let repeats = !self.causes.lanes(it.cause, it.row).is_empty();
+            if !repeats {
+                self.over(it.cell, now, false);
+            }
+            repeats
+        });
+        let all = asking.iter().map(|it| it.cell.n).sum();
+        // The class has a price only in budgets that cohorts do not have.
+        let granted = self.guards.withdraw_up_to(all, Class::Transient, self.clock.at(now));
+        let mut favoured = if granted < all { self.favoured(granted) } else { 0 };
+        let mut lots = Lots::new(granted - favoured, all - favoured);
+        for mut it in asking.drain(..) {
+            let first = if it.row == 0 { favoured.min(it.cell.n) } else { 0 };
+            favoured -= first;
+            let n = first + lots.of(it.cell.n - first, &mut self.stream);
+            let retried = it.cell.take(n);
+            if it.cell.n > 0 {
+                self.over(it.cell, now, false);
+            }
+            self.wait(it.cause, it.row, retried, it.within, now);
+        }
+        self.asking = asking;
+    }
+
+    /// How many of the grants of a dry budget go to calls that have just begun. Where a call is refused the moment
+    /// it is made, it is the first to ask for the token that it has brought itself.
+    fn favoured(&mut self, granted: u64) -> u64 {
+        if self.latency > 0 || self.deposits != Some(Deposit::Request) {
+            return 0;
+        }
+        let (begun, refused) = self.begun;
+        let share = refused as f64 / begun.max(1) as f64;
+        binomial(granted.min(refused), share.min(1.0), &mut self.stream)
+    }
+
+    fn wait(&mut self, cause: Cause, row: usize, mut cell: Cell, within: Within, now: u64) {
+        let lanes = self.causes.lanes(cause, row);
+        for (index, lane) in lanes.iter().enumerate() {
+            let part = cell.thin(1.0 / (lanes.len() - index) as f64, &mut self.stream);
+            if part.n > 0 {
+                let (tape, stream) = (&mut self.tape, &mut self.stream);
+                self.lanes[*lane].push(part, now, within, self.policy, tape, stream);
+                self.events += 1;
+            }
+        }
+    }
+}
+
+fn within(moment: Option<f64>) -> Within {
+    moment.map_or(Within::Spread, Within::At)
+}
