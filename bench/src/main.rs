@@ -12,6 +12,7 @@ mod callgrind;
 mod cases;
 mod costs;
 mod engine;
+mod fidelity;
 mod http;
 mod storm;
 mod table;
@@ -26,6 +27,9 @@ usage: redial-bench [COMMAND]
 
   engine [--json]   instructions, allocations and clock reads of one call, beside the peers;
                     needs valgrind (`cargo xtask setup`)
+  fidelity [--json] [--runs N]
+                    a blip and a brownout, simulated and as real traffic: means of N runs (10); takes twelve
+                    minutes and wants the machine for itself (`cargo xtask bench fidelity` asks for it)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
   storm [--json]    a real server that stands still for 200 ms, and what its callers do to it then
   timers [--json]   how late the runners wake, and what that does to the jitter
@@ -33,7 +37,7 @@ usage: redial-bench [COMMAND]
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: all of them. A bar that is not reached is marked RED; the exit code is 0
+Without a command: all of them but `fidelity`. A bar that is not reached is marked RED; the exit code is 0
 as long as everything could be measured.";
 
 fn main() -> ExitCode {
@@ -53,6 +57,7 @@ fn run(args: &[&str]) -> Result<(), String> {
         [] => ["engine", "http", "timers", "storm"].iter().try_for_each(|name| run(&[name])),
         ["engine"] => engine::measure().map(|report| print!("{report}")),
         ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
+        ["fidelity", rest @ ..] => fidelity(rest),
         ["http"] => http::measure().map(|report| print!("{report}")),
         ["http", "--json"] => http::measure().map(|report| print_json(&report)),
         ["storm"] => storm::measure().map(|report| print!("{report}")),
@@ -74,6 +79,25 @@ fn run(args: &[&str]) -> Result<(), String> {
         }
         _ => Err(format!("unknown command {:?}\n\n{HELP}", args.join(" "))),
     }
+}
+
+fn fidelity(args: &[&str]) -> Result<(), String> {
+    let (json, args) = match args {
+        ["--json", rest @ ..] => (true, rest),
+        all => (false, all),
+    };
+    let runs = match args {
+        [] => 10,
+        ["--runs", n] => n.parse().map_err(|_| format!("{n:?} is not a number of runs"))?,
+        _ => return Err(format!("unknown options {:?}\n\n{HELP}", args.join(" "))),
+    };
+    let report = fidelity::measure(runs)?;
+    if json {
+        print_json(&report);
+    } else {
+        print!("{report}");
+    }
+    Ok(())
 }
 
 fn print_json(report: &impl serde::Serialize) {

@@ -1,5 +1,6 @@
 //! The command `redial`.
 
+mod demo;
 mod explain;
 mod failed;
 mod policy;
@@ -23,6 +24,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(Box<demo::Args>),
     Explain(Box<explain::Args>),
     Presets(presets::Args),
     Sim(Box<sim::Args>),
@@ -31,6 +33,7 @@ enum Command {
 fn main() -> ExitCode {
     let mut out = Patient { out: io::stdout().lock(), gone: false };
     let done = match Args::parse().command {
+        Command::Demo(args) => demo::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
         Command::Sim(args) => sim::run(&args, &mut out),

@@ -18,6 +18,19 @@ pub(crate) fn load(name: &str) -> Result<Policy, String> {
     toml::from_str(&text).map_err(|error| format!("the file is no policy: {error}"))
 }
 
+/// A policy, and what the user calls it.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) policy: Policy,
+}
+
+impl Named {
+    pub(crate) fn read(name: &str) -> Result<Self, String> {
+        Ok(Self { name: name.to_owned(), policy: load(name)? })
+    }
+}
+
 /// The peer that an argument means, if it means one.
 pub(crate) fn peer(name: &str) -> Result<Option<&'static Peer>, String> {
     let Some(name) = name.strip_prefix("peer:") else { return Ok(None) };

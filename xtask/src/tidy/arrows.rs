@@ -17,6 +17,7 @@ const ARROWS: &[(&str, May)] = &[
     ("redial", May::Only(&["redial-core"])),
     ("redial-policy", May::Only(&["redial-core"])),
     ("redial-sim", May::Only(&["redial-core", "redial-policy"])),
+    ("redial-live", May::Only(&["redial-core", "redial", "redial-sim"])),
     ("redial-queue", May::Only(&["redial-core", "redial", "redial-policy"])),
     ("redial-proxy", May::Only(&["redial-core", "redial", "redial-policy"])),
     ("redial-cli", May::AllBut(&["redial-bench", "xtask"])),

@@ -1,6 +1,8 @@
 //! The command, run as a person runs it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod chart;
+mod demo;
 mod explain;
 mod peers;
 mod sim;

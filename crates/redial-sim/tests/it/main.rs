@@ -9,6 +9,7 @@ mod figures;
 mod helpers;
 mod peers;
 mod random;
+mod recovery;
 mod report;
 mod scenario;
 mod sweep;

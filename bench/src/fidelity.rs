@@ -1,0 +1,132 @@
+//! A simulator is believed when it says what happens in fact. Two thousand callers with the real runners, over TCP,
+//! against a server with a real capacity, and the simulator with the same file beside them: a blip, in which the backend
+//! is down for 200 ms, and a brownout, in which it fails three requests in ten. Peers take part as they are.
+
+mod peers;
+mod report;
+
+use redial_core::{Nanos, Policy};
+use redial_live::{Error, Live, Naive, Once, Redial, Refusal, Setting, round_trip, run};
+use redial_sim::measure::{Run, Summary};
+use redial_sim::scenario::{Clients, Time};
+use redial_sim::simulate::{Choice, Settings, Watch, simulate};
+use redial_sim::{Scenario, Subject};
+
+use peers::{Backon, Tower};
+pub(crate) use report::Report;
+use report::{Means, Row};
+
+const SCENARIOS: [(&str, &str); 2] = [
+    ("blip", include_str!("../scenarios/blip.toml")),
+    ("brownout", include_str!("../scenarios/brownout.toml")),
+];
+/// Real runs that are made at most, for each that is wanted: a busy machine refuses some.
+const MOST_TRIES: u64 = 3;
+/// Of the simulator; they take milliseconds.
+const SIMULATED_RUNS: u32 = 50;
+
+/// A way of retrying.
+struct Way {
+    name: &'static str,
+    /// What stands for it in the scenario.
+    policy: &'static str,
+    live: fn(Setting, &Policy) -> Result<Live, Error>,
+}
+
+const WAYS: [Way; 7] = [
+    Way { name: "no retry", policy: "no-retry", live: |setting, _| run(setting, |_| Once) },
+    Way {
+        name: "naive: 100 ms, 10 attempts",
+        policy: "naive",
+        live: |setting, _| run(setting, |_| Naive::SEED),
+    },
+    Way { name: "redial standard", policy: "standard", live: redial },
+    Way { name: "redial without a budget", policy: "no-budget", live: redial },
+    Way {
+        name: "backon, its defaults",
+        policy: "peer:backon",
+        live: |setting, _| run(setting, |_| Backon::by_default()),
+    },
+    Way {
+        name: "backon, like ours",
+        policy: "backon-like-ours",
+        live: |setting, _| run(setting, |_| Backon::like_ours()),
+    },
+    Way {
+        name: "tower, its budget and backoff",
+        policy: "tower",
+        live: |setting, _| run(setting, |_| Tower::standard()),
+    },
+];
+
+fn redial(setting: Setting, policy: &Policy) -> Result<Live, Error> {
+    run(setting, |_| Redial::new(policy.clone()))
+}
+
+pub(crate) fn measure(runs: u32) -> Result<Report, String> {
+    let said = |error: Error| error.to_string();
+    let round_trip = round_trip().map_err(said)?;
+    let mut rows = Vec::new();
+    for (name, text) in SCENARIOS {
+        let scenario = Scenario::read(text, &[]).map_err(|problem| problem.to_string())?;
+        for way in &WAYS {
+            eprintln!("{name}: {} …", way.name);
+            let subject = scenario.subject(way.policy)?;
+            let real = Real::measure(&scenario, way, &subject, runs).map_err(said)?;
+            rows.push(Row {
+                scenario: name,
+                way: way.name,
+                runs: real.runs.len() as u32,
+                refused: real.refused,
+                refusal: real.refusal.map(|refusal| refusal.to_string()),
+                live: (!real.runs.is_empty()).then(|| Means::of(&Summary::of(&real.runs))),
+                simulated: Means::of(&simulated(&scenario, &subject, round_trip)),
+            });
+        }
+    }
+    Ok(Report { runs, simulated_runs: SIMULATED_RUNS, round_trip_us: round_trip / 1_000, rows })
+}
+
+/// What came of the real runs of one way.
+struct Real {
+    runs: Vec<Run>,
+    /// How many gave no figures.
+    refused: u32,
+    /// Why the last of them did not.
+    refusal: Option<Refusal>,
+}
+
+impl Real {
+    /// As many runs as are wanted, and more to make up for those that are refused, up to a limit.
+    fn measure(
+        scenario: &Scenario,
+        way: &Way,
+        subject: &Subject,
+        wanted: u32,
+    ) -> Result<Self, Error> {
+        let mut real = Self { runs: Vec::new(), refused: 0, refusal: None };
+        for seed in 1..=MOST_TRIES * u64::from(wanted) {
+            if real.runs.len() == wanted as usize {
+                break;
+            }
+            let setting = Setting::of(scenario)?.seed(seed);
+            match (way.live)(setting, &subject.policy)?.figures() {
+                Ok(run) => real.runs.push(run),
+                Err(refusal) => {
+                    real.refusal = Some(refusal);
+                    real.refused += 1;
+                }
+            }
+        }
+        Ok(real)
+    }
+}
+
+/// The same file, with what the real world adds: the way there and back takes time.
+fn simulated(scenario: &Scenario, subject: &Subject, round_trip: Nanos) -> Summary {
+    let clients = Clients { latency: Time::Always(round_trip / 2), ..scenario.clients.clone() };
+    let scenario = Scenario { clients, ..scenario.clone() };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let settings = Settings { runs: SIMULATED_RUNS, seed: 1, threads, engine: Choice::Exact };
+    simulate(&scenario, subject, &settings, &Watch::default())
+}

@@ -1,0 +1,85 @@
+//! A braille character has two columns of four dots, so a chart of a few lines shows a curve of many.
+
+/// Characters across.
+pub const WIDTH: usize = 34;
+/// Values across: two to a character.
+pub const SAMPLES: usize = 2 * WIDTH;
+const DOTS_DOWN: usize = 4;
+/// Of the samples of a dotted line, every so manieth is drawn.
+const DOTTED: usize = 4;
+
+/// Values over time.
+#[derive(Clone, Copy, Debug)]
+pub struct Series<'a> {
+    /// From the left; there may be fewer than fit.
+    pub values: &'a [f64],
+    /// How it is drawn.
+    pub mark: Mark,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Filled down to zero: what was measured.
+    Area,
+    /// A dot per value: what it is compared with. Over an area it is a gap, so that it shows without colours.
+    Line,
+    /// The same with gaps: a limit.
+    Dotted,
+}
+
+/// A character of a chart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    area: u8,
+    line: u8,
+    /// The last line that goes through it.
+    pub mark: Option<Mark>,
+}
+
+impl Cell {
+    /// What to print.
+    pub fn character(self) -> char {
+        char::from_u32(0x2800 + u32::from(self.area ^ self.line)).unwrap_or(' ')
+    }
+}
+
+/// Draws all series over each other; the first row is the top one, where `most` is.
+pub fn draw(series: &[Series<'_>], most: f64, rows: usize) -> Vec<[Cell; WIDTH]> {
+    let mut cells = vec![[Cell::default(); WIDTH]; rows];
+    let levels = rows * DOTS_DOWN;
+    for Series { values, mark } in series {
+        let every = if *mark == Mark::Dotted { DOTTED } else { 1 };
+        for (x, value) in values.iter().take(SAMPLES).enumerate().step_by(every) {
+            let height = (value / most * levels as f64).round().clamp(0.0, levels as f64) as usize;
+            let lowest = if *mark == Mark::Area { 1 } else { height.max(1) };
+            for level in lowest..=height {
+                let from_top = levels - level;
+                let cell = &mut cells[from_top / DOTS_DOWN][x / 2];
+                let dot = dot(x % 2, from_top % DOTS_DOWN);
+                if *mark == Mark::Area {
+                    cell.area |= dot;
+                } else {
+                    cell.line |= dot;
+                    cell.mark = Some(*mark);
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Unicode numbers the dots of the upper three rows by column, and those of the fourth, which came later, at last.
+fn dot(column: usize, row: usize) -> u8 {
+    match row {
+        3 => 0x40 << column,
+        _ => 1 << (row + 3 * column),
+    }
+}
+
+/// The end of a scale: the least of 1, 2, 2.5 and 5 times a power of ten that holds `value`.
+pub fn scale(value: f64) -> f64 {
+    let power = 10_f64.powf(value.max(1.0).log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|step| step * power);
+    steps.into_iter().find(|step| *step >= value).unwrap_or(10.0 * power)
+}

@@ -1,0 +1,150 @@
+use std::io;
+
+use redial_cli::Curve;
+use redial_cli::chart::SAMPLES;
+use redial_core::Nanos;
+use redial_live::{Live, Log, Naive, Redial, Running, Setting, start};
+use redial_sim::{Scenario, Subject};
+
+use super::prediction::Prediction;
+use super::{DRAIN, SECOND};
+
+/// A backend with its callers.
+pub(super) struct Side {
+    pub(super) name: String,
+    prediction: Prediction,
+    running: Running,
+    seen: Seen,
+    interrupted: Option<Nanos>,
+}
+
+/// What came of it, and what was expected.
+pub(super) struct Outcome {
+    pub(super) name: String,
+    pub(super) prediction: Prediction,
+    pub(super) live: Live,
+    /// When somebody ended it before it was over.
+    pub(super) interrupted: Option<Nanos>,
+}
+
+/// What there is to draw. It is brought up to date from what is new in the log, because server and callers wait while
+/// somebody reads it.
+struct Seen {
+    /// How long a sample lasts.
+    sample: Nanos,
+    attempts: Vec<u32>,
+    answered: Vec<u32>,
+    attempts_read: usize,
+    ended_read: usize,
+}
+
+/// Measured and predicted.
+pub(super) struct Pair<T> {
+    pub(super) measured: T,
+    pub(super) predicted: T,
+}
+
+impl Side {
+    /// The naive loop and Redial, started together.
+    pub(super) fn both(
+        scenario: &Scenario,
+        subjects: [(Subject, Prediction); 2],
+        seed: u64,
+    ) -> io::Result<[Self; 2]> {
+        let setting = Setting::of(scenario).map_err(io::Error::other)?.seed(seed).drain(DRAIN);
+        let [(naive, naive_prediction), (redial, redial_prediction)] = subjects;
+        let impatient = setting.clone().timeout(naive.policy.attempt_timeout());
+        let naive_running = start(impatient, |_| Naive::SEED).map_err(io::Error::other)?;
+        let redial_running = start(setting, |_| Redial::new(redial.policy.clone()));
+        let redial_running = redial_running.map_err(io::Error::other)?;
+        Ok([
+            Self::new(naive.name, naive_prediction, naive_running),
+            Self::new(redial.name, redial_prediction, redial_running),
+        ])
+    }
+
+    fn new(name: String, prediction: Prediction, running: Running) -> Self {
+        let sample = running.setting().scenario().duration.div_ceil(SAMPLES as Nanos).max(1);
+        let (attempts, answered) = (vec![0; SAMPLES], vec![0; SAMPLES]);
+        let seen = Seen { sample, attempts, answered, attempts_read: 0, ended_read: 0 };
+        Self { name, prediction, running, seen, interrupted: None }
+    }
+
+    /// Time since the start, as long as calls begin.
+    pub(super) fn now(&self) -> Nanos {
+        self.running.now().min(self.running.setting().scenario().duration)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.running.is_over()
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.interrupted = Some(self.now());
+        self.running.stop();
+    }
+
+    /// Takes in what has happened since the last look.
+    pub(super) fn look(&mut self) {
+        let Self { running, seen, .. } = self;
+        running.record().read(|log| seen.take_in(log));
+    }
+
+    pub(super) fn finish(self) -> Outcome {
+        let Self { name, prediction, interrupted, running, .. } = self;
+        Outcome { name, prediction, interrupted, live: running.finish() }
+    }
+
+    /// Attempts per second at the backend, measured for each sample that is complete.
+    pub(super) fn attempts(&self) -> Pair<Vec<f64>> {
+        self.seen.pair(&self.seen.attempts, &self.prediction.attempts, self.now())
+    }
+
+    /// Calls per second that got their answer.
+    pub(super) fn answered(&self) -> Pair<Vec<f64>> {
+        self.seen.pair(&self.seen.answered, &self.prediction.answered, self.now())
+    }
+
+    /// Attempts and answered calls of the second that ends now.
+    pub(super) fn last_second(&self) -> [Pair<usize>; 2] {
+        let now = self.now();
+        let since = now.saturating_sub(SECOND);
+        let (attempts, answered) = self.running.record().read(|log| {
+            let attempts = log.attempts.iter().rev().skip_while(|arrived| arrived.at > now);
+            let attempts = attempts.take_while(|arrived| arrived.at >= since);
+            let ended = log.ended.iter().rev().skip_while(|ended| ended.at > now);
+            let ended = ended.take_while(|ended| ended.at >= since);
+            (attempts.count(), ended.filter(|ended| ended.succeeded).count())
+        });
+        let predicted = |curve: &Curve| curve.between(since, now).round() as usize;
+        let Prediction { attempts: all, answered: good, .. } = &self.prediction;
+        [
+            Pair { measured: attempts, predicted: predicted(all) },
+            Pair { measured: answered, predicted: predicted(good) },
+        ]
+    }
+}
+
+impl Seen {
+    /// What comes after the end is not drawn.
+    fn take_in(&mut self, log: &Log) {
+        for arrived in &log.attempts[self.attempts_read..] {
+            if let Some(count) = self.attempts.get_mut((arrived.at / self.sample) as usize) {
+                *count += 1;
+            }
+        }
+        for ended in log.ended[self.ended_read..].iter().filter(|ended| ended.succeeded) {
+            if let Some(count) = self.answered.get_mut((ended.at / self.sample) as usize) {
+                *count += 1;
+            }
+        }
+        (self.attempts_read, self.ended_read) = (log.attempts.len(), log.ended.len());
+    }
+
+    fn pair(&self, counts: &[u32], predicted: &Curve, now: Nanos) -> Pair<Vec<f64>> {
+        let complete = ((now / self.sample) as usize).min(SAMPLES);
+        let per_second = SECOND as f64 / self.sample as f64;
+        let measured = counts[..complete].iter().map(|count| f64::from(*count) * per_second);
+        Pair { measured: measured.collect(), predicted: predicted.rates(self.sample, SAMPLES) }
+    }
+}

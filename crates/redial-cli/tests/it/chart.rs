@@ -1,0 +1,71 @@
+//! What is drawn, dot by dot.
+
+use redial_cli::Curve;
+use redial_cli::chart::{Mark, SAMPLES, Series, WIDTH, draw, scale};
+
+const MS: u64 = 1_000_000;
+
+/// The first characters of every line; the rest is empty.
+fn lines(series: &[Series<'_>], most: f64, rows: usize, across: usize) -> Vec<String> {
+    let drawn = draw(series, most, rows);
+    assert_eq!(drawn.len(), rows);
+    for row in &drawn {
+        assert!(row[across..].iter().all(|cell| cell.character() == '\u{2800}'));
+    }
+    drawn.iter().map(|row| row[..across].iter().map(|cell| cell.character()).collect()).collect()
+}
+
+fn area(values: &[f64]) -> Series<'_> {
+    Series { values, mark: Mark::Area }
+}
+
+fn line(values: &[f64]) -> Series<'_> {
+    Series { values, mark: Mark::Line }
+}
+
+#[test]
+fn an_area_is_filled_down_to_zero() {
+    let rising: Vec<f64> = (0..=8).map(f64::from).collect();
+    assert_eq!(lines(&[area(&rising)], 8.0, 2, 5), ["⠀⠀⢀⣴⡇", "⢀⣴⣿⣿⡇"]);
+    assert_eq!(lines(&[area(&[99.0, -1.0])], 8.0, 1, 1), ["⡇"], "within the chart");
+}
+
+#[test]
+fn a_line_is_a_dot_per_value_and_a_gap_over_an_area() {
+    assert_eq!(lines(&[line(&[1.0, 2.0, 3.0, 4.0])], 4.0, 1, 2), ["⡠⠊"]);
+    assert_eq!(lines(&[area(&[4.0, 4.0]), line(&[2.0, 1.0])], 4.0, 1, 1), ["⡻"]);
+    let twice = [area(&[4.0, 4.0]), line(&[2.0, 1.0]), line(&[2.0, 1.0])];
+    assert_eq!(lines(&twice, 4.0, 1, 1), ["⡻"], "two lines do not cancel each other");
+}
+
+#[test]
+fn a_limit_is_dotted_and_a_line_over_it_wins_the_colour() {
+    let limit = Series { values: &[4.0; 8], mark: Mark::Dotted };
+    assert_eq!(lines(&[limit], 4.0, 1, 4), ["⠁⠀⠁⠀"]);
+    let drawn = draw(&[limit, line(&[4.0, 1.0])], 4.0, 1);
+    assert_eq!([0, 1, 2].map(|x| drawn[0][x].mark), [Some(Mark::Line), None, Some(Mark::Dotted)]);
+}
+
+#[test]
+fn what_does_not_fit_is_left_out() {
+    let long = vec![1.0; SAMPLES + 10];
+    assert_eq!(lines(&[area(&long)], 1.0, 1, WIDTH), ["⣿".repeat(WIDTH)]);
+}
+
+#[test]
+fn scales_end_on_round_numbers() {
+    let ends = [0.3, 1.0, 1.1, 2.1, 2.6, 500.0, 501.0, 1_506.0].map(scale);
+    assert_eq!(ends, [1.0, 1.0, 2.0, 2.5, 5.0, 500.0, 1_000.0, 2_000.0]);
+}
+
+#[test]
+fn a_curve_is_counted_over_any_stretch() {
+    let curve = Curve::new(100 * MS, vec![10.0, 20.0, 40.0]);
+    assert_eq!(curve.between(0, 300 * MS), 70.0);
+    assert_eq!(curve.between(50 * MS, 150 * MS), 15.0);
+    assert_eq!(curve.between(210 * MS, 220 * MS), 4.0);
+    assert_eq!(curve.between(250 * MS, 900 * MS), 20.0, "nothing after the end");
+    assert_eq!(curve.between(900 * MS, 950 * MS), 0.0);
+    assert_eq!(curve.rates(50 * MS, 3), [100.0, 100.0, 200.0]);
+    assert_eq!(curve.rates(200 * MS, 3), [150.0, 200.0, 0.0]);
+}

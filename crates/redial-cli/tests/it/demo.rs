@@ -1,0 +1,78 @@
+//! `redial demo`: what it says, not how fast it is.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{redial, text};
+
+/// How many lines are about one second of the run.
+fn seconds(stdout: &str) -> usize {
+    stdout.lines().filter(|line| line.contains(" s  ") && line.contains('(')).count()
+}
+
+#[test]
+fn help_has_examples() {
+    let output = redial(&["demo", "--help"]);
+    let help = text(&output.stdout);
+    let parts = ["Examples:", "--seconds", "--seed", "--json", "Not every setting"];
+    assert!(parts.iter().all(|part| help.contains(part)), "{help}");
+    let output = redial(&["demo", "--seconds", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("2..=600"));
+}
+
+#[test]
+fn json_has_what_was_measured_beside_what_was_predicted() {
+    let output = redial(&["demo", "--seconds", "2", "--seed", "7", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["seed"], 7);
+    assert_eq!(told["capacity_per_second"], 500.0);
+    assert_eq!(told["outage_ms"], serde_json::json!([600, 1100]));
+    let results = told["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for (result, name) in results.iter().zip(["naive", "redial standard"]) {
+        assert_eq!(result["policy"], name);
+        assert_eq!(result["predicted"]["runs"], 20);
+        plausible(&result["predicted"]);
+        // A machine that is too slow for it says so, and then there is nothing to compare.
+        match result["refused"].as_str() {
+            Some(why) => assert!(why.contains("the generator was the limit"), "{why}"),
+            None => plausible(&result["measured"]),
+        }
+    }
+}
+
+/// Everybody calls every 3/4 s, so that two seconds bring some 800 calls unless they take long.
+fn plausible(figures: &Value) {
+    let number = |name: &str| figures[name].as_f64().unwrap();
+    assert!((200.0..1_200.0).contains(&number("calls")), "{figures}");
+    assert!(number("attempts") > number("calls"), "{figures}");
+    assert!((0.0..=1.0).contains(&number("success")), "{figures}");
+    assert!(number("peak_ratio") > 1.0, "{figures}");
+}
+
+#[test]
+fn without_a_terminal_there_are_plain_lines_and_an_interrupt_ends_them_with_a_summary() {
+    let command = &mut Command::new(env!("CARGO_BIN_EXE_redial"));
+    let mut child =
+        command.args(["demo", "--seconds", "600"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut stdout = String::new();
+    while seconds(&stdout) == 0 {
+        assert!(reader.read_line(&mut stdout).unwrap() > 0, "{stdout}");
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    reader.read_to_string(&mut stdout).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "as for `redial sim`");
+    assert!(!stdout.contains('\x1b'), "{stdout}");
+    let row = stdout.lines().find(|line| line.starts_with("redial standard")).unwrap();
+    let refused = stdout.contains("redial standard: the generator was the limit");
+    assert!(row.contains('%') != refused, "{stdout}");
+    let predicted = stdout.lines().filter(|line| line.trim_start().starts_with("predicted"));
+    assert_eq!(predicted.filter(|line| line.contains('%')).count(), 2, "{stdout}");
+    assert!(stdout.contains("Interrupted after"), "{stdout}");
+}

@@ -1,0 +1,84 @@
+//! A server that sleeps 5 ms per request in ten tasks has no known capacity: timers round up to a millisecond and
+//! wake late, and every lateness is capacity lost. Here lateness costs nothing. Who is served when is
+//! computed at arrival, on a schedule that knows no timers; a reply that is sent late frees its place on time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use redial_core::Nanos;
+use redial_sim::Stream;
+use redial_sim::scenario::{Outage, Time};
+
+use crate::setting::Setting;
+
+/// Places, and a queue in order of arrival. Time is an argument and must not go backwards.
+#[derive(Debug)]
+pub struct Backend {
+    /// When each place is free again; `None` when everybody gets one.
+    free: Option<BinaryHeap<Reverse<Nanos>>>,
+    /// When those who wait are begun with: ascending, because nobody overtakes.
+    begins: VecDeque<Nanos>,
+    queue: usize,
+    service: Time,
+    outages: Vec<Outage>,
+    work: Stream,
+    luck: Stream,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is served, and done then.
+    DoneAt(Nanos),
+    /// It is turned away at once.
+    Refused,
+}
+
+impl Backend {
+    /// With nothing to do.
+    pub fn new(setting: &Setting) -> Self {
+        let root = Stream::new(setting.seed);
+        let scenario = setting.scenario();
+        let backend = &scenario.backend;
+        Self {
+            free: backend.servers.map(|servers| (0..servers.0).map(|_| Reverse(0)).collect()),
+            begins: VecDeque::new(),
+            queue: backend.queue as usize,
+            service: backend.service,
+            outages: scenario.outage.iter().chain(&scenario.brownout).cloned().collect(),
+            work: root.of(0),
+            luck: root.of(1),
+        }
+    }
+
+    /// A request arrives.
+    pub fn arrive(&mut self, now: Nanos) -> Answer {
+        if self.is_down(now) {
+            return Answer::Refused;
+        }
+        while self.begins.front().is_some_and(|begin| *begin <= now) {
+            self.begins.pop_front();
+        }
+        let Some(free) = &mut self.free else {
+            return Answer::DoneAt(now + self.service.draw(&mut self.work));
+        };
+        let begin = free.peek().map_or(now, |Reverse(free)| now.max(*free));
+        if begin > now {
+            if self.begins.len() >= self.queue {
+                return Answer::Refused;
+            }
+            self.begins.push_back(begin);
+        }
+        let done = begin + self.service.draw(&mut self.work);
+        free.pop();
+        free.push(Reverse(done));
+        Answer::DoneAt(done)
+    }
+
+    fn is_down(&mut self, now: Nanos) -> bool {
+        let Self { outages, luck, .. } = self;
+        let mut current =
+            outages.iter().filter(|it| (it.start..it.start + it.duration).contains(&now));
+        current.any(|it| luck.chance(it.share))
+    }
+}

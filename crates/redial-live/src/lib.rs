@@ -1,0 +1,53 @@
+//! A scenario with real traffic.
+//!
+//! A simulator that agrees with itself proves nothing. Here the same scenario becomes a server with that capacity,
+//! thousands of callers, and TCP between them, so that what a policy does can be measured and laid beside what the
+//! simulator says of it.
+//!
+//! - [`Setting`]: a scenario of the simulator that real traffic can do.
+//! - [`Caller`]: how a call is made, which is where ways of retrying differ. [`Redial`], [`Naive`] and [`Once`]
+//!   are here; peers are wherever they are dependencies.
+//! - [`run`] and [`start`]: server and callers, each on a thread of its own, so that neither waits for the other's work.
+//! - [`Live`]: what happened. Its figures are refused when the generator was the limit and not the policy.
+//!
+//! ```
+//! use redial_live::{Once, Setting, run};
+//! use redial_sim::Scenario;
+//!
+//! let text = r#"
+//!     title = "Ten callers"
+//!     duration = "100ms"
+//!     policies = ["no-retry"]
+//!     clients = { arrivals = { closed = { callers = 10, think = { exponential = "20ms" } } } }
+//!     backend = { servers = 2, service = "5ms", queue = 10 }
+//! "#;
+//! let setting = Setting::of(&Scenario::read(text, &[])?)?;
+//! let live = run(setting, |_| Once)?;
+//! assert!(!live.log().attempts.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod backend;
+mod busy;
+mod caller;
+mod callers;
+mod clock;
+mod figures;
+mod lag;
+mod link;
+mod live;
+mod loopback;
+mod record;
+mod scene;
+mod server;
+mod setting;
+
+pub use backend::{Answer, Backend};
+pub use caller::{Caller, Naive, Once, Redial};
+pub use figures::Refusal;
+pub use lag::{Lag, Late};
+pub use link::{Failed, Line};
+pub use live::{Live, Running, run, start};
+pub use loopback::round_trip;
+pub use record::{Arrived, Ended, Log, Record};
+pub use setting::{Error, Setting};

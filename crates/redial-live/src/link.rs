@@ -1,0 +1,143 @@
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use std::{error, fmt};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::Request;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use redial::decide::{Class, Classify, Failure};
+use tokio::net::TcpStream;
+
+use crate::scene::Scene;
+
+/// Why an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// The backend answered with this status.
+    Status(u16),
+    /// The caller stopped waiting.
+    TimedOut,
+    /// There was no connection, or it broke.
+    Broken,
+}
+
+/// One call's way to the backend. It counts the attempts, whoever makes them.
+#[derive(Clone, Debug)]
+pub struct Line {
+    link: Arc<Link>,
+    sent: Arc<AtomicU32>,
+}
+
+/// Kept connections, as many as were ever needed at once.
+#[derive(Debug)]
+pub(crate) struct Link {
+    address: SocketAddr,
+    scene: Arc<Scene>,
+    idle: Mutex<Vec<Sender>>,
+}
+
+type Sender = SendRequest<Empty<Bytes>>;
+
+impl Line {
+    pub(crate) fn new(link: Arc<Link>) -> Self {
+        Self { link, sent: Arc::default() }
+    }
+
+    /// Makes an attempt.
+    ///
+    /// When the caller stops waiting, the answer is still read to its end, so that the connection is kept: what is
+    /// measured is the work that the backend does for nobody, not the price of new connections.
+    pub async fn send(self) -> Result<(), Failed> {
+        let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        let timeout = self.link.scene.setting.timeout;
+        let exchange = tokio::spawn(Arc::clone(&self.link).exchange(number));
+        let answer = match timeout {
+            Some(timeout) => tokio::time::timeout(Duration::from_nanos(timeout), exchange)
+                .await
+                .map_err(|_| Failed::TimedOut)?,
+            None => exchange.await,
+        };
+        answer.unwrap_or(Err(Failed::Broken))
+    }
+
+    /// How many attempts were made.
+    pub fn sent(&self) -> u32 {
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+impl Link {
+    pub(crate) fn new(address: SocketAddr, scene: Arc<Scene>) -> Self {
+        Self { address, scene, idle: Mutex::default() }
+    }
+
+    async fn exchange(self: Arc<Self>, number: u32) -> Result<(), Failed> {
+        let answer = self.try_exchange(number).await;
+        let Some(status) = answer else {
+            self.scene.record.broken();
+            return Err(Failed::Broken);
+        };
+        if (200..300).contains(&status) { Ok(()) } else { Err(Failed::Status(status)) }
+    }
+
+    /// The status, if there is one.
+    async fn try_exchange(&self, number: u32) -> Option<u16> {
+        let mut sender = self.sender().await?;
+        // The server has no other way to know which attempt it is.
+        let request = Request::get(format!("/{number}")).body(Empty::new()).ok()?;
+        let response = sender.send_request(request).await.ok()?;
+        let status = response.status().as_u16();
+        // To its end, so that the connection can be used again.
+        response.into_body().collect().await.ok()?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        Some(status)
+    }
+
+    async fn sender(&self) -> Option<Sender> {
+        while let Some(mut sender) = self.kept() {
+            if sender.ready().await.is_ok() {
+                return Some(sender);
+            }
+        }
+        self.connect().await
+    }
+
+    fn kept(&self) -> Option<Sender> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    async fn connect(&self) -> Option<Sender> {
+        let stream = TcpStream::connect(self.address).await.ok()?;
+        stream.set_nodelay(true).ok()?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
+        tokio::spawn(connection);
+        Some(sender)
+    }
+}
+
+impl Classify for Failed {
+    fn classify(&self) -> Failure {
+        match *self {
+            Self::Status(code @ 503) => Failure::new(Class::Overloaded).code(code),
+            Self::Status(code) => Failure::new(Class::ServerError).code(code),
+            Self::TimedOut => Failure::new(Class::Timeout),
+            Self::Broken => Failure::new(Class::Reset),
+        }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "the backend answered {status}"),
+            Self::TimedOut => f.write_str("no answer in time"),
+            Self::Broken => f.write_str("no connection"),
+        }
+    }
+}
+
+impl error::Error for Failed {}

@@ -1,0 +1,99 @@
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use redial_core::Nanos;
+
+/// What happens, as it happens. Times are since the start of the run.
+#[derive(Debug, Default)]
+pub struct Record(Mutex<Log>);
+
+/// What has happened so far, each list in the order in which it was written down.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// When calls began.
+    pub begun: Vec<Nanos>,
+    /// Attempts, as they arrived at the backend.
+    pub attempts: Vec<Arrived>,
+    /// When the backend turned one away.
+    pub refused: Vec<Nanos>,
+    /// When the backend was done with one.
+    pub served: Vec<Nanos>,
+    /// Calls that are over.
+    pub ended: Vec<Ended>,
+    /// Attempts that got no answer for want of a connection. On loopback that is the machine's fault.
+    pub broken: u32,
+}
+
+/// An attempt that arrived at the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// When.
+    pub at: Nanos,
+    /// 1 is the first of its call.
+    pub number: u32,
+}
+
+/// A call that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When it began.
+    pub started: Nanos,
+    /// When it was over.
+    pub at: Nanos,
+    /// How many attempts it made.
+    pub attempts: u32,
+    /// Whether one of them was answered in time.
+    pub succeeded: bool,
+}
+
+impl Record {
+    /// A call begins.
+    pub fn begun(&self, now: Nanos) {
+        self.log().begun.push(now);
+    }
+
+    /// An attempt arrives at the backend; 1 is the first of its call.
+    pub fn attempt(&self, now: Nanos, number: u32) {
+        self.log().attempts.push(Arrived { at: now, number });
+    }
+
+    /// The backend turns an attempt away.
+    pub fn refused(&self, now: Nanos) {
+        self.log().refused.push(now);
+    }
+
+    /// The backend is done with an attempt.
+    pub fn served(&self, now: Nanos) {
+        self.log().served.push(now);
+    }
+
+    /// An attempt got no answer for want of a connection.
+    pub fn broken(&self) {
+        self.log().broken += 1;
+    }
+
+    /// A call that began at `started` is over.
+    pub fn ended(&self, started: Nanos, now: Nanos, attempts: u32, succeeded: bool) {
+        self.log().ended.push(Ended { started, at: now, attempts, succeeded });
+    }
+
+    /// Looks at what there is. Server and callers wait meanwhile.
+    pub fn read<T>(&self, look: impl FnOnce(&Log) -> T) -> T {
+        look(&self.log())
+    }
+
+    pub(crate) fn take(&self) -> Log {
+        mem::take(&mut self.log())
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ended {
+    /// How long the call took, waits included.
+    pub fn took(&self) -> Nanos {
+        self.at - self.started
+    }
+}

@@ -1,0 +1,55 @@
+use redial_core::Nanos;
+use redial_sim::{Scenario, Stream};
+
+use crate::clock::Clock;
+use crate::lag::Lag;
+use crate::record::Record;
+use crate::setting::Setting;
+
+const PULSE: Nanos = 5_000_000;
+/// Server and callers have the first ones for themselves.
+const FIRST_CALLER: u64 = 16;
+
+/// What server and callers share.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) setting: Setting,
+    pub(crate) clock: Clock,
+    pub(crate) record: Record,
+    pub(crate) lag: Lag,
+}
+
+impl Scene {
+    pub(crate) fn new(setting: Setting) -> Self {
+        Self { setting, clock: Clock::start(), record: Record::default(), lag: Lag::default() }
+    }
+
+    pub(crate) fn scenario(&self) -> &Scenario {
+        self.setting.scenario()
+    }
+
+    pub(crate) fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    /// Waits, and notes how late it woke.
+    pub(crate) async fn wait_until(&self, at: Nanos) {
+        self.clock.sleep_until(at).await;
+        self.lag.woke(at, self.now());
+    }
+
+    /// Wakes every few milliseconds, so that lag shows too while all others wait inside of somebody else's timer,
+    /// as they do between attempts.
+    pub(crate) async fn pulse(&self) {
+        let mut at = self.now();
+        loop {
+            at = (at + PULSE).max(self.now());
+            self.wait_until(at).await;
+        }
+    }
+
+    /// The random numbers of one caller.
+    pub(crate) fn stream(&self, caller: u64) -> Stream {
+        Stream::new(self.setting.seed).of(FIRST_CALLER + caller)
+    }
+}

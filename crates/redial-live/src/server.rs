@@ -1,0 +1,123 @@
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+use crate::backend::{Answer, Backend};
+use crate::scene::Scene;
+
+/// A server on loopback, with a thread of its own. It ends when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub(crate) fn start(scene: &Arc<Scene>) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let site = Arc::new(Site {
+            backend: Mutex::new(Backend::new(&scene.setting)),
+            scene: Arc::clone(scene),
+        });
+        let serve = move || {
+            runtime.block_on(async move {
+                tokio::spawn(pulse(Arc::clone(&site.scene)));
+                tokio::spawn(accept(listener, site));
+                // An error is a handle that is gone, which says the same.
+                drop(stopped.await);
+            });
+        };
+        let thread = thread::Builder::new().name("live-backend".into()).spawn(serve)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to return, and who drops us may be panicking.
+            drop(thread.join());
+        }
+    }
+}
+
+/// What all connections share.
+struct Site {
+    backend: Mutex<Backend>,
+    scene: Arc<Scene>,
+}
+
+async fn pulse(scene: Arc<Scene>) {
+    scene.pulse().await;
+}
+
+async fn accept(listener: TcpListener, site: Arc<Site>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(converse(stream, Arc::clone(&site)));
+            }
+            // Most likely too many open files, which passes when others close theirs.
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, site: Arc<Site>) {
+    let service = service_fn(|request| answer(request, &site));
+    if stream.set_nodelay(true).is_ok() {
+        let server = http1::Builder::new();
+        // A connection that breaks is noticed and counted by the caller.
+        drop(server.serve_connection(TokioIo::new(stream), service).await);
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    site: &Site,
+) -> Result<Response<Empty<Bytes>>, Infallible> {
+    let scene = &site.scene;
+    let number = request.uri().path().trim_start_matches('/').parse().unwrap_or(1);
+    let answer = {
+        // Read under the lock, so that time does not go backwards for the backend.
+        let mut backend = site.backend.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = scene.now();
+        scene.record.attempt(now, number);
+        let answer = backend.arrive(now);
+        if answer == Answer::Refused {
+            scene.record.refused(now);
+        }
+        answer
+    };
+    let mut response = Response::new(Empty::new());
+    match answer {
+        Answer::DoneAt(done) => {
+            scene.wait_until(done).await;
+            scene.record.served(scene.now());
+        }
+        Answer::Refused => *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE,
+    }
+    Ok(response)
+}

@@ -1,0 +1,110 @@
+//! The schedule behind the server, in virtual time.
+
+use proptest::prelude::*;
+use redial_live::{Answer, Backend, Setting};
+
+use crate::MS;
+
+/// Two places of 10 ms, and three in the queue.
+fn setting(sets: &[&str]) -> Setting {
+    let few = ["backend.servers=2", "backend.service=10ms", "backend.queue=3", "duration=1h"];
+    crate::setting(&[&few, sets].concat())
+}
+
+#[test]
+fn places_then_the_queue_then_nobody() {
+    let mut backend = Backend::new(&setting(&[]));
+    let mut arrive = |ms: u64| match backend.arrive(ms * MS) {
+        Answer::DoneAt(at) => Some(at / MS),
+        Answer::Refused => None,
+    };
+    let at_once: Vec<_> = (0..6).map(|_| arrive(0)).collect();
+    assert_eq!(at_once, [Some(10), Some(10), Some(20), Some(20), Some(30), None]);
+    assert_eq!(arrive(9), None, "three wait until 10 ms");
+    assert_eq!(arrive(10), Some(30), "then two are begun with, and one waits");
+    assert_eq!(arrive(100), Some(110), "an idle backend begins at once");
+}
+
+#[test]
+fn without_a_queue_only_places_count() {
+    let mut backend = Backend::new(&setting(&["backend.queue=0"]));
+    let answers: Vec<_> = [0, 0, 0, 10].map(|ms| backend.arrive(ms * MS)).into();
+    let done = |ms: u64| Answer::DoneAt(ms * MS);
+    assert_eq!(answers, [done(10), done(10), Answer::Refused, done(20)]);
+}
+
+#[test]
+fn without_servers_everybody_is_served_at_once() {
+    let text = crate::CALM.replace("servers = 8, ", "").replace(", queue = 200", "");
+    let scenario = redial_sim::Scenario::read(&text, &[]).unwrap();
+    let mut backend = Backend::new(&Setting::of(&scenario).unwrap());
+    assert!((0..10_000).all(|_| backend.arrive(7 * MS) == Answer::DoneAt(15 * MS)));
+}
+
+#[test]
+fn an_outage_turns_everybody_away_and_finishes_what_it_has() {
+    let mut backend = Backend::new(&setting(&["outage.start=5ms", "outage.duration=20ms"]));
+    assert_eq!(backend.arrive(4 * MS), Answer::DoneAt(14 * MS));
+    for ms in 5..25 {
+        assert_eq!(backend.arrive(ms * MS), Answer::Refused, "at {ms} ms");
+    }
+    assert_eq!(backend.arrive(25 * MS), Answer::DoneAt(35 * MS));
+}
+
+#[test]
+fn a_brownout_turns_its_share_away() {
+    for share in [0.0, 0.3, 1.0] {
+        let share_set = format!("brownout.share={share}");
+        let sets = ["brownout.start=0s", "brownout.duration=1h", &share_set];
+        let mut backend = Backend::new(&setting(&sets));
+        let arrivals = 10_000;
+        let refused = (0..arrivals).filter(|n| backend.arrive(n * 10 * MS) == Answer::Refused);
+        let got = refused.count() as f64 / arrivals as f64;
+        // Five standard deviations.
+        assert!((got - share).abs() <= 5.0 * (0.25 / arrivals as f64).sqrt(), "{share}: {got}");
+        assert!(share != 0.0 || got == 0.0);
+    }
+}
+
+proptest! {
+    /// Over any window, whenever it begins, no more is done than the places can do: each ends one request
+    /// that it may have begun before, and then one per service time.
+    #[test]
+    fn capacity_is_never_exceeded(
+        gaps in prop::collection::vec(0..5 * MS, 1..300),
+        servers in 1_u32..6,
+        queue in 0_u32..50,
+        window in MS..100 * MS,
+    ) {
+        let (servers_set, queue_set) =
+            (format!("backend.servers={servers}"), format!("backend.queue={queue}"));
+        let setting = setting(&[&servers_set, &queue_set]);
+        let mut backend = Backend::new(&setting);
+        let mut now = 0;
+        let mut done = Vec::new();
+        for gap in gaps {
+            now += gap;
+            if let Answer::DoneAt(at) = backend.arrive(now) {
+                prop_assert!(at >= now + 10 * MS);
+                done.push(at);
+            }
+        }
+        prop_assert!(done.is_sorted(), "nobody overtakes");
+        let most = u64::from(servers) * (window / (10 * MS) + 1);
+        for (first, start) in done.iter().enumerate() {
+            let within = done[first..].iter().take_while(|at| **at < start + window).count();
+            prop_assert!(within as u64 <= most, "{within} of {most}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_work() {
+    let of = |seed| {
+        let drawn = setting(&["backend.service={ exponential = '10ms' }"]);
+        let mut backend = Backend::new(&drawn.seed(seed));
+        (0..100).map(|n| backend.arrive(n * 7 * MS)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
+}

@@ -1,0 +1,38 @@
+//! Real traffic, in small. What depends on how fast the machine is cannot be asserted here: a late reply may come
+//! at any time, but never early.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod backend;
+mod figures;
+mod lag;
+mod setting;
+mod traffic;
+
+use redial_live::{Error, Setting};
+use redial_sim::Scenario;
+use redial_sim::scenario::Set;
+
+const MS: u64 = 1_000_000;
+
+/// A few callers that do little else but call, for 300 ms.
+const CALM: &str = r#"
+title = "Twenty callers"
+duration = "300ms"
+policies = ["no-retry"]
+clients = { arrivals = { closed = { callers = 20, think = { exponential = "20ms" } } } }
+backend = { servers = 8, service = "8ms", queue = 200 }
+"#;
+
+fn scenario(sets: &[&str]) -> Scenario {
+    let sets: Vec<Set> = sets.iter().map(|set| Set::read(set).unwrap()).collect();
+    Scenario::read(CALM, &sets).unwrap()
+}
+
+fn try_setting(sets: &[&str]) -> Result<Setting, Error> {
+    Setting::of(&scenario(sets))
+}
+
+/// With these parameters set to other values.
+fn setting(sets: &[&str]) -> Setting {
+    try_setting(sets).unwrap()
+}
