@@ -38,8 +38,9 @@ impl Begin {
         let rate = scenario.rate().unwrap_or(0.0) * tick as f64 / 1e9;
         let latency = scenario.clients.latency.mean() / tick as f64;
         let pattern = match &scenario.clients.arrivals {
-            Arrivals::Ramp { to, duration, .. } => {
-                Pattern::Random { from: rate, to: to * tick as f64 / 1e9, ramp: ticks(*duration) }
+            Arrivals::Ramp { from, to, duration } => {
+                let per_tick = |rate: f64| rate * tick as f64 / 1e9;
+                Pattern::Random { from: per_tick(*from), to: per_tick(*to), ramp: ticks(*duration) }
             }
             Arrivals::Synchronised { callers, at } => {
                 let moment = Moment {

@@ -36,10 +36,10 @@ impl<'a> Calls<'a> {
             Arrivals::Constant(_) if self.spikes.is_empty() => {
                 nearest(self.count as f64 * 1e9 / self.rate)
             }
-            Arrivals::Constant(_) => now + self.apart(1.0, now),
+            Arrivals::Constant(_) => self.after(now, 1.0),
             _ => {
-                let apart = Exp1.sample(&mut self.stream);
-                now + self.apart(apart, now)
+                let calls = Exp1.sample(&mut self.stream);
+                self.after(now, calls)
             }
         }
     }
@@ -52,15 +52,46 @@ impl<'a> Calls<'a> {
         }
     }
 
-    fn apart(&self, calls: f64, now: Nanos) -> Nanos {
-        let rate = match *self.arrivals {
-            Arrivals::Ramp { from, to, duration } => {
-                from + (to - from) * (now as f64 / duration as f64).min(1.0)
+    /// When so many calls have begun since then. The rate is followed from one of its edges to the next; between
+    /// them it is constant or grows evenly.
+    fn after(&self, now: Nanos, mut calls: f64) -> Nanos {
+        let mut from = now;
+        loop {
+            let (rate, growth) = self.rate_at(from);
+            let edge = self.edges().filter(|edge| *edge > from).min();
+            let Some(edge) = edge else { return (from + nearest(calls / rate)).max(now + 1) };
+            let span = (edge - from) as f64;
+            let until_edge = (rate + growth * span / 2.0) * span;
+            if calls < until_edge {
+                // Where rate·x + growth·x²/2 is what is left; in the form that does not cancel.
+                let root = (rate * rate + 2.0 * growth * calls).max(0.0).sqrt();
+                return (from + nearest(2.0 * calls / (rate + root))).max(now + 1);
             }
-            _ => self.rate,
+            calls -= until_edge;
+            from = edge;
+        }
+    }
+
+    /// Calls a nanosecond, and how many more a nanosecond later.
+    fn rate_at(&self, now: Nanos) -> (f64, f64) {
+        let spikes =
+            self.spikes.iter().filter(|it| (it.start..it.start + it.duration).contains(&now));
+        let factor: f64 = spikes.map(|it| it.factor).product::<f64>() / 1e9;
+        match *self.arrivals {
+            Arrivals::Ramp { from, to, duration } if now < duration => {
+                let growth = (to - from) / duration as f64;
+                ((from + growth * now as f64) * factor, growth * factor)
+            }
+            Arrivals::Ramp { to, .. } => (to * factor, 0.0),
+            _ => (self.rate * factor, 0.0),
+        }
+    }
+
+    fn edges(&self) -> impl Iterator<Item = Nanos> {
+        let ramp = match *self.arrivals {
+            Arrivals::Ramp { duration, .. } => Some(duration),
+            _ => None,
         };
-        let spike = |it: &&Spike| (it.start..it.start + it.duration).contains(&now);
-        let factor: f64 = self.spikes.iter().filter(spike).map(|it| it.factor).product();
-        nearest(calls * 1e9 / (rate * factor))
+        self.spikes.iter().flat_map(|it| [it.start, it.start + it.duration]).chain(ramp)
     }
 }

@@ -17,7 +17,7 @@ impl World<'_> {
     }
 
     pub(super) fn begin(&mut self, caller: u32, now: Nanos) {
-        if !self.callers.is_due(caller, now) {
+        if !self.callers.is_due(caller, false, now) {
             return;
         }
         let instance = self.callers.instance(caller);
@@ -30,14 +30,16 @@ impl World<'_> {
         if let Some(deeds) = &mut self.callers.deeds {
             deeds.begin(caller);
         }
-        self.tape.calls(now, 1);
+        if !self.callers.is_again(caller) {
+            self.tape.calls(now, 1);
+        }
         let call = Call::new(&self.edges[0].policy, now, NEVER);
         self.attempt(Who::Caller(caller), call, now);
     }
 
     #[inline]
     pub(super) fn wake(&mut self, caller: u32, now: Nanos) {
-        if !self.callers.is_due(caller, now) {
+        if !self.callers.is_due(caller, true, now) {
             return;
         }
         self.tape.woke(1);
@@ -74,12 +76,6 @@ impl World<'_> {
     }
 
     pub(super) fn call_over(&mut self, caller: u32, succeeded: bool, now: Nanos) {
-        let started = self.callers.started(caller);
-        self.tape.ended(started, now, succeeded, 1);
-        if let Some(health) = &mut self.health {
-            let key = self.callers.key(caller);
-            health.add(self.stations[0].shard_of(key), succeeded);
-        }
         if let Some(deeds) = &mut self.callers.deeds {
             let deed = deeds.of(caller);
             deeds.release(deed);
@@ -87,11 +83,19 @@ impl World<'_> {
         self.callers.will(caller, false, NEVER);
         let clients = &self.scenario.clients;
         if let (false, Some(again)) = (succeeded, &clients.requeue) {
-            let pause = again.draw(&mut self.thinking);
-            self.begin_at(caller, now + pause);
-        } else if self.callers.dismiss(caller)
-            && matches!(clients.arrivals, Arrivals::Closed { .. })
-        {
+            let next = now + again.draw(&mut self.thinking);
+            if next < self.scenario.duration {
+                self.callers.begins_anew(caller, true);
+                return self.begin_at(caller, next);
+            }
+        }
+        self.tape.ended(self.callers.origin(caller), now, succeeded, 1);
+        if let Some(health) = &mut self.health {
+            let key = self.callers.key(caller);
+            health.add(self.stations[0].shard_of(key), succeeded);
+        }
+        self.callers.begins_anew(caller, false);
+        if self.callers.dismiss(caller) && matches!(clients.arrivals, Arrivals::Closed { .. }) {
             let pause = self.think();
             self.begin_at(caller, now + pause);
         }
@@ -129,8 +133,13 @@ impl World<'_> {
                 && self.callers.instance(caller) < below
             {
                 flight.waiting = None;
-                if flight.stage == Stage::Silent {
-                    silent.push(number);
+                match flight.stage {
+                    Stage::Silent => silent.push(number),
+                    Stage::Queued if self.stations[0].service.cancel => {
+                        flight.stage = Stage::Dropped;
+                        self.stations[0].drop_queued(flight.aim.shard);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -146,18 +155,11 @@ impl World<'_> {
     }
 
     fn restart_caller(&mut self, caller: u32, now: Nanos) {
-        let started = self.callers.started(caller);
         if self.callers.calls(caller) {
             if self.callers.rests(caller) {
                 self.tape.woke(1);
             }
-            self.tape.ended(started, now, false, 1);
-            if let Some(deeds) = &mut self.callers.deeds {
-                let deed = deeds.of(caller);
-                deeds.release(deed);
-            }
-            self.callers.will(caller, false, NEVER);
-            self.callers.dismiss(caller);
+            self.call_over(caller, false, now);
         }
         if matches!(self.scenario.clients.arrivals, Arrivals::Closed { .. }) {
             self.begin_at(caller, now);

@@ -12,15 +12,13 @@ impl World<'_> {
     /// What the service does with a request.
     #[inline]
     pub(super) fn receive(&mut self, aim: &Aim, number: u32, now: Nanos) -> Reception {
-        let mut from = Sender { instance: aim.instance, first: number == 1, early: false };
+        let first = number == 1;
+        let mut from = Sender { instance: aim.instance, first, early: false, recognised: false };
         if let Who::Caller(caller) = aim.who {
             self.tape.attempts(now, number, 1);
             from.early = number > 1 && self.callers.is_early(caller, now);
-            if let Some(deeds) = &mut self.callers.deeds
-                && deeds.is_recognised(aim.deed)
-            {
-                return Reception::Answer(Outcome::Success);
-            }
+            from.recognised =
+                self.callers.deeds.as_mut().is_some_and(|deeds| deeds.is_recognised(aim.deed));
         }
         let station = &mut self.stations[self.edges[aim.edge as usize].to];
         let reception = station.receive(aim.shard, from, now);
@@ -43,7 +41,12 @@ impl World<'_> {
             Reception::Answer(outcome) => self.answer(number, outcome, now),
             Reception::Silence => self.fall_silent(number),
             Reception::Serve(0) => {
-                self.flights.get(number).began = now;
+                let flight = self.flights.get(number);
+                (flight.stage, flight.began) = (Stage::Served, now);
+                if !self.stations[self.edges[flight.aim.edge as usize].to].service.calls.is_empty()
+                {
+                    self.watch(number);
+                }
                 self.finish_work(number, now);
             }
             Reception::Serve(time) => self.work_on(number, time, now),
@@ -61,10 +64,9 @@ impl World<'_> {
         let flight = self.flights.get(number);
         (flight.stage, flight.began) = (Stage::Served, now);
         let station = &self.stations[self.edges[flight.aim.edge as usize].to];
-        let on_time = now + time < flight.expires
-            && station.service.calls.is_empty()
-            && station.sky.never_pauses();
-        self.wheel.push(now + time, Event::Finish(number).pack());
+        let done = station.sky.done(now, time);
+        let on_time = done < flight.expires && station.service.calls.is_empty();
+        self.wheel.push(done, Event::Finish(number).pack());
         if !on_time {
             self.watch(number);
         }
@@ -87,19 +89,9 @@ impl World<'_> {
         let flight = self.flights.get(number);
         let (aim, began) = (flight.aim, flight.began);
         let to = self.edges[aim.edge as usize].to;
-        if let Some(until) = self.stations[to].sky.paused(now) {
-            self.wheel.push(until, Event::Finish(number).pack());
-            return;
-        }
         self.stations[to].free(aim.shard, began, now);
-        if let Who::Caller(caller) = aim.who {
+        if let Who::Caller(_) = aim.who {
             self.tape.served(now, 1);
-            if caller != u32::MAX
-                && let Some(deeds) = &mut self.callers.deeds
-                && deeds.perform(aim.deed)
-            {
-                self.tape.duplicates(1);
-            }
         }
         self.pull(to, aim.shard, now);
         if !self.call_on(number, now) {
@@ -109,8 +101,15 @@ impl World<'_> {
 
     /// A request is over at its service.
     pub(super) fn respond(&mut self, number: u32, outcome: Outcome, now: Nanos) {
-        let edge = self.flights.get(number).aim.edge;
-        self.stations[self.edges[edge as usize].to].leave();
+        let aim = self.flights.get(number).aim;
+        self.stations[self.edges[aim.edge as usize].to].leave();
+        if let (Who::Caller(caller), Some(deeds)) = (aim.who, &mut self.callers.deeds)
+            && caller != u32::MAX
+            && outcome == Outcome::Success
+            && deeds.perform(aim.deed)
+        {
+            self.tape.duplicates(1);
+        }
         self.answer(number, outcome, now);
     }
 
@@ -156,7 +155,8 @@ impl World<'_> {
     /// The caller has waited long enough, unless it has the reply.
     pub(super) fn expire(&mut self, number: u32, now: Nanos) {
         let flight = self.flights.get(number);
-        if !flight.timed || flight.expires != now {
+        // Of an attempt that had this number before.
+        if !flight.timed || now < flight.expires {
             return;
         }
         let Some((call, permit)) = flight.waiting.take() else { return };

@@ -24,6 +24,8 @@ pub(super) struct Callers {
     /// `None` when nothing goes by it.
     keys: Option<KeyMaker>,
     seed: u64,
+    /// When each caller first made the call that it makes again and again; [`NEVER`] when it is a new one.
+    origins: Option<Vec<Nanos>>,
     /// When the call of each caller was told to come back, if somebody minds.
     told: Option<Vec<Nanos>>,
     /// What was done for each call, if it must not be done twice.
@@ -84,6 +86,7 @@ impl Callers {
             generations: vec![0; if restarts { clients.instances as usize } else { 0 }],
             keys: keyed.then(|| KeyMaker::new(clients)),
             seed: Stream::new(seed).of(2).bits(),
+            origins: clients.requeue.map(|_| vec![NEVER; count]),
             told: scenario.backend.ban.map(|_| vec![0; count]),
             deeds: track.then(|| Deeds {
                 of: vec![0; count],
@@ -109,6 +112,7 @@ impl Callers {
             self.deeds.iter_mut().for_each(|deeds| deeds.of.push(0));
             self.of.iter_mut().for_each(|of| of.push(0));
             self.told.iter_mut().for_each(|told| told.push(0));
+            self.origins.iter_mut().for_each(|origins| origins.push(NEVER));
             self.all.len() as u32 - 1
         });
         if let Some(of) = &mut self.of {
@@ -133,6 +137,25 @@ impl Callers {
     #[inline]
     pub(super) fn started(&self, number: u32) -> Nanos {
         self.all[number as usize].started
+    }
+
+    /// When its call began for the first time.
+    pub(super) fn origin(&self, number: u32) -> Nanos {
+        let origin = self.origins.as_ref().map(|origins| origins[number as usize]);
+        origin.filter(|origin| *origin != NEVER).unwrap_or_else(|| self.started(number))
+    }
+
+    /// Its call is the same as before; or the next one is another.
+    pub(super) fn begins_anew(&mut self, number: u32, again: bool) {
+        let origin = if again { self.origin(number) } else { NEVER };
+        if let Some(origins) = &mut self.origins {
+            origins[number as usize] = origin;
+        }
+    }
+
+    /// Whether it makes the same call again.
+    pub(super) fn is_again(&self, number: u32) -> bool {
+        self.origins.as_ref().is_some_and(|origins| origins[number as usize] != NEVER)
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -168,7 +191,7 @@ impl Callers {
     pub(super) fn key(&self, number: u32) -> u64 {
         match &self.keys {
             None => 0,
-            Some(keys) => keys.key(self.seed(number)),
+            Some(keys) => keys.key(draw(self.seed ^ self.origin(number), u64::from(number))),
         }
     }
 
@@ -180,10 +203,11 @@ impl Callers {
         }
     }
 
-    /// Whether an event is of this life of the caller.
+    /// Whether an event is of this life of the caller: the end of its wait if it calls, else a beginning.
     #[inline]
-    pub(super) fn is_due(&self, number: u32, now: Nanos) -> bool {
-        self.watched.as_ref().is_none_or(|watched| watched[number as usize].due == now)
+    pub(super) fn is_due(&self, number: u32, calls: bool, now: Nanos) -> bool {
+        let doing = Doing { calls, due: now };
+        self.watched.as_ref().is_none_or(|watched| watched[number as usize] == doing)
     }
 
     pub(super) fn calls(&self, number: u32) -> bool {

@@ -11,7 +11,8 @@ pub(super) struct Sky<'a> {
     outages: Vec<&'a Outage>,
     losses: &'a [CapacityLoss],
     colds: &'a [ColdCache],
-    pauses: &'a [Pause],
+    /// In their order.
+    pauses: Vec<&'a Pause>,
     /// Servers of a shard, when nothing is wrong.
     servers: u32,
     /// How many there are until `servers_until`.
@@ -26,12 +27,14 @@ impl<'a> Sky<'a> {
         let all = scenario.outage.iter().chain(&scenario.brownout);
         let here = |it: &&Outage| it.service.as_deref().unwrap_or(BACKEND) == name;
         let is_backend = name == BACKEND;
+        let mut pauses: Vec<_> = scenario.pause.iter().filter(|_| is_backend).collect();
+        pauses.sort_by_key(|pause| pause.start);
         let servers = scenario.service(name).and_then(|service| service.servers);
         Self {
             outages: all.filter(here).collect(),
             losses: if is_backend { &scenario.capacity_loss } else { &[] },
             colds: if is_backend { &scenario.cold_cache } else { &[] },
-            pauses: if is_backend { &scenario.pause } else { &[] },
+            pauses,
             servers: servers.map_or(u32::MAX, |servers| servers.0),
             servers_now: 0,
             servers_until: 0,
@@ -95,13 +98,11 @@ impl<'a> Sky<'a> {
             .map(|it| it.share)
             .sum();
         let left = f64::from(self.servers) * (1.0 - lost.min(1.0));
-        self.servers_now = if self.paused(now).is_some() { 0 } else { left.round() as u32 };
+        self.servers_now = if self.paused(now) { 0 } else { left.round() as u32 };
     }
 
-    /// Until when nothing happens, if it is so.
-    pub(super) fn paused(&self, now: Nanos) -> Option<Nanos> {
-        let pause = self.pauses.iter().find(|it| within(now, it.start, it.duration))?;
-        Some(pause.start + pause.duration)
+    fn paused(&self, now: Nanos) -> bool {
+        self.pauses.iter().any(|it| within(now, it.start, it.duration))
     }
 
     /// How long work takes that would take so long if everything were warm.
@@ -112,9 +113,13 @@ impl<'a> Sky<'a> {
         nearest(work as f64 / (cold.capacity + (1.0 - cold.capacity) * warmth))
     }
 
-    /// Whether work that is done at once will stay so: nothing can stand still.
-    pub(super) fn never_pauses(&self) -> bool {
-        self.pauses.is_empty()
+    /// When work is done that begins now and takes so long: pauses come on top.
+    #[inline]
+    pub(super) fn done(&self, now: Nanos, work: Nanos) -> Nanos {
+        self.pauses.iter().fold(now + work, |done, pause| {
+            let held_up = (now..=done).contains(&pause.start);
+            if held_up { done + pause.duration } else { done }
+        })
     }
 }
 

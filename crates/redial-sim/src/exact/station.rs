@@ -63,6 +63,8 @@ pub(super) struct Sender {
     pub(super) first: bool,
     /// Whether its call was told to come later.
     pub(super) early: bool,
+    /// Whether its work has been done already, and the key says so.
+    pub(super) recognised: bool,
 }
 
 /// How often an instance has come too early, and until when nobody talks to it.
@@ -84,7 +86,7 @@ impl<'a> Station<'a> {
             let count = if limit.each_instance { instances } else { 1 };
             (0..count).map(|_| RateLimit::new(&limit.rule())).collect()
         });
-        let places = service.servers.map_or(0, |servers| servers.0 * service.shards);
+        let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.shards));
         Self {
             service,
             sky,
@@ -119,7 +121,7 @@ impl<'a> Station<'a> {
     #[inline]
     pub(super) fn receive(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
         self.arrived += 1;
-        if self.open {
+        if self.open && !from.recognised {
             return match self.sky.outage(shard, now, &mut self.stream) {
                 None => self.take_in(shard, now),
                 Some(answer) => answer.outcome().map_or(Reception::Silence, Reception::Answer),
@@ -141,6 +143,9 @@ impl<'a> Station<'a> {
                 Some(outcome) => Reception::Answer(self.hint(outcome, now)),
                 None => Reception::Silence,
             };
+        }
+        if from.recognised {
+            return Reception::Answer(Outcome::Success);
         }
         self.take_in(shard, now)
     }
@@ -201,12 +206,12 @@ impl<'a> Station<'a> {
     /// Nobody waits for a request in the queue any more, and it will not be worked on.
     pub(super) fn drop_queued(&mut self, shard: u32) {
         self.shards[shard as usize].dropped += 1;
+        self.inside -= 1;
     }
 
     /// One that was dropped has come up.
     pub(super) fn skip(&mut self, shard: u32) {
         self.shards[shard as usize].dropped -= 1;
-        self.inside -= 1;
     }
 
     /// A server has done its work, which it began then.

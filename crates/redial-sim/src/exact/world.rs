@@ -11,7 +11,7 @@ use super::sky::Sky;
 use super::slab::Slab;
 use super::station::{Reception, Station};
 use crate::measure::{Run, Tape};
-use crate::scenario::{Arrivals, Work};
+use crate::scenario::{Arrivals, BACKEND, Work};
 use crate::simulate::Watch;
 use crate::{Scenario, Stream, Wheel};
 
@@ -46,6 +46,8 @@ pub(super) struct World<'a> {
     calls: Calls<'a>,
     pub(super) network: Stream,
     pub(super) thinking: Stream,
+    /// Callers that have begun, where all begin at once.
+    begun: u32,
     events: u64,
 }
 
@@ -90,6 +92,7 @@ impl<'a> World<'a> {
             calls: Calls::new(scenario, streams.of(3)),
             network: streams.of(4),
             thinking: streams.of(5),
+            begun: 0,
             events: 0,
         }
     }
@@ -98,7 +101,7 @@ impl<'a> World<'a> {
         self.set_up();
         // Calls that began are seen to their end, unless they never end.
         let cut = self.scenario.duration.saturating_mul(2).saturating_add(60_000_000_000);
-        let mut reported = 0;
+        let (mut reported, mut look) = (0, LOOK);
         while let Some((now, what)) = self.wheel.pop() {
             if now > cut {
                 break;
@@ -107,7 +110,8 @@ impl<'a> World<'a> {
                 self.callers.fetch(self.wheel.ahead(AT_HAND).filter_map(Event::caller));
             }
             self.events += 1;
-            if self.events.is_multiple_of(LOOK) {
+            if self.events >= look {
+                look = self.events + LOOK;
                 let share = now.min(self.scenario.duration) - reported;
                 watch.advance(share as f64 / self.scenario.duration as f64);
                 reported += share;
@@ -174,10 +178,16 @@ impl<'a> World<'a> {
                 (0..shards).for_each(|shard| self.pull(0, shard, now));
             }
             Event::Change(ALL_CALL) => {
-                self.events += u64::from(self.callers.len()) - 1;
-                for caller in 0..self.callers.len() {
+                // Not all of them as one event: somebody may want to stop it.
+                let last = self.callers.len().min(self.begun + LOOK as u32);
+                self.events += u64::from(last - self.begun) - 1;
+                for caller in self.begun..last {
                     self.callers.will(caller, false, now);
                     self.begin(caller, now);
+                }
+                self.begun = last;
+                if last < self.callers.len() {
+                    self.wheel.push(now, Event::Change(ALL_CALL).pack());
                 }
             }
             Event::Change(restart) => self.restart((restart - RESTART) as usize, now),
@@ -363,7 +373,9 @@ impl<'a> World<'a> {
 
 impl Health {
     fn new(scenario: &Scenario, stations: &[Station<'_>]) -> Option<Self> {
-        let mut sick: Vec<u32> = scenario.outage.iter().filter_map(|it| it.shard).collect();
+        let outages = scenario.outage.iter().chain(&scenario.brownout);
+        let here = outages.filter(|it| it.service.as_deref().is_none_or(|name| name == BACKEND));
+        let mut sick: Vec<u32> = here.filter_map(|it| it.shard).collect();
         if matches!(scenario.clients.keys, crate::scenario::Keys::Zipf { .. }) {
             sick.push(stations[0].shard_of(1));
         }

@@ -7,10 +7,12 @@ use crate::Scenario;
 /// A window slides by a fiftieth of itself.
 const STEPS: u64 = 50;
 /// Success is looked at over stretches in which so many calls begin, and not over shorter ones than this.
-const CALLS_PER_STRETCH: f64 = 20.0;
+const CALLS_PER_STRETCH: f64 = 50.0;
 const SHORTEST_STRETCH: Nanos = 100_000_000;
-/// Calls succeed again when so many of them do.
+/// Calls succeed again when so many of them do, of those that did before the trouble.
 const RECOVERED: f64 = 0.95;
+/// A stretch can be worse than usual by so many standard deviations, and be as usual.
+const NOISE: f64 = 3.0;
 /// A run has collapsed when at most so many succeed at its end.
 const COLLAPSED: f64 = 0.5;
 
@@ -23,7 +25,7 @@ pub struct Tape {
     /// By when calls began: how many there were, and how many of them succeeded.
     stretch: Nanos,
     stretches_per_nano: f64,
-    began: Vec<(u64, u64)>,
+    began: Vec<Began>,
     latency: Histogram<u64>,
     calls: u64,
     attempts: u64,
@@ -39,7 +41,30 @@ pub struct Tape {
     window: Nanos,
     duration: Nanos,
     rate: Option<f64>,
+    /// Those that begin at once, and how many of them have not.
+    callers: u64,
+    to_open: u64,
     trouble: Option<(Nanos, Nanos)>,
+}
+
+/// What became of the calls that began in a stretch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Began {
+    calls: u64,
+    succeeded: u64,
+    /// Those that were over when the last call began, and how many of them succeeded. What comes later comes from a
+    /// backend that nobody calls any more, and says nothing about whether it has recovered.
+    over: u64,
+    good: u64,
+}
+
+impl Began {
+    /// Whether fewer calls succeeded than this share of them explains.
+    fn is_bad(&self, usual: f64) -> bool {
+        let over = self.over as f64;
+        let noise = NOISE * (over * usual * (1.0 - usual)).sqrt();
+        (self.good as f64) < RECOVERED * usual * over - noise
+    }
 }
 
 /// What happened in a fiftieth of a window.
@@ -47,6 +72,8 @@ pub struct Tape {
 struct Step {
     calls: u64,
     firsts: u64,
+    /// Those of them with which everybody begins at once.
+    opening: u64,
     retries: u64,
     served: u64,
     succeeded: u64,
@@ -76,6 +103,8 @@ impl Tape {
     /// For a run of this scenario.
     pub fn new(scenario: &Scenario) -> Self {
         let rate = scenario.rate();
+        let at_once = scenario.clients.arrivals.callers().filter(|_| rate.is_none());
+        let callers = at_once.map_or(0, u64::from);
         let length = (scenario.window / STEPS).max(1);
         let calls = rate.map_or(0.0, |rate| CALLS_PER_STRETCH * 1e9 / rate) as Nanos;
         let stretch = calls.max(SHORTEST_STRETCH).min(scenario.duration);
@@ -100,6 +129,8 @@ impl Tape {
             window: scenario.window,
             duration: scenario.duration,
             rate,
+            callers,
+            to_open: callers,
             trouble: scenario.trouble(),
         }
     }
@@ -114,10 +145,10 @@ impl Tape {
     }
 
     #[inline]
-    fn stretch(&mut self, started: Nanos) -> &mut (u64, u64) {
+    fn stretch(&mut self, started: Nanos) -> &mut Began {
         let index = (started as f64 * self.stretches_per_nano) as usize;
         if index >= self.began.len() {
-            self.began.resize(index + 1, (0, 0));
+            self.began.resize(index + 1, Began::default());
         }
         &mut self.began[index]
     }
@@ -127,7 +158,7 @@ impl Tape {
     pub fn calls(&mut self, now: Nanos, n: u64) {
         self.calls += n;
         self.step(now).calls += n;
-        self.stretch(now).0 += n;
+        self.stretch(now).calls += n;
     }
 
     /// Attempts with this number arrived at the backend.
@@ -135,7 +166,11 @@ impl Tape {
     pub fn attempts(&mut self, now: Nanos, number: u32, n: u64) {
         self.attempts += n;
         if number == 1 {
-            self.step(now).firsts += n;
+            let opening = n.min(self.to_open);
+            self.to_open -= opening;
+            let step = self.step(now);
+            step.firsts += n;
+            step.opening += opening;
         } else {
             self.step(now).retries += n;
             let (_, last) = self.retried.get_or_insert((now, now));
@@ -153,10 +188,17 @@ impl Tape {
     #[inline]
     pub fn ended(&mut self, started: Nanos, now: Nanos, succeeded: bool, n: u64) {
         self.last_end = self.last_end.max(now);
+        let good = if succeeded { n } else { 0 };
+        let in_time = now < self.duration;
+        let began = self.stretch(started);
+        began.succeeded += good;
+        if in_time {
+            began.over += n;
+            began.good += good;
+        }
         if succeeded {
             self.succeeded += n;
             self.step(now).succeeded += n;
-            self.stretch(started).1 += n;
             // In microseconds. It takes any value as long as it may grow.
             let _ = self.latency.record_n((now - started) / 1_000, n);
         } else {
@@ -197,8 +239,10 @@ impl Tape {
         let used = self.steps.iter().rposition(|step| step.total() > 0).map_or(0, |last| last + 1);
         self.steps.truncate(used);
         let calls = self.calls.max(1) as f64;
-        let usual = self.rate.map_or(calls, |rate| rate * self.window as f64 / 1e9);
-        let firsts_count = u64::from(self.rate.is_some());
+        // Of few calls a second, a window holds one or none.
+
+        let usual = self.rate.map_or(self.callers as f64, |rate| rate * self.window as f64 / 1e9);
+        let usual = usual.max(1.0);
         let (recover_ms, collapsed) = self.recovery();
         let percentile = |share: f64| self.latency.value_at_quantile(share) as f64 / 1e3;
         let (count, sum, squares) = self.waits;
@@ -208,7 +252,7 @@ impl Tape {
             attempts: self.attempts,
             amplification: amplification.unwrap_or(self.attempts as f64 / calls),
             success: self.succeeded as f64 / calls,
-            peak_ratio: self.peak(|step| step.firsts * firsts_count + step.retries) / usual,
+            peak_ratio: self.peak(|step| step.firsts - step.opening + step.retries) / usual,
             served_peak_ratio: self.peak(|step| step.served) / usual,
             recover_ms,
             goodput_lost: self.lost(),
@@ -246,28 +290,30 @@ impl Tape {
         if self.rate.is_none() || end >= self.duration {
             return (None, false);
         }
-        // The stretch in which the run ends is cut short, and may hold a handful of calls.
-        let whole = (self.duration / self.stretch) as usize;
-        let began = &self.began[..whole.min(self.began.len())];
-        let is_bad = |(calls, good): &(u64, u64)| (*good as f64) < RECOVERED * *calls as f64;
         let first = (start / self.stretch) as usize;
+        let known = self.began.iter().rposition(|it| it.over > 0).map_or(0, |last| last + 1);
+        let began = &self.began[..known];
         let after = end.div_ceil(self.stretch) as usize;
-        let Some(last) = began.iter().rposition(is_bad).filter(|last| *last >= first) else {
-            return (Some(0.0), false);
-        };
-        let tail = &began[after.max(began.len() - began.len() / 10).min(began.len())..];
-        let (calls, good) = tail.iter().fold((0, 0), |(c, g), (calls, good)| (c + calls, g + good));
-        let collapsed = calls > 0 && good as f64 <= COLLAPSED * calls as f64;
+        if known <= after && self.duration - end > self.duration / 10 {
+            return (None, true);
+        }
+        let usual = share_of(&began[..first.min(known)]).unwrap_or(1.0);
+        let bad = began.iter().rposition(|it| it.is_bad(usual));
+        let Some(last) = bad.filter(|last| *last >= first) else { return (Some(0.0), false) };
+        let tail = &began[after.max(known - known.div_ceil(10)).min(known)..];
+        let collapsed = share_of(tail).is_some_and(|share| share <= COLLAPSED * usual);
         let again = (last as Nanos + 1) * self.stretch;
-        let recovered = last + 1 < began.len() && !collapsed;
+        // One good stretch at the end is no recovery.
+        let recovered = known - last > (known - after.min(known)).div_ceil(10) && !collapsed;
         (recovered.then(|| again.saturating_sub(end) as f64 / 1e6), collapsed)
     }
 
     fn lost(&self) -> f64 {
         let start = self.trouble.map_or(0, |(start, _)| start);
         let since = self.began.iter().skip((start / self.stretch) as usize);
-        let (calls, good) = since.fold((0, 0), |(c, g), (calls, good)| (c + calls, g + good));
-        1.0 - good as f64 / (calls as f64).max(1.0) - f64::from(u8::from(calls == 0))
+        let (calls, good) =
+            since.fold((0, 0), |(calls, good), it| (calls + it.calls, good + it.succeeded));
+        if calls == 0 { 0.0 } else { 1.0 - good as f64 / calls as f64 }
     }
 
     fn series(&self) -> Series {
@@ -285,6 +331,13 @@ impl Tape {
             failed: row(|step| step.failed),
         }
     }
+}
+
+/// The share of these calls that succeeded; `None` when there are none.
+fn share_of(began: &[Began]) -> Option<f64> {
+    let (over, good) =
+        began.iter().fold((0, 0), |(over, good), it| (over + it.over, good + it.good));
+    (over > 0).then(|| good as f64 / over as f64)
 }
 
 impl Step {

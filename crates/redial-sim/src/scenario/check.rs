@@ -5,12 +5,19 @@ use std::fmt;
 
 use redial_core::{DurationText, Nanos};
 
-use super::{Answer, Arrivals, BACKEND, Pace, Restart, Scenario, Service, SwitchedOff, Time};
+use super::{
+    Answer, Arrivals, BACKEND, MOST_INSTANCES, Pace, Restart, Scenario, Scope, Service,
+    SwitchedOff, Time,
+};
 
 /// The most stretches that a run is recorded in; a stretch is a fiftieth of the window.
 const MOST_BUCKETS: u64 = 4_000_000;
 /// The most calls that a run can make, by the rate at which they begin.
 const MOST_CALLS: f64 = 1e13;
+/// The most calls that can begin in a second: times are whole nanoseconds.
+const MOST_A_SECOND: f64 = 1e9;
+/// The most requests to services that one call may cause when all goes well.
+const MOST_REQUESTS: u64 = 256;
 /// The deepest chain of services.
 const DEEPEST: usize = 16;
 
@@ -93,13 +100,10 @@ fn arrivals(scenario: &Scenario) -> Result<(), Wrong> {
             "a load is a share of the capacity, and the backend has no limit: set backend.servers and backend.service, or a rate",
         );
     }
-    if let Arrivals::Closed { think: Time::Always(0), .. } = clients.arrivals
-        && scenario.backend.service.is_zero()
-        && clients.latency.is_zero()
-    {
+    if let Arrivals::Closed { think: Time::Always(0), .. } = clients.arrivals {
         return wrong(
             "clients.arrivals.closed.think",
-            "calls take no time here, so callers that do not think would call without end",
+            "has to take time: callers that are turned away at once would call without end",
         );
     }
     if let Arrivals::Synchronised { at, .. } = clients.arrivals
@@ -118,14 +122,35 @@ fn arrivals(scenario: &Scenario) -> Result<(), Wrong> {
     {
         return wrong("clients.instances", format!("more instances than callers ({callers})"));
     }
-    if clients.guards == super::Scope::Shard
-        && u64::from(clients.instances) * u64::from(scenario.backend.shards)
-            > u64::from(super::MOST_INSTANCES)
-    {
-        let most = super::MOST_INSTANCES;
-        return wrong("clients.guards", format!("instances × shards have to be at most {most}"));
+    let shards = if clients.guards == Scope::Shard { scenario.backend.shards } else { 1 };
+    let guards =
+        u64::from(clients.instances) * u64::from(shards) * (1 + scenario.restart.len() as u64);
+    if guards > u64::from(MOST_INSTANCES) {
+        return wrong(
+            "clients.instances",
+            format!(
+                "{guards} sets of guards (instances × shards with their own × restarts) are more than the \
+                 {MOST_INSTANCES} that fit into memory"
+            ),
+        );
     }
-    let calls = scenario.rate().unwrap_or(0.0) * scenario.duration as f64 / 1e9;
+    how_many(scenario)
+}
+
+fn how_many(scenario: &Scenario) -> Result<(), Wrong> {
+    let spikes: f64 = scenario.spike.iter().map(|spike| spike.factor.max(1.0)).product();
+    let rate = scenario.rate().unwrap_or(0.0) * spikes;
+    if rate > MOST_A_SECOND {
+        return wrong(
+            "clients.arrivals",
+            format!(
+                "{rate:.0e} calls a second are more than can be told apart ({MOST_A_SECOND:.0e})"
+            ),
+        );
+    }
+    let below = |share: f64| (f64::from(scenario.clients.instances) * share).ceil();
+    let bursts = scenario.restart.iter().map(|it| below(it.share) * f64::from(it.burst));
+    let calls = rate * scenario.duration as f64 / 1e9 + bursts.sum::<f64>();
     if calls > MOST_CALLS {
         return wrong(
             "clients.arrivals",
@@ -162,8 +187,8 @@ fn service(path: &str, it: &Service) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Follows the calls from service to service.
-fn chain(scenario: &Scenario, name: &str, above: &mut Vec<String>) -> Result<(), Wrong> {
+/// Follows the calls from service to service, and says how many requests there are from here on.
+fn chain(scenario: &Scenario, name: &str, above: &mut Vec<String>) -> Result<u64, Wrong> {
     let prefix = if name == BACKEND { BACKEND.to_owned() } else { format!("service.{name}") };
     let Some(service) = scenario.service(name) else {
         let path = format!("{}.calls", above.last().map_or(BACKEND, String::as_str));
@@ -180,12 +205,19 @@ fn chain(scenario: &Scenario, name: &str, above: &mut Vec<String>) -> Result<(),
     {
         return wrong(format!("{prefix}.policy"), why);
     }
-    above.push(prefix);
+    above.push(prefix.clone());
+    let mut requests = 1;
     for callee in &service.calls {
-        chain(scenario, callee, above)?;
+        requests += chain(scenario, callee, above)?;
+        if requests > MOST_REQUESTS {
+            return wrong(
+                format!("{prefix}.calls"),
+                format!("more than {MOST_REQUESTS} requests to services for each call"),
+            );
+        }
     }
     above.pop();
-    Ok(())
+    Ok(requests)
 }
 
 fn reachable(scenario: &Scenario) -> Result<(), Wrong> {
@@ -233,20 +265,24 @@ fn trouble(scenario: &Scenario) -> Result<(), Wrong> {
 }
 
 /// Callers that can be on their way at the same time, of which each takes about 200 bytes then.
-const MOST_ON_THEIR_WAY: u32 = 20_000_000;
+const MOST_ON_THEIR_WAY: u64 = 20_000_000;
 
 /// More callers than can be kept whole have to get their answers at once.
 fn memory(scenario: &Scenario) -> Result<(), Wrong> {
-    let Some(callers) = scenario.clients.arrivals.callers() else { return Ok(()) };
+    let backend = &scenario.backend;
+    let busy = (backend.service.mean() + 2.0 * scenario.clients.latency.mean()) / 1e9;
+    let at_a_rate = || (scenario.rate().unwrap_or(0.0) * busy) as u64;
+    let callers = scenario.clients.arrivals.callers().map_or_else(at_a_rate, u64::from);
     let outages = scenario.outage.iter().chain(&scenario.brownout);
     let hangs = outages.map(|it| it.answer).chain([scenario.backend.when_full]);
     let slow = !scenario.clients.latency.is_zero()
-        || scenario.backend.servers.is_none() && !scenario.backend.service.is_zero()
-        || scenario.backend.lost_replies > 0.0
+        || backend.servers.is_none() && !backend.service.is_zero()
+        || backend.lost_replies > 0.0
         || hangs.into_iter().any(|answer| answer == Answer::Hang);
-    let queue = u64::from(scenario.backend.queue) * u64::from(scenario.backend.shards);
-    let most = u64::from(MOST_ON_THEIR_WAY);
-    if (slow && callers > MOST_ON_THEIR_WAY) || queue.min(callers.into()) > most {
+    let servers = backend.servers.map_or(0, |servers| u64::from(servers.0));
+    let inside = (servers + u64::from(backend.queue)) * u64::from(backend.shards);
+    let most = MOST_ON_THEIR_WAY;
+    if (slow && callers > most) || inside.min(callers) > most {
         return wrong(
             "clients.arrivals",
             format!(

@@ -63,7 +63,8 @@ pub struct Scenario {
     /// What somebody else says comes out of it.
     #[serde(default)]
     pub claim: Option<String>,
-    /// How long calls are made. Those that have begun by then are seen to their end.
+    /// How long calls are made. Those that have begun by then are seen to their end, for as long again and a
+    /// minute.
     #[serde(deserialize_with = "some_time")]
     pub duration: Nanos,
     /// Peaks are counted over every stretch of this length.
@@ -131,14 +132,15 @@ fn fifty_ms() -> Nanos {
 }
 
 impl Scenario {
-    /// How many calls a second begin as long as nothing is wrong; `None` when they do not come at a rate.
+    /// How many calls a second begin as long as nothing is wrong, of a ramp at its upper end; `None` when they do
+    /// not come at a rate.
     pub fn rate(&self) -> Option<f64> {
         match &self.clients.arrivals {
             Arrivals::Constant(pace) | Arrivals::Poisson(pace) => Some(match *pace {
                 Pace::Rate(rate) => rate,
                 Pace::Load(load) => load * self.backend.capacity(),
             }),
-            Arrivals::Ramp { from, .. } => Some(*from),
+            Arrivals::Ramp { from, to, .. } => Some(from.max(*to)),
             Arrivals::Synchronised { .. } => None,
             Arrivals::Closed { callers, think } => {
                 let busy = self.backend.service.mean() + 2.0 * self.clients.latency.mean();

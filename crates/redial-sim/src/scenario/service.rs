@@ -32,7 +32,7 @@ pub struct Service {
     pub backlog: u32,
     /// What becomes of those that find the queue full.
     pub when_full: Answer,
-    /// Whether work stops when its caller has given up. Otherwise it is done for nobody.
+    /// Whether a request is taken out of the queue when its caller has given up. Otherwise it is done for nobody.
     pub cancel: bool,
     /// How many requests are in it at once, those that wait for other services included; whoever comes
     /// then gets no connection.

@@ -161,6 +161,10 @@ impl<'de> Visitor<'de> for TimeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Time, A::Error> {
         let drawn = Drawn::deserialize(MapAccessDeserializer::new(map))?;
         drawn.check().map_err(A::Error::custom)?;
-        Ok(Time::Drawn(drawn))
+        Ok(match drawn {
+            Drawn::Uniform { from, to } if from == to => Time::Always(from),
+            Drawn::Normal { mean, sd: 0 } => Time::Always(mean),
+            drawn => Time::Drawn(drawn),
+        })
     }
 }

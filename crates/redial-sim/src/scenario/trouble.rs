@@ -85,8 +85,8 @@ pub struct Spike {
     pub factor: f64,
 }
 
-/// Instances start anew: their calls are lost, their guards have forgotten everything, and their callers begin
-/// again together.
+/// Instances start anew: their calls have failed, their guards have forgotten everything, and callers of a closed
+/// loop begin again together.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restart {

@@ -194,6 +194,75 @@ fn one_bad_shard_harms_the_others_only_through_shared_guards() {
 }
 
 #[test]
+fn a_service_that_takes_no_time_has_a_caller_that_gives_up() {
+    let rest = "[backend]\ncalls = [\"leaf\"]\n[service.leaf]\nservice = \"5s\"";
+    let policy = attempts(1) + "attempt_timeout = \"1s\"";
+    let run =
+        once(&scenario("5s", "arrivals = { constant = { rate = 10 } }", rest, &policy), "it", 1);
+    assert_eq!((run.success, run.completion_ms < 6_100.0), (0.0, true));
+}
+
+#[test]
+fn a_key_is_recognised_when_its_work_was_done_and_where_it_can_be_asked() {
+    let clients = "arrivals = { constant = { rate = 100 } }\nwork = \"unsafe\"\nkeyed = true";
+    let failed = "[backend]\ncalls = [\"leaf\"]\n[service.leaf]\nerrors = 1.0";
+    assert_eq!(once(&scenario("5s", clients, failed, &attempts(3)), "it", 1).success, 0.0);
+    let down = "[backend]\nlost_replies = 1.0\n[outage]\nstart = \"1s\"\nduration = \"9s\"";
+    let policy = attempts(2) + "attempt_timeout = \"1s\"";
+    let run = once(&scenario("2s", clients, down, &policy), "it", 1);
+    assert_eq!(run.success, 0.0, "nobody answers in an outage");
+}
+
+#[test]
+fn a_restart_leaves_no_events_of_an_earlier_life() {
+    // Everything happens in whole milliseconds, so that the events of two lives fall together.
+    let clients = "instances = 10\narrivals = { closed = { callers = 100, think = \"10ms\" } }";
+    let rest = "[backend]\nerrors = 0.5\n[[restart]]\nstart = \"1s\"\nshare = 1.0\n\
+                [[restart]]\nstart = \"1010ms\"\nshare = 1.0\n[[restart]]\nstart = \"1020ms\"\nshare = 1.0";
+    let policy = attempts(3).replace("1ms", "10ms");
+    let run = once(&scenario("2s", clients, rest, &policy), "it", 1);
+    let ended: f64 = run.series.succeeded.iter().chain(&run.series.failed).sum();
+    assert_eq!(ended, run.calls as f64);
+}
+
+#[test]
+fn a_rate_that_changes_between_two_calls_is_followed() {
+    let calls = |arrivals: &str, rest: &str| {
+        let it = scenario("20s", &format!("arrivals = {arrivals}"), rest, &attempts(1));
+        run(&it, "it", 20).mean("calls")
+    };
+    let ramp = "{ ramp = { from = 0.01, to = 1000, duration = \"10s\" } }";
+    near("ramp", calls(ramp, ""), 15_000.0, 0.01);
+    let down = "{ ramp = { from = 1000, to = 0.01, duration = \"10s\" } }";
+    near("down", calls(down, ""), 5_000.0, 0.01);
+    let spike = "[spike]\nstart = \"10s\"\nduration = \"800ms\"\nfactor = 1000";
+    near("spike", calls("{ constant = { rate = 1 } }", spike), 819.0, 0.01);
+    let lull = "[spike]\nstart = \"5s\"\nduration = \"1s\"\nfactor = 1e-6";
+    near("lull", calls("{ poisson = { rate = 100 } }", lull), 1_900.0, 0.02);
+}
+
+#[test]
+fn a_pause_holds_up_what_is_worked_on() {
+    let completion = |service: &str| {
+        let backend = format!("[backend]\nservers = 1\nservice = \"{service}\"");
+        let rest = format!("{backend}\n[pause]\nstart = \"1s\"\nduration = \"3s\"");
+        let clients = "arrivals = { synchronised = { callers = 1 } }";
+        once(&scenario("9s", clients, &rest, &attempts(1)), "it", 1).completion_ms
+    };
+    assert_eq!(completion("500ms"), 500.0);
+    assert_eq!(completion("2s"), 5_000.0);
+    assert_eq!(completion("5s"), 8_000.0);
+}
+
+#[test]
+fn a_call_that_is_requeued_is_the_same_call() {
+    let controllers = built_in("controllers", &[]);
+    let run = once(&controllers, "control-plane", 1);
+    assert_eq!((run.calls, run.success), (500, 1.0));
+    assert!(run.amplification > 4.0);
+}
+
+#[test]
 fn controllers_without_jitter_come_in_clusters_until_the_end() {
     let controllers = built_in("controllers", &[]);
     let (doubling, jittered) =

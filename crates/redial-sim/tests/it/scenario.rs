@@ -98,7 +98,13 @@ fn what_is_wrong_is_said_with_its_place() {
         ("duration = \"10s\"", "duration = \"0s\"", "line 2", "above zero"),
         (
             "poisson = { load = 0.5 }",
-            "closed = { callers = 5, think = \"0s\" }",
+            "closed = { callers = 50, think = { uniform = { from = \"0s\", to = \"0s\" } } }",
+            "line 7",
+            "would call without end",
+        ),
+        (
+            "poisson = { load = 0.5 }",
+            "closed = { callers = 5, think = \"1s\" }",
             "line 6",
             "more instances than callers",
         ),
