@@ -13,6 +13,7 @@ mod cases;
 mod costs;
 mod engine;
 mod http;
+mod sim;
 mod storm;
 mod table;
 mod threads;
@@ -27,8 +28,11 @@ usage: redial-bench [COMMAND]
   engine [--json]   instructions, allocations and clock reads of one call, beside the peers;
                     needs valgrind (`cargo xtask setup`)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
+  sim [--json]      the simulator beside SimPy and a bare timing wheel, and the figures that it has to
+                    make again (`--seed N` before that: the same ones); needs valgrind and pip3
   storm [--json]    a real server that stands still for 200 ms, and what its callers do to it then
   timers [--json]   how late the runners wake, and what that does to the jitter
+  sim-case NAME N   makes one simulation with N callers, for callgrind or for its memory
   case NAME N       makes N calls of one case, for callgrind
   allocs NAME       allocations per call of one case
   cases             the names of the cases
@@ -50,11 +54,13 @@ fn main() -> ExitCode {
 
 fn run(args: &[&str]) -> Result<(), String> {
     match args {
-        [] => ["engine", "http", "timers", "storm"].iter().try_for_each(|name| run(&[name])),
+        [] => ["engine", "http", "timers", "storm", "sim"].iter().try_for_each(|name| run(&[name])),
         ["engine"] => engine::measure().map(|report| print!("{report}")),
         ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
         ["http"] => http::measure().map(|report| print!("{report}")),
         ["http", "--json"] => http::measure().map(|report| print_json(&report)),
+        ["sim", args @ ..] => sim::command(args),
+        ["sim-case", args @ ..] => sim::run_case(args),
         ["storm"] => storm::measure().map(|report| print!("{report}")),
         ["storm", "--json"] => storm::measure().map(|report| print_json(&report)),
         ["timers"] => timers::measure().map(|report| print!("{report}")),
