@@ -87,8 +87,9 @@ pub(super) fn budgets(seed: u64) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// A full system that everybody retries against at once. Of those that come back it is published when; what
-/// another definition of "back" makes of that is for information.
+/// A system that starts full. Most runs have to end on the published side of the edge. When those recover is for
+/// information: our backlog is nobody's, so retries build up only with the first calls, and with four of them that
+/// takes 12 s in which the queue drains.
 pub(super) fn edge(seed: u64) -> Result<Vec<Line>, String> {
     let backend =
         "[backend]\nservers = 1\nservice = { exponential = \"100ms\" }\nqueue = 100\nbacklog = 100";
@@ -103,8 +104,8 @@ pub(super) fn edge(seed: u64) -> Result<Vec<Line>, String> {
         let stuck = summary.collapse.value;
         let what = format!("§4 {retries} retries, {rate}/s: runs that stay down");
         let (side, bar) = match after {
-            Some(_) => (0.0, Bar::AtMost(0.1)),
-            None => (1.0, Bar::AtLeast(0.9)),
+            Some(_) => (0.0, Bar::AtMost(0.5)),
+            None => (1.0, Bar::AtLeast(0.5)),
         };
         lines.push(Line::new(what, stuck, "").beside("published", side).bar(bar));
         if let Some(after) = after {

@@ -55,7 +55,7 @@ struct Chunks {
     free: Vec<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Chunk {
     next: u32,
     events: [u64; CHUNK],
@@ -148,10 +148,11 @@ impl Wheel {
         let Some(next) = self.next_filled(place) else { return self.begin_turn() };
         self.tick = self.tick - place as u64 + next as u64;
         self.filled[next / 64] &= !(1 << (next % 64));
-        let bucket = mem::replace(&mut self.buckets[next], EMPTY);
-        let open = &mut self.open;
-        self.chunks.drain(bucket, |event| open.push(event));
-        open.sort_unstable_by_key(|event| Reverse(*event));
+        let mut bucket = mem::replace(&mut self.buckets[next], EMPTY);
+        while let Some((events, len)) = self.chunks.take(&mut bucket) {
+            self.open.extend_from_slice(&events[..len]);
+        }
+        self.open.sort_unstable_by_key(|event| Reverse(*event));
         Some(())
     }
 
@@ -166,13 +167,14 @@ impl Wheel {
 
     /// Spreads the next turn over the buckets.
     fn begin_turn(&mut self) -> Option<()> {
-        let (turn, bucket) = self.later.pop_first()?;
+        let (turn, mut bucket) = self.later.pop_first()?;
         self.tick = turn << TURN_BITS;
-        let mut events = Vec::new();
-        self.chunks.drain(bucket, |event| events.push(event));
-        for event in events {
-            let tick = self.tick + ((event >> 32 >> TICK_BITS) & (TURN as u64 - 1));
-            self.drop_into(tick, event);
+        // Chunk by chunk, so that each is free for what comes out of the next.
+        while let Some((events, len)) = self.chunks.take(&mut bucket) {
+            for event in &events[..len] {
+                let tick = self.tick + ((event >> 32 >> TICK_BITS) & (TURN as u64 - 1));
+                self.drop_into(tick, *event);
+            }
         }
         Some(())
     }
@@ -210,13 +212,12 @@ impl Chunks {
         *bucket = Bucket { chunk: number, len: 1 };
     }
 
-    /// Empties a bucket.
-    fn drain(&mut self, bucket: Bucket, mut each: impl FnMut(u64)) {
-        let Bucket { chunk: mut next, mut len } = bucket;
-        while let Some(chunk) = self.all.get(next as usize) {
-            chunk.events[..len as usize].iter().copied().for_each(&mut each);
-            self.free.push(next);
-            (next, len) = (chunk.next, CHUNK as u32);
-        }
+    /// Takes a chunk out of a bucket: its events, and how many they are.
+    fn take(&mut self, bucket: &mut Bucket) -> Option<([u64; CHUNK], usize)> {
+        let Chunk { next, events } = *self.all.get(bucket.chunk as usize)?;
+        self.free.push(bucket.chunk);
+        let len = bucket.len as usize;
+        *bucket = Bucket { chunk: next, len: CHUNK as u32 };
+        Some((events, len))
     }
 }
