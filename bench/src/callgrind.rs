@@ -40,18 +40,20 @@ pub(crate) fn per_call(jobs: &[(&str, Of)]) -> Result<Vec<f64>, String> {
 }
 
 fn difference(case: &str, of: Of) -> Result<f64, String> {
-    let (few, many) = (collected(case, FEW, of)?, collected(case, MANY, of)?);
+    let collected = |n: u64| counted(&["case", case, &n.to_string()], of).map(|(count, _)| count);
+    let (few, many) = (collected(FEW)?, collected(MANY)?);
     Ok(many.saturating_sub(few) as f64 / (MANY - FEW) as f64)
 }
 
-fn collected(case: &str, n: u64, of: Of) -> Result<u64, String> {
+/// Instructions of this program with these arguments, and what it printed.
+pub(crate) fn counted(args: &[&str], of: Of) -> Result<(u64, String), String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     if of == Of::ClockReads {
         valgrind.arg("--toggle-collect=clock_gettime*");
     }
-    valgrind.arg(this).args(["case", case, &n.to_string()]);
+    valgrind.arg(this).args(args);
     let output = valgrind.output().map_err(|error| {
         format!("valgrind does not start ({error}): `cargo xtask setup` installs it")
     })?;
@@ -59,7 +61,9 @@ fn collected(case: &str, n: u64, of: Of) -> Result<u64, String> {
     let count =
         said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
     match count {
-        Some(count) if output.status.success() => Ok(count),
-        _ => Err(format!("callgrind did not count `{case}`:\n{said}")),
+        Some(count) if output.status.success() => {
+            Ok((count, String::from_utf8_lossy(&output.stdout).into_owned()))
+        }
+        _ => Err(format!("callgrind did not count `{}`:\n{said}", args.join(" "))),
     }
 }

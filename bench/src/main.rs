@@ -14,6 +14,7 @@ mod costs;
 mod engine;
 mod fidelity;
 mod http;
+mod sim;
 mod storm;
 mod table;
 mod threads;
@@ -31,8 +32,11 @@ usage: redial-bench [COMMAND]
                     a blip and a brownout, simulated and as real traffic: means of N runs (10); takes twelve
                     minutes and wants the machine for itself (`cargo xtask bench fidelity` asks for it)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
+  sim [--json]      the simulator beside SimPy and a bare timing wheel, and the figures that it has to
+                    make again (`--seed N` before that: the same ones); needs valgrind and pip3
   storm [--json]    a real server that stands still for 200 ms, and what its callers do to it then
   timers [--json]   how late the runners wake, and what that does to the jitter
+  sim-case NAME N   makes one simulation with N callers, for callgrind or for its memory
   case NAME N       makes N calls of one case, for callgrind
   allocs NAME       allocations per call of one case
   cases             the names of the cases
@@ -54,12 +58,14 @@ fn main() -> ExitCode {
 
 fn run(args: &[&str]) -> Result<(), String> {
     match args {
-        [] => ["engine", "http", "timers", "storm"].iter().try_for_each(|name| run(&[name])),
+        [] => ["engine", "http", "timers", "storm", "sim"].iter().try_for_each(|name| run(&[name])),
         ["engine"] => engine::measure().map(|report| print!("{report}")),
         ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
         ["fidelity", rest @ ..] => fidelity(rest),
         ["http"] => http::measure().map(|report| print!("{report}")),
         ["http", "--json"] => http::measure().map(|report| print_json(&report)),
+        ["sim", args @ ..] => sim::command(args),
+        ["sim-case", args @ ..] => sim::run_case(args),
         ["storm"] => storm::measure().map(|report| print!("{report}")),
         ["storm", "--json"] => storm::measure().map(|report| print_json(&report)),
         ["timers"] => timers::measure().map(|report| print!("{report}")),

@@ -76,7 +76,7 @@ impl Line {
 }
 
 impl Bar {
-    fn is_reached(self, value: f64) -> bool {
+    pub(crate) fn is_reached(self, value: f64) -> bool {
         match self {
             Self::None => true,
             Self::AtMost(most) => value <= most,

@@ -50,6 +50,13 @@ pub const TOOLS: &[Tool] = &[
         used_by: Use::Bench,
         service: None,
     },
+    Tool {
+        package: "python3-pip",
+        program: "pip3",
+        why: "`cargo xtask bench sim` measures itself against SimPy",
+        used_by: Use::Bench,
+        service: None,
+    },
 ];
 
 /// Installs every missing tool.

@@ -16,7 +16,7 @@ const TICK_BITS: u32 = 20;
 const TURN_BITS: u32 = 12;
 const TURN: usize = 1 << TURN_BITS;
 /// Events to a chunk: buckets are made of chunks, so that a full one does not move while it grows.
-const CHUNK: usize = 126;
+const CHUNK: usize = 127;
 
 /// Events in the order of their time; those of the same time in the order of their numbers.
 #[derive(Debug)]
@@ -36,11 +36,18 @@ pub struct Wheel {
     len: usize,
 }
 
-/// The first of its chunks, which is the last that was begun.
+/// How many events it has is kept here and not in its chunk: that one is somewhere in memory, and to add an event to
+/// it nothing has to be read there.
 #[derive(Clone, Copy, Debug)]
-struct Bucket(u32);
+struct Bucket {
+    /// The chunk that was begun last. All the others are full.
+    chunk: u32,
+    /// Events in that chunk.
+    len: u32,
+}
 
-const NONE: u32 = u32::MAX;
+/// A bucket without chunks.
+const EMPTY: Bucket = Bucket { chunk: u32::MAX, len: 0 };
 
 #[derive(Debug, Default)]
 struct Chunks {
@@ -48,10 +55,9 @@ struct Chunks {
     free: Vec<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Chunk {
     next: u32,
-    len: u32,
     events: [u64; CHUNK],
 }
 
@@ -61,7 +67,7 @@ impl Default for Wheel {
             tick: 0,
             open: Vec::new(),
             late: BinaryHeap::new(),
-            buckets: vec![Bucket(NONE); TURN].into_boxed_slice(),
+            buckets: vec![EMPTY; TURN].into_boxed_slice(),
             filled: [0; TURN / 64],
             later: BTreeMap::new(),
             chunks: Chunks::default(),
@@ -92,7 +98,7 @@ impl Wheel {
         } else if tick >> TURN_BITS == self.tick >> TURN_BITS {
             self.drop_into(tick, event(at, what));
         } else {
-            let turn = self.later.entry(tick >> TURN_BITS).or_insert(Bucket(NONE));
+            let turn = self.later.entry(tick >> TURN_BITS).or_insert(EMPTY);
             self.chunks.add(turn, event(at, what));
         }
     }
@@ -142,10 +148,11 @@ impl Wheel {
         let Some(next) = self.next_filled(place) else { return self.begin_turn() };
         self.tick = self.tick - place as u64 + next as u64;
         self.filled[next / 64] &= !(1 << (next % 64));
-        let bucket = mem::replace(&mut self.buckets[next], Bucket(NONE));
-        let open = &mut self.open;
-        self.chunks.drain(bucket, |event| open.push(event));
-        open.sort_unstable_by_key(|event| Reverse(*event));
+        let mut bucket = mem::replace(&mut self.buckets[next], EMPTY);
+        while let Some((events, len)) = self.chunks.take(&mut bucket) {
+            self.open.extend_from_slice(&events[..len]);
+        }
+        self.open.sort_unstable_by_key(|event| Reverse(*event));
         Some(())
     }
 
@@ -160,13 +167,14 @@ impl Wheel {
 
     /// Spreads the next turn over the buckets.
     fn begin_turn(&mut self) -> Option<()> {
-        let (turn, bucket) = self.later.pop_first()?;
+        let (turn, mut bucket) = self.later.pop_first()?;
         self.tick = turn << TURN_BITS;
-        let mut events = Vec::new();
-        self.chunks.drain(bucket, |event| events.push(event));
-        for event in events {
-            let tick = self.tick + ((event >> 32 >> TICK_BITS) & (TURN as u64 - 1));
-            self.drop_into(tick, event);
+        // Chunk by chunk, so that each is free for what comes out of the next.
+        while let Some((events, len)) = self.chunks.take(&mut bucket) {
+            for event in &events[..len] {
+                let tick = self.tick + ((event >> 32 >> TICK_BITS) & (TURN as u64 - 1));
+                self.drop_into(tick, *event);
+            }
         }
         Some(())
     }
@@ -181,11 +189,11 @@ fn event(at: Nanos, what: u32) -> u64 {
 impl Chunks {
     #[inline]
     fn add(&mut self, bucket: &mut Bucket, event: u64) {
-        if let Some(chunk) = self.all.get_mut(bucket.0 as usize)
-            && let Some(place) = chunk.events.get_mut(chunk.len as usize)
+        if let Some(chunk) = self.all.get_mut(bucket.chunk as usize)
+            && let Some(place) = chunk.events.get_mut(bucket.len as usize)
         {
             *place = event;
-            chunk.len += 1;
+            bucket.len += 1;
             return;
         }
         self.begin(bucket, event);
@@ -193,27 +201,23 @@ impl Chunks {
 
     #[cold]
     fn begin(&mut self, bucket: &mut Bucket, event: u64) {
-        let mut chunk = Chunk { next: bucket.0, len: 1, events: [0; CHUNK] };
+        let next = bucket.chunk;
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.all.push(Chunk { next, events: [0; CHUNK] });
+            self.all.len() as u32 - 1
+        });
+        let chunk = &mut self.all[number as usize];
+        chunk.next = next;
         chunk.events[0] = event;
-        bucket.0 = match self.free.pop() {
-            Some(free) => {
-                self.all[free as usize] = chunk;
-                free
-            }
-            None => {
-                self.all.push(chunk);
-                self.all.len() as u32 - 1
-            }
-        };
+        *bucket = Bucket { chunk: number, len: 1 };
     }
 
-    /// Empties a bucket.
-    fn drain(&mut self, bucket: Bucket, mut each: impl FnMut(u64)) {
-        let mut next = bucket.0;
-        while let Some(chunk) = self.all.get(next as usize) {
-            chunk.events[..chunk.len as usize].iter().copied().for_each(&mut each);
-            self.free.push(next);
-            next = chunk.next;
-        }
+    /// Takes a chunk out of a bucket: its events, and how many they are.
+    fn take(&mut self, bucket: &mut Bucket) -> Option<([u64; CHUNK], usize)> {
+        let Chunk { next, events } = *self.all.get(bucket.chunk as usize)?;
+        self.free.push(bucket.chunk);
+        let len = bucket.len as usize;
+        *bucket = Bucket { chunk: next, len: CHUNK as u32 };
+        Some((events, len))
     }
 }

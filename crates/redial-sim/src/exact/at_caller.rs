@@ -1,6 +1,6 @@
 //! A caller: begins, waits, ends, thinks, is restarted or switched off.
 
-use redial_core::{Call, NEVER, Nanos, Request};
+use redial_core::{Call, NEVER, Nanos};
 
 use super::event::Event;
 use super::flight::{Aim, Stage, Who};
@@ -50,7 +50,7 @@ impl World<'_> {
             let aim = self.aim(caller);
             if self.off_until(aim.instance, now).is_some() {
                 let edge = &self.edges[0];
-                let cx = edge.context(aim.instance, aim.generation, aim.shard, aim.request);
+                let cx = edge.context(&aim);
                 call.cancel(&cx, now);
                 return self.call_over(caller, false, now);
             }
@@ -59,11 +59,10 @@ impl World<'_> {
     }
 
     /// Where the attempts of a caller go.
-    #[inline]
+    #[inline(always)]
     pub(super) fn aim(&mut self, caller: u32) -> Aim {
         let key = self.callers.key(caller);
         let instance = self.callers.instance(caller);
-        let safety = self.edges[0].safety;
         Aim {
             who: Who::Caller(caller),
             edge: 0,
@@ -71,7 +70,8 @@ impl World<'_> {
             generation: self.callers.generation(instance),
             shard: self.stations[0].shard_of(key),
             deed: self.callers.deeds.as_ref().map_or(0, |deeds| deeds.of(caller)),
-            request: Request { safety, key, ..Request::default() },
+            key,
+            off: None,
         }
     }
 

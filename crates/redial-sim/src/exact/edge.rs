@@ -2,6 +2,7 @@ use redial_core::admit::Guards;
 use redial_core::decide::Safety;
 use redial_core::{Context, Policy, Request};
 
+use super::flight::Aim;
 use crate::scenario::{BACKEND, Scope, Time};
 use crate::{Scenario, Stream, Subject};
 
@@ -58,18 +59,15 @@ impl<'a> Edge<'a> {
         edges
     }
 
-    /// What a call is made under. `generation` is how often the instance was restarted.
-    #[inline]
-    pub(super) fn context(
-        &self,
-        instance: u32,
-        generation: u32,
-        shard: u32,
-        request: Request,
-    ) -> Context<'_> {
-        let of_shard = if self.shards == 1 { 0 } else { shard };
-        let place = generation * self.row + instance * self.shards + of_shard;
+    /// What a call is made under. The request is put together here: to copy a whole one right after its parts were
+    /// written makes the processor wait for everything that was written before them.
+    #[inline(always)]
+    pub(super) fn context(&self, aim: &Aim) -> Context<'_> {
+        let of_shard = if self.shards == 1 { 0 } else { aim.shard };
+        let place = aim.generation * self.row + aim.instance * self.shards + of_shard;
         let guards = &self.guards[place as usize];
+        let (key, off) = (aim.key, aim.off);
+        let request = Request { safety: self.safety, key, off, ..Request::default() };
         Context { policy: &self.policy, guards, observer: None, request }
     }
 }

@@ -1,5 +1,5 @@
 use redial_core::decide::Outcome;
-use redial_core::{Call, NEVER, Nanos, Permit, Request};
+use redial_core::{Call, NEVER, Nanos, Permit, Stop};
 
 /// Who waits for a reply.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,10 @@ pub(super) struct Aim {
     pub(super) shard: u32,
     /// What has been done for the call, if somebody wants to know.
     pub(super) deed: u32,
-    pub(super) request: Request,
+    /// What it is about.
+    pub(super) key: u64,
+    /// Why it must not be repeated, if so.
+    pub(super) off: Option<Stop>,
 }
 
 /// An attempt on its way. It outlives its caller's patience: the work goes on.

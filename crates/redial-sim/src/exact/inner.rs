@@ -1,7 +1,7 @@
 //! Calls that services make in turn, each with a policy of its own.
 
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Call, NEVER, Nanos, Request, Resting, Stop};
+use redial_core::{Call, NEVER, Nanos, Resting, Stop};
 
 use super::flight::{Aim, Who};
 use super::world::World;
@@ -35,7 +35,7 @@ impl World<'_> {
         let policy = &self.edges[edge].policy;
         let chain = self.scenario.chain;
         let nested = chain.attempt_header && flight.number > 1 && policy.refuses_nested();
-        let key = flight.aim.request.key;
+        let key = flight.aim.key;
         let inner = Inner {
             parent,
             edge: edge as u32,
@@ -63,9 +63,6 @@ impl World<'_> {
     /// Where the attempts of an inner call go.
     pub(super) fn aim_inner(&mut self, number: u32) -> Aim {
         let inner = self.inner.get(number);
-        let edge = &self.edges[inner.edge as usize];
-        let (key, off) = (inner.key, inner.off);
-        let request = Request { safety: edge.safety, key, off, ..Request::default() };
         Aim {
             who: Who::Inner(number),
             edge: inner.edge,
@@ -73,7 +70,8 @@ impl World<'_> {
             generation: 0,
             shard: inner.shard,
             deed: 0,
-            request,
+            key: inner.key,
+            off: inner.off,
         }
     }
 

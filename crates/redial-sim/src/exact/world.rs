@@ -1,5 +1,5 @@
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Call, NEVER, Nanos, Permit, Request, Stop, Verdict};
+use redial_core::{Call, NEVER, Nanos, Permit, Stop, Verdict};
 
 use super::arrivals::Calls;
 use super::callers::Callers;
@@ -160,8 +160,8 @@ impl<'a> World<'a> {
         for number in 0..self.stations[0].service.backlog {
             let shard = number % shards;
             let who = Who::Caller(u32::MAX);
-            let request = Request::default();
-            let aim = Aim { who, edge: 0, instance: 0, generation: 0, shard, deed: 0, request };
+            let (instance, generation, deed, key) = (0, 0, 0, 0);
+            let aim = Aim { who, edge: 0, instance, generation, shard, deed, key, off: None };
             let flight = self.flights.add(Flight::orphan(aim));
             self.stations[0].adopt();
             self.stations[0].enqueue(shard, flight);
@@ -229,7 +229,7 @@ impl<'a> World<'a> {
         };
         let edges = self.edges;
         let edge = &edges[aim.edge as usize];
-        let cx = edge.context(aim.instance, aim.generation, aim.shard, aim.request);
+        let cx = edge.context(&aim);
         let permit = match call.admit(&cx, now) {
             Ok(permit) => permit,
             Err(stop) => return self.over(who, Some(stop), call.attempts(), now),
@@ -294,7 +294,7 @@ impl<'a> World<'a> {
     ) {
         let edges = self.edges;
         let edge = &edges[aim.edge as usize];
-        let cx = edge.context(aim.instance, aim.generation, aim.shard, aim.request);
+        let cx = edge.context(aim);
         let verdict = call.settle(&cx, permit, outcome, now, || self.seed_of(aim.who));
         self.go_on(aim.who, &call, verdict, now);
     }

@@ -92,10 +92,15 @@ impl Clock {
     #[inline]
     fn index(&mut self, now: Nanos) -> usize {
         if now.wrapping_sub(self.from) >= self.length {
-            self.index = (now / self.length) as usize;
-            self.from = self.index as Nanos * self.length;
+            self.set(now);
         }
         self.index
+    }
+
+    #[cold]
+    fn set(&mut self, now: Nanos) {
+        self.index = (now / self.length) as usize;
+        self.from = self.index as Nanos * self.length;
     }
 }
 
@@ -135,13 +140,18 @@ impl Tape {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, now: Nanos) -> &mut Step {
         let index = self.clock.index(now);
         if index >= self.steps.len() {
-            self.steps.resize(index + index / 8 + 1, Step::default());
+            self.lengthen(index);
         }
         &mut self.steps[index]
+    }
+
+    #[cold]
+    fn lengthen(&mut self, index: usize) {
+        self.steps.resize(index + index / 8 + 1, Step::default());
     }
 
     #[inline]

@@ -1,0 +1,88 @@
+//! What a simulator costs that does nothing: a timing wheel from which an event is taken and its next one put back.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use redial_sim::{Stream, Wheel};
+
+use super::Speed;
+
+const MS: u64 = 1_000_000;
+const TURN: u64 = 4096;
+/// Events come back after at most so long, all waits being as likely. Our callers think as long.
+const LONGEST: u64 = 4_000 * MS;
+
+/// The plainest wheel: buckets of a millisecond, sorted when they are opened, and later turns beside it.
+struct Bare {
+    tick: u64,
+    /// What is left of the open bucket, the next event last.
+    open: Vec<(u64, u32)>,
+    buckets: Vec<Vec<(u64, u32)>>,
+    later: BTreeMap<u64, Vec<(u64, u32)>>,
+}
+
+impl Bare {
+    fn new() -> Self {
+        let buckets = vec![Vec::new(); TURN as usize];
+        Self { tick: 0, open: Vec::new(), buckets, later: BTreeMap::new() }
+    }
+
+    #[inline]
+    fn push(&mut self, at: u64, what: u32) {
+        let tick = at / MS;
+        if tick <= self.tick {
+            let place = self.open.partition_point(|event| *event > (at, what));
+            self.open.insert(place, (at, what));
+        } else if tick / TURN == self.tick / TURN {
+            self.buckets[(tick % TURN) as usize].push((at, what));
+        } else {
+            self.later.entry(tick / TURN).or_default().push((at, what));
+        }
+    }
+
+    /// There is always a next event here.
+    #[inline]
+    fn pop(&mut self) -> Option<(u64, u32)> {
+        while self.open.is_empty() {
+            self.tick += 1;
+            if self.tick.is_multiple_of(TURN) {
+                for (at, what) in self.later.remove(&(self.tick / TURN)).unwrap_or_default() {
+                    self.buckets[(at / MS % TURN) as usize].push((at, what));
+                }
+            }
+            std::mem::swap(&mut self.open, &mut self.buckets[(self.tick % TURN) as usize]);
+            self.open.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        self.open.pop()
+    }
+}
+
+/// Of the plainest wheel.
+pub(super) fn bare(waiting: u32, events: u64) -> Speed {
+    let mut wheel = Bare::new();
+    turn(waiting, events, &mut wheel, Bare::push, Bare::pop)
+}
+
+/// Of the simulator's own.
+pub(super) fn ours(waiting: u32, events: u64) -> Speed {
+    turn(waiting, events, &mut Wheel::default(), Wheel::push, Wheel::pop)
+}
+
+/// So many events wait all the time; so many happen.
+#[inline]
+fn turn<W>(
+    waiting: u32,
+    events: u64,
+    wheel: &mut W,
+    push: impl Fn(&mut W, u64, u32),
+    pop: impl Fn(&mut W) -> Option<(u64, u32)>,
+) -> Speed {
+    let began = Instant::now();
+    let mut stream = Stream::new(1);
+    (0..waiting).for_each(|what| push(wheel, stream.between(0, LONGEST), what));
+    for _ in 0..events {
+        let Some((now, what)) = pop(wheel) else { break };
+        push(wheel, now + stream.between(0, LONGEST), what);
+    }
+    Speed { events, wall_s: began.elapsed().as_secs_f64() }
+}
