@@ -72,8 +72,7 @@ pub(super) struct Build {
 impl Build {
     /// The longest that a request is worked on.
     fn longest(&self, weather: &Weather) -> u64 {
-        let (slowness, pauses) = weather.worst();
-        (self.work.longest() * slowness + pauses) as u64 + 2
+        (self.work.longest() * weather.slowest()) as u64 + 2
     }
 
     fn give_up(&self) -> Option<u64> {
@@ -188,8 +187,8 @@ impl Backend {
         Room { serve, wait: waits }
     }
 
-    /// Nobody answers these.
-    pub(super) fn ignore(&mut self, row: usize, cell: Cell, now: u64, stream: &mut Stream) {
+    /// Callers wait for these, until they hear of them or the time-out comes.
+    pub(super) fn await_reply(&mut self, row: usize, cell: Cell, now: u64, stream: &mut Stream) {
         if let Some(patience) = &mut self.patience {
             patience.pending.at(now, row).add(cell, stream);
         }
@@ -197,7 +196,7 @@ impl Backend {
 
     pub(super) fn enqueue(&mut self, row: usize, cell: Cell, now: u64, stream: &mut Stream) {
         if cell.n > 0 {
-            self.ignore(row, cell, now, stream);
+            self.await_reply(row, cell, now, stream);
             self.queued += cell.n;
             self.queue.push_back(Batch { arrived: now, row, cell });
         }
@@ -213,7 +212,7 @@ impl Backend {
         stream: &mut Stream,
         mut reply: impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
-        self.ignore(row, cell, now, stream);
+        self.await_reply(row, cell, now, stream);
         self.begin(Batch { arrived: now, row, cell }, now, weather, stream, &mut reply)
     }
 
@@ -237,11 +236,10 @@ impl Backend {
             Some(patience) => patience.reply - waited,
             None => f64::INFINITY,
         };
-        work.split(cell.n, weather.slowness(now), stream, |n, work, stream| {
+        work.split(cell.n, *busy, weather.slowness(now), stream, |n, length, stream| {
             if n == 0 {
                 return;
             }
-            let length = weather.until_done(now, work);
             let ticks = whole(length, stream).min(self.longest);
             let mut part = if n == 1 { cell.one(begun) } else { cell.of(n) };
             begun += n;
