@@ -20,6 +20,8 @@ pub(super) struct Backend {
     /// `u64::MAX` without a limit.
     servers: u64,
     busy: u64,
+    /// How many were done in this tick. When it matters, about as many are begun.
+    turnover: u64,
     queue: VecDeque<Batch>,
     /// Requests in it.
     queued: u64,
@@ -97,6 +99,7 @@ impl Build {
         Backend {
             servers: self.servers.unwrap_or(u64::MAX),
             busy: 0,
+            turnover: 0,
             queue: VecDeque::from_iter((self.backlog > 0).then_some(backlog)),
             queued: self.backlog,
             most_queued: self.most_queued,
@@ -145,6 +148,7 @@ impl Backend {
             }
         }
         self.busy -= served;
+        self.turnover = served;
         served + self.begin_waiting(now, weather, stream, &mut reply)
     }
 
@@ -236,7 +240,7 @@ impl Backend {
             Some(patience) => patience.reply - waited,
             None => f64::INFINITY,
         };
-        work.split(cell.n, *busy, weather.slowness(now), stream, |n, length, stream| {
+        work.split(cell.n, self.turnover, weather.slowness(now), stream, |n, length, stream| {
             if n == 0 {
                 return;
             }
