@@ -20,6 +20,8 @@ pub(super) struct Backend {
     /// `u64::MAX` without a limit.
     servers: u64,
     busy: u64,
+    /// How many were done in this tick. When it matters, about as many are begun.
+    turnover: u64,
     queue: VecDeque<Batch>,
     /// Requests in it.
     queued: u64,
@@ -72,8 +74,7 @@ pub(super) struct Build {
 impl Build {
     /// The longest that a request is worked on.
     fn longest(&self, weather: &Weather) -> u64 {
-        let (slowness, pauses) = weather.worst();
-        (self.work.longest() * slowness + pauses) as u64 + 2
+        (self.work.longest() * weather.slowest()) as u64 + 2
     }
 
     fn give_up(&self) -> Option<u64> {
@@ -98,6 +99,7 @@ impl Build {
         Backend {
             servers: self.servers.unwrap_or(u64::MAX),
             busy: 0,
+            turnover: 0,
             queue: VecDeque::from_iter((self.backlog > 0).then_some(backlog)),
             queued: self.backlog,
             most_queued: self.most_queued,
@@ -146,6 +148,7 @@ impl Backend {
             }
         }
         self.busy -= served;
+        self.turnover = served;
         served + self.begin_waiting(now, weather, stream, &mut reply)
     }
 
@@ -188,8 +191,8 @@ impl Backend {
         Room { serve, wait: waits }
     }
 
-    /// Nobody answers these.
-    pub(super) fn ignore(&mut self, row: usize, cell: Cell, now: u64, stream: &mut Stream) {
+    /// Callers wait for these, until they hear of them or the time-out comes.
+    pub(super) fn await_reply(&mut self, row: usize, cell: Cell, now: u64, stream: &mut Stream) {
         if let Some(patience) = &mut self.patience {
             patience.pending.at(now, row).add(cell, stream);
         }
@@ -197,7 +200,7 @@ impl Backend {
 
     pub(super) fn enqueue(&mut self, row: usize, cell: Cell, now: u64, stream: &mut Stream) {
         if cell.n > 0 {
-            self.ignore(row, cell, now, stream);
+            self.await_reply(row, cell, now, stream);
             self.queued += cell.n;
             self.queue.push_back(Batch { arrived: now, row, cell });
         }
@@ -213,7 +216,7 @@ impl Backend {
         stream: &mut Stream,
         mut reply: impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
-        self.ignore(row, cell, now, stream);
+        self.await_reply(row, cell, now, stream);
         self.begin(Batch { arrived: now, row, cell }, now, weather, stream, &mut reply)
     }
 
@@ -237,11 +240,10 @@ impl Backend {
             Some(patience) => patience.reply - waited,
             None => f64::INFINITY,
         };
-        work.split(cell.n, weather.slowness(now), stream, |n, work, stream| {
+        work.split(cell.n, self.turnover, weather.slowness(now), stream, |n, length, stream| {
             if n == 0 {
                 return;
             }
-            let length = weather.until_done(now, work);
             let ticks = whole(length, stream).min(self.longest);
             let mut part = if n == 1 { cell.one(begun) } else { cell.of(n) };
             begun += n;

@@ -16,7 +16,8 @@
 //!
 //! Where calls are not alike, [`fits`] says so. What is approximate is stated where it is done: everything
 //! happens in whole ticks, of a call that is retried it is known only on average when it began, and the
-//! instances of a fleet share one window of their budgets.
+//! instances of a fleet share one window of their budgets. When a run recovered is not known, because that is a matter
+//! of when the last calls began that failed: [`Run::recover_ms`] is `None`. Whether it collapsed is known.
 
 mod arrivals;
 mod backend;

@@ -137,10 +137,10 @@ impl<'a> Plan<'a> {
     }
 
     /// The longest that it takes until an attempt is answered, if it is: with a queue that is full, the fewest
-    /// servers, everything cold, and all pauses.
+    /// servers, and everything cold.
     fn longest_attempt(&self) -> Nanos {
-        let (slowness, pauses) = self.weather.worst();
-        let mut ticks = self.build.work.longest() * slowness + pauses + 2.0 * self.latency as f64;
+        let slowness = self.weather.slowest();
+        let mut ticks = self.build.work.longest() * slowness + 2.0 * self.latency as f64;
         if let Some(servers) = self.build.servers {
             let (fewest, none) = self.weather.fewest(servers);
             let mean = self.scenario.backend.service.mean() / self.tick as f64 * slowness;

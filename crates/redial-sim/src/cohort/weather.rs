@@ -33,7 +33,6 @@ pub(super) struct Weather {
     outages: Vec<(Span, f64)>,
     losses: Vec<(Span, f64)>,
     colds: Vec<(Span, f64)>,
-    pauses: Vec<Span>,
     spikes: Vec<(Span, f64)>,
     /// Before this tick no outage begins that has not been looked at.
     clear_until: f64,
@@ -43,9 +42,6 @@ impl Weather {
     pub(super) fn new(scenario: &Scenario, tick: Nanos) -> Self {
         let span = |start, duration| Span::new(start, duration, tick);
         let outages = scenario.outage.iter().chain(&scenario.brownout);
-        let mut pauses: Vec<_> =
-            scenario.pause.iter().map(|it| span(it.start, it.duration)).collect();
-        pauses.sort_by(|a, b| a.start.total_cmp(&b.start));
         let losses = scenario.capacity_loss.iter();
         let colds = scenario.cold_cache.iter();
         let spikes = scenario.spike.iter();
@@ -54,7 +50,6 @@ impl Weather {
             losses: losses.map(|it| (span(it.start, it.duration), it.share)).collect(),
             colds: colds.map(|it| (span(it.start, it.duration), it.capacity)).collect(),
             spikes: spikes.map(|it| (span(it.start, it.duration), it.factor)).collect(),
-            pauses,
             clear_until: 0.0,
         }
     }
@@ -91,13 +86,10 @@ impl Weather {
     /// How many of so many servers may begin with something in this tick.
     #[inline]
     pub(super) fn servers(&self, all: u64, tick: u64) -> u64 {
-        if self.losses.is_empty() && self.pauses.is_empty() {
+        if self.losses.is_empty() {
             return all;
         }
         let now = tick as f64 + 0.5;
-        if self.pauses.iter().any(|pause| pause.contains(now)) {
-            return 0;
-        }
         let lost = self.losses.iter().filter(|(span, _)| span.contains(now));
         let lost: f64 = lost.map(|(_, share)| share).sum();
         (all as f64 * (1.0 - lost.min(1.0))).round() as u64
@@ -114,23 +106,12 @@ impl Weather {
         })
     }
 
-    /// How long it is from this tick until work is done that takes so long: what would be done in a pause is
-    /// done at its end.
-    #[inline]
-    pub(super) fn until_done(&self, tick: u64, work: f64) -> f64 {
-        let begin = tick as f64;
-        let done = begin + work;
-        let pause = self.pauses.iter().find(|pause| pause.contains(done));
-        pause.map_or(work, |pause| pause.end - begin)
+    /// The most by which work is slowed down.
+    pub(super) fn slowest(&self) -> f64 {
+        self.colds.iter().map(|(_, capacity)| 1.0 / capacity).fold(1.0, f64::max)
     }
 
-    /// The most by which work is slowed down, and all pauses together.
-    pub(super) fn worst(&self) -> (f64, f64) {
-        let slowest = self.colds.iter().map(|(_, capacity)| 1.0 / capacity).fold(1.0, f64::max);
-        (slowest, self.pauses.iter().map(|pause| pause.end - pause.start).sum())
-    }
-
-    /// The fewest of so many servers that there ever are outside of pauses, and how long there is none.
+    /// The fewest of so many servers that there ever are, and how long there is none.
     pub(super) fn fewest(&self, all: u64) -> (u64, f64) {
         let left = |share: f64| (all as f64 * (1.0 - share.min(1.0))).round() as u64;
         let alone = self.losses.iter().map(|(_, share)| left(*share));
