@@ -26,8 +26,8 @@ pub struct Run {
     pub peak_ratio: f64,
     /// The same for those that were served, first attempts included.
     pub served_peak_ratio: f64,
-    /// From the end of the trouble until calls succeeded again, nearly all of them; `None` when they did not,
-    /// or when there was nothing to recover from.
+    /// From the end of the trouble until calls succeeded again, nearly all of those that did before it; `None` when
+    /// they did not, when there was nothing to recover from, and from cohorts, which do not know it.
     pub recover_ms: Option<f64>,
     /// The share of the calls begun since the trouble that did not succeed.
     pub goodput_lost: f64,

@@ -8,6 +8,8 @@ pub struct Summary {
     pub runs: u32,
     /// The numbers of a run by their names, each with how it varies from run to run; `None` when no run has it.
     pub values: Vec<(&'static str, Option<Spread>)>,
+    /// In how many of them calls succeeded again after the trouble; a mean of `recover_ms` is of those.
+    pub recovered: u32,
     /// In how many of them most calls failed at the end.
     pub collapse: Share,
     /// What happened when, on average.
@@ -106,6 +108,7 @@ impl Summary {
         Self {
             runs: count,
             values: values.to_vec(),
+            recovered: runs.iter().filter(|run| run.recover_ms.is_some()).count() as u32,
             collapse: Share::of(runs.iter().filter(|run| run.collapsed).count() as u32, count),
             series,
             engine: Engine::default(),

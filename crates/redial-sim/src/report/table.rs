@@ -1,6 +1,7 @@
 use super::number::{count, milliseconds, percent, ratio};
 use super::{Case, Report};
 use crate::measure::{Share, Spread, Summary};
+use crate::simulate::Engine;
 
 /// The numbers that decide, as texts: a row for every policy that ran at all.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,12 +122,14 @@ fn time(case: &Case, name: &str) -> String {
 }
 
 fn recover(case: &Case) -> String {
-    match case.summary.value("recover_ms") {
-        // The mean is of those that did.
-        Some(spread) if case.summary.collapse.value > 0.0 => {
+    let summary = &case.summary;
+    match summary.value("recover_ms") {
+        Some(spread) if summary.recovered < summary.runs => {
             format!("{} or never", milliseconds(spread.mean))
         }
         Some(spread) => milliseconds(spread.mean),
+        // Cohorts do not know it.
+        None if summary.engine == Engine::Cohort && summary.collapse.value == 0.0 => none(),
         None => "never".to_owned(),
     }
 }
