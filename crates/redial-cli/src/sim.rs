@@ -12,7 +12,7 @@ mod storm;
 use std::io::{self, Write};
 use std::thread;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use redial_sim::scenario::BUILT_IN;
 use redial_sim::simulate::Choice;
 
@@ -67,9 +67,10 @@ pub(crate) struct Args {
     /// What a sweep shows, by its name in the JSON; repeat it for more columns [default: collapse]
     #[arg(long = "metric", value_name = "NAME", requires = "sweeps")]
     metrics: Vec<String>,
-    /// How it is computed
-    #[arg(long, value_enum, default_value_t = Engine::Auto)]
-    engine: Engine,
+    /// How it is computed: every caller by itself (exact), callers that are alike together (cohort), or by cohorts
+    /// where there is much to do and the model allows it (auto)
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort"]).map(|name| engine(&name)))]
+    engine: Choice,
     /// How many threads work on it; the result is the same [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -87,23 +88,12 @@ pub(crate) struct Args {
     html: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    /// By cohorts where there is much to do and the model allows it, else exactly
-    Auto,
-    /// Every caller by itself
-    Exact,
-    /// Callers that are alike together
-    Cohort,
-}
-
-impl From<Engine> for Choice {
-    fn from(engine: Engine) -> Self {
-        match engine {
-            Engine::Auto => Self::Auto,
-            Engine::Exact => Self::Exact,
-            Engine::Cohort => Self::Cohort,
-        }
+/// [`Choice`], as it is typed.
+fn engine(name: &str) -> Choice {
+    match name {
+        "exact" => Choice::Exact,
+        "cohort" => Choice::Cohort,
+        _ => Choice::Auto,
     }
 }
 

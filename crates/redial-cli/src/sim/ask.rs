@@ -3,17 +3,20 @@
 use std::fs;
 
 use redial_sim::report::Question;
+use redial_sim::report::count;
 use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
-use redial_sim::simulate::{Choice, Settings};
-use redial_sim::{Scenario, Subject, cohort, sweep};
+use redial_sim::simulate::{Choice, Engine, Settings};
+use redial_sim::{Scenario, Subject, cohort};
 
-use super::{Args, CONTENTION, Engine};
+use super::{Args, CONTENTION};
 use crate::failed::Failed;
 use crate::policy;
 
 /// About so many calls of each policy are simulated unless somebody says otherwise.
 const CALLS: f64 = 5e6;
 const MOST_RUNS: f64 = 20.0;
+/// A run with more calls than this takes more than an hour, and nobody knows before.
+const MOST_FOLLOWED: f64 = 2e9;
 
 /// What was asked for.
 pub(super) struct Asked<'a> {
@@ -39,7 +42,7 @@ impl<'a> Asked<'a> {
         match args.clients[..] {
             [] => {}
             [clients] => {
-                sets.push(sweep::clients(&scenario, &clients.to_string()));
+                sets.push(Set::clients(clients));
                 scenario = read(&sets)?;
             }
             _ => {
@@ -48,7 +51,13 @@ impl<'a> Asked<'a> {
             }
         }
         let own = &scenario.policies;
-        let policies = if args.policies.is_empty() { own.clone() } else { args.policies.clone() };
+        let asked = if args.policies.is_empty() { own } else { &args.policies };
+        let mut policies: Vec<String> = Vec::new();
+        for policy in asked {
+            if !policies.contains(policy) {
+                policies.push(policy.clone());
+            }
+        }
         Ok(Self { args, name, text, sets, scenario, policies })
     }
 
@@ -62,7 +71,7 @@ impl<'a> Asked<'a> {
             runs,
             seed: self.args.seed,
             threads: self.args.threads(),
-            engine: self.args.engine.into(),
+            engine: self.args.engine,
         }
     }
 
@@ -71,12 +80,30 @@ impl<'a> Asked<'a> {
         &self,
         all: impl Iterator<Item = (&'b Scenario, &'b Subject)> + Clone,
     ) -> Result<&'static str, Failed> {
-        let choice = Choice::from(self.args.engine);
-        if choice == Choice::Cohort {
-            for (scenario, subject) in all.clone() {
-                let wrong =
-                    |why| Failed::input("--engine cohort", format!("{}: {why}", subject.name));
-                cohort::fits(scenario, subject).map_err(wrong)?;
+        let choice = self.args.engine;
+        for (scenario, subject) in all.clone() {
+            let fits = cohort::fits(scenario, subject);
+            if let (Choice::Cohort, Err(why)) = (choice, &fits) {
+                return Err(Failed::input("--engine cohort", format!("{}: {why}", subject.name)));
+            }
+            let calls = scenario.calls();
+            if calls > MOST_FOLLOWED && choice.engine(scenario, subject) == Engine::Exact {
+                let why = match fits {
+                    Err(why) => format!(
+                        "{why}. Simulate less (a lower rate, fewer callers, a shorter duration), or without what \
+                         cohorts cannot represent"
+                    ),
+                    Ok(()) => "leave out --engine exact: cohorts can represent it".to_owned(),
+                };
+                return Err(Failed::input(
+                    self.name,
+                    format!(
+                        "{}: {} calls in a run are too many to be followed one by one (at most {}); {why}",
+                        subject.name,
+                        count(calls),
+                        count(MOST_FOLLOWED)
+                    ),
+                ));
             }
         }
         let mut engines = all.map(|(scenario, subject)| choice.engine(scenario, subject).name());
@@ -117,15 +144,17 @@ impl<'a> Asked<'a> {
         let args = self.args;
         let mut words = vec!["redial".to_owned(), "sim".to_owned(), quote(self.name)];
         let mut flag = |flag: &str, value: &str| words.push(format!("--{flag} {}", quote(value)));
-        args.policies.iter().for_each(|policy| flag("policy", policy));
+        if !args.policies.is_empty() {
+            self.policies.iter().for_each(|policy| flag("policy", policy));
+        }
         args.sets.iter().for_each(|set| flag("set", set));
         args.clients.iter().for_each(|clients| flag("clients", &clients.to_string()));
         args.sweeps.iter().for_each(|sweep| flag("sweep", sweep));
         args.metrics.iter().for_each(|metric| flag("metric", metric));
         match args.engine {
-            Engine::Auto => {}
-            Engine::Exact => flag("engine", "exact"),
-            Engine::Cohort => flag("engine", "cohort"),
+            Choice::Auto => {}
+            Choice::Exact => flag("engine", "exact"),
+            Choice::Cohort => flag("engine", "cohort"),
         }
         flag("seed", &args.seed.to_string());
         flag("runs", &runs.to_string());

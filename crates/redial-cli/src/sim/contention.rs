@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use redial_core::schedule::Backoff;
 use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
+use redial_sim::simulate::Choice;
 use serde_json::{Value, json};
 
-use super::{Args, Engine};
+use super::Args;
 use crate::failed::Failed;
 use crate::policy;
 
@@ -59,7 +60,7 @@ fn has_no_use_for(args: &Args) -> Result<(), Failed> {
         ("--show", args.show),
         ("--set", !args.sets.is_empty()),
         ("--sweep", !args.sweeps.is_empty()),
-        ("--engine", args.engine == Engine::Cohort),
+        ("--engine", args.engine == Choice::Cohort),
         ("--series", args.series),
         ("--svg", args.svg.is_some()),
         ("--html", args.html.is_some()),

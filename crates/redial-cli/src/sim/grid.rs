@@ -9,9 +9,9 @@ use super::Args;
 use super::ask::Asked;
 use super::attend::attend;
 use super::deliver::{Form, json};
-use super::paint::{Paper, harmless};
+use super::paint::Paper;
 use super::storm::{aligned, widths};
-use crate::failed::Failed;
+use crate::failed::{Failed, harmless};
 
 const USUAL: &str = "collapse";
 /// From cream to red in the terminal's palette; black is readable on all of them.
@@ -39,11 +39,10 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     )?;
     let all = f64::from(runs) * (cells * policies) as f64;
     let mut attended = attend(all, |watch| {
-        let policies = asked.policies.iter().enumerate().map(|(number, policy)| {
-            let each: Vec<_> = subjects.iter().map(|subjects| subjects[number].clone()).collect();
-            Cells { policy: policy.clone(), summaries: sweep.run(&each, &settings, watch) }
-        });
-        policies.collect::<Vec<_>>()
+        let cells = asked.policies.iter().zip(sweep.run(&subjects, &settings, watch));
+        cells
+            .map(|(policy, summaries)| Cells { policy: policy.clone(), summaries })
+            .collect::<Vec<_>>()
     })?;
     let command = asked.command(runs);
     let report = SweepReport {

@@ -53,8 +53,3 @@ impl Paper {
         out
     }
 }
-
-/// What somebody else has named, without what would move the cursor.
-pub(super) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}

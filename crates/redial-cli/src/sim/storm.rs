@@ -3,15 +3,15 @@
 use std::io::{self, Write};
 
 use redial_sim::report::{Case, Picture, Report, Table};
-use redial_sim::simulate::simulate;
+use redial_sim::simulate::simulate_all;
 
 use super::Args;
 use super::ask::Asked;
 use super::attend::attend;
 use super::chart::{self, MARGIN};
 use super::deliver::{Form, json};
-use super::paint::{Paper, harmless};
-use crate::failed::Failed;
+use super::paint::Paper;
+use crate::failed::{Failed, harmless};
 
 pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
     let asked = Asked::read(args, name)?;
@@ -22,11 +22,9 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     let form = Form::of(args)?;
     let all = f64::from(settings.runs) * subjects.len() as f64;
     let mut attended = attend(all, |watch| {
-        let cases = subjects.into_iter().map(|subject| {
-            let summary = simulate(scenario, &subject, &settings, watch);
-            Case { subject, summary }
-        });
-        cases.collect::<Vec<_>>()
+        let summaries = simulate_all(scenario, &subjects, &settings, watch);
+        let cases = subjects.iter().cloned().zip(summaries);
+        cases.map(|(subject, summary)| Case { subject, summary }).collect::<Vec<_>>()
     })?;
     let command = asked.command(settings.runs);
     let report = Report {

@@ -148,3 +148,31 @@ fn contention_takes_what_it_has_a_use_for() {
     sim(&["--sweep", "load=1,2"], &["--sweep", "no use"]);
     sim(&["--show"], &["--show", "no use"]);
 }
+
+#[test]
+fn an_error_names_what_was_typed_and_moves_no_cursor() {
+    sim("blip", &["--clients", "1000000000000"], &["with --clients 1000000000000: "]);
+    sim("blip", &["--set", "title=\"x"], &["--set: ", "does not end"]);
+    let output = redial(&["sim", "blip", "--policy", "\u{1b}[31mred", "--set", "outage=1s"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!text(&output.stderr).contains('\u{1b}') && text(&output.stderr).contains("[31mred"));
+    // What TOML says of a file is several lines.
+    let output = redial(&["sim", "blip", "--policy", "/dev/null/\u{7}", "--set", "title.x=1"]);
+    assert!(text(&output.stderr).lines().all(|line| !line.contains('\u{7}')));
+}
+
+#[test]
+fn more_calls_than_can_be_followed() {
+    let many = ["--policy", "full", "--set", "rate=1e9", "--set", "duration=1h"];
+    sim(
+        "blip",
+        &[&many[..], &["--engine", "exact"]].concat(),
+        &["redial: blip: full: 3.6T calls", "at most 2G", "leave out --engine exact"],
+    );
+    let breaker = ["--set", "policy.full.breaker={}"];
+    sim(
+        "blip",
+        &[&many[..], &breaker].concat(),
+        &["3.6T calls", "every instance has a breaker", "a lower rate"],
+    );
+}
