@@ -13,8 +13,11 @@ use std::io::{self, Write};
 use std::thread;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use redial_sim::contention::BACKOFFS;
 use redial_sim::scenario::BUILT_IN;
 use redial_sim::simulate::Choice;
+
+use serde_json::{Value, json};
 
 use crate::failed::Failed;
 
@@ -99,9 +102,12 @@ fn engine(name: &str) -> Choice {
 
 /// The model of its own that is no file.
 const CONTENTION: &str = "contention";
+const CONTENTION_TITLE: &str =
+    "Many clients write one row; a write that lost its race is refused and repeated";
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     match args.scenario.as_deref() {
+        None if args.json => list_json(out),
         None => Ok(list(out)?),
         Some(CONTENTION) => contention::run(args, out),
         Some(name) if args.show => Ok(out.write_all(ask::source(name)?.as_bytes())?),
@@ -117,13 +123,30 @@ impl Args {
     }
 }
 
+fn list_json(out: &mut impl Write) -> Result<(), Failed> {
+    let mut all = Vec::new();
+    for built_in in BUILT_IN {
+        let scenario = built_in.read(&[]).map_err(io::Error::other)?;
+        all.push(json!({
+            "name": built_in.name,
+            "title": scenario.title,
+            "teaches": scenario.teaches,
+            "policies": scenario.policies,
+        }));
+    }
+    all.push(json!({
+        "name": CONTENTION,
+        "title": CONTENTION_TITLE,
+        "teaches": "",
+        "policies": BACKOFFS,
+    }));
+    Ok(writeln!(out, "{:#}", Value::from(all))?)
+}
+
 fn list(out: &mut impl Write) -> io::Result<()> {
     for scenario in BUILT_IN {
         let title = scenario.read(&[]).map(|scenario| scenario.title).map_err(io::Error::other)?;
         writeln!(out, "{:<18} {title}", scenario.name)?;
     }
-    writeln!(
-        out,
-        "{CONTENTION:<18} Many clients write one row; a write that lost its race is refused and repeated"
-    )
+    writeln!(out, "{CONTENTION:<18} {CONTENTION_TITLE}")
 }

@@ -1,7 +1,5 @@
 //! From what was typed to what is run. Everything that can be wrong is found here, before any work begins.
 
-use std::fs;
-
 use redial_sim::report::Question;
 use redial_sim::report::count;
 use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
@@ -167,8 +165,8 @@ pub(super) fn source(name: &str) -> Result<String, Failed> {
     if let Some(built_in) = BuiltIn::find(name) {
         return Ok(built_in.text.to_owned());
     }
-    fs::read_to_string(name).map_err(|error| {
-        if name.contains(['.', '/']) {
+    policy::read_file(name).map_err(|error| {
+        if policy::looks_like_file(name) {
             return Failed::input(name, error);
         }
         let known = BUILT_IN.iter().map(|known| known.name).chain([CONTENTION]);
@@ -186,7 +184,10 @@ fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
         Err(_) => {
             let own = scenario.policy.keys().map(String::as_str).chain(["no-retry"]);
             let own = own.collect::<Vec<_>>().join(", ");
-            let none = |why| wrong(format!("the scenario has no such policy ({own}), {why}"));
+            let none = |why: String| match policy::looks_like_file(name) {
+                true => wrong(why),
+                false => wrong(format!("the scenario has no such policy ({own}), {why}")),
+            };
             Subject::new(name, policy::load(name).map_err(none)?).map_err(wrong)
         }
     }

@@ -25,6 +25,14 @@ fn the_scenarios_are_listed() {
 }
 
 #[test]
+fn the_list_is_json_on_request() {
+    let all: Value = serde_json::from_slice(&redial(&["sim", "--list", "--json"]).stdout).unwrap();
+    assert_eq!(all.as_array().unwrap().len(), BUILT_IN.len() + 1);
+    assert_eq!((&all[0]["name"], &all[0]["policies"][0]), (&"blip".into(), &"no-retry".into()));
+    assert!(all[0]["title"].is_string() && all[0]["teaches"].is_string());
+}
+
+#[test]
 fn every_scenario_can_be_shown() {
     for scenario in BUILT_IN {
         let output = redial(&["sim", scenario.name, "--show"]);
