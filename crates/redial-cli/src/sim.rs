@@ -8,6 +8,7 @@ mod deliver;
 mod grid;
 mod paint;
 mod storm;
+mod table;
 
 use std::io::{self, Write};
 use std::thread;

@@ -10,7 +10,7 @@ use super::ask::Asked;
 use super::attend::attend;
 use super::deliver::{Form, json};
 use super::paint::Paper;
-use super::storm::{aligned, widths};
+use super::table::{aligned, widths};
 use crate::failed::{Failed, harmless};
 
 const USUAL: &str = "collapse";

@@ -77,6 +77,26 @@ fn a_storm_is_a_table_with_charts_and_a_lesson() {
 }
 
 #[test]
+fn a_narrow_terminal_gets_what_fits() {
+    let printed = |columns: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redial"));
+        let args = ["sim", "blip", "--runs", "3", "--policy", "full", "--policy", "standard"];
+        let output = command.args(args).env("COLUMNS", columns).output().unwrap();
+        text(&output.stdout).to_owned()
+    };
+    for columns in [60, 80, 100] {
+        let said = printed(&columns.to_string());
+        let charts = said.split("\nClaimed").next().unwrap();
+        // The title is one line, whatever its length.
+        let widest = charts.lines().skip(1).map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= columns, "{widest} of {columns}\n{said}");
+        assert!(said.contains("success") && said.contains("fication"), "{said}");
+    }
+    assert!(printed("80").contains("Left out, for want of room: ±"), "{}", printed("80"));
+    assert!(!printed("200").contains("Left out"));
+}
+
+#[test]
 fn one_run_says_nothing_of_collapse() {
     let output = redial(&["sim", "blip", "--runs", "1"]);
     assert!(!text(&output.stdout).contains("collapse"));
