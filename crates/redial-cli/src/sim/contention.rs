@@ -75,7 +75,8 @@ fn backoffs(args: &Args) -> Result<Vec<(&str, Backoff)>, Failed> {
     if args.policies.is_empty() {
         return Ok(BACKOFFS.into_iter().filter_map(|name| Some((name, backoff(name)?))).collect());
     }
-    let named = args.policies.iter().map(|name| {
+    let is_first = |(at, name): &(usize, &String)| !args.policies[..*at].contains(name);
+    let named = args.policies.iter().enumerate().filter(is_first).map(|(_, name)| {
         let wrong = |why| Failed::input(format_args!("--policy {name}"), why);
         Ok((name.as_str(), *policy::load(name).map_err(wrong)?.backoff()))
     });
