@@ -13,7 +13,7 @@ use crate::policy;
 /// About so many calls of each policy are simulated unless somebody says otherwise.
 const CALLS: f64 = 5e6;
 const MOST_RUNS: f64 = 20.0;
-/// A run with more calls than this takes more than an hour, and nobody knows before.
+/// Nobody waits for a run that follows more calls than this one by one.
 const MOST_FOLLOWED: f64 = 2e9;
 
 /// What was asked for.

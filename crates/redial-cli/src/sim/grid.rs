@@ -133,7 +133,7 @@ fn map(
     paper: Paper,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let x = &report.sweep.x;
+    let (x, range) = (&report.sweep.x, report.range(name));
     let across = x.values.len();
     let texts: Vec<String> =
         (0..cells.summaries.len()).map(|at| report.text(cells, at, name)).collect();
@@ -148,7 +148,7 @@ fn map(
         for column in 0..across {
             let at = row * across + column;
             let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
-            let depth = value.map(|value| report.depth(name, value));
+            let depth = value.map(|value| SweepReport::depth(name, value, range));
             write!(out, "{}", shaded(&texts[at], width, depth, paper))?;
         }
         writeln!(out)?;

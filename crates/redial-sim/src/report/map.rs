@@ -61,7 +61,7 @@ impl SweepReport<'_> {
         for step in 0..5 {
             let value = least + (most - least) * f64::from(step) / 4.0;
             let place = [LEFT + 22.0 * f64::from(step), top, 22.0, 14.0];
-            svg.rect(place, "heat key", self.depth(metric, value) * 0.999);
+            svg.rect(place, "heat key", Self::depth(metric, value, (least, most)) * 0.999);
             svg.rect(place, "cell", 1.0);
         }
         let said = [Some(named(metric, most)), self.interval(cells, metric)];
@@ -69,9 +69,8 @@ impl SweepReport<'_> {
         svg.text((LEFT + 118.0, top + 11.0), "small dim", &said);
     }
 
-    /// How bad a number is, from 0 to 1: of some more is worse, of some more is better.
-    pub fn depth(&self, metric: &str, value: f64) -> f64 {
-        let (least, most) = self.range(metric);
+    /// How bad a number is in its [range](Self::range), from 0 to 1: of some more is worse, of some more is better.
+    pub fn depth(metric: &str, value: f64, (least, most): (f64, f64)) -> f64 {
         let depth = ((value - least) / (most - least).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         if metric == "success" { 1.0 - depth } else { depth }
     }
@@ -99,13 +98,13 @@ impl SweepReport<'_> {
         metric: &str,
         (top, (width, height)): (f64, (f64, f64)),
     ) {
-        let rows = self.sweep.rows();
+        let (rows, range) = (self.sweep.rows(), self.range(metric));
         for (at, summary) in cells.summaries.iter().enumerate() {
             let (column, row) = (at % self.sweep.x.values.len(), at / self.sweep.x.values.len());
             let (x, y) = (LEFT + width * column as f64, top + height * (rows - 1 - row) as f64);
             let value = summary.as_ref().and_then(|summary| super::metric(summary, metric));
             if let Some(value) = value {
-                let depth = self.depth(metric, value);
+                let depth = Self::depth(metric, value, range);
                 svg.rect([x, y, width, height], "heat", depth * 0.999);
                 if width >= 46.0 && height >= 20.0 {
                     let class = if depth > 0.6 { "small mid on" } else { "small mid" };
