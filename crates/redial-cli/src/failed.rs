@@ -32,7 +32,17 @@ impl Failed {
             Self::Work(message) => (message.as_str(), 1),
             Self::Stopped => ("stopped; what was done by then has been printed", 130),
         };
-        eprintln!("redial: {message}");
+        eprintln!("redial: {}", harmless_lines(message));
         ExitCode::from(code)
     }
+}
+
+/// What somebody else has named, without what would move the cursor.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A message may have lines, and in them what somebody has typed or a piece of a file.
+fn harmless_lines(text: &str) -> String {
+    text.lines().map(|line| harmless(&line.replace('\t', " "))).collect::<Vec<_>>().join("\n")
 }

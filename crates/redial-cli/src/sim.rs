@@ -8,13 +8,17 @@ mod deliver;
 mod grid;
 mod paint;
 mod storm;
+mod table;
 
 use std::io::{self, Write};
 use std::thread;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use redial_sim::contention::BACKOFFS;
 use redial_sim::scenario::BUILT_IN;
 use redial_sim::simulate::Choice;
+
+use serde_json::{Value, json};
 
 use crate::failed::Failed;
 
@@ -67,9 +71,10 @@ pub(crate) struct Args {
     /// What a sweep shows, by its name in the JSON; repeat it for more columns [default: collapse]
     #[arg(long = "metric", value_name = "NAME", requires = "sweeps")]
     metrics: Vec<String>,
-    /// How it is computed
-    #[arg(long, value_enum, default_value_t = Engine::Auto)]
-    engine: Engine,
+    /// How it is computed: every caller by itself (exact), callers that are alike together (cohort), or by cohorts
+    /// where there is much to do and the model allows it (auto)
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort"]).map(|name| engine(&name)))]
+    engine: Choice,
     /// How many threads work on it; the result is the same [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -87,31 +92,23 @@ pub(crate) struct Args {
     html: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    /// By cohorts where there is much to do and the model allows it, else exactly
-    Auto,
-    /// Every caller by itself
-    Exact,
-    /// Callers that are alike together
-    Cohort,
-}
-
-impl From<Engine> for Choice {
-    fn from(engine: Engine) -> Self {
-        match engine {
-            Engine::Auto => Self::Auto,
-            Engine::Exact => Self::Exact,
-            Engine::Cohort => Self::Cohort,
-        }
+/// [`Choice`], as it is typed.
+fn engine(name: &str) -> Choice {
+    match name {
+        "exact" => Choice::Exact,
+        "cohort" => Choice::Cohort,
+        _ => Choice::Auto,
     }
 }
 
 /// The model of its own that is no file.
 const CONTENTION: &str = "contention";
+const CONTENTION_TITLE: &str =
+    "Many clients write one row; a write that lost its race is refused and repeated";
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     match args.scenario.as_deref() {
+        None if args.json => list_json(out),
         None => Ok(list(out)?),
         Some(CONTENTION) => contention::run(args, out),
         Some(name) if args.show => Ok(out.write_all(ask::source(name)?.as_bytes())?),
@@ -127,13 +124,30 @@ impl Args {
     }
 }
 
+fn list_json(out: &mut impl Write) -> Result<(), Failed> {
+    let mut all = Vec::new();
+    for built_in in BUILT_IN {
+        let scenario = built_in.read(&[]).map_err(io::Error::other)?;
+        all.push(json!({
+            "name": built_in.name,
+            "title": scenario.title,
+            "teaches": scenario.teaches,
+            "policies": scenario.policies,
+        }));
+    }
+    all.push(json!({
+        "name": CONTENTION,
+        "title": CONTENTION_TITLE,
+        "teaches": "",
+        "policies": BACKOFFS,
+    }));
+    Ok(writeln!(out, "{:#}", Value::from(all))?)
+}
+
 fn list(out: &mut impl Write) -> io::Result<()> {
     for scenario in BUILT_IN {
         let title = scenario.read(&[]).map(|scenario| scenario.title).map_err(io::Error::other)?;
         writeln!(out, "{:<18} {title}", scenario.name)?;
     }
-    writeln!(
-        out,
-        "{CONTENTION:<18} Many clients write one row; a write that lost its race is refused and repeated"
-    )
+    writeln!(out, "{CONTENTION:<18} {CONTENTION_TITLE}")
 }

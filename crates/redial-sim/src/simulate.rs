@@ -1,6 +1,9 @@
-//! Many runs of one policy, on all processors.
+//! Many runs of some policies, on all processors.
+//!
+//! Whoever compares policies and has seen enough wants as many runs of one as of the other, so they take turns: the
+//! first run of every policy is made before the second run of any.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -109,31 +112,65 @@ pub fn simulate(
     settings: &Settings,
     watch: &Watch,
 ) -> Summary {
-    let engine = settings.engine.engine(scenario, subject);
-    let run = match engine {
-        Engine::Exact => exact::run,
-        Engine::Cohort => cohort::run,
-    };
-    let next = AtomicUsize::new(0);
-    let count = settings.runs.max(1) as usize;
-    let runs: Mutex<Vec<Option<Run>>> = Mutex::new(vec![None; count]);
+    let mut summaries = turns(&[(scenario, subject)], settings, watch, |run| run);
+    summaries.pop().unwrap_or_else(|| Summary::of(&[]))
+}
+
+/// Runs a scenario with each of these policies. What comes of each is what [`simulate`] makes of it alone.
+pub fn simulate_all(
+    scenario: &Scenario,
+    subjects: &[Subject],
+    settings: &Settings,
+    watch: &Watch,
+) -> Vec<Summary> {
+    let jobs: Vec<_> = subjects.iter().map(|subject| (scenario, subject)).collect();
+    turns(&jobs, settings, watch, |run| run)
+}
+
+/// Makes the first run of every job, then the second of every job, and so on. `keep` is what is kept of a run until
+/// all are made.
+pub(crate) fn turns(
+    jobs: &[(&Scenario, &Subject)],
+    settings: &Settings,
+    watch: &Watch,
+    keep: impl Fn(Run) -> Run + Sync,
+) -> Vec<Summary> {
+    let engine =
+        |(scenario, subject): &(&Scenario, &Subject)| settings.engine.engine(scenario, subject);
+    let engines: Vec<Engine> = jobs.iter().map(engine).collect();
+    let next = AtomicU64::new(0);
+    let count = u64::from(settings.runs.max(1)) * jobs.len() as u64;
+    // Only what has been made takes space: a sweep that is to be stopped may be of ten billion runs.
+    let made: Vec<Mutex<Vec<(u64, Run)>>> = jobs.iter().map(|_| Mutex::default()).collect();
     thread::scope(|scope| {
-        for _ in 0..settings.threads.clamp(1, count) {
+        for _ in 0..(settings.threads.max(1) as u64).min(count) {
             scope.spawn(|| {
                 loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count || watch.is_stopped() {
+                    let turn = next.fetch_add(1, Ordering::Relaxed);
+                    if turn >= count || watch.is_stopped() {
                         return;
                     }
-                    let seed = Stream::new(settings.seed).of(number as u64).bits();
-                    let run = run(scenario, subject, seed, watch);
+                    let (number, job) =
+                        (turn / jobs.len() as u64, (turn % jobs.len() as u64) as usize);
+                    let seed = Stream::new(settings.seed).of(number).bits();
+                    let run = match engines[job] {
+                        Engine::Exact => exact::run,
+                        Engine::Cohort => cohort::run,
+                    };
+                    let run = run(jobs[job].0, jobs[job].1, seed, watch);
                     if !watch.is_stopped() {
-                        runs.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(run);
+                        let mut made = made[job].lock().unwrap_or_else(PoisonError::into_inner);
+                        made.push((number, keep(run)));
                     }
                 }
             });
         }
     });
-    let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Summary { engine, ..Summary::of(&runs.into_iter().flatten().collect::<Vec<_>>()) }
+    let summaries = made.into_iter().zip(engines).map(|(made, engine)| {
+        let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Sums of floating-point numbers depend on their order, and threads end in any.
+        made.sort_unstable_by_key(|(number, _)| *number);
+        Summary { engine, ..Summary::of(&made.into_iter().map(|(_, run)| run).collect::<Vec<_>>()) }
+    });
+    summaries.collect()
 }

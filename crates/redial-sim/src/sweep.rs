@@ -7,9 +7,9 @@
 use redial_core::{DurationText, parse_duration};
 use serde::Serialize;
 
-use crate::measure::{Series, Summary};
-use crate::scenario::{Arrivals, Problem, Set};
-use crate::simulate::{Settings, Watch, simulate};
+use crate::measure::{Run, Series, Summary};
+use crate::scenario::{Problem, Set};
+use crate::simulate::{Settings, Watch, turns};
 use crate::{Scenario, Subject};
 
 /// The most cells that a sweep has.
@@ -60,38 +60,10 @@ impl Axis {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 
-    /// What to set in this scenario.
-    fn set(&self, scenario: &Scenario, value: &str) -> Result<Set, Problem> {
-        let wrong = |why: &str| Problem::new(format!("{}: {why}", self.path));
-        let set = match (self.path.as_str(), &scenario.clients.arrivals) {
-            ("clients", _) => Some(clients(scenario, value)),
-            ("outage", _) => Set::new("outage.duration", value),
-            // One takes the place of the other, so the table is replaced as a whole.
-            (pace @ ("load" | "rate"), Arrivals::Constant(_)) => {
-                Set::new("clients.arrivals.constant", &format!("{{ {pace} = {value} }}"))
-            }
-            (pace @ ("load" | "rate"), Arrivals::Poisson(_)) => {
-                Set::new("clients.arrivals.poisson", &format!("{{ {pace} = {value} }}"))
-            }
-            ("load" | "rate", _) => {
-                return Err(wrong(
-                    "calls do not come at a rate here; vary clients, or a parameter by its path",
-                ));
-            }
-            (path, _) => Set::new(path, value),
-        };
-        set.ok_or_else(|| wrong("is no path of a parameter, such as outage.duration"))
+    /// What to set for one of its values.
+    fn set(&self, value: &str) -> Result<Set, Problem> {
+        Set::of_flag("--sweep", &self.path, value)
     }
-}
-
-/// What to set to have so many clients: callers where they are counted, else instances.
-pub fn clients(scenario: &Scenario, count: &str) -> Set {
-    let path = match scenario.clients.arrivals {
-        Arrivals::Synchronised { .. } => "clients.arrivals.synchronised.callers",
-        Arrivals::Closed { .. } => "clients.arrivals.closed.callers",
-        Arrivals::Constant(_) | Arrivals::Poisson(_) | Arrivals::Ramp { .. } => "clients.instances",
-    };
-    Set::new(path, count).unwrap_or_else(|| unreachable!("the paths above are paths"))
 }
 
 /// Whole numbers stay whole, because most that are written so must be.
@@ -137,14 +109,23 @@ impl Sweep {
                 "{count} cells are more than a sweep has ({MOST_CELLS}): take fewer values"
             )));
         }
-        let base = Scenario::read(text, sets)?;
+        Scenario::read(text, sets)?;
+        if let Some(y) = &y {
+            let first = |axis: &Axis| axis.set(&axis.values[0])?.target(text, sets);
+            if first(&x)? == first(y)? {
+                return Err(Problem::new(format!(
+                    "--sweep {} and --sweep {} vary the same parameter",
+                    x.path, y.path
+                )));
+            }
+        }
         let mut cells = Vec::with_capacity(count);
         for row in 0..rows {
             for value in &x.values {
                 let mut all = sets.to_vec();
-                all.push(x.set(&base, value)?);
+                all.push(x.set(value)?);
                 if let Some(y) = &y {
-                    all.push(y.set(&base, &y.values[row])?);
+                    all.push(y.set(&y.values[row])?);
                 }
                 cells.push(Scenario::read(text, &all)?);
             }
@@ -167,22 +148,26 @@ impl Sweep {
         self.cells.iter().map(Scenario::calls).sum()
     }
 
-    /// Runs every cell with its policy: `subjects` has one for each. Every cell sees the same random numbers, so
-    /// that what differs is what was varied. Cells that were not run because somebody stopped it are `None`.
+    /// Runs every cell with its policies: `subjects` has as many for each. Every cell sees the same random numbers,
+    /// so that what differs is what was varied. The first run of all cells is made before the second of any, so that
+    /// whoever stops it has all of a coarser map; cells without any run are `None`. The result is by policies.
     pub fn run(
         &self,
-        subjects: &[Subject],
+        subjects: &[Vec<Subject>],
         settings: &Settings,
         watch: &Watch,
-    ) -> Vec<Option<Summary>> {
-        let run = |(scenario, subject): (&Scenario, &Subject)| {
-            if watch.is_stopped() {
-                return None;
-            }
-            let summary = simulate(scenario, subject, settings, watch);
-            // The curves of ten thousand cells would not fit, and nobody looks at them.
-            (summary.runs > 0).then(|| Summary { series: Series::default(), ..summary })
-        };
-        self.cells.iter().zip(subjects).map(run).collect()
+    ) -> Vec<Vec<Option<Summary>>> {
+        let policies = subjects.first().map_or(0, Vec::len);
+        let each = self.cells.iter().zip(subjects);
+        let jobs: Vec<_> = each
+            .flat_map(|(cell, subjects)| subjects.iter().map(move |subject| (cell, subject)))
+            .collect();
+        // The curves of ten thousand cells would not fit, and nobody looks at them.
+        let keep = |run| Run { series: Series::default(), ..run };
+        let mut by_policy = vec![Vec::with_capacity(self.cells.len()); policies];
+        for (job, summary) in turns(&jobs, settings, watch, keep).into_iter().enumerate() {
+            by_policy[job % policies].push((summary.runs > 0).then_some(summary));
+        }
+        by_policy
     }
 }

@@ -1,19 +1,20 @@
 //! From what was typed to what is run. Everything that can be wrong is found here, before any work begins.
 
-use std::fs;
-
 use redial_sim::report::Question;
+use redial_sim::report::count;
 use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
-use redial_sim::simulate::{Choice, Settings};
-use redial_sim::{Scenario, Subject, cohort, sweep};
+use redial_sim::simulate::{Choice, Engine, Settings};
+use redial_sim::{Scenario, Subject, cohort};
 
-use super::{Args, CONTENTION, Engine};
+use super::{Args, CONTENTION};
 use crate::failed::Failed;
 use crate::policy;
 
 /// About so many calls of each policy are simulated unless somebody says otherwise.
 const CALLS: f64 = 5e6;
 const MOST_RUNS: f64 = 20.0;
+/// Nobody waits for a run that follows more calls than this one by one.
+const MOST_FOLLOWED: f64 = 2e9;
 
 /// What was asked for.
 pub(super) struct Asked<'a> {
@@ -39,7 +40,7 @@ impl<'a> Asked<'a> {
         match args.clients[..] {
             [] => {}
             [clients] => {
-                sets.push(sweep::clients(&scenario, &clients.to_string()));
+                sets.push(Set::clients(clients));
                 scenario = read(&sets)?;
             }
             _ => {
@@ -48,7 +49,13 @@ impl<'a> Asked<'a> {
             }
         }
         let own = &scenario.policies;
-        let policies = if args.policies.is_empty() { own.clone() } else { args.policies.clone() };
+        let asked = if args.policies.is_empty() { own } else { &args.policies };
+        let mut policies: Vec<String> = Vec::new();
+        for policy in asked {
+            if !policies.contains(policy) {
+                policies.push(policy.clone());
+            }
+        }
         Ok(Self { args, name, text, sets, scenario, policies })
     }
 
@@ -62,7 +69,7 @@ impl<'a> Asked<'a> {
             runs,
             seed: self.args.seed,
             threads: self.args.threads(),
-            engine: self.args.engine.into(),
+            engine: self.args.engine,
         }
     }
 
@@ -71,12 +78,30 @@ impl<'a> Asked<'a> {
         &self,
         all: impl Iterator<Item = (&'b Scenario, &'b Subject)> + Clone,
     ) -> Result<&'static str, Failed> {
-        let choice = Choice::from(self.args.engine);
-        if choice == Choice::Cohort {
-            for (scenario, subject) in all.clone() {
-                let wrong =
-                    |why| Failed::input("--engine cohort", format!("{}: {why}", subject.name));
-                cohort::fits(scenario, subject).map_err(wrong)?;
+        let choice = self.args.engine;
+        for (scenario, subject) in all.clone() {
+            let fits = cohort::fits(scenario, subject);
+            if let (Choice::Cohort, Err(why)) = (choice, &fits) {
+                return Err(Failed::input("--engine cohort", format!("{}: {why}", subject.name)));
+            }
+            let calls = scenario.calls();
+            if calls > MOST_FOLLOWED && choice.engine(scenario, subject) == Engine::Exact {
+                let why = match fits {
+                    Err(why) => format!(
+                        "{why}. Simulate less (a lower rate, fewer callers, a shorter duration), or without what \
+                         cohorts cannot represent"
+                    ),
+                    Ok(()) => "leave out --engine exact: cohorts can represent it".to_owned(),
+                };
+                return Err(Failed::input(
+                    self.name,
+                    format!(
+                        "{}: {} calls in a run are too many to be followed one by one (at most {}); {why}",
+                        subject.name,
+                        count(calls),
+                        count(MOST_FOLLOWED)
+                    ),
+                ));
             }
         }
         let mut engines = all.map(|(scenario, subject)| choice.engine(scenario, subject).name());
@@ -117,15 +142,17 @@ impl<'a> Asked<'a> {
         let args = self.args;
         let mut words = vec!["redial".to_owned(), "sim".to_owned(), quote(self.name)];
         let mut flag = |flag: &str, value: &str| words.push(format!("--{flag} {}", quote(value)));
-        args.policies.iter().for_each(|policy| flag("policy", policy));
+        if !args.policies.is_empty() {
+            self.policies.iter().for_each(|policy| flag("policy", policy));
+        }
         args.sets.iter().for_each(|set| flag("set", set));
         args.clients.iter().for_each(|clients| flag("clients", &clients.to_string()));
         args.sweeps.iter().for_each(|sweep| flag("sweep", sweep));
         args.metrics.iter().for_each(|metric| flag("metric", metric));
         match args.engine {
-            Engine::Auto => {}
-            Engine::Exact => flag("engine", "exact"),
-            Engine::Cohort => flag("engine", "cohort"),
+            Choice::Auto => {}
+            Choice::Exact => flag("engine", "exact"),
+            Choice::Cohort => flag("engine", "cohort"),
         }
         flag("seed", &args.seed.to_string());
         flag("runs", &runs.to_string());
@@ -138,8 +165,8 @@ pub(super) fn source(name: &str) -> Result<String, Failed> {
     if let Some(built_in) = BuiltIn::find(name) {
         return Ok(built_in.text.to_owned());
     }
-    fs::read_to_string(name).map_err(|error| {
-        if name.contains(['.', '/']) {
+    policy::read_file(name).map_err(|error| {
+        if policy::looks_like_file(name) {
             return Failed::input(name, error);
         }
         let known = BUILT_IN.iter().map(|known| known.name).chain([CONTENTION]);
@@ -157,7 +184,10 @@ fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
         Err(_) => {
             let own = scenario.policy.keys().map(String::as_str).chain(["no-retry"]);
             let own = own.collect::<Vec<_>>().join(", ");
-            let none = |why| wrong(format!("the scenario has no such policy ({own}), {why}"));
+            let none = |why: String| match policy::looks_like_file(name) {
+                true => wrong(why),
+                false => wrong(format!("the scenario has no such policy ({own}), {why}")),
+            };
             Subject::new(name, policy::load(name).map_err(none)?).map_err(wrong)
         }
     }

@@ -21,25 +21,38 @@ const TROUBLE: &str = "31";
 
 /// What the signs mean.
 pub(super) fn legend(out: &mut impl Write, picture: &Picture, paper: Paper) -> io::Result<()> {
-    let retry = if paper.has_colours { paper.with(RETRY, "█") } else { "▒".to_owned() };
     let window = milliseconds(picture.window_ms);
     let unit = match picture.point_ms > picture.window_ms {
         true => format!("the busiest {window} of each column"),
         false => format!("windows of {window}"),
     };
-    let firsts = match picture.steady {
-        Some(_) => format!("{} first attempts  ", paper.with(FIRST, "█")),
-        None => String::new(),
+    let retry = if paper.has_colours { "█" } else { "▒" };
+    let mut signs = Vec::new();
+    let mut sign = |code: &str, sign: &str, text: &str| {
+        let width = sign.chars().count() + 1 + text.chars().count();
+        signs.push((format!("{} {text}", paper.with(code, sign)), width));
     };
-    let rest = if picture.steady.is_some() {
-        "  ┄ steady"
+    match picture.steady {
+        Some(_) => {
+            sign(FIRST, "█", "first attempts");
+            sign(RETRY, retry, "retries");
+            sign("0", "┄", "steady");
+        }
+        None => sign(RETRY, retry, "retries (first attempts, all at once, are left out)"),
+    }
+    if picture.trouble_ms.is_some() {
+        sign(TROUBLE, "━", "trouble");
+    }
+    // What it is about stands before the first sign, and a line above them where that does not fit.
+    let head = format!("Attempts arriving a second, {unit}:");
+    let (first, width) = signs[0].clone();
+    let together = head.chars().count() + 1 + width;
+    if paper.has_edge && together > paper.width {
+        writeln!(out, "{}", paper.wrap(&head))?;
     } else {
-        " (first attempts, all at once, are left out)"
-    };
-    let trouble = picture
-        .trouble_ms
-        .map_or(String::new(), |_| format!("  {} trouble", paper.with(TROUBLE, "━")));
-    writeln!(out, "Attempts arriving a second, {unit}: {firsts}{retry} retries{rest}{trouble}")
+        signs[0] = (format!("{head} {first}"), together);
+    }
+    writeln!(out, "{}", paper.flow(&signs))
 }
 
 /// One policy's chart, on the scale of all.

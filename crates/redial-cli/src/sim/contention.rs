@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use redial_core::schedule::Backoff;
 use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
+use redial_sim::simulate::Choice;
 use serde_json::{Value, json};
 
-use super::{Args, Engine};
+use super::Args;
 use crate::failed::Failed;
 use crate::policy;
 
@@ -59,7 +60,7 @@ fn has_no_use_for(args: &Args) -> Result<(), Failed> {
         ("--show", args.show),
         ("--set", !args.sets.is_empty()),
         ("--sweep", !args.sweeps.is_empty()),
-        ("--engine", args.engine == Engine::Cohort),
+        ("--engine", args.engine == Choice::Cohort),
         ("--series", args.series),
         ("--svg", args.svg.is_some()),
         ("--html", args.html.is_some()),
@@ -74,7 +75,8 @@ fn backoffs(args: &Args) -> Result<Vec<(&str, Backoff)>, Failed> {
     if args.policies.is_empty() {
         return Ok(BACKOFFS.into_iter().filter_map(|name| Some((name, backoff(name)?))).collect());
     }
-    let named = args.policies.iter().map(|name| {
+    let is_first = |(at, name): &(usize, &String)| !args.policies[..*at].contains(name);
+    let named = args.policies.iter().enumerate().filter(is_first).map(|(_, name)| {
         let wrong = |why| Failed::input(format_args!("--policy {name}"), why);
         Ok((name.as_str(), *policy::load(name).map_err(wrong)?.backoff()))
     });

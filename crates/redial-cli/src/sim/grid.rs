@@ -9,9 +9,9 @@ use super::Args;
 use super::ask::Asked;
 use super::attend::attend;
 use super::deliver::{Form, json};
-use super::paint::{Paper, harmless};
-use super::storm::{aligned, widths};
-use crate::failed::Failed;
+use super::paint::Paper;
+use super::table::{aligned, widths};
+use crate::failed::{Failed, harmless};
 
 const USUAL: &str = "collapse";
 /// From cream to red in the terminal's palette; black is readable on all of them.
@@ -34,16 +34,18 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     let (cells, policies, runs) = (sweep.cells().len(), asked.policies.len(), settings.runs);
     writeln!(
         io::stderr(),
-        "{cells} cells × {policies} policies × {runs} runs: about {} calls",
+        "{} × {} × {}: about {} calls",
+        counted(cells, "cell", "cells"),
+        counted(policies, "policy", "policies"),
+        counted(runs as usize, "run", "runs"),
         count(calls * f64::from(runs))
     )?;
     let all = f64::from(runs) * (cells * policies) as f64;
     let mut attended = attend(all, |watch| {
-        let policies = asked.policies.iter().enumerate().map(|(number, policy)| {
-            let each: Vec<_> = subjects.iter().map(|subjects| subjects[number].clone()).collect();
-            Cells { policy: policy.clone(), summaries: sweep.run(&each, &settings, watch) }
-        });
-        policies.collect::<Vec<_>>()
+        let cells = asked.policies.iter().zip(sweep.run(&subjects, &settings, watch));
+        cells
+            .map(|(policy, summaries)| Cells { policy: policy.clone(), summaries })
+            .collect::<Vec<_>>()
     })?;
     let command = asked.command(runs);
     let report = SweepReport {
@@ -62,6 +64,10 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
         Form::Text => text(&report, Paper::of_stdout(), out)?,
     }
     attended.end()
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn shown(args: &Args) -> Result<Vec<&str>, Failed> {
@@ -90,7 +96,9 @@ fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Res
     match &report.sweep.y {
         Some(y) => {
             for cells in &report.cells {
-                map(report, cells, y, paper, out)?;
+                for name in &report.metrics {
+                    map(report, (cells, name), y, paper, out)?;
+                }
             }
         }
         None => {
@@ -109,8 +117,10 @@ fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Res
     }
     let question = &report.question;
     let said = format!(
-        "Seed {}, {} runs of each cell, {} engine:",
-        question.seed, question.runs, question.engine
+        "Seed {}, {} of each cell, {} engine:",
+        question.seed,
+        counted(question.runs as usize, "run", "runs"),
+        question.engine
     );
     writeln!(out, "{said}\n{}", paper.dim(&harmless(question.command)))
 }
@@ -118,12 +128,12 @@ fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Res
 /// The first row is the lowest, as in a diagram.
 fn map(
     report: &SweepReport<'_>,
-    cells: &Cells,
+    (cells, name): (&Cells, &str),
     y: &Axis,
     paper: Paper,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let (x, name) = (&report.sweep.x, report.metrics[0]);
+    let (x, range) = (&report.sweep.x, report.range(name));
     let across = x.values.len();
     let texts: Vec<String> =
         (0..cells.summaries.len()).map(|at| report.text(cells, at, name)).collect();
@@ -131,7 +141,6 @@ fn map(
     let width = longest.unwrap_or(1) + 1;
     let margin =
         y.values.iter().chain([&y.path]).map(|text| text.chars().count()).max().unwrap_or(0);
-    let (least, most) = report.range(name);
     writeln!(out, "{}: {name}", paper.bold(&harmless(&cells.policy)))?;
     writeln!(out, "{}", paper.dim(&y.path))?;
     for row in (0..y.values.len()).rev() {
@@ -139,17 +148,21 @@ fn map(
         for column in 0..across {
             let at = row * across + column;
             let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
-            let depth = value.map(|value| (value - least) / (most - least).max(f64::MIN_POSITIVE));
+            let depth = value.map(|value| SweepReport::depth(name, value, range));
             write!(out, "{}", shaded(&texts[at], width, depth, paper))?;
         }
         writeln!(out)?;
     }
     let values: String = x.values.iter().map(|value| format!("{value:>width$} ")).collect();
     writeln!(out, "{:>margin$} {}", "", values.trim_end())?;
-    writeln!(out, "{:>margin$} {}\n", "", paper.dim(&x.path))
+    writeln!(out, "{:>margin$} {}", "", paper.dim(&x.path))?;
+    if let Some(said) = report.interval(cells, name) {
+        writeln!(out, "{}", paper.dim(&said))?;
+    }
+    writeln!(out)
 }
 
-/// A number on a ground that is the redder the higher it is; without colours, beside a sign that is the darker.
+/// A number on a ground that is the redder the worse it is; without colours, beside a sign that is the darker.
 fn shaded(text: &str, width: usize, depth: Option<f64>, paper: Paper) -> String {
     let depth = depth.map(|depth| depth.clamp(0.0, 1.0));
     if !paper.has_colours {

@@ -2,16 +2,17 @@
 
 use std::io::{self, Write};
 
-use redial_sim::report::{Case, Picture, Report, Table};
-use redial_sim::simulate::simulate;
+use redial_sim::report::{Case, Picture, Report};
+use redial_sim::simulate::simulate_all;
 
 use super::Args;
 use super::ask::Asked;
 use super::attend::attend;
 use super::chart::{self, MARGIN};
 use super::deliver::{Form, json};
-use super::paint::{Paper, harmless};
-use crate::failed::Failed;
+use super::paint::Paper;
+use super::table::table;
+use crate::failed::{Failed, harmless};
 
 pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
     let asked = Asked::read(args, name)?;
@@ -22,11 +23,9 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     let form = Form::of(args)?;
     let all = f64::from(settings.runs) * subjects.len() as f64;
     let mut attended = attend(all, |watch| {
-        let cases = subjects.into_iter().map(|subject| {
-            let summary = simulate(scenario, &subject, &settings, watch);
-            Case { subject, summary }
-        });
-        cases.collect::<Vec<_>>()
+        let summaries = simulate_all(scenario, &subjects, &settings, watch);
+        let cases = subjects.iter().cloned().zip(summaries);
+        cases.map(|(subject, summary)| Case { subject, summary }).collect::<Vec<_>>()
     })?;
     let command = asked.command(settings.runs);
     let report = Report {
@@ -98,36 +97,4 @@ fn charts(report: &Report<'_>, paper: Paper, out: &mut impl Write) -> io::Result
         chart::chart(out, &picture, points, paper)?;
     }
     Ok(())
-}
-
-/// Columns as wide as their widest text; names to the left, numbers to the right.
-fn table(table: &Table, paper: Paper, out: &mut impl Write) -> io::Result<()> {
-    let heads = |line: usize| table.columns.iter().map(move |column| column.name[line].to_owned());
-    let rows = table.rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect());
-    let lines: Vec<Vec<String>> =
-        [heads(0).collect(), heads(1).collect()].into_iter().chain(rows).collect();
-    let widths = widths(&lines);
-    let is_wide = widths.iter().sum::<usize>() + 2 * widths.len() > paper.width + 2;
-    let gap = if is_wide { " " } else { "  " };
-    for (number, line) in lines.iter().enumerate() {
-        let line = aligned(line, &widths, gap);
-        writeln!(out, "{}", if number < 2 { paper.dim(&line) } else { line })?;
-    }
-    Ok(())
-}
-
-/// How wide each column has to be.
-pub(super) fn widths(lines: &[Vec<String>]) -> Vec<usize> {
-    let columns = lines.first().map_or(0, Vec::len);
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    (0..columns).map(|column| width(column).unwrap_or(0)).collect()
-}
-
-/// The first text to the left, the others to the right.
-pub(super) fn aligned(line: &[String], widths: &[usize], gap: &str) -> String {
-    let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
-        0 => format!("{cell:<width$}"),
-        _ => format!("{cell:>width$}"),
-    });
-    cells.collect::<Vec<_>>().join(gap).trim_end().to_owned()
 }

@@ -25,6 +25,14 @@ fn the_scenarios_are_listed() {
 }
 
 #[test]
+fn the_list_is_json_on_request() {
+    let all: Value = serde_json::from_slice(&redial(&["sim", "--list", "--json"]).stdout).unwrap();
+    assert_eq!(all.as_array().unwrap().len(), BUILT_IN.len() + 1);
+    assert_eq!((&all[0]["name"], &all[0]["policies"][0]), (&"blip".into(), &"no-retry".into()));
+    assert!(all[0]["title"].is_string() && all[0]["teaches"].is_string());
+}
+
+#[test]
 fn every_scenario_can_be_shown() {
     for scenario in BUILT_IN {
         let output = redial(&["sim", scenario.name, "--show"]);
@@ -66,6 +74,26 @@ fn a_storm_is_a_table_with_charts_and_a_lesson() {
     assert_eq!(again, "redial sim blip --policy full --policy no-retry --seed 1 --runs 3");
     let second = redial(&again.split(' ').skip(1).collect::<Vec<_>>());
     assert_eq!(second.stdout, output.stdout, "the command gets it again");
+}
+
+#[test]
+fn a_narrow_terminal_gets_what_fits() {
+    let printed = |columns: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redial"));
+        let args = ["sim", "blip", "--runs", "3", "--policy", "full", "--policy", "standard"];
+        let output = command.args(args).env("COLUMNS", columns).output().unwrap();
+        text(&output.stdout).to_owned()
+    };
+    for columns in [60, 80, 100] {
+        let said = printed(&columns.to_string());
+        let charts = said.split("\nClaimed").next().unwrap();
+        // The title is one line, whatever its length.
+        let widest = charts.lines().skip(1).map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= columns, "{widest} of {columns}\n{said}");
+        assert!(said.contains("success") && said.contains("fication"), "{said}");
+    }
+    assert!(printed("80").contains("Left out, for want of room: ±"), "{}", printed("80"));
+    assert!(!printed("200").contains("Left out"));
 }
 
 #[test]

@@ -142,9 +142,66 @@ fn contention_takes_what_it_has_a_use_for() {
     sim(&["--clients", "0"], &["--clients"]);
     sim(&["--runs", "0"], &["--runs", "1..=1000000"]);
     sim(&["--policy", "standrad"], &["standrad", "payment-processor", "No such file"]);
-    sim(&["--policy", "/"], &["no preset", "directory"]);
+    sim(&["--policy", "/"], &["cannot be read", "directory"]);
     sim(&["--set", "a=1"], &["--set", "no use"]);
     sim(&["--html", "-"], &["--html", "no use"]);
     sim(&["--sweep", "load=1,2"], &["--sweep", "no use"]);
     sim(&["--show"], &["--show", "no use"]);
+}
+
+#[test]
+fn an_error_names_what_was_typed_and_moves_no_cursor() {
+    sim("blip", &["--clients", "1000000000000"], &["with --clients 1000000000000: "]);
+    sim("blip", &["--set", "title=\"x"], &["--set: ", "does not end"]);
+    let output = redial(&["sim", "blip", "--policy", "\u{1b}[31mred", "--set", "outage=1s"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!text(&output.stderr).contains('\u{1b}') && text(&output.stderr).contains("[31mred"));
+    // What TOML says of a file is several lines.
+    let output = redial(&["sim", "blip", "--policy", "/dev/null/\u{7}", "--set", "title.x=1"]);
+    assert!(text(&output.stderr).lines().all(|line| !line.contains('\u{7}')));
+}
+
+#[test]
+fn more_calls_than_can_be_followed() {
+    let many = ["--policy", "full", "--set", "rate=1e9", "--set", "duration=1h"];
+    sim(
+        "blip",
+        &[&many[..], &["--engine", "exact"]].concat(),
+        &["redial: blip: full: 3.6T calls", "at most 2G", "leave out --engine exact"],
+    );
+    let breaker = ["--set", "policy.full.breaker={}"];
+    sim(
+        "blip",
+        &[&many[..], &breaker].concat(),
+        &["3.6T calls", "every instance has a breaker", "a lower rate"],
+    );
+}
+
+#[test]
+fn policy_files_with_names() {
+    let path = std::env::temp_dir().join(format!("redial-{}-named.toml", std::process::id()));
+    let shown = path.to_str().unwrap();
+    let write = |content: &str| fs::write(&path, content).unwrap();
+    let policy = |name: &str| {
+        let args = ["sim", "blip", "--runs", "1", "--json", "--policy", name, "--policy", name];
+        crate::sim::json(&args)["results"].clone()
+    };
+    write("");
+    sim("blip", &["--policy", shown], &[shown, "it is empty"]);
+    write("[policy.one]\nattempts = 1\n");
+    let alone = policy(shown);
+    assert_eq!((&alone[0]["amplification"], alone.as_array().unwrap().len()), (&1.0.into(), 1));
+    write("[policy.one]\nattempts = 1\n[policy.two]\nattempts = 2\n");
+    let (one, two, three) =
+        (format!("{shown}#one"), format!("{shown}#two"), format!("{shown}#three"));
+    assert_eq!(policy(&one)[0]["amplification"], 1.0);
+    assert!(policy(&two)[0]["amplification"].as_f64() > Some(1.01));
+    sim("blip", &["--policy", shown], &["several policies", "#NAME", "one, two"]);
+    sim("blip", &["--policy", &three], &["no [policy.three], but one, two"]);
+    write(&"# long\n".repeat(200_000));
+    sim("blip", &["--policy", shown], &["larger than 1 MB"]);
+    sim(shown, &[], &["larger than 1 MB"]);
+    fs::remove_file(&path).unwrap();
+    let output = redial(&["sim", "blip", "--policy", shown]);
+    assert!(!text(&output.stderr).contains("preset") && text(&output.stderr).contains("No such"));
 }

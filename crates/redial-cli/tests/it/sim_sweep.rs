@@ -58,8 +58,8 @@ fn two_parameters_are_a_map_for_each_policy() {
         said.contains("full: success\noutage\n") && said.contains("no-retry: success\noutage\n")
     );
     let row = |name: &str| said.lines().rfind(|line| line.trim_start().starts_with(name)).unwrap();
-    assert_eq!(row("1s").matches("83.3 %▓").count(), 3, "{said}");
-    assert_eq!(row("2s").matches("66.6 %▓").count(), 3, "{said}");
+    assert_eq!(row("1s").matches("83.3 %░").count(), 3, "{said}");
+    assert_eq!(row("2s").matches("66.6 %░").count(), 3, "{said}");
     assert!(said.find("2s ") < said.find("1s "), "the first value is the lowest row");
     assert_eq!(row("100").split_whitespace().collect::<Vec<_>>(), ["100", "200", "300"]);
 }
@@ -128,13 +128,33 @@ fn sweeps_that_do_not_fit_are_refused_before_they_begin() {
     }
 }
 
+#[test]
+fn every_number_has_a_map_and_collapse_its_interval() {
+    let axes = ["--sweep", "rate=100,200", "--sweep", "outage=1s", "--metric", "collapse"];
+    let args = with(&[&axes[..], &["--metric", "success"]].concat());
+    let said = redial(&args);
+    let (said, work) = (text(&said.stdout), text(&said.stderr));
+    assert!(said.contains("full: collapse\n") && said.contains("full: success\n"), "{said}");
+    assert_eq!(said.matches("2 runs of each cell: 0 % is 0–66 %\n").count(), 2, "{said}");
+    assert!(work.starts_with("2 cells × 2 policies × 2 runs"));
+    let svg = redial(&[&args[..], &["--svg", "-"]].concat());
+    let svg = text(&svg.stdout);
+    assert_eq!(svg.matches("class=\"heat\"").count(), 8, "two policies, two cells, two numbers");
+    assert_eq!(svg.matches("class=\"heat key\"").count(), 20);
+    let html = redial(&[&args[..], &["--html", "-"]].concat());
+    assert!(text(&html.stdout).contains("2 runs of each cell."));
+    let one = ["sim", "blip", "--runs", "1", "--policy", "full", "--sweep", "rate=100"];
+    assert!(text(&redial(&one).stderr).starts_with("1 cell × 1 policy × 1 run: "));
+}
+
 /// A run that would take for ever, and somebody who has seen enough.
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_prints_what_there_is() {
     use std::process::{Command, Stdio};
 
-    let args = ["sim", "blip", "--runs", "1000000", "--policy", "full", "--json"];
+    let two = ["--policy", "full", "--policy", "no-retry", "--threads", "2"];
+    let args = [&["sim", "blip", "--runs", "1000000", "--json"], &two[..]].concat();
     let mut child = Command::new(env!("CARGO_BIN_EXE_redial"))
         .args(args)
         .stdout(Stdio::piped())
@@ -157,5 +177,7 @@ fn ctrl_c_prints_what_there_is() {
     assert_eq!(output.status.code(), Some(130));
     assert!(text(&output.stderr).contains("stopped"));
     let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(stopped["results"][0]["runs"].as_u64() < Some(1_000_000));
+    let runs = |policy: usize| stopped["results"][policy]["runs"].as_u64().unwrap();
+    assert!(runs(0) < 1_000_000);
+    assert!(runs(0).abs_diff(runs(1)) <= 3, "they take turns: {} and {}", runs(0), runs(1));
 }

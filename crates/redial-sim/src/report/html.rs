@@ -23,7 +23,7 @@ blockquote{margin:1rem 0;padding:.1rem 1rem;border-left:3px solid var(--retry)}"
 impl Report<'_> {
     /// A page, as a file by itself.
     pub fn html(&self) -> String {
-        let mut page = Page::new(&self.question, self.scenario);
+        let mut page = Page::new(&self.question, self.scenario, "policy");
         page.heading("What came out");
         page.table(&self.table());
         page.paragraph(&self.reading());
@@ -95,13 +95,14 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn new(question: &Question<'_>, scenario: &Scenario) -> Self {
+    /// `each` is what was run so many times.
+    pub(super) fn new(question: &Question<'_>, scenario: &Scenario, each: &str) -> Self {
         let title = escape(&scenario.title);
         let out = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
              <title>{title}</title>\n<style>{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
-             <p class=\"dim\">Scenario {}, simulated with the {} engine, seed {}, {} of each policy.</p>\n",
+             <p class=\"dim\">Scenario {}, simulated with the {} engine, seed {}, {} of each {each}.</p>\n",
             escape(question.name),
             escape(question.engine),
             question.seed,

@@ -3,6 +3,7 @@
 use super::number::{is_share, named};
 use super::svg::Svg;
 use super::{Cells, SweepReport};
+use crate::measure::{Share, Summary};
 use crate::sweep::Axis;
 
 const LEFT: f64 = 110.0;
@@ -10,26 +11,31 @@ const TOP: f64 = 52.0;
 const WIDEST: f64 = 1_200.0;
 
 impl SweepReport<'_> {
-    /// A map of one number for every policy.
-    pub(super) fn maps(&self, metric: &str, y: &Axis, alone: bool) -> String {
+    /// A map of every number that was asked for, for every policy.
+    pub(super) fn maps(&self, metrics: &[&str], y: &Axis, alone: bool) -> String {
         let x = &self.sweep.x;
         let (columns, rows) = (x.values.len() as f64, y.values.len() as f64);
         let cell =
             (((WIDEST - LEFT) / columns).clamp(6.0, 86.0), if rows > 40.0 { 12.0 } else { 30.0 });
         let (width, height) = (cell.0 * columns, cell.1 * rows);
-        let row = height + 92.0;
-        let label = format!("{metric} by {} and {}", x.path, y.path);
+        let row = height + 116.0;
+        let label = |metric: &str| format!("{metric} by {} and {}", x.path, y.path);
         let whole = (LEFT + width + 30.0).max(640.0);
-        let svg = Svg::new(whole, TOP + row * self.cells.len() as f64, &label);
+        let svg = Svg::new(
+            whole,
+            TOP + row * (self.cells.len() * metrics.len()) as f64,
+            &label(&metrics.join(", ")),
+        );
         let mut svg = if alone { svg.alone() } else { svg };
         if alone {
             svg.text((16.0, 24.0), "name", &self.scenario.title);
         }
-        let range = self.range(metric);
-        for (index, cells) in self.cells.iter().enumerate() {
+        let each = self.cells.iter().flat_map(|cells| metrics.iter().map(move |it| (cells, *it)));
+        for (index, (cells, metric)) in each.enumerate() {
             let top = TOP + row * index as f64 + 26.0;
-            svg.headline((16.0, top - 10.0), &cells.policy, &label);
-            self.colours(&mut svg, cells, metric, range, (top, cell));
+            svg.headline((16.0, top - 10.0), &cells.policy, &label(metric));
+            self.colours(&mut svg, cells, metric, (top, cell));
+            self.key(&mut svg, cells, metric, top + height + 52.0);
             for (at, value) in y.values.iter().enumerate() {
                 let middle = top + cell.1 * (rows - 0.5 - at as f64) + 4.0;
                 svg.text((LEFT - 8.0, middle), "small dim end", value);
@@ -45,23 +51,61 @@ impl SweepReport<'_> {
         svg.finish()
     }
 
-    /// The higher, the darker; the first row is the lowest, as in a diagram.
+    /// What the colours mean, and how sure they are.
+    fn key(&self, svg: &mut Svg, cells: &Cells, metric: &str, top: f64) {
+        let (least, most) = self.range(metric);
+        if least > most {
+            return;
+        }
+        svg.text((LEFT - 8.0, top + 11.0), "small dim end", &named(metric, least));
+        for step in 0..5 {
+            let value = least + (most - least) * f64::from(step) / 4.0;
+            let place = [LEFT + 22.0 * f64::from(step), top, 22.0, 14.0];
+            svg.rect(place, "heat key", Self::depth(metric, value, (least, most)) * 0.999);
+            svg.rect(place, "cell", 1.0);
+        }
+        let said = [Some(named(metric, most)), self.interval(cells, metric)];
+        let said = said.into_iter().flatten().collect::<Vec<_>>().join(" · ");
+        svg.text((LEFT + 118.0, top + 11.0), "small dim", &said);
+    }
+
+    /// How bad a number is in its [range](Self::range), from 0 to 1: of some more is worse, of some more is better.
+    pub fn depth(metric: &str, value: f64, (least, most): (f64, f64)) -> f64 {
+        let depth = ((value - least) / (most - least).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+        if metric == "success" { 1.0 - depth } else { depth }
+    }
+
+    /// A share of few runs is easily taken for more than it is: the widest of its intervals.
+    pub fn interval(&self, cells: &Cells, metric: &str) -> Option<String> {
+        let ran = || cells.summaries.iter().flatten();
+        let width = |summary: &Summary| summary.collapse.high - summary.collapse.low;
+        let widest = ran().max_by(|a, b| width(a).total_cmp(&width(b)));
+        let summary = widest.filter(|_| metric == "collapse")?;
+        let Share { value, low, high } = summary.collapse;
+        let runs = match summary.runs {
+            1 => "1 run".to_owned(),
+            runs => format!("{runs} runs"),
+        };
+        let [value, low, high] = [value, low, high].map(|share| format!("{:.0}", share * 100.0));
+        Some(format!("{runs} of each cell: {value} % is {low}–{high} %"))
+    }
+
+    /// The worse, the darker; the first row is the lowest, as in a diagram.
     fn colours(
         &self,
         svg: &mut Svg,
         cells: &Cells,
         metric: &str,
-        (least, most): (f64, f64),
         (top, (width, height)): (f64, (f64, f64)),
     ) {
-        let rows = self.sweep.rows();
+        let (rows, range) = (self.sweep.rows(), self.range(metric));
         for (at, summary) in cells.summaries.iter().enumerate() {
             let (column, row) = (at % self.sweep.x.values.len(), at / self.sweep.x.values.len());
             let (x, y) = (LEFT + width * column as f64, top + height * (rows - 1 - row) as f64);
             let value = summary.as_ref().and_then(|summary| super::metric(summary, metric));
             if let Some(value) = value {
-                let depth = (value - least) / (most - least).max(f64::MIN_POSITIVE);
-                svg.rect([x, y, width, height], "heat", depth.clamp(0.0, 1.0) * 0.999);
+                let depth = Self::depth(metric, value, range);
+                svg.rect([x, y, width, height], "heat", depth * 0.999);
                 if width >= 46.0 && height >= 20.0 {
                     let class = if depth > 0.6 { "small mid on" } else { "small mid" };
                     svg.text(

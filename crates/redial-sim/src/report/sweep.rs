@@ -20,7 +20,7 @@ pub struct SweepReport<'a> {
     pub cells: Vec<Cells>,
     /// The policies, as they are before anything is varied.
     pub subjects: Vec<Subject>,
-    /// The numbers to show; the first is the one for a map.
+    /// The numbers to show.
     pub metrics: Vec<&'a str>,
     /// How long it took.
     pub wall_ms: f64,
@@ -36,21 +36,21 @@ pub struct Cells {
 }
 
 impl SweepReport<'_> {
-    /// A figure, as a file by itself: a map of the first number by two parameters, or lines by one.
+    /// A figure, as a file by itself: maps by two parameters, or lines by one.
     pub fn svg(&self) -> String {
         self.figure(true)
     }
 
     fn figure(&self, alone: bool) -> String {
         match &self.sweep.y {
-            Some(y) => self.maps(self.metrics[0], y, alone),
+            Some(y) => self.maps(&self.metrics, y, alone),
             None => self.diagrams(&self.metrics, alone),
         }
     }
 
     /// A page, as a file by itself.
     pub fn html(&self) -> String {
-        let mut page = Page::new(&self.question, self.scenario);
+        let mut page = Page::new(&self.question, self.scenario, "cell");
         page.heading("What came out");
         let paths: Vec<&str> = self.axes().map(|axis| axis.path.as_str()).collect();
         page.paragraph(&format!("By {}.", paths.join(" and ")));

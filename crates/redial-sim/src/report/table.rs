@@ -29,7 +29,7 @@ const COLUMNS: [Source; 13] = [
     Source { name: ["", "calls"], text: |case| mean(case, "calls", count) },
     Source { name: ["", "attempts"], text: |case| mean(case, "attempts", count) },
     Source { name: ["ampli-", "fication"], text: |case| spread(case, "amplification", ratio) },
-    Source { name: ["", "success"], text: |case| spread(case, "success", percent) },
+    Source { name: ["", "success"], text: success },
     Source { name: ["peak", "ratio"], text: |case| spread(case, "peak_ratio", ratio) },
     Source { name: ["time to", "recover"], text: recover },
     Source { name: ["goodput", "lost"], text: |case| mean(case, "goodput_lost", percent) },
@@ -111,6 +111,11 @@ fn spread(case: &Case, name: &str, text: fn(f64) -> String) -> String {
         Some(share) => format!("{share} ±{error} %"),
         None => format!("{shown} ±{error}"),
     }
+}
+
+fn success(case: &Case) -> String {
+    // Of no call there is no share.
+    if case.summary.mean("calls") == 0.0 { none() } else { spread(case, "success", percent) }
 }
 
 fn time(case: &Case, name: &str) -> String {

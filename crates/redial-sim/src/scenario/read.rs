@@ -29,8 +29,11 @@ impl Problem {
 /// A parameter that is set to another value: `outage.duration=2s`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Set {
+    /// As it was given: it may be one of the short ones, `load`, `rate`, `clients` or `outage`.
     path: Vec<String>,
     value: Value,
+    /// What somebody typed to set it.
+    said: String,
 }
 
 impl Set {
@@ -38,44 +41,122 @@ impl Set {
     ///
     /// # Errors
     ///
-    /// There is no `=`, or nothing before it.
+    /// There is no `=`, or nothing before it; or the value begins with a quote that does not end.
     pub fn read(text: &str) -> Result<Self, Problem> {
-        let form =
-            || Problem::new(format!("{text:?} is not PATH=VALUE, such as outage.duration=2s"));
-        let (path, value) = text.split_once('=').ok_or_else(form)?;
-        Self::new(path.trim(), value.trim()).ok_or_else(form)
+        let (path, value) = text.split_once('=').ok_or_else(|| no_set(text))?;
+        let (path, value) = (path.trim(), value.trim());
+        Self::of_flag("--set", path, value)
     }
 
     /// This path set to this value.
     pub fn new(path: &str, value: &str) -> Option<Self> {
-        let path: Vec<String> = path.split('.').map(str::to_owned).collect();
-        if path.iter().any(String::is_empty) {
-            return None;
-        }
-        let text = || Value::String(value.trim_matches('"').to_owned());
-        let value = toml::de::ValueDeserializer::parse(value).and_then(Value::deserialize);
-        Some(Self { path, value: value.unwrap_or_else(|_| text()) })
+        Self::of_flag("--set", path, value).ok()
     }
 
-    fn apply(&self, to: &mut Value, path: &[String]) -> Result<(), String> {
-        let Some((name, rest)) = path.split_first() else {
-            *to = self.value.clone();
-            return Ok(());
-        };
-        match to {
-            Value::Table(table) => {
-                let next = table.entry(name.clone()).or_insert_with(|| Value::Table(Table::new()));
-                self.apply(next, rest)
-            }
-            Value::Array(items) => match name.parse::<usize>() {
-                Ok(index) => match items.get_mut(index) {
-                    Some(item) => self.apply(item, rest),
-                    None => Err(format!("there is no number {index} (they start from 0)")),
-                },
-                Err(_) => items.iter_mut().try_for_each(|item| self.apply(item, path)),
-            },
-            _ => Err(format!("what `{name}` should be in is not a table")),
+    /// So many clients, as the flag of this name has them: callers where they are counted, else instances.
+    pub fn clients(count: u64) -> Self {
+        let value = Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+        Self { path: vec!["clients".to_owned()], value, said: format!("--clients {count}") }
+    }
+
+    /// As a flag has it.
+    pub(crate) fn of_flag(flag: &str, path: &str, value: &str) -> Result<Self, Problem> {
+        let said = format!("{path}={value}");
+        let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+        if path.iter().any(String::is_empty) {
+            return Err(no_set(&said));
         }
+        let value = match toml::de::ValueDeserializer::parse(value).and_then(Value::deserialize) {
+            Ok(value) => value,
+            Err(_) => Value::String(
+                unquoted(value).map_err(|why| Problem::new(format!("{said:?} {why}")))?,
+            ),
+        };
+        let said = format!("{flag} {}={value}", path.join("."));
+        Ok(Self { path, value, said })
+    }
+
+    /// Where it is in this file, after these were set.
+    pub(crate) fn target(&self, text: &str, sets: &[Self]) -> Result<Vec<String>, Problem> {
+        let mut file: Value =
+            toml::from_str(text).map_err(|error| Problem::new(error.to_string()))?;
+        apply_all(&mut file, sets)?;
+        Ok(self.resolve(&file)?.0)
+    }
+
+    /// The short paths, in one place: what they mean depends on the rest of the file. A table is no value of theirs, so
+    /// `clients={…}` is the table of this name.
+    fn resolve(&self, file: &Value) -> Result<(Vec<String>, Value), Problem> {
+        let long = |path: &str, value| (path.split('.').map(str::to_owned).collect(), value);
+        let value = self.value.clone();
+        let [name] = &self.path[..] else { return Ok((self.path.clone(), value)) };
+        let arrivals = file.get("clients").and_then(|clients| clients.get("arrivals"));
+        let kind = arrivals.and_then(Value::as_table).and_then(|table| table.keys().next());
+        let is_whole = matches!(value, Value::Table(_) | Value::Array(_));
+        Ok(match (name.as_str(), kind.map(String::as_str)) {
+            ("clients", Some(kind @ ("synchronised" | "closed"))) if !is_whole => {
+                long(&format!("clients.arrivals.{kind}.callers"), value)
+            }
+            ("clients", _) if !is_whole => long("clients.instances", value),
+            ("outage", _) if !is_whole => long("outage.duration", value),
+            // One takes the place of the other, so the table is replaced as a whole.
+            ("load" | "rate", Some(kind @ ("constant" | "poisson"))) => {
+                let pace = Table::from_iter([(name.clone(), value)]);
+                long(&format!("clients.arrivals.{kind}"), Value::Table(pace))
+            }
+            ("load" | "rate", _) => {
+                return Err(Problem::new(format!(
+                    "{}: calls do not come at a rate here; take clients, or a parameter by its path",
+                    self.said
+                )));
+            }
+            _ => (self.path.clone(), value),
+        })
+    }
+}
+
+fn no_set(text: &str) -> Problem {
+    Problem::new(format!("{text:?} is not PATH=VALUE, such as outage.duration=2s"))
+}
+
+/// A text without the quotes around it. Quotes within it are its own.
+fn unquoted(text: &str) -> Result<String, &'static str> {
+    let Some(quote) = text.chars().next().filter(|first| matches!(first, '"' | '\'')) else {
+        return Ok(text.to_owned());
+    };
+    match text[1..].split_once(quote) {
+        None => Err("begins with a quote that does not end"),
+        Some((inner, "")) => Ok(inner.to_owned()),
+        Some(_) => Ok(text.to_owned()),
+    }
+}
+
+fn apply_all(file: &mut Value, sets: &[Set]) -> Result<(), Problem> {
+    for set in sets {
+        let (path, value) = set.resolve(file)?;
+        apply(file, &path, &value).map_err(|why| Problem::new(format!("{}: {why}", set.said)))?;
+    }
+    Ok(())
+}
+
+fn apply(to: &mut Value, path: &[String], value: &Value) -> Result<(), String> {
+    let Some((name, rest)) = path.split_first() else {
+        *to = value.clone();
+        return Ok(());
+    };
+    match to {
+        Value::Table(table) => {
+            let next = table.entry(name.clone()).or_insert_with(|| Value::Table(Table::new()));
+            apply(next, rest, value)
+        }
+        Value::Array(items) => match name.parse::<usize>() {
+            Ok(index) => match items.get_mut(index) {
+                Some(item) => apply(item, rest, value),
+                None => Err(format!("there is no number {index} (they start from 0)")),
+            },
+            Err(_) => items.iter_mut().try_for_each(|item| apply(item, path, value)),
+        },
+        _ => Err(format!("what `{name}` should be in is not a table")),
     }
 }
 
@@ -101,12 +182,9 @@ impl Scenario {
         }
         let mut value: Value =
             toml::from_str(text).map_err(|error| Problem::new(error.to_string()))?;
-        for set in sets {
-            let wrong = |why| Problem::new(format!("--set {set}: {why}"));
-            set.apply(&mut value, &set.path).map_err(wrong)?;
-        }
-        let all = sets.iter().map(Set::to_string).collect::<Vec<_>>().join(" --set ");
-        let with = |what: &dyn fmt::Display| Problem::new(format!("with --set {all}: {what}"));
+        apply_all(&mut value, sets)?;
+        let all = sets.iter().map(|set| set.said.as_str()).collect::<Vec<_>>().join(" ");
+        let with = |what: &dyn fmt::Display| Problem::new(format!("with {all}: {what}"));
         let scenario: Self = value
             .try_into()
             .map_err(|error: toml::de::Error| with(&error.to_string().trim_end()))?;

@@ -100,6 +100,19 @@ fn numbers_are_for_people() {
 }
 
 #[test]
+fn of_no_calls_there_is_no_success() {
+    let none = Run { calls: 0, ..run(false) };
+    let cell = |runs: &[Run]| {
+        with_report(runs, 1, "naive", |report| {
+            let table = report.table();
+            let at = table.columns.iter().position(|column| column.title() == "success").unwrap();
+            table.rows[0][at].clone()
+        })
+    };
+    assert_eq!((cell(&[none]).as_str(), cell(&[run(false)]).as_str()), ("–", "90.0 %"));
+}
+
+#[test]
 fn the_table_has_what_there_is_to_tell() {
     let titles = |runs: &[Run]| {
         with_report(runs, runs.len() as u32, "naive", |report| {

@@ -2,7 +2,7 @@
 
 use redial_sim::Scenario;
 use redial_sim::scenario::{Arrivals, BuiltIn, Pace, Set};
-use redial_sim::simulate::{Choice, Settings, Watch};
+use redial_sim::simulate::{Choice, Settings, Watch, simulate, simulate_all};
 use redial_sim::sweep::{Axis, MOST_CELLS, Sweep};
 
 fn values(text: &str) -> Vec<String> {
@@ -82,10 +82,10 @@ fn cells_are_counted_and_checked_before_anything_runs() {
 fn every_cell_is_run_until_somebody_stops_it() {
     let sweep = Sweep::read(blip(), &[], Axis::read("rate=50,100").unwrap(), None).unwrap();
     let subjects: Vec<_> =
-        sweep.cells().iter().map(|scenario| scenario.subject("full").unwrap()).collect();
+        sweep.cells().iter().map(|cell| vec![cell.subject("full").unwrap()]).collect();
     let settings = Settings { runs: 2, seed: 3, threads: 2, engine: Choice::Exact };
     let watch = Watch::default();
-    let done = sweep.run(&subjects, &settings, &watch);
+    let done = &sweep.run(&subjects, &settings, &watch)[0];
     let calls: Vec<f64> =
         done.iter().map(|it| it.as_ref().unwrap().mean("calls").round()).collect();
     assert!(
@@ -97,5 +97,60 @@ fn every_cell_is_run_until_somebody_stops_it() {
         "curves are dropped"
     );
     watch.stop();
-    assert!(sweep.run(&subjects, &settings, &watch).iter().all(Option::is_none));
+    assert!(sweep.run(&subjects, &settings, &watch)[0].iter().all(Option::is_none));
+}
+
+#[test]
+fn policies_that_take_turns_get_what_each_gets_alone() {
+    let scenario = Scenario::read(blip(), &[]).unwrap();
+    let subjects = ["full", "no-retry", "equal"].map(|name| scenario.subject(name).unwrap());
+    let settings = Settings { runs: 3, seed: 5, threads: 2, engine: Choice::Auto };
+    let watch = Watch::default();
+    let all = simulate_all(&scenario, &subjects, &settings, &watch);
+    assert_eq!(watch.runs_done().round(), 9.0);
+    let alone = subjects.map(|subject| simulate(&scenario, &subject, &settings, &Watch::default()));
+    assert_eq!(all, alone);
+    assert!(simulate_all(&scenario, &[], &settings, &watch).is_empty());
+}
+
+#[test]
+fn short_names_can_be_set_and_quotes_are_a_pair_or_the_texts_own() {
+    let read = |sets: &[&str]| {
+        let sets: Vec<Set> = sets.iter().map(|set| Set::read(set).unwrap()).collect();
+        Scenario::read(blip(), &sets)
+    };
+    let set = read(&["rate=70", "outage=70ms", "clients=3"]).unwrap();
+    assert_eq!(set.rate(), Some(70.0));
+    assert_eq!((set.outage[0].duration, set.clients.instances), (70_000_000, 3));
+    let whole = read(&["outage={ start = '1s', duration = '2s' }"]).unwrap();
+    assert_eq!(whole.outage[0].start, 1_000_000_000);
+    let closed = "clients.arrivals={ closed = { callers = 5, think = '1s' } }";
+    assert_eq!(read(&[closed, "clients=700"]).unwrap().clients.arrivals.callers(), Some(700));
+    let wrong = read(&[closed, "load=0.5"]).unwrap_err().to_string();
+    assert!(wrong.contains("--set load=0.5") && wrong.contains("do not come at a rate"), "{wrong}");
+    for (typed, title) in [
+        ("title=a b \"c\"", "a b \"c\""),
+        ("title=\"c\"", "c"),
+        ("title='c'", "c"),
+        ("title=\"a\" or \"b\"", "\"a\" or \"b\""),
+        ("title=it's", "it's"),
+    ] {
+        assert_eq!(read(&[typed]).unwrap().title, title);
+    }
+    for open in ["title=\"c", "title='c", "title=\""] {
+        assert!(Set::read(open).unwrap_err().to_string().contains("does not end"), "{open}");
+    }
+}
+
+#[test]
+fn two_axes_are_two_parameters() {
+    let read = |x: &str, y: &str| {
+        Sweep::read(blip(), &[], Axis::read(x).unwrap(), Some(Axis::read(y).unwrap()))
+    };
+    for (x, y) in [("rate=1,2", "rate=3,4"), ("outage=1s,2s", "outage.duration=1s,2s")] {
+        let wrong = read(x, y).unwrap_err().to_string();
+        assert!(wrong.contains("vary the same parameter"), "{wrong}");
+    }
+    let wrong = read("rate=100,0", "outage=1s,2s").unwrap_err().to_string();
+    assert!(wrong.contains("with --sweep rate=0") && !wrong.contains("--set"), "{wrong}");
 }
