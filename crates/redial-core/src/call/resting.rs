@@ -3,11 +3,10 @@
 
 use super::{Call, Charge, Nanos, Policy, Stage};
 
-/// What is left of a call that waits to be repeated, in 16 bytes. When it started and has to be over is for its
-/// owner to remember.
+/// What is left of a call that waits to be repeated, in 8 bytes. When it started and has to be over is for its
+/// owner to remember, and the last drawn wait if the [backoff](crate::schedule::Backoff::remembers) does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resting {
-    drawn: Nanos,
     charge: Charge,
     attempts: u16,
     step: u16,
@@ -21,14 +20,25 @@ impl Call {
         let waits = self.stage == Stage::Ready && self.charged;
         let attempts = u16::try_from(self.attempts).ok().filter(|_| waits)?;
         let step = u16::try_from(self.step).ok()?;
-        Some(Resting { drawn: self.drawn, charge: self.charge, attempts, step })
+        Some(Resting { charge: self.charge, attempts, step })
     }
 
-    /// The call that rested, and started then.
+    /// The last drawn wait.
+    pub fn drawn(&self) -> Nanos {
+        self.drawn
+    }
+
+    /// The call that rested, and started then. `drawn` is its last drawn wait, or anything if that does not matter.
     #[inline]
-    pub fn wake(resting: Resting, policy: &Policy, started: Nanos, deadline: Nanos) -> Self {
+    pub fn wake(
+        resting: Resting,
+        drawn: Nanos,
+        policy: &Policy,
+        started: Nanos,
+        deadline: Nanos,
+    ) -> Self {
         Self {
-            drawn: resting.drawn,
+            drawn,
             attempts: resting.attempts.into(),
             step: resting.step.into(),
             charge: resting.charge,

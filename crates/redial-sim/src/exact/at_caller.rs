@@ -44,8 +44,7 @@ impl World<'_> {
         }
         self.tape.woke(1);
         self.callers.sends(caller);
-        let it = *self.callers.get(caller);
-        let mut call = Call::wake(it.resting, &self.edges[0].policy, it.started, NEVER);
+        let mut call = self.callers.call(caller, &self.edges[0].policy);
         if !self.scenario.switched_off.is_empty() {
             let aim = self.aim(caller);
             if self.off_until(aim.instance, now).is_some() {

@@ -1,10 +1,10 @@
-//! Those who call. A caller that waits for its retry is 24 bytes; what else there is to know about it follows
+//! Those who call. A caller that waits for its retry is 16 bytes; what else there is to know about it follows
 //! from its number and from when its call started.
 
 use rand_distr::{Distribution as _, Zipf};
 use redial_core::decide::Outcome;
 use redial_core::schedule::Hint;
-use redial_core::{NEVER, Nanos, Resting, draw};
+use redial_core::{Call, NEVER, Nanos, Policy, Resting, draw};
 
 use super::slab::Slab;
 use crate::scenario::{Clients, Keys, Work};
@@ -28,6 +28,8 @@ pub(super) struct Callers {
     origins: Option<Vec<Nanos>>,
     /// When the call of each caller was told to come back, if somebody minds.
     told: Option<Vec<Nanos>>,
+    /// The last drawn wait of each caller, if the next one builds on it.
+    drawn: Option<Vec<Nanos>>,
     /// What was done for each call, if it must not be done twice.
     pub(super) deeds: Option<Deeds>,
 }
@@ -71,7 +73,7 @@ struct Deed {
 
 impl Callers {
     /// `keyed` says whether it matters what calls are about.
-    pub(super) fn new(scenario: &Scenario, keyed: bool, seed: u64) -> Self {
+    pub(super) fn new(scenario: &Scenario, policy: &Policy, keyed: bool, seed: u64) -> Self {
         let clients = &scenario.clients;
         let fixed = clients.arrivals.callers();
         let count = fixed.unwrap_or(0) as usize;
@@ -87,6 +89,7 @@ impl Callers {
             keys: keyed.then(|| KeyMaker::new(clients)),
             seed: Stream::new(seed).of(2).bits(),
             origins: clients.requeue.map(|_| vec![NEVER; count]),
+            drawn: policy.backoff().remembers().then(|| vec![0; count]),
             told: scenario.backend.ban.map(|_| vec![0; count]),
             deeds: track.then(|| Deeds {
                 of: vec![0; count],
@@ -114,6 +117,7 @@ impl Callers {
             self.deeds.iter_mut().for_each(|deeds| deeds.of.push(0));
             self.of.iter_mut().for_each(|of| of.push(0));
             self.told.iter_mut().for_each(|told| told.push(0));
+            self.drawn.iter_mut().for_each(|drawn| drawn.push(0));
             self.origins.iter_mut().for_each(|origins| origins.push(NEVER));
             self.all.len() as u32 - 1
         });
@@ -134,6 +138,23 @@ impl Callers {
     #[inline]
     pub(super) fn get(&mut self, number: u32) -> &mut Caller {
         &mut self.all[number as usize]
+    }
+
+    /// Its call waits for its retry.
+    #[inline]
+    pub(super) fn rest(&mut self, number: u32, resting: Resting, drawn: Nanos) {
+        self.all[number as usize].resting = resting;
+        if let Some(all) = &mut self.drawn {
+            all[number as usize] = drawn;
+        }
+    }
+
+    /// Its call, after it has waited.
+    #[inline]
+    pub(super) fn call(&self, number: u32, policy: &Policy) -> Call {
+        let Caller { started, resting } = self.all[number as usize];
+        let drawn = self.drawn.as_ref().map_or(0, |all| all[number as usize]);
+        Call::wake(resting, drawn, policy, started, NEVER)
     }
 
     #[inline]

@@ -15,6 +15,7 @@ pub(super) struct Inner {
     pub(super) started: Nanos,
     deadline: Nanos,
     pub(super) resting: Resting,
+    pub(super) drawn: Nanos,
     off: Option<Stop>,
     key: u64,
     shard: u32,
@@ -42,6 +43,7 @@ impl World<'_> {
             started: now,
             deadline: if chain.deadline { flight.expires } else { NEVER },
             resting: Resting::default(),
+            drawn: 0,
             off: nested.then_some(Stop::Nested),
             key,
             shard: self.stations[self.edges[edge].to].shard_of(key),
@@ -56,7 +58,7 @@ impl World<'_> {
     pub(super) fn wake_inner(&mut self, number: u32, now: Nanos) {
         let inner = *self.inner.get(number);
         let policy = &self.edges[inner.edge as usize].policy;
-        let call = Call::wake(inner.resting, policy, inner.started, inner.deadline);
+        let call = Call::wake(inner.resting, inner.drawn, policy, inner.started, inner.deadline);
         self.attempt(Who::Inner(number), call, now);
     }
 

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What takes no time is no event: an attempt that is answered at once over a network without latency is settled
-//! where it was sent. A caller that waits is 24 bytes and its place in the wheel; only attempts that are on their
+//! where it was sent. A caller that waits is 16 bytes and its place in the wheel; only attempts that are on their
 //! way are kept whole.
 
 mod arrivals;

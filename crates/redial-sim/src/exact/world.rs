@@ -28,7 +28,7 @@ const RESTART: u32 = 3;
 const LOOK: u64 = 1 << 16;
 
 /// So many callers are fetched at once.
-const AT_HAND: usize = 16;
+const AT_HAND: usize = 32;
 
 /// Everything, at one point in time.
 pub(super) struct World<'a> {
@@ -82,7 +82,7 @@ impl<'a> World<'a> {
             scenario,
             edges,
             wheel: Wheel::default(),
-            callers: Callers::new(scenario, keyed, seed),
+            callers: Callers::new(scenario, &edges[0].policy, keyed, seed),
             inner: Slab::default(),
             flights: Slab::default(),
             first_inner: first_inner.collect(),
@@ -308,12 +308,13 @@ impl<'a> World<'a> {
             Verdict::Wait(wake) => match (call.rest(), who) {
                 (Some(resting), Who::Caller(caller)) => {
                     self.tape.waits(wake - now, 1);
-                    self.callers.get(caller).resting = resting;
+                    self.callers.rest(caller, resting, call.drawn());
                     self.callers.will(caller, true, wake);
                     self.wheel.push(wake, Event::Wake(caller).pack());
                 }
                 (Some(resting), Who::Inner(number)) => {
-                    self.inner.get(number).resting = resting;
+                    let inner = self.inner.get(number);
+                    (inner.resting, inner.drawn) = (resting, call.drawn());
                     self.wheel.push(wake, Event::WakeInner(number).pack());
                 }
                 (None, who) => self.over(who, Some(Stop::Attempts), call.attempts(), now),
