@@ -35,11 +35,17 @@ impl Stream {
         ((self.bits() >> 11) as f64) < share * (1_u64 << 53) as f64
     }
 
-    /// Any whole number from `low` to `high`, both included.
+    /// Any whole number from `low` to `high`, both included; not all that there are.
     #[inline]
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + ((u128::from(self.bits()) * (u128::from(high - low) + 1)) >> 64) as u64
+        low + below(self.bits(), high - low + 1)
     }
+}
+
+/// A number below `count`, all of them as likely, from 64 random bits.
+#[inline]
+pub(crate) fn below(bits: u64, count: u64) -> u64 {
+    ((u128::from(bits) * u128::from(count)) >> 64) as u64
 }
 
 impl TryRng for Stream {

@@ -62,6 +62,11 @@ pub enum Refusal {
 }
 
 impl Slots {
+    /// The share of its capacity that a server gives away as slots at least, unless it says otherwise.
+    pub const MIN_SHARE: f64 = 0.1;
+    /// How far ahead it books them, unless it says otherwise: as long as a standard policy waits.
+    pub const HORIZON: Nanos = 10_000_000_000;
+
     /// A server with so many places. At least `min_share` of its capacity is given away as slots, however many
     /// first attempts there are, and none further ahead than the horizon or an hour.
     pub fn new(places: u32, min_share: f64, horizon: Nanos) -> Self {

@@ -103,8 +103,7 @@ impl World<'_> {
     pub(super) fn respond(&mut self, number: u32, outcome: Outcome, now: Nanos) {
         let aim = self.flights.get(number).aim;
         self.stations[self.edges[aim.edge as usize].to].leave();
-        if let (Who::Caller(caller), Some(deeds)) = (aim.who, &mut self.callers.deeds)
-            && caller != u32::MAX
+        if let (Who::Caller(_), Some(deeds)) = (aim.who, &mut self.callers.deeds)
             && outcome == Outcome::Success
             && deeds.perform(aim.deed)
         {
@@ -183,9 +182,7 @@ impl World<'_> {
 
     #[inline]
     pub(super) fn release(&mut self, aim: &Aim) {
-        if let (Who::Caller(caller), Some(deeds)) = (aim.who, &mut self.callers.deeds)
-            && caller != u32::MAX
-        {
+        if let (Who::Caller(_), Some(deeds)) = (aim.who, &mut self.callers.deeds) {
             deeds.release(aim.deed);
         }
     }

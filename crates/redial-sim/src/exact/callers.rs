@@ -7,6 +7,7 @@ use redial_core::schedule::Hint;
 use redial_core::{Call, NEVER, Nanos, Policy, Resting, draw};
 
 use super::slab::Slab;
+use crate::random::below;
 use crate::scenario::{Clients, Keys, Work};
 use crate::{Scenario, Stream};
 
@@ -283,9 +284,7 @@ impl KeyMaker {
     fn key(&self, seed: u64) -> u64 {
         match self {
             Self::Own => draw(seed, 1) | 1,
-            Self::Uniform(keys) => {
-                1 + ((u128::from(draw(seed, 1)) * u128::from(*keys)) >> 64) as u64
-            }
+            Self::Uniform(keys) => 1 + below(draw(seed, 1), *keys),
             Self::Zipf(zipf) => zipf.sample(&mut Stream::new(seed)) as u64,
         }
     }
@@ -294,7 +293,13 @@ impl KeyMaker {
 impl Deeds {
     /// A call begins.
     pub(super) fn begin(&mut self, caller: u32) {
-        self.of[caller as usize] = self.all.add(Deed { held: 1, done: false });
+        let deed = self.of_nobody();
+        self.of[caller as usize] = deed;
+    }
+
+    /// For a request that no caller has made.
+    pub(super) fn of_nobody(&mut self) -> u32 {
+        self.all.add(Deed { held: 1, done: false })
     }
 
     pub(super) fn of(&self, caller: u32) -> u32 {

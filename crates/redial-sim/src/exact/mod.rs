@@ -19,6 +19,7 @@ mod callers;
 mod edge;
 mod event;
 mod flight;
+mod health;
 mod inner;
 mod sky;
 mod slab;

@@ -9,12 +9,8 @@ use redial_core::schedule::Hint;
 
 use super::sky::Sky;
 use crate::Stream;
+use crate::random::below;
 use crate::scenario::{Answer, HintGiven, Service};
-
-/// Slots are booked at most so far ahead, and take at least this share of the capacity: the defaults of the
-/// layer that books them for real.
-const HORIZON: Nanos = 10_000_000_000;
-const MIN_SHARE: f64 = 0.1;
 
 /// What becomes of a request that has arrived.
 #[derive(Debug)]
@@ -104,7 +100,7 @@ impl<'a> Station<'a> {
             arrived: 0,
             limits,
             slots: (service.hint == HintGiven::Slots)
-                .then(|| Slots::new(places, MIN_SHARE, HORIZON)),
+                .then(|| Slots::new(places, Slots::MIN_SHARE, Slots::HORIZON)),
             banned: vec![Banned::default(); service.ban.map_or(0, |_| instances as usize)],
             stream,
         }
@@ -113,7 +109,7 @@ impl<'a> Station<'a> {
     pub(super) fn shard_of(&self, key: u64) -> u32 {
         match self.service.shards {
             1 => 0,
-            shards => ((u128::from(redial_core::draw(key, 7)) * u128::from(shards)) >> 64) as u32,
+            shards => below(redial_core::draw(key, 7), shards.into()) as u32,
         }
     }
 

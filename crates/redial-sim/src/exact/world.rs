@@ -2,16 +2,17 @@ use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Call, NEVER, Nanos, Permit, Stop, Verdict};
 
 use super::arrivals::Calls;
-use super::callers::Callers;
+use super::callers::{Callers, Deeds};
 use super::edge::{Edge, names};
 use super::event::Event;
 use super::flight::{Aim, Flight, Who};
+use super::health::Health;
 use super::inner::Inner;
 use super::sky::Sky;
 use super::slab::Slab;
 use super::station::{Reception, Station};
 use crate::measure::{Run, Tape};
-use crate::scenario::{Arrivals, BACKEND, Work};
+use crate::scenario::{Arrivals, Work};
 use crate::simulate::Watch;
 use crate::{Scenario, Stream, Wheel};
 
@@ -49,13 +50,6 @@ pub(super) struct World<'a> {
     /// Callers that have begun, where all begin at once.
     begun: u32,
     events: u64,
-}
-
-/// Calls to shards to which nothing happens.
-pub(super) struct Health {
-    sick: Vec<u32>,
-    calls: u64,
-    lost: u64,
 }
 
 impl<'a> World<'a> {
@@ -159,8 +153,10 @@ impl<'a> World<'a> {
         let shards = self.stations[0].service.shards;
         for number in 0..self.stations[0].service.backlog {
             let shard = number % shards;
+            // Nobody waits for the answer, so that no caller is ever asked for.
             let who = Who::Caller(u32::MAX);
-            let (instance, generation, deed, key) = (0, 0, 0, 0);
+            let deed = self.callers.deeds.as_mut().map_or(0, Deeds::of_nobody);
+            let (instance, generation, key) = (0, 0, 0);
             let aim = Aim { who, edge: 0, instance, generation, shard, deed, key, off: None };
             let flight = self.flights.add(Flight::orphan(aim));
             self.stations[0].adopt();
@@ -369,32 +365,5 @@ impl<'a> World<'a> {
             ahead = next;
         }
         fans
-    }
-}
-
-impl Health {
-    fn new(scenario: &Scenario, stations: &[Station<'_>]) -> Option<Self> {
-        let outages = scenario.outage.iter().chain(&scenario.brownout);
-        let here = outages.filter(|it| it.service.as_deref().is_none_or(|name| name == BACKEND));
-        let mut sick: Vec<u32> = here.filter_map(|it| it.shard).collect();
-        if matches!(scenario.clients.keys, crate::scenario::Keys::Zipf { .. }) {
-            sick.push(stations[0].shard_of(1));
-        }
-        (stations[0].service.shards > 1 && !sick.is_empty()).then_some(Self {
-            sick,
-            calls: 0,
-            lost: 0,
-        })
-    }
-
-    pub(super) fn add(&mut self, shard: u32, succeeded: bool) {
-        if !self.sick.contains(&shard) {
-            self.calls += 1;
-            self.lost += u64::from(!succeeded);
-        }
-    }
-
-    fn lost_share(&self) -> f64 {
-        self.lost as f64 / self.calls.max(1) as f64
     }
 }

@@ -95,10 +95,7 @@ impl Drawn {
                 let one: f64 = Exp1.sample(stream);
                 nearest(mean as f64 * one)
             }
-            Self::Uniform { from, to } => {
-                let share = stream.bits() as f64 / u64::MAX as f64;
-                from + nearest((to - from) as f64 * share)
-            }
+            Self::Uniform { from, to } => stream.between(from, to),
             Self::Normal { mean, sd } => {
                 let normal: f64 = StandardNormal.sample(stream);
                 nearest((mean as f64 + sd as f64 * normal).abs())

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redial_core::admit::Slots;
 use redial_core::{Nanos, nanos};
 use tower_layer::Layer;
 
@@ -46,7 +47,7 @@ impl ShedLayer {
     /// its capacity is taken to be the limit divided by how long a request takes. A limit of 0 turns everyone
     /// away, and lets nobody wait.
     pub fn new(limit: usize) -> Self {
-        let (queue, min_share, horizon) = (limit, 0.1, 10_000_000_000);
+        let (queue, min_share, horizon) = (limit, Slots::MIN_SHARE, Slots::HORIZON);
         // The largest number is not one that a turnstile counts to.
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(u32::MAX - 1);
         Self::with(Rule { limit, queue, min_share, horizon, status: &UNAVAILABLE })
