@@ -123,8 +123,10 @@ pub(crate) fn share(ratio: f64, amount: Nanos) -> Nanos {
 /// So many in a length of time: `10/s`, `1/30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    pub(crate) count: u32,
-    pub(crate) per: Nanos,
+    /// How many.
+    pub count: u32,
+    /// In how long.
+    pub per: Nanos,
 }
 
 impl Rate {

@@ -16,10 +16,12 @@ use crate::units::{Nanos, nanos};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct CoolDownRule {
+    /// One retry of a key in this time.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub(crate) every: Nanos,
+    pub every: Nanos,
+    /// How many keys are remembered.
     #[cfg_attr(feature = "serde", serde(default = "default_places"))]
-    pub(crate) places: u32,
+    pub places: u32,
 }
 
 const fn default_places() -> u32 {

@@ -11,9 +11,11 @@ use crate::units::{NEVER, Nanos, Rate};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RateRule {
+    /// How often.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::rate"))]
-    pub(crate) rate: Rate,
-    pub(crate) burst: u32,
+    pub rate: Rate,
+    /// How many at once after a pause.
+    pub burst: u32,
 }
 
 impl RateRule {

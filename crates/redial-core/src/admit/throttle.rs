@@ -20,9 +20,11 @@ use crate::units::{Nanos, SECOND, nanos};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct ThrottleRule {
-    pub(crate) k: f64,
+    /// Attempts ÷ accepted ones that are let through.
+    pub k: f64,
+    /// How far back it counts.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub(crate) window: Nanos,
+    pub window: Nanos,
 }
 
 impl Default for ThrottleRule {

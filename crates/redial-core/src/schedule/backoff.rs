@@ -11,6 +11,8 @@ use crate::units::{MS, Nanos, SECOND, nanos, share};
 pub enum Growth {
     /// base, base·factor, base·factor² …
     Exponential(f64),
+    /// base, 3·base, 7·base …: all doublings so far together, base·(2^k − 1), as Envoy has it.
+    Summed,
     /// base, 2·base, 3·base …
     Linear,
     /// Always the base.
@@ -24,13 +26,18 @@ pub enum Growth {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct Backoff {
-    pub(crate) growth: Growth,
+    /// How the ceiling grows.
+    pub growth: Growth,
+    /// The first ceiling.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub(crate) base: Nanos,
+    pub base: Nanos,
+    /// The longest wait.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub(crate) cap: Nanos,
-    pub(crate) jitter: Jitter,
-    pub(crate) clip: bool,
+    pub cap: Nanos,
+    /// How a ceiling becomes a range.
+    pub jitter: Jitter,
+    /// Whether the draw is capped instead of the range.
+    pub clip: bool,
 }
 
 impl Default for Backoff {
@@ -50,6 +57,11 @@ impl Backoff {
     /// Grows by `base` each time, up to `cap`.
     pub fn linear(base: Duration, cap: Duration) -> Self {
         Self { growth: Growth::Linear, ..Self::exponential(base, cap) }
+    }
+
+    /// Grows by twice as much each time, up to `cap`: base·(2^k − 1).
+    pub fn summed(base: Duration, cap: Duration) -> Self {
+        Self { growth: Growth::Summed, ..Self::exponential(base, cap) }
     }
 
     /// The same ceiling every time.
@@ -73,7 +85,7 @@ impl Backoff {
         Self { clip: true, ..self }
     }
 
-    /// The ceiling of retry `k` (from 1): base·factor^(k−1), base·k or base, never above the cap.
+    /// The ceiling of retry `k` (from 1): base·factor^(k−1), base·(2^k − 1), base·k or base, never above the cap.
     #[inline]
     pub fn ceiling(&self, k: u32) -> Nanos {
         let steps = k.saturating_sub(1);
@@ -83,6 +95,10 @@ impl Backoff {
                 if below_cap { self.base << steps } else { self.cap }
             }
             Growth::Exponential(factor) => self.power(factor, steps),
+            Growth::Summed => {
+                let doublings = 1_u64.checked_shl(k.max(1)).unwrap_or(0).wrapping_sub(1);
+                self.base.saturating_mul(doublings).min(self.cap)
+            }
             Growth::Linear => self.base.saturating_mul(u64::from(k.max(1))).min(self.cap),
             Growth::Constant => self.base,
         }

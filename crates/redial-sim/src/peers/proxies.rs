@@ -27,9 +27,7 @@ pub(super) const PEERS: &[Peer] = &[
         name: "istio",
         about: "on: 3 attempts, full jitter below 25 ms·(2^k − 1), no limit on retries at once, no deadline. \
                 Ignores hints",
-        differs: Some(
-            "with more attempts than by default, the third ceiling is 225 ms instead of 175 ms",
-        ),
+        differs: None,
         checks_safety: false,
         draft: || plain(3).backoff(envoy_backoff()),
     },
@@ -84,10 +82,8 @@ fn envoy() -> Draft {
     plain(2).backoff(envoy_backoff()).deadline(ms(15_000))
 }
 
-/// Envoy draws below 25 ms·(2^k − 1). Its first two ceilings, 25 ms and 75 ms, are all that these defaults reach,
-/// and growing by 3 gives them exactly; the third would be 175 ms and is 225 ms here.
 fn envoy_backoff() -> Backoff {
-    Backoff::exponential(ms(25), ms(250)).factor(3.0)
+    Backoff::summed(ms(25), ms(250))
 }
 
 fn doubling() -> Backoff {

@@ -33,17 +33,25 @@ pub enum Lookback {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct BreakerRule {
-    pub(crate) lookback: Lookback,
-    pub(crate) failure_ratio: f64,
-    pub(crate) slow_ratio: f64,
+    /// What it looks back on.
+    pub lookback: Lookback,
+    /// It opens when this share of the calls failed.
+    pub failure_ratio: f64,
+    /// It opens when this share of the calls was slow.
+    pub slow_ratio: f64,
+    /// What slow is.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub(crate) slow_after: Nanos,
+    pub slow_after: Nanos,
+    /// Nothing is judged before so many calls.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub(crate) minimum_calls: Option<u32>,
+    pub minimum_calls: Option<u32>,
+    /// How long it stays open.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub(crate) open: Nanos,
-    pub(crate) open_spread: f64,
-    pub(crate) probes: u32,
+    pub open: Nanos,
+    /// And up to this share of it longer.
+    pub open_spread: f64,
+    /// How many calls try whether it can close.
+    pub probes: u32,
 }
 
 impl Default for BreakerRule {

@@ -10,8 +10,10 @@ use crate::units::{ONE, billionths};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct InflightBudget {
-    pub(crate) ratio: f64,
-    pub(crate) floor: u32,
+    /// Retries in flight ÷ calls in flight.
+    pub ratio: f64,
+    /// Retries in flight that are always allowed.
+    pub floor: u32,
 }
 
 impl Default for InflightBudget {

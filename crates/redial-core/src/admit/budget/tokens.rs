@@ -12,10 +12,14 @@ use crate::sync::{AtomicU32, Ordering};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct TokenBudget {
-    pub(crate) capacity: u32,
-    pub(crate) cost: u32,
-    pub(crate) timeout_cost: u32,
-    pub(crate) throttled_cost: u32,
+    /// The most tokens there are, and how many there are at first.
+    pub capacity: u32,
+    /// What a retry takes.
+    pub cost: u32,
+    /// What a retry after a time-out takes.
+    pub timeout_cost: u32,
+    /// What a retry after a throttling answer takes.
+    pub throttled_cost: u32,
 }
 
 impl Default for TokenBudget {
@@ -94,8 +98,10 @@ impl Tokens {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct ThrottlingBudget {
-    pub(crate) capacity: u32,
-    pub(crate) ratio: f64,
+    /// The most tokens there are; above half of them retries are allowed.
+    pub capacity: u32,
+    /// What a success brings.
+    pub ratio: f64,
 }
 
 impl ThrottlingBudget {

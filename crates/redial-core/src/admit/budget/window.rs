@@ -36,13 +36,18 @@ pub enum Deposit {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct WindowBudget {
-    pub(crate) ratio: f64,
+    /// Retries ÷ calls.
+    pub ratio: f64,
+    /// Retries that are always there.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::rate"))]
-    pub(crate) floor: Rate,
+    pub floor: Rate,
+    /// How long a call counts.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
-    pub(crate) ttl: Nanos,
-    pub(crate) deposit: Deposit,
-    pub(crate) bootstrap: u32,
+    pub ttl: Nanos,
+    /// When a call earns its share.
+    pub deposit: Deposit,
+    /// Retries that a new process has, once.
+    pub bootstrap: u32,
 }
 
 impl Default for WindowBudget {
