@@ -1,0 +1,101 @@
+//! A file of ours: named policies, the requests that each is for, and what is known of the world around them.
+//!
+//! ```toml
+//! [setting]
+//! slo      = "2s"          # what the user is promised
+//! clients  = 200           # processes that make these calls
+//! calls    = "500/s"       # of all of them together, on a normal day
+//! capacity = "2000/s"      # what the upstream can serve
+//! chain    = ["edge", { name = "mesh", attempts = 3 }, "payments"]   # who calls whom, outermost first
+//!
+//! [policy.payments]
+//! extends  = "payment-processor"      # a preset, or another policy of this file
+//! attempts = 3
+//!
+//! [[route]]
+//! host    = "payments.internal"
+//! path    = "/charges/*"
+//! methods = ["POST"]
+//! key     = true                      # these requests carry an idempotency key
+//! policy  = "payments"
+//! ```
+
+use redial_core::{Nanos, Policy, Rate};
+
+/// What a file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct File {
+    /// The policies, in the order of the file.
+    pub policies: Vec<Named>,
+    /// Which requests take which of them: the first that fits.
+    pub routes: Vec<Route>,
+    /// What is true for all of them.
+    pub setting: Setting,
+}
+
+/// A policy and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// What it does, with everything that it takes from others.
+    pub policy: Policy,
+    /// What is true for this one; what it does not say is as in the file's setting.
+    pub setting: Setting,
+}
+
+/// Requests, and the policy that they take. What is not said does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The host that they go to.
+    pub host: Option<String>,
+    /// Their path; with `*` at its end, how it begins.
+    pub path: Option<String>,
+    /// Their methods, in capitals; none means all.
+    pub methods: Vec<String>,
+    /// Whether they carry an idempotency key.
+    pub key: bool,
+    /// The name of the policy.
+    pub policy: String,
+}
+
+/// What the rules need to know of the world, and no policy can say. Everything may be unknown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Setting {
+    /// How long the user is promised to wait at most.
+    pub slo: Option<Nanos>,
+    /// How many processes make these calls.
+    pub clients: Option<u32>,
+    /// How many calls all of them make together on a normal day.
+    pub calls: Option<Rate>,
+    /// How many requests the upstream can serve.
+    pub capacity: Option<Rate>,
+    /// The most that retries may multiply the load by.
+    pub multiplier: Option<f64>,
+    /// Whether the clients start, or fail, at the same moment.
+    pub synchronised: Option<bool>,
+    /// How finely the clients' timers tick.
+    pub timer: Option<Nanos>,
+    /// How many requests wait when there are more than can be served.
+    pub queue: Option<Queue>,
+    /// Who calls whom, outermost first.
+    pub chain: Vec<Layer>,
+}
+
+/// How many requests can wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// So many.
+    Bounded(u32),
+    /// As many as there is memory for.
+    Unbounded,
+}
+
+/// A service in a chain of calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// What it is called. A policy of the same name in the file says how often it tries.
+    pub name: String,
+    /// How often it tries, when no policy of the file says so.
+    pub attempts: Option<u32>,
+}

@@ -1,0 +1,70 @@
+use redial_core::{Draft, Policy};
+
+use crate::finding::Finding;
+use crate::found::{Note, Places};
+use crate::pile::Document;
+use crate::rules::reading::UNKNOWN_FIELD;
+use crate::source::{Place, Problem};
+use crate::tree::Here;
+
+/// What becomes of each field of one config while it is read.
+pub(super) struct Account<'a> {
+    pub(super) document: &'a Document,
+    pub(super) places: Places,
+    pub(super) notes: Vec<Note>,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl<'a> Account<'a> {
+    /// Of the config that begins here.
+    pub(super) fn new(document: &'a Document, whole: &Here<'_>) -> Self {
+        let places = Places::new(document.place(whole.node.span));
+        Self { document, places, notes: Vec::new(), findings: Vec::new() }
+    }
+
+    pub(super) fn place(&self, here: &Here<'_>) -> Place {
+        self.document.place(here.node.span)
+    }
+
+    /// `here` says what `field` of ours says.
+    pub(super) fn kept(&mut self, here: &Here<'_>, field: &'static str, text: impl Into<String>) {
+        self.places.put(field, self.place(here));
+        self.notes.push(Note::kept(here.path(), text));
+    }
+
+    /// `here` says about what `field` of ours says.
+    pub(super) fn approximated(
+        &mut self,
+        here: &Here<'_>,
+        field: &'static str,
+        text: impl Into<String>,
+    ) {
+        self.places.put(field, self.place(here));
+        self.notes.push(Note::approximated(here.path(), text));
+    }
+
+    /// We have nothing like it.
+    pub(super) fn dropped(&mut self, here: &Here<'_>, text: impl Into<String>) {
+        self.notes.push(Note::dropped(here.path(), text));
+    }
+
+    /// Every field of `here` that is none of these: nothing reads it, and it may be misspelt.
+    pub(super) fn unknown_but(&mut self, here: &Here<'_>, known: &[&str]) {
+        for (name, field) in here.fields().filter(|(name, _)| !known.contains(name)) {
+            let message = format!("{}: no field has this name", field.path());
+            let help = format!("there are {}", known.join(", "));
+            let finding =
+                UNKNOWN_FIELD.finding(self.place(&field), self.places.whole(), message, help);
+            self.findings.push(finding);
+            self.dropped(&field, format!("`{name}` is not known"));
+        }
+    }
+
+    /// The policy, once nothing more is added. A value that no policy can have is pointed at.
+    pub(super) fn build(&self, draft: Draft) -> Result<Policy, Problem> {
+        draft.build().map_err(|invalid| {
+            let place = self.places.of(invalid.field());
+            Problem::at(place.span, format!("as a policy of ours, {invalid}"))
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! Every system writes retries down in its own way. Each has a file here that says how to recognise its documents, how to
+//! read them into policies of ours, and how to write one of ours for it, with an account of what is lost either way.
+//!
+//! What counts retries there counts attempts here: the border is in these files and nowhere else.
+
+mod account;
+mod aws;
+mod dotnet;
+mod envoy;
+mod gateway_api;
+mod grpc;
+mod istio;
+mod linkerd;
+mod redial;
+mod resilience4j;
+
+use redial_core::admit::budget::Budget;
+use redial_core::schedule::HintRule;
+use redial_core::{Draft, Policy};
+
+use crate::file::File;
+use crate::found::Note;
+use crate::pile::{Document, Reading};
+use crate::source::Problem;
+use crate::tree::Node;
+
+/// Whose config it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    /// Our own policy files.
+    Redial,
+    /// Envoy's routes and clusters.
+    Envoy,
+    /// Istio's `VirtualService` and `DestinationRule`.
+    Istio,
+    /// Linkerd's annotations and `ServiceProfile`.
+    Linkerd,
+    /// The `HTTPRoute` and `XBackendTrafficPolicy` of Kubernetes' Gateway API.
+    GatewayApi,
+    /// The service config of gRPC.
+    Grpc,
+    /// resilience4j in Spring's `application.yml` or `.properties`.
+    Resilience4j,
+    /// The shared config file of the AWS SDKs.
+    Aws,
+    /// .NET's standard resilience in `appsettings.json`.
+    DotNet,
+}
+
+/// A config for another system.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The config.
+    pub text: String,
+    /// What became of each policy's fields: by policy, in the order of the file.
+    pub notes: Vec<(String, Vec<Note>)>,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Redial,
+        Self::Envoy,
+        Self::Istio,
+        Self::Linkerd,
+        Self::GatewayApi,
+        Self::Grpc,
+        Self::Resilience4j,
+        Self::Aws,
+        Self::DotNet,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redial => "redial",
+            Self::Envoy => "envoy",
+            Self::Istio => "istio",
+            Self::Linkerd => "linkerd",
+            Self::GatewayApi => "gateway-api",
+            Self::Grpc => "grpc",
+            Self::Resilience4j => "resilience4j",
+            Self::Aws => "aws",
+            Self::DotNet => "dotnet",
+        }
+    }
+
+    /// The format with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Whether what runs the config refuses to repeat a request that may have been processed and is not safe to repeat.
+    /// Proxies and libraries repeat what they are told to.
+    pub fn checks_safety(self) -> bool {
+        matches!(self, Self::Redial)
+    }
+
+    pub(crate) fn any_recognises(node: &Node) -> bool {
+        Self::ALL.into_iter().any(|format| (format.border().recognises)(node))
+    }
+
+    pub(crate) fn read(self, documents: &[Document], reading: &mut Reading) {
+        (self.border().read)(documents, reading);
+    }
+
+    /// Our policies, as this system has them.
+    ///
+    /// # Errors
+    ///
+    /// Nothing of it can be said there.
+    pub fn write(self, file: &File) -> Result<Written, Problem> {
+        (self.border().write)(file)
+    }
+
+    fn border(self) -> &'static Border {
+        match self {
+            Self::Redial => &redial::BORDER,
+            Self::Envoy => &envoy::BORDER,
+            Self::Istio => &istio::BORDER,
+            Self::Linkerd => &linkerd::BORDER,
+            Self::GatewayApi => &gateway_api::BORDER,
+            Self::Grpc => &grpc::BORDER,
+            Self::Resilience4j => &resilience4j::BORDER,
+            Self::Aws => &aws::BORDER,
+            Self::DotNet => &dotnet::BORDER,
+        }
+    }
+}
+
+/// What each file here says about its system.
+struct Border {
+    /// Whether a document has anything of it.
+    recognises: fn(&Node) -> bool,
+    /// Reads what is of it, and leaves the rest alone.
+    read: fn(&[Document], &mut Reading),
+    write: fn(&File) -> Result<Written, Problem>,
+}
+
+/// What a system without defaults of ours does: nothing but attempts bounds it, and it is deaf to hints.
+fn plain(attempts: u32) -> Draft {
+    let draft = Policy::draft().attempts(attempts).without_deadline();
+    draft.budget(Budget::None).hint(HintRule::Ignore)
+}

@@ -1,0 +1,111 @@
+use std::path::Path;
+
+use crate::finding::Finding;
+use crate::format::Format;
+use crate::found::Found;
+use crate::source::{Place, Problem, Source, SourceId, Span};
+use crate::tree::Node;
+
+/// One document of a text. YAML has several in a file.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The text that it is in.
+    pub source: SourceId,
+    /// What it says.
+    pub node: Node,
+}
+
+impl Document {
+    /// A piece of it.
+    pub fn place(&self, span: Span) -> Place {
+        Place { source: self.source, span }
+    }
+}
+
+/// Texts that belong together: a mesh keeps the budget of a route in another file than the route.
+///
+/// Only documents that some format recognises are kept, so a pile can be a whole directory of manifests.
+#[derive(Debug, Default)]
+pub struct Pile {
+    sources: Vec<Source>,
+    documents: Vec<Document>,
+}
+
+/// What is in a pile.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// The retry configs.
+    pub found: Vec<Found>,
+    /// What the readers noticed: misspelt names, fields that mean something else than they say.
+    pub findings: Vec<Finding>,
+    /// What could not be read, and in which text.
+    pub problems: Vec<(SourceId, Problem)>,
+}
+
+impl Pile {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a text, and says how many documents of it have something to do with retries. With `asked` it is read as that
+    /// format, whatever it looks like.
+    ///
+    /// # Errors
+    ///
+    /// The text cannot be parsed.
+    pub fn add(
+        &mut self,
+        source: Source,
+        asked: Option<Format>,
+    ) -> Result<usize, (Source, Problem)> {
+        let nodes = match parse(&source, asked) {
+            Ok(nodes) => nodes,
+            Err(problem) => return Err((source, problem)),
+        };
+        let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
+        let before = self.documents.len();
+        let of_interest = |node: &Node| asked.is_some() || Format::any_recognises(node);
+        let nodes = nodes.into_iter().filter(of_interest);
+        self.documents.extend(nodes.map(|node| Document { source: id, node }));
+        let added = self.documents.len() - before;
+        if added > 0 {
+            self.sources.push(source);
+        }
+        Ok(added)
+    }
+
+    /// The text with this number.
+    pub fn source(&self, id: SourceId) -> &Source {
+        &self.sources[id.0 as usize]
+    }
+
+    /// The documents that some format recognises.
+    pub fn documents(&self) -> &[Document] {
+        &self.documents
+    }
+
+    /// Reads everything, or what is of one format.
+    pub fn read(&self, asked: Option<Format>) -> Reading {
+        let mut reading = Reading::default();
+        let formats = Format::ALL.into_iter();
+        for format in formats.filter(|format| asked.is_none_or(|asked| asked == *format)) {
+            format.read(&self.documents, &mut reading);
+        }
+        reading
+    }
+}
+
+/// The documents of a text: by the ending of its name, or else by what it begins with.
+fn parse(source: &Source, asked: Option<Format>) -> Result<Vec<Node>, Problem> {
+    let text = source.text();
+    let ending = Path::new(source.name()).extension().and_then(|ending| ending.to_str());
+    match ending {
+        Some("toml") => Node::toml(text).map(|node| vec![node]),
+        Some("yaml" | "yml") => Node::yaml(text),
+        Some("json" | "jsonc") => Node::json(text).map(|node| vec![node]),
+        _ if asked == Some(Format::Redial) => Node::toml(text).map(|node| vec![node]),
+        _ if text.trim_start().starts_with('{') => Node::json(text).map(|node| vec![node]),
+        _ => Node::yaml(text),
+    }
+}

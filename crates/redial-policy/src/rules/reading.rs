@@ -1,0 +1,64 @@
+//! What only a reader can notice: the policy that it makes no longer shows it.
+
+use super::Rule;
+use crate::finding::{Finding, Severity};
+use crate::source::Place;
+
+/// A condition that the system does not know, and ignores.
+pub static UNKNOWN_RETRY_ON: Rule = Rule {
+    name: "unknown-retry-on",
+    severity: Severity::Error,
+    about: "a retry condition is misspelt, and the system ignores it without a word",
+    origin: "Envoy accepts any token with a warning in its log",
+    check: None,
+};
+
+/// A field whose name says attempts counts retries, or the other way round.
+pub static ATTEMPTS_OR_RETRIES: Rule = Rule {
+    name: "attempts-or-retries",
+    severity: Severity::Note,
+    about: "the number does not count what its name says",
+    origin: "Envoy, Istio, Linkerd, Gateway API and .NET count retries; gRPC, resilience4j and AWS count attempts",
+    check: None,
+};
+
+/// Annotations that have no effect, because something else replaces them.
+pub static SHADOWED_ANNOTATIONS: Rule = Rule {
+    name: "shadowed-annotations",
+    severity: Severity::Warning,
+    about: "a ServiceProfile replaces the annotations of its Service",
+    origin: "Linkerd",
+    check: None,
+};
+
+/// A number that the system replaces by another one without saying so.
+pub static SILENTLY_CLAMPED: Rule = Rule {
+    name: "silently-clamped",
+    severity: Severity::Warning,
+    about: "the system replaces the value by another one without saying so",
+    origin: "gRPC makes at most 5 attempts (A6)",
+    check: None,
+};
+
+/// A field inside of a retry config that the system does not know.
+pub static UNKNOWN_FIELD: Rule = Rule {
+    name: "unknown-field",
+    severity: Severity::Warning,
+    about: "a field in a retry config is misspelt, or of another version",
+    origin: "the systems' schemas",
+    check: None,
+};
+
+impl Rule {
+    /// This rule, here, in a config that begins at `policy`.
+    pub(crate) fn finding(
+        &'static self,
+        place: Place,
+        policy: Place,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Finding {
+        let (message, help) = (message.into(), help.into());
+        Finding { rule: self, severity: self.severity, place, policy, message, help }
+    }
+}

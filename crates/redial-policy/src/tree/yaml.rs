@@ -1,0 +1,220 @@
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, Tag};
+
+use super::{Bounds, Entry, Node, Table, Value};
+use crate::source::{Problem, Span};
+
+pub(super) fn read(text: &str) -> Result<Vec<Node>, Problem> {
+    let mut reader = Reader {
+        events: Parser::new_from_str(text),
+        bytes: Bytes::of(text),
+        bounds: Bounds::new(),
+        anchors: HashMap::new(),
+    };
+    let mut documents = Vec::new();
+    loop {
+        match reader.next()? {
+            (Event::StreamEnd, _) => return Ok(documents),
+            (Event::DocumentStart(_), _) => {
+                reader.anchors.clear();
+                let next = reader.next()?;
+                documents.push(reader.node(next, 1)?.0);
+            }
+            _ => {}
+        }
+    }
+}
+
+type Spotted<'a> = (Event<'a>, Span);
+
+struct Reader<'a> {
+    events: Parser<'a, StrInput<'a>>,
+    bytes: Bytes<'a>,
+    bounds: Bounds,
+    /// What an alias stands for, how many nodes that is, and how deep.
+    anchors: HashMap<usize, (Node, usize, usize)>,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Spotted<'a>, Problem> {
+        match self.events.next_event() {
+            Some(Ok((event, span))) => {
+                Ok((event, self.bytes.span(span.start.index()..span.end.index())))
+            }
+            Some(Err(error)) => Err(self.broken(&error)),
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    fn broken(&self, error: &ScanError) -> Problem {
+        let at = Marker::index(error.marker());
+        let problem = Problem::at(self.bytes.span(at..at + 1), error.info());
+        if self.bytes.text.contains("{{") {
+            return problem.help("it looks like a template: render it first, and check the result");
+        }
+        problem
+    }
+
+    /// The node that begins with this event, and how deep it goes.
+    fn node(&mut self, first: Spotted<'a>, depth: usize) -> Result<(Node, usize), Problem> {
+        let before = self.bounds.nodes;
+        let (event, span) = first;
+        self.bounds.node(depth, span)?;
+        let (anchor, node, deepest) = match event {
+            Event::Alias(anchor) => return self.alias(anchor, span, depth),
+            Event::Scalar(text, style, anchor, tag) => {
+                (anchor, Node { span, value: scalar(text, style, tag) }, 1)
+            }
+            Event::SequenceStart(anchor, _) => {
+                let (node, deepest) = self.list(span, depth)?;
+                (anchor, node, deepest)
+            }
+            Event::MappingStart(anchor, _) => {
+                let (node, deepest) = self.table(span, depth)?;
+                (anchor, node, deepest)
+            }
+            _ => (0, Node { span, value: Value::Null }, 1),
+        };
+        if anchor != 0 {
+            let count = self.bounds.nodes - before;
+            self.anchors.insert(anchor, (node.clone(), count, deepest));
+        }
+        Ok((node, deepest))
+    }
+
+    fn alias(&mut self, anchor: usize, span: Span, depth: usize) -> Result<(Node, usize), Problem> {
+        let Some((node, count, deepest)) = self.anchors.get(&anchor) else {
+            return Err(Problem::at(span, "an alias inside of what it stands for"));
+        };
+        self.bounds.nodes += count;
+        self.bounds.node(depth + deepest - 1, span)?;
+        Ok((node.clone(), *deepest))
+    }
+
+    fn list(&mut self, span: Span, depth: usize) -> Result<(Node, usize), Problem> {
+        let (mut list, mut deepest) = (Vec::new(), 0);
+        loop {
+            let next = self.next()?;
+            if next.0 == Event::SequenceEnd {
+                let span = Span { end: next.1.end.max(span.end), ..span };
+                return Ok((Node { span, value: Value::List(list) }, deepest + 1));
+            }
+            let (node, below) = self.node(next, depth + 1)?;
+            deepest = deepest.max(below);
+            list.push(node);
+        }
+    }
+
+    fn table(&mut self, span: Span, depth: usize) -> Result<(Node, usize), Problem> {
+        let (mut entries, mut merged, mut deepest) = (Vec::new(), Vec::new(), 0);
+        loop {
+            let next = self.next()?;
+            if next.0 == Event::MappingEnd {
+                let mut table = Table::new(entries)?;
+                merged.into_iter().try_for_each(|node| merge(&mut table, node))?;
+                let span = Span { end: next.1.end.max(span.end), ..span };
+                return Ok((Node { span, value: Value::Table(table) }, deepest + 1));
+            }
+            let (key, _) = self.node(next, depth + 1)?;
+            let key_span = key.span;
+            let key = match key.value {
+                Value::Text(text) => text,
+                Value::List(_) | Value::Table(_) => {
+                    return Err(Problem::at(key_span, "a name must be text"));
+                }
+                // As it was written: 404 and true are names too.
+                _ => self.bytes.text[key_span.range()].to_owned(),
+            };
+            let value = self.next()?;
+            let (node, below) = self.node(value, depth + 1)?;
+            deepest = deepest.max(below);
+            if key == "<<" {
+                merged.push(node);
+            } else {
+                entries.push(Entry { key, key_span, node });
+            }
+        }
+    }
+}
+
+/// Adds what `<<` stands for, unless the table says something else.
+fn merge(table: &mut Table, node: Node) -> Result<(), Problem> {
+    match node.value {
+        Value::Table(more) => {
+            for entry in more.0 {
+                if table.get(&entry.key).is_none() {
+                    table.0.push(entry);
+                }
+            }
+            Ok(())
+        }
+        Value::List(list) => list.into_iter().try_for_each(|node| merge(table, node)),
+        _ => Err(Problem::at(node.span, "only tables can be merged")),
+    }
+}
+
+/// The core schema of YAML 1.2: what is not quoted may be a number.
+fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<Cow<'_, Tag>>) -> Value {
+    let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
+    if style != ScalarStyle::Plain || is_text {
+        return Value::Text(text.into_owned());
+    }
+    match &*text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        _ => number(&text).unwrap_or_else(|| Value::Text(text.into_owned())),
+    }
+}
+
+fn number(text: &str) -> Option<Value> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let starts = digits.strip_prefix('.').unwrap_or(digits);
+    if !starts.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    if let Some(hex) = text.strip_prefix("0x") {
+        return i64::from_str_radix(hex, 16).ok().map(Value::Integer);
+    }
+    if let Some(octal) = text.strip_prefix("0o") {
+        return i64::from_str_radix(octal, 8).ok().map(Value::Integer);
+    }
+    let float = || text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Float);
+    text.parse().ok().map(Value::Integer).or_else(float)
+}
+
+/// The parser counts characters, and we count bytes.
+struct Bytes<'a> {
+    text: &'a str,
+    /// Where every [`STRIDE`]th character begins; nothing when a character is a byte.
+    strides: Vec<u32>,
+}
+
+const STRIDE: usize = 64;
+
+impl<'a> Bytes<'a> {
+    fn of(text: &'a str) -> Self {
+        let strides = if text.is_ascii() {
+            Vec::new()
+        } else {
+            text.char_indices().step_by(STRIDE).map(|(at, _)| at as u32).collect()
+        };
+        Self { text, strides }
+    }
+
+    fn span(&self, chars: std::ops::Range<usize>) -> Span {
+        Span::new(self.byte(chars.start)..self.byte(chars.end))
+    }
+
+    fn byte(&self, char: usize) -> usize {
+        if self.strides.is_empty() {
+            return char.min(self.text.len());
+        }
+        let Some(near) = self.strides.get(char / STRIDE) else { return self.text.len() };
+        let rest = &self.text[*near as usize..];
+        let more = rest.char_indices().nth(char % STRIDE).map_or(rest.len(), |(at, _)| at);
+        *near as usize + more
+    }
+}

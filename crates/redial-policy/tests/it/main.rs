@@ -1,0 +1,4 @@
+//! Texts in, trees and findings out.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod tree;
