@@ -9,6 +9,7 @@ pub mod file;
 mod finding;
 pub mod format;
 mod found;
+mod near;
 mod pile;
 pub mod rules;
 mod source;

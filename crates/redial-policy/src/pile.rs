@@ -4,7 +4,7 @@ use crate::finding::Finding;
 use crate::format::Format;
 use crate::found::Found;
 use crate::source::{Place, Problem, Source, SourceId, Span};
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 
 /// One document of a text. YAML has several in a file.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Pile {
         source: Source,
         asked: Option<Format>,
     ) -> Result<usize, (Source, Problem)> {
-        let nodes = match parse(&source, asked) {
+        let nodes = match parse(&source, asked).and_then(|nodes| unpack(nodes, source.text())) {
             Ok(nodes) => nodes,
             Err(problem) => return Err((source, problem)),
         };
@@ -108,4 +108,26 @@ fn parse(source: &Source, asked: Option<Format>) -> Result<Vec<Node>, Problem> {
         _ if text.trim_start().starts_with('{') => Node::json(text).map(|node| vec![node]),
         _ => Node::yaml(text),
     }
+}
+
+/// What the documents hold inside: the objects of a list, the files of a `ConfigMap`.
+fn unpack(documents: Vec<Node>, text: &str) -> Result<Vec<Node>, Problem> {
+    let mut all = Vec::with_capacity(documents.len());
+    for document in documents {
+        let kind = document.get("kind").and_then(Node::text).unwrap_or_default();
+        let is_list = kind.ends_with("List") && document.get("items").is_some();
+        let objects = match document.value {
+            Value::Table(mut table) if is_list => match table.remove("items").map(|all| all.node) {
+                Some(Node { value: Value::List(list), .. }) => list,
+                _ => Vec::new(),
+            },
+            value => vec![Node { value, ..document }],
+        };
+        for object in objects {
+            let inside = object.embedded(text)?;
+            all.push(object);
+            all.extend(inside);
+        }
+    }
+    Ok(all)
 }

@@ -7,12 +7,15 @@ mod account;
 mod aws;
 mod dotnet;
 mod envoy;
+mod export;
 mod gateway_api;
 mod grpc;
 mod istio;
+mod kube;
 mod linkerd;
 mod redial;
 mod resilience4j;
+mod time;
 
 use redial_core::admit::budget::Budget;
 use redial_core::schedule::HintRule;

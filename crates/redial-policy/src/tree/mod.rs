@@ -4,6 +4,7 @@
 //! [`MOST_DEPTH`] levels and [`MOST_NODES`] nodes, whatever aliases promise; a key that stands twice is an error, because
 //! whoever wrote it believes in one of them.
 
+mod embedded;
 mod here;
 mod json;
 mod print;
