@@ -18,5 +18,6 @@ pub mod tree;
 pub use finding::{Finding, Severity};
 pub use format::Format;
 pub use found::{Found, Note, NoteKind, Places};
+pub use near::nearest;
 pub use pile::{Document, Pile, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};

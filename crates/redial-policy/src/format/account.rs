@@ -4,6 +4,7 @@ use super::Format;
 use crate::file::{Route, Setting};
 use crate::finding::Finding;
 use crate::found::{Found, Note, Places};
+use crate::near::did_you_mean;
 use crate::pile::{Document, Reading};
 use crate::rules::reading::UNKNOWN_FIELD;
 use crate::source::{Place, Problem};
@@ -54,7 +55,8 @@ impl<'a> Account<'a> {
     pub(super) fn unknown_but(&mut self, here: &Here<'_>, known: &[&str]) {
         for (name, field) in here.fields().filter(|(name, _)| !known.contains(name)) {
             let message = format!("{}: no field has this name", field.path());
-            let help = format!("there are {}", known.join(", "));
+            let help = did_you_mean(name, known.iter().copied())
+                .unwrap_or_else(|| format!("there are {}", known.join(", ")));
             let finding =
                 UNKNOWN_FIELD.finding(self.place(&field), self.places.whole(), message, help);
             self.findings.push(finding);
@@ -98,7 +100,11 @@ impl<'a> Account<'a> {
         if let Some(found) = same {
             return found.routes.extend(routes);
         }
-        reading.findings.extend(self.findings);
+        for finding in self.findings {
+            if !reading.findings.iter().rev().take(64).any(|known| *known == finding) {
+                reading.findings.push(finding);
+            }
+        }
         let (places, notes) = (self.places, self.notes);
         reading.found.push(Found { name, format, policy, places, routes, setting, notes });
     }

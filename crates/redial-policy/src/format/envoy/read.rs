@@ -215,7 +215,11 @@ fn draft(
             account.dropped(&here, why);
         }
     }
-    let known: Vec<String> = FIELDS.iter().flat_map(|name| [(*name).into(), camel(name)]).collect();
+    let as_written = |name: &&str| match retry.get(&camel(name)) {
+        Some(_) => camel(name),
+        None => (*name).to_owned(),
+    };
+    let known: Vec<String> = FIELDS.iter().map(as_written).collect();
     account.unknown_but(retry, &known.iter().map(String::as_str).collect::<Vec<_>>());
     Ok(draft)
 }
@@ -231,7 +235,7 @@ const NO_COUNTERPART: [(&str, &str); 7] = [
 ];
 
 /// All fields of a retry policy.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 13] = [
     "retry_on",
     NUMBER,
     "per_try_timeout",
@@ -245,7 +249,6 @@ const FIELDS: [&str; 14] = [
     "rate_limited_retry_back_off",
     "retriable_headers",
     "retriable_request_headers",
-    "host_predicates",
 ];
 
 fn times(site: &Site<'_, '_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {

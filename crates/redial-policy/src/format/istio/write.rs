@@ -17,13 +17,13 @@ const HEAD: &str = "\
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
     let mut notes = Vec::new();
-    let mut said: Vec<(&str, Vec<(&str, Value)>, Value)> = Vec::new();
+    let mut said = Vec::new();
     for named in &file.policies {
         let mut lines = Vec::new();
         let route = route_fields(&named.policy, &mut lines);
         let rule = traffic_policy(file, named, &mut lines);
         export::rest(&named.policy, &["connect_timeout", "concurrency"], &mut lines);
-        said.push((&named.name, route, rule));
+        said.push((named.name.as_str(), route, rule));
         notes.push((named.name.clone(), lines));
     }
     let mut text = HEAD.to_owned();
