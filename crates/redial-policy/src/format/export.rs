@@ -91,7 +91,7 @@ pub(super) fn connect_timeout(
 pub(super) fn summed(policy: &Policy, keeps_cap: bool, notes: &mut Vec<Note>) -> Backoff {
     let backoff = policy.backoff();
     let base = time::whole_ms(backoff.base);
-    let cap = if keeps_cap { time::whole_ms(backoff.cap) } else { base.saturating_mul(10) };
+    let cap = if keeps_cap { time::whole_ms(backoff.cap) } else { time::tenfold(base) };
     let constant = matches!(backoff.growth, Growth::Constant) || base >= cap;
     let cap = if constant && keeps_cap { base } else { cap };
     match backoff.growth {

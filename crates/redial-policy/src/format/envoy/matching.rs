@@ -82,7 +82,7 @@ pub(super) fn methods(header: &Here<'_>) -> Vec<String> {
     let listed = exact.or(regex).and_then(text).unwrap_or_default();
     let methods: Vec<String> = listed.split('|').map(str::to_owned).collect();
     let is_method = |method: &String| {
-        !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase())
+        !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
     };
     if methods.iter().all(is_method) { methods } else { Vec::new() }
 }

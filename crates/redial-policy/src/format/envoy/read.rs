@@ -270,7 +270,7 @@ fn backoff(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Backoff, Probl
         .ok_or_else(|| here.wrong("Envoy wants a base_interval: add one, such as \"0.025s\""))?;
     let base = time::whole_ms(time::seconds(&base)?);
     let cap = field(&here, "max_interval");
-    let cap = cap.map_or(Ok(base.saturating_mul(10)), |cap| time::seconds(&cap))?;
+    let cap = cap.map_or(Ok(time::tenfold(base)), |cap| time::seconds(&cap))?;
     account.kept(&here, "backoff", "backoff, with full jitter over summed doublings");
     Ok(Backoff::summed(std(base), std(cap)))
 }

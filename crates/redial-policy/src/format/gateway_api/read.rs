@@ -158,7 +158,7 @@ fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
         account.approximated(&base, "backoff", text);
     }
     account.unknown_but(retry, &["attempts", "codes", "backoff"]);
-    let backoff = Backoff::summed(std(backoff), std(backoff.saturating_mul(10)));
+    let backoff = Backoff::summed(std(backoff), std(time::tenfold(backoff)));
     Ok(plain(retries + 1).retry_on(on).backoff(backoff))
 }
 

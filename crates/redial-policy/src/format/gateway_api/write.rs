@@ -170,7 +170,9 @@ fn traffic_policy(host: &str, budget: &WindowBudget) -> Value {
 
 /// The budget: whole percents, and a rate of at least one retry in an interval of a second to an hour.
 fn constraint(budget: &WindowBudget, notes: &mut Vec<Note>) -> Value {
-    let percent = (budget.ratio * 100.0 + 1e-9).floor();
+    // Without a floor, no share at all would be no budget.
+    let least = if budget.floor.count == 0 { 1.0 } else { 0.0 };
+    let percent = (budget.ratio * 100.0 + 1e-9).floor().max(least);
     let (floor, is_near) = rate(budget.floor);
     let ttl = time::whole_ms(budget.ttl);
     let is_plain = budget.deposit == Deposit::Request && budget.bootstrap == 0;

@@ -194,7 +194,7 @@ const FIELDS: [&str; 6] = [
 
 /// Envoy's waits from this base.
 fn from(base: Nanos) -> Backoff {
-    Backoff::summed(std(base), std(base.saturating_mul(10)))
+    Backoff::summed(std(base), std(time::tenfold(base)))
 }
 
 /// connect-failure, refused-stream, unavailable, cancelled, 503
@@ -235,7 +235,8 @@ fn request(one: &Here<'_>, name: &str, account: &mut Account<'_>) -> Route {
     });
     let methods = text(&["method", "exact"]).or_else(|| text(&["method", "regex"]));
     let methods = methods.unwrap_or_default();
-    let plain = methods.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'|');
+    let plain =
+        methods.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'|' || byte == b'-');
     if plain {
         let methods = methods.split('|').filter(|method| !method.is_empty());
         route.methods = methods.map(str::to_owned).collect();

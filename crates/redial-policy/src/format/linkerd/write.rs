@@ -1,4 +1,4 @@
-use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
 use redial_core::decide::Class;
 use redial_core::schedule::{Backoff, Growth};
 use redial_core::{DurationText, NEVER, Policy};
@@ -124,11 +124,12 @@ fn profile_notes(policy: &Policy, budget: &WindowBudget, notes: &mut Vec<Note>) 
         notes.push(Note::kept("attempts", "isRetryable: false"));
     }
     let seconds = per_second(budget);
-    let is_exact = budget.floor.per == 1_000_000_000 || budget.floor.count == 0;
-    notes.push(if is_exact && budget.ttl == time::whole_ms(budget.ttl) {
+    let is_floor = budget.floor.per == 1_000_000_000 || budget.floor.count == 0;
+    let is_plain = budget.deposit == Deposit::Request && budget.bootstrap == 0;
+    notes.push(if is_floor && is_plain && budget.ttl == time::whole_ms(budget.ttl) {
         Note::kept("budget.window", "retryBudget")
     } else {
-        let text = format!("retryBudget, with a floor of {seconds} a second");
+        let text = format!("retryBudget: deposits on request, a floor of {seconds} a second");
         Note::approximated("budget.window", text)
     });
     if export::limit("deadline", policy.deadline(), notes).is_none() {
