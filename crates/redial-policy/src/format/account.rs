@@ -10,6 +10,9 @@ use crate::rules::reading::UNKNOWN_FIELD;
 use crate::source::{Place, Problem};
 use crate::tree::Here;
 
+/// Whoever has more unknown fields than this in one table has another problem.
+const MOST_UNKNOWN: usize = 50;
+
 /// What becomes of each field of one config while it is read.
 pub(super) struct Account<'a> {
     pub(super) document: &'a Document,
@@ -53,7 +56,8 @@ impl<'a> Account<'a> {
 
     /// Every field of `here` that is none of these: nothing reads it, and it may be misspelt.
     pub(super) fn unknown_but(&mut self, here: &Here<'_>, known: &[&str]) {
-        for (name, field) in here.fields().filter(|(name, _)| !known.contains(name)) {
+        let unknown = here.fields().filter(|(name, _)| !known.contains(name));
+        for (name, field) in unknown.take(MOST_UNKNOWN) {
             let message = format!("{}: no field has this name", field.path());
             let help = did_you_mean(name, known.iter().copied())
                 .unwrap_or_else(|| format!("there are {}", known.join(", ")));

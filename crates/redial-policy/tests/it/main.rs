@@ -3,6 +3,7 @@
 
 mod envoy_real;
 mod mesh;
+mod mesh_export;
 mod mesh_round_trip;
 mod policies;
 mod tree;

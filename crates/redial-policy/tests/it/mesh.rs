@@ -235,8 +235,16 @@ proptest! {
         let mut pile = Pile::new();
         if pile.add(Source::new("x.yaml", damaged.into_bytes()).unwrap(), None).is_ok() {
             let reading = pile.read(None);
-            for (_, problem) in reading.problems {
-                prop_assert!(problem.span.is_some(), "{problem}");
+            let places = reading.findings.iter().flat_map(|found| [found.place, found.policy]);
+            let places = places.chain(reading.found.iter().map(|found| found.places.whole()));
+            let problems = reading.problems.iter();
+            let problems = problems.map(|(source, problem)| Place {
+                source: *source,
+                span: problem.span.unwrap(),
+            });
+            for place in places.chain(problems) {
+                let text = pile.source(place.source).text();
+                prop_assert!(text.get(place.span.range()).is_some(), "{:?}", place);
             }
         }
     }

@@ -9,7 +9,7 @@ use super::super::account::{Account, Around};
 use super::super::time::{self, MS, Timeouts, std};
 use super::super::{Format, plain};
 use super::limits::{HUGE, Limits, Retries, percentage, queue};
-use super::{NUMBER, camel, field, matching, may_hold, retry_on, retry_policy};
+use super::{NUMBER, below, camel, field, matching, may_hold, retry_on, retry_policy};
 use crate::file::Setting;
 use crate::found::Note;
 use crate::pile::{Document, Reading};
@@ -51,8 +51,7 @@ fn find_clusters<'a>(
         }
         return;
     }
-    here.fields().for_each(|(_, below)| find_clusters(document, &below, clusters, reading));
-    here.items().for_each(|below| find_clusters(document, &below, clusters, reading));
+    below(here).for_each(|below| find_clusters(document, &below, clusters, reading));
 }
 
 fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, Problem> {
@@ -73,7 +72,8 @@ fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, 
     };
     let breakers = field(cluster, "circuit_breakers");
     let thresholds = breakers.as_ref().and_then(|here| here.get("thresholds"));
-    for threshold in thresholds.iter().flat_map(Here::items) {
+    // There are two priorities.
+    for threshold in thresholds.iter().flat_map(Here::items).take(8) {
         let priority = threshold.get("priority").and_then(|here| here.node.text());
         if priority.is_some_and(|priority| priority != "DEFAULT") {
             limits.account.dropped(&threshold, "we know one priority");
@@ -159,8 +159,7 @@ impl<'a> Reader<'a, '_> {
             let name = here.get("name").and_then(|name| name.node.text());
             return self.found(&Site { retry, action: here, matching: None, domains: None, name });
         }
-        here.fields().for_each(|(_, below)| self.visit(&below));
-        here.items().for_each(|below| self.visit(&below));
+        below(here).for_each(|below| self.visit(&below));
     }
 
     fn found(&mut self, site: &Site<'a, '_>) {
