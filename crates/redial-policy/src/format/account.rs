@@ -7,7 +7,7 @@ use crate::found::{Found, Note, Places};
 use crate::near::did_you_mean;
 use crate::pile::{Document, Reading};
 use crate::rules::reading::UNKNOWN_FIELD;
-use crate::source::{Place, Problem};
+use crate::source::{Place, Problem, Span};
 use crate::tree::Here;
 
 /// Whoever has more unknown fields than this in one table has another problem.
@@ -30,6 +30,22 @@ impl<'a> Account<'a> {
 
     pub(super) fn place(&self, here: &Here<'_>) -> Place {
         self.document.place(here.node.span)
+    }
+
+    /// A word of a list that is one text, where the text stands as it is; else the text.
+    pub(super) fn place_of_word(&self, here: &Here<'_>, word: &str) -> Place {
+        let whole = self.place(here);
+        let (Some(text), span) = (here.node.text(), whole.span) else { return whole };
+        let words = text.split(',');
+        let before = words.take_while(|one| one.trim() != word).map(|one| one.len() + 1).sum();
+        let rest = text.get(before..).unwrap_or_default();
+        let start = before + rest.len() - rest.trim_start().len();
+        let quotes = match (span.end - span.start).checked_sub(text.len() as u32) {
+            Some(quotes @ (0 | 2)) if text.is_ascii() && start + word.len() <= text.len() => quotes,
+            _ => return whole,
+        };
+        let start = span.start + quotes / 2 + start as u32;
+        self.document.place(Span { start, end: start + word.len() as u32 })
     }
 
     /// `here` says what `field` of ours says.

@@ -208,6 +208,23 @@ fn a_broken_file_in_a_config_map_is_a_problem_of_the_manifest() {
     );
 }
 
+#[test]
+fn files_in_maps_are_bounded_together() {
+    let mut text = String::new();
+    for _ in 0..100 {
+        text.push_str(
+            "---\nkind: ConfigMap\ndata:\n  a: |\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n",
+        );
+        for i in 1..6 {
+            let before = format!("*a{}, ", i - 1).repeat(10);
+            text.push_str(&format!("    a{i}: &a{i} [{before}]\n"));
+        }
+    }
+    let source = Source::new("x.yaml", text.into_bytes()).unwrap();
+    let (_, problem) = Pile::new().add(source, None).unwrap_err();
+    assert_eq!(problem.message, "data.a: more than 1000000 values, with aliases written out");
+}
+
 proptest! {
     /// A config with one line gone and one word replaced is read or refused, and nothing panics.
     #[test]

@@ -151,7 +151,7 @@ fn unknown(here: &Here<'_>, token: &str, account: &mut Account<'_>) {
     let known = WORDS.iter().map(|word| word.token);
     let help = did_you_mean(token, known.clone())
         .unwrap_or_else(|| format!("there are {}", known.collect::<Vec<_>>().join(", ")));
-    let (place, whole) = (account.place(here), account.places.whole());
+    let (place, whole) = (account.place_of_word(here, token), account.places.whole());
     account.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
     account.dropped(here, format!("`{shown}` is not known"));
 }

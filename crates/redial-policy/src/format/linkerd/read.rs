@@ -185,7 +185,7 @@ fn unknown(
     let message = format!("{}: no condition is called `{shown}`", here.path());
     let help = did_you_mean(item, known.iter().copied())
         .unwrap_or_else(|| format!("there are {}, and {or}", known.join(", ")));
-    let (place, whole) = (account.place(here), account.places.whole());
+    let (place, whole) = (account.place_of_word(here, item), account.places.whole());
     account.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
     account.dropped(here, format!("`{shown}` is not known"));
 }
