@@ -98,14 +98,28 @@ impl Pile {
 
 /// The documents of a text: by the ending of its name, or else by what it begins with.
 fn parse(source: &Source, asked: Option<Format>) -> Result<Vec<Node>, Problem> {
-    let text = source.text();
-    let ending = Path::new(source.name()).extension().and_then(|ending| ending.to_str());
-    match ending {
-        Some("toml") => Node::toml(text).map(|node| vec![node]),
+    let (text, path) = (source.text(), Path::new(source.name()));
+    let one = |node: Result<Node, Problem>| node.map(|node| vec![node]);
+    if path.ends_with(".aws/config") || path.ends_with(".env") {
+        return one(Node::ini(text));
+    }
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("toml") => one(Node::toml(text)),
         Some("yaml" | "yml") => Node::yaml(text),
-        Some("json" | "jsonc") => Node::json(text).map(|node| vec![node]),
-        _ if asked == Some(Format::Redial) => Node::toml(text).map(|node| vec![node]),
-        _ if text.trim_start().starts_with('{') => Node::json(text).map(|node| vec![node]),
+        Some("json" | "jsonc") => one(Node::json(text)),
+        Some("properties") => one(Node::properties(text)),
+        Some("ini" | "env") => one(Node::ini(text)),
+        _ if asked == Some(Format::Redial) => one(Node::toml(text)),
+        _ if asked == Some(Format::Aws) => one(Node::ini(text)),
+        _ if asked == Some(Format::Resilience4j) && is_flat(text) => one(Node::properties(text)),
+        _ if text.trim_start().starts_with('{') => one(Node::json(text)),
         _ => Node::yaml(text),
     }
+}
+
+/// Whether the first line that says something is `name=value`.
+fn is_flat(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !line.starts_with(['#', '!']));
+    first.and_then(|line| line.split_once('=')).is_some_and(|(name, _)| !name.contains(':'))
 }

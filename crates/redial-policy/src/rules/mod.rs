@@ -34,6 +34,7 @@ pub const ALL: &[&Rule] = &[
     &reading::SHADOWED_ANNOTATIONS,
     &reading::SILENTLY_CLAMPED,
     &reading::UNKNOWN_FIELD,
+    &reading::REFUSED_AT_START,
 ];
 
 /// What all rules have to say about these.
