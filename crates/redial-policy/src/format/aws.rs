@@ -84,11 +84,11 @@ impl Mode {
                 "waits doubling from 1 s without a cap and no quota, as Python's SDK has them; others differ"
             }
             Self::Standard | Self::Adaptive => {
-                "waits doubling from 1 s to 20 s and a quota of 500 tokens, as until 2026; \
-                 with AWS_NEW_RETRIES_2026 they begin at 50 ms, a retry costs 14 tokens, and hints are honoured"
+                "waits doubling from 1 s to 20 s and a quota of 500 tokens, as until 2026; in SDKs since then, or \
+                 with AWS_NEW_RETRIES_2026, waits begin at 50 ms, a retry costs 14 tokens, and hints are honoured"
             }
         };
-        let mut notes = vec![Note::kept(&mode, waits)];
+        let mut notes = vec![Note::approximated(&mode, waits)];
         if self == Self::Adaptive {
             let text = "throttle: the client's own rate limit delays attempts, and a throttle refuses them";
             notes.push(Note::approximated(&mode, text));
@@ -176,8 +176,12 @@ fn misspelt(here: &Here<'_>, known: &[&str], account: &mut Account<'_>) {
     };
     let suspects = here.fields().filter(|(name, _)| !known.contains(name) && like(name));
     for (name, field) in suspects {
-        if matches!(field.node.value, Value::Text(_)) && name != "AWS_NEW_RETRIES_2026" {
-            account.unknown(name, &field, known);
+        match &field.node.value {
+            Value::Text(_) if name == "AWS_NEW_RETRIES_2026" => {
+                account.dropped(&field, "read as the mode is until 2026");
+            }
+            Value::Text(_) => account.unknown(name, &field, known),
+            _ => {}
         }
     }
 }

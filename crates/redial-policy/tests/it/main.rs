@@ -1,4 +1,7 @@
 //! Texts in, trees and findings out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod flat_texts;
+mod libraries;
+mod libraries_round_trip;
 mod tree;

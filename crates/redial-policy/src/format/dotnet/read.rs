@@ -274,11 +274,12 @@ fn validate(
         let message =
             format!("an attempt may take {}, and all of them {}", text(attempt), text(total));
         let help = "make the total timeout at least as long as the attempt timeout";
-        account.finding(
-            &REFUSED_AT_START,
-            &at(["AttemptTimeout", "TotalRequestTimeout"]),
-            message,
-            help,
+        let at = at(["AttemptTimeout", "TotalRequestTimeout"]);
+        account.finding(&REFUSED_AT_START, &at, message, help);
+        account.approximated(
+            &at,
+            "attempt_timeout",
+            "attempt_timeout is the deadline: no attempt outlives it",
         );
     }
     if sampling < attempt.saturating_mul(2) {

@@ -28,20 +28,17 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
 fn config(document: &Document, reading: &mut Reading) -> Result<(), Problem> {
     let top = Here::top(&document.node);
     let throttling = top.get("retryThrottling");
-    let budget = throttling.as_ref().map(self::throttling).transpose()?;
+    if let Some(here) = &throttling {
+        self::throttling(here, &mut Account::new(document, here))?;
+    }
     let (mut names, mut reported) = (HashSet::new(), false);
     let Some(methods) = top.get("methodConfig") else { return Ok(()) };
     for method in methods.list()? {
         let mut account = Account::new(document, &method);
         let (name, routes) = routes(&method, &mut names, &mut account)?;
         let Some(mut draft) = policy(&method, &mut account)? else { continue };
-        if let Some((budget, here)) = budget.zip(throttling.as_ref()) {
-            account.kept(
-                here,
-                "budget",
-                "budget.throttling: one bucket for all methods of a server",
-            );
-            draft = draft.budget(Budget::Throttling(budget));
+        if let Some(here) = &throttling {
+            draft = draft.budget(Budget::Throttling(self::throttling(here, &mut account)?));
             if !std::mem::replace(&mut reported, true) {
                 account.unknown_but(here, &["maxTokens", "tokenRatio"]);
             }
@@ -52,17 +49,27 @@ fn config(document: &Document, reading: &mut Reading) -> Result<(), Problem> {
     Ok(())
 }
 
-fn throttling(here: &Here<'_>) -> Result<ThrottlingBudget, Problem> {
+/// One bucket for all methods of a server.
+fn throttling(here: &Here<'_>, account: &mut Account<'_>) -> Result<ThrottlingBudget, Problem> {
     let field =
         |name: &str| here.get(name).ok_or_else(|| here.wrong(format_args!("`{name}` is missing")));
-    let capacity = field("maxTokens")?.count(1..=1000)?;
-    let ratio = field("tokenRatio")?;
+    let (tokens, ratio) = (field("maxTokens")?, field("tokenRatio")?);
+    let capacity = tokens.count(1..=1000)?;
+    account.kept(&tokens, "budget.throttling.capacity", "budget.throttling.capacity");
     // More decimals than three are ignored there; the small addition keeps 0.1 from becoming 0.099.
-    let thousandths = (ratio.number()? * 1000.0 + 1e-6).floor();
-    if thousandths < 1.0 {
+    let exact = ratio.number()?;
+    let rounded = (exact * 1000.0 + 1e-6).floor() / 1000.0;
+    if rounded < 0.001 {
         return Err(ratio.wrong("must be at least 0.001; more than three decimals are ignored"));
     }
-    Ok(ThrottlingBudget::new(capacity, thousandths / 1000.0))
+    let field = "budget.throttling.ratio";
+    if (exact - rounded).abs() < 1e-8 {
+        account.kept(&ratio, field, field);
+    } else {
+        let text = format!("{field} = {rounded}: more than three decimals are ignored");
+        account.approximated(&ratio, field, text);
+    }
+    Ok(ThrottlingBudget::new(capacity, rounded))
 }
 
 /// Which methods it is for. A method stands in one config only: gRPC throws both away otherwise.

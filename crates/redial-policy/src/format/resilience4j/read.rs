@@ -276,6 +276,10 @@ impl<'l, 'a> Chain<'l, 'a> {
         }
         let cap = cap(inherited("exponentialmaxwaitduration"), multiplier.is_some(), account)?;
         let clip = matches!(jitter, Jitter::Around(_));
+        if clip && cap != LONGEST {
+            let text = "backoff.clip: it caps the draw but not the growth, so late waits are all exactly the cap there";
+            account.notes.push(Note::approximated("exponentialMaxWaitDuration", text));
+        }
         Ok(Backoff { growth: Growth::Exponential(growth), base: base.min(cap), cap, jitter, clip })
     }
 }
