@@ -1,0 +1,146 @@
+use proptest::prelude::*;
+use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
+use redial_core::schedule::{HintRule, Jitter};
+use redial_core::{Policy, Preset};
+use redial_policy::file::File;
+use redial_policy::{Format, Found, Language, Pile, Source};
+
+use crate::policies::{files, policies};
+
+/// The last policy of a file.
+fn last(text: &str) -> Policy {
+    let file = File::read(text).unwrap_or_else(|problem| panic!("{problem}\n{text}"));
+    file.policies.last().unwrap().policy.clone()
+}
+
+/// What is wrong with a file, and the text that it points at.
+fn check(text: &str, message: &str, at: &str) {
+    let problem = File::read(text).expect_err(text);
+    assert_eq!(problem.to_string(), message, "{text}");
+    let span = problem.span.map(|span| &text[span.range()]);
+    assert_eq!(span.unwrap_or(""), at, "{message}");
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_is_read_back(file in files()) {
+        let text = file.to_toml();
+        prop_assert_eq!(File::read(&text).expect(&text), file, "{}", text);
+    }
+
+    #[test]
+    fn a_policy_that_extends_another_and_says_nothing_is_the_other(policy in policies()) {
+        let mut file = File::read("[policy.a]").unwrap();
+        file.policies[0].policy = policy.clone();
+        let text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
+        prop_assert_eq!(last(&text), policy, "{}", text);
+    }
+
+    #[test]
+    fn a_policy_that_says_everything_is_itself_whatever_it_extends(over in policies(), under in policies()) {
+        let mut file = File::read("[policy.a]\n[policy.b]").unwrap();
+        file.policies[0].policy = under;
+        file.policies.pop();
+        let whole = toml::Value::try_from(&over).unwrap();
+        let mut text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
+        let optional = ["breaker", "throttle", "rate", "concurrency", "cooldown"];
+        for name in optional.iter().filter(|name| whole.get(name).is_none()) {
+            text += &format!("{name} = \"none\"\n");
+        }
+        for (name, value) in whole.as_table().unwrap() {
+            let mut value = value.clone();
+            if let Some(table) = value.as_table_mut() {
+                if name == "breaker" {
+                    table.entry("minimum_calls").or_insert("none".into());
+                }
+                if let Some(honour) = table.get_mut("honour").and_then(toml::Value::as_table_mut) {
+                    honour.entry("spread").or_insert("none".into());
+                }
+            }
+            text += &format!("{name} = {value}\n");
+        }
+        prop_assert_eq!(last(&text), over, "{}", text);
+    }
+}
+
+#[test]
+fn presets_print_as_little_as_they_are() {
+    let mut file = File::read("extends = \"payment-processor\"").unwrap();
+    assert_eq!(file.policies[0].name, "policy");
+    file.policies[0].name = "pay".to_owned();
+    assert_eq!(
+        file.to_toml(),
+        "[policy.pay]\n\
+         deadline = \"1m\"\n\
+         retry_on = [\"connect\", \"refused\", \"reset\", \"timeout\", 429, 500, 503]\n\
+         require_key = true\n\
+         backoff = { base = \"500ms\", cap = \"20s\" }\n"
+    );
+    for preset in Preset::ALL {
+        assert_eq!(last(&format!("extends = \"{}\"", preset.name())), preset.into());
+    }
+}
+
+#[test]
+fn tables_are_inherited_field_by_field() {
+    let web = Policy::from(Preset::Web);
+    let policy = last("extends = 'web'\nbackoff = { base = '200ms' }");
+    assert_eq!(policy.backoff().base, 200_000_000);
+    assert_eq!(policy.backoff().cap, web.backoff().cap);
+
+    let chain = "[policy.c]\nextends = 'b'\nbudget.tokens.cost = 7\n\
+                 [policy.b]\nextends = 'a'\nbudget.tokens.capacity = 100\n\
+                 [policy.a]\nbudget = { tokens = { timeout_cost = 20 } }\nbreaker = {}\n";
+    let file = File::read(chain).unwrap();
+    let tokens = TokenBudget { capacity: 100, cost: 7, timeout_cost: 20, ..TokenBudget::default() };
+    assert_eq!(file.policies[0].policy.budget(), &Budget::Tokens(tokens));
+    assert!(file.policies[0].policy.breaker().is_some());
+
+    let without = last(
+        "[policy.a]\nbreaker = {}\nthrottle.k = 3\n[policy.b]\nextends = 'a'\nbreaker = 'none'",
+    );
+    assert!(without.breaker().is_none() && without.throttle().is_some());
+}
+
+#[test]
+fn another_choice_replaces_all_of_the_first() {
+    let other = last(
+        "[policy.a]\nbudget.tokens.cost = 7\n[policy.b]\nextends = 'a'\nbudget.window.ratio = 0.2",
+    );
+    assert_eq!(
+        other.budget(),
+        &Budget::Window(WindowBudget { ratio: 0.2, ..WindowBudget::default() })
+    );
+    let other = last(
+        "[policy.a]\nbackoff.jitter.around = 0.5\n[policy.b]\nextends = 'a'\nbackoff.jitter = 'equal'",
+    );
+    assert_eq!(other.backoff().jitter, Jitter::Equal);
+    let other =
+        last("[policy.a]\nhint = 'ignore'\n[policy.b]\nextends = 'a'\nhint = { honour = {} }");
+    assert_eq!(other.hint_rule(), &HintRule::default());
+}
+
+#[test]
+fn a_policy_may_have_the_name_of_the_preset_that_it_extends() {
+    let file =
+        File::read("[policy.web]\nextends = 'web'\nattempts = 2\n[policy.b]\nextends = 'web'")
+            .unwrap();
+    assert!(file.policies.iter().all(|named| named.policy.attempts() == 2));
+}
+
+#[test]
+fn settings_are_inherited_too() {
+    let file = File::read(
+        "[setting]\nslo = '2s'\nclients = 9\n[policy.a]\nsetting = { clients = 3 }\n\
+         [policy.b]\nextends = 'a'\nsetting = { queue = 'unbounded' }\n",
+    )
+    .unwrap();
+    let b = file.policies[1].setting.within(&file.setting);
+    assert_eq!((b.slo, b.clients), (Some(2_000_000_000), Some(3)));
+    assert_eq!(file.policies[0].setting.queue, None);
+}
+
+#[test]
+fn wrong_values_are_named_with_what_is_allowed() {
+    check("attempts = -1", "attempts: must be a whole number from 1 to 1000000, but is -1", "-1");
+}
