@@ -12,6 +12,7 @@ mod found;
 mod pile;
 pub mod rules;
 mod source;
+mod suppress;
 pub mod tree;
 
 pub use finding::{Finding, Severity};
@@ -19,3 +20,4 @@ pub use format::Format;
 pub use found::{Found, Note, NoteKind, Places};
 pub use pile::{Document, Pile, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
+pub use suppress::suppress;
