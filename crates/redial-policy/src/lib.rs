@@ -20,4 +20,4 @@ pub use format::Format;
 pub use found::{Found, Note, NoteKind, Places};
 pub use pile::{Document, Pile, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
-pub use suppress::suppress;
+pub use suppress::{Suppressed, suppress};

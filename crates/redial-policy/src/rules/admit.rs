@@ -135,7 +135,7 @@ fn multiplier_above_target(case: &Case<'_>) -> Option<Said> {
         return None;
     }
     let message = format!(
-        "{what} let retries multiply the load by {}, and the target is {}: of the traffic {} may be retries, and {} can be",
+        "with {what}, retries may multiply the load by {}, and the target is {}: {} of the traffic may be retries, and {} can be",
         Short(1.0 + retries),
         Short(target),
         percent((target - 1.0).max(0.0) / target),

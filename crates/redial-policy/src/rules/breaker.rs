@@ -60,7 +60,7 @@ fn breaker_after_budget(case: &Case<'_>) -> Option<Said> {
     }
     let message = format!(
         "when everything fails, the budget of a client is dry after {} failed attempts, and its breaker opens after {}",
-        Short(dry.ceil()),
+        Short(dry),
         Short(opens)
     );
     let share = Short(breaker.failure_ratio);
@@ -93,7 +93,7 @@ fn failures_until_dry(policy: &Policy, calls: Option<f64>) -> Option<f64> {
         Budget::Throttling(budget) => return Some(f64::from(budget.capacity) / 2.0),
         Budget::None | Budget::Inflight(_) => return None,
     };
-    Some(retries * attempts / (attempts - 1.0))
+    Some((retries * attempts / (attempts - 1.0)).ceil())
 }
 
 /// How many attempts of one client have failed when its breaker opens, if all before them succeeded.

@@ -1,6 +1,8 @@
 //! Is it worth repeating, and is it safe to?
 
 use redial_core::Policy;
+use std::collections::BTreeSet;
+
 use redial_core::decide::{Class, Failure, Outcome, Reach};
 
 use super::{Case, Rule, Said};
@@ -93,55 +95,69 @@ fn repeats_500(policy: &Policy) -> bool {
 fn retries_500_unsafe(case: &Case<'_>) -> Option<Said> {
     let policy = case.retrying()?;
     let alone = repeats_500(policy) && repeated_unknowns(policy).is_empty();
-    let requests = unsafe_requests(case).filter(|_| alone)?;
-    Some(without_key(case, &requests, "a 500", "take 500 out of what is repeated"))
+    let requests = Requests::unsafe_ones(case).filter(|_| alone)?;
+    Some(requests.without_key(case, "a 500", "take 500 out of what is repeated"))
 }
 
 fn unsafe_without_key(case: &Case<'_>) -> Option<Said> {
     let unknowns = repeated_unknowns(case.retrying()?);
-    let requests = unsafe_requests(case).filter(|_| !unknowns.is_empty())?;
+    let requests = Requests::unsafe_ones(case).filter(|_| !unknowns.is_empty())?;
     let or = "repeat only what was not processed: connect, refused, throttled";
-    Some(without_key(case, &requests, &unknowns.join(", "), or))
+    Some(requests.without_key(case, &unknowns.join(", "), or))
 }
 
-/// Others repeat such a request, and ours does not, which is no harm but a surprise.
-fn without_key(case: &Case<'_>, requests: &str, failures: &str, or: &str) -> Said {
-    if case.found.format.checks_safety() {
+/// Requests that must not be done twice.
+struct Requests {
+    /// "POST requests"
+    what: String,
+    /// Which route says so first.
+    route: usize,
+}
+
+impl Requests {
+    /// Those without a key; where nothing minds what is safe, also those of which nobody says what they are.
+    fn unsafe_ones(case: &Case<'_>) -> Option<Self> {
+        let routes = &case.found.routes;
+        let keyless = || routes.iter().enumerate().filter(|(_, route)| !route.key);
+        let is_unsafe = |method: &str| match method {
+            "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" => false,
+            "PUT" | "DELETE" => case.policy().requires_key(),
+            _ => true,
+        };
+        let methods = keyless().flat_map(|(_, route)| &route.methods).map(String::as_str);
+        let methods: BTreeSet<&str> = methods.filter(|method| is_unsafe(method)).collect();
+        if !methods.is_empty() {
+            let has_one = |route: &Route| route.methods.iter().any(|method| is_unsafe(method));
+            let (route, _) = keyless().find(|(_, route)| has_one(route))?;
+            let methods: Vec<&str> = methods.into_iter().collect();
+            return Some(Self { what: format!("{} requests", methods.join(" and ")), route });
+        }
+        let any = routes.is_empty() || keyless().any(|(_, route)| route.methods.is_empty());
+        let what = "requests of every method".to_owned();
+        (any && !case.found.format.checks_safety()).then_some(Self { what, route: 0 })
+    }
+
+    /// Others repeat such a request. Ours does not, which is no harm but a surprise.
+    fn without_key(&self, case: &Case<'_>, failures: &str, or: &str) -> Said {
+        let Self { what, route } = self;
+        if case.found.format.checks_safety() {
+            let message = format!(
+                "{what} carry no idempotency key, so Redial will not repeat them after {failures}: the server may \
+                 have done the work, and the call fails once"
+            );
+            let help =
+                format!("send an idempotency key and say `key = true` in the route, or {or}");
+            let said = Said::new(format!("route[{route}]"), message, help);
+            return said.at_most(Severity::Warning, true);
+        }
         let message = format!(
-            "{requests} carry no idempotency key, so Redial will not repeat them after {failures}: the server may have \
-             done the work, and the call fails once"
+            "{what} will be repeated after {failures}, and nothing says that they carry an idempotency key: the \
+             server may have done the work, and then does it twice"
         );
-        let help = format!("send an idempotency key and say `key = true` in the route, or {or}");
-        return Said::new("route", message, help).at_most(Severity::Warning, true);
+        let help = format!(
+            "send a key that the server knows, the same for every attempt, give these requests a route without \
+             retries, or {or}"
+        );
+        Said::new("retry_on", message, help)
     }
-    let message = format!(
-        "{requests} will be repeated after {failures}, and nothing says that they carry an idempotency key: the server \
-         may have done the work, and then does it twice"
-    );
-    let help = format!(
-        "send a key that the server knows, the same for every attempt, give these requests a route without retries, or {or}"
-    );
-    Said::new("retry_on", message, help)
-}
-
-/// "POST requests", "requests of every method", if any of them must not be done twice.
-fn unsafe_requests(case: &Case<'_>) -> Option<String> {
-    let checks = case.found.format.checks_safety();
-    let keyless = || case.found.routes.iter().filter(|route| !route.key);
-    let needs_key = |method: &&String| {
-        let reads = matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY");
-        let again = matches!(method.as_str(), "PUT" | "DELETE") && !case.policy().requires_key();
-        !reads && !again
-    };
-    let mut methods: Vec<&String> =
-        keyless().flat_map(|route| &route.methods).filter(needs_key).collect();
-    methods.sort();
-    methods.dedup();
-    if !methods.is_empty() {
-        let methods: Vec<&str> = methods.into_iter().map(String::as_str).collect();
-        return Some(format!("{} requests", methods.join(" and ")));
-    }
-    let every = |route: &Route| route.methods.is_empty();
-    let all = case.found.routes.is_empty() || keyless().any(every);
-    (all && !checks).then(|| "requests of every method".to_owned())
 }

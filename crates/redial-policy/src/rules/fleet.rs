@@ -44,6 +44,9 @@ struct Retrier<'a> {
 
 fn layered_retries(case: &Case<'_>) -> Option<Said> {
     let chain = &case.setting().chain;
+    if !chain.iter().any(|layer| layer.name == case.found.name) {
+        return None;
+    }
     let mut retriers: Vec<Retrier<'_>> = Vec::new();
     for layer in chain {
         let retrier = retrier(case, layer);

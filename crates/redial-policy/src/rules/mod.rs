@@ -10,6 +10,8 @@ pub mod schedule;
 pub mod time;
 mod words;
 
+use std::borrow::Cow;
+
 use redial_core::Policy;
 
 use crate::file::Setting;
@@ -148,7 +150,7 @@ impl<'a> Case<'a> {
 /// What a rule has to say about a config.
 pub(crate) struct Said {
     /// The field of ours that it is about, which leads to the place.
-    field: &'static str,
+    field: Cow<'static, str>,
     message: String,
     help: String,
     /// It is worse here than the rule says.
@@ -158,8 +160,12 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    fn new(field: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        let (message, help) = (message.into(), help.into());
+    fn new(
+        field: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        let (field, message, help) = (field.into(), message.into(), help.into());
         Self { field, message, help, hard: false, most: Severity::Error }
     }
 
@@ -174,7 +180,7 @@ impl Said {
     }
 
     fn of(self, rule: &'static Rule, found: &Found) -> Finding {
-        let place = found.places.of(self.field);
+        let place = found.places.of(&self.field);
         let severity = if self.hard { Severity::Error } else { rule.severity };
         let finding = rule.finding(place, found.places.whole(), self.message, self.help);
         Finding { severity: severity.min(self.most), ..finding }

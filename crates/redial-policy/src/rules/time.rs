@@ -116,9 +116,9 @@ fn delays_do_not_fit(case: &Case<'_>) -> Option<Said> {
         return None;
     }
     let (how, possible) =
-        if shortest < policy.attempts() { ("at least", shortest) } else { ("on average", mean) };
+        if shortest < policy.attempts() { ("always", shortest) } else { ("on average", mean) };
     let message = format!(
-        "of {} attempts {possible} can happen: the waits alone take {how} longer than the deadline of {}",
+        "of {} attempts only {possible} can happen: the waits alone are {how} longer than the deadline of {}",
         policy.attempts(),
         time(policy.deadline())
     );

@@ -1,4 +1,6 @@
 //! Texts in, trees and findings out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod rules;
+mod suppress;
 mod tree;
