@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod rules;
+mod rules_pages;
 mod suppress;
 mod tree;
