@@ -13,6 +13,7 @@ mod near;
 mod pile;
 pub mod rules;
 mod source;
+mod suppress;
 pub mod tree;
 
 pub use finding::{Finding, Severity};
@@ -21,3 +22,4 @@ pub use found::{Found, Note, NoteKind, Places};
 pub use near::nearest;
 pub use pile::{Document, Language, Pile, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
+pub use suppress::{Suppressed, suppress};

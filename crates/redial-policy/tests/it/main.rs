@@ -3,4 +3,7 @@
 
 mod file;
 mod policies;
+mod rules;
+mod rules_pages;
+mod suppress;
 mod tree;
