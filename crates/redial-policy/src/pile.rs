@@ -6,11 +6,28 @@ use crate::found::Found;
 use crate::source::{Place, Problem, Source, SourceId, Span};
 use crate::tree::Node;
 
+/// What a text is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// TOML, which only our own files are written in.
+    Toml,
+    /// YAML, with any number of documents.
+    Yaml,
+    /// JSON, with comments.
+    Json,
+    /// Sections of names and values.
+    Ini,
+    /// Names with dots, and values.
+    Properties,
+}
+
 /// One document of a text. YAML has several in a file.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The text that it is in.
     pub source: SourceId,
+    /// What it is written in.
+    pub language: Language,
     /// What it says.
     pub node: Node,
 }
@@ -59,15 +76,16 @@ impl Pile {
         source: Source,
         asked: Option<Format>,
     ) -> Result<usize, (Source, Problem)> {
-        let nodes = match parse(&source, asked) {
+        let language = language(&source, asked);
+        let nodes = match language.parse(source.text()) {
             Ok(nodes) => nodes,
             Err(problem) => return Err((source, problem)),
         };
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         let before = self.documents.len();
-        let of_interest = |node: &Node| asked.is_some() || Format::any_recognises(node);
+        let of_interest = |node: &Node| asked.is_some() || Format::any_recognises(node, language);
         let nodes = nodes.into_iter().filter(of_interest);
-        self.documents.extend(nodes.map(|node| Document { source: id, node }));
+        self.documents.extend(nodes.map(|node| Document { source: id, language, node }));
         let added = self.documents.len() - before;
         if added > 0 {
             self.sources.push(source);
@@ -96,24 +114,37 @@ impl Pile {
     }
 }
 
-/// The documents of a text: by the ending of its name, or else by what it begins with.
-fn parse(source: &Source, asked: Option<Format>) -> Result<Vec<Node>, Problem> {
+/// By the ending of the name, or else by what the text begins with.
+fn language(source: &Source, asked: Option<Format>) -> Language {
     let (text, path) = (source.text(), Path::new(source.name()));
-    let one = |node: Result<Node, Problem>| node.map(|node| vec![node]);
     if path.ends_with(".aws/config") || path.ends_with(".env") {
-        return one(Node::ini(text));
+        return Language::Ini;
     }
     match path.extension().and_then(|ending| ending.to_str()) {
-        Some("toml") => one(Node::toml(text)),
-        Some("yaml" | "yml") => Node::yaml(text),
-        Some("json" | "jsonc") => one(Node::json(text)),
-        Some("properties") => one(Node::properties(text)),
-        Some("ini" | "env") => one(Node::ini(text)),
-        _ if asked == Some(Format::Redial) => one(Node::toml(text)),
-        _ if asked == Some(Format::Aws) => one(Node::ini(text)),
-        _ if asked == Some(Format::Resilience4j) && is_flat(text) => one(Node::properties(text)),
-        _ if text.trim_start().starts_with('{') => one(Node::json(text)),
-        _ => Node::yaml(text),
+        _ if asked == Some(Format::Redial) => Language::Toml,
+        Some("toml") => Language::Toml,
+        Some("yaml" | "yml") => Language::Yaml,
+        Some("json" | "jsonc") => Language::Json,
+        Some("properties") => Language::Properties,
+        Some("ini" | "env") => Language::Ini,
+        _ if asked == Some(Format::Aws) => Language::Ini,
+        _ if asked == Some(Format::Resilience4j) && is_flat(text) => Language::Properties,
+        _ if text.trim_start().starts_with('{') => Language::Json,
+        _ => Language::Yaml,
+    }
+}
+
+impl Language {
+    /// The documents of a text.
+    fn parse(self, text: &str) -> Result<Vec<Node>, Problem> {
+        let one = |node: Result<Node, Problem>| node.map(|node| vec![node]);
+        match self {
+            Self::Toml => one(Node::toml(text)),
+            Self::Yaml => Node::yaml(text),
+            Self::Json => one(Node::json(text)),
+            Self::Ini => one(Node::ini(text)),
+            Self::Properties => one(Node::properties(text)),
+        }
     }
 }
 

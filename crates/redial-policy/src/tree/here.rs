@@ -53,7 +53,7 @@ impl<'a> Here<'a> {
         entries.iter().map(|entry| (entry.key.as_str(), self.below(&entry.key, &entry.node)))
     }
 
-    fn below(&self, key: &str, node: &'a Node) -> Self {
+    pub(super) fn below(&self, key: &str, node: &'a Node) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         // Every node below has the way to it: a key of a megabyte must not be in all of them.
         let path = if key.len() > 200 {
@@ -64,13 +64,24 @@ impl<'a> Here<'a> {
         Self { node, path }
     }
 
+    /// Another node below this one, such as one that is made of several.
+    pub(crate) fn with<'b>(&self, key: &str, node: &'b Node) -> Here<'b> {
+        self.at_node(node).below(key, node)
+    }
+
+    /// Another node in the place of this one.
+    pub(crate) fn at_node<'b>(&self, node: &'b Node) -> Here<'b> {
+        Here { node, path: self.path.clone() }
+    }
+
     /// What is wrong here.
     pub fn wrong(&self, why: impl Display) -> Problem {
         let colon = if self.path.is_empty() { "" } else { ": " };
         Problem::at(self.node.span, format!("{}{colon}{why}", self.path))
     }
 
-    fn must_be(&self, what: impl Display) -> Problem {
+    /// What it has to be instead.
+    pub(crate) fn must_be(&self, what: impl Display) -> Problem {
         self.wrong(format_args!("must be {what}, but is {}", self.node.value))
     }
 
