@@ -6,6 +6,7 @@ use super::Format;
 use crate::file::{Route, Setting};
 use crate::finding::Finding;
 use crate::found::{Found, Note, Places};
+use crate::near::did_you_mean;
 use crate::pile::{Document, Reading};
 use crate::rules::Rule;
 use crate::rules::reading::UNKNOWN_FIELD;
@@ -73,10 +74,8 @@ impl<'a> Account<'a> {
             return;
         }
         let message = format!("{}: no field has this name", field.path());
-        let help = match near(name, known) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("there are {}", known.join(", ")),
-        };
+        let help = did_you_mean(name, known.iter().copied())
+            .unwrap_or_else(|| format!("there are {}", known.join(", ")));
         let (place, policy) = (self.place(field), self.places.whole());
         self.findings.push(UNKNOWN_FIELD.finding(place, policy, message, help));
         self.dropped(field, format!("`{}` is not known", Short(name)));
@@ -115,34 +114,4 @@ impl<'a> Account<'a> {
             Problem::at(place.span, format!("as a policy of ours, {invalid}"))
         })
     }
-}
-
-/// The name that was probably meant: it differs in one or two letters, or in capitals and hyphens.
-fn near<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let plain = |name: &str| -> Vec<char> {
-        let letters = name.chars().filter(|c| c.is_alphanumeric());
-        letters.take(64).flat_map(char::to_lowercase).collect()
-    };
-    let name = plain(name);
-    let similar = known.iter().copied().filter_map(|known| {
-        let other = plain(known);
-        let distance = if name.len().abs_diff(other.len()) > 2 { 3 } else { edits(&name, &other) };
-        (distance <= 2 && name.len() > 3).then_some((distance, known))
-    });
-    similar.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
-}
-
-/// How many letters have to be changed, added or left out to make one of the other.
-fn edits(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
