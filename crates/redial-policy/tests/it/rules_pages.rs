@@ -35,13 +35,8 @@ fn blocks<'a>(page: &'a str, mark: &str) -> Vec<(&'a str, &'a str)> {
 }
 
 /// The examples of these are in formats that have no reader yet.
-const UNREAD: &[&str] = &[
-    "unknown-retry-on",
-    "attempts-or-retries",
-    "shadowed-annotations",
-    "silently-clamped",
-    "unknown-field",
-];
+const UNREAD: &[&str] =
+    &["unknown-retry-on", "attempts-or-retries", "shadowed-annotations", "unknown-field"];
 
 /// A policy file of ours is held to it exactly. There may be more to say about a config of another system.
 #[track_caller]
