@@ -21,3 +21,6 @@ pub use found::{Found, Note, NoteKind, Places};
 pub use near::nearest;
 pub use pile::{Document, Language, Pile, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
+
+/// The JSON Schema (2020-12) of our file, for editors.
+pub const SCHEMA: &str = include_str!("schema.json");
