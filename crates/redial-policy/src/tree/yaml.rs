@@ -139,7 +139,8 @@ impl<'a> Reader<'a> {
             let value = self.next()?;
             let (node, below) = self.node(value, depth + 1)?;
             deepest = deepest.max(below);
-            if key == "<<" {
+            // In quotes it is a name like any other.
+            if key == "<<" && self.bytes.text[key_span.range()].starts_with('<') {
                 merged.push(node);
             } else {
                 entries.push(Entry { key, key_span, node });
