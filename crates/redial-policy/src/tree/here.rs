@@ -1,7 +1,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use super::{Node, Value};
+use super::{Node, Short, Value};
 use crate::source::Problem;
 
 /// A node and the way to it, so that whatever is wrong with it can be said in the words of the file:
@@ -55,7 +55,7 @@ impl<'a> Here<'a> {
 
     pub(super) fn below(&self, key: &str, node: &'a Node) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
-        Self { node, path: format!("{}{dot}{key}", self.path) }
+        Self { node, path: format!("{}{dot}{}", self.path, Short(key)) }
     }
 
     /// Another node below this one, such as one that is made of several.

@@ -1,7 +1,7 @@
 //! Whatever a text is, it is refused soon and in a few words.
 
 use redial_policy::file::File;
-use redial_policy::tree::Node;
+use redial_policy::tree::{Here, Node};
 use redial_policy::{MOST_BYTES, Problem, Source};
 
 const MB: usize = 1_000_000;
@@ -109,6 +109,12 @@ fn what_is_inherited_is_bounded() {
     let text = format!("[policy.a]\nretry_on = [{codes}]\n[policy.b]\nextends = 'a'");
     assert_eq!(message(File::read(&text).unwrap_err()), "policy.a: more than 2000 values");
 
+    let codes = "503, ".repeat(1_900);
+    let mut heirs = format!("[policy.a]\nretry_on = [{codes}]\n");
+    (0..600).for_each(|i| heirs += &format!("[policy.p{i}]\nextends = 'a'\n"));
+    let problem = message(File::read(&heirs).unwrap_err());
+    assert!(problem.ends_with("more than 1000000 values"), "{problem}");
+
     let mut chain = "[policy.p0]\n".to_owned();
     (1..5_000).for_each(|i| chain += &format!("[policy.p{i}]\nextends = 'p{}'\n", i - 1));
     assert_eq!(File::read(&chain).unwrap().policies.len(), 5_000);
@@ -140,5 +146,8 @@ fn long_names_and_texts_are_shortened() {
         message(File::read(&text).unwrap_err());
     }
     message(Node::json(&format!("{{\"{long}\": 1, \"{long}\": 2}}")).unwrap_err());
+    let node = Node::json(&format!("{{\"{long}\": 1}}")).unwrap();
+    let here = Here::top(&node).get(&long).unwrap();
+    message(here.text().unwrap_err());
     message(Node::yaml(&format!("{long}: 1\n{long}: 2\n")).unwrap_err());
 }
