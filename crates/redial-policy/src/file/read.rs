@@ -63,7 +63,7 @@ fn named<'a>(top: &Here<'a>) -> Result<Vec<Written<'a>>, Problem> {
             let wrong = "policy: a name must have 1 to 255 bytes, and no control characters";
             return Err(Problem::at(entry.key_span, wrong));
         }
-        // What is no table is said to be none, with the fields that only a policy has.
+        // `[policy]` without a name is a slip that anybody makes.
         let table = here.table().map_err(|problem| {
             let known = FIELDS.contains(&name);
             let help = format!("put it under a name: [policy.NAME], and there {name} = …");
@@ -100,12 +100,12 @@ impl<'a> Written<'a> {
 
     /// From all of its fields, its own and those that it inherits.
     fn build(&self, mut table: Table) -> Result<Named, Problem> {
-        let value = |table| Node { span: self.here.node.span, value: Value::Table(table) };
         let setting = match table.remove("setting") {
             Some(entry) => world::setting(&self.here.with("setting", &entry.node))?,
             None => Setting::default(),
         };
-        let policy = self.policy(&value(table))?;
+        let node = Node { span: self.here.node.span, value: Value::Table(table) };
+        let policy = self.policy(&node)?;
         Ok(Named { name: self.name.to_owned(), policy, setting })
     }
 
