@@ -114,4 +114,49 @@ impl<'a> Account<'a> {
             Problem::at(place.span, format!("as a policy of ours, {invalid}"))
         })
     }
+
+    /// And what another piece of the same config says, which may stand in another text.
+    pub(super) fn join(&mut self, other: &Account<'_>) {
+        self.places.join(&other.places);
+        self.notes.extend_from_slice(&other.notes);
+        self.findings.extend_from_slice(&other.findings);
+    }
+
+    /// Hands the config over. A second one that begins at the same place and says the same is only another route to it.
+    pub(super) fn finish(self, draft: Draft, around: Around, reading: &mut Reading) {
+        let policy = match draft.build() {
+            Ok(policy) => policy,
+            Err(invalid) => {
+                let place = self.places.of(invalid.field());
+                let problem = Problem::at(place.span, format!("as a policy of ours, {invalid}"));
+                return reading.problems.push((place.source, problem));
+            }
+        };
+        let Around { format, name, routes, setting } = around;
+        // Routes that share a config stand together, so a look at the last few is enough.
+        let same = reading.found.iter_mut().rev().take(64).find(|found| {
+            found.format == format
+                && found.places.whole() == self.places.whole()
+                && found.policy == policy
+                && found.setting == setting
+        });
+        if let Some(found) = same {
+            return found.routes.extend(routes);
+        }
+        for finding in self.findings {
+            if !reading.findings.iter().rev().take(64).any(|known| *known == finding) {
+                reading.findings.push(finding);
+            }
+        }
+        let (places, notes) = (self.places, self.notes);
+        reading.found.push(Found { name, format, policy, places, routes, setting, notes });
+    }
+}
+
+/// What a config is besides its policy.
+pub(super) struct Around {
+    pub(super) format: Format,
+    pub(super) name: String,
+    pub(super) routes: Vec<Route>,
+    pub(super) setting: Setting,
 }
