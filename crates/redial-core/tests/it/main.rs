@@ -10,6 +10,7 @@ mod peers;
 mod policy;
 mod policy_text;
 mod schedule;
+mod saved;
 mod seeds;
 mod short_way;
 mod support;
