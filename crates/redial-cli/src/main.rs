@@ -5,6 +5,7 @@ mod explain;
 mod failed;
 mod policy;
 mod presets;
+mod run;
 mod sim;
 
 use std::io::{self, Write};
@@ -27,6 +28,7 @@ enum Command {
     Demo(Box<demo::Args>),
     Explain(Box<explain::Args>),
     Presets(presets::Args),
+    Run(Box<run::Args>),
     Sim(Box<sim::Args>),
 }
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
+        Command::Run(args) => return run::run(&args),
         Command::Sim(args) => sim::run(&args, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
