@@ -205,8 +205,12 @@ impl Watch<'_> {
             return false;
         }
         let silent = now >= drain.silent_at.min(drain.latest);
-        // What was read is passed on, however slow its reader is.
-        self.streams.iter().all(|stream| stream.is_over() || silent && !stream.is_stuck())
+        self.streams.iter().all(|stream| stream.is_over() || silent && !self.is_owed(stream))
+    }
+
+    /// What was read is passed on, however slow its reader is, until the user has had enough.
+    fn is_owed(&self, stream: &Stream) -> bool {
+        stream.is_stuck() && self.user.is_none()
     }
 
     fn wake(&self, expires: Nanos, drain: Option<Drain>) -> Nanos {
@@ -217,8 +221,8 @@ impl Watch<'_> {
             Phase::Runs | Phase::Killed => NEVER,
         };
         let silence = drain.map_or(NEVER, |drain| drain.silent_at.min(drain.latest));
-        let stuck = self.streams.iter().any(Stream::is_stuck);
-        if stuck && drain.is_some() { hurry } else { hurry.min(silence) }
+        let owes = self.streams.iter().any(|stream| self.is_owed(stream));
+        if owes { hurry } else { hurry.min(silence) }
     }
 
     /// Waits for something to happen and lets everybody proceed. Says whether there was output.
