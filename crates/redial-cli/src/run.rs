@@ -46,7 +46,7 @@ use wait::Interrupted;
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     match Run::prepare(args) {
-        Ok(run) => match run.to_the_end() {
+        Ok(run) => match run.call_until_over() {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
                 Failed::from(error).report();
@@ -133,7 +133,7 @@ impl Run {
     }
 
     /// Attempts and waits until there is an exit code.
-    fn to_the_end(mut self) -> io::Result<u8> {
+    fn call_until_over(mut self) -> io::Result<u8> {
         let mut failed: Option<Tried> = None;
         loop {
             let permit = match self.admit(None) {
@@ -241,7 +241,13 @@ impl Run {
             _ => None,
         };
         self.log.stopped(self.call.attempts(), &tried.why, stop, about.as_deref(), tried.code);
-        self.deliver(tried)
+        let status = tried.end.as_ref().map(|end| end.status);
+        let code = self.deliver(tried);
+        let interrupt = Status::Signal(Signal::SIGINT as u8);
+        if self.setting.grouping == Grouping::Foreground && status == Some(interrupt) {
+            group::die_of_interrupt();
+        }
+        code
     }
 
     /// Passes on what the last attempt printed, and returns the exit code.

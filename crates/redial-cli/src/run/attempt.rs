@@ -104,7 +104,11 @@ impl Setting {
         let feed = stdin.feed(child.stdin.take())?;
         let watch =
             Watch { setting: self, child, group, streams, feed, phase: Phase::Runs, user: None };
-        let end = watch.to_the_end(expires, signals);
+        let end = watch.until_it_ends(expires, signals);
+        if end.is_err() {
+            // Nobody would be there to end it.
+            group.signal(Signal::SIGKILL);
+        }
         group.take_terminal();
         end.map(Ok)
     }
@@ -154,7 +158,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn to_the_end(mut self, expires: Nanos, signals: &mut Signals) -> io::Result<End> {
+    fn until_it_ends(mut self, expires: Nanos, signals: &mut Signals) -> io::Result<End> {
         let mut found = Found::default();
         let mut drain: Option<Drain> = None;
         loop {

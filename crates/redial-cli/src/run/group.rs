@@ -99,6 +99,14 @@ impl Group {
     }
 }
 
+/// The Ctrl-C that ended the attempt went to it alone. A script that runs us goes on unless it gets one too, and sees that
+/// we have died of it.
+pub(super) fn die_of_interrupt() {
+    // If we may not, the exit code says the same.
+    let _ = killpg(getpgrp(), Signal::SIGINT);
+    let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
+}
+
 /// From the background this stops whoever does it, unless the signal for that is blocked.
 fn set_foreground(group: Pid) {
     let mut stop = SigSet::empty();

@@ -148,6 +148,7 @@ fn wrong_input_is_exit_2_and_names_the_flag() {
         ("--stdin-limit", "much", "8MB"),
         ("--output", "all", "stream"),
         ("--policy", "nope", "no preset has this name"),
+        ("--attemps", "3", "unexpected argument"),
     ] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redial"));
         command.args(["run", flag, value, "--", "true"]).env("XDG_RUNTIME_DIR", &lab.dir);

@@ -55,9 +55,10 @@ fn ctrl_c_ends_the_command_and_us() {
     let lab = Lab::new();
     lab.fifo("ready");
     let script = "echo x >> count; echo x > ready; sleep 1000";
-    let line = format!("{} -- sh -c '{script}'; echo code $?", run(""));
+    let line = format!("{} -- sh -c '{script}'; echo went on", run(""));
     let (shown, _) = terminal(&lab, &line, "\u{3}");
     assert_eq!(lab.read("count").lines().count(), 1, "{shown}");
+    assert!(!shown.contains("went on"), "the script that ran us ends too: {shown}");
 }
 
 #[test]
