@@ -29,7 +29,7 @@ use nix::sys::signal::Signal;
 use redial::Key;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Outcome, Safety};
-use redial_core::{Call, Context, NEVER, Permit, Policy, Request, Stop, Verdict, draw};
+use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Verdict, draw};
 
 use crate::failed::Failed;
 use args::Budgeted;
@@ -136,7 +136,7 @@ impl Run {
     fn call_until_over(mut self) -> io::Result<u8> {
         let mut failed: Option<Tried> = None;
         loop {
-            let permit = match self.admit(None) {
+            let permit = match self.admit() {
                 Ok(permit) => permit,
                 Err(stop) => return self.give_up(stop, failed),
             };
@@ -150,13 +150,14 @@ impl Run {
             } else {
                 self.nested.then_some(Stop::Nested)
             };
-            match self.settle(permit, &tried.outcome, bar) {
+            let (verdict, now) = self.settle(permit, &tried.outcome, bar);
+            match verdict {
                 Verdict::Done => {
                     self.log.succeeded(number);
                     return self.deliver(tried);
                 }
                 Verdict::Wait(until) => {
-                    self.log.waits(number, &tried.why, until.saturating_sub(clock::now()));
+                    self.log.waits(number, &tried.why, until.saturating_sub(now));
                     if let Some(signal) = self.wait(until, &tried)? {
                         return self.interrupted(signal);
                     }
@@ -168,21 +169,22 @@ impl Run {
         }
     }
 
-    fn admit(&mut self, off: Option<Stop>) -> Result<Permit, Stop> {
+    fn admit(&mut self) -> Result<Permit, Stop> {
         let (policy, call) = (&self.policy, &mut self.call);
         let admitted =
-            self.account.step(|guards, now| call.admit(&context(policy, guards, off), now));
+            self.account.step(|guards, now| call.admit(&context(policy, guards, None), now));
         self.tell_warnings();
         admitted
     }
 
-    fn settle(&mut self, permit: Permit, outcome: &Outcome, off: Option<Stop>) -> Verdict {
+    /// What follows from an attempt, and as of when.
+    fn settle(&mut self, permit: Permit, outcome: &Outcome, off: Option<Stop>) -> (Verdict, Nanos) {
         let (policy, call, seed) = (&self.policy, &mut self.call, self.seed);
-        let verdict = self.account.step(|guards, now| {
-            call.settle(&context(policy, guards, off), permit, outcome, now, || seed)
+        let settled = self.account.step(|guards, now| {
+            (call.settle(&context(policy, guards, off), permit, outcome, now, || seed), now)
         });
         self.tell_warnings();
-        verdict
+        settled
     }
 
     fn attempt(&mut self, permit: &Permit) -> io::Result<Tried> {
@@ -207,7 +209,7 @@ impl Run {
     }
 
     /// Ends what is left of the attempt, and waits. Says which signal came meanwhile.
-    fn wait(&mut self, until: u64, tried: &Tried) -> io::Result<Option<Signal>> {
+    fn wait(&mut self, until: Nanos, tried: &Tried) -> io::Result<Option<Signal>> {
         if let Some(end) = &tried.end
             && let Some(signal) = self.setting.sweep(end.group, &mut self.signals)?
         {

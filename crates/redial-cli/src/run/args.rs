@@ -21,6 +21,7 @@ const STREAMS: &str = "Input and output";
 /// Whoever asks for this says that running the command twice does no harm. Each attempt finds REDIAL_ATTEMPT (1 is the
 /// first), REDIAL_ATTEMPTS and REDIAL_IDEMPOTENCY_KEY, which is the same for all of them, in its environment.
 #[derive(clap::Args)]
+#[command(override_usage = "redial run [OPTIONS] -- <CMD>...")]
 #[command(after_help = "\
 By default every exit code but 0 is retried, except 126 and 127 (it cannot be executed, or is not there) and
 what a person ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. With --retry-on-exit or --retry-on-output, only what

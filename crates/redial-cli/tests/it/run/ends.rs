@@ -58,7 +58,7 @@ fn what_cannot_be_executed_is_126_or_127_and_not_retried() {
 fn a_command_that_ignores_sigterm_is_killed_with_all_it_started() {
     let lab = Lab::new();
     let flags =
-        ["--attempts", "2", "--attempt-timeout", "300ms", "--grace", "50ms", "--log", "json"];
+        ["--attempts", "2", "--attempt-timeout", "1500ms", "--grace", "50ms", "--log", "json"];
     // Both ignore it, and the grandchild holds the output open.
     let script =
         "trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 1000; done' & echo $! >> pids
@@ -75,7 +75,7 @@ fn a_command_that_ignores_sigterm_is_killed_with_all_it_started() {
 #[test]
 fn sigterm_comes_before_sigkill() {
     let lab = Lab::new();
-    let flags = ["--attempts", "1", "--attempt-timeout", "300ms", "--grace", "1h"];
+    let flags = ["--attempts", "1", "--attempt-timeout", "1500ms", "--grace", "1h"];
     let output = lab.run(&flags, "trap 'echo cleaned; exit 5' TERM; sleep 1000 & wait");
     assert_eq!(code(&output), 124);
     assert_eq!(text(&output.stdout), "cleaned\n");
@@ -157,6 +157,30 @@ fn wrong_input_is_exit_2_and_names_the_flag() {
         assert_eq!(code(&output), 2, "{flag} {value}: {stderr}");
         assert!(stderr.contains(flag) && stderr.contains(said), "{flag} {value}: {stderr}");
     }
+}
+
+#[test]
+fn a_command_that_cannot_be_started_now_is_tried_again() {
+    let lab = Lab::new();
+    std::fs::copy("/bin/true", lab.path("busy")).unwrap();
+    // Whoever writes to a program keeps it from being executed.
+    let writer = std::fs::OpenOptions::new().append(true).open(lab.path("busy")).unwrap();
+    let output = lab.bare(&["--log", "json", "--", "./busy"]).output().unwrap();
+    assert_eq!(code(&output), 125, "{}", text(&output.stderr));
+    assert_eq!(named(&events(&output), "attempt").count(), 4);
+    drop(writer);
+    assert_eq!(code(&lab.bare(&["--", "./busy"]).output().unwrap()), 0);
+}
+
+#[test]
+fn who_is_part_of_a_retry_leaves_it_to_those_above_if_the_policy_says_so() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("p.toml"), "refuse_nested = true\n").unwrap();
+    let attempts = |above: &str| {
+        let mut command = lab.command(&["--log", "json", "--policy", "p.toml"], "exit 1");
+        named(&events(&command.env("REDIAL_ATTEMPT", above).output().unwrap()), "attempt").count()
+    };
+    assert_eq!((attempts("1"), attempts("2")), (4, 1));
 }
 
 #[test]
