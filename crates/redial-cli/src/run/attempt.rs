@@ -276,6 +276,7 @@ impl Watch<'_> {
                     self.group.forward(signal);
                     wait::stop_ourselves();
                 }
+                Signal::SIGCONT if self.group.has_terminal() => self.group.hand_terminal(),
                 signal => {
                     self.group.forward(signal);
                     self.user = self.user.or(ends(signal).then_some(signal));

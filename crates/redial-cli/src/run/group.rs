@@ -24,8 +24,7 @@ pub(super) enum Grouping {
 
 impl Grouping {
     pub(super) fn find() -> Self {
-        let in_front = || tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp());
-        if !io::stdin().is_terminal() || !in_front() {
+        if !io::stdin().is_terminal() || !is_in_front(getpgrp()) {
             Self::Own
         } else if io::stdout().is_terminal() {
             Self::Foreground
@@ -84,19 +83,26 @@ impl Group {
         self.grouping == Grouping::Foreground
     }
 
-    /// A command that was quicker than we are has been stopped for reading, and is woken.
+    /// If the terminal is ours to hand over: a shell that has put us into the background has it itself. A command that was
+    /// quicker than we are has been stopped for reading, and is woken.
     pub(super) fn hand_terminal(self) {
         if self.has_terminal() {
-            set_foreground(self.leader);
+            if is_in_front(getpgrp()) {
+                set_foreground(self.leader);
+            }
             self.signal(Signal::SIGCONT);
         }
     }
 
     pub(super) fn take_terminal(self) {
-        if self.has_terminal() {
+        if self.has_terminal() && is_in_front(self.leader) {
             set_foreground(getpgrp());
         }
     }
+}
+
+fn is_in_front(group: Pid) -> bool {
+    tcgetpgrp(io::stdin()).is_ok_and(|front| front == group)
 }
 
 /// The Ctrl-C that ended the attempt went to it alone. A script that runs us goes on unless it gets one too, and sees that
