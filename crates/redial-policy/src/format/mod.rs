@@ -9,7 +9,7 @@ mod dotnet;
 mod envoy;
 mod export;
 mod gateway_api;
-mod grpc;
+pub(crate) mod grpc;
 mod istio;
 mod kube;
 mod linkerd;

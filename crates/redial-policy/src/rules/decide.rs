@@ -8,6 +8,7 @@ use redial_core::decide::{Class, Failure, Outcome, Reach};
 use super::{Case, Rule, Said};
 use crate::file::Route;
 use crate::finding::Severity;
+use crate::format::grpc::STATUSES;
 
 /// The request itself is wrong, and stays wrong.
 pub static RETRIES_CLIENT_ERRORS: Rule = Rule {
@@ -36,21 +37,13 @@ pub static UNSAFE_WITHOUT_KEY: Rule = Rule {
     check: Some(unsafe_without_key),
 };
 
-/// What gRPC's client errors are called: repeating them gets the same answer.
-const GRPC_CLIENT_ERRORS: &[(u16, &str)] = &[
-    (3, "INVALID_ARGUMENT"),
-    (5, "NOT_FOUND"),
-    (6, "ALREADY_EXISTS"),
-    (7, "PERMISSION_DENIED"),
-    (9, "FAILED_PRECONDITION"),
-    (11, "OUT_OF_RANGE"),
-    (12, "UNIMPLEMENTED"),
-    (16, "UNAUTHENTICATED"),
-];
+/// The statuses of gRPC that blame the request: repeating it gets the same answer.
+const GRPC_CLIENT_ERRORS: [u16; 8] = [3, 5, 6, 7, 9, 11, 12, 16];
 
 fn retries_client_errors(case: &Case<'_>) -> Option<Said> {
     let codes = case.retrying()?.retry_on().codes().iter();
-    let wrong: Vec<String> = codes.filter_map(|code| client_error(*code)).collect();
+    let codes = codes.copied().filter(|code| is_client_error(*code));
+    let wrong: Vec<String> = codes.map(status).collect();
     if wrong.is_empty() {
         return None;
     }
@@ -63,12 +56,14 @@ fn retries_client_errors(case: &Case<'_>) -> Option<Said> {
     Some(Said::new("retry_on", message, help))
 }
 
-fn client_error(code: u16) -> Option<String> {
-    if (400..500).contains(&code) && !matches!(code, 408 | 425 | 429) {
-        return Some(code.to_string());
-    }
-    let (_, name) = GRPC_CLIENT_ERRORS.iter().find(|(known, _)| *known == code)?;
-    Some((*name).to_owned())
+fn is_client_error(code: u16) -> bool {
+    let http = (400..500).contains(&code) && !matches!(code, 408 | 425 | 429);
+    http || GRPC_CLIENT_ERRORS.contains(&code)
+}
+
+/// A status as its system writes it.
+fn status(code: u16) -> String {
+    STATUSES.get(usize::from(code)).map_or_else(|| code.to_string(), |name| (*name).to_owned())
 }
 
 /// The failures after which nobody knows what the server did, as this policy's `retry_on` names them.
@@ -80,11 +75,11 @@ fn repeated_unknowns(policy: &Policy) -> Vec<String> {
         let Outcome::Failure(Failure { reach, class, .. }) = outcome else { return false };
         reach == Reach::Unknown && class != Class::Permanent
     };
-    let codes = retry_on.codes().iter().filter(|code| match **code {
+    let codes = retry_on.codes().iter().copied().filter(|code| match *code {
         grpc @ 1..=16 => unknown(Outcome::of_grpc(grpc, false)),
-        status => unknown(Outcome::of_status(status)),
+        http => unknown(Outcome::of_status(http)),
     });
-    named.map(|class| class.name().to_owned()).chain(codes.map(u16::to_string)).collect()
+    named.map(|class| class.name().to_owned()).chain(codes.map(status)).collect()
 }
 
 fn retries_500_unsafe(case: &Case<'_>) -> Option<Said> {

@@ -49,7 +49,7 @@ fn time(nanos: Nanos) -> DurationText {
 fn slower_than_slo(case: &Case<'_>) -> Option<Said> {
     let slo = case.setting().slo?;
     let policy = case.retrying()?;
-    let (worst, fits) = (policy.worst_case(), slo / 3);
+    let (worst, fits) = (policy.worst_case(), rounded_down(slo / 3));
     if worst.elapsed_with_hints <= fits {
         return None;
     }
@@ -63,30 +63,16 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Said> {
         "a call of {} attempts {takes}{when}, and the user is promised {}: a third of that is {}",
         worst.attempts,
         time(slo),
-        Rounded(fits)
+        time(fits)
     );
-    let help = format!(
-        "{}, or make fewer attempts",
-        case.words().set_time("deadline", Rounded::down(fits))
-    );
+    let help = format!("{}, or make fewer attempts", case.words().set_time("deadline", fits));
     Some(Said::new("deadline", message, help).at_most(Severity::Note, hinted))
 }
 
-/// A third of an SLO in whole milliseconds, rounded down, if it has any.
-struct Rounded(Nanos);
-
-impl Rounded {
+/// In whole milliseconds, if it has any.
+fn rounded_down(nanos: Nanos) -> Nanos {
     const MS: Nanos = 1_000_000;
-
-    fn down(nanos: Nanos) -> Nanos {
-        if nanos < Self::MS { nanos.max(1) } else { nanos - nanos % Self::MS }
-    }
-}
-
-impl std::fmt::Display for Rounded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        time(Self::down(self.0)).fmt(f)
-    }
+    if nanos < MS { nanos.max(1) } else { nanos - nanos % MS }
 }
 
 fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Said> {
@@ -99,7 +85,7 @@ fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Said> {
         "an attempt may take {}, and so may the whole call: one that hangs leaves no time to repeat it",
         time(timeout)
     );
-    let share = Rounded::down(deadline / u64::from(policy.attempts()));
+    let share = rounded_down(deadline / u64::from(policy.attempts()));
     let help = case.words().set_time("attempt_timeout", share);
     Some(Said::new("attempt_timeout", message, help))
 }

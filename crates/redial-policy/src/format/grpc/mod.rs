@@ -15,7 +15,7 @@ fn recognises(node: &Node) -> bool {
 }
 
 /// The names of the statuses, by number.
-const STATUSES: [&str; 17] = [
+pub(crate) const STATUSES: [&str; 17] = [
     "OK",
     "CANCELLED",
     "UNKNOWN",
