@@ -14,6 +14,7 @@ mod costs;
 mod engine;
 mod fidelity;
 mod http;
+mod run;
 mod sim;
 mod storm;
 mod table;
@@ -32,6 +33,7 @@ usage: redial-bench [COMMAND]
                     a blip and a brownout, simulated and as real traffic: means of N runs (10); takes twelve
                     minutes and wants the machine for itself (`cargo xtask bench fidelity` asks for it)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
+  run [--json]      how long `redial run -- true` takes longer than `true` (`cargo xtask bench run` builds it)
   sim [--json]      the simulator beside SimPy and a bare timing wheel, and the figures that it has to
                     make again (`--seed N` before that: the same ones); needs valgrind and pip3
   storm [--json]    a real server that stands still for 200 ms, and what its callers do to it then
@@ -41,13 +43,13 @@ usage: redial-bench [COMMAND]
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: all of them but `fidelity`. A bar that is not reached is marked RED; the exit code is 0
+Without a command: all of them but `fidelity` and `run`. A bar that is not reached is marked RED; the exit code is 0
 as long as everything could be measured.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    match run(&args) {
+    match dispatch(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("redial-bench: {message}");
@@ -56,14 +58,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &[&str]) -> Result<(), String> {
+fn dispatch(args: &[&str]) -> Result<(), String> {
     match args {
-        [] => ["engine", "http", "timers", "storm", "sim"].iter().try_for_each(|name| run(&[name])),
+        [] => ["engine", "http", "timers", "storm", "sim"]
+            .iter()
+            .try_for_each(|name| dispatch(&[name])),
         ["engine"] => engine::measure().map(|report| print!("{report}")),
         ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
         ["fidelity", rest @ ..] => fidelity(rest),
         ["http"] => http::measure().map(|report| print!("{report}")),
         ["http", "--json"] => http::measure().map(|report| print_json(&report)),
+        ["run"] => run::measure().map(|report| print!("{report}")),
+        ["run", "--json"] => run::measure().map(|report| print_json(&report)),
         ["sim", args @ ..] => sim::command(args),
         ["sim-case", args @ ..] => sim::run_case(args),
         ["storm"] => storm::measure().map(|report| print!("{report}")),

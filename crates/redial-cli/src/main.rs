@@ -5,6 +5,8 @@ mod explain;
 mod failed;
 mod policy;
 mod presets;
+mod run;
+mod schema;
 mod sim;
 
 use std::io::{self, Write};
@@ -27,6 +29,8 @@ enum Command {
     Demo(Box<demo::Args>),
     Explain(Box<explain::Args>),
     Presets(presets::Args),
+    Run(Box<run::Args>),
+    Schema(schema::Args),
     Sim(Box<sim::Args>),
 }
 
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
+        Command::Run(args) => return run::run(&args),
+        Command::Schema(args) => schema::run(&args, &mut out).map_err(Failed::from),
         Command::Sim(args) => sim::run(&args, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

@@ -13,11 +13,16 @@ mod near;
 mod pile;
 pub mod rules;
 mod source;
+mod suppress;
 pub mod tree;
 
 pub use finding::{Finding, Severity};
 pub use format::Format;
 pub use found::{Found, Note, NoteKind, Places};
 pub use near::nearest;
-pub use pile::{Document, Pile, Reading};
+pub use pile::{Document, Language, Pile, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
+pub use suppress::{Suppressed, suppress};
+
+/// The JSON Schema (2020-12) of our file, for editors.
+pub const SCHEMA: &str = include_str!("schema.json");

@@ -6,11 +6,28 @@ use crate::found::Found;
 use crate::source::{Place, Problem, Source, SourceId, Span};
 use crate::tree::{Node, Value};
 
+/// What a text is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// TOML, which only our own files are written in.
+    Toml,
+    /// YAML, with any number of documents.
+    Yaml,
+    /// JSON, with comments.
+    Json,
+    /// Sections of names and values.
+    Ini,
+    /// Names with dots, and values.
+    Properties,
+}
+
 /// One document of a text. YAML has several in a file.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The text that it is in.
     pub source: SourceId,
+    /// What it is written in.
+    pub language: Language,
     /// What it says.
     pub node: Node,
 }
@@ -59,15 +76,16 @@ impl Pile {
         source: Source,
         asked: Option<Format>,
     ) -> Result<usize, (Source, Problem)> {
-        let nodes = match parse(&source, asked).and_then(|nodes| unpack(nodes, source.text())) {
+        let (language, text) = (language(&source, asked), source.text());
+        let nodes = match language.parse(text).and_then(|nodes| unpack(nodes, text)) {
             Ok(nodes) => nodes,
             Err(problem) => return Err((source, problem)),
         };
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         let before = self.documents.len();
-        let of_interest = |node: &Node| asked.is_some() || Format::any_recognises(node);
+        let of_interest = |node: &Node| asked.is_some() || Format::any_recognises(node, language);
         let nodes = nodes.into_iter().filter(of_interest);
-        self.documents.extend(nodes.map(|node| Document { source: id, node }));
+        self.documents.extend(nodes.map(|node| Document { source: id, language, node }));
         let added = self.documents.len() - before;
         if added > 0 {
             self.sources.push(source);
@@ -96,18 +114,45 @@ impl Pile {
     }
 }
 
-/// The documents of a text: by the ending of its name, or else by what it begins with.
-fn parse(source: &Source, asked: Option<Format>) -> Result<Vec<Node>, Problem> {
-    let text = source.text();
-    let ending = Path::new(source.name()).extension().and_then(|ending| ending.to_str());
-    match ending {
-        Some("toml") => Node::toml(text).map(|node| vec![node]),
-        Some("yaml" | "yml") => Node::yaml(text),
-        Some("json" | "jsonc") => Node::json(text).map(|node| vec![node]),
-        _ if asked == Some(Format::Redial) => Node::toml(text).map(|node| vec![node]),
-        _ if text.trim_start().starts_with('{') => Node::json(text).map(|node| vec![node]),
-        _ => Node::yaml(text),
+/// By the ending of the name, or else by what the text begins with.
+fn language(source: &Source, asked: Option<Format>) -> Language {
+    let (text, path) = (source.text(), Path::new(source.name()));
+    if path.ends_with(".aws/config") || path.ends_with(".env") {
+        return Language::Ini;
     }
+    match path.extension().and_then(|ending| ending.to_str()) {
+        _ if asked == Some(Format::Redial) => Language::Toml,
+        Some("toml") => Language::Toml,
+        Some("yaml" | "yml") => Language::Yaml,
+        Some("json" | "jsonc") => Language::Json,
+        Some("properties") => Language::Properties,
+        Some("ini" | "env") => Language::Ini,
+        _ if asked == Some(Format::Aws) => Language::Ini,
+        _ if asked == Some(Format::Resilience4j) && is_flat(text) => Language::Properties,
+        _ if text.trim_start().starts_with('{') => Language::Json,
+        _ => Language::Yaml,
+    }
+}
+
+impl Language {
+    /// The documents of a text.
+    fn parse(self, text: &str) -> Result<Vec<Node>, Problem> {
+        let one = |node: Result<Node, Problem>| node.map(|node| vec![node]);
+        match self {
+            Self::Toml => one(Node::toml(text)),
+            Self::Yaml => Node::yaml(text),
+            Self::Json => one(Node::json(text)),
+            Self::Ini => one(Node::ini(text)),
+            Self::Properties => one(Node::properties(text)),
+        }
+    }
+}
+
+/// Whether the first line that says something is `name=value`.
+fn is_flat(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !line.starts_with(['#', '!']));
+    first.and_then(|line| line.split_once('=')).is_some_and(|(name, _)| !name.contains(':'))
 }
 
 /// What the documents hold inside: the objects of a list, the files of a `ConfigMap`.

@@ -5,6 +5,7 @@ mod chart;
 mod demo;
 mod explain;
 mod peers;
+mod run;
 mod sim;
 mod sim_errors;
 mod sim_pages;

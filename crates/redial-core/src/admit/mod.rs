@@ -25,7 +25,7 @@ pub use throttle::ThrottleRule;
 pub(crate) use breaker::{MOST_PROBES, Probe};
 
 use breaker::{Breaker, Pass};
-use budget::{Budget, Charge, Ledger};
+use budget::{Budget, Charge, Ledger, Saved};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use throttle::Throttle;
@@ -146,6 +146,17 @@ impl Guards {
     /// How many retries the budget would grant right now; `None` when there is no budget.
     pub fn balance(&self, now: Nanos) -> Option<u64> {
         self.ledger.balance(now)
+    }
+
+    /// The account of the budget, for the next process that shares it. The other guards are not part of it.
+    pub fn save(&self) -> Saved {
+        self.ledger.save()
+    }
+
+    /// Goes on with the account that another process left. Says no, and changes nothing, when it is that of another
+    /// currency, or of a window of another length.
+    pub fn restore(&mut self, saved: &Saved) -> bool {
+        self.ledger.restore(saved)
     }
 
     /// The state of the breaker; closed when there is none. An open one stays so until an attempt asks to

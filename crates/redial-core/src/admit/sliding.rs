@@ -84,6 +84,26 @@ impl<const N: usize> Sliding<N> {
         self.begun.load(Ordering::Acquire).wrapping_sub(1)
     }
 
+    /// How long a slice is.
+    pub(crate) fn slice(&self) -> Nanos {
+        self.slice
+    }
+
+    /// How many slices have begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Goes on from where another one was, whose slices are as long.
+    pub(crate) fn restore(&mut self, begun: u64, totals: impl Fn(usize) -> [u64; N]) {
+        for (index, note) in self.notes.iter().enumerate() {
+            for (note, total) in note.iter().zip(totals(index)) {
+                note.store(total, Ordering::Release);
+            }
+        }
+        self.begun.store(begun, Ordering::Release);
+    }
+
     /// Forgets everything before now, as if the whole window had passed.
     pub(crate) fn forget(&self, totals: [u64; N]) {
         for note in &self.notes {

@@ -9,6 +9,7 @@ mod limits;
 mod peers;
 mod policy;
 mod policy_text;
+mod saved;
 mod schedule;
 mod seeds;
 mod short_way;

@@ -1,3 +1,5 @@
+use std::fmt::Display;
+
 use redial_core::{Draft, Policy};
 
 use super::Format;
@@ -6,12 +8,13 @@ use crate::finding::Finding;
 use crate::found::{Found, Note, Places};
 use crate::near::did_you_mean;
 use crate::pile::{Document, Reading};
+use crate::rules::Rule;
 use crate::rules::reading::UNKNOWN_FIELD;
 use crate::source::{Place, Problem, Span};
-use crate::tree::Here;
+use crate::tree::{Here, Short};
 
-/// Whoever has more unknown fields than this in one table has another problem.
-const MOST_UNKNOWN: usize = 50;
+/// Nobody reads more about one config, and a text of a million misspelt names must not become a gigabyte.
+const MOST_FINDINGS: usize = 20;
 
 /// What becomes of each field of one config while it is read.
 pub(super) struct Account<'a> {
@@ -72,16 +75,52 @@ impl<'a> Account<'a> {
 
     /// Every field of `here` that is none of these: nothing reads it, and it may be misspelt.
     pub(super) fn unknown_but(&mut self, here: &Here<'_>, known: &[&str]) {
-        let unknown = here.fields().filter(|(name, _)| !known.contains(name));
-        for (name, field) in unknown.take(MOST_UNKNOWN) {
-            let message = format!("{}: no field has this name", field.path());
-            let help = did_you_mean(name, known.iter().copied())
-                .unwrap_or_else(|| format!("there are {}", known.join(", ")));
-            let finding =
-                UNKNOWN_FIELD.finding(self.place(&field), self.places.whole(), message, help);
-            self.findings.push(finding);
-            self.dropped(&field, format!("`{name}` is not known"));
+        for (name, field) in here.fields().filter(|(name, _)| !known.contains(name)) {
+            self.unknown(name, &field, known);
         }
+    }
+
+    /// This field is none of these.
+    pub(super) fn unknown(&mut self, name: &str, field: &Here<'_>, known: &[&str]) {
+        if self.findings.len() >= MOST_FINDINGS {
+            let more = "there are more fields that are not known";
+            if self.notes.last().is_none_or(|note| note.text != more) {
+                self.dropped(field, more);
+            }
+            return;
+        }
+        let message = format!("{}: no field has this name", field.path());
+        let help = did_you_mean(name, known.iter().copied())
+            .unwrap_or_else(|| format!("there are {}", known.join(", ")));
+        let (place, policy) = (self.place(field), self.places.whole());
+        self.findings.push(UNKNOWN_FIELD.finding(place, policy, message, help));
+        self.dropped(field, format!("`{}` is not known", Short(name)));
+    }
+
+    /// A rule of the readers has something to say about this field.
+    pub(super) fn finding(
+        &mut self,
+        rule: &'static Rule,
+        here: &Here<'_>,
+        message: impl Display,
+        help: impl Into<String>,
+    ) {
+        let message = format!("{}: {message}", here.path());
+        let (place, policy) = (self.place(here), self.places.whole());
+        self.findings.push(rule.finding(place, policy, message, help));
+    }
+
+    /// The config is read: it goes to the others.
+    pub(super) fn found(
+        self,
+        found: (Format, String, Policy, Vec<Route>),
+        setting: Setting,
+        reading: &mut Reading,
+    ) {
+        let Self { places, notes, findings, .. } = self;
+        let (format, name, policy, routes) = found;
+        reading.findings.extend(findings);
+        reading.found.push(Found { name, format, policy, places, routes, setting, notes });
     }
 
     /// The policy, once nothing more is added. A value that no policy can have is pointed at.

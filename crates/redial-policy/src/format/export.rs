@@ -17,18 +17,15 @@ use crate::source::Problem;
 ///
 /// There is no policy.
 pub(super) fn routes(file: &File) -> Result<Vec<(Route, &Named)>, Problem> {
-    let [first, ..] = file.policies.as_slice() else {
-        let problem = Problem::whole("the file has no policy, so there is nothing to export");
-        return Err(problem.help("add one, such as [policy.NAME] with extends = \"standard\""));
-    };
-    let named = |name: &str| file.policies.iter().find(|named| named.name == name);
+    let policies = super::policies(file)?;
+    let named = |name: &str| policies.iter().find(|named| named.name == name);
     let routed =
         file.routes.iter().filter_map(|route| Some((route.clone(), named(&route.policy)?)));
     let mut routes: Vec<_> = routed.collect();
-    if routes.is_empty() && file.policies.len() == 1 {
-        return Ok(vec![(Route { policy: first.name.clone(), ..Route::default() }, first)]);
+    if let ([only], []) = (policies, routes.as_slice()) {
+        return Ok(vec![(Route { policy: only.name.clone(), ..Route::default() }, only)]);
     }
-    for named in &file.policies {
+    for named in policies {
         if !routes.iter().any(|(route, _)| route.policy == named.name) {
             let (host, policy) = (Some(named.name.clone()), named.name.clone());
             routes.push((Route { host, policy, ..Route::default() }, named));

@@ -9,21 +9,25 @@ mod dotnet;
 mod envoy;
 mod export;
 mod gateway_api;
-mod grpc;
+pub(crate) mod grpc;
 mod istio;
 mod kube;
 mod linkerd;
 mod redial;
 mod resilience4j;
 mod time;
+mod unsaid;
+
+use std::time::Duration;
 
 use redial_core::admit::budget::Budget;
-use redial_core::schedule::HintRule;
-use redial_core::{Draft, Policy};
+use redial_core::decide::{Class, RetryOn};
+use redial_core::schedule::{Backoff, HintRule, TooLong};
+use redial_core::{Draft, Nanos, Policy};
 
 use crate::file::File;
 use crate::found::Note;
-use crate::pile::{Document, Reading};
+use crate::pile::{Document, Language, Reading};
 use crate::source::Problem;
 use crate::tree::Node;
 
@@ -99,8 +103,11 @@ impl Format {
         matches!(self, Self::Redial)
     }
 
-    pub(crate) fn any_recognises(node: &Node) -> bool {
-        Self::ALL.into_iter().any(|format| (format.border().recognises)(node))
+    /// Ours is the only one in TOML, and in nothing else: `policy` is a word that others have too.
+    pub(crate) fn any_recognises(node: &Node, language: Language) -> bool {
+        let ours = language == Language::Toml;
+        let mut formats = Self::ALL.into_iter().filter(|format| (*format == Self::Redial) == ours);
+        formats.any(|format| (format.border().recognises)(node))
     }
 
     pub(crate) fn read(self, documents: &[Document], reading: &mut Reading) {
@@ -144,4 +151,32 @@ struct Border {
 fn plain(attempts: u32) -> Draft {
     let draft = Policy::draft().attempts(attempts).without_deadline();
     draft.budget(Budget::None).hint(HintRule::Ignore)
+}
+
+/// The longest that a policy can say: for what has no end there.
+const LONGEST: Nanos = 366 * 24 * 3600 * 1_000_000_000;
+
+/// As the server says, to the nanosecond.
+fn exactly(cap: Nanos) -> HintRule {
+    HintRule::Honour { cap, too_long: TooLong::Stop, spread: Some(0.0) }
+}
+
+/// What libraries take for transient: no connection or a broken one, no answer, 429, 500, 502, 503 and 504.
+fn usual_failures() -> RetryOn {
+    let classes = [Class::Connect, Class::Reset, Class::Timeout, Class::Throttled];
+    let classes = classes.into_iter().chain([Class::Overloaded, Class::ServerError]);
+    classes.fold(RetryOn::nothing(), RetryOn::class)
+}
+
+/// The policies, of which there must be one.
+fn policies(file: &File) -> Result<&[crate::file::Named], Problem> {
+    match file.policies.as_slice() {
+        [] => Err(Problem::whole("there is no policy in it").help("write one: `[policy.NAME]`")),
+        policies => Ok(policies),
+    }
+}
+
+/// Always the same wait, or as near to it as this jitter comes.
+fn constant(wait: Nanos) -> Backoff {
+    Backoff::constant(Duration::from_nanos(wait))
 }

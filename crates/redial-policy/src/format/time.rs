@@ -71,7 +71,7 @@ pub(super) fn as_parts(nanos: Nanos) -> String {
 
 /// Ten times as much, which is Envoy's cap for a base; no policy has more than 366 days.
 pub(super) fn tenfold(base: Nanos) -> Nanos {
-    base.saturating_mul(10).min(366 * 24 * 3_600_000 * MS).max(base)
+    base.saturating_mul(10).min(super::LONGEST).max(base)
 }
 
 pub(super) fn std(nanos: Nanos) -> Duration {

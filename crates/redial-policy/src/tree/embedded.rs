@@ -72,7 +72,6 @@ fn ending(name: &str) -> Option<&str> {
 
 fn parse(name: &str, text: &str) -> Result<Vec<Node>, Problem> {
     match ending(name) {
-        Some("toml") => Node::toml(text).map(|node| vec![node]),
         Some("json") => Node::json(text).map(|node| vec![node]),
         _ if text.trim_start().starts_with('{') => Node::json(text).map(|node| vec![node]),
         _ => Node::yaml(text),

@@ -1,7 +1,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use super::{Node, Value};
+use super::{Node, Short, Value};
 use crate::source::Problem;
 
 /// A node and the way to it, so that whatever is wrong with it can be said in the words of the file:
@@ -53,9 +53,25 @@ impl<'a> Here<'a> {
         entries.iter().map(|entry| (entry.key.as_str(), self.below(&entry.key, &entry.node)))
     }
 
-    fn below(&self, key: &str, node: &'a Node) -> Self {
+    pub(super) fn below(&self, key: &str, node: &'a Node) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
-        Self { node, path: format!("{}{dot}{key}", self.path) }
+        // Every node below has the way to it: a key of a megabyte must not be in all of them.
+        let path = if key.len() > 200 {
+            format!("{}{dot}{}", self.path, Short(key))
+        } else {
+            format!("{}{dot}{key}", self.path)
+        };
+        Self { node, path }
+    }
+
+    /// Another node below this one, such as one that is made of several.
+    pub(crate) fn with<'b>(&self, key: &str, node: &'b Node) -> Here<'b> {
+        self.at_node(node).below(key, node)
+    }
+
+    /// Another node in the place of this one.
+    pub(crate) fn at_node<'b>(&self, node: &'b Node) -> Here<'b> {
+        Here { node, path: self.path.clone() }
     }
 
     /// What is wrong here.
@@ -64,7 +80,8 @@ impl<'a> Here<'a> {
         Problem::at(self.node.span, format!("{}{colon}{why}", self.path))
     }
 
-    fn must_be(&self, what: impl Display) -> Problem {
+    /// What it has to be instead.
+    pub(crate) fn must_be(&self, what: impl Display) -> Problem {
         self.wrong(format_args!("must be {what}, but is {}", self.node.value))
     }
 

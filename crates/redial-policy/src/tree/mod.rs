@@ -4,10 +4,13 @@
 //! [`MOST_DEPTH`] levels and [`MOST_NODES`] nodes, whatever aliases promise; a key that stands twice is an error, because
 //! whoever wrote it believes in one of them.
 
+pub(crate) mod de;
 mod embedded;
 mod here;
+mod ini;
 mod json;
 mod print;
+mod properties;
 mod toml;
 mod yaml;
 
@@ -94,9 +97,17 @@ impl Table {
         self.0.iter().find(|entry| entry.key == key)
     }
 
+    pub(crate) fn entry_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.key == key)
+    }
+
     /// All of them, in the order of the text.
     pub fn entries(&self) -> &[Entry] {
         &self.0
+    }
+
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.0
     }
 
     /// Puts it in, in the place of what had its name.
@@ -140,6 +151,25 @@ impl Node {
     /// It is none, or is too deep.
     pub fn json(text: &str) -> Result<Self, Problem> {
         json::read(text)
+    }
+
+    /// A document of INI, as the AWS SDKs have it: indented lines belong to the entry above them. Or environment
+    /// variables, one in a line. All values are text.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or has too many nodes.
+    pub fn ini(text: &str) -> Result<Self, Problem> {
+        ini::read(text)
+    }
+
+    /// The properties of Java: a table by the whole keys, dots and all. All values are text.
+    ///
+    /// # Errors
+    ///
+    /// An escape is incomplete, or there are too many nodes.
+    pub fn properties(text: &str) -> Result<Self, Problem> {
+        properties::read(text)
     }
 
     /// The node with this name, if this is a table that has one.

@@ -35,7 +35,7 @@ pub(crate) struct Inflight {
     ratio: u64,
     floor: u64,
     /// Calls in flight above, retries on the wire below.
-    counts: AtomicU64,
+    pub(super) counts: AtomicU64,
 }
 
 const CALL: u64 = 1 << 32;

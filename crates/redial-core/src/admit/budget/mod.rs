@@ -9,10 +9,12 @@
 //! bring back (AWS, gRPC), and a share of what is in flight (Envoy).
 
 mod inflight;
+mod saved;
 mod tokens;
 mod window;
 
 pub use inflight::InflightBudget;
+pub use saved::Saved;
 pub use tokens::{ThrottlingBudget, TokenBudget};
 pub use window::{Deposit, WindowBudget};
 

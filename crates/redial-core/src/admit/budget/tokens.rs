@@ -48,7 +48,7 @@ impl TokenBudget {
 #[derive(Debug)]
 pub(crate) struct Tokens {
     budget: TokenBudget,
-    level: AtomicU32,
+    pub(super) level: AtomicU32,
 }
 
 impl Tokens {
@@ -90,6 +90,10 @@ impl Tokens {
     pub(crate) fn balance(&self) -> u64 {
         u64::from(self.level.load(Ordering::Acquire) / self.budget.cost)
     }
+
+    pub(super) fn restore(&self, level: u64) -> bool {
+        put(&self.level, level, self.budget.capacity)
+    }
 }
 
 /// gRPC's retry throttling: every failure that would be repeated takes a token, every success brings
@@ -118,7 +122,7 @@ const THOUSANDTHS: u32 = 1000;
 pub(crate) struct Throttling {
     capacity: u32,
     bring: u32,
-    level: AtomicU32,
+    pub(super) level: AtomicU32,
 }
 
 impl Throttling {
@@ -145,6 +149,10 @@ impl Throttling {
         let above_half = self.level.load(Ordering::Acquire).saturating_sub(self.capacity / 2);
         u64::from(above_half.div_ceil(THOUSANDTHS).saturating_sub(1))
     }
+
+    pub(super) fn restore(&self, level: u64) -> bool {
+        put(&self.level, level, self.capacity)
+    }
 }
 
 fn change(level: &AtomicU32, step: impl FnMut(u32) -> Option<u32>) -> bool {
@@ -154,4 +162,10 @@ fn change(level: &AtomicU32, step: impl FnMut(u32) -> Option<u32>) -> bool {
 /// A bucket that is full is left alone: the usual success writes nothing.
 fn fill(level: &AtomicU32, amount: u32, capacity: u32) {
     change(level, |level| (level < capacity).then(|| level.saturating_add(amount).min(capacity)));
+}
+
+/// The bucket may have been larger when the level was saved.
+fn put(level: &AtomicU32, saved: u64, capacity: u32) -> bool {
+    level.store(u32::try_from(saved).unwrap_or(capacity).min(capacity), Ordering::Release);
+    true
 }

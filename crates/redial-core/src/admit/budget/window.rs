@@ -14,6 +14,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::Charge;
+use super::saved::ACCOUNT;
 use crate::admit::sliding::{RING, SLICES, Sliding};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
 use crate::units::{Nanos, ONE, Rate, SECOND, billionths, nanos};
@@ -265,6 +266,41 @@ impl Window {
         self.advance(now);
         let spent = self.spent.load(Ordering::Acquire);
         self.available(spent) / ONE + u64::from(self.bootstrap.load(Ordering::Acquire))
+    }
+
+    pub(super) fn save(&self, account: &mut [u64; ACCOUNT]) {
+        let load = |word: &AtomicU64| word.load(Ordering::Acquire);
+        let (head, notes) = account.split_at_mut(6);
+        head[0] = self.sliding.slice();
+        head[1] = self.sliding.begun();
+        head[2] = load(&self.spent);
+        head[3] = self.deposited_total();
+        head[4] = load(&self.refunds_until);
+        head[5] = u64::from(self.bootstrap.load(Ordering::Acquire));
+        for (index, words) in notes.chunks_exact_mut(3).enumerate() {
+            let [spent, deposited] = self.sliding.since(index as u64 + SLICES);
+            words.copy_from_slice(&[spent, deposited, load(&self.refunded[index])]);
+        }
+    }
+
+    /// Says no, and changes nothing, when the slices were of another length.
+    pub(super) fn restore(&mut self, account: &[u64; ACCOUNT]) -> bool {
+        let (head, notes) = account.split_at(6);
+        if head[0] != self.sliding.slice() {
+            return false;
+        }
+        self.spent.store(head[2], Ordering::Release);
+        for (index, stripe) in self.deposited.iter().enumerate() {
+            stripe.0.store(if index == 0 { head[3] } else { 0 }, Ordering::Release);
+        }
+        self.refunds_until.store(head[4], Ordering::Release);
+        self.bootstrap.store(head[5] as u32, Ordering::Release);
+        let words = |index: usize| &notes[index * 3..];
+        self.sliding.restore(head[1], |index| [words(index)[0], words(index)[1]]);
+        for (index, refunded) in self.refunded.iter().enumerate() {
+            refunded.store(words(index)[2], Ordering::Release);
+        }
+        true
     }
 
     #[inline(always)]

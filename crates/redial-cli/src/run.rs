@@ -1,0 +1,332 @@
+//! `redial run -- CMD`: the engine around any command.
+//!
+//! A loop in a shell retries at once, for ever, and together with everybody else's. Here the same engine decides that
+//! runs in services: what may be repeated ([`judge`]), when, and whether all the commands of a user together may still
+//! afford it ([`budget`]). Everything waits in one place and on one thread, so that signals are heard at once, and
+//! starting costs next to nothing.
+
+mod args;
+mod attempt;
+mod budget;
+mod clock;
+mod group;
+mod judge;
+mod log;
+mod output;
+mod scan;
+mod signals;
+mod spool;
+mod stdin;
+mod wait;
+
+pub(crate) use args::Args;
+
+use std::env;
+use std::io;
+use std::process::ExitCode;
+
+use nix::sys::signal::Signal;
+use redial::Key;
+use redial_core::admit::budget::Budget;
+use redial_core::decide::{Outcome, Safety};
+use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Verdict, draw};
+
+use crate::failed::Failed;
+use args::Budgeted;
+use attempt::{End, Setting, Status};
+use budget::{Account, Place};
+use group::Grouping;
+use judge::Rules;
+use log::Log;
+use output::Routes;
+use scan::Patterns;
+use signals::Signals;
+use stdin::Stdin;
+use wait::Interrupted;
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match Run::prepare(args) {
+        Ok(run) => match run.call_until_over() {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => {
+                Failed::from(error).report();
+                ExitCode::from(judge::OURS)
+            }
+        },
+        Err(failed) => match failed {
+            Failed::Input(_) => failed.report(),
+            _ => {
+                failed.report();
+                ExitCode::from(judge::OURS)
+            }
+        },
+    }
+}
+
+/// One call.
+struct Run {
+    policy: Policy,
+    rules: Rules,
+    setting: Setting,
+    stdin: Stdin,
+    signals: Signals,
+    account: Account,
+    log: Log,
+    call: Call,
+    seed: u64,
+    /// We are ourselves part of a retry, and the policy leaves those alone.
+    nested: bool,
+}
+
+/// What came of an attempt, and what it would be as our own exit code.
+struct Tried {
+    outcome: Outcome,
+    why: String,
+    code: u8,
+    /// `None` when it could not be started.
+    end: Option<End>,
+}
+
+impl Run {
+    fn prepare(args: &Args) -> Result<Self, Failed> {
+        let policy = args.policy().map_err(Failed::Input)?;
+        let key = Key::fresh();
+        let seed = draw(Key::fresh().as_u128() as u64, 0);
+        let account = account(args, &policy, seed)?;
+        let patterns = Patterns {
+            retry: args.retry_on_output.clone(),
+            stop: args.stop_on_output.clone(),
+            hint: args.hint.clone(),
+        };
+        let rules = Rules {
+            retry_on_exit: args.retry_on_exit.clone(),
+            stop_on_exit: args.stop_on_exit.clone(),
+            lists_output: !patterns.retry.is_empty(),
+        };
+        let environment = vec![
+            ("REDIAL_ATTEMPTS", policy.attempts().to_string()),
+            ("REDIAL_IDEMPOTENCY_KEY", key.to_string()),
+        ];
+        let setting = Setting {
+            command: args.command.clone(),
+            environment,
+            routes: Routes::find(args.output, &patterns),
+            patterns,
+            grouping: Grouping::find(),
+            grace: args.grace,
+        };
+        let above = env::var("REDIAL_ATTEMPT").ok().and_then(|number| number.parse().ok());
+        let nested = policy.refuses_nested() && above.is_some_and(|number: u32| number > 1);
+        let started = clock::now();
+        Ok(Self {
+            call: Call::new(&policy, started, NEVER),
+            rules,
+            setting,
+            stdin: Stdin::open(args.stdin, args.stdin_limit)?,
+            signals: Signals::listen()?,
+            account,
+            log: Log { form: args.log, started },
+            policy,
+            seed,
+            nested,
+        })
+    }
+
+    /// Attempts and waits until there is an exit code.
+    fn call_until_over(mut self) -> io::Result<u8> {
+        let mut failed: Option<Tried> = None;
+        loop {
+            let permit = match self.admit() {
+                Ok(permit) => permit,
+                Err(stop) => return self.give_up(stop, failed),
+            };
+            let number = permit.number;
+            let tried = self.attempt(&permit)?;
+            let broken = tried.end.iter().flat_map(|end| &end.streams).any(|s| s.broken.is_some());
+            let bar = if broken {
+                Some(Stop::Cancelled)
+            } else if !self.stdin.is_repeatable() {
+                Some(Stop::Body)
+            } else {
+                self.nested.then_some(Stop::Nested)
+            };
+            let (verdict, now) = self.settle(permit, &tried.outcome, bar);
+            match verdict {
+                Verdict::Done => {
+                    self.log.succeeded(number);
+                    return self.deliver(tried);
+                }
+                Verdict::Wait(until) => {
+                    self.log.waits(number, &tried.why, until.saturating_sub(now));
+                    if let Some(signal) = self.wait(until, &tried)? {
+                        return self.interrupted(signal);
+                    }
+                    failed = Some(tried);
+                }
+                Verdict::Stop(stop) => return self.give_up(stop, Some(tried)),
+                Verdict::InFlight => unreachable!("there is one attempt at a time"),
+            }
+        }
+    }
+
+    fn admit(&mut self) -> Result<Permit, Stop> {
+        let (policy, call) = (&self.policy, &mut self.call);
+        let admitted =
+            self.account.step(|guards, now| call.admit(&context(policy, guards, None), now));
+        self.tell_warnings();
+        admitted
+    }
+
+    /// What follows from an attempt, and as of when.
+    fn settle(&mut self, permit: Permit, outcome: &Outcome, off: Option<Stop>) -> (Verdict, Nanos) {
+        let (policy, call, seed) = (&self.policy, &mut self.call, self.seed);
+        let settled = self.account.step(|guards, now| {
+            (call.settle(&context(policy, guards, off), permit, outcome, now, || seed), now)
+        });
+        self.tell_warnings();
+        settled
+    }
+
+    fn attempt(&mut self, permit: &Permit) -> io::Result<Tried> {
+        let (number, expires) = (permit.number, permit.expires);
+        let left = (expires != NEVER).then(|| expires.saturating_sub(permit.started));
+        self.log.attempt(number, left);
+        let end = self.setting.attempt(number, expires, &mut self.stdin, &mut self.signals)?;
+        Ok(match end {
+            Ok(end) => {
+                self.log.ended(number, clock::now().saturating_sub(permit.started), &end);
+                let (outcome, code) = (self.rules.outcome(&end), judge::exit_code(&end));
+                Tried { outcome, why: why(&end), code, end: Some(end) }
+            }
+            Err(error) => {
+                self.log.not_started(number, &error);
+                let (failure, code) = judge::not_started(&error);
+                let command = self.setting.command[0].to_string_lossy();
+                let why = format!("{command} cannot be started: {error}");
+                Tried { outcome: failure.into(), why, code, end: None }
+            }
+        })
+    }
+
+    /// Ends what is left of the attempt, and waits. Says which signal came meanwhile.
+    fn wait(&mut self, until: Nanos, tried: &Tried) -> io::Result<Option<Signal>> {
+        if let Some(end) = &tried.end
+            && let Some(signal) = self.setting.sweep(end.group, &mut self.signals)?
+        {
+            return Ok(Some(signal));
+        }
+        wait::pause(until, &mut self.signals)
+    }
+
+    /// The user has ended us between two attempts; the retry that was paid for is not made.
+    fn interrupted(mut self, signal: Signal) -> io::Result<u8> {
+        let (policy, call) = (&self.policy, &mut self.call);
+        self.account.step(|guards, now| call.cancel(&context(policy, guards, None), now));
+        let code = Status::Signal(signal as u8).code();
+        self.log.stopped(self.call.attempts(), signal.as_str(), Stop::Cancelled, None, code);
+        Ok(code)
+    }
+
+    fn give_up(mut self, stop: Stop, failed: Option<Tried>) -> io::Result<u8> {
+        let Some(tried) = failed else {
+            self.log.warn(&format!("no attempt was made: {stop}"));
+            return Ok(judge::OURS);
+        };
+        if tried.end.is_none() && self.call.attempts() == 1 {
+            self.log.warn(&tried.why);
+        }
+        let about = match stop {
+            Stop::Budget => {
+                self.account.place().map(|place| format!("shared in {place}; see --budget"))
+            }
+            Stop::Body => Some("stdin was read and is not kept; see --stdin-limit".to_owned()),
+            _ => None,
+        };
+        self.log.stopped(self.call.attempts(), &tried.why, stop, about.as_deref(), tried.code);
+        let status = tried.end.as_ref().map(|end| end.status);
+        let code = self.deliver(tried);
+        let interrupt = Status::Signal(Signal::SIGINT as u8);
+        if self.setting.grouping == Grouping::Foreground && status == Some(interrupt) {
+            group::die_of_interrupt();
+        }
+        code
+    }
+
+    /// Passes on what the last attempt printed, and returns the exit code.
+    fn deliver(&mut self, tried: Tried) -> io::Result<u8> {
+        let code = tried.code;
+        for mut stream in tried.end.into_iter().flat_map(|end| end.streams) {
+            let passed = match stream.broken.take() {
+                Some(error) => Err(Interrupted::Failed(error)),
+                None => stream.deliver(&mut self.signals),
+            };
+            match passed {
+                Ok(()) => {}
+                Err(Interrupted::By(signal)) => return Ok(Status::Signal(signal as u8).code()),
+                // Whoever reads us has seen enough, and the command would have been told so by this signal.
+                Err(Interrupted::Failed(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    return Ok(Status::Signal(Signal::SIGPIPE as u8).code());
+                }
+                Err(Interrupted::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(code)
+    }
+
+    fn tell_warnings(&mut self) {
+        self.account.warnings().iter().for_each(|warning| self.log.warn(warning));
+    }
+}
+
+fn context<'a>(
+    policy: &'a Policy,
+    guards: &'a redial_core::admit::Guards,
+    off: Option<Stop>,
+) -> Context<'a> {
+    // The user who asks for retries has said that it is safe, and the command has a key.
+    let request = Request { safety: Safety::Keyed, off, ..Request::default() };
+    Context { policy, guards, observer: None, request }
+}
+
+fn account(args: &Args, policy: &Policy, seed: u64) -> Result<Account, Failed> {
+    let can_share = matches!(policy.budget(), Budget::Window(_) | Budget::Tokens(_));
+    match &args.budget {
+        Some(Budgeted::No) => Ok(Account::own(policy, seed)),
+        Some(Budgeted::In(_)) if !can_share => Err(Failed::input(
+            "--budget",
+            "the policy's budget cannot be shared; only a window or tokens can, so set --budget-ratio too",
+        )),
+        Some(Budgeted::In(place)) => Account::shared(policy, seed, place).map_err(|error| {
+            Failed::input("--budget", format!("{error}; name another one, or none"))
+        }),
+        None if !can_share => Ok(Account::own(policy, seed)),
+        None => {
+            let place = Place::of_program(&args.command[0]);
+            Ok(Account::shared(policy, seed, &place).unwrap_or_else(|error| {
+                let mut own = Account::own(policy, seed);
+                own.warn(format!("no budget is shared: {error}; see --budget"));
+                own
+            }))
+        }
+    }
+}
+
+/// What the attempt failed of, for people.
+fn why(end: &End) -> String {
+    let ended = match end.status {
+        _ if end.timed_out => "its time was over".to_owned(),
+        Status::Code(code) => format!("exit code {code}"),
+        Status::Signal(signal) => match Signal::try_from(i32::from(signal)) {
+            Ok(signal) => signal.as_str().to_owned(),
+            Err(_) => format!("signal {signal}"),
+        },
+    };
+    let printed = if end.found.stop {
+        " and output that is not retried"
+    } else if end.found.retry {
+        " and output that is retried"
+    } else {
+        ""
+    };
+    ended + printed
+}

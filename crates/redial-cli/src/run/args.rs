@@ -1,0 +1,233 @@
+use std::ffi::OsString;
+
+use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};
+use regex_lite::Regex;
+use toml::Table;
+
+use super::budget::Place;
+use super::judge::Codes;
+use super::log::Form;
+use super::output::Output;
+use super::stdin::Mode;
+use crate::policy;
+
+const POLICY: &str = "How often and when";
+const WHAT: &str = "What is retried";
+const BUDGET: &str = "What it may cost";
+const STREAMS: &str = "Input and output";
+
+/// Run a command, and run it again when it fails
+///
+/// Whoever asks for this says that running the command twice does no harm. Each attempt finds REDIAL_ATTEMPT (1 is the
+/// first), REDIAL_ATTEMPTS and REDIAL_IDEMPOTENCY_KEY, which is the same for all of them, in its environment.
+#[derive(clap::Args)]
+#[command(override_usage = "redial run [OPTIONS] -- <CMD>...")]
+#[command(after_help = "\
+By default every exit code but 0 is retried, except 126 and 127 (it cannot be executed, or is not there) and
+what a person ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. With --retry-on-exit or --retry-on-output, only what
+they name is.
+
+Exit codes: that of the last attempt, 128 and the signal that ended it, 124 if its time was over, 75 if it was
+0 and the output says otherwise (--retry-on-output), 125 if redial itself failed, 126 or 127 if there is no
+such command, 2 for wrong usage.
+
+Examples:
+  redial run -- curl -fsS https://example.com/api         4 attempts, full jitter, a shared budget
+  redial run --attempts 6 --deadline 2m -- ./deploy.sh    all of it in two minutes
+  redial run --attempt-timeout 30s -- pg_dump db > dump   each attempt in 30 s, or SIGTERM, then SIGKILL
+  redial run --retry-on-exit 75 -- sendmail -t < mail     the mail is read from its start each time
+  redial run --retry-on-output 'lock timeout' -- psql -f m.sql
+  redial run --hint 'try again in (.*)' -- ./client       as long as it says, or longer
+  cat big.json | redial run --stdin-limit 64MB -- upload  a pipe is kept, to be read again")]
+pub(crate) struct Args {
+    /// A preset, or the path of a policy file, with #NAME if it has several; without this, the preset standard
+    /// without its deadline
+    #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
+    policy: Option<policy::Named>,
+    /// Attempts in all, the first one included
+    #[arg(long, help_heading = POLICY, value_name = "N")]
+    attempts: Option<u32>,
+    /// End an attempt after this long (SIGTERM to all of its processes, SIGKILL after the grace)
+    #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
+    attempt_timeout: Option<Nanos>,
+    /// The whole call, attempts and waits together, is over after this long
+    #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
+    deadline: Option<Nanos>,
+    /// The longest first wait
+    #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
+    base: Option<Nanos>,
+    /// The longest wait
+    #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
+    cap: Option<Nanos>,
+    /// How waits are drawn
+    #[arg(long, help_heading = POLICY, value_parser = ["none", "full", "equal", "decorrelated"])]
+    jitter: Option<String>,
+    /// From SIGTERM to SIGKILL
+    #[arg(long, help_heading = POLICY, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub(super) grace: Nanos,
+
+    /// Retry only these exit codes, such as 75,1-3
+    #[arg(long, help_heading = WHAT, value_name = "CODES", value_parser = Codes::read)]
+    pub(super) retry_on_exit: Option<Codes>,
+    /// Never retry these exit codes
+    #[arg(long, help_heading = WHAT, value_name = "CODES", value_parser = Codes::read)]
+    pub(super) stop_on_exit: Option<Codes>,
+    /// Retry when a line of the output matches, whatever the exit code; may be repeated
+    #[arg(long, help_heading = WHAT, value_name = "REGEX", value_parser = pattern)]
+    pub(super) retry_on_output: Vec<Regex>,
+    /// Never retry when a line of the output matches; may be repeated
+    #[arg(long, help_heading = WHAT, value_name = "REGEX", value_parser = pattern)]
+    pub(super) stop_on_output: Vec<Regex>,
+    /// Wait at least as long as the group of this pattern says: seconds, a duration or a date; Retry-After of a
+    /// response is read without being asked for
+    #[arg(long, help_heading = WHAT, value_name = "REGEX", value_parser = hint_pattern)]
+    pub(super) hint: Vec<Regex>,
+
+    /// The budget that this call shares: a name (of the user's own), the path of a file, or none; without this,
+    /// that of all commands with the same name
+    #[arg(long, help_heading = BUDGET, value_name = "NAME|PATH|none", value_parser = Budgeted::read)]
+    pub(super) budget: Option<Budgeted>,
+    /// Retries ÷ calls
+    #[arg(long, help_heading = BUDGET, value_name = "RATIO")]
+    budget_ratio: Option<f64>,
+    /// Retries that are always there, such as 1/s
+    #[arg(long, help_heading = BUDGET, value_name = "RATE", value_parser = rate)]
+    budget_floor: Option<Rate>,
+
+    /// What becomes of the output
+    #[arg(long, help_heading = STREAMS, value_enum, default_value_t = Output::Auto)]
+    pub(super) output: Output,
+    /// What the attempts read
+    #[arg(long, help_heading = STREAMS, value_enum, default_value_t = Mode::Auto)]
+    pub(super) stdin: Mode,
+    /// How much of a pipe is kept; a command that gets more is not retried
+    #[arg(long, help_heading = STREAMS, value_name = "SIZE", default_value = "8MB", value_parser = size)]
+    pub(super) stdin_limit: usize,
+    /// What is told on stderr
+    #[arg(long, help_heading = STREAMS, value_enum, default_value_t = Form::Text)]
+    pub(super) log: Form,
+
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// Whether a call shares a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Budgeted {
+    No,
+    In(Place),
+}
+
+impl Budgeted {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Self::No) } else { Place::read(text).map(Self::In) }
+    }
+}
+
+impl Args {
+    /// What the flags say over what the policy says. They are its fields by other names, so it checks them.
+    pub(super) fn policy(&self) -> Result<Policy, String> {
+        let draft = match &self.policy {
+            Some(named) => named.policy.edit(),
+            // A command may take hours, and nobody has said that it must not.
+            None => Preset::Standard.draft().without_deadline(),
+        };
+        let draft = if self.changes() { self.changed(&draft)? } else { draft };
+        draft.build().map_err(|wrong| format!("{}{wrong}", flag(wrong.field())))
+    }
+
+    fn changes(&self) -> bool {
+        let plain = self.attempts.is_none() && self.attempt_timeout.is_none();
+        let plain = plain && self.deadline.is_none() && self.base.is_none() && self.cap.is_none();
+        let plain = plain && self.jitter.is_none() && self.budget.is_none();
+        !(plain && self.budget_ratio.is_none() && self.budget_floor.is_none())
+    }
+
+    fn changed(&self, draft: &Draft) -> Result<Draft, String> {
+        let mut all = Table::try_from(draft).map_err(|error| error.to_string())?;
+        let time = |time: Nanos| redial_core::DurationText(time).to_string();
+        put(&mut all, "attempts", self.attempts.map(i64::from));
+        put(&mut all, "attempt_timeout", self.attempt_timeout.map(time));
+        put(&mut all, "deadline", self.deadline.map(time));
+        let backoff = table(&mut all, "backoff");
+        put(backoff, "base", self.base.map(time));
+        put(backoff, "cap", self.cap.map(time));
+        put(backoff, "jitter", self.jitter.clone());
+        if self.budget == Some(Budgeted::No) {
+            put(&mut all, "budget", Some("none"));
+        } else if self.budget_ratio.is_some() || self.budget_floor.is_some() {
+            let window = table(table(&mut all, "budget"), "window");
+            put(window, "ratio", self.budget_ratio);
+            put(window, "floor", self.budget_floor.map(|floor| floor.to_string()));
+            let window = std::mem::take(window);
+            // A budget of another currency has neither.
+            put(&mut all, "budget", Some(Table::from_iter([("window".to_owned(), window.into())])));
+        }
+        all.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+    }
+}
+
+fn put(table: &mut Table, name: &str, value: Option<impl Into<toml::Value>>) {
+    if let Some(value) = value {
+        table.insert(name.to_owned(), value.into());
+    }
+}
+
+/// The table with this name, which is made if something else, or nothing, is there.
+fn table<'a>(all: &'a mut Table, name: &str) -> &'a mut Table {
+    let entry = all.entry(name).or_insert_with(|| Table::new().into());
+    if !entry.is_table() {
+        *entry = Table::new().into();
+    }
+    match entry {
+        toml::Value::Table(table) => table,
+        _ => unreachable!("it was just made one"),
+    }
+}
+
+/// The flag that sets a field.
+fn flag(field: &str) -> &'static str {
+    match field {
+        "attempts" => "--attempts: ",
+        "attempt_timeout" => "--attempt-timeout: ",
+        "deadline" => "--deadline: ",
+        "backoff.base" => "--base: ",
+        "backoff.cap" => "--cap: ",
+        "budget.window.ratio" => "--budget-ratio: ",
+        "budget.window.floor" => "--budget-floor: ",
+        _ => "--policy: ",
+    }
+}
+
+fn duration(text: &str) -> Result<Nanos, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    text.parse().map_err(|error: redial_core::Unreadable| error.to_string())
+}
+
+fn pattern(text: &str) -> Result<Regex, String> {
+    Regex::new(text).map_err(|error| format!("no regular expression: {error}"))
+}
+
+fn hint_pattern(text: &str) -> Result<Regex, String> {
+    let pattern = pattern(text)?;
+    match pattern.captures_len() {
+        2 => Ok(pattern),
+        _ => Err("one group in parentheses has to say what the time is, as in 'retry in (\\S+)'"
+            .to_owned()),
+    }
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    const UNITS: [(&str, usize); 4] = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1)];
+    let upper = text.trim().to_uppercase();
+    let unit = UNITS.iter().find(|(name, _)| upper.ends_with(name));
+    let (number, unit) = unit.map_or((upper.as_str(), 1), |(name, unit)| {
+        (upper.strip_suffix(name).unwrap_or(&upper), *unit)
+    });
+    let size = number.trim().parse().ok().and_then(|number: usize| number.checked_mul(unit));
+    size.ok_or_else(|| "a size such as 64KB, 8MB or 1GB".to_owned())
+}

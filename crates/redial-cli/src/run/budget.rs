@@ -1,0 +1,167 @@
+//! A process that makes one call has a budget that means nothing: its floor alone pays for all retries of one call.
+//! Five hundred of them that fail together are the storm that a budget is there to prevent. So the account is in a file,
+//! and whoever asks the engine something does it with the file locked: read, ask, write, let go.
+//!
+//! The lock is let go when its holder dies, whatever it died of. What is not an account of ours, or only half of one, is
+//! replaced by an empty account without credit: nobody gets a fresh floor for breaking a file.
+
+mod place;
+mod record;
+
+pub(super) use place::Place;
+
+use std::fs::File;
+use std::io;
+use std::mem;
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use redial_core::admit::Guards;
+use redial_core::decide::Class;
+use redial_core::{Nanos, Policy};
+
+use super::clock;
+use record::{Record, Unusable};
+
+/// Holders need microseconds. One that needs longer was stopped in the middle, and must not stop everybody else.
+const PATIENCE: Nanos = 5_000_000_000;
+const GLANCE_MS: u8 = 1;
+
+/// The guards of this call. Their budget is its own, or that of all who share a file.
+pub(super) struct Account {
+    guards: Guards,
+    shared: Option<Shared>,
+    /// What the user should know, once.
+    warnings: Vec<String>,
+}
+
+struct Shared {
+    /// `None` when it cannot be used any more.
+    file: Option<File>,
+    what: String,
+    /// The account is that of this boot, because its times are.
+    boot: u128,
+    /// The budget's numbers, hashed.
+    rules: u64,
+}
+
+impl Account {
+    pub(super) fn own(policy: &Policy, seed: u64) -> Self {
+        Self { guards: Guards::new(policy, 1, seed), shared: None, warnings: Vec::new() }
+    }
+
+    pub(super) fn shared(policy: &Policy, seed: u64, place: &Place) -> io::Result<Self> {
+        let (file, path) = place.open()?;
+        let (boot, rules) =
+            (record::boot(), record::hash(format!("{:?}", policy.budget()).as_bytes()));
+        let shared = Shared { file: Some(file), what: path.display().to_string(), boot, rules };
+        Ok(Self { shared: Some(shared), ..Self::own(policy, seed) })
+    }
+
+    pub(super) fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    pub(super) fn warnings(&mut self) -> Vec<String> {
+        mem::take(&mut self.warnings)
+    }
+
+    /// The file that the budget is in, if it is shared.
+    pub(super) fn place(&self) -> Option<&str> {
+        self.shared.as_ref().map(|shared| shared.what.as_str())
+    }
+
+    /// One step of the engine.
+    pub(super) fn step<T>(&mut self, ask: impl FnOnce(&Guards, Nanos) -> T) -> T {
+        let Some(file) = self.shared.as_mut().and_then(|shared| shared.file.take()) else {
+            return ask(&self.guards, clock::now());
+        };
+        match lock(file) {
+            Ok(file) => {
+                let told = self.locked(&file, ask);
+                let kept = file.unlock().ok();
+                if let Some(shared) = &mut self.shared {
+                    shared.file = kept;
+                }
+                told
+            }
+            Err(error) => {
+                self.unusable(&format!("it cannot be locked ({error})"));
+                ask(&self.guards, clock::now())
+            }
+        }
+    }
+
+    fn locked<T>(&mut self, file: &File, ask: impl FnOnce(&Guards, Nanos) -> T) -> T {
+        let Some(shared) = &self.shared else { return ask(&self.guards, clock::now()) };
+        let (boot, rules) = (shared.boot, shared.rules);
+        match Record::read(file) {
+            Ok(record) if record.boot != boot => {}
+            Ok(record) => {
+                let restored = self.guards.restore(&record.saved);
+                if record.rules != rules {
+                    self.differs(restored);
+                }
+                if !restored {
+                    self.empty();
+                }
+            }
+            Err(Unusable::New) => {}
+            Err(Unusable::Foreign) => {
+                let why = "it was damaged or is no budget; an empty one takes its place";
+                self.warn_of(why);
+                self.empty();
+            }
+            Err(Unusable::Failed(error)) => self.unusable(&format!("it cannot be read ({error})")),
+        }
+        let told = ask(&self.guards, clock::now());
+        let record = Record { boot, rules, saved: self.guards.save() };
+        if let Err(error) = record.write(file) {
+            self.unusable(&format!("it cannot be written ({error})"));
+        }
+        told
+    }
+
+    fn differs(&mut self, restored: bool) {
+        self.warn_of(if restored {
+            "it was kept with other numbers; those of this call apply from now on"
+        } else {
+            "it was kept for another kind or length of window; an empty one takes its place"
+        });
+    }
+
+    /// Without the others nobody knows what may be spent, so nothing is.
+    fn unusable(&mut self, why: &str) {
+        self.warn_of(&format!("{why}, so that there is no credit for a retry"));
+        self.empty();
+    }
+
+    fn warn_of(&mut self, why: &str) {
+        let what = self.place().unwrap_or_default();
+        self.warn(format!("the shared budget {what}: {why}"));
+    }
+
+    /// Takes what credit there is.
+    fn empty(&mut self) {
+        let now = clock::now();
+        let credit = self.guards.balance(now).unwrap_or(0);
+        self.guards.withdraw_up_to(credit, Class::Transient, now);
+    }
+}
+
+fn lock(mut file: File) -> io::Result<Flock<File>> {
+    let patience = clock::now().saturating_add(PATIENCE);
+    loop {
+        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(locked) => return Ok(locked),
+            Err((file, Errno::EWOULDBLOCK | Errno::EINTR)) if clock::now() < patience => file,
+            Err((_, Errno::EWOULDBLOCK)) => {
+                return Err(io::Error::other("somebody has held it for 5 s"));
+            }
+            Err((_, error)) => return Err(error.into()),
+        };
+        nix::poll::poll(&mut [], GLANCE_MS).ok();
+    }
+}

@@ -1,0 +1,26 @@
+//! The one place of the command that reads a clock.
+
+#![allow(clippy::disallowed_methods, reason = "this runner's only source of time")]
+
+use std::time::SystemTime;
+
+use nix::time::{ClockId, clock_gettime};
+use redial_core::Nanos;
+
+/// Processes that share a budget need one time. This one has its zero at the boot and goes on during a suspend.
+#[cfg(target_os = "linux")]
+const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+#[cfg(not(target_os = "linux"))]
+const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+
+pub(super) fn now() -> Nanos {
+    clock_gettime(CLOCK).map_or(0, |time| {
+        let (seconds, nanos) = (time.tv_sec() as u64, time.tv_nsec() as u64);
+        seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+    })
+}
+
+/// What a calendar says, for the dates that servers send and for logs.
+pub(super) fn wall() -> SystemTime {
+    SystemTime::now()
+}

@@ -1,0 +1,190 @@
+//! Whoever reads our output must not read that of three failed attempts and one that worked. So what a command prints is
+//! withheld until its attempt is known to be the last, unless a person watches it.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, PipeReader, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Command, Stdio};
+
+use nix::poll::PollFlags;
+use nix::sys::stat::fstat;
+
+use super::scan::{Found, Lines, Patterns};
+use super::signals::Signals;
+use super::spool::Spool;
+use super::wait::{self, Interrupted};
+
+/// What becomes of the output of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    /// Stream what goes to a terminal, withhold the rest
+    Auto,
+    /// Withhold it, and pass on that of the last attempt when it has ended
+    Last,
+    /// Pass everything on as it comes, also that of attempts that fail
+    Stream,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    /// The command has our own, and nothing is looked at.
+    Inherited,
+    /// Through us, as it comes.
+    Streamed,
+    Withheld,
+}
+
+/// Where both streams go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Routes {
+    out: Route,
+    err: Route,
+    /// Both go to one place, so they are one stream and keep their order.
+    joined: bool,
+}
+
+impl Routes {
+    pub(super) fn find(output: Output, patterns: &Patterns) -> Self {
+        let route = |is_terminal: bool| match (output, is_terminal) {
+            (Output::Last, _) | (Output::Auto, false) => Route::Withheld,
+            (Output::Stream, _) | (Output::Auto, true) if patterns.are_none() => Route::Inherited,
+            _ => Route::Streamed,
+        };
+        let out = route(io::stdout().is_terminal());
+        let err = route(io::stderr().is_terminal());
+        let joined = out == err && out != Route::Inherited && same_place();
+        Self { out, err, joined }
+    }
+
+    /// Connects a command that is about to be started.
+    pub(super) fn connect(self, command: &mut Command) -> io::Result<Vec<Stream>> {
+        let mut streams = Vec::new();
+        if self.out != Route::Inherited {
+            let (from, to) = io::pipe()?;
+            if self.joined {
+                command.stderr(to.try_clone()?);
+            }
+            command.stdout(to);
+            streams.push(Stream::new(from, io::stdout().as_fd(), self.out)?);
+        } else {
+            command.stdout(Stdio::inherit());
+        }
+        if self.err == Route::Inherited {
+            command.stderr(Stdio::inherit());
+        } else if !self.joined {
+            let (from, to) = io::pipe()?;
+            command.stderr(to);
+            streams.push(Stream::new(from, io::stderr().as_fd(), self.err)?);
+        }
+        Ok(streams)
+    }
+}
+
+fn same_place() -> bool {
+    match (fstat(io::stdout()), fstat(io::stderr())) {
+        (Ok(out), Ok(err)) => (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino),
+        _ => false,
+    }
+}
+
+/// As much as a pipe that is ready takes without making us wait.
+const READY: usize = 4096;
+
+/// One stream of one attempt.
+pub(super) struct Stream {
+    /// `None` when it has ended, or nobody wants more of it.
+    from: Option<PipeReader>,
+    to: File,
+    held: Option<Spool>,
+    /// What was read and not yet passed on. While there is any, nothing is read.
+    pending: Vec<u8>,
+    lines: Lines,
+    /// Why nothing more can be passed on.
+    pub(super) broken: Option<io::Error>,
+}
+
+impl Stream {
+    fn new(from: PipeReader, to: BorrowedFd<'_>, route: Route) -> io::Result<Self> {
+        let to = File::from(to.try_clone_to_owned()?);
+        let held = (route == Route::Withheld).then(Spool::default);
+        let (pending, lines) = (Vec::new(), Lines::default());
+        Ok(Self { from: Some(from), to, held, pending, lines, broken: None })
+    }
+
+    /// Whether there is nothing more to come.
+    pub(super) fn is_over(&self) -> bool {
+        self.from.is_none() && self.pending.is_empty()
+    }
+
+    /// Whether something waits to be passed on.
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// What it waits for.
+    pub(super) fn wants(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        if !self.pending.is_empty() {
+            return Some((self.to.as_fd(), PollFlags::POLLOUT));
+        }
+        self.from.as_ref().map(|from| (from.as_fd(), PollFlags::POLLIN))
+    }
+
+    /// What it waited for is there.
+    pub(super) fn proceed(&mut self, patterns: &Patterns, found: &mut Found) {
+        if let Err(error) = self.step(patterns, found) {
+            // The command learns that nobody reads on by its own SIGPIPE.
+            self.from = None;
+            self.pending.clear();
+            self.broken = Some(error);
+        }
+    }
+
+    fn step(&mut self, patterns: &Patterns, found: &mut Found) -> io::Result<()> {
+        if !self.pending.is_empty() {
+            return wait::write_some(&mut self.to, &mut self.pending);
+        }
+        let Some(from) = &mut self.from else { return Ok(()) };
+        let mut bytes = [0; 16 * READY];
+        let n = match from.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            read => read?,
+        };
+        if n == 0 {
+            self.from = None;
+            self.lines.end(patterns, found);
+            return Ok(());
+        }
+        self.lines.feed(&bytes[..n], patterns, found);
+        match &mut self.held {
+            Some(spool) => spool.write(&bytes[..n]),
+            None => {
+                self.pending.extend_from_slice(&bytes[..n]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Nobody waits for the rest, which somebody holds open who outlives the command.
+    pub(super) fn give_up(&mut self, patterns: &Patterns, found: &mut Found) {
+        self.from = None;
+        self.lines.end(patterns, found);
+    }
+
+    /// Passes on what was withheld.
+    pub(super) fn deliver(&mut self, signals: &mut Signals) -> Result<(), Interrupted> {
+        let Some(mut spool) = self.held.take() else { return Ok(()) };
+        spool.rewind()?;
+        let (mut bytes, mut pending) = ([0; READY], Vec::new());
+        loop {
+            let n = spool.read(&mut bytes)?;
+            if n == 0 {
+                return Ok(self.to.flush()?);
+            }
+            pending.extend_from_slice(&bytes[..n]);
+            while !pending.is_empty() {
+                wait::until_writable(&self.to, signals)?;
+                wait::write_some(&mut self.to, &mut pending)?;
+            }
+        }
+    }
+}

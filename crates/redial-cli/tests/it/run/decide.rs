@@ -1,0 +1,125 @@
+//! What is retried, and how long the output asks to wait.
+
+use super::{Lab, code, events, named};
+
+/// How many attempts a script gets.
+fn attempts(flags: &[&str], script: &str) -> usize {
+    let flags = [&["--log", "json"], flags].concat();
+    named(&events(&Lab::new().run(&flags, script)), "attempt").count()
+}
+
+#[test]
+fn exit_codes_are_listed_for_or_against() {
+    assert_eq!(attempts(&["--retry-on-exit", "75,1-3"], "exit 2"), 4);
+    assert_eq!(attempts(&["--retry-on-exit", "75,1-3"], "exit 75"), 4);
+    assert_eq!(attempts(&["--retry-on-exit", "75,1-3"], "exit 4"), 1);
+    assert_eq!(attempts(&["--stop-on-exit", "4"], "exit 4"), 1);
+    assert_eq!(attempts(&["--stop-on-exit", "4"], "exit 5"), 4);
+    assert_eq!(attempts(&["--stop-on-exit", "3", "--retry-on-exit", "1-9"], "exit 3"), 1);
+    assert_eq!(attempts(&["--retry-on-exit", "137"], "kill -KILL $$"), 4);
+}
+
+#[test]
+fn whoever_ends_the_command_by_signal_wants_no_other() {
+    for name in ["INT", "TERM", "HUP", "QUIT"] {
+        assert_eq!(attempts(&[], &format!("kill -{name} $$")), 1, "{name}");
+    }
+    assert_eq!(attempts(&[], "exit 130"), 1);
+    assert_eq!(attempts(&["--retry-on-exit", "143"], "kill -TERM $$"), 4);
+}
+
+#[test]
+fn output_decides_whatever_the_exit_code() {
+    let lock = &["--retry-on-output", "lock (timeout|held)"];
+    assert_eq!(attempts(lock, "echo 'a lock timeout' >&2; exit 1"), 4);
+    assert_eq!(attempts(lock, "echo 'a lock held'; exit 0"), 4);
+    assert_eq!(attempts(lock, "echo 'syntax error'; exit 1"), 1, "only what is named");
+    assert_eq!(attempts(&["--stop-on-output", "denied"], "echo denied >&2; exit 1"), 1);
+    assert_eq!(attempts(&["--stop-on-output", "denied"], "echo busy >&2; exit 1"), 4);
+    let both = &["--retry-on-output", "busy", "--stop-on-output", "denied"];
+    assert_eq!(attempts(both, "echo busy; echo denied; exit 1"), 1);
+    let either = &["--retry-on-output", "busy", "--retry-on-exit", "9"];
+    assert_eq!(attempts(either, "exit 9"), 4);
+}
+
+#[test]
+fn a_failure_that_is_only_printed_is_no_success() {
+    let output = Lab::new().run(&["--retry-on-output", "busy"], "echo busy; exit 0");
+    assert_eq!(code(&output), 75);
+    let output = Lab::new().run(&["--stop-on-output", "busy"], "echo busy; exit 0");
+    assert_eq!(code(&output), 0);
+}
+
+#[test]
+fn patterns_see_lines_without_an_end_and_lines_without_limit() {
+    let busy = &["--retry-on-output", "^busy$"];
+    assert_eq!(attempts(busy, "printf 'x\\nbusy'; exit 0"), 4);
+    assert_eq!(
+        attempts(busy, "head -c 3000000 /dev/zero | tr '\\0' a; echo; echo busy; exit 0"),
+        4
+    );
+}
+
+/// The wait before the second attempt, in milliseconds, and the hint that was read.
+fn waits(flags: &[&str], script: &str) -> (f64, Option<f64>) {
+    let flags = [&["--log", "json", "--attempts", "2"], flags].concat();
+    let events = events(&Lab::new().run(&flags, script));
+    let hint = named(&events, "ended").next().unwrap()["hint_ms"].as_f64();
+    let wait =
+        named(&events, "wait").next().map_or(-1.0, |event| event["delay_ms"].as_f64().unwrap());
+    (wait, hint)
+}
+
+#[test]
+fn a_hint_is_a_floor() {
+    let hint = &["--hint", "again in (.+)$"];
+    for (said, ms) in [
+        ("0.05", 50.0),
+        ("60ms", 60.0),
+        ("50 milliseconds", 50.0),
+        ("0 minutes 0.07 seconds", 70.0),
+        ("0", 0.0),
+    ] {
+        let (wait, read) = waits(hint, &format!("echo 'try again in {said}'; exit 1"));
+        assert_eq!(read, Some(ms), "{said}");
+        assert!((ms - 1.0..ms * 1.1 + 5.0).contains(&wait), "{said}: {wait}");
+    }
+    let (wait, read) = waits(hint, "echo 'try again in a while'; exit 1");
+    assert!(read.is_none() && wait < 5.0, "what nobody can read is not there");
+    let (wait, read) = waits(hint, "echo 'try again in 2 hours'; exit 1");
+    assert_eq!(
+        (wait, read),
+        (-1.0, Some(7_200_000.0)),
+        "longer than the policy's patience: it stops"
+    );
+}
+
+#[test]
+fn a_response_says_when_without_being_asked() {
+    let (wait, read) =
+        waits(&[], "printf 'HTTP/1.1 503 Busy\\r\\nretry-after-ms: 40\\r\\n\\r\\n'; exit 22");
+    assert_eq!(read, Some(40.0));
+    assert!(wait >= 39.0);
+    let (_, read) = waits(&[], "printf '< Retry-After: 7200\\r\\n' >&2; exit 22");
+    assert_eq!(read, Some(7_200_000.0), "as curl -v prints it");
+    let (_, read) = waits(
+        &[],
+        "printf 'HTTP/1.1 302\\r\\nRetry-After: 9\\r\\n\\r\\nHTTP/1.1 500\\r\\n'; exit 22",
+    );
+    assert_eq!(read, None, "only the last response counts");
+    let dated = "printf 'Date: Sun, 06 Nov 1994 08:49:37 GMT\\r\\nRetry-After: Sun, 06 Nov 1994 10:49:37 GMT\\r\\n'; exit 1";
+    assert_eq!(waits(&[], dated).1, Some(7_200_000.0), "by the server's own clock");
+}
+
+#[test]
+fn a_date_is_a_hint() {
+    let then = std::process::Command::new("date")
+        .args(["-u", "+%a, %d %b %Y %H:%M:%S GMT", "-d", "2 hours"])
+        .env("LC_ALL", "C")
+        .output()
+        .unwrap();
+    let then = String::from_utf8(then.stdout).unwrap();
+    let (_, read) =
+        waits(&["--hint", "until (.+)$"], &format!("echo 'closed until {}'; exit 1", then.trim()));
+    assert!((6_000_000.0..=7_200_000.0).contains(&read.unwrap()), "{read:?}");
+}

@@ -1,0 +1,205 @@
+//! Exit codes, timeouts and what an attempt leaves behind.
+
+use super::{Lab, code, events, line_of, named, runs};
+use crate::{redial, text};
+
+#[test]
+fn help_has_groups_examples_and_exit_codes() {
+    let output = redial(&["run", "--help"]);
+    let help = text(&output.stdout);
+    for part in
+        ["What is retried:", "Input and output:", "Examples:", "Exit codes:", "twice does no harm"]
+    {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_last_attempt() {
+    let lab = Lab::new();
+    let count = "echo x >> count; n=$(wc -l < count);";
+    assert_eq!(code(&lab.run(&[], "exit 0")), 0);
+    let output = lab.run(&[], &format!("{count} exit $n"));
+    assert_eq!(code(&output), 4, "4 attempts: {}", text(&output.stderr));
+    let lab = Lab::new();
+    assert_eq!(code(&lab.run(&[], &format!("{count} [ $n -eq 3 ]"))), 0);
+    assert_eq!(lab.read("count").lines().count(), 3);
+}
+
+#[test]
+fn a_signal_is_128_and_its_number() {
+    let lab = Lab::new();
+    let output = lab.run(&[], "echo x >> count; kill -KILL $$");
+    assert_eq!(code(&output), 137);
+    assert_eq!(lab.read("count").lines().count(), 4);
+    assert_eq!(
+        code(&lab.run(&["--attempts", "1"], "kill -34 $$")),
+        128 + 34,
+        "also one without a name"
+    );
+}
+
+#[test]
+fn what_cannot_be_executed_is_126_or_127_and_not_retried() {
+    let lab = Lab::new();
+    for (command, expected) in [("no-such-command-here", 127), ("/etc/passwd", 126), ("/etc", 126)]
+    {
+        let output = lab.bare(&["--log", "json", "--", command]).output().unwrap();
+        assert_eq!(code(&output), expected, "{command}");
+        assert_eq!(named(&events(&output), "attempt").count(), 1, "{command}");
+        let output = lab.bare(&["--", command]).output().unwrap();
+        assert!(text(&output.stderr).contains(command), "{}", text(&output.stderr));
+    }
+    let output = lab.run(&["--log", "json"], "exit 127");
+    assert_eq!((code(&output), named(&events(&output), "attempt").count()), (127, 1));
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed_with_all_it_started() {
+    let lab = Lab::new();
+    let flags =
+        ["--attempts", "2", "--attempt-timeout", "1500ms", "--grace", "50ms", "--log", "json"];
+    // Both ignore it, and the grandchild holds the output open.
+    let script =
+        "trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 1000; done' & echo $! >> pids
+        echo $$ >> pids; while :; do sleep 1000; done";
+    let output = lab.run(&flags, script);
+    assert_eq!(code(&output), 124, "{}", text(&output.stderr));
+    let events = events(&output);
+    assert_eq!(named(&events, "ended").filter(|event| event["timed_out"] == true).count(), 2);
+    let pids = lab.read("pids");
+    assert!(!pids.is_empty());
+    assert!(pids.lines().all(|pid| !runs(pid)), "{pids}");
+}
+
+#[test]
+fn sigterm_comes_before_sigkill() {
+    let lab = Lab::new();
+    let flags = ["--attempts", "1", "--attempt-timeout", "1500ms", "--grace", "1h"];
+    let output = lab.run(&flags, "trap 'echo cleaned; exit 5' TERM; sleep 1000 & wait");
+    assert_eq!(code(&output), 124);
+    assert_eq!(text(&output.stdout), "cleaned\n");
+}
+
+#[test]
+fn the_deadline_ends_the_attempt_that_runs() {
+    let lab = Lab::new();
+    let output = lab.run(&["--deadline", "300ms", "--log", "json"], "sleep 1000");
+    assert_eq!(code(&output), 124);
+    let events = events(&output);
+    assert_eq!(named(&events, "stopped").next().unwrap()["reason"], "deadline");
+}
+
+#[test]
+fn what_a_failed_attempt_left_behind_is_ended_before_the_next() {
+    let lab = Lab::new();
+    // The second attempt can only see that the first one's child is gone if it was waited for.
+    let script = "if [ $REDIAL_ATTEMPT = 1 ]; then sleep 1000 > /dev/null 2>&1 & echo $! > left; exit 1
+        else kill -0 $(cat left) 2> /dev/null && grep -q '^State:.[^ZX]' /proc/$(cat left)/status && exit 3; exit 0; fi";
+    assert_eq!(code(&lab.run(&[], script)), 0);
+}
+
+#[test]
+fn what_a_success_left_behind_goes_on_and_does_not_hold_us_up() {
+    let lab = Lab::new();
+    let script = "sh -c 'trap \"exit 0\" TERM; sleep 1000 & wait' & echo $! > left; echo hi";
+    let output = lab.run(&[], script);
+    assert_eq!((code(&output), text(&output.stdout)), (0, "hi\n"));
+    let left = lab.read("left");
+    assert!(runs(left.trim()));
+    let group = std::fs::read_to_string(format!("/proc/{}/stat", left.trim())).unwrap();
+    let group = group.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap().to_owned();
+    std::process::Command::new("kill")
+        .args(["-KILL", "--", &format!("-{group}")])
+        .status()
+        .unwrap();
+}
+
+#[test]
+fn every_attempt_knows_its_number_and_the_key_of_all() {
+    let lab = Lab::new();
+    let script = "echo $REDIAL_ATTEMPT/$REDIAL_ATTEMPTS $REDIAL_IDEMPOTENCY_KEY >> seen; exit 1";
+    lab.run(&["--attempts", "3"], script);
+    let seen = lab.read("seen");
+    let lines: Vec<(&str, &str)> = seen.lines().map(|line| line.split_once(' ').unwrap()).collect();
+    assert_eq!(lines.iter().map(|(number, _)| *number).collect::<Vec<_>>(), ["1/3", "2/3", "3/3"]);
+    assert!(lines.iter().all(|(_, key)| *key == lines[0].1 && key.len() == 36), "{seen}");
+    lab.run(&["--attempts", "1"], script);
+    assert_ne!(lab.read("seen").lines().last().unwrap().split_once(' ').unwrap().1, lines[0].1);
+}
+
+#[test]
+fn wrong_input_is_exit_2_and_names_the_flag() {
+    let lab = Lab::new();
+    for (flag, value, said) in [
+        ("--retry-on-exit", "1,x", "such as 75,1-3"),
+        ("--retry-on-exit", "3-1", "such as 75,1-3"),
+        ("--stop-on-exit", "0", "from 1 to 255"),
+        ("--retry-on-output", "(", "regular expression"),
+        ("--hint", "retry", "group"),
+        ("--attempts", "0", "from 1 to"),
+        ("--base", "1", "such as 150ms"),
+        ("--base", "5s", "at most backoff.cap"),
+        ("--attempt-timeout", "0s", "above zero"),
+        ("--budget-ratio", "7", "at most 1"),
+        ("--budget-floor", "1", "such as 10/s"),
+        ("--budget", "redis://localhost", "not there yet"),
+        ("--budget", "a b", "a name of letters"),
+        ("--stdin-limit", "much", "8MB"),
+        ("--output", "all", "stream"),
+        ("--policy", "nope", "no preset has this name"),
+        ("--attemps", "3", "unexpected argument"),
+    ] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redial"));
+        command.args(["run", flag, value, "--", "true"]).env("XDG_RUNTIME_DIR", &lab.dir);
+        let output = command.output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{flag} {value}: {stderr}");
+        assert!(stderr.contains(flag) && stderr.contains(said), "{flag} {value}: {stderr}");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_started_now_is_tried_again() {
+    let lab = Lab::new();
+    std::fs::copy("/bin/true", lab.path("busy")).unwrap();
+    // Whoever writes to a program keeps it from being executed.
+    let writer = std::fs::OpenOptions::new().append(true).open(lab.path("busy")).unwrap();
+    let output = lab.bare(&["--log", "json", "--", "./busy"]).output().unwrap();
+    assert_eq!(code(&output), 125, "{}", text(&output.stderr));
+    assert_eq!(named(&events(&output), "attempt").count(), 4);
+    drop(writer);
+    assert_eq!(code(&lab.bare(&["--", "./busy"]).output().unwrap()), 0);
+}
+
+#[test]
+fn who_is_part_of_a_retry_leaves_it_to_those_above_if_the_policy_says_so() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("p.toml"), "refuse_nested = true\n").unwrap();
+    let attempts = |above: &str| {
+        let mut command = lab.command(&["--log", "json", "--policy", "p.toml"], "exit 1");
+        named(&events(&command.env("REDIAL_ATTEMPT", above).output().unwrap()), "attempt").count()
+    };
+    assert_eq!((attempts("1"), attempts("2")), (4, 1));
+}
+
+#[test]
+fn a_policy_file_applies_and_flags_go_before_it() {
+    let lab = Lab::new();
+    let file =
+        "[policy.a]\nattempts = 2\n[policy.a.backoff]\nbase = \"1ms\"\n[policy.b]\nattempts = 5\n";
+    std::fs::write(lab.path("p.toml"), file).unwrap();
+    let attempts = |flags: &[&str]| named(&events(&lab.run(flags, "exit 1")), "attempt").count();
+    assert_eq!(attempts(&["--log", "json", "--policy", "p.toml#a"]), 2);
+    assert_eq!(attempts(&["--log", "json", "--policy", "p.toml#b"]), 5);
+    assert_eq!(attempts(&["--log", "json", "--policy", "p.toml#b", "--attempts", "3"]), 3);
+}
+
+#[test]
+fn long_waits_do_not_hide_a_finished_command() {
+    let lab = Lab::new();
+    let fifo = lab.fifo("meet");
+    let child = lab.command(&[], "echo here > meet; exit 0").spawn().unwrap();
+    assert_eq!(line_of(&fifo), "here");
+    assert!(child.wait_with_output().unwrap().status.success());
+}

@@ -1,0 +1,115 @@
+//! What whoever reads us gets to see.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use super::{Lab, code, line_of};
+use crate::text;
+
+#[test]
+fn only_the_last_attempt_is_passed_on() {
+    let script = "echo out $REDIAL_ATTEMPT; echo err $REDIAL_ATTEMPT >&2; [ $REDIAL_ATTEMPT = 3 ]";
+    let output = Lab::new().run(&["--log", "none"], script);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("out 3\n", "err 3\n"));
+    let output = Lab::new().run(&["--log", "none", "--attempts", "2"], script);
+    assert_eq!(
+        (code(&output), text(&output.stdout), text(&output.stderr)),
+        (1, "out 2\n", "err 2\n")
+    );
+}
+
+#[test]
+fn streaming_passes_everything_on() {
+    let script = "echo out $REDIAL_ATTEMPT; [ $REDIAL_ATTEMPT = 2 ]";
+    for flags in
+        [&["--output", "stream"][..], &["--output", "stream", "--stop-on-output", "nothing"]]
+    {
+        let output = Lab::new().run(flags, script);
+        assert_eq!(text(&output.stdout), "out 1\nout 2\n", "{flags:?}");
+    }
+}
+
+#[test]
+fn streamed_output_comes_before_the_end() {
+    let lab = Lab::new();
+    let fifo = lab.fifo("meet");
+    let flags = ["--output", "stream", "--stop-on-output", "nothing"];
+    let mut command = lab.command(&flags, "echo early; read go < meet; echo late");
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut early = [0; 6];
+    out.read_exact(&mut early).unwrap();
+    assert_eq!(&early, b"early\n");
+    std::fs::write(&fifo, "go\n").unwrap();
+    let mut late = String::new();
+    out.read_to_string(&mut late).unwrap();
+    assert_eq!(late, "late\n");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn bytes_are_passed_on_as_they_are_whatever_their_number() {
+    let lab = Lab::new();
+    let bytes: Vec<u8> =
+        (0..5_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(lab.path("bytes"), &bytes).unwrap();
+    for flags in [&[][..], &["--output", "stream", "--stop-on-output", "nothing"]] {
+        let script = "[ $REDIAL_ATTEMPT = 1 ] && exit 1; cat bytes; tail -c 100 bytes >&2";
+        let output = lab.run(&[flags, &["--log", "none"]].concat(), script);
+        assert!(output.stdout == bytes, "{flags:?}: {} bytes", output.stdout.len());
+        assert_eq!(output.stderr, bytes[bytes.len() - 100..], "{flags:?}");
+    }
+    assert!(
+        !std::fs::read_dir(&lab.dir)
+            .unwrap()
+            .any(|entry| entry.unwrap().path().ends_with("redial-")),
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn streams_that_go_to_one_place_keep_their_order() {
+    let lab = Lab::new();
+    let script =
+        "for i in 1 2 3 4 5 6 7 8 9; do echo $i; echo e$i >&2; done; [ $REDIAL_ATTEMPT = 2 ]";
+    let redial = env!("CARGO_BIN_EXE_redial");
+    let line = format!("{redial} run --base 1ms --log none -- sh -c '{script}' > both 2>&1");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).current_dir(&lab.dir);
+    assert!(shell.env("XDG_RUNTIME_DIR", &lab.dir).status().unwrap().success());
+    let expected: String = (1..=9).map(|i| format!("{i}\ne{i}\n")).collect();
+    assert_eq!(lab.read("both"), expected);
+}
+
+#[test]
+fn in_a_pipeline_the_reader_gets_one_result_and_may_leave() {
+    let lab = Lab::new();
+    let redial = env!("CARGO_BIN_EXE_redial");
+    let shell = |line: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-c", line]).current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir);
+        command.output().unwrap()
+    };
+    let flaky = "sh -c 'echo $REDIAL_ATTEMPT; [ $REDIAL_ATTEMPT = 3 ]'";
+    let output = shell(&format!("echo in | {redial} run --base 1ms --log none -- {flaky} | cat"));
+    assert_eq!(text(&output.stdout), "3\n");
+    let run = format!("{redial} run --base 1ms --log json");
+    let output = shell(&format!("{run} -- seq 1000000 | head -n 1; echo ${{PIPESTATUS[0]}}"));
+    assert_eq!(text(&output.stdout), "1\n141\n", "{}", text(&output.stderr));
+    let stream = format!("{run} --output stream --stop-on-output nothing");
+    let output = shell(&format!("{stream} -- yes | head -n 1; echo ${{PIPESTATUS[0]}}"));
+    assert_eq!(text(&output.stdout), "y\n141\n", "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr).matches("\"attempt\",").count(), 1, "nobody reads another one");
+}
+
+#[test]
+fn a_reader_that_does_not_read_does_not_keep_a_signal_from_us() {
+    let lab = Lab::new();
+    let fifo = lab.fifo("meet");
+    let flags = ["--output", "stream", "--stop-on-output", "nothing"];
+    let mut command = lab.command(&flags, "echo $$ > meet; exec yes");
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    line_of(&fifo);
+    super::signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}

@@ -1,0 +1,97 @@
+//! Who signals us means the command.
+
+use std::process::{Command, Stdio};
+
+use super::{Lab, eventually, line_of, runs, signal};
+
+#[test]
+fn signals_reach_the_command_and_its_children() {
+    for (name, ends) in [
+        ("TERM", true),
+        ("HUP", true),
+        ("INT", true),
+        ("QUIT", true),
+        ("USR1", false),
+        ("USR2", false),
+    ] {
+        let lab = Lab::new();
+        let (ready, heard) = (lab.fifo("ready"), lab.fifo("heard"));
+        let script = format!(
+            "trap 'echo {name} > heard; exit 9' {name}; (trap 'exit 0' {name}; echo x > ready; sleep 1000 & wait) & wait"
+        );
+        let mut child =
+            lab.command(&["--attempts", "2", "--stop-on-exit", "9"], &script).spawn().unwrap();
+        line_of(&ready);
+        signal(&child, name);
+        assert_eq!(line_of(&heard), name);
+        assert_eq!(child.wait().unwrap().code(), Some(9), "the command's own: {name}, {ends}");
+    }
+}
+
+#[test]
+fn after_an_ending_signal_there_is_no_other_attempt() {
+    let lab = Lab::new();
+    let ready = lab.fifo("ready");
+    let script = "echo x >> count; trap 'exit 1' TERM; echo x > ready; sleep 1000 & wait";
+    let mut child = lab.command(&[], script).spawn().unwrap();
+    line_of(&ready);
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(lab.read("count").lines().count(), 1);
+}
+
+#[test]
+fn a_signal_during_a_wait_ends_it_at_once() {
+    for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131)] {
+        let lab = Lab::new();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let flags = ["--base", "1h", "--cap", "1h", "--jitter", "none", "--log", "json"];
+        command.arg("run").args(flags).args(["--", "sh", "-c", "echo x >> count; exit 1"]);
+        command.current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir).stdin(Stdio::null());
+        let log = std::fs::File::create(lab.path("log")).unwrap();
+        let mut child = command.stderr(log).spawn().unwrap();
+        eventually(|| lab.read("log").contains("\"event\":\"wait\""));
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");
+        assert_eq!(lab.read("count").lines().count(), 1);
+        assert!(lab.read("log").contains("\"reason\":\"cancelled\""));
+    }
+}
+
+#[test]
+fn what_was_ignored_stays_ignored() {
+    let lab = Lab::new();
+    let (ready, go) = (lab.fifo("ready"), lab.fifo("go"));
+    let redial = env!("CARGO_BIN_EXE_redial");
+    let inner = "grep SigIgn /proc/self/status > ignored; echo x > ready; read x < go";
+    let line = format!("trap '' HUP; exec {redial} run -- sh -c '{inner}'");
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir);
+    let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+    line_of(&ready);
+    signal(&child, "HUP");
+    std::fs::write(&go, "x\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let ignored = lab.read("ignored");
+    let set = u64::from_str_radix(ignored.split_whitespace().nth(1).unwrap(), 16).unwrap();
+    assert_eq!(set & 1, 1, "the command ignores SIGHUP too: {ignored}");
+}
+
+#[test]
+fn a_stopped_job_stops_its_command_and_both_go_on() {
+    let lab = Lab::new();
+    let (ready, go) = (lab.fifo("ready"), lab.fifo("go"));
+    let mut child = lab.command(&[], "echo $$ > ready; read x < go").spawn().unwrap();
+    let command = line_of(&ready);
+    let state = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    };
+    signal(&child, "TSTP");
+    let own = child.id().to_string();
+    eventually(|| state(&own) == 'T' && state(&command) == 'T');
+    signal(&child, "CONT");
+    std::fs::write(&go, "x\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!runs(&command));
+}

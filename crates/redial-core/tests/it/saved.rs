@@ -1,0 +1,157 @@
+//! Budgets that processes hand to each other.
+
+use proptest::prelude::*;
+use redial_core::admit::Guards;
+use redial_core::admit::budget::{
+    Budget, InflightBudget, Saved, ThrottlingBudget, TokenBudget, WindowBudget,
+};
+use redial_core::decide::{Class, Outcome};
+use redial_core::{Call, Nanos, Rate, Verdict};
+
+use crate::support::{Lab, MS, SECOND, fail, ms, policy};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Pass(Nanos),
+    Deposit(u64),
+    /// A call that fails and, if the budget says so, waits.
+    Fail,
+    /// The oldest waiting call sends its retry, and gets this.
+    Retry(bool),
+    /// The newest waiting call gives up.
+    Cancel,
+    /// The next process takes over.
+    HandOver,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let pass = prop_oneof![3 => 0..200 * MS, 1 => 0..30 * SECOND];
+    let step = prop_oneof![
+        pass.prop_map(Step::Pass),
+        (1..50_u64).prop_map(Step::Deposit),
+        Just(Step::Fail),
+        any::<bool>().prop_map(Step::Retry),
+        Just(Step::Cancel),
+        Just(Step::HandOver),
+    ];
+    proptest::collection::vec(step, 1..200)
+}
+
+fn budgets() -> impl Strategy<Value = Budget> {
+    let window = (0..=1_000_u32, 0..5_u32, 0..4_u32, any::<bool>()).prop_map(
+        |(thousandths, floor, bootstrap, on_success)| {
+            let ratio = f64::from(thousandths.max(u32::from(floor == 0))) / 1_000.0;
+            let floor = Rate::per_second(floor);
+            let budget = WindowBudget::ratio(ratio).floor(floor).bootstrap(bootstrap);
+            Budget::Window(if on_success { budget.deposit_on_success() } else { budget })
+        },
+    );
+    prop_oneof![
+        4 => window,
+        1 => (1..50_u32).prop_map(|capacity| Budget::Tokens(TokenBudget::new(capacity, 1))),
+        1 => (2..50_u32).prop_map(|capacity| {
+            Budget::Throttling(ThrottlingBudget::new(capacity, 0.5))
+        }),
+        1 => (0..4_u32).prop_map(|floor| Budget::Inflight(InflightBudget::new(0.3, floor))),
+    ]
+}
+
+/// One process of two worlds: in one it lives for ever, in the other it hands over again and again.
+struct World {
+    lab: Lab,
+    waiting: Vec<Call>,
+}
+
+impl World {
+    fn new(budget: Budget) -> Self {
+        let lab = Lab::new(policy(|p| p.attempts(1_000).without_deadline().budget(budget)));
+        Self { lab, waiting: Vec::new() }
+    }
+
+    /// What the guards had to say.
+    fn step(&mut self, step: &Step) -> u64 {
+        let now = self.lab.now;
+        match step {
+            Step::Pass(span) => self.lab.now += span,
+            Step::Deposit(n) => self.lab.guards.deposit(0, *n, now),
+            Step::Fail => {
+                let call = self.lab.start();
+                return self.send(call, false);
+            }
+            Step::Retry(succeeds) if !self.waiting.is_empty() => {
+                let call = self.waiting.remove(0);
+                return self.send(call, *succeeds);
+            }
+            Step::Cancel => {
+                if let Some(mut call) = self.waiting.pop() {
+                    call.cancel(&self.lab.cx(), now);
+                }
+            }
+            Step::Retry(_) | Step::HandOver => {}
+        }
+        0
+    }
+
+    fn send(&mut self, mut call: Call, succeeds: bool) -> u64 {
+        let now = self.lab.now;
+        let Ok(permit) = call.admit(&self.lab.cx(), now) else { return 1 };
+        let outcome = if succeeds { Outcome::Success } else { fail(Class::Timeout) };
+        match call.settle(&self.lab.cx(), permit, &outcome, now, || 1) {
+            Verdict::Wait(_) => self.waiting.push(call),
+            Verdict::Done => return 2,
+            _ => return 3,
+        }
+        4
+    }
+
+    fn hand_over(&mut self) -> bool {
+        let words = self.lab.guards.save().words();
+        self.lab.guards = Guards::new(&self.lab.policy, 1, 7);
+        self.lab.guards.restore(&Saved::from_words(&words))
+    }
+}
+
+proptest! {
+    #[test]
+    fn whoever_takes_over_answers_as_the_one_before_would_have(steps in steps(), budget in budgets()) {
+        let (mut stays, mut changes) = (World::new(budget), World::new(budget));
+        for step in steps {
+            prop_assert_eq!(stays.step(&step), changes.step(&step), "{:?}", step);
+            if matches!(step, Step::HandOver) {
+                prop_assert!(changes.hand_over());
+            }
+            let now = stays.lab.now;
+            prop_assert_eq!(stays.lab.guards.balance(now), changes.lab.guards.balance(now));
+            prop_assert_eq!(stays.lab.guards.save(), changes.lab.guards.save());
+        }
+    }
+}
+
+#[test]
+fn an_account_of_another_kind_or_length_is_refused_and_changes_nothing() {
+    let guards = |budget| Guards::new(&policy(|p| p.budget(budget)), 1, 0);
+    let mut window = guards(Budget::Window(WindowBudget::default()));
+    window.deposit(0, 100, 0);
+    let before = window.save();
+    for other in [
+        guards(Budget::None),
+        guards(Budget::Tokens(TokenBudget::default())),
+        guards(Budget::Window(WindowBudget::default().ttl(ms(5_000)))),
+    ] {
+        assert!(!window.restore(&other.save()));
+        assert_eq!(window.save(), before);
+    }
+    let mut other_numbers = guards(Budget::Window(WindowBudget::ratio(0.5)));
+    assert!(other_numbers.restore(&before));
+    assert_eq!(other_numbers.balance(0), Some(60), "the same calls, under the new ratio");
+}
+
+#[test]
+fn deposits_of_all_threads_are_saved() {
+    let policy = policy(|p| p);
+    let (many, mut one) = (Guards::new(&policy, 8, 0), Guards::new(&policy, 2, 0));
+    (0..80).for_each(|stripe| many.deposit(stripe, 1, 0));
+    one.deposit(1, 1_000, 0);
+    assert!(one.restore(&many.save()));
+    assert_eq!(one.balance(0), Some(18));
+}

@@ -1,0 +1,226 @@
+use proptest::prelude::*;
+use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
+use redial_core::schedule::{HintRule, Jitter};
+use redial_core::{Policy, Preset};
+use redial_policy::file::File;
+use redial_policy::{Format, Found, Language, Pile, Source};
+
+use crate::policies::{files, policies};
+
+/// The last policy of a file.
+fn last(text: &str) -> Policy {
+    let file = File::read(text).unwrap_or_else(|problem| panic!("{problem}\n{text}"));
+    file.policies.last().unwrap().policy.clone()
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_is_read_back(file in files()) {
+        let text = file.to_toml();
+        prop_assert_eq!(File::read(&text).expect(&text), file, "{}", text);
+    }
+
+    #[test]
+    fn a_policy_that_extends_another_and_says_nothing_is_the_other(policy in policies()) {
+        let mut file = File::read("[policy.a]").unwrap();
+        file.policies[0].policy = policy.clone();
+        let text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
+        prop_assert_eq!(last(&text), policy, "{}", text);
+    }
+
+    #[test]
+    fn a_policy_that_says_everything_is_itself_whatever_it_extends(over in policies(), under in policies()) {
+        let mut file = File::read("[policy.a]\n[policy.b]").unwrap();
+        file.policies[0].policy = under;
+        file.policies.pop();
+        let whole = toml::Value::try_from(&over).unwrap();
+        let mut text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
+        let optional = ["breaker", "throttle", "rate", "concurrency", "cooldown"];
+        for name in optional.iter().filter(|name| whole.get(name).is_none()) {
+            text += &format!("{name} = \"none\"\n");
+        }
+        for (name, value) in whole.as_table().unwrap() {
+            let mut value = value.clone();
+            if let Some(table) = value.as_table_mut() {
+                if name == "breaker" {
+                    table.entry("minimum_calls").or_insert("none".into());
+                }
+                if let Some(honour) = table.get_mut("honour").and_then(toml::Value::as_table_mut) {
+                    honour.entry("spread").or_insert("none".into());
+                }
+            }
+            text += &format!("{name} = {value}\n");
+        }
+        prop_assert_eq!(last(&text), over, "{}", text);
+    }
+}
+
+#[test]
+fn presets_print_as_little_as_they_are() {
+    let mut file = File::read("extends = \"payment-processor\"").unwrap();
+    assert_eq!(file.policies[0].name, "policy");
+    file.policies[0].name = "pay".to_owned();
+    assert_eq!(
+        file.to_toml(),
+        "[policy.pay]\n\
+         deadline = \"1m\"\n\
+         retry_on = [\"connect\", \"refused\", \"reset\", \"timeout\", 429, 500, 503]\n\
+         require_key = true\n\
+         backoff = { base = \"500ms\", cap = \"20s\" }\n"
+    );
+    for preset in Preset::ALL {
+        assert_eq!(last(&format!("extends = \"{}\"", preset.name())), preset.into());
+    }
+}
+
+#[test]
+fn tables_are_inherited_field_by_field() {
+    let web = Policy::from(Preset::Web);
+    let policy = last("extends = 'web'\nbackoff = { base = '200ms' }");
+    assert_eq!(policy.backoff().base, 200_000_000);
+    assert_eq!(policy.backoff().cap, web.backoff().cap);
+
+    let chain = "[policy.c]\nextends = 'b'\nbudget.tokens.cost = 7\n\
+                 [policy.b]\nextends = 'a'\nbudget.tokens.capacity = 100\n\
+                 [policy.a]\nbudget = { tokens = { timeout_cost = 20 } }\nbreaker = {}\n";
+    let file = File::read(chain).unwrap();
+    let tokens = TokenBudget { capacity: 100, cost: 7, timeout_cost: 20, ..TokenBudget::default() };
+    assert_eq!(file.policies[0].policy.budget(), &Budget::Tokens(tokens));
+    assert!(file.policies[0].policy.breaker().is_some());
+
+    let without = last(
+        "[policy.a]\nbreaker = {}\nthrottle.k = 3\n[policy.b]\nextends = 'a'\nbreaker = 'none'",
+    );
+    assert!(without.breaker().is_none() && without.throttle().is_some());
+}
+
+#[test]
+fn another_choice_replaces_all_of_the_first() {
+    let other = last(
+        "[policy.a]\nbudget.tokens.cost = 7\n[policy.b]\nextends = 'a'\nbudget.window.ratio = 0.2",
+    );
+    assert_eq!(
+        other.budget(),
+        &Budget::Window(WindowBudget { ratio: 0.2, ..WindowBudget::default() })
+    );
+    let other = last(
+        "[policy.a]\nbackoff.jitter.around = 0.5\n[policy.b]\nextends = 'a'\nbackoff.jitter = 'equal'",
+    );
+    assert_eq!(other.backoff().jitter, Jitter::Equal);
+    let other =
+        last("[policy.a]\nhint = 'ignore'\n[policy.b]\nextends = 'a'\nhint = { honour = {} }");
+    assert_eq!(other.hint_rule(), &HintRule::default());
+}
+
+#[test]
+fn a_policy_may_have_the_name_of_the_preset_that_it_extends() {
+    let file =
+        File::read("[policy.web]\nextends = 'web'\nattempts = 2\n[policy.b]\nextends = 'web'")
+            .unwrap();
+    assert!(file.policies.iter().all(|named| named.policy.attempts() == 2));
+}
+
+#[test]
+fn settings_are_inherited_too() {
+    let file = File::read(
+        "[setting]\nslo = '2s'\nclients = 9\n[policy.a]\nsetting = { clients = 3 }\n\
+         [policy.b]\nextends = 'a'\nsetting = { queue = 'unbounded' }\n",
+    )
+    .unwrap();
+    let b = file.policies[1].setting.within(&file.setting);
+    assert_eq!((b.slo, b.clients), (Some(2_000_000_000), Some(3)));
+    assert_eq!(file.policies[0].setting.queue, None);
+}
+
+/// What is found in a text with this name.
+fn found(name: &str, text: &str) -> Vec<Found> {
+    let mut pile = Pile::new();
+    pile.add(Source::new(name, text.into()).unwrap(), None).unwrap();
+    let reading = pile.read(None);
+    assert!(reading.problems.is_empty(), "{:?}", reading.problems);
+    reading.found
+}
+
+#[test]
+fn every_field_has_its_place() {
+    let text = "[setting]\nslo = '2s'\n\n[policy.a]\nextends = 'web'\nattempts = 3\nbackoff = { base = '200ms' }\n\n\
+                [policy.b]\nextends = 'a'\nbudget = 'none'\n\n[[route]]\npolicy = 'b'\nmethods = ['post']\n";
+    let found = found("a.toml", text);
+    let check = |which: usize, field: &str, at: &str| {
+        let span = found[which].places.of(field).span;
+        assert_eq!(&text[span.range()], at, "{field}");
+    };
+    let [a, b] = [0, 1];
+    check(a, "", "a");
+    check(a, "attempts", "3");
+    check(a, "backoff", "backoff");
+    check(a, "backoff.base", "'200ms'");
+    check(a, "backoff.cap", "'web'");
+    check(a, "backoff.jitter", "backoff");
+    check(a, "breaker", "a");
+    check(a, "setting.slo", "'2s'");
+    check(b, "", "b");
+    check(b, "attempts", "3");
+    check(b, "budget", "'none'");
+    check(b, "budget.window.floor", "'none'");
+    check(b, "route[0].methods", "['post']");
+    assert_eq!(found[b].routes[0].methods, ["POST"]);
+    assert_eq!(found[b].setting.slo, Some(2_000_000_000));
+    assert!(found.iter().all(|found| found.format == Format::Redial));
+}
+
+#[test]
+fn only_toml_is_ours() {
+    assert_eq!(found("x.toml", "attempts = 3").len(), 1);
+    assert!(found("x.toml", "[package]\nname = 'x'").is_empty());
+    assert!(found("x.yaml", "policy: {a: {attempts: 3}}").is_empty());
+    assert!(found("x.json", "{\"policy\": {\"a\": {}}}").is_empty());
+    let scenario = "[policy.a]\n[clients]\n[backend]";
+    assert!(found("x.toml", scenario).is_empty());
+
+    let mut pile = Pile::new();
+    let source = Source::new("stdin", b"attempts = 3".into()).unwrap();
+    pile.add(source, Some(Format::Redial)).unwrap();
+    assert_eq!(pile.documents()[0].language, Language::Toml);
+    assert_eq!(pile.read(Some(Format::Redial)).found.len(), 1);
+}
+
+#[test]
+fn every_field_alone_is_a_policy() {
+    for field in [
+        "attempts = 3",
+        "attempt_timeout = '1s'",
+        "connect_timeout = '1s'",
+        "deadline = '1s'",
+        "backoff.base = '1s'",
+        "hint = 'ignore'",
+        "budget = 'none'",
+        "retry_on = [503]",
+        "require_key = true",
+        "refuse_nested = true",
+        "breaker = {}",
+        "throttle = {}",
+        "rate = { rate = '1/s', burst = 1 }",
+        "concurrency = 3",
+        "cooldown.every = '1s'",
+    ] {
+        assert_eq!(found("x.toml", field).len(), 1, "{field}");
+    }
+}
+
+#[test]
+fn what_the_documentation_shows_is_a_file() {
+    let page = include_str!("../../../../docs/policy.md");
+    let blocks = page.split("```").skip(1).step_by(2);
+    let blocks: Vec<_> = blocks.filter_map(|block| block.strip_prefix("toml\n")).collect();
+    assert_eq!(blocks.len(), 3);
+    for block in &blocks {
+        assert!(File::read(block).is_ok(), "{:?}", File::read(block));
+    }
+    let file = File::read(blocks[2]).unwrap();
+    let payments = &file.policies[1];
+    assert_eq!(payments.policy.backoff().cap, Policy::from(Preset::Web).backoff().cap);
+    assert!(payments.policy.breaker().is_none() && file.policies[0].policy.breaker().is_some());
+    let setting = payments.setting.within(&file.setting);
+    assert_eq!((setting.slo, setting.clients), (Some(5_000_000_000), Some(200)));
+}

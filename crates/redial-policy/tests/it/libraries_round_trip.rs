@@ -1,0 +1,323 @@
+//! Ours → theirs → ours keeps what they can express. What they cannot is modelled here, by format, as a function from a
+//! policy to the policy that comes back.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use redial_core::admit::budget::{Budget, ThrottlingBudget, TokenBudget};
+use redial_core::admit::{BreakerRule, Lookback, RateRule, ThrottleRule};
+use redial_core::decide::{Class, RetryOn};
+use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
+use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
+use redial_policy::file::{File, Named, Route, Setting};
+use redial_policy::{Format, Pile, Reading, Source};
+
+use crate::policies::{files, policies};
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
+const DAY: Nanos = 86_400 * SECOND;
+const LONGEST: Nanos = 366 * DAY;
+
+fn file(policy: &Policy) -> File {
+    let named =
+        Named { name: "a.b".to_owned(), policy: policy.clone(), setting: Setting::default() };
+    let path = Some("/shop.Orders/*".to_owned());
+    let route = Route { path, policy: "a.b".to_owned(), ..Route::default() };
+    File { policies: vec![named], routes: vec![route], setting: Setting::default() }
+}
+
+fn read(format: Format, text: &str) -> Reading {
+    let ending = match format {
+        Format::Resilience4j => "yml",
+        Format::Aws => "ini",
+        _ => "json",
+    };
+    let mut pile = Pile::new();
+    let source = Source::new(format!("x.{ending}"), text.as_bytes().to_vec()).unwrap();
+    assert_eq!(pile.add(source, None).unwrap(), 1, "{text}");
+    pile.read(None)
+}
+
+fn check(format: Format, policy: &Policy, expected: Option<Draft>) {
+    let written = format.write(&file(policy));
+    let Some(expected) = expected else {
+        written.unwrap_err();
+        return;
+    };
+    let written = written.unwrap();
+    assert_eq!(written.notes.len(), 1);
+    let reading = read(format, &written.text);
+    assert!(reading.problems.is_empty(), "{:?}\n{}", reading.problems, written.text);
+    let complaints = |name: &str| reading.findings.iter().any(|finding| finding.rule.name == name);
+    let unwelcome = ["unknown-field", "silently-clamped", "refused-at-start"];
+    assert!(!unwelcome.into_iter().any(complaints), "{:?}\n{}", reading.findings, written.text);
+    assert_eq!(reading.found.len(), 1, "{}", written.text);
+    assert_eq!(reading.found[0].policy, expected.build().unwrap(), "{}", written.text);
+}
+
+/// What bounds nothing and hears nothing, until more is said.
+fn plain(attempts: u32) -> Draft {
+    Policy::draft()
+        .attempts(attempts)
+        .without_deadline()
+        .budget(Budget::None)
+        .hint(HintRule::Ignore)
+}
+
+fn exactly(cap: Nanos) -> HintRule {
+    HintRule::Honour { cap, too_long: TooLong::Stop, spread: Some(0.0) }
+}
+
+fn usual() -> RetryOn {
+    let classes = [Class::Connect, Class::Reset, Class::Timeout, Class::Throttled];
+    let on = classes.into_iter().fold(RetryOn::nothing(), RetryOn::class);
+    on.class(Class::Overloaded).class(Class::ServerError)
+}
+
+/// gRPC: at most 5 attempts, its own jitter, its own statuses, its own budget.
+fn in_grpc(policy: &Policy) -> Option<Draft> {
+    let theirs = policy.retry_on();
+    let mut on = RetryOn::nothing();
+    let has = |codes: &[u16]| theirs.codes().iter().any(|code| codes.contains(code));
+    let unavailable = [Class::Connect, Class::Refused, Class::Reset, Class::Overloaded];
+    if unavailable.iter().any(|class| theirs.has(*class)) || has(&[14, 429, 502, 503, 504]) {
+        on = unavailable.into_iter().fold(on, RetryOn::class);
+    }
+    if theirs.has(Class::Timeout) || has(&[4]) {
+        on = on.class(Class::Timeout);
+    }
+    if theirs.has(Class::Throttled) || has(&[8]) {
+        on = on.class(Class::Throttled).code(8);
+    }
+    if theirs.has(Class::ServerError) || has(&[2]) && has(&[13]) {
+        on = on.class(Class::ServerError);
+    } else {
+        on = [2, 13].into_iter().filter(|code| has(&[*code])).fold(on, RetryOn::code);
+    }
+    let others = [1, 3, 5, 6, 7, 9, 10, 11, 12, 15, 16].into_iter();
+    on = others.filter(|code| has(&[*code])).fold(on, RetryOn::code);
+    if policy.attempts() == 1 || on == RetryOn::nothing() {
+        return None;
+    }
+    let growth = Growth::Exponential(match policy.backoff().growth {
+        Growth::Exponential(factor) => factor,
+        Growth::Constant => 1.0,
+        Growth::Linear | Growth::Summed => 2.0,
+    });
+    let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, ..*policy.backoff() };
+    let mut draft =
+        plain(policy.attempts().min(5)).backoff(backoff).retry_on(on).hint(exactly(LONGEST));
+    if let Budget::Throttling(ThrottlingBudget { capacity, ratio }) = *policy.budget() {
+        let ratio = (ratio * 1000.0).round() / 1000.0;
+        draft = draft.budget(Budget::Throttling(ThrottlingBudget { capacity, ratio }));
+    }
+    if policy.deadline() != NEVER {
+        draft = draft.deadline(Duration::from_nanos(policy.deadline()));
+    }
+    Some(draft)
+}
+
+/// resilience4j: whole milliseconds, jitter around a middle, no deadline, no budget, no conditions.
+fn in_resilience4j(policy: &Policy) -> Draft {
+    let ms = |nanos: Nanos| (nanos / MS).max(1) * MS;
+    let backoff = policy.backoff();
+    let (wait, jitter) = match backoff.jitter {
+        Jitter::None => (ms(backoff.base), Jitter::None),
+        Jitter::Full => (ms(backoff.base / 2) * 2, Jitter::Full),
+        Jitter::Equal => (ms(backoff.base / 4 * 3), Jitter::Around(1.0 / 3.0)),
+        Jitter::Around(1.0) => (ms(backoff.base) * 2, Jitter::Full),
+        Jitter::Around(ratio) => (ms(backoff.base), Jitter::Around(ratio)),
+        Jitter::Decorrelated | Jitter::Added(_) => (ms(backoff.base), Jitter::Around(0.5)),
+    };
+    let wait = wait.min(LONGEST);
+    let around = if let Jitter::Around(ratio) = jitter { Some(ratio) } else { None };
+    let backoff = match backoff.growth {
+        Growth::Constant => {
+            let above = around.map_or(0, |ratio| (wait as f64 * ratio).ceil() as Nanos);
+            Backoff {
+                growth: Growth::Constant,
+                base: wait,
+                cap: (wait + above).min(LONGEST),
+                jitter,
+                clip: false,
+            }
+        }
+        growth => {
+            let doubles = matches!(growth, Growth::Linear | Growth::Summed);
+            let growth = if doubles { Growth::Exponential(2.0) } else { growth };
+            let cap = ms(backoff.cap);
+            Backoff { growth, base: wait.min(cap), cap, jitter, clip: around.is_some() }
+        }
+    };
+    let mut draft = plain(policy.attempts()).backoff(backoff);
+    if policy.attempt_timeout() != NEVER {
+        draft = draft.attempt_timeout(Duration::from_nanos(ms(policy.attempt_timeout())));
+    }
+    if let Some(rule) = policy.breaker() {
+        let (lookback, most) = match rule.lookback {
+            Lookback::Calls(calls) => (Lookback::Calls(calls), calls),
+            Lookback::Time(time) => {
+                (Lookback::Time(time.div_ceil(SECOND).min(1_000_000) * SECOND), 20)
+            }
+        };
+        draft = draft.breaker(BreakerRule {
+            lookback,
+            failure_ratio: rule.failure_ratio * 100.0 / 100.0,
+            slow_ratio: rule.slow_ratio * 100.0 / 100.0,
+            slow_after: if rule.slow_after == NEVER { LONGEST } else { ms(rule.slow_after) },
+            minimum_calls: Some(rule.minimum_calls.unwrap_or(most.min(20))),
+            open: ms(rule.open),
+            open_spread: 0.0,
+            probes: rule.probes,
+        });
+    }
+    if let Some(RateRule { rate, .. }) = policy.rate() {
+        let rate = Rate { per: ms(rate.per), ..*rate };
+        draft = draft.rate(RateRule { rate, burst: rate.count });
+    }
+    policy.concurrency().into_iter().fold(draft, Draft::concurrency)
+}
+
+/// AWS: the mode and the attempts.
+fn in_aws(policy: &Policy) -> Draft {
+    let legacy = *policy.budget() == Budget::None && policy.backoff().cap == LONGEST;
+    let cap = if legacy && policy.throttle().is_none() { LONGEST } else { 20 * SECOND };
+    let backoff = Backoff { base: SECOND, cap, ..Backoff::default() };
+    let draft = plain(policy.attempts()).backoff(backoff).retry_on(usual());
+    match policy.throttle() {
+        None if legacy => draft,
+        None => draft.budget(Budget::Tokens(TokenBudget::default())),
+        Some(_) => {
+            draft.budget(Budget::Tokens(TokenBudget::default())).throttle(ThrottleRule::default())
+        }
+    }
+}
+
+/// .NET: ticks, timeouts from 10 ms to a day, a breaker and a limit in any case, no budget, no conditions.
+fn in_dotnet(policy: &Policy) -> Option<Draft> {
+    if policy.attempts() == 1 {
+        return None;
+    }
+    let total = ticks(policy.deadline().clamp(10 * MS, DAY));
+    let attempt = ticks(policy.attempt_timeout().min(total).clamp(10 * MS, DAY / 2));
+    let draft = plain(policy.attempts()).backoff(in_polly(policy.backoff())).retry_on(usual());
+    let honours = *policy.hint_rule() != HintRule::Ignore;
+    Some(
+        draft
+            .deadline(Duration::from_nanos(total))
+            .attempt_timeout(Duration::from_nanos(attempt))
+            .breaker(breaker_in_polly(policy.breaker(), attempt))
+            .hint(if honours { exactly(total) } else { HintRule::Ignore })
+            .concurrency(policy.concurrency().unwrap_or(1_000_000)),
+    )
+}
+
+fn ticks(nanos: Nanos) -> Nanos {
+    ((nanos + 50) / 100).max(1) * 100
+}
+
+fn in_polly(ours: &Backoff) -> Backoff {
+    let cap = ticks(ours.cap.min(DAY));
+    let base = ticks(ours.base).min(cap);
+    let (growth, base, jitter) = match (ours.growth, ours.jitter) {
+        (growth @ (Growth::Constant | Growth::Linear), Jitter::None) => {
+            (growth, base, Jitter::None)
+        }
+        (growth @ (Growth::Constant | Growth::Linear), _) => (growth, base, Jitter::Around(0.25)),
+        (_, Jitter::None) => (Growth::Exponential(2.0), base, Jitter::None),
+        (_, _) => {
+            let base = ticks(ours.base * 8 / 11).min(DAY) * 11 / 8;
+            (Growth::Exponential(1.75), base.min(cap), Jitter::Full)
+        }
+    };
+    Backoff { growth, base, cap, jitter, clip: matches!(jitter, Jitter::Around(_)) }
+}
+
+fn breaker_in_polly(rule: Option<&BreakerRule>, attempt: Nanos) -> BreakerRule {
+    let breaker = BreakerRule { open_spread: 0.0, probes: 1, ..BreakerRule::default() };
+    let Some(rule) = rule else {
+        let lookback = Lookback::Time((2 * attempt).max(30 * SECOND));
+        return BreakerRule {
+            lookback,
+            failure_ratio: 1.0,
+            minimum_calls: Some(1_000_000),
+            ..breaker
+        };
+    };
+    let (window, most) = match rule.lookback {
+        Lookback::Time(window) => (window.clamp(SECOND / 2, DAY), 20),
+        Lookback::Calls(calls) => (30 * SECOND, calls),
+    };
+    BreakerRule {
+        lookback: Lookback::Time(ticks(window.max(2 * attempt))),
+        failure_ratio: rule.failure_ratio,
+        minimum_calls: Some(rule.minimum_calls.unwrap_or(most.min(20)).max(2)),
+        open: ticks(rule.open.clamp(SECOND / 2, DAY)),
+        ..breaker
+    }
+}
+
+proptest! {
+    #[test]
+    fn grpc(policy in policies()) {
+        let expected = in_grpc(&policy);
+        if expected.is_some() {
+            check(Format::Grpc, &policy, expected);
+        } else {
+            let written = Format::Grpc.write(&file(&policy)).unwrap();
+            prop_assert!(read(Format::Grpc, &written.text).found.is_empty());
+        }
+    }
+
+    #[test]
+    fn resilience4j(policy in policies()) {
+        check(Format::Resilience4j, &policy, Some(in_resilience4j(&policy)));
+    }
+
+    #[test]
+    fn aws(policy in policies()) {
+        check(Format::Aws, &policy, Some(in_aws(&policy)));
+    }
+
+    #[test]
+    fn dotnet(policy in policies()) {
+        check(Format::DotNet, &policy, in_dotnet(&policy));
+    }
+
+    /// Whatever the policies are called, and however many there are.
+    #[test]
+    fn what_is_written_can_be_read(file in files()) {
+        for format in [Format::Grpc, Format::Resilience4j, Format::Aws, Format::DotNet] {
+            let Ok(written) = format.write(&file) else { continue };
+            prop_assert_eq!(written.notes.len(), file.policies.len());
+            let reading = read(format, &written.text);
+            prop_assert!(reading.problems.is_empty(), "{:?}\n{}", reading.problems, written.text);
+            if format != Format::Grpc {
+                prop_assert_eq!(reading.found.len(), file.policies.len(), "{}", written.text);
+            }
+        }
+    }
+}
+
+/// What they can express, they keep, and the second time around nothing changes any more.
+#[test]
+fn what_came_back_once_comes_back_the_same() {
+    let check_again = |format, came_back: Draft| {
+        let once = came_back.build().unwrap();
+        check(format, &once, Some(once.edit()));
+    };
+    let ours = Policy::standard();
+    check_again(Format::Grpc, in_grpc(&ours).unwrap());
+    check_again(Format::Resilience4j, in_resilience4j(&ours));
+    check_again(Format::Aws, in_aws(&ours));
+    check_again(Format::DotNet, in_dotnet(&ours).unwrap());
+}
+
+#[test]
+fn a_file_without_policies_is_refused() {
+    for format in [Format::Grpc, Format::Resilience4j, Format::Aws, Format::DotNet] {
+        let problem = format.write(&File::default()).unwrap_err();
+        assert_eq!(problem.to_string(), "there is no policy in it; write one: `[policy.NAME]`");
+    }
+}
