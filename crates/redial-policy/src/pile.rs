@@ -157,7 +157,7 @@ fn is_flat(text: &str) -> bool {
 
 /// What the documents hold inside: the objects of a list, the files of a `ConfigMap`.
 fn unpack(documents: Vec<Node>, text: &str) -> Result<Vec<Node>, Problem> {
-    let mut all = Vec::with_capacity(documents.len());
+    let (mut all, mut nodes) = (Vec::with_capacity(documents.len()), 0);
     for document in documents {
         let kind = document.get("kind").and_then(Node::text).unwrap_or_default();
         let is_list = kind.ends_with("List") && document.get("items").is_some();
@@ -169,7 +169,7 @@ fn unpack(documents: Vec<Node>, text: &str) -> Result<Vec<Node>, Problem> {
             value => vec![Node { value, ..document }],
         };
         for object in objects {
-            let inside = object.embedded(text)?;
+            let inside = object.embedded(text, &mut nodes)?;
             all.push(object);
             all.extend(inside);
         }

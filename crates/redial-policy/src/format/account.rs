@@ -10,7 +10,7 @@ use crate::near::did_you_mean;
 use crate::pile::{Document, Reading};
 use crate::rules::Rule;
 use crate::rules::reading::UNKNOWN_FIELD;
-use crate::source::{Place, Problem};
+use crate::source::{Place, Problem, Span};
 use crate::tree::{Here, Short};
 
 /// Nobody reads more about one config, and a text of a million misspelt names must not become a gigabyte.
@@ -33,6 +33,22 @@ impl<'a> Account<'a> {
 
     pub(super) fn place(&self, here: &Here<'_>) -> Place {
         self.document.place(here.node.span)
+    }
+
+    /// A word of a list that is one text, where the text stands as it is; else the text.
+    pub(super) fn place_of_word(&self, here: &Here<'_>, word: &str) -> Place {
+        let whole = self.place(here);
+        let (Some(text), span) = (here.node.text(), whole.span) else { return whole };
+        let words = text.split(',');
+        let before = words.take_while(|one| one.trim() != word).map(|one| one.len() + 1).sum();
+        let rest = text.get(before..).unwrap_or_default();
+        let start = before + rest.len() - rest.trim_start().len();
+        let quotes = match (span.end - span.start).checked_sub(text.len() as u32) {
+            Some(quotes @ (0 | 2)) if text.is_ascii() && start + word.len() <= text.len() => quotes,
+            _ => return whole,
+        };
+        let start = span.start + quotes / 2 + start as u32;
+        self.document.place(Span { start, end: start + word.len() as u32 })
     }
 
     /// `here` says what `field` of ours says.
@@ -122,15 +138,11 @@ impl<'a> Account<'a> {
         self.findings.extend_from_slice(&other.findings);
     }
 
-    /// Hands the config over. A second one that begins at the same place and says the same is only another route to it.
+    /// Hands the config over, once everything that was joined is known to be valid. A second one that begins at the same place and says the same is only another route to it.
     pub(super) fn finish(self, draft: Draft, around: Around, reading: &mut Reading) {
-        let policy = match draft.build() {
+        let policy = match self.build(draft) {
             Ok(policy) => policy,
-            Err(invalid) => {
-                let place = self.places.of(invalid.field());
-                let problem = Problem::at(place.span, format!("as a policy of ours, {invalid}"));
-                return reading.problems.push((place.source, problem));
-            }
+            Err(problem) => return reading.problems.push((self.document.source, problem)),
         };
         let Around { format, name, routes, setting } = around;
         // Routes that share a config stand together, so a look at the last few is enough.

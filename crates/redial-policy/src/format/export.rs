@@ -103,7 +103,7 @@ pub(super) fn summed(policy: &Policy, keeps_cap: bool, notes: &mut Vec<Note>) ->
         Jitter::Full => Note::kept("backoff.jitter", "full"),
         _ => Note::approximated("backoff.jitter", "full"),
     });
-    let kept = base == backoff.base && (cap == backoff.cap || constant);
+    let kept = base == backoff.base && (cap == backoff.cap || (constant && keeps_cap));
     notes.push(if kept {
         Note::kept(
             "backoff.base, backoff.cap",

@@ -32,6 +32,11 @@ pub(super) fn units(here: &Here<'_>) -> Result<Nanos, Problem> {
     parse_duration(&text).ok().filter(|_| fits).ok_or_else(form)
 }
 
+/// What cannot be zero.
+pub(super) fn above_zero(here: &Here<'_>, nanos: Nanos) -> Result<Nanos, Problem> {
+    if nanos == 0 { Err(here.wrong("must be above zero")) } else { Ok(nanos) }
+}
+
 /// Up to the next millisecond: a timeout that is rounded down to zero is none at all.
 pub(super) fn whole_ms(nanos: Nanos) -> Nanos {
     nanos.div_ceil(MS).max(1).saturating_mul(MS)

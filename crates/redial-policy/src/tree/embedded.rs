@@ -6,23 +6,22 @@
 
 use std::path::Path;
 
-use super::{MOST_NODES, Node, Value};
+use super::{MOST_NODES, Node, TOO_MANY, Value};
 use crate::source::{Problem, Span};
 
 impl Node {
     /// The documents in the files of a `ConfigMap`, with their places in `text`, which this node was read from. Other
-    /// nodes have none.
+    /// nodes have none. `nodes` counts those of all maps of the text.
     ///
     /// # Errors
     ///
     /// A file that is YAML or JSON by its name and has to do with retries cannot be read, or all of them together are
     /// too many nodes.
-    pub(crate) fn embedded(&self, text: &str) -> Result<Vec<Self>, Problem> {
+    pub(crate) fn embedded(&self, text: &str, nodes: &mut usize) -> Result<Vec<Self>, Problem> {
         let mut documents = Vec::new();
         if self.get("kind").and_then(Self::text) != Some("ConfigMap") {
             return Ok(documents);
         }
-        let mut nodes = 0;
         let data = self.get("data").and_then(Self::table);
         for entry in data.map_or(&[][..], super::Table::entries) {
             let Some(inner) = entry.node.text().filter(|inner| inner.contains(['\n', '{'])) else {
@@ -31,7 +30,7 @@ impl Node {
             let frame = Frame::new(text, entry.node.span, inner);
             let read = match parse(&entry.key, inner) {
                 Ok(read) => read,
-                Err(problem) if concerns_us(&entry.key, inner) => {
+                Err(problem) if concerns_us(&entry.key, inner, &problem) => {
                     let span = problem.span.map_or(entry.node.span, |span| frame.outer(span));
                     let message = format!("data.{}: {}", entry.key, problem.message);
                     return Err(Problem { span: Some(span), message, ..problem });
@@ -39,9 +38,9 @@ impl Node {
                 Err(_) => continue,
             };
             for mut node in read {
-                nodes += node.moved(&frame);
-                if nodes > MOST_NODES {
-                    let message = format!("more than {MOST_NODES} values in the files of one map");
+                *nodes += node.moved(&frame);
+                if *nodes > MOST_NODES {
+                    let message = format!("more than {MOST_NODES} values in the files of maps");
                     return Err(Problem::at(entry.key_span, message));
                 }
                 documents.push(node);
@@ -80,10 +79,12 @@ fn parse(name: &str, text: &str) -> Result<Vec<Node>, Problem> {
     }
 }
 
-/// Scripts and templates stand in maps too, and whether those can be parsed is not our business.
-fn concerns_us(name: &str, text: &str) -> bool {
+/// Scripts and templates stand in maps too, and whether those can be parsed is not our business; one that takes long to
+/// find out is.
+fn concerns_us(name: &str, text: &str, problem: &Problem) -> bool {
     let is_config = matches!(ending(name), Some("yaml" | "yml" | "json"));
-    is_config && ["retry", "Retry", "retries"].iter().any(|word| text.contains(word))
+    let is_ours = is_config && ["retry", "Retry", "retries"].iter().any(|word| text.contains(word));
+    is_ours || problem.message.ends_with(TOO_MANY)
 }
 
 /// Where the lines of an inner text stand in the outer one.

@@ -226,6 +226,8 @@ impl fmt::Display for Short<'_> {
     }
 }
 
+const TOO_MANY: &str = "values, with aliases written out";
+
 /// Counts what a text makes us build.
 struct Bounds {
     nodes: usize,
@@ -244,7 +246,7 @@ impl Bounds {
             return Err(Problem::at(span, message));
         }
         if self.nodes > MOST_NODES {
-            let message = format!("more than {MOST_NODES} values, with aliases written out");
+            let message = format!("more than {MOST_NODES} {TOO_MANY}");
             return Err(Problem::at(span, message));
         }
         Ok(())

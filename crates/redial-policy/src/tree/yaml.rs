@@ -53,7 +53,11 @@ impl<'a> Reader<'a> {
 
     fn broken(&self, error: &ScanError) -> Problem {
         let at = Marker::index(error.marker());
-        let problem = Problem::at(self.bytes.span(at..at + 1), error.info());
+        self.template(Problem::at(self.bytes.span(at..at + 1), error.info()))
+    }
+
+    /// What to do, when the text is wrong because it is a template.
+    fn template(&self, problem: Problem) -> Problem {
         if self.bytes.text.contains("{{") {
             return problem.help("it looks like a template: render it first, and check the result");
         }
@@ -131,7 +135,7 @@ impl<'a> Reader<'a> {
             let key = match key.value {
                 Value::Text(text) => text,
                 Value::List(_) | Value::Table(_) => {
-                    return Err(Problem::at(key_span, "a name must be text"));
+                    return Err(self.template(Problem::at(key_span, "a name must be text")));
                 }
                 // As it was written: 404 and true are names too.
                 _ => self.bytes.text[key_span.range()].to_owned(),

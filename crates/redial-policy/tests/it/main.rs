@@ -9,6 +9,7 @@ mod hostile;
 mod libraries;
 mod libraries_round_trip;
 mod mesh;
+mod mesh_export;
 mod mesh_round_trip;
 mod policies;
 mod rules;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use proptest::prelude::*;
 use redial_core::Draft;
 use redial_policy::{Format, Pile, Place, Source};
 
@@ -71,6 +72,21 @@ fn envoy_routes_are_joined_with_their_clusters() {
 }
 
 #[test]
+fn envoy_speaks_the_json_of_protobuf() {
+    check(Format::Envoy, &["envoy/xds.yaml"]);
+}
+
+#[test]
+fn envoy_fragments_are_read_without_a_route() {
+    check(Format::Envoy, &["envoy/filter.yaml"]);
+}
+
+#[test]
+fn istio_rules_may_stand_in_another_file() {
+    check(Format::Istio, &["istio/reviews.yaml", "istio/reviews-rule.yaml"]);
+}
+
+#[test]
 fn files_inside_of_config_maps_keep_their_places() {
     check(Format::Envoy, &["envoy/config-map.yaml"]);
 }
@@ -88,4 +104,165 @@ fn linkerd_profiles_shadow_annotations() {
 #[test]
 fn gateway_routes_are_joined_with_their_policies() {
     check(Format::GatewayApi, &["gateway-api/shop.yaml"]);
+}
+
+/// The first problem of a text, with the place that it names.
+fn problem(format: Format, text: &str, expected: &str) {
+    let mut pile = Pile::new();
+    let source = Source::new("x.yaml", text.as_bytes().to_vec()).unwrap();
+    let (span, said) = match pile.add(source, None) {
+        Err((_, problem)) => (problem.span, problem.to_string()),
+        Ok(_) => {
+            let reading = pile.read(Some(format));
+            let (_, problem) = reading.problems.first().unwrap_or_else(|| panic!("none: {text}"));
+            (problem.span, problem.to_string())
+        }
+    };
+    let piece = &text[span.unwrap().range()];
+    assert_eq!(format!("{piece} | {said}"), expected);
+}
+
+#[test]
+fn what_envoy_would_refuse_is_a_problem() {
+    let check = |fields: &str, expected: &str| {
+        let route = format!("{{match: {{prefix: /}}, route: {{cluster: c, {fields}}}}}");
+        problem(Format::Envoy, &format!("routes: [{route}]"), expected);
+    };
+    let on = |field: &str| format!("retry_policy: {{retry_on: 5xx, {field}}}");
+    check(
+        &on("per_try_timeout: 250ms"),
+        "250ms | routes[0].route.retry_policy.per_try_timeout: must be seconds such as \"0.25s\" or \"15s\"",
+    );
+    check(
+        &on("num_retries: -1"), // tidy-allow: the name in Envoy's API
+        "-1 | routes[0].route.retry_policy.num_retries: must be at least 0, but is -1", // tidy-allow: the same
+    );
+    check(
+        &on("retry_back_off: {max_interval: 1s}"),
+        "{max_interval: 1s} | routes[0].route.retry_policy.retry_back_off: Envoy wants a base_interval: \
+         add one, such as \"0.025s\"",
+    );
+    check(
+        &on("retry_back_off: {base_interval: 2s, max_interval: 1s}"),
+        "{base_interval: 2s, max_interval: 1s} | as a policy of ours, backoff.base is 2s, but must be at \
+         most backoff.cap, which is 1s",
+    );
+    check(
+        &format!("timeout: 1.x, {}", on("")),
+        "1.x | routes[0].route.timeout: must be seconds such as \"0.25s\" or \"15s\"",
+    );
+    check(
+        "retry_policy: {retry_on: retriable-status-codes, retriable_status_codes: [5xx]}",
+        "5xx | routes[0].route.retry_policy.retriable_status_codes[0]: must be a whole number, but is \"5xx\"",
+    );
+    problem(
+        Format::Envoy,
+        "clusters: [{name: c, circuit_breakers: {thresholds: [{retry_budget: {budget_percent: {value: 120}}}]}}]",
+        "120 | clusters[0].circuit_breakers.thresholds[0].retry_budget.budget_percent.value: must be a \
+         percentage from 0 to 100, but is 120",
+    );
+}
+
+#[test]
+fn what_the_other_meshes_would_refuse_is_a_problem() {
+    let service = |fields: &str| {
+        format!(
+            "{{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {{name: a}}, spec: \
+             {{http: [{{route: [{{destination: {{host: a}}}}], {fields}}}]}}}}"
+        )
+    };
+    problem(
+        Format::Istio,
+        &service("retries: {attempts: many}"),
+        "many | spec.http[0].retries.attempts: must be a whole number, but is \"many\"",
+    );
+    problem(
+        Format::Istio,
+        &service("timeout: 5"),
+        "5 | spec.http[0].timeout: must be a duration such as 500ms or 1m30s, with h, m, s or ms",
+    );
+    let annotated = |annotation: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Service, metadata: {{name: a, annotations: {{{annotation}}}}}}}"
+        )
+    };
+    problem(
+        Format::Linkerd,
+        &annotated("retry.linkerd.io/limit: two"),
+        "two | metadata.annotations.retry.linkerd.io/limit: must be a whole number, but is \"two\"",
+    );
+    problem(
+        Format::GatewayApi,
+        "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, spec: {rules: [{retry: {codes: [200]}}]}}",
+        "200 | spec.rules[0].retry.codes[0]: must be at least 400, but is 200",
+    );
+}
+
+#[test]
+fn a_broken_file_in_a_config_map_is_a_problem_of_the_manifest() {
+    problem(
+        Format::Envoy,
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  envoy.yaml: |\n    retry_policy: {{ .Values.x }\n",
+        "{ .Values.x } | data.envoy.yaml: a name must be text; it looks like a template: render it first, \
+         and check the result",
+    );
+}
+
+#[test]
+fn files_in_maps_are_bounded_together() {
+    let mut text = String::new();
+    for _ in 0..100 {
+        text.push_str(
+            "---\nkind: ConfigMap\ndata:\n  a: |\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n",
+        );
+        for i in 1..6 {
+            let before = format!("*a{}, ", i - 1).repeat(10);
+            text.push_str(&format!("    a{i}: &a{i} [{before}]\n"));
+        }
+    }
+    let source = Source::new("x.yaml", text.into_bytes()).unwrap();
+    let (_, problem) = Pile::new().add(source, None).unwrap_err();
+    assert_eq!(problem.message, "data.a: more than 1000000 values, with aliases written out");
+}
+
+proptest! {
+    /// A config with one line gone and one word replaced is read or refused, and nothing panics.
+    #[test]
+    fn no_damage_panics(
+        file in prop::sample::select(vec![
+            include_str!("../data/envoy/bootstrap.yaml"),
+            include_str!("../data/envoy/config-map.yaml"),
+            include_str!("../data/envoy/xds.yaml"),
+            include_str!("../data/istio/payments.yaml"),
+            include_str!("../data/linkerd/books.yaml"),
+            include_str!("../data/gateway-api/shop.yaml"),
+        ]),
+        gone in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        word in "-1|0|4294967296|1e99|99999999999h|\\[\\]|\\{\\}|null|~|'|\\| |ö|.{0,6}",
+    ) {
+        let lines: Vec<&str> = file.lines().collect();
+        let gone = gone.index(lines.len());
+        let kept = lines.iter().enumerate().filter(|(i, _)| *i != gone);
+        let text = kept.map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
+        let words: Vec<&str> = text.split(' ').collect();
+        let at = at.index(words.len());
+        let damaged = words.iter().enumerate().map(|(i, old)| if i == at { &word } else { *old });
+        let damaged = damaged.collect::<Vec<_>>().join(" ");
+        let mut pile = Pile::new();
+        if pile.add(Source::new("x.yaml", damaged.into_bytes()).unwrap(), None).is_ok() {
+            let reading = pile.read(None);
+            let places = reading.findings.iter().flat_map(|found| [found.place, found.policy]);
+            let places = places.chain(reading.found.iter().map(|found| found.places.whole()));
+            let problems = reading.problems.iter();
+            let problems = problems.map(|(source, problem)| Place {
+                source: *source,
+                span: problem.span.unwrap(),
+            });
+            for place in places.chain(problems) {
+                let text = pile.source(place.source).text();
+                prop_assert!(text.get(place.span.range()).is_some(), "{:?}", place);
+            }
+        }
+    }
 }

@@ -180,7 +180,10 @@ fn of_gateway_api(policy: &Policy) -> Option<Policy> {
     draft.budget(Budget::Window(budget)).build().ok()
 }
 
-const SYSTEMS: [(Format, fn(&Policy) -> Option<Policy>); 4] = [
+/// What comes back of a policy; nothing, when it is not retried at all.
+type Expressible = fn(&Policy) -> Option<Policy>;
+
+const SYSTEMS: [(Format, Expressible); 4] = [
     (Format::Envoy, of_envoy),
     (Format::Istio, of_istio),
     (Format::Linkerd, of_linkerd),

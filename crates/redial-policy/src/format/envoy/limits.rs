@@ -76,6 +76,20 @@ impl Retries {
         }
     }
 
+    /// What it is here, for a note.
+    pub(in crate::format) fn said(self) -> String {
+        match self {
+            Self::Forbidden => "attempts = 1: no retry is let through".to_owned(),
+            Self::Bounded(budget) if budget.ratio == 0.0 => {
+                format!("budget.inflight without a share: {} retries at once", budget.floor)
+            }
+            Self::Bounded(InflightBudget { ratio, floor }) => {
+                format!("budget.inflight: a ratio of {ratio}, and {floor} always")
+            }
+            Self::Unbounded => "budget = none: so many are no bound".to_owned(),
+        }
+    }
+
     /// Our budgets, counted in what is in flight.
     pub(in crate::format) fn of(policy: &Policy, notes: &mut Vec<Note>) -> Self {
         match policy.budget() {

@@ -8,7 +8,7 @@ pub(super) mod retry_on;
 mod write;
 
 use super::Border;
-use crate::tree::{Here, Node};
+use crate::tree::{Here, Node, Table};
 
 pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
 
@@ -23,7 +23,7 @@ const OWN_FIELDS: [&str; 5] =
 const NUMBER: &str = "num_retries"; // tidy-allow: the name in Envoy's API
 
 fn recognises(node: &Node) -> bool {
-    may_hold(node) && holds(&Here::top(node))
+    may_hold(node) && holds(node)
 }
 
 /// Whether Envoy's config can be in there: an object of Kubernetes of any other kind has fields of the same names that
@@ -34,11 +34,20 @@ fn may_hold(node: &Node) -> bool {
     node.table().is_some() && (!is_object || kind.contains("Envoy"))
 }
 
-fn holds(here: &Here<'_>) -> bool {
-    retry_policy(here).is_some()
-        || field(here, "circuit_breakers").is_some()
-        || here.fields().any(|(_, below)| holds(&below))
-        || here.items().any(|below| holds(&below))
+/// Without a look at the ways, which most documents are too large for.
+fn holds(node: &Node) -> bool {
+    let here = Here::top(node);
+    let entries = node.table().map_or(&[][..], Table::entries);
+    retry_policy(&here).is_some()
+        || field(&here, "circuit_breakers").is_some()
+        || entries.iter().any(|entry| holds(&entry.node))
+        || node.list().unwrap_or_default().iter().any(holds)
+}
+
+/// What is below, in tables and lists. No field of Envoy has a name that is longer than this, so the ways stay short.
+fn below<'a, 'b>(here: &'b Here<'a>) -> impl Iterator<Item = Here<'a>> + 'b {
+    let fields = here.fields().filter(|(name, _)| name.len() <= 100).map(|(_, below)| below);
+    fields.chain(here.items())
 }
 
 fn retry_policy<'a>(here: &Here<'a>) -> Option<Here<'a>> {

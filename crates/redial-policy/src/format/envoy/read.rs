@@ -9,7 +9,7 @@ use super::super::account::{Account, Around};
 use super::super::time::{self, MS, Timeouts, std};
 use super::super::{Format, plain};
 use super::limits::{HUGE, Limits, Retries, percentage, queue};
-use super::{NUMBER, camel, field, matching, may_hold, retry_on, retry_policy};
+use super::{NUMBER, below, camel, field, matching, may_hold, retry_on, retry_policy};
 use crate::file::Setting;
 use crate::found::Note;
 use crate::pile::{Document, Reading};
@@ -51,8 +51,7 @@ fn find_clusters<'a>(
         }
         return;
     }
-    here.fields().for_each(|(_, below)| find_clusters(document, &below, clusters, reading));
-    here.items().for_each(|below| find_clusters(document, &below, clusters, reading));
+    below(here).for_each(|below| find_clusters(document, &below, clusters, reading));
 }
 
 fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, Problem> {
@@ -60,7 +59,7 @@ fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, 
     let connect_timeout = match field(cluster, "connect_timeout") {
         Some(here) => {
             account.kept(&here, "connect_timeout", "connect_timeout");
-            time::seconds(&here)?
+            time::above_zero(&here, time::seconds(&here)?)?
         }
         None => CONNECT_TIMEOUT,
     };
@@ -73,7 +72,8 @@ fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, 
     };
     let breakers = field(cluster, "circuit_breakers");
     let thresholds = breakers.as_ref().and_then(|here| here.get("thresholds"));
-    for threshold in thresholds.iter().flat_map(Here::items) {
+    // There are two priorities.
+    for threshold in thresholds.iter().flat_map(Here::items).take(8) {
         let priority = threshold.get("priority").and_then(|here| here.node.text());
         if priority.is_some_and(|priority| priority != "DEFAULT") {
             limits.account.dropped(&threshold, "we know one priority");
@@ -89,7 +89,7 @@ fn threshold_into(threshold: &Here<'_>, limits: &mut Limits<'_>) -> Result<(), P
     // tidy-allow: the name in Envoy's API
     if let Some(here) = field(threshold, "max_retries") {
         limits.retries = Retries::at_most(here.count(0..=u32::MAX)?);
-        account.kept(&here, "budget", "budget.inflight without a share: so many retries at once");
+        account.kept(&here, "budget", limits.retries.said());
     }
     if let Some(budget) = field(threshold, "retry_budget") {
         let share = field(&budget, "budget_percent").and_then(|here| here.get("value"));
@@ -97,8 +97,7 @@ fn threshold_into(threshold: &Here<'_>, limits: &mut Limits<'_>) -> Result<(), P
         let least = field(&budget, "min_retry_concurrency");
         let least = least.map_or(Ok(RETRIES_AT_ONCE), |here| here.count(0..=u32::MAX))?;
         limits.retries = Retries::share(percent, least);
-        let text = format!("budget.inflight: {percent}% as a ratio, and {least} always");
-        account.kept(&budget, "budget", text);
+        account.kept(&budget, "budget", limits.retries.said());
         if let Some(interval) = field(&budget, "budget_interval") {
             account.dropped(&interval, "what is in flight counts here, not what was");
         }
@@ -160,8 +159,7 @@ impl<'a> Reader<'a, '_> {
             let name = here.get("name").and_then(|name| name.node.text());
             return self.found(&Site { retry, action: here, matching: None, domains: None, name });
         }
-        here.fields().for_each(|(_, below)| self.visit(&below));
-        here.items().for_each(|below| self.visit(&below));
+        below(here).for_each(|below| self.visit(&below));
     }
 
     fn found(&mut self, site: &Site<'a, '_>) {
@@ -210,6 +208,9 @@ fn draft(
     let draft = hint(retry, draft.backoff(backoff), account)?;
     let draft = on(retry, draft, account)?;
     let draft = guards(draft, limits, site, account);
+    if let Some(here) = field(site.action, "weighted_clusters") {
+        account.notes.push(Note::approximated(here.path(), "the limits of the first cluster"));
+    }
     for (name, why) in NO_COUNTERPART {
         if let Some(here) = field(retry, name).or_else(|| field(site.action, name)) {
             account.dropped(&here, why);
@@ -268,10 +269,15 @@ fn backoff(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Backoff, Probl
     };
     let base = field(&here, "base_interval")
         .ok_or_else(|| here.wrong("Envoy wants a base_interval: add one, such as \"0.025s\""))?;
-    let base = time::whole_ms(time::seconds(&base)?);
+    let asked = time::seconds(&base)?;
+    let base = time::whole_ms(asked);
     let cap = field(&here, "max_interval");
     let cap = cap.map_or(Ok(time::tenfold(base)), |cap| time::seconds(&cap))?;
-    account.kept(&here, "backoff", "backoff, with full jitter over summed doublings");
+    if base == asked {
+        account.kept(&here, "backoff", "backoff, with full jitter over summed doublings");
+    } else {
+        account.approximated(&here, "backoff", "backoff, up to whole milliseconds as Envoy has it");
+    }
     Ok(Backoff::summed(std(base), std(cap)))
 }
 

@@ -93,6 +93,9 @@ const WORDS: [Word; 16] = [
     word(GRPC[4].0, &[], &[GRPC[4].1], IN_HEADERS),
 ];
 
+/// There are fewer words and statuses than this.
+pub(in crate::format) const MOST_TOKENS: usize = 1000;
+
 /// What a list of words means. Istio takes status codes as words; Envoy lists them elsewhere, in `listed`.
 pub(in crate::format) fn read(
     here: &Here<'_>,
@@ -104,7 +107,8 @@ pub(in crate::format) fn read(
     let (mut kept, mut lists) = (Vec::new(), false);
     account.places.put("retry_on", account.place(here));
     let text = here.word()?;
-    for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
+    let tokens = text.split(',').map(str::trim).filter(|token| !token.is_empty());
+    for token in tokens.take(MOST_TOKENS) {
         let code = token.parse().ok().filter(|code| takes_codes && (100..600).contains(code));
         if let Some(code) = code {
             retry_on = retry_on.code(code);
@@ -147,7 +151,7 @@ fn unknown(here: &Here<'_>, token: &str, account: &mut Account<'_>) {
     let known = WORDS.iter().map(|word| word.token);
     let help = did_you_mean(token, known.clone())
         .unwrap_or_else(|| format!("there are {}", known.collect::<Vec<_>>().join(", ")));
-    let (place, whole) = (account.place(here), account.places.whole());
+    let (place, whole) = (account.place_of_word(here, token), account.places.whole());
     account.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
     account.dropped(here, format!("`{shown}` is not known"));
 }

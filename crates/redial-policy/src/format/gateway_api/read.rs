@@ -112,7 +112,14 @@ fn found(
             let place = bound.document.place(bound.here.node.span);
             account.places.put("budget", place);
             account.notes.extend_from_slice(&bound.notes);
-            draft.budget(Budget::Window(bound.budget))
+            let WindowBudget { ratio, floor, .. } = bound.budget;
+            if ratio == 0.0 && floor.count == 0 {
+                let text = "attempts = 1: neither a share nor a floor, so nothing is retried";
+                account.notes.push(Note::approximated(bound.here.path(), text));
+                draft.attempts(1)
+            } else {
+                draft.budget(Budget::Window(bound.budget))
+            }
         }
         None => draft,
     };

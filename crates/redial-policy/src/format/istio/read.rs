@@ -66,7 +66,7 @@ fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
     };
     if let Some((here, most)) = count(AT_ONCE)? {
         limits.retries = Retries::at_most(most);
-        account.kept(&here, "budget", "budget.inflight without a share: so many retries at once");
+        account.kept(&here, "budget", limits.retries.said());
     }
     if let Some((here, most)) = count("http2MaxRequests")? {
         limits.concurrency = Some(most).filter(|most| *most < HUGE);
@@ -77,7 +77,7 @@ fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
         account.kept(&here, "setting.queue", "setting.queue");
     }
     if let Some(here) = pool.as_ref().and_then(|pool| pool.at(&["tcp", "connectTimeout"])) {
-        limits.connect_timeout = time::units(&here)?;
+        limits.connect_timeout = time::above_zero(&here, time::units(&here)?)?;
         account.kept(&here, "connect_timeout", "connect_timeout");
     }
     if let Some(budget) = policy.get("retryBudget") {
@@ -86,8 +86,7 @@ fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
         let least = least.map_or(Ok(0), |here| here.count(0..=u32::MAX))?;
         let least = if least == 0 { 3 } else { least };
         limits.retries = Retries::share(percent, least);
-        let text = format!("budget.inflight: {percent}% as a ratio, and {least} always");
-        account.kept(&budget, "budget", text);
+        account.kept(&budget, "budget", limits.retries.said());
         account.unknown_but(&budget, &["percent", "minRetryConcurrency", "budgetInterval"]);
     }
     Ok(limits)

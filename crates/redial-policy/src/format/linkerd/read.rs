@@ -6,7 +6,7 @@ use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Draft, NEVER, Nanos, Rate};
 
 use super::super::account::{Account, Around};
-use super::super::envoy::retry_on::GRPC;
+use super::super::envoy::retry_on::{GRPC, MOST_TOKENS};
 use super::super::kube::{self, Object};
 use super::super::time::{self, MS, Timeouts, std};
 use super::super::{Format, gateway_api, plain};
@@ -123,7 +123,8 @@ fn statuses(
 ) -> Result<RetryOn, Problem> {
     let text = here.word()?;
     let mut kept = true;
-    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    for item in items.take(MOST_TOKENS) {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
         let range = first.parse().ok().zip(last.parse().ok());
         let range = range.filter(|(first, last): &(u16, u16)| 100 <= *first && *last < 600);
@@ -161,7 +162,9 @@ fn grpc_codes(
     mut on: RetryOn,
     account: &mut Account<'_>,
 ) -> Result<RetryOn, Problem> {
-    for item in here.word()?.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+    let text = here.word()?;
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    for item in items.take(MOST_TOKENS) {
         match GRPC.iter().find(|(token, _)| *token == item) {
             Some((_, code)) => on = on.code(*code),
             None => unknown(here, item, &GRPC.map(|(token, _)| token), "nothing else", account),
@@ -182,7 +185,7 @@ fn unknown(
     let message = format!("{}: no condition is called `{shown}`", here.path());
     let help = did_you_mean(item, known.iter().copied())
         .unwrap_or_else(|| format!("there are {}, and {or}", known.join(", ")));
-    let (place, whole) = (account.place(here), account.places.whole());
+    let (place, whole) = (account.place_of_word(here, item), account.places.whole());
     account.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
     account.dropped(here, format!("`{shown}` is not known"));
 }

@@ -22,8 +22,14 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let mut notes: Vec<(String, Vec<Note>)> = Vec::new();
     for named in &file.policies {
         let mut lines = Vec::new();
-        match named.policy.budget() {
-            Budget::Window(budget) => profile_notes(&named.policy, budget, &mut lines),
+        let first = first_of_host(&routes, named);
+        match first.policy.budget() {
+            Budget::Window(budget) => {
+                profile_notes(&named.policy, &mut lines);
+                if first.name == named.name {
+                    budget_note(budget, &mut lines);
+                }
+            }
             _ => annotation_notes(&named.policy, &mut lines),
         }
         lines.push(Note::dropped("safety", "it repeats any request, whatever its method"));
@@ -38,6 +44,14 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         if let Budget::Window(budget) = first.policy.budget() {
             text.push_str("---\n");
             text.push_str(&profile(&host, budget, &here).to_yaml());
+            for (_, named) in here.iter().filter(|(route, _)| route.key) {
+                let why =
+                    "a profile does not look at headers, so it is for requests without one too";
+                let lines = notes.iter_mut().find(|(name, _)| *name == named.name);
+                if let Some((_, lines)) = lines {
+                    lines.push(Note::dropped("route.key", why));
+                }
+            }
             export::note_shared_host(&host, first, &here, &mut notes);
             continue;
         }
@@ -47,6 +61,14 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         }
     }
     Ok(Written { text, notes })
+}
+
+/// The policy that comes first at the host of this one, and so decides between a profile and annotations.
+fn first_of_host<'a>(routes: &[(Route, &'a Named)], named: &'a Named) -> &'a Named {
+    let own = routes.iter().find(|(route, _)| route.policy == named.name);
+    let Some(host) = own.map(|(route, named)| export::host(route, named)) else { return named };
+    let first = routes.iter().find(|(route, named)| export::host(route, named) == host);
+    first.map_or(named, |(_, first)| first)
 }
 
 fn profile(host: &str, budget: &WindowBudget, routes: &[&(Route, &Named)]) -> Value {
@@ -116,13 +138,7 @@ fn profile_route(route: &Route, policy: &Policy) -> Value {
     Value::table(fields)
 }
 
-fn profile_notes(policy: &Policy, budget: &WindowBudget, notes: &mut Vec<Note>) {
-    if policy.attempts() > 1 {
-        let text = "a profile does not bound the attempts of a request, only its budget does";
-        notes.push(Note::dropped("attempts", text));
-    } else {
-        notes.push(Note::kept("attempts", "isRetryable: false"));
-    }
+fn budget_note(budget: &WindowBudget, notes: &mut Vec<Note>) {
     let seconds = per_second(budget);
     let is_floor = budget.floor.per == 1_000_000_000 || budget.floor.count == 0;
     let is_plain = budget.deposit == Deposit::Request && budget.bootstrap == 0;
@@ -132,6 +148,15 @@ fn profile_notes(policy: &Policy, budget: &WindowBudget, notes: &mut Vec<Note>) 
         let text = format!("retryBudget: deposits on request, a floor of {seconds} a second");
         Note::approximated("budget.window", text)
     });
+}
+
+fn profile_notes(policy: &Policy, notes: &mut Vec<Note>) {
+    if policy.attempts() > 1 {
+        let text = "a profile does not bound the attempts of a request, only its budget does";
+        notes.push(Note::dropped("attempts", text));
+    } else {
+        notes.push(Note::kept("attempts", "isRetryable: false"));
+    }
     if export::limit("deadline", policy.deadline(), notes).is_none() {
         notes.push(Note::approximated("deadline", "none, but a route of a profile has 10s"));
     }
@@ -139,14 +164,13 @@ fn profile_notes(policy: &Policy, budget: &WindowBudget, notes: &mut Vec<Note>) 
         notes.push(Note::dropped("attempt_timeout", "a profile has a timeout for the call only"));
     }
     notes.push(Note::dropped("backoff", "with a profile retries leave at once"));
-    conditions(policy, notes);
+    conditions(policy, false, notes);
 }
 
-fn conditions(policy: &Policy, notes: &mut Vec<Note>) {
+fn conditions(policy: &Policy, cuts_off: bool, notes: &mut Vec<Note>) {
     notes.push(Note::approximated("retry_on", "statuses of HTTP, in the place of classes"));
-    let timeouts = policy.attempt_timeout() != NEVER && uses_annotations(policy);
     let lost =
-        |class: &&Class| policy.retry_on().has(**class) && !(**class == Class::Timeout && timeouts);
+        |class: &&Class| policy.retry_on().has(**class) && !(**class == Class::Timeout && cuts_off);
     let lost: Vec<_> = WIRE.iter().filter(lost).map(|class| class.name()).collect();
     if !lost.is_empty() {
         let text = format!("{}: Linkerd repeats answers", lost.join(", "));
@@ -156,10 +180,6 @@ fn conditions(policy: &Policy, notes: &mut Vec<Note>) {
         let text = "codes of gRPC: put retry.linkerd.io/grpc on a GRPCRoute";
         notes.push(Note::dropped("retry_on", text));
     }
-}
-
-fn uses_annotations(policy: &Policy) -> bool {
-    !matches!(policy.budget(), Budget::Window(_))
 }
 
 fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
@@ -196,7 +216,7 @@ fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
         );
         notes.push(Note::approximated("backoff", text));
     }
-    conditions(policy, notes);
+    conditions(policy, policy.attempt_timeout() != NEVER, notes);
 }
 
 /// A route to the service of a host, with the annotations.

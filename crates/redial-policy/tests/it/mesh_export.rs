@@ -1,0 +1,85 @@
+//! What the exports to the meshes look like, with their notes, in golden files.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use redial_core::admit::budget::{Budget, InflightBudget};
+use redial_core::admit::{BreakerRule, CoolDownRule};
+use redial_core::decide::{Class, RetryOn};
+use redial_core::schedule::Backoff;
+use redial_core::{Policy, Preset};
+use redial_policy::Format;
+use redial_policy::file::{File, Named, Queue, Route, Setting};
+
+fn named(name: &str, policy: Policy) -> Named {
+    Named { name: name.into(), policy, setting: Setting::default() }
+}
+
+/// Three policies, two of them for one host, one without a route.
+fn file() -> File {
+    let ms = Duration::from_millis;
+    let cart = Policy::draft().attempts(2).attempt_timeout(Duration::from_micros(1500));
+    let cart = cart.backoff(Backoff::constant(ms(50))).concurrency(100).refuse_nested();
+    let cart = cart.budget(Budget::Inflight(InflightBudget::new(0.25, 0)));
+    let cart = cart.retry_on(RetryOn::nothing().class(Class::Reset).code(503).code(2).code(14));
+    let cart = cart.breaker(BreakerRule::default()).cooldown(CoolDownRule::every(ms(100)));
+    let route = |host: &str, path: &str, methods: &[&str], policy: &str| Route {
+        host: Some(host.into()),
+        path: Some(path.into()),
+        methods: methods.iter().map(|method| (*method).to_owned()).collect(),
+        key: policy == "pay",
+        policy: policy.into(),
+    };
+    File {
+        policies: vec![
+            named("pay", Preset::PaymentProcessor.into()),
+            named("cart", cart.build().unwrap()),
+            named("free", Policy::draft().budget(Budget::None).without_deadline().build().unwrap()),
+        ],
+        routes: vec![
+            route("shop.prod.svc.cluster.local", "/pay/*", &["POST"], "pay"),
+            route("shop.prod.svc.cluster.local", "/cart", &["GET", "PUT"], "cart"),
+        ],
+        setting: Setting { queue: Some(Queue::Bounded(64)), ..Setting::default() },
+    }
+}
+
+/// `REDIAL_BLESS=1` writes what is expected.
+fn check(format: Format) {
+    let written = format.write(&file()).unwrap();
+    let mut said = String::new();
+    for (name, notes) in &written.notes {
+        writeln!(said, "{name}").unwrap();
+        for note in notes {
+            writeln!(said, "  {} {}: {}", note.kind.name(), note.field, note.text).unwrap();
+        }
+    }
+    said.push_str(&written.text);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(format.name());
+    let expected = folder.join("export.expected");
+    if std::env::var_os("REDIAL_BLESS").is_some() {
+        std::fs::write(&expected, &said).unwrap();
+    }
+    let known = std::fs::read_to_string(&expected).unwrap_or_default();
+    assert_eq!(said, known, "{}: REDIAL_BLESS=1 writes it anew", expected.display());
+}
+
+#[test]
+fn exports_say_what_they_lose() {
+    for format in [Format::Envoy, Format::Istio, Format::Linkerd, Format::GatewayApi] {
+        check(format);
+    }
+}
+
+#[test]
+fn a_file_without_policies_exports_nothing() {
+    for format in [Format::Envoy, Format::Istio, Format::Linkerd, Format::GatewayApi] {
+        let problem = format.write(&File::default()).unwrap_err();
+        assert_eq!(
+            problem.to_string(),
+            "the file has no policy, so there is nothing to export; add one, such as [policy.NAME] \
+             with extends = \"standard\""
+        );
+    }
+}
