@@ -1,6 +1,6 @@
 use std::fmt::Display;
 
-use redial_core::{Draft, Policy};
+use redial_core::Draft;
 
 use super::Format;
 use crate::file::{Route, Setting};
@@ -108,27 +108,6 @@ impl<'a> Account<'a> {
         let message = format!("{}: {message}", here.path());
         let (place, policy) = (self.place(here), self.places.whole());
         self.findings.push(rule.finding(place, policy, message, help));
-    }
-
-    /// The config is read: it goes to the others.
-    pub(super) fn found(
-        self,
-        found: (Format, String, Policy, Vec<Route>),
-        setting: Setting,
-        reading: &mut Reading,
-    ) {
-        let Self { places, notes, findings, .. } = self;
-        let (format, name, policy, routes) = found;
-        reading.findings.extend(findings);
-        reading.found.push(Found { name, format, policy, places, routes, setting, notes });
-    }
-
-    /// The policy, once nothing more is added. A value that no policy can have is pointed at.
-    pub(super) fn build(&self, draft: Draft) -> Result<Policy, Problem> {
-        draft.build().map_err(|invalid| {
-            let place = self.places.of(invalid.field());
-            Problem::at(place.span, format!("as a policy of ours, {invalid}"))
-        })
     }
 
     /// And what another piece of the same config says, which may stand in another text.
