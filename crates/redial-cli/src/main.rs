@@ -1,5 +1,6 @@
 //! The command `redial`.
 
+mod check;
 mod demo;
 mod explain;
 mod failed;
@@ -24,6 +25,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(Box<check::Args>),
     Demo(Box<demo::Args>),
     Explain(Box<explain::Args>),
     Presets(presets::Args),
@@ -33,6 +35,7 @@ enum Command {
 fn main() -> ExitCode {
     let mut out = Patient { out: io::stdout().lock(), gone: false };
     let done = match Args::parse().command {
+        Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),

@@ -1,0 +1,199 @@
+//! What there is to say, whichever form it takes.
+
+use std::collections::HashMap;
+
+use redial_policy::rules::review;
+use redial_policy::{Finding, Format, Found, Pile, Place, Problem, Severity, Source, SourceId};
+
+use super::simulate::Simulated;
+use super::spot::{Cursor, Spot};
+use super::walk::{self, Walk};
+use super::{Args, walk::Found as Input};
+
+/// The most bytes of texts that are kept. They and their trees are in memory until all of them have been read.
+const MOST_KEPT: usize = 256_000_000;
+
+pub(super) struct Report {
+    pile: Pile,
+    pub(super) found: Vec<Found>,
+    /// In the order of the files, and of their text.
+    pub(super) findings: Vec<Said>,
+    pub(super) problems: Vec<Unread>,
+    /// How many files have something to do with retries.
+    pub(super) files: usize,
+}
+
+/// A finding, and what else is known of it.
+pub(super) struct Said {
+    pub(super) finding: Finding,
+    pub(super) spot: Spot,
+    /// Which of [`Report::found`] it is about.
+    pub(super) about: Option<usize>,
+    pub(super) simulated: Option<Simulated>,
+    /// Why somebody wants it to be left alone.
+    pub(super) suppressed: Option<String>,
+}
+
+/// A file that cannot be read, or not all of it.
+pub(super) struct Unread {
+    whose: Whose,
+    pub(super) problem: Problem,
+    /// Where, if it is not the whole.
+    pub(super) spot: Option<Spot>,
+}
+
+enum Whose {
+    Pile(SourceId),
+    /// Not even a tree could be made of it.
+    Own(Source),
+    /// There is nothing but a name.
+    Name(String),
+}
+
+impl Report {
+    pub(super) fn read(args: &Args) -> Self {
+        let mut report = Self {
+            pile: Pile::new(),
+            found: Vec::new(),
+            findings: Vec::new(),
+            problems: Vec::new(),
+            files: 0,
+        };
+        let mut kept = 0;
+        for input in Walk::new(&args.files) {
+            match input {
+                Ok(input) => report.add(&input, args.from, &mut kept),
+                Err((path, error)) => {
+                    let problem = Problem::whole(format!("cannot be read: {error}"));
+                    report.unread(Whose::Name(walk::name(&path)), problem);
+                }
+            }
+            if kept > MOST_KEPT {
+                let most = MOST_KEPT / 1_000_000;
+                let problem = Problem::whole(format!("more than {most} MB of retry configs"));
+                let problem = problem.help("check them in parts");
+                report.unread(Whose::Name("the rest".to_owned()), problem);
+                break;
+            }
+        }
+        report.review(args);
+        report
+    }
+
+    /// Reads a file into the pile.
+    fn add(&mut self, input: &Input, asked: Option<Format>, kept: &mut usize) {
+        let name = walk::name(&input.path);
+        let bytes = match walk::read(input) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
+            Err(problem) => return self.unread(Whose::Name(name), problem),
+        };
+        let length = bytes.len();
+        // Only what nobody has named may be something else.
+        let matters = input.by_hand || walk::mentions_retries(&bytes);
+        match Source::new(name.clone(), bytes) {
+            Err(problem) if matters => self.unread(Whose::Name(name), problem),
+            Err(_) => {}
+            Ok(source) => match self.pile.add(source, asked) {
+                Ok(0) if input.by_hand => self.unread(Whose::Name(name), unknown()),
+                Ok(0) => {}
+                Ok(_) => {
+                    self.files += 1;
+                    *kept += length;
+                }
+                Err((source, problem)) if matters => {
+                    *kept += length;
+                    self.unread(Whose::Own(source), problem);
+                }
+                Err(_) => {}
+            },
+        }
+    }
+
+    fn unread(&mut self, whose: Whose, problem: Problem) {
+        self.problems.push(Unread { whose, problem, spot: None });
+    }
+
+    fn review(&mut self, args: &Args) {
+        let mut reading = self.pile.read(args.from);
+        reading.found.iter_mut().for_each(|found| args.setting.apply(found));
+        self.found = reading.found;
+        for (source, problem) in reading.problems {
+            self.unread(Whose::Pile(source), problem);
+        }
+        let mut findings = reading.findings;
+        findings.extend(review(&self.found));
+        findings.retain(|finding| !args.allow.contains(&finding.rule));
+        findings.sort_by_key(|finding| (finding.place, finding.rule.name));
+        self.place(findings);
+    }
+
+    /// Finds out in which lines everything is.
+    fn place(&mut self, findings: Vec<Finding>) {
+        let about: HashMap<Place, usize> =
+            self.found.iter().enumerate().map(|(at, found)| (found.places.whole(), at)).collect();
+        let mut cursor = (None, Cursor::new(""));
+        for finding in findings {
+            let id = finding.place.source;
+            if cursor.0 != Some(id) {
+                cursor = (Some(id), Cursor::new(self.pile.source(id).text()));
+            }
+            let spot = cursor.1.go(finding.place.span);
+            let about = about.get(&finding.policy).copied();
+            let said = Said { finding, spot, about, simulated: None, suppressed: None };
+            self.findings.push(said);
+        }
+        for unread in &mut self.problems {
+            let text = match &unread.whose {
+                Whose::Pile(id) => self.pile.source(*id).text(),
+                Whose::Own(source) => source.text(),
+                Whose::Name(_) => continue,
+            };
+            unread.spot = unread.problem.span.map(|span| Cursor::new(text).go(span));
+        }
+    }
+
+    /// The file of a finding: what it is called, and what it says.
+    pub(super) fn source(&self, said: &Said) -> &Source {
+        self.pile.source(said.finding.place.source)
+    }
+
+    /// What a file that cannot be read is called.
+    pub(super) fn name<'a>(&'a self, unread: &'a Unread) -> &'a str {
+        match &unread.whose {
+            Whose::Pile(id) => self.pile.source(*id).name(),
+            Whose::Own(source) => source.name(),
+            Whose::Name(name) => name,
+        }
+    }
+
+    /// What it says, as far as that is known.
+    pub(super) fn text<'a>(&'a self, unread: &'a Unread) -> &'a str {
+        match &unread.whose {
+            Whose::Pile(id) => self.pile.source(*id).text(),
+            Whose::Own(source) => source.text(),
+            Whose::Name(_) => "",
+        }
+    }
+
+    /// What nobody has suppressed.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Said> {
+        self.findings.iter().filter(|said| said.suppressed.is_none())
+    }
+
+    /// The config that a finding is about.
+    pub(super) fn about(&self, said: &Said) -> Option<&Found> {
+        said.about.map(|at| &self.found[at])
+    }
+
+    pub(super) fn exit_code(&self, deny: Severity) -> u8 {
+        let is_denied = self.open().any(|said| said.finding.severity >= deny);
+        if self.problems.is_empty() { u8::from(is_denied) } else { 2 }
+    }
+}
+
+fn unknown() -> Problem {
+    let formats = Format::ALL.map(Format::name).join(", ");
+    Problem::whole("nothing here that I know as a retry config")
+        .help(format!("formats are {formats}; use --from to say which it is"))
+}
