@@ -1,9 +1,9 @@
 //! `redial check`: is this retry config safe?
 
 mod github;
-mod human;
+pub(crate) mod human;
 mod json;
-mod report;
+pub(crate) mod report;
 mod sarif;
 mod shows;
 mod simulate;
@@ -172,7 +172,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     if args.list_rules {
         return Ok(list_rules(args.format, out)?);
     }
-    let mut report = Report::read(args);
+    let mut report = Report::read(&args.files, args.from);
+    report.review(&args.setting, &args.allow);
     let stopped = if args.simulate { simulate::all(&mut report)? } else { Ok(()) };
     match args.format {
         Form::Human => human::print(&report, out)?,

@@ -1,6 +1,7 @@
 //! The command `redial`.
 
 mod check;
+mod convert;
 mod demo;
 mod explain;
 mod failed;
@@ -28,6 +29,8 @@ enum Command {
     Check(Box<check::Args>),
     Demo(Box<demo::Args>),
     Explain(Box<explain::Args>),
+    Export(convert::ExportArgs),
+    Import(convert::ImportArgs),
     Presets(presets::Args),
     Sim(Box<sim::Args>),
 }
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
+        Command::Export(args) => convert::export(&args, &mut out),
+        Command::Import(args) => convert::import(&args, &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
         Command::Sim(args) => sim::run(&args, &mut out),
     };

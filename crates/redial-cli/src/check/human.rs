@@ -18,11 +18,17 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}\n", finding(report, said, &renderer))?;
     }
     out.flush()?;
+    problems(report)?;
+    writeln!(out, "{}", summary(report))
+}
+
+/// What could not be read, on standard error.
+pub(crate) fn problems(report: &Report) -> io::Result<()> {
     let renderer = self::renderer(io::stderr().is_terminal());
     for unread in &report.problems {
         writeln!(io::stderr(), "{}\n", problem(report, unread, &renderer))?;
     }
-    writeln!(out, "{}", summary(report))
+    Ok(())
 }
 
 fn renderer(is_terminal: bool) -> Renderer {
@@ -69,9 +75,15 @@ fn problem(report: &Report, unread: &Unread, renderer: &Renderer) -> String {
 /// With the line, or of a long line what is near.
 fn shown<'a>(group: Group<'a>, name: &str, text: &'a str, span: Span, spot: Spot) -> Group<'a> {
     let (line, marked) = excerpt(text, span);
-    let origin = Origin::path(harmless(name)).line(spot.line).char_column(spot.column);
     let snippet = Snippet::source(line).line_start(spot.line);
-    group.element(origin).element(snippet.annotation(AnnotationKind::Primary.span(marked)))
+    // What is drawn counts columns from where the excerpt begins.
+    let is_whole = line[..marked.start].chars().count() + 1 == spot.column;
+    let snippet = snippet.annotation(AnnotationKind::Primary.span(marked));
+    if is_whole {
+        return group.element(snippet.path(harmless(name)));
+    }
+    let origin = Origin::path(harmless(name)).line(spot.line).char_column(spot.column);
+    group.element(origin).element(snippet)
 }
 
 /// `2 errors, 1 warning in 3 files; 14 policies`

@@ -1,30 +1,31 @@
 //! What there is to say, whichever form it takes.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
-use redial_policy::rules::review;
+use redial_policy::rules::{Rule, review};
 use redial_policy::{Finding, Format, Found, Pile, Place, Problem, Severity, Source, SourceId};
 
 use super::simulate::Simulated;
 use super::spot::{Cursor, Spot};
 use super::walk::{self, Walk};
-use super::{Args, walk::Found as Input};
+use super::{SettingArgs, walk::Found as Input};
 
 /// The most bytes of texts that are kept. They and their trees are in memory until all of them have been read.
 const MOST_KEPT: usize = 256_000_000;
 
-pub(super) struct Report {
+pub(crate) struct Report {
     pile: Pile,
-    pub(super) found: Vec<Found>,
+    pub(crate) found: Vec<Found>,
     /// In the order of the files, and of their text.
     pub(super) findings: Vec<Said>,
-    pub(super) problems: Vec<Unread>,
+    pub(crate) problems: Vec<Unread>,
     /// How many files have something to do with retries.
     pub(super) files: usize,
 }
 
 /// A finding, and what else is known of it.
-pub(super) struct Said {
+pub(crate) struct Said {
     pub(super) finding: Finding,
     pub(super) spot: Spot,
     /// Which of [`Report::found`] it is about.
@@ -35,7 +36,7 @@ pub(super) struct Said {
 }
 
 /// A file that cannot be read, or not all of it.
-pub(super) struct Unread {
+pub(crate) struct Unread {
     whose: Whose,
     pub(super) problem: Problem,
     /// Where, if it is not the whole.
@@ -51,7 +52,8 @@ enum Whose {
 }
 
 impl Report {
-    pub(super) fn read(args: &Args) -> Self {
+    /// Reads what these arguments mean.
+    pub(crate) fn read(files: &[PathBuf], from: Option<Format>) -> Self {
         let mut report = Self {
             pile: Pile::new(),
             found: Vec::new(),
@@ -60,9 +62,9 @@ impl Report {
             files: 0,
         };
         let mut kept = 0;
-        for input in Walk::new(&args.files) {
+        for input in Walk::new(files) {
             match input {
-                Ok(input) => report.add(&input, args.from, &mut kept),
+                Ok(input) => report.add(&input, from, &mut kept),
                 Err((path, error)) => {
                     let problem = Problem::whole(format!("cannot be read: {error}"));
                     report.unread(Whose::Name(walk::name(&path)), problem);
@@ -76,8 +78,23 @@ impl Report {
                 break;
             }
         }
-        report.review(args);
+        let reading = report.pile.read(from);
+        report.found = reading.found;
+        for (source, problem) in reading.problems {
+            report.unread(Whose::Pile(source), problem);
+        }
+        report.place_problems();
+        report.place(reading.findings);
         report
+    }
+
+    /// Reviews it, in this setting and but for these rules.
+    pub(super) fn review(&mut self, setting: &SettingArgs, allowed: &[&'static Rule]) {
+        self.found.iter_mut().for_each(|found| setting.apply(found));
+        let noticed = self.findings.drain(..).map(|said| said.finding);
+        let mut findings: Vec<Finding> = noticed.chain(review(&self.found)).collect();
+        findings.retain(|finding| !allowed.contains(&finding.rule));
+        self.place(findings);
     }
 
     /// Reads a file into the pile.
@@ -114,22 +131,9 @@ impl Report {
         self.problems.push(Unread { whose, problem, spot: None });
     }
 
-    fn review(&mut self, args: &Args) {
-        let mut reading = self.pile.read(args.from);
-        reading.found.iter_mut().for_each(|found| args.setting.apply(found));
-        self.found = reading.found;
-        for (source, problem) in reading.problems {
-            self.unread(Whose::Pile(source), problem);
-        }
-        let mut findings = reading.findings;
-        findings.extend(review(&self.found));
-        findings.retain(|finding| !args.allow.contains(&finding.rule));
+    /// Finds out in which lines the findings are.
+    fn place(&mut self, mut findings: Vec<Finding>) {
         findings.sort_by_key(|finding| (finding.place, finding.rule.name));
-        self.place(findings);
-    }
-
-    /// Finds out in which lines everything is.
-    fn place(&mut self, findings: Vec<Finding>) {
         let about: HashMap<Place, usize> =
             self.found.iter().enumerate().map(|(at, found)| (found.places.whole(), at)).collect();
         let mut cursor = (None, Cursor::new(""));
@@ -143,6 +147,9 @@ impl Report {
             let said = Said { finding, spot, about, simulated: None, suppressed: None };
             self.findings.push(said);
         }
+    }
+
+    fn place_problems(&mut self) {
         for unread in &mut self.problems {
             let text = match &unread.whose {
                 Whose::Pile(id) => self.pile.source(*id).text(),
