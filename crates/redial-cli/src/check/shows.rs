@@ -1,5 +1,7 @@
 //! Which scenario shows the harm of which rule, by which number, and what puts it right.
 
+use std::time::Duration;
+
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::schedule::{HintRule, Jitter};
 use redial_core::{Policy, Rate};
@@ -63,7 +65,7 @@ pub(super) static SHOWS: &[Show] = &[
         size: Size::Callers,
     },
     Show {
-        rules: &["no-budget", "multiplier"],
+        rules: &["no-budget", "multiplier-above-target"],
         scenario: "payments",
         measure: "peak_ratio",
         says: PEAK,
@@ -112,13 +114,44 @@ pub(super) static SHOWS: &[Show] = &[
         size: Size::Any,
     },
     Show {
-        rules: &["unsafe-without-key"],
+        rules: &["unsafe-without-key", "retries-500-unsafe"],
         scenario: "lost-replies",
         measure: "duplicates",
         says: "writes done twice in a minute of 500 a second, of which one reply in a hundred is lost",
         with: "with idempotency keys",
         fix: |subject, _| Some(subject.clone()),
         around: |_, is_fixed| set("clients.keyed", if is_fixed { "true" } else { "false" }),
+        size: Size::Any,
+    },
+    Show {
+        rules: &["slower-than-slo"],
+        scenario: "pause",
+        measure: "p99_ms",
+        says: "ms that the slowest of 100 successful calls takes when the backend stands still for 3 s",
+        with: "with a third of the SLO as its deadline",
+        fix: |subject, found| {
+            let most = found.setting.slo? / 3;
+            let (policy, deadline) = (&subject.policy, Duration::from_nanos(most));
+            let mut draft = policy.edit().deadline(deadline);
+            if policy.attempt_timeout() > most {
+                draft = draft.attempt_timeout(deadline);
+            }
+            if policy.connect_timeout() > most {
+                draft = draft.connect_timeout(deadline);
+            }
+            edited(subject, draft.build().ok())
+        },
+        around: nothing,
+        size: Size::Any,
+    },
+    Show {
+        rules: &["unbounded-queue"],
+        scenario: "pause",
+        measure: "goodput_lost",
+        says: "share of the calls that fail once the backend has stood still for 3 s",
+        with: "with room for 500 in the queue",
+        fix: |subject, _| Some(subject.clone()),
+        around: |_, is_fixed| set("backend.queue", if is_fixed { "500" } else { "1000000" }),
         size: Size::Any,
     },
     Show {
