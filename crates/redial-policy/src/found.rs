@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use redial_core::Policy;
 
 use crate::file::{Route, Setting};
@@ -27,7 +29,7 @@ pub struct Found {
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     whole: Place,
-    fields: Vec<(&'static str, Place)>,
+    fields: Vec<(Cow<'static, str>, Place)>,
 }
 
 impl Places {
@@ -37,8 +39,8 @@ impl Places {
     }
 
     /// `field`, such as `backoff.jitter`, stands there.
-    pub fn put(&mut self, field: &'static str, place: Place) {
-        self.fields.push((field, place));
+    pub fn put(&mut self, field: impl Into<Cow<'static, str>>, place: Place) {
+        self.fields.push((field.into(), place));
     }
 
     /// Where the config begins.

@@ -9,13 +9,17 @@ pub mod file;
 mod finding;
 pub mod format;
 mod found;
+mod near;
 mod pile;
 pub mod rules;
 mod source;
+mod suppress;
 pub mod tree;
 
 pub use finding::{Finding, Severity};
 pub use format::Format;
 pub use found::{Found, Note, NoteKind, Places};
-pub use pile::{Document, Pile, Reading};
+pub use near::nearest;
+pub use pile::{Document, Language, Pile, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
+pub use suppress::{Suppressed, suppress};

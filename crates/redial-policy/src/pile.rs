@@ -6,11 +6,24 @@ use crate::found::Found;
 use crate::source::{Place, Problem, Source, SourceId, Span};
 use crate::tree::Node;
 
+/// What a text is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// TOML, which only our own files are written in.
+    Toml,
+    /// YAML, with any number of documents.
+    Yaml,
+    /// JSON, with comments.
+    Json,
+}
+
 /// One document of a text. YAML has several in a file.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The text that it is in.
     pub source: SourceId,
+    /// What it is written in.
+    pub language: Language,
     /// What it says.
     pub node: Node,
 }
@@ -59,15 +72,16 @@ impl Pile {
         source: Source,
         asked: Option<Format>,
     ) -> Result<usize, (Source, Problem)> {
-        let nodes = match parse(&source, asked) {
+        let language = language(&source, asked);
+        let nodes = match language.parse(source.text()) {
             Ok(nodes) => nodes,
             Err(problem) => return Err((source, problem)),
         };
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         let before = self.documents.len();
-        let of_interest = |node: &Node| asked.is_some() || Format::any_recognises(node);
+        let of_interest = |node: &Node| asked.is_some() || Format::any_recognises(node, language);
         let nodes = nodes.into_iter().filter(of_interest);
-        self.documents.extend(nodes.map(|node| Document { source: id, node }));
+        self.documents.extend(nodes.map(|node| Document { source: id, language, node }));
         let added = self.documents.len() - before;
         if added > 0 {
             self.sources.push(source);
@@ -96,16 +110,26 @@ impl Pile {
     }
 }
 
-/// The documents of a text: by the ending of its name, or else by what it begins with.
-fn parse(source: &Source, asked: Option<Format>) -> Result<Vec<Node>, Problem> {
-    let text = source.text();
+/// By the ending of the name, or else by what the text begins with.
+fn language(source: &Source, asked: Option<Format>) -> Language {
     let ending = Path::new(source.name()).extension().and_then(|ending| ending.to_str());
     match ending {
-        Some("toml") => Node::toml(text).map(|node| vec![node]),
-        Some("yaml" | "yml") => Node::yaml(text),
-        Some("json" | "jsonc") => Node::json(text).map(|node| vec![node]),
-        _ if asked == Some(Format::Redial) => Node::toml(text).map(|node| vec![node]),
-        _ if text.trim_start().starts_with('{') => Node::json(text).map(|node| vec![node]),
-        _ => Node::yaml(text),
+        _ if asked == Some(Format::Redial) => Language::Toml,
+        Some("toml") => Language::Toml,
+        Some("yaml" | "yml") => Language::Yaml,
+        Some("json" | "jsonc") => Language::Json,
+        _ if source.text().trim_start().starts_with('{') => Language::Json,
+        _ => Language::Yaml,
+    }
+}
+
+impl Language {
+    /// The documents of a text.
+    fn parse(self, text: &str) -> Result<Vec<Node>, Problem> {
+        match self {
+            Self::Toml => Node::toml(text).map(|node| vec![node]),
+            Self::Yaml => Node::yaml(text),
+            Self::Json => Node::json(text).map(|node| vec![node]),
+        }
     }
 }

@@ -20,7 +20,40 @@
 //! policy  = "payments"
 //! ```
 
+mod extend;
+mod print;
+mod read;
+mod world;
+
 use redial_core::{Nanos, Policy, Rate};
+
+use crate::found::Places;
+use crate::source::{Problem, SourceId};
+use crate::tree::Node;
+
+/// What a policy can say.
+const FIELDS: [&str; 17] = [
+    "attempts",
+    "attempt_timeout",
+    "connect_timeout",
+    "deadline",
+    "backoff",
+    "hint",
+    "budget",
+    "retry_on",
+    "require_key",
+    "refuse_nested",
+    "breaker",
+    "throttle",
+    "rate",
+    "concurrency",
+    "cooldown",
+    "extends",
+    "setting",
+];
+
+/// The most policies, and the most routes, in a file.
+pub const MOST_POLICIES: usize = 10_000;
 
 /// What a file says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +66,49 @@ pub struct File {
     pub setting: Setting,
 }
 
+impl File {
+    /// Reads a file of policies, or one that is itself a policy; that one is called `policy`.
+    ///
+    /// # Errors
+    ///
+    /// It is no TOML, names what is not there, or has a value that no policy can have.
+    pub fn read(text: &str) -> Result<Self, Problem> {
+        let node = Node::toml(text)?;
+        Self::of(&node, SourceId::default()).map(|(file, _)| file)
+    }
+
+    /// What this document of TOML says, and where it says so of each policy.
+    pub(crate) fn of(node: &Node, source: SourceId) -> Result<(Self, Vec<Places>), Problem> {
+        read::read(node, source)
+    }
+
+    /// Whether a document of TOML is such a file. A scenario for the simulator has policies too.
+    pub(crate) fn recognises(node: &Node) -> bool {
+        let has = |key: &str| node.get(key).is_some();
+        let is_scenario = has("clients") && has("backend");
+        let has_policies = node.get("policy").is_some_and(|policies| policies.table().is_some());
+        !is_scenario && (has_policies || FIELDS[..15].iter().any(|field| has(field)))
+    }
+}
+
+impl Setting {
+    /// This, and from `wider` what it does not say.
+    pub fn within(&self, wider: &Self) -> Self {
+        let chain = if self.chain.is_empty() { &wider.chain } else { &self.chain };
+        Self {
+            slo: self.slo.or(wider.slo),
+            clients: self.clients.or(wider.clients),
+            calls: self.calls.or(wider.calls),
+            capacity: self.capacity.or(wider.capacity),
+            multiplier: self.multiplier.or(wider.multiplier),
+            synchronised: self.synchronised.or(wider.synchronised),
+            timer: self.timer.or(wider.timer),
+            queue: self.queue.or(wider.queue),
+            chain: chain.clone(),
+        }
+    }
+}
+
 /// A policy and its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
@@ -40,7 +116,7 @@ pub struct Named {
     pub name: String,
     /// What it does, with everything that it takes from others.
     pub policy: Policy,
-    /// What is true for this one; what it does not say is as in the file's setting.
+    /// What is true for this one, in the file's setting ([`Setting::within`]).
     pub setting: Setting,
 }
 

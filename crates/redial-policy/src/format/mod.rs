@@ -20,7 +20,7 @@ use redial_core::{Draft, Policy};
 
 use crate::file::File;
 use crate::found::Note;
-use crate::pile::{Document, Reading};
+use crate::pile::{Document, Language, Reading};
 use crate::source::Problem;
 use crate::tree::Node;
 
@@ -96,8 +96,11 @@ impl Format {
         matches!(self, Self::Redial)
     }
 
-    pub(crate) fn any_recognises(node: &Node) -> bool {
-        Self::ALL.into_iter().any(|format| (format.border().recognises)(node))
+    /// Ours is the only one in TOML, and in nothing else: `policy` is a word that others have too.
+    pub(crate) fn any_recognises(node: &Node, language: Language) -> bool {
+        let ours = language == Language::Toml;
+        let mut formats = Self::ALL.into_iter().filter(|format| (*format == Self::Redial) == ours);
+        formats.any(|format| (format.border().recognises)(node))
     }
 
     pub(crate) fn read(self, documents: &[Document], reading: &mut Reading) {

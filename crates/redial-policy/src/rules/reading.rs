@@ -1,8 +1,7 @@
 //! What only a reader can notice: the policy that it makes no longer shows it.
 
 use super::Rule;
-use crate::finding::{Finding, Severity};
-use crate::source::Place;
+use crate::finding::Severity;
 
 /// A condition that the system does not know, and ignores.
 pub static UNKNOWN_RETRY_ON: Rule = Rule {
@@ -49,16 +48,29 @@ pub static UNKNOWN_FIELD: Rule = Rule {
     check: None,
 };
 
-impl Rule {
-    /// This rule, here, in a config that begins at `policy`.
-    pub(crate) fn finding(
-        &'static self,
-        place: Place,
-        policy: Place,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Finding {
-        let (message, help) = (message.into(), help.into());
-        Finding { rule: self, severity: self.severity, place, policy, message, help }
-    }
-}
+/// A suppression that does not say why, and therefore does nothing.
+pub static SUPPRESSION_WITHOUT_REASON: Rule = Rule {
+    name: "suppression-without-reason",
+    severity: Severity::Error,
+    about: "a comment allows a rule and does not say why, so it allows nothing",
+    origin: "what is allowed without a reason is never disallowed again",
+    check: None,
+};
+
+/// A suppression that suppresses nothing.
+pub static UNUSED_SUPPRESSION: Rule = Rule {
+    name: "unused-suppression",
+    severity: Severity::Note,
+    about: "a comment allows a rule that has nothing to say here",
+    origin: "a comment that outlives its reason hides the next finding",
+    check: None,
+};
+
+/// A suppression of a rule that does not exist.
+pub static UNKNOWN_RULE: Rule = Rule {
+    name: "unknown-rule",
+    severity: Severity::Warning,
+    about: "a comment allows a rule that does not exist",
+    origin: "a misspelt name suppresses nothing, and says nothing",
+    check: None,
+};

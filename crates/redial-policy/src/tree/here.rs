@@ -53,9 +53,19 @@ impl<'a> Here<'a> {
         entries.iter().map(|entry| (entry.key.as_str(), self.below(&entry.key, &entry.node)))
     }
 
-    fn below(&self, key: &str, node: &'a Node) -> Self {
+    pub(super) fn below(&self, key: &str, node: &'a Node) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { node, path: format!("{}{dot}{key}", self.path) }
+    }
+
+    /// Another node below this one, such as one that is made of several.
+    pub(crate) fn with<'b>(&self, key: &str, node: &'b Node) -> Here<'b> {
+        self.at_node(node).below(key, node)
+    }
+
+    /// Another node in the place of this one.
+    pub(crate) fn at_node<'b>(&self, node: &'b Node) -> Here<'b> {
+        Here { node, path: self.path.clone() }
     }
 
     /// What is wrong here.
@@ -64,7 +74,8 @@ impl<'a> Here<'a> {
         Problem::at(self.node.span, format!("{}{colon}{why}", self.path))
     }
 
-    fn must_be(&self, what: impl Display) -> Problem {
+    /// What it has to be instead.
+    pub(crate) fn must_be(&self, what: impl Display) -> Problem {
         self.wrong(format_args!("must be {what}, but is {}", self.node.value))
     }
 

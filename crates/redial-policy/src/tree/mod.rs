@@ -4,6 +4,7 @@
 //! [`MOST_DEPTH`] levels and [`MOST_NODES`] nodes, whatever aliases promise; a key that stands twice is an error, because
 //! whoever wrote it believes in one of them.
 
+pub(crate) mod de;
 mod here;
 mod json;
 mod print;
@@ -93,9 +94,17 @@ impl Table {
         self.0.iter().find(|entry| entry.key == key)
     }
 
+    pub(crate) fn entry_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.key == key)
+    }
+
     /// All of them, in the order of the text.
     pub fn entries(&self) -> &[Entry] {
         &self.0
+    }
+
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.0
     }
 
     /// Puts it in, in the place of what had its name.

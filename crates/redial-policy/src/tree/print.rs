@@ -29,6 +29,25 @@ impl Value {
         out
     }
 
+    /// As a value of TOML, in one line. TOML has no word for nothing: an empty text stands for it.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        inline(self, &mut out);
+        out
+    }
+
+    /// A name as TOML has it.
+    pub(crate) fn toml_key(key: &str) -> String {
+        let mut out = String::new();
+        let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if !key.is_empty() && key.chars().all(bare) {
+            out.push_str(key);
+        } else {
+            quoted(key, &mut out);
+        }
+        out
+    }
+
     /// As JSON, with a newline at the end.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
@@ -65,6 +84,31 @@ impl From<f64> for Value {
 impl From<bool> for Value {
     fn from(yes: bool) -> Self {
         Self::Bool(yes)
+    }
+}
+
+fn inline(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("\"\""),
+        Value::List(list) => {
+            out.push('[');
+            for (i, node) in list.iter().enumerate() {
+                out.push_str(if i > 0 { ", " } else { "" });
+                inline(&node.value, out);
+            }
+            out.push(']');
+        }
+        Value::Table(table) if table.entries().is_empty() => out.push_str("{}"),
+        Value::Table(table) => {
+            out.push('{');
+            for (i, entry) in table.entries().iter().enumerate() {
+                let comma = if i > 0 { "," } else { "" };
+                let _ = write!(out, "{comma} {} = ", Value::toml_key(&entry.key));
+                inline(&entry.node.value, out);
+            }
+            out.push_str(" }");
+        }
+        plain => json(plain, 0, out),
     }
 }
 

@@ -96,7 +96,7 @@ impl BreakerRule {
     }
 
     /// 20 unless set, or all of them when it looks back on fewer.
-    fn minimum(&self) -> u64 {
+    pub fn minimum(&self) -> u64 {
         let most = match self.lookback {
             Lookback::Calls(calls) => calls,
             Lookback::Time(_) => u32::MAX,

@@ -1,0 +1,163 @@
+use std::fmt::Write as _;
+
+use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
+use redial_core::admit::{BreakerRule, CoolDownRule, ThrottleRule};
+use redial_core::{DurationText, Policy};
+
+use super::{File, Layer, Queue, Route, Setting};
+use crate::tree::{Entry, Node, Table, Value};
+
+impl File {
+    /// As the text of a file, which is read back as the same. Defaults are left out.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        let setting = setting(&self.setting);
+        if !setting.entries().is_empty() {
+            section("[setting]", &setting, &mut out);
+        }
+        for named in &self.policies {
+            let mut table = policy(&named.policy);
+            let setting = self::setting(&named.setting);
+            if !setting.entries().is_empty() {
+                table.set(entry("setting", Value::Table(setting)));
+            }
+            section(&format!("[policy.{}]", Value::toml_key(&named.name)), &table, &mut out);
+        }
+        for route in &self.routes {
+            section("[[route]]", &self::route(route), &mut out);
+        }
+        out
+    }
+}
+
+fn section(header: &str, table: &Table, out: &mut String) {
+    let blank = if out.is_empty() { "" } else { "\n" };
+    let _ = writeln!(out, "{blank}{header}");
+    for entry in table.entries() {
+        let _ = writeln!(out, "{} = {}", Value::toml_key(&entry.key), entry.node.value.to_toml());
+    }
+}
+
+fn entry(key: &str, value: Value) -> Entry {
+    let (key, key_span) = (key.to_owned(), Default::default());
+    Entry { key, key_span, node: Node { span: Default::default(), value } }
+}
+
+fn table(entries: impl IntoIterator<Item = Option<(&'static str, Value)>>) -> Table {
+    let mut table = Table::default();
+    entries.into_iter().flatten().for_each(|(key, value)| table.set(entry(key, value)));
+    table
+}
+
+/// What of a policy is not as it would be if nothing were said.
+pub(super) fn policy(policy: &Policy) -> Table {
+    let (full, plain) = (serialised(policy), serialised(&plain(policy)));
+    let mut short = difference(&full, &plain);
+    if *policy.budget() == Budget::default() {
+        short.remove("budget");
+    }
+    short
+}
+
+/// The policy that has what this one has, everything at its default.
+fn plain(policy: &Policy) -> Policy {
+    let budget = match policy.budget() {
+        Budget::Window(_) => Budget::Window(WindowBudget::default()),
+        Budget::Tokens(_) => Budget::Tokens(TokenBudget::default()),
+        Budget::Inflight(_) => Budget::Inflight(InflightBudget::default()),
+        Budget::None | Budget::Throttling(_) => Budget::default(),
+    };
+    let mut draft = Policy::draft().budget(budget);
+    if policy.breaker().is_some() {
+        draft = draft.breaker(BreakerRule::default());
+    }
+    if policy.throttle().is_some() {
+        draft = draft.throttle(ThrottleRule::default());
+    }
+    if let Some(rule) = policy.cooldown() {
+        // How often has no default, so that it is always said.
+        let other = std::time::Duration::from_nanos(if rule.every == 1 { 2 } else { 1 });
+        draft = draft.cooldown(CoolDownRule::every(other));
+    }
+    draft.build().unwrap_or_else(|_| Policy::standard())
+}
+
+fn serialised(policy: &Policy) -> Table {
+    // The text keeps the order of the fields, which a table of the TOML crate does not.
+    let text = toml::to_string(policy).unwrap_or_default();
+    let node = Node::toml(&text).ok();
+    node.and_then(|node| node.table().cloned()).unwrap_or_default()
+}
+
+/// What is there or not: that it is there says something, even when all of it is at its default.
+const PRESENT: [&str; 4] = ["budget", "breaker", "throttle", "cooldown"];
+
+/// Choices whose content has no defaults.
+const WHOLE: [&str; 3] = ["growth", "jitter", "lookback"];
+
+fn difference(full: &Table, plain: &Table) -> Table {
+    let mut short = Table::default();
+    for entry in full.entries() {
+        let other = plain.get(&entry.key).map(|node| &node.value);
+        let key = entry.key.as_str();
+        let value = match (&entry.node.value, other) {
+            (Value::Table(full), Some(Value::Table(plain))) if !WHOLE.contains(&key) => {
+                let inner = difference(full, plain);
+                let is_choice = ["window", "tokens", "inflight"].contains(&key);
+                if inner.entries().is_empty() && !PRESENT.contains(&key) && !is_choice {
+                    continue;
+                }
+                Value::Table(inner)
+            }
+            (value, Some(other)) if same(value, other) => continue,
+            (value, _) => value.clone(),
+        };
+        short.set(self::entry(key, value));
+    }
+    short
+}
+
+/// Without places.
+fn same(one: &Value, other: &Value) -> bool {
+    one.to_json() == other.to_json()
+}
+
+fn setting(setting: &Setting) -> Table {
+    let duration = |nanos| Value::from(DurationText(nanos).to_string());
+    let queue = |queue| match queue {
+        Queue::Bounded(most) => Value::from(most),
+        Queue::Unbounded => Value::from("unbounded"),
+    };
+    let chain = || Value::list(setting.chain.iter().map(layer));
+    table([
+        setting.slo.map(|slo| ("slo", duration(slo))),
+        setting.clients.map(|clients| ("clients", clients.into())),
+        setting.calls.map(|rate| ("calls", rate.to_string().into())),
+        setting.capacity.map(|rate| ("capacity", rate.to_string().into())),
+        setting.multiplier.map(|multiplier| ("multiplier", multiplier.into())),
+        setting.synchronised.map(|yes| ("synchronised", yes.into())),
+        setting.timer.map(|timer| ("timer", duration(timer))),
+        setting.queue.map(|most| ("queue", queue(most))),
+        (!setting.chain.is_empty()).then(|| ("chain", chain())),
+    ])
+}
+
+fn layer(layer: &Layer) -> Value {
+    let name = Value::from(layer.name.as_str());
+    match layer.attempts {
+        Some(attempts) => Value::table([("name", name), ("attempts", attempts.into())]),
+        None => name,
+    }
+}
+
+fn route(route: &Route) -> Table {
+    let text = |text: &String| Value::from(text.as_str());
+    table([
+        route.host.as_ref().map(|host| ("host", text(host))),
+        route.path.as_ref().map(|path| ("path", text(path))),
+        (!route.methods.is_empty())
+            .then(|| ("methods", Value::list(route.methods.iter().map(text)))),
+        route.key.then(|| ("key", true.into())),
+        Some(("policy", text(&route.policy))),
+    ])
+}

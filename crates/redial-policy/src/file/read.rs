@@ -1,0 +1,204 @@
+use std::collections::HashMap;
+
+use redial_core::{Draft, Policy};
+use serde::Deserialize;
+
+use super::extend::{self, Parent, join};
+use super::{FIELDS, File, MOST_POLICIES, Named, Setting, world};
+use crate::found::Places;
+use crate::source::{Place, Problem, SourceId, Span};
+use crate::tree::de::{Clamped, De};
+use crate::tree::{Here, Node, Short, Table, Value};
+
+/// The most values in a policy. Those that extend it copy them.
+const MOST_VALUES: usize = 2_000;
+
+pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>), Problem> {
+    let top = Here::top(node);
+    let Some(first) = top.table()?.entries().first() else {
+        return Err(Problem::whole("it is empty: a policy begins with [policy.NAME]"));
+    };
+    let is_bare = top.get("policy").is_none() && top.get("route").is_none();
+    top.only(if is_bare { &FIELDS } else { &["policy", "route", "setting"] })?;
+    let written = if is_bare {
+        if first.key == "setting" && top.table()?.entries().len() == 1 {
+            return Err(Problem::whole("it has no policy: one begins with [policy.NAME]"));
+        }
+        let mut own = top.table()?.clone();
+        own.remove("setting");
+        vec![Written::new("policy", first.key_span, top.clone(), own)?]
+    } else {
+        named(&top)?
+    };
+    let setting =
+        top.get("setting").map_or(Ok(Setting::default()), |here| world::setting(&here))?;
+    let mut file = File { setting, ..File::default() };
+    let mut places = Vec::with_capacity(written.len());
+    for (written, (named, table)) in written.iter().zip(resolve(&written)?) {
+        let whole = Place { source, span: written.name_span };
+        let mut of = Places::new(whole);
+        if let Some(setting) = top.get("setting") {
+            put(&mut of, setting.table()?, "setting", source);
+        }
+        put(&mut of, &table, "", source);
+        places.push(of);
+        file.policies.push(named);
+    }
+    file.routes = world::routes(&top, &file.policies, &mut places, source)?;
+    Ok((file, places))
+}
+
+fn named<'a>(top: &Here<'a>) -> Result<Vec<Written<'a>>, Problem> {
+    let none = || Problem::whole("it has no policy: one begins with [policy.NAME]");
+    let policies = top.get("policy").ok_or_else(none)?;
+    let entries = policies.table()?.entries();
+    if entries.is_empty() {
+        return Err(none());
+    }
+    if entries.len() > MOST_POLICIES {
+        return Err(policies.wrong(format_args!("more than {MOST_POLICIES} policies")));
+    }
+    let written = entries.iter().zip(policies.fields()).map(|(entry, (name, here))| {
+        if name.is_empty() || name.len() > 100 || name.contains(char::is_control) {
+            let wrong = "policy: a name must have 1 to 100 bytes, and no control characters";
+            return Err(Problem::at(entry.key_span, wrong));
+        }
+        // What is no table is said to be none, with the fields that only a policy has.
+        let table = here.table().map_err(|problem| {
+            let known = FIELDS.contains(&name);
+            let help = format!("put it under a name: [policy.NAME], and there {name} = …");
+            if known { problem.help(help) } else { problem }
+        })?;
+        Written::new(name, entry.key_span, here.clone(), table.clone())
+    });
+    written.collect()
+}
+
+/// A policy as the file has it.
+struct Written<'a> {
+    name: &'a str,
+    name_span: Span,
+    here: Here<'a>,
+    own: Table,
+}
+
+impl<'a> Written<'a> {
+    fn new(name: &'a str, name_span: Span, here: Here<'a>, own: Table) -> Result<Self, Problem> {
+        here.only(&FIELDS)?;
+        if own.entries().iter().map(|entry| count(&entry.node)).sum::<usize>() > MOST_VALUES {
+            let message = here.wrong(format_args!("more than {MOST_VALUES} values"));
+            return Err(Problem { span: Some(name_span), ..message });
+        }
+        Ok(Self { name, name_span, here, own })
+    }
+
+    /// From all of its fields, its own and those that it inherits.
+    fn build(&self, mut table: Table) -> Result<Named, Problem> {
+        let value = |table| Node { span: self.here.node.span, value: Value::Table(table) };
+        let setting = match table.remove("setting") {
+            Some(entry) => world::setting(&self.here.with("setting", &entry.node))?,
+            None => Setting::default(),
+        };
+        let policy = self.policy(&value(table))?;
+        Ok(Named { name: self.name.to_owned(), policy, setting })
+    }
+
+    fn policy(&self, node: &Node) -> Result<Policy, Problem> {
+        let clamped = Clamped::default();
+        let draft = Draft::deserialize(De::new(self.here.at_node(node), &clamped));
+        let built = draft.map_err(Problem::from)?.build();
+        let clamped = clamped.into_inner();
+        let invalid = match (built, clamped) {
+            (Ok(policy), None) => return Ok(policy),
+            (Ok(_), Some(clamped)) => return Err(clamped),
+            (Err(invalid), _) => invalid,
+        };
+        // What it inherits is right by itself: what is wrong is something that it says.
+        let mut own = Places::new(Place { span: self.name_span, ..Place::default() });
+        put(&mut own, &self.own, "", SourceId::default());
+        let span = own.of(invalid.field()).span;
+        let path = join(self.here.path(), invalid.field());
+        let said = invalid.field().split('.').try_fold(node, |node, key| node.get(key));
+        let (kind, value) = match said.map(|node| &node.value) {
+            Some(Value::Integer(number)) if number.to_string() != invalid.value() => {
+                ("a whole number ", number.to_string())
+            }
+            _ => ("", invalid.value().to_owned()),
+        };
+        let allowed = invalid.allowed();
+        let message = format!("{path}: must be {kind}{allowed}, but is {value}");
+        Err(Problem::at(span, message))
+    }
+}
+
+fn count(node: &Node) -> usize {
+    1 + match &node.value {
+        Value::List(list) => list.iter().map(count).sum(),
+        Value::Table(table) => table.entries().iter().map(|entry| count(&entry.node)).sum(),
+        _ => 0,
+    }
+}
+
+/// Each with what it inherits. Chains are walked up to where something is known, and down again: they can be as long as the
+/// file.
+fn resolve(written: &[Written<'_>]) -> Result<Vec<(Named, Table)>, Problem> {
+    let numbers: HashMap<&str, usize> =
+        written.iter().enumerate().map(|(i, written)| (written.name, i)).collect();
+    let find = |name: &str| numbers.get(name).copied();
+    let mut resolved: Vec<Option<(Named, Table)>> = vec![None; written.len()];
+    let mut walked = vec![usize::MAX; written.len()];
+    for start in 0..written.len() {
+        let (mut chain, mut next) = (Vec::new(), Some(start));
+        let mut base = Table::default();
+        while let Some(at) = next {
+            if let Some((_, table)) = &resolved[at] {
+                base = table.clone();
+                break;
+            }
+            if walked[at] == start {
+                return Err(circle(written, &chain, at));
+            }
+            walked[at] = start;
+            chain.push(at);
+            let names = written.iter().map(|written| written.name);
+            next = match extend::parent(&written[at].here, at, find, names)? {
+                Some(Parent::Ours(parent)) => Some(parent),
+                Some(Parent::Preset(preset, span)) => {
+                    base = extend::preset(preset, span);
+                    None
+                }
+                None => None,
+            };
+        }
+        for at in chain.into_iter().rev() {
+            extend::merge(&mut base, &written[at].own);
+            base.remove("extends");
+            // Before others inherit it, so that a mistake is found where it was made.
+            resolved[at] = Some((written[at].build(base.clone())?, base.clone()));
+        }
+    }
+    Ok(resolved.into_iter().flatten().collect())
+}
+
+fn circle(written: &[Written<'_>], chain: &[usize], at: usize) -> Problem {
+    let start = chain.iter().position(|known| *known == at).unwrap_or(0);
+    let names = chain[start..].iter().take(5).map(|at| Short(written[*at].name).to_string());
+    let mut names: Vec<_> = names.collect();
+    names.push(if chain.len() - start > 5 { "…".to_owned() } else { names[0].clone() });
+    let here = written[at].here.get("extends").unwrap_or_else(|| written[at].here.clone());
+    here.wrong(format_args!("it extends itself: {}", names.join(" → ")))
+        .help("let one of them extend a preset, or nothing")
+}
+
+/// Where the fields of a table are: a value is itself, what has more inside is its name.
+pub(super) fn put(places: &mut Places, table: &Table, path: &str, source: SourceId) {
+    for entry in table.entries() {
+        let path = join(path, &entry.key);
+        let inner = entry.node.table();
+        let span = if inner.is_some() { entry.key_span } else { entry.node.span };
+        places.put(path.clone(), Place { source, span });
+        if let Some(inner) = inner {
+            put(places, inner, &path, source);
+        }
+    }
+}

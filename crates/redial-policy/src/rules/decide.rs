@@ -1,0 +1,163 @@
+//! Is it worth repeating, and is it safe to?
+
+use redial_core::Policy;
+use std::collections::BTreeSet;
+
+use redial_core::decide::{Class, Failure, Outcome, Reach};
+
+use super::{Case, Rule, Said};
+use crate::file::Route;
+use crate::finding::Severity;
+
+/// The request itself is wrong, and stays wrong.
+pub static RETRIES_CLIENT_ERRORS: Rule = Rule {
+    name: "retries-client-errors",
+    severity: Severity::Error,
+    about: "an answer that says the request is wrong is repeated: it stays wrong",
+    origin: "seed 003, its table of statuses and the first line of its checklist; seed 000",
+    check: Some(retries_client_errors),
+};
+
+/// A 500 to a write that nothing makes safe.
+pub static RETRIES_500_UNSAFE: Rule = Rule {
+    name: "retries-500-unsafe",
+    severity: Severity::Error,
+    about: "a 500 is repeated for requests that may have been done and carry no key",
+    origin: "seed 003, payment exercise; seed 004, idempotency",
+    check: Some(retries_500_unsafe),
+};
+
+/// A write whose fate nobody knows, and nothing makes safe.
+pub static UNSAFE_WITHOUT_KEY: Rule = Rule {
+    name: "unsafe-without-key",
+    severity: Severity::Error,
+    about: "requests that are not idempotent carry no key, and failures after which they may have been done are repeated",
+    origin: "seed 003, quiz question 4; seed 004, idempotency; Istio's issue 50506",
+    check: Some(unsafe_without_key),
+};
+
+/// What gRPC's client errors are called: repeating them gets the same answer.
+const GRPC_CLIENT_ERRORS: &[(u16, &str)] = &[
+    (3, "INVALID_ARGUMENT"),
+    (5, "NOT_FOUND"),
+    (6, "ALREADY_EXISTS"),
+    (7, "PERMISSION_DENIED"),
+    (9, "FAILED_PRECONDITION"),
+    (11, "OUT_OF_RANGE"),
+    (12, "UNIMPLEMENTED"),
+    (16, "UNAUTHENTICATED"),
+];
+
+fn retries_client_errors(case: &Case<'_>) -> Option<Said> {
+    let codes = case.retrying()?.retry_on().codes().iter();
+    let wrong: Vec<String> = codes.filter_map(|code| client_error(*code)).collect();
+    if wrong.is_empty() {
+        return None;
+    }
+    let list = wrong.join(", ");
+    let message = format!(
+        "{list} will be repeated: the server understood the request and refused it, so every retry gets the same answer"
+    );
+    let retry_on = case.words().name("retry_on").unwrap_or("the list");
+    let help = format!("take {list} out of `{retry_on}`; of 4xx only 408, 425 and 429 can pass");
+    Some(Said::new("retry_on", message, help))
+}
+
+fn client_error(code: u16) -> Option<String> {
+    if (400..500).contains(&code) && !matches!(code, 408 | 425 | 429) {
+        return Some(code.to_string());
+    }
+    let (_, name) = GRPC_CLIENT_ERRORS.iter().find(|(known, _)| *known == code)?;
+    Some((*name).to_owned())
+}
+
+/// The failures after which nobody knows what the server did, as this policy's `retry_on` names them, but for 500.
+fn repeated_unknowns(policy: &Policy) -> Vec<String> {
+    let retry_on = policy.retry_on();
+    let classes = [Class::Reset, Class::Timeout, Class::Overloaded, Class::ServerError];
+    let named = classes.into_iter().filter(|class| retry_on.has(*class));
+    let unknown = |outcome| {
+        let Outcome::Failure(Failure { reach, class, .. }) = outcome else { return false };
+        reach == Reach::Unknown && class != Class::Permanent
+    };
+    let codes = retry_on.codes().iter().filter(|code| match **code {
+        500 => false,
+        grpc @ 1..=16 => unknown(Outcome::of_grpc(grpc, false)),
+        status => unknown(Outcome::of_status(status)),
+    });
+    named.map(|class| class.name().to_owned()).chain(codes.map(u16::to_string)).collect()
+}
+
+fn repeats_500(policy: &Policy) -> bool {
+    matches!(Outcome::of_status(500), Outcome::Failure(failure) if policy.retry_on().contains(&failure))
+}
+
+fn retries_500_unsafe(case: &Case<'_>) -> Option<Said> {
+    let policy = case.retrying()?;
+    let alone = repeats_500(policy) && repeated_unknowns(policy).is_empty();
+    let requests = Requests::unsafe_ones(case).filter(|_| alone)?;
+    Some(requests.without_key(case, "a 500", "take 500 out of what is repeated"))
+}
+
+fn unsafe_without_key(case: &Case<'_>) -> Option<Said> {
+    let unknowns = repeated_unknowns(case.retrying()?);
+    let requests = Requests::unsafe_ones(case).filter(|_| !unknowns.is_empty())?;
+    let or = "repeat only what was not processed: connect, refused, throttled";
+    Some(requests.without_key(case, &unknowns.join(", "), or))
+}
+
+/// Requests that must not be done twice.
+struct Requests {
+    /// "POST requests"
+    what: String,
+    /// Which route says so first.
+    route: usize,
+}
+
+impl Requests {
+    /// Those without a key; where nothing minds what is safe, also those of which nobody says what they are.
+    fn unsafe_ones(case: &Case<'_>) -> Option<Self> {
+        let routes = &case.found.routes;
+        let keyless = || routes.iter().enumerate().filter(|(_, route)| !route.key);
+        let is_unsafe = |method: &str| match method {
+            "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" => false,
+            "PUT" | "DELETE" => case.policy().requires_key(),
+            _ => true,
+        };
+        let methods = keyless().flat_map(|(_, route)| &route.methods).map(String::as_str);
+        let methods: BTreeSet<&str> = methods.filter(|method| is_unsafe(method)).collect();
+        if !methods.is_empty() {
+            let has_one = |route: &Route| route.methods.iter().any(|method| is_unsafe(method));
+            let (route, _) = keyless().find(|(_, route)| has_one(route))?;
+            let methods: Vec<&str> = methods.into_iter().collect();
+            return Some(Self { what: format!("{} requests", methods.join(" and ")), route });
+        }
+        let any = routes.is_empty() || keyless().any(|(_, route)| route.methods.is_empty());
+        let what = "requests of every method".to_owned();
+        (any && !case.found.format.checks_safety()).then_some(Self { what, route: 0 })
+    }
+
+    /// Others repeat such a request. Ours does not, which is no harm but a surprise.
+    fn without_key(&self, case: &Case<'_>, failures: &str, or: &str) -> Said {
+        let Self { what, route } = self;
+        if case.found.format.checks_safety() {
+            let message = format!(
+                "{what} carry no idempotency key, so Redial will not repeat them after {failures}: the server may \
+                 have done the work, and the call fails once"
+            );
+            let help =
+                format!("send an idempotency key and say `key = true` in the route, or {or}");
+            let said = Said::new(format!("route[{route}]"), message, help);
+            return said.at_most(Severity::Warning, true);
+        }
+        let message = format!(
+            "{what} will be repeated after {failures}, and nothing says that they carry an idempotency key: the \
+             server may have done the work, and then does it twice"
+        );
+        let help = format!(
+            "send a key that the server knows, the same for every attempt, give these requests a route without \
+             retries, or {or}"
+        );
+        Said::new("retry_on", message, help)
+    }
+}

@@ -1,0 +1,195 @@
+use std::path::Path;
+
+use crate::source::{Source, Span};
+
+/// A comment of a text.
+pub(super) struct Comment<'a> {
+    /// Without what marks it.
+    pub(super) text: &'a str,
+    pub(super) span: Span,
+    /// Whether nothing else is in its line.
+    pub(super) alone: bool,
+}
+
+/// How a kind of text marks comments and strings.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Toml,
+    Yaml,
+    Json,
+    /// `#` and `;`, at the beginning of a line or after a space.
+    Ini,
+    /// `#` and `!`, at the beginning of a line.
+    Properties,
+}
+
+/// All comments, in their order. What looks like one inside of a string is none.
+pub(super) fn comments(source: &Source) -> Vec<Comment<'_>> {
+    let text = source.text();
+    let mut scan = Scan { text, kind: kind(source), at: 0, line_start: 0, comments: Vec::new() };
+    while scan.at < text.len() {
+        scan.step();
+    }
+    scan.comments
+}
+
+fn kind(source: &Source) -> Kind {
+    let path = Path::new(source.name());
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("toml") => Kind::Toml,
+        Some("yaml" | "yml") => Kind::Yaml,
+        Some("json" | "jsonc") => Kind::Json,
+        Some("properties") => Kind::Properties,
+        Some("ini" | "cfg" | "conf") => Kind::Ini,
+        _ => match source.text().trim_start().bytes().next() {
+            Some(b'{') => Kind::Json,
+            Some(b'[') => Kind::Ini,
+            _ => Kind::Yaml,
+        },
+    }
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    kind: Kind,
+    at: usize,
+    line_start: usize,
+    comments: Vec<Comment<'a>>,
+}
+
+impl<'a> Scan<'a> {
+    fn step(&mut self) {
+        let rest = &self.text[self.at..];
+        let byte = rest.as_bytes()[0];
+        match (self.kind, byte) {
+            (_, b'\n') => self.newline(),
+            (Kind::Toml, b'"' | b'\'') => self.toml_string(rest),
+            (Kind::Json, b'"') => self.string("\"", true),
+            (Kind::Yaml, b'"' | b'\'') if self.begins_a_value() => {
+                self.string(&rest[..1], byte == b'"');
+            }
+            (Kind::Json, b'/') if rest.starts_with("//") => self.comment(2, line_end(rest)),
+            (Kind::Json, b'/') if rest.starts_with("/*") => {
+                let end = rest[2..].find("*/").map_or(rest.len(), |at| at + 4);
+                self.comment(2, end);
+            }
+            (Kind::Toml, b'#') => self.comment(1, line_end(rest)),
+            (Kind::Yaml, b'#') if self.after_space() => self.comment(1, line_end(rest)),
+            (Kind::Ini, b'#' | b';') if self.after_space() => self.comment(1, line_end(rest)),
+            (Kind::Properties, b'#' | b'!') if self.before().trim().is_empty() => {
+                self.comment(1, line_end(rest));
+            }
+            _ => self.at += 1,
+        }
+        while !self.text.is_char_boundary(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// What is before this byte in its line.
+    fn before(&self) -> &'a str {
+        &self.text[self.line_start..self.at]
+    }
+
+    fn after_space(&self) -> bool {
+        self.before().bytes().last().is_none_or(|byte| byte.is_ascii_whitespace())
+    }
+
+    /// In YAML a quote only means something where a value or a name begins: `it's` is a word.
+    fn begins_a_value(&self) -> bool {
+        let before = self.before();
+        let word = before.trim_end();
+        let spaced = word.len() < before.len();
+        match word.bytes().last() {
+            None | Some(b'[' | b'{' | b',') => true,
+            Some(b':' | b'-' | b'?') => spaced,
+            _ => false,
+        }
+    }
+
+    fn comment(&mut self, mark: usize, length: usize) {
+        let whole = &self.text[self.at..self.at + length];
+        let text = whole[mark..].trim_end_matches("*/");
+        let alone = self.before().trim().is_empty();
+        self.comments.push(Comment { text, span: Span::new(self.at..self.at + length), alone });
+        self.skip(length);
+    }
+
+    /// Goes on by so many bytes, which may be lines.
+    fn skip(&mut self, length: usize) {
+        let skipped = &self.text[self.at..self.at + length];
+        if let Some(newline) = skipped.rfind('\n') {
+            self.line_start = self.at + newline + 1;
+        }
+        self.at += length;
+    }
+
+    fn toml_string(&mut self, rest: &'a str) {
+        let quote = if rest.starts_with("\"\"\"") || rest.starts_with("'''") { 3 } else { 1 };
+        self.string(&rest[..quote], rest.starts_with('"'));
+    }
+
+    /// Goes to the end of a string. Where none ends it, the text cannot be parsed, and the rest is no string.
+    fn string(&mut self, quote: &str, escapes: bool) {
+        let rest = &self.text.as_bytes()[self.at..];
+        let mut at = quote.len();
+        while at < rest.len() && !rest[at..].starts_with(quote.as_bytes()) {
+            at += if escapes && rest[at] == b'\\' { 2 } else { 1 };
+        }
+        let end = at + quote.len();
+        self.skip(if end <= rest.len() { end } else { 1 });
+    }
+
+    fn newline(&mut self) {
+        let line = &self.text[self.line_start..self.at];
+        self.skip(1);
+        if self.kind == Kind::Yaml {
+            let from = self.line_start - line.len() - 1;
+            let comment = self.comments.last().map(|comment| comment.span.start as usize);
+            let code = match comment {
+                Some(comment) if comment >= from => &line[..comment - from],
+                _ => line,
+            };
+            if let Some(indent) = block_indent(code) {
+                self.block(indent);
+            }
+        }
+    }
+
+    /// Skips a block scalar: the lines that are further in than what it belongs to.
+    fn block(&mut self, indent: usize) {
+        while self.at < self.text.len() {
+            let rest = &self.text[self.at..];
+            let length = line_end(rest);
+            let line = &rest[..length];
+            let further = line.len() - line.trim_start_matches(' ').len() >= indent;
+            if !further && !line.trim().is_empty() {
+                return;
+            }
+            self.skip((length + 1).min(rest.len()));
+        }
+    }
+}
+
+/// If a block scalar begins in this line of YAML, how far in its lines are at least.
+fn block_indent(line: &str) -> Option<usize> {
+    let line = line.trim_end();
+    let mark = line.rfind(['|', '>'])?;
+    let header = line[mark + 1..].bytes().all(|byte| matches!(byte, b'+' | b'-' | b'1'..=b'9'));
+    let (before, after_space) = (line[..mark].trim_end(), line[..mark].ends_with([' ', '\t']));
+    let begins = before.is_empty() || before.ends_with([':', '-']) && after_space;
+    if !header || !begins {
+        return None;
+    }
+    let mut column = line.len() - line.trim_start().len();
+    let mut parent = column;
+    while let Some(rest) = line.get(column..).and_then(|rest| rest.strip_prefix("- ")) {
+        parent = column;
+        column = line.len() - rest.trim_start().len();
+    }
+    Some(if column < mark { column + 1 } else { parent + 1 })
+}
+
+fn line_end(rest: &str) -> usize {
+    rest.find('\n').unwrap_or(rest.len())
+}

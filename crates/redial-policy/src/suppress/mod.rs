@@ -1,0 +1,139 @@
+//! Some configs are right to break a rule. A comment says which and why, beside what it is about:
+//!
+//! ```toml
+//! # redial: allow no-jitter because one cron job makes these calls
+//! backoff.jitter = "none"
+//! ```
+//!
+//! It allows what is found in its line or, standing alone, in the next line that is no comment; if the config begins there,
+//! in all of it. Several rules have commas between them. Without a reason it allows nothing.
+
+mod comments;
+
+use std::collections::HashMap;
+
+use crate::finding::Finding;
+use crate::pile::Pile;
+use crate::rules::{self, reading};
+use crate::source::{Place, Source, SourceId};
+use comments::comments;
+
+/// What is left of the findings, and what is allowed.
+#[derive(Debug, Default)]
+pub struct Suppressed {
+    /// What nobody allows, and what is wrong with the comments; by text, place and rule.
+    pub open: Vec<Finding>,
+    /// What a comment allows, with the reason.
+    pub allowed: Vec<(Finding, String)>,
+}
+
+/// Takes out what the comments in these texts allow.
+pub fn suppress(pile: &Pile, findings: Vec<Finding>) -> Suppressed {
+    let mut ids: Vec<SourceId> = pile.documents().iter().map(|document| document.source).collect();
+    ids.dedup();
+    let mut suppressed = Suppressed::default();
+    let mut texts: HashMap<SourceId, Text> = HashMap::new();
+    for id in ids {
+        // Most texts have no such comment, and there are many texts.
+        if pile.source(id).text().contains(MARK) {
+            texts.insert(id, Text::read(id, pile.source(id), &mut suppressed.open));
+        }
+    }
+    for finding in findings {
+        let mut places = [finding.place, finding.policy].into_iter();
+        let mut reason = |place: Place| texts.get_mut(&place.source)?.reason(&finding, place);
+        match places.find_map(&mut reason) {
+            Some(reason) => suppressed.allowed.push((finding, reason)),
+            None => suppressed.open.push(finding),
+        }
+    }
+    let allows = texts.values().flat_map(|text| text.allows.values());
+    for allow in allows.filter(|allow| !allow.used) {
+        let message = format!("{} has nothing to say here", allow.rule);
+        let help = "take the comment out, or move it to the line that it is about";
+        let finding = reading::UNUSED_SUPPRESSION.finding(allow.place, allow.place, message, help);
+        suppressed.open.push(finding);
+    }
+    rules::sort(&mut suppressed.open);
+    suppressed
+}
+
+const MARK: &str = "redial:";
+
+/// What the comments of one text allow.
+struct Text {
+    lines: Lines,
+    /// By the line that it is about, and the rule.
+    allows: HashMap<(usize, &'static str), Allow>,
+}
+
+struct Allow {
+    rule: &'static str,
+    reason: String,
+    place: Place,
+    used: bool,
+}
+
+impl Text {
+    fn read(id: SourceId, source: &Source, wrong: &mut Vec<Finding>) -> Self {
+        let mut text = Self { lines: Lines::of(source.text()), allows: HashMap::new() };
+        let mut below = None;
+        for comment in comments(source).iter().rev() {
+            let last = text.lines.of_byte(comment.span.end);
+            let about = match below {
+                _ if !comment.alone => last,
+                Some((line, about)) if line == last + 1 => about,
+                _ => last + 1,
+            };
+            if comment.alone {
+                below = Some((text.lines.of_byte(comment.span.start), about));
+            }
+            text.take(comment.text, about, Place { source: id, span: comment.span }, wrong);
+        }
+        text
+    }
+
+    fn take(&mut self, comment: &str, line: usize, place: Place, wrong: &mut Vec<Finding>) {
+        let Some(said) = comment.trim().strip_prefix(MARK) else { return };
+        let Some(said) = said.trim_start().strip_prefix("allow ") else { return };
+        let (names, reason) = said.split_once(" because ").unwrap_or((said, ""));
+        let (names, reason) = (names.trim().trim_end_matches(" because"), reason.trim());
+        if reason.is_empty() {
+            let message = format!("{names} is allowed without a reason, so it is not allowed");
+            let help = format!("write `{MARK} allow {names} because …`");
+            wrong.push(reading::SUPPRESSION_WITHOUT_REASON.finding(place, place, message, help));
+            return;
+        }
+        for name in names.split(',').map(str::trim) {
+            let Some(rule) = rules::named(name) else {
+                let message = format!("there is no rule `{name}`");
+                let help = "docs/rules.md lists them";
+                wrong.push(reading::UNKNOWN_RULE.finding(place, place, message, help));
+                continue;
+            };
+            let allow = Allow { rule: rule.name, reason: reason.to_owned(), place, used: false };
+            self.allows.insert((line, rule.name), allow);
+        }
+    }
+
+    /// Why this may stand here, if somebody says so.
+    fn reason(&mut self, finding: &Finding, place: Place) -> Option<String> {
+        let line = self.lines.of_byte(place.span.start);
+        let allow = self.allows.get_mut(&(line, finding.rule.name))?;
+        allow.used = true;
+        Some(allow.reason.clone())
+    }
+}
+
+/// Where the lines begin, but for the first.
+struct Lines(Vec<u32>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(at, _)| at as u32 + 1).collect())
+    }
+
+    fn of_byte(&self, byte: u32) -> usize {
+        self.0.partition_point(|start| *start <= byte)
+    }
+}

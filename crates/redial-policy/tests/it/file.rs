@@ -1,0 +1,403 @@
+use proptest::prelude::*;
+use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
+use redial_core::schedule::{HintRule, Jitter};
+use redial_core::{Policy, Preset};
+use redial_policy::file::File;
+use redial_policy::{Format, Found, Language, Pile, Source};
+
+use crate::policies::{files, policies};
+
+/// The last policy of a file.
+fn last(text: &str) -> Policy {
+    let file = File::read(text).unwrap_or_else(|problem| panic!("{problem}\n{text}"));
+    file.policies.last().unwrap().policy.clone()
+}
+
+/// What is wrong with a file, and the text that it points at.
+fn check(text: &str, message: &str, at: &str) {
+    let problem = File::read(text).expect_err(text);
+    assert_eq!(problem.to_string(), message, "{text}");
+    let span = problem.span.map(|span| &text[span.range()]);
+    assert_eq!(span.unwrap_or(""), at, "{message}");
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_is_read_back(file in files()) {
+        let text = file.to_toml();
+        prop_assert_eq!(File::read(&text).expect(&text), file, "{}", text);
+    }
+
+    #[test]
+    fn a_policy_that_extends_another_and_says_nothing_is_the_other(policy in policies()) {
+        let mut file = File::read("[policy.a]").unwrap();
+        file.policies[0].policy = policy.clone();
+        let text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
+        prop_assert_eq!(last(&text), policy, "{}", text);
+    }
+
+    #[test]
+    fn a_policy_that_says_everything_is_itself_whatever_it_extends(over in policies(), under in policies()) {
+        let mut file = File::read("[policy.a]\n[policy.b]").unwrap();
+        file.policies[0].policy = under;
+        file.policies.pop();
+        let whole = toml::Value::try_from(&over).unwrap();
+        let mut text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
+        let optional = ["breaker", "throttle", "rate", "concurrency", "cooldown"];
+        for name in optional.iter().filter(|name| whole.get(name).is_none()) {
+            text += &format!("{name} = \"none\"\n");
+        }
+        for (name, value) in whole.as_table().unwrap() {
+            let mut value = value.clone();
+            if let Some(table) = value.as_table_mut() {
+                if name == "breaker" {
+                    table.entry("minimum_calls").or_insert("none".into());
+                }
+                if let Some(honour) = table.get_mut("honour").and_then(toml::Value::as_table_mut) {
+                    honour.entry("spread").or_insert("none".into());
+                }
+            }
+            text += &format!("{name} = {value}\n");
+        }
+        prop_assert_eq!(last(&text), over, "{}", text);
+    }
+}
+
+#[test]
+fn presets_print_as_little_as_they_are() {
+    let mut file = File::read("extends = \"payment-processor\"").unwrap();
+    assert_eq!(file.policies[0].name, "policy");
+    file.policies[0].name = "pay".to_owned();
+    assert_eq!(
+        file.to_toml(),
+        "[policy.pay]\n\
+         deadline = \"1m\"\n\
+         retry_on = [\"connect\", \"refused\", \"reset\", \"timeout\", 429, 500, 503]\n\
+         require_key = true\n\
+         backoff = { base = \"500ms\", cap = \"20s\" }\n"
+    );
+    for preset in Preset::ALL {
+        assert_eq!(last(&format!("extends = \"{}\"", preset.name())), preset.into());
+    }
+}
+
+#[test]
+fn tables_are_inherited_field_by_field() {
+    let web = Policy::from(Preset::Web);
+    let policy = last("extends = 'web'\nbackoff = { base = '200ms' }");
+    assert_eq!(policy.backoff().base, 200_000_000);
+    assert_eq!(policy.backoff().cap, web.backoff().cap);
+
+    let chain = "[policy.c]\nextends = 'b'\nbudget.tokens.cost = 7\n\
+                 [policy.b]\nextends = 'a'\nbudget.tokens.capacity = 100\n\
+                 [policy.a]\nbudget = { tokens = { timeout_cost = 20 } }\nbreaker = {}\n";
+    let file = File::read(chain).unwrap();
+    let tokens = TokenBudget { capacity: 100, cost: 7, timeout_cost: 20, ..TokenBudget::default() };
+    assert_eq!(file.policies[0].policy.budget(), &Budget::Tokens(tokens));
+    assert!(file.policies[0].policy.breaker().is_some());
+
+    let without = last(
+        "[policy.a]\nbreaker = {}\nthrottle.k = 3\n[policy.b]\nextends = 'a'\nbreaker = 'none'",
+    );
+    assert!(without.breaker().is_none() && without.throttle().is_some());
+}
+
+#[test]
+fn another_choice_replaces_all_of_the_first() {
+    let other = last(
+        "[policy.a]\nbudget.tokens.cost = 7\n[policy.b]\nextends = 'a'\nbudget.window.ratio = 0.2",
+    );
+    assert_eq!(
+        other.budget(),
+        &Budget::Window(WindowBudget { ratio: 0.2, ..WindowBudget::default() })
+    );
+    let other = last(
+        "[policy.a]\nbackoff.jitter.around = 0.5\n[policy.b]\nextends = 'a'\nbackoff.jitter = 'equal'",
+    );
+    assert_eq!(other.backoff().jitter, Jitter::Equal);
+    let other =
+        last("[policy.a]\nhint = 'ignore'\n[policy.b]\nextends = 'a'\nhint = { honour = {} }");
+    assert_eq!(other.hint_rule(), &HintRule::default());
+}
+
+#[test]
+fn a_policy_may_have_the_name_of_the_preset_that_it_extends() {
+    let file =
+        File::read("[policy.web]\nextends = 'web'\nattempts = 2\n[policy.b]\nextends = 'web'")
+            .unwrap();
+    assert!(file.policies.iter().all(|named| named.policy.attempts() == 2));
+}
+
+#[test]
+fn settings_are_inherited_too() {
+    let file = File::read(
+        "[setting]\nslo = '2s'\nclients = 9\n[policy.a]\nsetting = { clients = 3 }\n\
+         [policy.b]\nextends = 'a'\nsetting = { queue = 'unbounded' }\n",
+    )
+    .unwrap();
+    let b = file.policies[1].setting.within(&file.setting);
+    assert_eq!((b.slo, b.clients), (Some(2_000_000_000), Some(3)));
+    assert_eq!(file.policies[0].setting.queue, None);
+}
+
+#[test]
+fn wrong_values_are_named_with_what_is_allowed() {
+    for (text, message, at) in [
+        ("attempts = -1", "attempts: must be a whole number from 1 to 1000000, but is -1", "-1"),
+        ("attempts = 0", "attempts: must be from 1 to 1000000, but is 0", "0"),
+        ("attempts = 2.5", "attempts: must be a whole number, but is 2.5", "2.5"),
+        ("attempts = 'x'", "attempts: must be a whole number, but is \"x\"", "'x'"),
+        (
+            "budget.window.bootstrap = 5000000000",
+            "budget.window.bootstrap: must be a whole number from 0 to 4294967295, but is 5000000000",
+            "5000000000",
+        ),
+        (
+            "deadline = 5",
+            "deadline: must be a duration such as \"150ms\", or \"none\", but is 5",
+            "5",
+        ),
+        ("deadline = '0s'", "deadline: must be above zero and at most 366 days, but is 0s", "'0s'"),
+        ("backoff = 3", "backoff: must be a table, but is 3", "3"),
+        ("require_key = 'yes'", "require_key: must be true or false, but is \"yes\"", "'yes'"),
+        ("throttle = { k = nan }", "throttle.k: must be from 1 to 1000, but is NaN", "nan"),
+        ("rate = { rate = '5/s' }", "rate: needs `burst`", "{ rate = '5/s' }"),
+        (
+            "rate = { rate = '5', burst = 1 }",
+            "rate.rate: must be a rate such as 10/s or 1/30s: a whole number over a time, but is \"5\"",
+            "'5'",
+        ),
+        (
+            "[policy.a.backoff]\nbase = '5s'",
+            "policy.a.backoff.base: must be at most backoff.cap, which is 2s, but is 5s",
+            "'5s'",
+        ),
+        // It is the child that is wrong, not what it inherits.
+        (
+            "[policy.a]\nextends = 'web'\nbackoff.cap = '1ms'",
+            "policy.a.backoff.base: must be at most backoff.cap, which is 1ms, but is 500ms",
+            "backoff",
+        ),
+        (
+            "retry_on = 'connect'",
+            "retry_on: must be a list of classes and status codes such as [\"connect\", \"timeout\", 503], but is \"connect\"",
+            "'connect'",
+        ),
+        (
+            "retry_on = ['reset', 42]",
+            "retry_on[1]: must be a status code (1 to 16 of gRPC, 100 to 599 of HTTP) or one of connect, refused, reset, timeout, throttled, overloaded, server-error, transient, but is 42",
+            "42",
+        ),
+    ] {
+        check(text, message, at);
+    }
+}
+
+#[test]
+fn choices_say_what_there_is_to_choose() {
+    for (text, message, at) in [
+        (
+            "backoff = { growth = 'expo' }",
+            "backoff.growth: must be one of exponential, summed, linear, constant, but is `expo`",
+            "'expo'",
+        ),
+        (
+            "backoff.growth = 'exponential'",
+            "backoff.growth: `exponential` needs more: write { exponential = … }",
+            "'exponential'",
+        ),
+        (
+            "backoff = { jitter = { full = 1 } }",
+            "backoff.jitter: nothing belongs to `full`: write \"full\"",
+            "{ full = 1 }",
+        ),
+        (
+            "budget = { windo = {} }",
+            "budget: must be one of none, window, tokens, throttling, inflight, but is `windo`; did you mean `window`?",
+            "windo",
+        ),
+        (
+            "budget = { window = {}, tokens = {} }",
+            "budget: must have one of none, window, tokens, throttling, inflight, but has 2",
+            "{ window = {}, tokens = {} }",
+        ),
+        ("hint = 3", "hint: must be one of ignore, honour, but is 3", "3"),
+    ] {
+        check(text, message, at);
+    }
+}
+
+#[test]
+fn names_that_nothing_has_get_the_nearest() {
+    for (text, message, at) in [
+        ("attempt = 3", "unknown field `attempt`; did you mean `attempts`?", "attempt"),
+        ("extend = 'web'", "unknown field `extend`; did you mean `extends`?", "extend"),
+        (
+            "[policy.a]\nhint.honour.capp = '1s'",
+            "policy.a.hint.honour: unknown field `capp`; did you mean `cap`?",
+            "capp",
+        ),
+        ("[policy.a]\n[rout]", "unknown field `rout`; did you mean `route`?", "rout"),
+        (
+            "[policy.a]\nextends = 'paymnet-processor'",
+            "policy.a.extends: no policy of this file and no preset is called `paymnet-processor`; did you mean `payment-processor`?",
+            "'paymnet-processor'",
+        ),
+        (
+            "[policy.a]\nextends = 'x'",
+            "policy.a.extends: no policy of this file and no preset is called `x`; name another policy of this file, or a preset: standard, fraud-score, payment-processor, web, control-plane, player",
+            "'x'",
+        ),
+        (
+            "[policy.a]\nextends = 'b'\n[policy.b]\nextends = 'a'",
+            "policy.a.extends: it extends itself: a → b → a; let one of them extend a preset, or nothing",
+            "'b'",
+        ),
+        ("[policy.a]\nextends = 'a'", "policy.a.extends: a policy cannot extend itself", "'a'"),
+        ("", "it is empty: a policy begins with [policy.NAME]", ""),
+        ("[policy]", "it has no policy: one begins with [policy.NAME]", ""),
+        (
+            "[policy]\nattempts = 3",
+            "policy.attempts: must be a table, but is 3; put it under a name: [policy.NAME], and there attempts = …",
+            "3",
+        ),
+        ("[policy.'']", "policy: a name must have 1 to 100 bytes, and no control characters", "''"),
+    ] {
+        check(text, message, at);
+    }
+}
+
+#[test]
+fn routes_and_settings_are_checked_too() {
+    for (text, message, at) in [
+        (
+            "[[route]]\npolicy = 'alpa'",
+            "route[0].policy: no policy of this file is called `alpa`; did you mean `alpha`?",
+            "'alpa'",
+        ),
+        (
+            "[[route]]\npolicy = 'web'",
+            "route[0].policy: no policy of this file is called `web`; for the preset, add [policy.web] with extends = \"web\"",
+            "'web'",
+        ),
+        (
+            "[[route]]\nhost = 'x'",
+            "route[0]: needs `policy`; name the policy that these requests take",
+            "[[route]]",
+        ),
+        (
+            "[[route]]\npolicy = 'alpha'\npath = '/a/*/b'",
+            "route[0].path: must be a path such as \"/charges/1\", or \"/charges/*\" for all that begin so, but is \"/a/*/b\"",
+            "'/a/*/b'",
+        ),
+        (
+            "[[route]]\npolicy = 'alpha'\nmethods = ['GET /']",
+            "route[0].methods[0]: must be a method of HTTP such as \"GET\", but is \"GET /\"",
+            "'GET /'",
+        ),
+        (
+            "[setting]\nslo = 3",
+            "setting.slo: must be a duration above zero, such as \"150ms\", but is 3",
+            "3",
+        ),
+        ("[setting]\nclients = 0", "setting.clients: must be at least 1, but is 0", "0"),
+        (
+            "[setting]\nclients = '3'",
+            "setting.clients: must be a whole number, but is \"3\"",
+            "'3'",
+        ),
+        (
+            "[setting]\nqueue = 'endless'",
+            "setting.queue: must be how many can wait, or \"unbounded\", but is \"endless\"",
+            "'endless'",
+        ),
+        (
+            "[setting]\nchain = ['a', 3]",
+            "setting.chain[1]: must be a name, or { name = …, attempts = … }, but is 3",
+            "3",
+        ),
+        (
+            "[setting]\ncapcity = '3/s'",
+            "setting: unknown field `capcity`; did you mean `capacity`?",
+            "capcity",
+        ),
+    ] {
+        check(&format!("[policy.alpha]\n{text}"), message, at);
+    }
+}
+
+/// What is found in a text with this name.
+fn found(name: &str, text: &str) -> Vec<Found> {
+    let mut pile = Pile::new();
+    pile.add(Source::new(name, text.into()).unwrap(), None).unwrap();
+    let reading = pile.read(None);
+    assert!(reading.problems.is_empty(), "{:?}", reading.problems);
+    reading.found
+}
+
+#[test]
+fn every_field_has_its_place() {
+    let text = "[setting]\nslo = '2s'\n\n[policy.a]\nextends = 'web'\nattempts = 3\nbackoff = { base = '200ms' }\n\n\
+                [policy.b]\nextends = 'a'\nbudget = 'none'\n\n[[route]]\npolicy = 'b'\nmethods = ['post']\n";
+    let found = found("a.toml", text);
+    let check = |which: usize, field: &str, at: &str| {
+        let span = found[which].places.of(field).span;
+        assert_eq!(&text[span.range()], at, "{field}");
+    };
+    let [a, b] = [0, 1];
+    check(a, "", "a");
+    check(a, "attempts", "3");
+    check(a, "backoff", "backoff");
+    check(a, "backoff.base", "'200ms'");
+    check(a, "backoff.cap", "'web'");
+    check(a, "backoff.jitter", "backoff");
+    check(a, "breaker", "a");
+    check(a, "setting.slo", "'2s'");
+    check(b, "", "b");
+    check(b, "attempts", "3");
+    check(b, "budget", "'none'");
+    check(b, "budget.window.floor", "'none'");
+    check(b, "route[0].methods", "['post']");
+    assert_eq!(found[b].routes[0].methods, ["POST"]);
+    assert_eq!(found[b].setting.slo, Some(2_000_000_000));
+    assert!(found.iter().all(|found| found.format == Format::Redial));
+}
+
+#[test]
+fn only_toml_is_ours() {
+    assert_eq!(found("x.toml", "attempts = 3").len(), 1);
+    assert!(found("x.toml", "[package]\nname = 'x'").is_empty());
+    assert!(found("x.yaml", "policy: {a: {attempts: 3}}").is_empty());
+    assert!(found("x.json", "{\"policy\": {\"a\": {}}}").is_empty());
+    let scenario = "[policy.a]\n[clients]\n[backend]";
+    assert!(found("x.toml", scenario).is_empty());
+
+    let mut pile = Pile::new();
+    let source = Source::new("stdin", b"attempts = 3".into()).unwrap();
+    pile.add(source, Some(Format::Redial)).unwrap();
+    assert_eq!(pile.documents()[0].language, Language::Toml);
+    assert_eq!(pile.read(Some(Format::Redial)).found.len(), 1);
+}
+
+#[test]
+fn every_field_alone_is_a_policy() {
+    for field in [
+        "attempts = 3",
+        "attempt_timeout = '1s'",
+        "connect_timeout = '1s'",
+        "deadline = '1s'",
+        "backoff.base = '1s'",
+        "hint = 'ignore'",
+        "budget = 'none'",
+        "retry_on = [503]",
+        "require_key = true",
+        "refuse_nested = true",
+        "breaker = {}",
+        "throttle = {}",
+        "rate = { rate = '1/s', burst = 1 }",
+        "concurrency = 3",
+        "cooldown.every = '1s'",
+    ] {
+        assert_eq!(found("x.toml", field).len(), 1, "{field}");
+    }
+}

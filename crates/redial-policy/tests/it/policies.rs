@@ -1,0 +1,306 @@
+//! Every policy, and every file of them.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use redial_core::admit::budget::{
+    Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
+};
+use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule, ThrottleRule};
+use redial_core::decide::{Class, RetryOn};
+use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
+use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
+use redial_policy::file::{File, Layer, Named, Queue, Route, Setting};
+
+const SECOND: Nanos = 1_000_000_000;
+const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
+
+/// Any valid policy: every currency, growth, jitter, hint and guard.
+pub(crate) fn policies() -> BoxedStrategy<Policy> {
+    let times = (limits(), limits(), limits());
+    let rest = (retry_on(), any::<bool>(), any::<bool>());
+    (
+        prop_oneof![Just(4), 1..=10_u32, counts()],
+        times,
+        backoffs(),
+        hints(),
+        budgets(),
+        rest,
+        guards(),
+    )
+        .prop_map(
+            |(attempts, (deadline, timeout, connect), backoff, hint, budget, rest, guards)| {
+                let (retry_on, key, nested) = rest;
+                let draft = Policy::draft().attempts(attempts).backoff(backoff).hint(hint);
+                let draft = draft.budget(budget).retry_on(retry_on);
+                let draft = if key { draft.require_key() } else { draft };
+                let draft = if nested { draft.refuse_nested() } else { draft };
+                let draft = limited(draft, deadline, timeout, connect);
+                guards.on(draft).build().expect("a strategy makes what is valid")
+            },
+        )
+        .boxed()
+}
+
+fn limited(draft: Draft, deadline: Nanos, timeout: Nanos, connect: Nanos) -> Draft {
+    let timeout = if timeout == NEVER { NEVER } else { timeout.min(deadline) };
+    let connect = if connect == NEVER { NEVER } else { connect.min(timeout).min(deadline) };
+    let draft = match deadline {
+        NEVER => draft.without_deadline(),
+        deadline => draft.deadline(Duration::from_nanos(deadline)),
+    };
+    let draft = match timeout {
+        NEVER => draft,
+        timeout => draft.attempt_timeout(Duration::from_nanos(timeout)),
+    };
+    match connect {
+        NEVER => draft,
+        connect => draft.connect_timeout(Duration::from_nanos(connect)),
+    }
+}
+
+fn counts() -> impl Strategy<Value = u32> {
+    1..=1_000_000_u32
+}
+
+pub(crate) fn durations() -> impl Strategy<Value = Nanos> {
+    let round = (1..=1000_u64, prop_oneof![Just(1_000_000), Just(SECOND), Just(60 * SECOND)]);
+    prop_oneof![round.prop_map(|(count, unit)| count * unit), 1..=YEAR]
+}
+
+fn limits() -> impl Strategy<Value = Nanos> {
+    prop_oneof![Just(NEVER), Just(10 * SECOND), durations()]
+}
+
+fn ratios() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.1), Just(1.0), (1..=99_u32).prop_map(|n| f64::from(n) / 100.0), 1e-6..=1.0]
+}
+
+fn backoffs() -> BoxedStrategy<Backoff> {
+    let growth = prop_oneof![
+        Just(Growth::Exponential(2.0)),
+        (1.0..=1000.0).prop_map(Growth::Exponential),
+        Just(Growth::Summed),
+        Just(Growth::Linear),
+        Just(Growth::Constant),
+    ];
+    let jitter = prop_oneof![
+        Just(Jitter::None),
+        Just(Jitter::Full),
+        Just(Jitter::Equal),
+        Just(Jitter::Decorrelated),
+        (0.0..=1.0).prop_map(Jitter::Around),
+        durations().prop_map(Jitter::Added),
+    ];
+    (growth, durations(), durations(), jitter, any::<bool>())
+        .prop_map(|(growth, one, other, jitter, clip)| {
+            let (base, cap) = (one.min(other), one.max(other));
+            let jitter = match jitter {
+                Jitter::Added(most) => Jitter::Added(most.min(cap)),
+                jitter => jitter,
+            };
+            Backoff { growth, base, cap, jitter, clip }
+        })
+        .boxed()
+}
+
+fn hints() -> BoxedStrategy<HintRule> {
+    let too_long = prop_oneof![Just(TooLong::Stop), Just(TooLong::Clip)];
+    let honour = (prop_oneof![Just(60 * SECOND), durations()], too_long, option::of(0.0..=1.0));
+    prop_oneof![
+        Just(HintRule::Ignore),
+        Just(HintRule::default()),
+        honour.prop_map(|(cap, too_long, spread)| HintRule::Honour { cap, too_long, spread }),
+    ]
+    .boxed()
+}
+
+fn budgets() -> BoxedStrategy<Budget> {
+    let deposit = prop_oneof![Just(Deposit::Request), Just(Deposit::Success)];
+    let window = (ratios(), 0..=1000_u32, SECOND..=60 * SECOND, deposit, any::<u32>());
+    let window = window.prop_map(|(ratio, floor, ttl, deposit, bootstrap)| {
+        Budget::Window(WindowBudget {
+            ratio,
+            floor: Rate::per_second(floor),
+            ttl,
+            deposit,
+            bootstrap,
+        })
+    });
+    let tokens = (counts(), counts(), counts(), counts()).prop_map(|(capacity, a, b, c)| {
+        let [cost, timeout_cost, throttled_cost] = [a, b, c].map(|cost| cost.min(capacity));
+        Budget::Tokens(TokenBudget { capacity, cost, timeout_cost, throttled_cost })
+    });
+    let throttling = (1..=1000_u32, 0.001..=1000.0)
+        .prop_map(|(capacity, ratio)| Budget::Throttling(ThrottlingBudget { capacity, ratio }));
+    let inflight = (ratios(), 0..=1_000_000_u32)
+        .prop_map(|(ratio, floor)| Budget::Inflight(InflightBudget { ratio, floor }));
+    prop_oneof![
+        Just(Budget::None),
+        Just(Budget::default()),
+        Just(Budget::Tokens(TokenBudget::default())),
+        Just(Budget::Inflight(InflightBudget::default())),
+        window,
+        tokens,
+        throttling,
+        inflight,
+    ]
+    .boxed()
+}
+
+fn retry_on() -> BoxedStrategy<RetryOn> {
+    let classes = RetryOn::transient().classes().collect::<Vec<Class>>();
+    let classes = proptest::sample::subsequence(classes.clone(), 0..=classes.len());
+    let codes = vec(prop_oneof![1..=16_u16, 100..=599_u16], 0..5);
+    let chosen = (classes, codes).prop_map(|(classes, codes)| {
+        let list = classes.into_iter().fold(RetryOn::nothing(), RetryOn::class);
+        codes.into_iter().fold(list, RetryOn::code)
+    });
+    prop_oneof![Just(RetryOn::transient()), chosen].boxed()
+}
+
+#[derive(Clone, Debug)]
+struct Rules {
+    breaker: Option<BreakerRule>,
+    throttle: Option<ThrottleRule>,
+    rate: Option<RateRule>,
+    concurrency: Option<u32>,
+    cooldown: Option<CoolDownRule>,
+}
+
+impl Rules {
+    fn on(self, draft: Draft) -> Draft {
+        let draft = self.breaker.into_iter().fold(draft, Draft::breaker);
+        let draft = self.throttle.into_iter().fold(draft, Draft::throttle);
+        let draft = self.rate.into_iter().fold(draft, Draft::rate);
+        let draft = self.concurrency.into_iter().fold(draft, Draft::concurrency);
+        self.cooldown.into_iter().fold(draft, Draft::cooldown)
+    }
+}
+
+fn guards() -> BoxedStrategy<Rules> {
+    let throttle = (1.0..=1000.0, durations()).prop_map(|(k, window)| ThrottleRule { k, window });
+    let throttle = prop_oneof![Just(ThrottleRule::default()), throttle];
+    let rate = (1..=1000_u32, SECOND..=60 * SECOND, 1..=1000_u32)
+        .prop_map(|(count, per, burst)| RateRule { rate: Rate { count, per }, burst });
+    let cooldown = (durations(), prop_oneof![Just(1024), counts()])
+        .prop_map(|(every, places)| CoolDownRule { every, places });
+    (
+        option::of(prop_oneof![Just(BreakerRule::default()), breakers()]),
+        option::of(throttle),
+        option::of(rate),
+        option::of(counts()),
+        option::of(cooldown),
+    )
+        .prop_map(|(breaker, throttle, rate, concurrency, cooldown)| Rules {
+            breaker,
+            throttle,
+            rate,
+            concurrency,
+            cooldown,
+        })
+        .boxed()
+}
+
+fn breakers() -> BoxedStrategy<BreakerRule> {
+    let lookback =
+        prop_oneof![counts().prop_map(Lookback::Calls), durations().prop_map(Lookback::Time)];
+    let slow = (ratios(), limits());
+    let open = (durations(), 0.0..=1.0);
+    (lookback, ratios(), slow, option::of(counts()), open, 1..=32767_u32)
+        .prop_map(
+            |(
+                lookback,
+                failure_ratio,
+                (slow_ratio, slow_after),
+                least,
+                (open, open_spread),
+                probes,
+            )| {
+                let most = if let Lookback::Calls(calls) = lookback { calls } else { 1_000_000 };
+                let minimum_calls = least.map(|least| least.min(most));
+                BreakerRule {
+                    lookback,
+                    failure_ratio,
+                    slow_ratio,
+                    slow_after,
+                    minimum_calls,
+                    open,
+                    open_spread,
+                    probes,
+                }
+            },
+        )
+        .boxed()
+}
+
+/// A short name, which may need quotes.
+pub(crate) fn names() -> impl Strategy<Value = String> {
+    "[a-z][a-z-]{0,8}|[A-Za-z0-9 ._/\"ö-]{1,8}"
+}
+
+pub(crate) fn settings() -> BoxedStrategy<Setting> {
+    let rate = || (1..=1_000_000_u32, durations()).prop_map(|(count, per)| Rate { count, per });
+    let queue = prop_oneof![Just(Queue::Unbounded), any::<u32>().prop_map(Queue::Bounded)];
+    let layer =
+        (names(), option::of(counts())).prop_map(|(name, attempts)| Layer { name, attempts });
+    let numbers = (option::of(durations()), option::of(1..=u32::MAX), option::of(1.0..=1e6));
+    let rates = (option::of(rate()), option::of(rate()));
+    let rest = (option::of(any::<bool>()), option::of(durations()), option::of(queue));
+    (numbers, rates, rest, vec(layer, 0..4))
+        .prop_map(
+            |(
+                (slo, clients, multiplier),
+                (calls, capacity),
+                (synchronised, timer, queue),
+                chain,
+            )| {
+                Setting {
+                    slo,
+                    clients,
+                    calls,
+                    capacity,
+                    multiplier,
+                    synchronised,
+                    timer,
+                    queue,
+                    chain,
+                }
+            },
+        )
+        .boxed()
+}
+
+pub(crate) fn files() -> impl Strategy<Value = File> {
+    let named = proptest::collection::btree_map(names(), (policies(), maybe(settings())), 1..4);
+    let named = named.prop_map(|all| {
+        let all = all.into_iter();
+        all.map(|(name, (policy, setting))| Named { name, policy, setting }).collect::<Vec<_>>()
+    });
+    (named, maybe(settings()), vec((routes(), any::<prop::sample::Index>()), 0..4)).prop_map(
+        |(policies, setting, routes)| {
+            let policy = |at: prop::sample::Index| at.get(&policies).name.clone();
+            let routes = routes.into_iter();
+            let routes = routes.map(|(route, at)| Route { policy: policy(at), ..route }).collect();
+            File { policies, routes, setting }
+        },
+    )
+}
+
+fn maybe<T: Default + Clone + std::fmt::Debug>(
+    some: impl Strategy<Value = T>,
+) -> impl Strategy<Value = T> {
+    option::of(some).prop_map(Option::unwrap_or_default)
+}
+
+fn routes() -> BoxedStrategy<Route> {
+    let methods = vec(prop_oneof![Just("GET"), Just("POST"), Just("M-SEARCH")], 0..3);
+    (option::of("[a-z.]{1,9}"), option::of("/[a-z/]{0,9}\\*?"), methods, any::<bool>())
+        .prop_map(|(host, path, methods, key)| {
+            let methods = methods.into_iter().map(str::to_owned).collect();
+            Route { host, path, methods, key, policy: String::new() }
+        })
+        .boxed()
+}
