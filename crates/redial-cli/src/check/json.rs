@@ -6,6 +6,7 @@ use redial_policy::rules;
 use serde_json::{Value, json};
 
 use super::report::{Report, Said, Unread};
+use super::shows::SHOWS;
 
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let of = |said: Vec<&Said>| said.into_iter().map(|said| finding(report, said)).collect();
@@ -62,11 +63,14 @@ fn problem(report: &Report, unread: &Unread) -> Value {
 /// What is looked for.
 pub(super) fn rules() -> Value {
     let rules = rules::ALL.iter().map(|rule| {
+        let show = SHOWS.iter().find(|show| show.rules.contains(&rule.name));
         json!({
             "name": rule.name,
             "severity": rule.severity.name(),
             "about": rule.about,
             "origin": rule.origin,
+            "scenario": show.map(|show| show.scenario),
+            "measure": show.map(|show| show.measure),
         })
     });
     rules.collect()

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use redial_policy::rules::{Rule, review};
-use redial_policy::{Finding, Format, Found, Pile, Place, Problem, Severity, Source, SourceId};
+use redial_policy::{
+    Finding, Format, Found, Pile, Place, Problem, Severity, Source, SourceId, Suppressed, suppress,
+};
 
 use super::simulate::Simulated;
 use super::spot::{Cursor, Spot};
@@ -17,6 +19,8 @@ const MOST_KEPT: usize = 256_000_000;
 pub(crate) struct Report {
     pile: Pile,
     pub(crate) found: Vec<Found>,
+    /// What the readers noticed, until it is reviewed.
+    noticed: Vec<Finding>,
     /// In the order of the files, and of their text.
     pub(super) findings: Vec<Said>,
     pub(crate) problems: Vec<Unread>,
@@ -57,6 +61,7 @@ impl Report {
         let mut report = Self {
             pile: Pile::new(),
             found: Vec::new(),
+            noticed: Vec::new(),
             findings: Vec::new(),
             problems: Vec::new(),
             files: 0,
@@ -84,16 +89,20 @@ impl Report {
             report.unread(Whose::Pile(source), problem);
         }
         report.place_problems();
-        report.place(reading.findings);
+        report.noticed = reading.findings;
         report
     }
 
     /// Reviews it, in this setting and but for these rules.
-    pub(super) fn review(&mut self, setting: &SettingArgs, allowed: &[&'static Rule]) {
+    pub(super) fn review(&mut self, setting: &SettingArgs, left_out: &[&'static Rule]) {
         self.found.iter_mut().for_each(|found| setting.apply(found));
-        let noticed = self.findings.drain(..).map(|said| said.finding);
-        let mut findings: Vec<Finding> = noticed.chain(review(&self.found)).collect();
-        findings.retain(|finding| !allowed.contains(&finding.rule));
+        let noticed = std::mem::take(&mut self.noticed).into_iter();
+        let findings = noticed.chain(review(&self.found)).collect();
+        let Suppressed { open, allowed } = suppress(&self.pile, findings);
+        let open = open.into_iter().map(|finding| (finding, None));
+        let allowed = allowed.into_iter().map(|(finding, reason)| (finding, Some(reason)));
+        let findings = open.chain(allowed).filter(|(finding, _)| !left_out.contains(&finding.rule));
+        let findings = findings.collect();
         self.place(findings);
     }
 
@@ -107,23 +116,26 @@ impl Report {
         };
         let length = bytes.len();
         // Only what nobody has named may be something else.
-        let matters = input.by_hand || walk::mentions_retries(&bytes);
-        match Source::new(name.clone(), bytes) {
-            Err(problem) if matters => self.unread(Whose::Name(name), problem),
+        let matters = |bytes: &[u8]| input.by_hand || walk::mentions_retries(bytes);
+        if std::str::from_utf8(&bytes).is_err() && !matters(&bytes) {
+            return;
+        }
+        let source = match Source::new(name.clone(), bytes) {
+            Ok(source) => source,
+            Err(problem) => return self.unread(Whose::Name(name), problem),
+        };
+        match self.pile.add(source, asked) {
+            Ok(0) if input.by_hand => self.unread(Whose::Name(name), unknown()),
+            Ok(0) => {}
+            Ok(_) => {
+                self.files += 1;
+                *kept += length;
+            }
+            Err((source, problem)) if matters(source.text().as_bytes()) => {
+                *kept += length;
+                self.unread(Whose::Own(source), problem);
+            }
             Err(_) => {}
-            Ok(source) => match self.pile.add(source, asked) {
-                Ok(0) if input.by_hand => self.unread(Whose::Name(name), unknown()),
-                Ok(0) => {}
-                Ok(_) => {
-                    self.files += 1;
-                    *kept += length;
-                }
-                Err((source, problem)) if matters => {
-                    *kept += length;
-                    self.unread(Whose::Own(source), problem);
-                }
-                Err(_) => {}
-            },
         }
     }
 
@@ -132,19 +144,19 @@ impl Report {
     }
 
     /// Finds out in which lines the findings are.
-    fn place(&mut self, mut findings: Vec<Finding>) {
-        findings.sort_by_key(|finding| (finding.place, finding.rule.name));
+    fn place(&mut self, mut findings: Vec<(Finding, Option<String>)>) {
+        findings.sort_by_key(|(finding, _)| (finding.place, finding.rule.name));
         let about: HashMap<Place, usize> =
             self.found.iter().enumerate().map(|(at, found)| (found.places.whole(), at)).collect();
         let mut cursor = (None, Cursor::new(""));
-        for finding in findings {
+        for (finding, suppressed) in findings {
             let id = finding.place.source;
             if cursor.0 != Some(id) {
                 cursor = (Some(id), Cursor::new(self.pile.source(id).text()));
             }
             let spot = cursor.1.go(finding.place.span);
             let about = about.get(&finding.policy).copied();
-            let said = Said { finding, spot, about, simulated: None, suppressed: None };
+            let said = Said { finding, spot, about, simulated: None, suppressed };
             self.findings.push(said);
         }
     }

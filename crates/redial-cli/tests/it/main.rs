@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod chart;
+mod check;
 mod check_hostile;
+mod convert;
 mod demo;
 mod explain;
 mod peers;
