@@ -1,6 +1,6 @@
 //! What there is to say, whichever form it takes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use redial_policy::rules::{Rule, review};
@@ -8,10 +8,10 @@ use redial_policy::{
     Finding, Format, Found, Pile, Place, Problem, Severity, Source, SourceId, Suppressed, suppress,
 };
 
+use super::SettingArgs;
 use super::simulate::Simulated;
 use super::spot::{Cursor, Spot};
-use super::walk::{self, Walk};
-use super::{SettingArgs, walk::Found as Input};
+use super::walk::{self, Input, Walk};
 
 /// The most bytes of texts that are kept. They and their trees are in memory until all of them have been read.
 const MOST_KEPT: usize = 256_000_000;
@@ -55,6 +55,24 @@ enum Whose {
     Name(String),
 }
 
+impl Whose {
+    fn name<'a>(&'a self, pile: &'a Pile) -> &'a str {
+        match self {
+            Self::Pile(id) => pile.source(*id).name(),
+            Self::Own(source) => source.name(),
+            Self::Name(name) => name,
+        }
+    }
+
+    fn text<'a>(&'a self, pile: &'a Pile) -> &'a str {
+        match self {
+            Self::Pile(id) => pile.source(*id).text(),
+            Self::Own(source) => source.text(),
+            Self::Name(_) => "",
+        }
+    }
+}
+
 impl Report {
     /// Reads what these arguments mean.
     pub(crate) fn read(files: &[PathBuf], from: Option<Format>) -> Self {
@@ -88,8 +106,11 @@ impl Report {
         for (source, problem) in reading.problems {
             report.unread(Whose::Pile(source), problem);
         }
-        report.place_problems();
         report.noticed = reading.findings;
+        if let Some(from) = from {
+            report.nothing_of(from, files);
+        }
+        report.place_problems();
         report
     }
 
@@ -139,6 +160,21 @@ impl Report {
         }
     }
 
+    /// Whoever says what a file is, and is wrong, must not hear that it is fine.
+    fn nothing_of(&mut self, format: Format, files: &[PathBuf]) {
+        let found = self.found.iter().map(|found| found.places.whole().source);
+        let noticed = self.noticed.iter().map(|finding| finding.place.source);
+        let mut known: HashSet<String> =
+            found.chain(noticed).map(|id| self.pile.source(id).name().to_owned()).collect();
+        known.extend(self.problems.iter().map(|unread| unread.whose.name(&self.pile).to_owned()));
+        let names = files.iter().filter(|path| !path.is_dir()).map(|path| walk::name(path));
+        for name in names.filter(|name| !known.contains(name)).collect::<Vec<_>>() {
+            let message =
+                format!("nothing here that I know as a retry config of {}", format.name());
+            self.unread(Whose::Name(name), Problem::whole(message));
+        }
+    }
+
     fn unread(&mut self, whose: Whose, problem: Problem) {
         self.problems.push(Unread { whose, problem, spot: None });
     }
@@ -162,13 +198,13 @@ impl Report {
     }
 
     fn place_problems(&mut self) {
+        let mut cursor = Cursor::new("");
         for unread in &mut self.problems {
-            let text = match &unread.whose {
-                Whose::Pile(id) => self.pile.source(*id).text(),
-                Whose::Own(source) => source.text(),
-                Whose::Name(_) => continue,
-            };
-            unread.spot = unread.problem.span.map(|span| Cursor::new(text).go(span));
+            let text = unread.whose.text(&self.pile);
+            if !std::ptr::eq(text, cursor.text()) {
+                cursor = Cursor::new(text);
+            }
+            unread.spot = unread.problem.span.map(|span| cursor.go(span));
         }
     }
 
@@ -179,20 +215,12 @@ impl Report {
 
     /// What a file that cannot be read is called.
     pub(super) fn name<'a>(&'a self, unread: &'a Unread) -> &'a str {
-        match &unread.whose {
-            Whose::Pile(id) => self.pile.source(*id).name(),
-            Whose::Own(source) => source.name(),
-            Whose::Name(name) => name,
-        }
+        unread.whose.name(&self.pile)
     }
 
     /// What it says, as far as that is known.
     pub(super) fn text<'a>(&'a self, unread: &'a Unread) -> &'a str {
-        match &unread.whose {
-            Whose::Pile(id) => self.pile.source(*id).text(),
-            Whose::Own(source) => source.text(),
-            Whose::Name(_) => "",
-        }
+        unread.whose.text(&self.pile)
     }
 
     /// What nobody has suppressed.

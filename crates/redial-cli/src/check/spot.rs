@@ -28,6 +28,11 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0, line: 1, column: 1 }
     }
 
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The spot of a piece. Those that are in order cost the least.
     pub(super) fn go(&mut self, span: Span) -> Spot {
         let start = boundary(self.text, span.start as usize);
         if start < self.at {

@@ -15,7 +15,7 @@ const AWS: &str = "config";
 const STDIN: &str = "-";
 
 /// A file, or what stands in for one.
-pub(super) struct Found {
+pub(super) struct Input {
     pub(super) path: PathBuf,
     /// Somebody named this very file.
     pub(super) by_hand: bool,
@@ -57,17 +57,17 @@ impl<'a> Walk<'a> {
 }
 
 impl Iterator for Walk<'_> {
-    type Item = Result<Found, (PathBuf, io::Error)>;
+    type Item = Result<Input, (PathBuf, io::Error)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let directory = match self.rest.pop() {
                 Some((path, kind)) if kind.is_dir() => path,
-                Some((path, _)) => return Some(Ok(Found { path, by_hand: false })),
+                Some((path, _)) => return Some(Ok(Input { path, by_hand: false })),
                 None => {
                     let path = self.arguments.next()?.clone();
                     if !path.is_dir() {
-                        return Some(Ok(Found { path, by_hand: true }));
+                        return Some(Ok(Input { path, by_hand: true }));
                     }
                     path
                 }
@@ -86,8 +86,8 @@ fn looks_like_config(name: &Path) -> bool {
 
 /// What a file says; `-` is standard input. Little more than a config can have is read; of a larger file that nobody
 /// has named, nothing.
-pub(super) fn read(found: &Found) -> Result<Option<Vec<u8>>, Problem> {
-    let path = found.path.as_path();
+pub(super) fn read(input: &Input) -> Result<Option<Vec<u8>>, Problem> {
+    let path = input.path.as_path();
     let broken = |error: io::Error| Problem::whole(format!("cannot be read: {error}"));
     if path == Path::new(STDIN) {
         return bounded(io::stdin().lock()).map(Some).map_err(broken);
@@ -99,7 +99,7 @@ pub(super) fn read(found: &Found) -> Result<Option<Vec<u8>>, Problem> {
         let problem = Problem::whole("not a file, but a pipe, a socket or a device");
         return Err(problem.help("pass - to read from standard input"));
     }
-    if about.len() > MOST_BYTES as u64 && !found.by_hand {
+    if about.len() > MOST_BYTES as u64 && !input.by_hand {
         return Ok(None);
     }
     File::open(path).and_then(bounded).map(Some).map_err(broken)

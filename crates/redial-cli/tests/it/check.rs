@@ -139,6 +139,15 @@ fn standard_input_is_a_file() {
 }
 
 #[test]
+fn whoever_names_the_wrong_format_hears_of_it() {
+    let scratch = Scratch::new("wrong");
+    let path = scratch.file("service.json", "{\"a\": 1}");
+    let output = check(&[&path, "--from", "grpc"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("retry config of grpc"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_comment_with_a_reason_allows_it() {
     let scratch = Scratch::new("comment");
     let allowed = NO_JITTER
