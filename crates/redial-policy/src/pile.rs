@@ -15,6 +15,10 @@ pub enum Language {
     Yaml,
     /// JSON, with comments.
     Json,
+    /// Sections of names and values.
+    Ini,
+    /// Names with dots, and values.
+    Properties,
 }
 
 /// One document of a text. YAML has several in a file.
@@ -112,13 +116,20 @@ impl Pile {
 
 /// By the ending of the name, or else by what the text begins with.
 fn language(source: &Source, asked: Option<Format>) -> Language {
-    let ending = Path::new(source.name()).extension().and_then(|ending| ending.to_str());
-    match ending {
+    let (text, path) = (source.text(), Path::new(source.name()));
+    if path.ends_with(".aws/config") || path.ends_with(".env") {
+        return Language::Ini;
+    }
+    match path.extension().and_then(|ending| ending.to_str()) {
         _ if asked == Some(Format::Redial) => Language::Toml,
         Some("toml") => Language::Toml,
         Some("yaml" | "yml") => Language::Yaml,
         Some("json" | "jsonc") => Language::Json,
-        _ if source.text().trim_start().starts_with('{') => Language::Json,
+        Some("properties") => Language::Properties,
+        Some("ini" | "env") => Language::Ini,
+        _ if asked == Some(Format::Aws) => Language::Ini,
+        _ if asked == Some(Format::Resilience4j) && is_flat(text) => Language::Properties,
+        _ if text.trim_start().starts_with('{') => Language::Json,
         _ => Language::Yaml,
     }
 }
@@ -126,10 +137,20 @@ fn language(source: &Source, asked: Option<Format>) -> Language {
 impl Language {
     /// The documents of a text.
     fn parse(self, text: &str) -> Result<Vec<Node>, Problem> {
+        let one = |node: Result<Node, Problem>| node.map(|node| vec![node]);
         match self {
-            Self::Toml => Node::toml(text).map(|node| vec![node]),
+            Self::Toml => one(Node::toml(text)),
             Self::Yaml => Node::yaml(text),
-            Self::Json => Node::json(text).map(|node| vec![node]),
+            Self::Json => one(Node::json(text)),
+            Self::Ini => one(Node::ini(text)),
+            Self::Properties => one(Node::properties(text)),
         }
     }
+}
+
+/// Whether the first line that says something is `name=value`.
+fn is_flat(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !line.starts_with(['#', '!']));
+    first.and_then(|line| line.split_once('=')).is_some_and(|(name, _)| !name.contains(':'))
 }

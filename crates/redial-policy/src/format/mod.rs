@@ -13,10 +13,14 @@ mod istio;
 mod linkerd;
 mod redial;
 mod resilience4j;
+mod unsaid;
+
+use std::time::Duration;
 
 use redial_core::admit::budget::Budget;
-use redial_core::schedule::HintRule;
-use redial_core::{Draft, Policy};
+use redial_core::decide::{Class, RetryOn};
+use redial_core::schedule::{Backoff, HintRule, TooLong};
+use redial_core::{Draft, Nanos, Policy};
 
 use crate::file::File;
 use crate::found::Note;
@@ -144,4 +148,32 @@ struct Border {
 fn plain(attempts: u32) -> Draft {
     let draft = Policy::draft().attempts(attempts).without_deadline();
     draft.budget(Budget::None).hint(HintRule::Ignore)
+}
+
+/// The longest that a policy can say: for what has no end there.
+const LONGEST: Nanos = 366 * 24 * 3600 * 1_000_000_000;
+
+/// As the server says, to the nanosecond.
+fn exactly(cap: Nanos) -> HintRule {
+    HintRule::Honour { cap, too_long: TooLong::Stop, spread: Some(0.0) }
+}
+
+/// What libraries take for transient: no connection or a broken one, no answer, 429, 500, 502, 503 and 504.
+fn usual_failures() -> RetryOn {
+    let classes = [Class::Connect, Class::Reset, Class::Timeout, Class::Throttled];
+    let classes = classes.into_iter().chain([Class::Overloaded, Class::ServerError]);
+    classes.fold(RetryOn::nothing(), RetryOn::class)
+}
+
+/// The policies, of which there must be one.
+fn policies(file: &File) -> Result<&[crate::file::Named], Problem> {
+    match file.policies.as_slice() {
+        [] => Err(Problem::whole("there is no policy in it").help("write one: `[policy.NAME]`")),
+        policies => Ok(policies),
+    }
+}
+
+/// Always the same wait, or as near to it as this jitter comes.
+fn constant(wait: Nanos) -> Backoff {
+    Backoff::constant(Duration::from_nanos(wait))
 }

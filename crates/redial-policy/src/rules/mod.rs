@@ -73,6 +73,7 @@ pub const ALL: &[&Rule] = &[
     &reading::SUPPRESSION_WITHOUT_REASON,
     &reading::UNUSED_SUPPRESSION,
     &reading::UNKNOWN_RULE,
+    &reading::REFUSED_AT_START,
 ];
 
 /// The rule with this name.

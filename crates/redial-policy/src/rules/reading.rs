@@ -74,3 +74,12 @@ pub static UNKNOWN_RULE: Rule = Rule {
     origin: "a misspelt name suppresses nothing, and says nothing",
     check: None,
 };
+
+/// Values that each are allowed, and together are not.
+pub static REFUSED_AT_START: Rule = Rule {
+    name: "refused-at-start",
+    severity: Severity::Error,
+    about: "the system's own validator refuses these values, so the process does not start",
+    origin: "HttpStandardResilienceOptions of .NET: the attempt timeout is at most the total, and at most half of the breaker's sampling duration",
+    check: None,
+};

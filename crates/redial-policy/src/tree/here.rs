@@ -1,7 +1,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use super::{Node, Value};
+use super::{Node, Short, Value};
 use crate::source::Problem;
 
 /// A node and the way to it, so that whatever is wrong with it can be said in the words of the file:
@@ -55,7 +55,13 @@ impl<'a> Here<'a> {
 
     pub(super) fn below(&self, key: &str, node: &'a Node) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
-        Self { node, path: format!("{}{dot}{key}", self.path) }
+        // Every node below has the way to it: a key of a megabyte must not be in all of them.
+        let path = if key.len() > 200 {
+            format!("{}{dot}{}", self.path, Short(key))
+        } else {
+            format!("{}{dot}{key}", self.path)
+        };
+        Self { node, path }
     }
 
     /// Another node below this one, such as one that is made of several.

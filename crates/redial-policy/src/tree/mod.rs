@@ -6,8 +6,10 @@
 
 pub(crate) mod de;
 mod here;
+mod ini;
 mod json;
 mod print;
+mod properties;
 mod toml;
 mod yaml;
 
@@ -148,6 +150,25 @@ impl Node {
     /// It is none, or is too deep.
     pub fn json(text: &str) -> Result<Self, Problem> {
         json::read(text)
+    }
+
+    /// A document of INI, as the AWS SDKs have it: indented lines belong to the entry above them. Or environment
+    /// variables, one in a line. All values are text.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or has too many nodes.
+    pub fn ini(text: &str) -> Result<Self, Problem> {
+        ini::read(text)
+    }
+
+    /// The properties of Java: a table by the whole keys, dots and all. All values are text.
+    ///
+    /// # Errors
+    ///
+    /// An escape is incomplete, or there are too many nodes.
+    pub fn properties(text: &str) -> Result<Self, Problem> {
+        properties::read(text)
     }
 
     /// The node with this name, if this is a table that has one.

@@ -1,0 +1,199 @@
+use redial_core::admit::{BreakerRule, Lookback};
+use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
+use redial_core::{DurationText, NEVER, Nanos, Policy};
+
+use super::super::unsaid::unsaid;
+use super::super::{Written, policies};
+use super::{ABOVE_DELAY, AROUND, SECOND, TICK};
+use crate::file::{File, Named, Queue};
+use crate::found::Note;
+use crate::source::Problem;
+use crate::tree::{Short, Value};
+
+const MINUTE: Nanos = 60 * SECOND;
+const HOUR: Nanos = 60 * MINUTE;
+const DAY: Nanos = 24 * HOUR;
+/// So many that it stands for no limit.
+const NO_LIMIT: u32 = 1_000_000;
+
+pub(super) fn write(file: &File) -> Result<Written, Problem> {
+    let (mut sections, mut notes) = (Vec::new(), Vec::new());
+    for named in policies(file)? {
+        let (section, of_this) = section(named, file.setting.queue)?;
+        sections.push((named.name.clone(), section));
+        notes.push((named.name.clone(), of_this));
+    }
+    let top = Value::table([("Resilience", Value::table(sections))]);
+    Ok(Written { text: top.to_json(), notes })
+}
+
+fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Problem> {
+    let policy = &named.policy;
+    if policy.attempts() < 2 {
+        let message = format!("policy `{}`: .NET's retries are at least one", Short(&named.name));
+        return Err(
+            Problem::whole(message).help("attempts must be 2 or more to be exported to .NET")
+        );
+    }
+    let mut notes = Vec::new();
+    let total = timeout("deadline", policy.deadline(), DAY, &mut notes);
+    // The breaker cannot look back on more than a day, and must look back on two attempt timeouts.
+    let attempt = policy.attempt_timeout().min(total);
+    let attempt = timeout("attempt_timeout", attempt, DAY / 2, &mut notes);
+    if policy.attempt_timeout() == NEVER {
+        let text = "AttemptTimeout: there must be one, so it is the total timeout, or half a day";
+        notes.push(Note::approximated("attempt_timeout", text));
+    }
+    let retry = retry(policy, &mut notes);
+    let breaker = breaker(policy.breaker(), attempt, &mut notes);
+    let mut limits = vec![("PermitLimit", policy.concurrency().unwrap_or(NO_LIMIT).into())];
+    match policy.concurrency() {
+        Some(_) => notes.push(Note::approximated("concurrency", "PermitLimit, which counts calls")),
+        None => notes
+            .push(Note::approximated("concurrency", "PermitLimit = 1000000: there must be one")),
+    }
+    if let Some(queue) = named.setting.queue.or(queue) {
+        let places = match queue {
+            Queue::Bounded(places) => places.min(i32::MAX as u32),
+            Queue::Unbounded => i32::MAX as u32,
+        };
+        limits.push(("QueueLimit", places.into()));
+        notes.push(Note::kept("setting.queue", "QueueLimit"));
+    }
+    let said = ["attempt_timeout", "deadline", "hint", "breaker", "concurrency"];
+    notes.extend(unsaid(policy, &said));
+    let limits = Value::table([("DefaultRateLimiterOptions", Value::table(limits))]);
+    let section = Value::table([
+        ("RateLimiter", limits),
+        ("TotalRequestTimeout", Value::table([("Timeout", span(total))])),
+        ("Retry", retry),
+        ("CircuitBreaker", breaker),
+        ("AttemptTimeout", Value::table([("Timeout", span(attempt))])),
+    ]);
+    Ok((section, notes))
+}
+
+fn timeout(field: &str, value: Nanos, most: Nanos, notes: &mut Vec<Note>) -> Nanos {
+    let said = ticks(value.clamp(SECOND / 100, most));
+    let text = format!("{}, as near as a timeout comes", DurationText(said));
+    notes.push(if said == value {
+        Note::kept(field, "Timeout")
+    } else {
+        Note::approximated(field, text)
+    });
+    said
+}
+
+fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Value {
+    let retries = (policy.attempts() - 1).min(999_999);
+    let text = format!("MaxRetryAttempts = {retries}: it does not count the first one");
+    notes.push(Note::kept("attempts", text));
+    let backoff = policy.backoff();
+    let kind = match backoff.growth {
+        Growth::Constant => "Constant",
+        Growth::Linear => "Linear",
+        Growth::Exponential(_) | Growth::Summed => "Exponential",
+    };
+    let (delay, exact) = delay(backoff, kind == "Exponential");
+    notes.push(if exact {
+        Note::kept("backoff", "BackoffType, Delay and MaxDelay")
+    } else {
+        let text = "only doubling without jitter, and constant or linear waits that are capped after 25% of jitter, \
+                    are the same there";
+        Note::approximated("backoff", text)
+    });
+    let honours = *policy.hint_rule() != HintRule::Ignore;
+    notes.push(if honours {
+        let text = "ShouldRetryAfterHeader; it replaces the wait there, and is a floor here";
+        Note::approximated("hint", text)
+    } else {
+        Note::kept("hint", "ShouldRetryAfterHeader = false")
+    });
+    Value::table([
+        ("MaxRetryAttempts", retries.into()),
+        ("BackoffType", kind.into()),
+        ("UseJitter", (backoff.jitter != Jitter::None).into()),
+        ("Delay", span(delay.min(DAY))),
+        ("MaxDelay", span(ticks(backoff.cap.min(DAY)))),
+        ("ShouldRetryAfterHeader", honours.into()),
+    ])
+}
+
+/// The delay, and whether it makes the waits that the policy has.
+fn delay(backoff: &Backoff, exponential: bool) -> (Nanos, bool) {
+    let whole =
+        backoff.base.is_multiple_of(TICK) && backoff.cap.is_multiple_of(TICK) && backoff.cap <= DAY;
+    match backoff.jitter {
+        Jitter::None => {
+            let doubles = matches!(backoff.growth, Growth::Exponential(2.0));
+            (ticks(backoff.base), whole && (doubles || !exponential))
+        }
+        _ if exponential => {
+            let (over, under) = ABOVE_DELAY;
+            let delay = u128::from(backoff.base) * u128::from(under) / u128::from(over);
+            (ticks(u64::try_from(delay).unwrap_or(DAY)), false)
+        }
+        jitter => (ticks(backoff.base), whole && jitter == Jitter::Around(AROUND) && backoff.clip),
+    }
+}
+
+fn breaker(rule: Option<&BreakerRule>, attempt: Nanos, notes: &mut Vec<Note>) -> Value {
+    let Some(rule) = rule else {
+        notes.push(Note::approximated(
+            "breaker",
+            "there must be one: FailureRatio = 1 and MinimumThroughput = 1000000 stand for none",
+        ));
+        let fields = [("FailureRatio", 1.0.into()), ("MinimumThroughput", NO_LIMIT.into())];
+        let sampling = ("SamplingDuration", span(attempt.saturating_mul(2).max(30 * SECOND)));
+        return Value::table(fields.into_iter().chain([sampling]));
+    };
+    let window = match rule.lookback {
+        Lookback::Time(window) => window,
+        Lookback::Calls(_) => 30 * SECOND,
+    };
+    let sampling = ticks(window.clamp(SECOND / 2, DAY).max(attempt.saturating_mul(2)));
+    let (calls, open) = (calls(rule), ticks(rule.open.clamp(SECOND / 2, DAY)));
+    let same = rule.lookback == Lookback::Time(sampling)
+        && (rule.open, rule.open_spread, rule.probes) == (open, 0.0, 1)
+        && rule.minimum_calls == Some(calls)
+        && rule.slow_after == NEVER;
+    notes.push(if same {
+        Note::kept("breaker", "CircuitBreaker")
+    } else {
+        let text = "CircuitBreaker: a time to look back on of at least two attempt timeouts, one probe, no spread, no \
+                    slow calls";
+        Note::approximated("breaker", text)
+    });
+    Value::table([
+        ("FailureRatio", rule.failure_ratio.into()),
+        ("MinimumThroughput", calls.into()),
+        ("SamplingDuration", span(sampling)),
+        ("BreakDuration", span(open)),
+    ])
+}
+
+/// As the engine has it when nothing is said.
+fn calls(rule: &BreakerRule) -> u32 {
+    let most = match rule.lookback {
+        Lookback::Calls(calls) => calls,
+        Lookback::Time(_) => u32::MAX,
+    };
+    rule.minimum_calls.unwrap_or(most.min(20)).max(2)
+}
+
+/// To the nearest tick, and at least one.
+fn ticks(nanos: Nanos) -> Nanos {
+    (nanos.saturating_add(TICK / 2) / TICK).max(1) * TICK
+}
+
+/// `[d.]hh:mm:ss[.fffffff]`
+fn span(nanos: Nanos) -> Value {
+    let (days, rest) = (nanos / DAY, nanos % DAY);
+    let (hours, minutes, seconds) = (rest / HOUR, rest % HOUR / MINUTE, rest % MINUTE / SECOND);
+    let days = if days > 0 { format!("{days}.") } else { String::new() };
+    let fraction = match rest % SECOND / TICK {
+        0 => String::new(),
+        ticks => format!(".{ticks:07}"),
+    };
+    format!("{days}{hours:02}:{minutes:02}:{seconds:02}{fraction}").into()
+}

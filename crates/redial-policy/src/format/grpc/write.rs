@@ -1,0 +1,209 @@
+use std::collections::HashSet;
+
+use redial_core::admit::budget::Budget;
+use redial_core::decide::{Class, RetryOn};
+use redial_core::schedule::{Growth, HintRule, Jitter};
+use redial_core::{NEVER, Nanos, Policy};
+
+use super::super::unsaid::unsaid;
+use super::super::{Written, policies};
+use super::{
+    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, STATUSES, UNAVAILABLE,
+    UNKNOWN,
+};
+use crate::file::{File, Named, Route};
+use crate::found::Note;
+use crate::source::Problem;
+use crate::tree::Value;
+
+pub(super) fn write(file: &File) -> Result<Written, Problem> {
+    let policies = policies(file)?;
+    let budget = policies.iter().find_map(|named| match named.policy.budget() {
+        Budget::Throttling(budget) => Some(*budget),
+        _ => None,
+    });
+    let mut methods = Vec::new();
+    let mut taken = HashSet::new();
+    let mut all = Vec::new();
+    for named in policies {
+        let policy = &named.policy;
+        let mut notes = Vec::new();
+        let names = names(named, &file.routes, policies.len() == 1, &mut taken, &mut notes);
+        let mut fields = vec![("name", Value::list(names))];
+        if policy.deadline() != NEVER {
+            fields.push(("timeout", seconds(policy.deadline())));
+            notes.push(Note::kept("deadline", "timeout"));
+        }
+        if let Some(retry) = retries(policy, &mut notes) {
+            fields.push(("retryPolicy", retry));
+        }
+        methods.push(Value::table(fields));
+        let mut said = vec!["deadline", "retry_on", "hint"];
+        match (policy.budget(), budget) {
+            (Budget::Throttling(mine), Some(budget)) if *mine == budget => {
+                notes.push(Note::kept("budget", "retryThrottling"));
+                said.push("budget");
+            }
+            (_, Some(_)) => {
+                let text =
+                    "retryThrottling is for the whole server, so another policy's stands for it";
+                notes.push(Note::approximated("budget", text));
+                said.push("budget");
+            }
+            (_, None) => {}
+        }
+        notes.extend(unsaid(policy, &said));
+        all.push((named.name.clone(), notes));
+    }
+    let mut top = vec![("methodConfig", Value::list(methods))];
+    if let Some(budget) = budget {
+        let ratio = (budget.ratio * 1000.0).round().max(1.0) / 1000.0;
+        let fields = [("maxTokens", budget.capacity.into()), ("tokenRatio", ratio.into())];
+        top.push(("retryThrottling", Value::table(fields)));
+    }
+    Ok(Written { text: Value::table(top).to_json(), notes: all })
+}
+
+/// The methods that it is for: by its routes, or all of them when it is alone, or else by its own name.
+fn names(
+    named: &Named,
+    routes: &[Route],
+    alone: bool,
+    taken: &mut HashSet<(String, String)>,
+    notes: &mut Vec<Note>,
+) -> Vec<Value> {
+    let mine = routes.iter().filter(|route| route.policy == named.name);
+    let mut names: Vec<(String, String)> = Vec::new();
+    for route in mine {
+        let path = route.path.as_deref().unwrap_or("").trim_start_matches('/');
+        match path.split_once('/') {
+            Some((service, "*")) => names.push((service.to_owned(), String::new())),
+            Some((service, method)) if !method.contains(['/', '*']) => {
+                names.push((service.to_owned(), method.to_owned()));
+            }
+            _ => {
+                let text =
+                    "only paths such as /package.Service/Method or /package.Service/* name methods";
+                notes.push(Note::dropped("routes", text));
+            }
+        }
+    }
+    if names.is_empty() && !alone {
+        let text = "no route names a service, so the name of the policy stands for one";
+        notes.push(Note::approximated("routes", text));
+        names.push((named.name.clone(), String::new()));
+    }
+    if names.is_empty() {
+        names.push((String::new(), String::new()));
+    }
+    names.retain(|name| taken.insert(name.clone()));
+    let value = |(service, method): (String, String)| {
+        let parts = [("service", service), ("method", method)];
+        Value::table(
+            parts.into_iter().filter(|(_, part)| !part.is_empty()).map(|(k, v)| (k, v.into())),
+        )
+    };
+    names.into_iter().map(value).collect()
+}
+
+/// `None` when nothing is retried.
+fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
+    let codes = codes(policy.retry_on(), notes);
+    if policy.attempts() < 2 || codes.is_empty() {
+        let text = "without a second attempt, or a status to make it for, there is no retryPolicy";
+        notes.push(Note::approximated("attempts", text));
+        return None;
+    }
+    if policy.attempts() > MOST_ATTEMPTS {
+        let text = format!("maxAttempts = {MOST_ATTEMPTS}: gRPC makes no more");
+        notes.push(Note::approximated("attempts", text));
+    } else {
+        notes.push(Note::kept("attempts", "maxAttempts: both count the first one"));
+    }
+    let backoff = policy.backoff();
+    let factor = match backoff.growth {
+        Growth::Exponential(factor) => factor,
+        Growth::Constant => 1.0,
+        Growth::Linear | Growth::Summed => 2.0,
+    };
+    match backoff.growth {
+        Growth::Exponential(_) => notes.push(Note::kept("backoff.growth", "backoffMultiplier")),
+        Growth::Constant => notes.push(Note::kept("backoff.growth", "backoffMultiplier = 1")),
+        Growth::Linear | Growth::Summed => {
+            notes.push(Note::approximated("backoff.growth", "backoffMultiplier = 2"));
+        }
+    }
+    notes.push(Note::kept("backoff.base", "initialBackoff"));
+    notes.push(Note::approximated("backoff.cap", "maxBackoff; its jitter goes up to 20% above"));
+    if backoff.jitter != Jitter::Around(JITTER) {
+        notes.push(Note::approximated("backoff.jitter", "gRPC's is always more or less by 20%"));
+    }
+    match policy.hint_rule() {
+        HintRule::Ignore => {
+            notes.push(Note::dropped("hint", "gRPC always honours the server's pushback"));
+        }
+        HintRule::Honour { .. } => {
+            let text = "the server's pushback is honoured, exactly and without a cap; Retry-After is not read";
+            notes.push(Note::approximated("hint", text));
+        }
+    }
+    let names = codes.into_iter().map(|code| Value::from(STATUSES[usize::from(code)]));
+    Some(Value::table([
+        ("maxAttempts", policy.attempts().min(MOST_ATTEMPTS).into()),
+        ("initialBackoff", seconds(backoff.base)),
+        ("maxBackoff", seconds(backoff.cap)),
+        ("backoffMultiplier", factor.into()),
+        ("retryableStatusCodes", Value::list(names)),
+    ]))
+}
+
+fn codes(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Vec<u16> {
+    let mut codes = Vec::new();
+    let unavailable = [Class::Connect, Class::Refused, Class::Reset, Class::Overloaded];
+    let (has, lacks): (Vec<_>, Vec<_>) =
+        unavailable.into_iter().partition(|class| retry_on.has(*class));
+    if !has.is_empty() {
+        codes.push(UNAVAILABLE);
+    }
+    let mut note = match (has.len(), lacks.first()) {
+        (1.., Some(class)) => Some(format!("UNAVAILABLE is `{}` too", class.name())),
+        _ => None,
+    };
+    if retry_on.has(Class::Timeout) {
+        codes.push(DEADLINE_EXCEEDED);
+    }
+    if retry_on.has(Class::ServerError) {
+        codes.extend([UNKNOWN, INTERNAL]);
+    }
+    if retry_on.has(Class::Throttled) {
+        codes.push(RESOURCE_EXHAUSTED);
+    }
+    for code in retry_on.codes() {
+        match code {
+            1..=16 => codes.push(*code),
+            // How a client of gRPC reads an answer that only speaks HTTP.
+            429 | 502 | 503 | 504 => {
+                codes.push(UNAVAILABLE);
+                note = Some(format!("a client of gRPC sees {code} as UNAVAILABLE"));
+            }
+            _ => notes.push(Note::dropped("retry_on", format!("{code} is no status of gRPC"))),
+        }
+    }
+    codes.sort_unstable();
+    codes.dedup();
+    match note {
+        Some(text) => notes.push(Note::approximated("retry_on", text)),
+        None => notes.push(Note::kept("retry_on", "retryableStatusCodes")),
+    }
+    codes
+}
+
+/// `0.15s`
+fn seconds(nanos: Nanos) -> Value {
+    let (whole, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    if rest == 0 {
+        return format!("{whole}s").into();
+    }
+    let fraction = format!("{rest:09}");
+    format!("{whole}.{}s", fraction.trim_end_matches('0')).into()
+}

@@ -1,0 +1,136 @@
+use std::collections::HashMap;
+
+use redial_core::{Nanos, parse_duration};
+
+use super::super::LONGEST;
+use super::MS;
+use crate::pile::Document;
+use crate::source::Problem;
+use crate::tree::{Here, Value};
+
+/// A value below `resilience4j`, with the way to it taken apart.
+#[derive(Clone)]
+pub(super) struct Leaf<'a> {
+    /// `retry`, `circuitbreaker`, … in small letters.
+    pub(super) module: String,
+    /// Whether it is one of the `configs`, and not of the `instances`.
+    pub(super) shared: bool,
+    /// Which config or instance.
+    pub(super) name: String,
+    /// The field, in small letters without hyphens: Spring takes any of its spellings.
+    pub(super) field: String,
+    pub(super) here: Here<'a>,
+}
+
+/// Everything of a document that belongs to an instance or a config.
+pub(super) fn of(document: &Document) -> Vec<Leaf<'_>> {
+    let mut leaves = Vec::new();
+    walk(&Here::top(&document.node), &mut Vec::new(), &mut leaves);
+    leaves
+}
+
+fn walk<'a>(here: &Here<'a>, way: &mut Vec<String>, leaves: &mut Vec<Leaf<'a>>) {
+    for (key, inner) in here.fields() {
+        let depth = way.len();
+        way.extend(segments(key));
+        if way.first().is_some_and(|first| first == "resilience4j") {
+            match &inner.node.value {
+                Value::Table(_) => walk(&inner, way, leaves),
+                Value::Null => {}
+                _ => leaves.extend(leaf(way, inner)),
+            }
+        }
+        way.truncate(depth);
+    }
+}
+
+/// `resilience4j.retry.instances.NAME.FIELD`
+fn leaf<'a>(way: &[String], here: Here<'a>) -> Option<Leaf<'a>> {
+    let [_, module, kind, name, field, ..] = way else { return None };
+    let shared = match plain(kind).as_str() {
+        "configs" => true,
+        "instances" | "backends" => false,
+        _ => return None,
+    };
+    let (module, field) = (plain(module), plain(field));
+    Some(Leaf { module, shared, name: name.clone(), field, here })
+}
+
+/// Leaves by module, kind and name, so that a file of a hundred thousand instances is read in linear time. What is put in
+/// later overrides.
+#[derive(Default)]
+pub(super) struct Leaves<'a>(HashMap<(String, bool, String), Vec<Leaf<'a>>>);
+
+impl<'a> Leaves<'a> {
+    pub(super) fn put(&mut self, leaves: impl IntoIterator<Item = Leaf<'a>>) {
+        for leaf in leaves {
+            let key = (leaf.module.clone(), leaf.shared, leaf.name.clone());
+            self.0.entry(key).or_default().push(leaf);
+        }
+    }
+
+    pub(super) fn level(&self, module: &str, shared: bool, name: &str) -> &[Leaf<'a>] {
+        let key = (module.to_owned(), shared, name.to_owned());
+        self.0.get(&key).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The profile that a document of a Spring file is for.
+pub(super) fn profile(document: &Document) -> Option<String> {
+    let top = Here::top(&document.node);
+    let nested = top.at(&["spring", "config", "activate", "on-profile"]);
+    let flat = || top.get("spring.config.activate.on-profile").or(top.get("spring.profiles"));
+    nested.or_else(flat).and_then(|profile| profile.word().ok())
+}
+
+/// As relaxed binding compares names.
+pub(super) fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// `a.b[c.d].e` is a, b, c.d, e.
+fn segments(key: &str) -> Vec<String> {
+    let mut segments = Vec::new();
+    let mut rest = key;
+    while !rest.is_empty() {
+        let bracketed = rest.strip_prefix('[').and_then(|inner| inner.split_once(']'));
+        let (segment, tail) = match bracketed {
+            Some((segment, tail)) => (segment, tail),
+            None => rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())),
+        };
+        segments.push(segment.to_owned());
+        rest = tail.strip_prefix('.').unwrap_or(tail);
+        if segment.is_empty() && rest.len() == tail.len() {
+            segments.push(rest.to_owned());
+            break;
+        }
+    }
+    segments
+}
+
+/// What Spring takes for a duration: a number of milliseconds, `500ms`, or `PT0.5S`.
+pub(super) fn duration(here: &Here<'_>) -> Result<Nanos, Problem> {
+    let text = here.word()?;
+    let text = text.trim();
+    let nanos = if text.starts_with(['P', 'p']) {
+        iso(&text.to_ascii_uppercase())
+    } else if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse::<Nanos>().ok().and_then(|ms| ms.checked_mul(MS))
+    } else {
+        parse_duration(&text.to_ascii_lowercase()).ok()
+    };
+    nanos.filter(|nanos| *nanos <= LONGEST).ok_or_else(|| {
+        let problem = here.wrong(format_args!("is no duration: {}", here.node.value));
+        problem.help("write 500ms, 2s, PT0.5S, or a number of milliseconds")
+    })
+}
+
+/// ISO 8601 without years and months; the numbers are read where all durations are.
+fn iso(text: &str) -> Option<Nanos> {
+    let (days, time) = text.strip_prefix('P')?.split_once('T').unwrap_or((&text[1..], ""));
+    let known = |part: &str, units: &[char]| part.is_empty() || part.ends_with(units);
+    if !known(days, &['D']) || !known(time, &['H', 'M', 'S']) {
+        return None;
+    }
+    parse_duration(&format!("{days}{time}").to_ascii_lowercase()).ok()
+}

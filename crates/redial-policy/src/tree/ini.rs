@@ -1,0 +1,142 @@
+use super::{Bounds, Entry, Node, Short, Table, Value};
+use crate::source::{Problem, Span};
+
+/// A table of the sections by the text between their brackets. What stands before the first section, such as all of a
+/// file of environment variables, is at the top.
+pub(super) fn read(text: &str) -> Result<Node, Problem> {
+    let mut reader = Reader { text, bounds: Bounds::new(), top: Vec::new(), section: None };
+    let mut at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    for line in text[at..].split_inclusive('\n') {
+        reader.line(at, line.trim_end_matches(['\n', '\r']))?;
+        at += line.len();
+    }
+    reader.close()?;
+    let value = Value::Table(Table::new(reader.top)?);
+    Ok(Node { span: Span::new(0..text.len()), value })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    bounds: Bounds,
+    top: Vec<Entry>,
+    section: Option<Section>,
+}
+
+struct Section {
+    name: String,
+    name_span: Span,
+    entries: Vec<Entry>,
+}
+
+impl Reader<'_> {
+    /// One line, which begins at this byte.
+    fn line(&mut self, at: usize, line: &str) -> Result<(), Problem> {
+        let content = line.trim();
+        if content.is_empty() || content.starts_with(['#', ';']) {
+            return Ok(());
+        }
+        let start = at + (line.len() - line.trim_start().len());
+        let span = Span::new(start..start + content.len());
+        if content.starts_with('[') {
+            return self.open(content, span);
+        }
+        let is_indented = line.starts_with([' ', '\t']);
+        let last = self.section.as_mut().and_then(|section| section.entries.last_mut());
+        match last {
+            Some(last) if is_indented => continued(last, content, span, &mut self.bounds),
+            _ => {
+                let entry = self.entry(content, span)?;
+                match &mut self.section {
+                    Some(section) => section.entries.push(entry),
+                    None => self.top.push(entry),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&mut self, content: &str, span: Span) -> Result<(), Problem> {
+        self.close()?;
+        let name = content[1..].split_once(']').filter(|(_, rest)| uncommented(rest).is_empty());
+        let (name, _) =
+            name.ok_or_else(|| Problem::at(span, "a section must be `[name]` and nothing more"))?;
+        let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+        self.bounds.node(1, span)?;
+        self.section = Some(Section { name, name_span: span, entries: Vec::new() });
+        Ok(())
+    }
+
+    /// The section that was open is complete.
+    fn close(&mut self) -> Result<(), Problem> {
+        let Some(section) = self.section.take() else { return Ok(()) };
+        let Section { name, name_span, mut entries } = section;
+        for entry in &mut entries {
+            if let Value::Table(table) = &mut entry.node.value {
+                *table = Table::new(std::mem::take(&mut table.0))?;
+            }
+        }
+        let value = Value::Table(Table::new(entries)?);
+        let node = Node { span: name_span, value };
+        self.top.push(Entry { key: name, key_span: name_span, node });
+        Ok(())
+    }
+
+    /// `name = value`; a variable may be exported, and its value in quotes.
+    fn entry(&mut self, content: &str, span: Span) -> Result<Entry, Problem> {
+        let entry = pair(content, span, &mut self.bounds)?;
+        if self.section.is_some() {
+            return Ok(entry);
+        }
+        let Entry { key, key_span, node } = entry;
+        let key = key.strip_prefix("export ").map(|key| key.trim().to_owned()).unwrap_or(key);
+        let text = &self.text[node.span.range()];
+        let unquoted = ['"', '\''].iter().find_map(|q| text.strip_prefix(*q)?.strip_suffix(*q));
+        let value = unquoted.map_or(node.value, Value::from);
+        Ok(Entry { key, key_span, node: Node { value, span: node.span } })
+    }
+}
+
+fn pair(content: &str, span: Span, bounds: &mut Bounds) -> Result<Entry, Problem> {
+    bounds.node(2, span)?;
+    let (name, value) = content.split_once('=').ok_or_else(|| {
+        let message = format!("expected `name = value`, found `{}`", Short(content));
+        Problem::at(span, message)
+    })?;
+    let start = span.start as usize;
+    let key_span = Span::new(start..start + name.trim_end().len());
+    let value_start = start + name.len() + 1 + (value.len() - value.trim_start().len());
+    let value = uncommented(value);
+    let node =
+        Node { span: Span::new(value_start..value_start + value.len()), value: Value::from(value) };
+    Ok(Entry { key: name.trim_end().to_owned(), key_span, node })
+}
+
+/// A comment begins with `#` or `;` after a blank.
+fn uncommented(value: &str) -> &str {
+    let is_comment = |at: &usize| value[..*at].ends_with([' ', '\t']) || *at == 0;
+    let end = value.match_indices(['#', ';']).map(|(at, _)| at).find(is_comment);
+    value[..end.unwrap_or(value.len())].trim()
+}
+
+/// An indented line belongs to the entry above it: as one of its own entries, when that says nothing itself, or else as
+/// more of its text.
+fn continued(last: &mut Entry, line: &str, span: Span, bounds: &mut Bounds) -> Result<(), Problem> {
+    match &mut last.node.value {
+        Value::Text(text) if !text.is_empty() => {
+            text.push('\n');
+            text.push_str(line);
+            last.node.span.end = span.end;
+            Ok(())
+        }
+        value => {
+            let entry = pair(line, span, bounds)?;
+            match value {
+                // Whether a name stands twice shows when the section is complete.
+                Value::Table(table) => table.0.push(entry),
+                _ => *value = Value::Table(Table(vec![entry])),
+            }
+            last.node.span.end = span.end;
+            Ok(())
+        }
+    }
+}
