@@ -85,7 +85,7 @@ fn location(file: &str, spot: Option<Spot>) -> Value {
 /// A path as a reference: relative to where the command ran, unless it is absolute.
 fn uri(path: &str) -> String {
     let mut uri = if path.starts_with('/') { "file://" } else { "" }.to_owned();
-    for byte in path.strip_prefix("./").unwrap_or(path).bytes() {
+    for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             uri.push(char::from(byte));
         } else {

@@ -113,7 +113,10 @@ fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
 
 /// What people call it.
 pub(super) fn name(path: &Path) -> String {
-    if path == Path::new(STDIN) { "<stdin>".to_owned() } else { path.display().to_string() }
+    if path == Path::new(STDIN) {
+        return "<stdin>".to_owned();
+    }
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
 }
 
 /// Whether there is a word in it that hardly anybody writes who does not retry.

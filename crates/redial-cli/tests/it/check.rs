@@ -40,7 +40,7 @@ fn exits(file: &str, args: &[&str], code: i32) {
 
 #[test]
 fn people_see_the_line_and_what_to_write() {
-    let output = check(&["bad.toml"]);
+    let output = check(&["."]);
     assert_eq!(text(&output.stdout), include_str!("../data/check/bad.human.txt"));
     assert!(output.stderr.is_empty());
     assert_eq!(output.status.code(), Some(1));
@@ -130,7 +130,7 @@ fn files_are_in_order_and_read_once() {
 #[test]
 fn standard_input_is_a_file() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_redial"));
-    child.args(["check", "-", "--from", "redial"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    child.args(["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = child.spawn().unwrap();
     child.stdin.take().unwrap().write_all(NO_JITTER.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
