@@ -96,7 +96,7 @@ fn what_is_no_file() {
 fn what_may_not_be_read() {
     let scratch = Scratch::new("forbidden");
     let path = scratch.file("forbidden.yaml", b"retries: 1\n");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     // Nothing is forbidden to root.
     if File::open(&path).is_err() {
         refused(&path, &["Permission denied", "forbidden.yaml"]);
