@@ -1,5 +1,5 @@
-//! Any text: it is a policy that prints back to itself and drives a call without a panic, or it is an
-//! error.
+//! Any text: it is a file whose policies print back to themselves and drive a call without a panic, or it is an
+//! error that points into the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,19 +7,36 @@ use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::Hint;
 use redial_core::{Call, Context, NEVER, Policy, Request, Verdict};
+use redial_policy::file::File;
 
 fuzz_target!(|input: &[u8]| {
     let mut parts = input.splitn(2, |byte| *byte == 0);
     let (text, outcomes) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let Ok(text) = std::str::from_utf8(text) else { return };
-    let Ok(policy) = toml::from_str::<Policy>(text) else { return };
-    let printed = toml::to_string(&policy).expect("a policy prints");
-    assert_eq!(toml::from_str::<Policy>(&printed).expect("and reads back"), policy);
-    if policy.attempts() <= 1000 {
-        policy.worst_case();
+    let file = match File::read(text) {
+        Ok(file) => file,
+        Err(problem) => {
+            assert!(problem.span.is_none_or(|span| text.get(span.range()).is_some()));
+            assert!(problem.to_string().chars().count() < 2000);
+            // What is a policy by itself, the file has to take too.
+            assert!(is_empty(text) || toml::from_str::<Policy>(text).is_err());
+            return;
+        }
+    };
+    let printed = file.to_toml();
+    assert_eq!(File::read(&printed).expect(&printed), file);
+    for named in file.policies.iter().take(3) {
+        if named.policy.attempts() <= 1000 {
+            named.policy.worst_case();
+        }
+        drive(&named.policy, outcomes);
     }
-    drive(&policy, outcomes);
 });
+
+/// A text that says nothing is the standard policy to the library, and a mistake in a file.
+fn is_empty(text: &str) -> bool {
+    toml::from_str::<toml::Table>(text).is_ok_and(|table| table.is_empty())
+}
 
 /// Each outcome is nine bytes: its kind, and a number.
 fn drive(policy: &Policy, outcomes: &[u8]) {

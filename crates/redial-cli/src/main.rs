@@ -7,6 +7,7 @@ mod explain;
 mod failed;
 mod policy;
 mod presets;
+mod schema;
 mod sim;
 
 use std::io::{self, Write};
@@ -32,6 +33,7 @@ enum Command {
     Export(convert::ExportArgs),
     Import(convert::ImportArgs),
     Presets(presets::Args),
+    Schema(schema::Args),
     Sim(Box<sim::Args>),
 }
 
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Export(args) => convert::export(&args, &mut out),
         Command::Import(args) => convert::import(&args, &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
+        Command::Schema(args) => schema::run(&args, &mut out).map_err(Failed::from),
         Command::Sim(args) => sim::run(&args, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

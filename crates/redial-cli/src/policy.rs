@@ -1,11 +1,11 @@
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use redial_core::{Policy, Preset};
+use redial_policy::file::File as PolicyFile;
+use redial_policy::{Span, nearest};
 use redial_sim::peers::Peer;
-use serde::Deserialize;
 
 /// The policy that an argument means: a preset by its name, a peer by `peer:` and its name, or else a file.
 pub(crate) fn load(name: &str) -> Result<Policy, String> {
@@ -49,35 +49,60 @@ pub(crate) fn read_file(path: &str) -> io::Result<String> {
 }
 
 /// A file is a policy, or has some in tables that are named `[policy.NAME]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Several {
-    policy: BTreeMap<String, Policy>,
+fn from_file(text: &str, path: &str, chosen: Option<&str>) -> Result<Policy, String> {
+    let file = policy_file(text)?;
+    let names = || file.policies.iter().map(|named| named.name.as_str()).collect::<Vec<_>>();
+    let found = match chosen {
+        Some(chosen) => {
+            file.policies.iter().find(|named| named.name == chosen).ok_or_else(|| {
+                let meant = nearest(chosen, names());
+                let question = meant.map(|name| format!("; did you mean `{name}`?"));
+                let question = question.unwrap_or_default();
+                format!("the file has no [policy.{chosen}], but {}{question}", names().join(", "))
+            })?
+        }
+        None => match file.policies.as_slice() {
+            [only] => only,
+            _ => {
+                let names = names().join(", ");
+                return Err(format!("the file has several policies: take {path}#NAME, of {names}"));
+            }
+        },
+    };
+    Ok(found.policy.clone())
 }
 
-fn from_file(text: &str, path: &str, chosen: Option<&str>) -> Result<Policy, String> {
-    let wrong = |error: toml::de::Error| format!("the file is no policy: {error}");
-    let table: toml::Table = toml::from_str(text).map_err(wrong)?;
-    if table.is_empty() {
-        return Err("the file is no policy: it is empty".to_owned());
-    }
-    if !table.contains_key("policy") {
-        return match chosen {
-            None => toml::from_str(text).map_err(wrong),
-            Some(chosen) => Err(format!("the file has no [policy.{chosen}]")),
-        };
-    }
-    let Several { mut policy } = toml::from_str(text).map_err(wrong)?;
-    let names = policy.keys().cloned().collect::<Vec<_>>().join(", ");
-    match chosen {
-        Some(chosen) => policy
-            .remove(chosen)
-            .ok_or_else(|| format!("the file has no [policy.{chosen}], but {names}")),
-        None if policy.len() > 1 => {
-            Err(format!("the file has several policies: take {path}#NAME, of {names}"))
-        }
-        None => policy.into_values().next().ok_or_else(|| "the file has no policy".to_owned()),
-    }
+fn policy_file(text: &str) -> Result<PolicyFile, String> {
+    PolicyFile::read(text).map_err(|problem| {
+        let place = problem.span.map(|span| excerpt(text, span)).unwrap_or_default();
+        format!("the file is no policy: {place}{problem}")
+    })
+}
+
+/// The most characters of a line that are shown, on either side of what is wrong.
+const SHOWN: usize = 60;
+
+/// Line and column, and the line with carets below what is wrong.
+fn excerpt(text: &str, span: Span) -> String {
+    let piece = |range| text.get(range).unwrap_or_default();
+    let (start, end) = (span.start as usize, span.end as usize);
+    let before = piece(0..start);
+    let number = before.matches('\n').count() + 1;
+    let left = before.rsplit('\n').next().unwrap_or_default();
+    let column = left.chars().count();
+    let cut = left.char_indices().rev().nth(SHOWN).map_or(0, |(at, _)| at);
+    let wrong = piece(start..end).lines().next().unwrap_or_default();
+    let width = wrong.chars().count().clamp(1, SHOWN);
+    let right = piece(start..text.len()).lines().next().unwrap_or_default();
+    let shown = left[cut..].chars().count();
+    let line: String = left[cut..].chars().chain(right.chars().take(2 * SHOWN)).collect();
+    let margin = " ".repeat(number.to_string().len());
+    format!(
+        "line {number}, column {}\n{margin} |\n{number} | {line}\n{margin} | {}{}\n",
+        column + 1,
+        " ".repeat(shown),
+        "^".repeat(width),
+    )
 }
 
 /// A policy, and what the user calls it.
@@ -98,24 +123,9 @@ pub(crate) fn peer(name: &str) -> Result<Option<&'static Peer>, String> {
     let Some(name) = name.strip_prefix("peer:") else { return Ok(None) };
     Peer::find(name).map(Some).ok_or_else(|| {
         let known: Vec<_> = Peer::all().map(|peer| peer.name).collect();
-        let nearest = known.iter().copied().min_by_key(|known| edits(name, known));
-        let meant = nearest.filter(|known| edits(name, known) * 2 < known.len());
+        let meant = nearest(name, known.iter().copied());
         let question = meant.map(|known| format!("; did you mean `peer:{known}`?"));
         let question = question.unwrap_or_else(|| ".".to_owned());
         format!("no peer has this name{question} There are {}", known.join(", "))
     })
-}
-
-/// How many letters have to be added, removed or replaced to get from one word to the other (Levenshtein).
-fn edits(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in to.chars().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[to.chars().count()]
 }

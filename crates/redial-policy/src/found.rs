@@ -43,6 +43,11 @@ impl Places {
         self.fields.push((field.into(), place));
     }
 
+    /// And what another piece of the same config says, which may stand in another text.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.fields.extend_from_slice(&other.fields);
+    }
+
     /// Where the config begins.
     pub fn whole(&self) -> Place {
         self.whole

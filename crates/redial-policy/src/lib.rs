@@ -23,3 +23,6 @@ pub use near::nearest;
 pub use pile::{Document, Language, Pile, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
 pub use suppress::{Suppressed, suppress};
+
+/// The JSON Schema (2020-12) of our file, for editors.
+pub const SCHEMA: &str = include_str!("schema.json");

@@ -4,7 +4,7 @@ use crate::finding::Finding;
 use crate::format::Format;
 use crate::found::Found;
 use crate::source::{Place, Problem, Source, SourceId, Span};
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 
 /// What a text is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +76,8 @@ impl Pile {
         source: Source,
         asked: Option<Format>,
     ) -> Result<usize, (Source, Problem)> {
-        let language = language(&source, asked);
-        let nodes = match language.parse(source.text()) {
+        let (language, text) = (language(&source, asked), source.text());
+        let nodes = match language.parse(text).and_then(|nodes| unpack(nodes, text)) {
             Ok(nodes) => nodes,
             Err(problem) => return Err((source, problem)),
         };
@@ -167,4 +167,26 @@ fn is_flat(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.find(|line| !line.starts_with(['#', '!']));
     first.and_then(|line| line.split_once('=')).is_some_and(|(name, _)| !name.contains(':'))
+}
+
+/// What the documents hold inside: the objects of a list, the files of a `ConfigMap`.
+fn unpack(documents: Vec<Node>, text: &str) -> Result<Vec<Node>, Problem> {
+    let mut all = Vec::with_capacity(documents.len());
+    for document in documents {
+        let kind = document.get("kind").and_then(Node::text).unwrap_or_default();
+        let is_list = kind.ends_with("List") && document.get("items").is_some();
+        let objects = match document.value {
+            Value::Table(mut table) if is_list => match table.remove("items").map(|all| all.node) {
+                Some(Node { value: Value::List(list), .. }) => list,
+                _ => Vec::new(),
+            },
+            value => vec![Node { value, ..document }],
+        };
+        for object in objects {
+            let inside = object.embedded(text)?;
+            all.push(object);
+            all.extend(inside);
+        }
+    }
+    Ok(all)
 }

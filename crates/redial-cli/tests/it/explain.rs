@@ -50,7 +50,10 @@ fn bad_input_is_exit_2_and_named() {
     for (args, said) in [
         (&["--policy", "standrad"][..], "payment-processor"),
         (&["--policy", "no/such.toml"], "no/such.toml"),
-        (&["--policy", broken.path()], "backoff.base is 5s"),
+        (
+            &["--policy", broken.path()],
+            "backoff.base: must be at most backoff.cap, which is 2s, but is 5s",
+        ),
         (&["--policy", broken.path()], broken.path()),
         (&["--policy", misspelt.path()], "unknown field `attempt`"),
         (&["--policy", "web", "--outcomes", "503,50x"], "`50x` is no outcome"),
@@ -66,6 +69,39 @@ fn bad_input_is_exit_2_and_named() {
         assert!(output.stdout.is_empty(), "nothing on stdout but the answer");
         assert!(text(&output.stderr).contains(said), "{args:?}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn a_file_that_is_wrong_is_shown_where_it_is() {
+    let file =
+        File::new("caret.toml", "[policy.a]\nextends = 'web'\nbackoff = { jiter = 'full' }\n");
+    let output = explain(&["--policy", file.path()]);
+    let expected = "the file is no policy: line 3, column 13\n  \
+                    |\n3 | backoff = { jiter = 'full' }\n  \
+                    |             ^^^^^\n\
+                    policy.a.backoff: unknown field `jiter`; did you mean `jitter`?\n";
+    assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    let long = format!("attempts = '{}'", "ö".repeat(10_000));
+    let file = File::new("long.toml", &long);
+    let output = explain(&["--policy", file.path()]);
+    assert!(text(&output.stderr).lines().all(|line| line.chars().count() < 300));
+}
+
+#[test]
+fn a_policy_of_a_file_takes_from_others() {
+    let file = File::new("base.toml", "[policy.a]\nattempts = 2\n[policy.b]\nextends = 'a'\n");
+    let answer = json(&["--policy", &format!("{}#b", file.path())]);
+    assert_eq!(answer["policy"]["attempts"], 2);
+    let output = explain(&["--policy", &format!("{}#bb", file.path())]);
+    assert!(text(&output.stderr).contains("has no [policy.bb], but a, b"));
+}
+
+#[test]
+fn the_schema_is_json() {
+    let output = redial(&["schema"]);
+    let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert!(text(&redial(&["schema", "--help"]).stdout).contains("#:schema ./redial.schema.json"));
 }
 
 #[test]

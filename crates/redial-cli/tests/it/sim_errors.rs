@@ -120,7 +120,7 @@ fn a_policy_that_nobody_knows() {
     fs::write(&path, "[backoff]\nbase = '0s'\n").unwrap();
     let shown = path.to_str().unwrap();
     for scenario in ["blip", "contention"] {
-        let says = [shown, "backoff.base is 0s, but must be above zero"];
+        let says = [shown, "line 2, column 8", "backoff.base: must be above zero"];
         sim(scenario, &["--policy", shown], &says);
     }
     fs::remove_file(path).unwrap();

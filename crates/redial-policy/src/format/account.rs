@@ -6,6 +6,7 @@ use super::Format;
 use crate::file::{Route, Setting};
 use crate::finding::Finding;
 use crate::found::{Found, Note, Places};
+use crate::near::did_you_mean;
 use crate::pile::{Document, Reading};
 use crate::rules::Rule;
 use crate::rules::reading::UNKNOWN_FIELD;
@@ -73,10 +74,8 @@ impl<'a> Account<'a> {
             return;
         }
         let message = format!("{}: no field has this name", field.path());
-        let help = match near(name, known) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("there are {}", known.join(", ")),
-        };
+        let help = did_you_mean(name, known.iter().copied())
+            .unwrap_or_else(|| format!("there are {}", known.join(", ")));
         let (place, policy) = (self.place(field), self.places.whole());
         self.findings.push(UNKNOWN_FIELD.finding(place, policy, message, help));
         self.dropped(field, format!("`{}` is not known", Short(name)));
@@ -115,34 +114,49 @@ impl<'a> Account<'a> {
             Problem::at(place.span, format!("as a policy of ours, {invalid}"))
         })
     }
-}
 
-/// The name that was probably meant: it differs in one or two letters, or in capitals and hyphens.
-fn near<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let plain = |name: &str| -> Vec<char> {
-        let letters = name.chars().filter(|c| c.is_alphanumeric());
-        letters.take(64).flat_map(char::to_lowercase).collect()
-    };
-    let name = plain(name);
-    let similar = known.iter().copied().filter_map(|known| {
-        let other = plain(known);
-        let distance = if name.len().abs_diff(other.len()) > 2 { 3 } else { edits(&name, &other) };
-        (distance <= 2 && name.len() > 3).then_some((distance, known))
-    });
-    similar.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
-}
-
-/// How many letters have to be changed, added or left out to make one of the other.
-fn edits(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
+    /// And what another piece of the same config says, which may stand in another text.
+    pub(super) fn join(&mut self, other: &Account<'_>) {
+        self.places.join(&other.places);
+        self.notes.extend_from_slice(&other.notes);
+        self.findings.extend_from_slice(&other.findings);
     }
-    row[b.len()]
+
+    /// Hands the config over. A second one that begins at the same place and says the same is only another route to it.
+    pub(super) fn finish(self, draft: Draft, around: Around, reading: &mut Reading) {
+        let policy = match draft.build() {
+            Ok(policy) => policy,
+            Err(invalid) => {
+                let place = self.places.of(invalid.field());
+                let problem = Problem::at(place.span, format!("as a policy of ours, {invalid}"));
+                return reading.problems.push((place.source, problem));
+            }
+        };
+        let Around { format, name, routes, setting } = around;
+        // Routes that share a config stand together, so a look at the last few is enough.
+        let same = reading.found.iter_mut().rev().take(64).find(|found| {
+            found.format == format
+                && found.places.whole() == self.places.whole()
+                && found.policy == policy
+                && found.setting == setting
+        });
+        if let Some(found) = same {
+            return found.routes.extend(routes);
+        }
+        for finding in self.findings {
+            if !reading.findings.iter().rev().take(64).any(|known| *known == finding) {
+                reading.findings.push(finding);
+            }
+        }
+        let (places, notes) = (self.places, self.notes);
+        reading.found.push(Found { name, format, policy, places, routes, setting, notes });
+    }
+}
+
+/// What a config is besides its policy.
+pub(super) struct Around {
+    pub(super) format: Format,
+    pub(super) name: String,
+    pub(super) routes: Vec<Route>,
+    pub(super) setting: Setting,
 }

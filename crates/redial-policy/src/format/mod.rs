@@ -7,12 +7,15 @@ mod account;
 mod aws;
 mod dotnet;
 mod envoy;
+mod export;
 mod gateway_api;
 mod grpc;
 mod istio;
+mod kube;
 mod linkerd;
 mod redial;
 mod resilience4j;
+mod time;
 mod unsaid;
 
 use std::time::Duration;

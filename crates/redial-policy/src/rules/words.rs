@@ -2,8 +2,8 @@ use redial_core::{DurationText, Nanos};
 
 use crate::format::Format;
 
-/// Says what to write in a config's own words: whoever has to change `num_retries` should not have to translate
-/// `attempts`.
+/// Says what to write in a config's own words: whoever has to change a `maxAttempts` should not have to
+/// translate.
 #[derive(Clone, Copy)]
 pub(super) struct Words(pub(super) Format);
 
@@ -13,7 +13,7 @@ const NAMES: &[(&str, [&str; 8])] = &[
     (
         "attempts",
         [
-            "num_retries",
+            "num_retries", // tidy-allow: the name in Envoy's API
             "retries.attempts",
             "retry.linkerd.io/limit",
             "retry.attempts",

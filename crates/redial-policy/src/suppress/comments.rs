@@ -1,6 +1,5 @@
-use std::path::Path;
-
-use crate::source::{Source, Span};
+use crate::pile::Language;
+use crate::source::Span;
 
 /// A comment of a text.
 pub(super) struct Comment<'a> {
@@ -11,47 +10,18 @@ pub(super) struct Comment<'a> {
     pub(super) alone: bool,
 }
 
-/// How a kind of text marks comments and strings.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Toml,
-    Yaml,
-    Json,
-    /// `#` and `;`, at the beginning of a line or after a space.
-    Ini,
-    /// `#` and `!`, at the beginning of a line.
-    Properties,
-}
-
 /// All comments, in their order. What looks like one inside of a string is none.
-pub(super) fn comments(source: &Source) -> Vec<Comment<'_>> {
-    let text = source.text();
-    let mut scan = Scan { text, kind: kind(source), at: 0, line_start: 0, comments: Vec::new() };
+pub(super) fn comments(text: &str, language: Language) -> Vec<Comment<'_>> {
+    let mut scan = Scan { text, language, at: 0, line_start: 0, comments: Vec::new() };
     while scan.at < text.len() {
         scan.step();
     }
     scan.comments
 }
 
-fn kind(source: &Source) -> Kind {
-    let path = Path::new(source.name());
-    match path.extension().and_then(|ending| ending.to_str()) {
-        Some("toml") => Kind::Toml,
-        Some("yaml" | "yml") => Kind::Yaml,
-        Some("json" | "jsonc") => Kind::Json,
-        Some("properties") => Kind::Properties,
-        Some("ini" | "cfg" | "conf") => Kind::Ini,
-        _ => match source.text().trim_start().bytes().next() {
-            Some(b'{') => Kind::Json,
-            Some(b'[') => Kind::Ini,
-            _ => Kind::Yaml,
-        },
-    }
-}
-
 struct Scan<'a> {
     text: &'a str,
-    kind: Kind,
+    language: Language,
     at: usize,
     line_start: usize,
     comments: Vec<Comment<'a>>,
@@ -61,22 +31,22 @@ impl<'a> Scan<'a> {
     fn step(&mut self) {
         let rest = &self.text[self.at..];
         let byte = rest.as_bytes()[0];
-        match (self.kind, byte) {
+        match (self.language, byte) {
             (_, b'\n') => self.newline(),
-            (Kind::Toml, b'"' | b'\'') => self.toml_string(rest),
-            (Kind::Json, b'"') => self.string("\"", true),
-            (Kind::Yaml, b'"' | b'\'') if self.begins_a_value() => {
+            (Language::Toml, b'"' | b'\'') => self.toml_string(rest),
+            (Language::Json, b'"') => self.string("\"", true),
+            (Language::Yaml, b'"' | b'\'') if self.begins_a_value() => {
                 self.string(&rest[..1], byte == b'"');
             }
-            (Kind::Json, b'/') if rest.starts_with("//") => self.comment(2, line_end(rest)),
-            (Kind::Json, b'/') if rest.starts_with("/*") => {
+            (Language::Json, b'/') if rest.starts_with("//") => self.comment(2, line_end(rest)),
+            (Language::Json, b'/') if rest.starts_with("/*") => {
                 let end = rest[2..].find("*/").map_or(rest.len(), |at| at + 4);
                 self.comment(2, end);
             }
-            (Kind::Toml, b'#') => self.comment(1, line_end(rest)),
-            (Kind::Yaml, b'#') if self.after_space() => self.comment(1, line_end(rest)),
-            (Kind::Ini, b'#' | b';') if self.after_space() => self.comment(1, line_end(rest)),
-            (Kind::Properties, b'#' | b'!') if self.before().trim().is_empty() => {
+            (Language::Toml, b'#') => self.comment(1, line_end(rest)),
+            (Language::Yaml, b'#') if self.after_space() => self.comment(1, line_end(rest)),
+            (Language::Ini, b'#' | b';') if self.after_space() => self.comment(1, line_end(rest)),
+            (Language::Properties, b'#' | b'!') if self.before().trim().is_empty() => {
                 self.comment(1, line_end(rest));
             }
             _ => self.at += 1,
@@ -143,7 +113,7 @@ impl<'a> Scan<'a> {
     fn newline(&mut self) {
         let line = &self.text[self.line_start..self.at];
         self.skip(1);
-        if self.kind == Kind::Yaml {
+        if self.language == Language::Yaml {
             let from = self.line_start - line.len() - 1;
             let comment = self.comments.last().map(|comment| comment.span.start as usize);
             let code = match comment {

@@ -13,9 +13,9 @@ mod comments;
 use std::collections::HashMap;
 
 use crate::finding::Finding;
-use crate::pile::Pile;
+use crate::pile::{Document, Language, Pile};
 use crate::rules::{self, reading};
-use crate::source::{Place, Source, SourceId};
+use crate::source::{Place, SourceId};
 use comments::comments;
 
 /// What is left of the findings, and what is allowed.
@@ -29,14 +29,13 @@ pub struct Suppressed {
 
 /// Takes out what the comments in these texts allow.
 pub fn suppress(pile: &Pile, findings: Vec<Finding>) -> Suppressed {
-    let mut ids: Vec<SourceId> = pile.documents().iter().map(|document| document.source).collect();
-    ids.dedup();
     let mut suppressed = Suppressed::default();
     let mut texts: HashMap<SourceId, Text> = HashMap::new();
-    for id in ids {
+    for Document { source, language, .. } in pile.documents() {
+        let text = pile.source(*source).text();
         // Most texts have no such comment, and there are many texts.
-        if pile.source(id).text().contains(MARK) {
-            texts.insert(id, Text::read(id, pile.source(id), &mut suppressed.open));
+        if !texts.contains_key(source) && text.contains(MARK) {
+            texts.insert(*source, Text::read(*source, text, *language, &mut suppressed.open));
         }
     }
     for finding in findings {
@@ -75,10 +74,11 @@ struct Allow {
 }
 
 impl Text {
-    fn read(id: SourceId, source: &Source, wrong: &mut Vec<Finding>) -> Self {
-        let mut text = Self { lines: Lines::of(source.text()), allows: HashMap::new() };
+    fn read(id: SourceId, text: &str, language: Language, wrong: &mut Vec<Finding>) -> Self {
+        let comments = comments(text, language);
+        let mut text = Self { lines: Lines::of(text), allows: HashMap::new() };
         let mut below = None;
-        for comment in comments(source).iter().rev() {
+        for comment in comments.iter().rev() {
             let last = text.lines.of_byte(comment.span.end);
             let about = match below {
                 _ if !comment.alone => last,

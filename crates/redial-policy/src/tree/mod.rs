@@ -5,6 +5,7 @@
 //! whoever wrote it believes in one of them.
 
 pub(crate) mod de;
+mod embedded;
 mod here;
 mod ini;
 mod json;

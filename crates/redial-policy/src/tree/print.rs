@@ -90,6 +90,7 @@ impl From<bool> for Value {
 fn inline(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("\"\""),
+        Value::Float(number) if number.is_nan() => out.push_str("nan"),
         Value::List(list) => {
             out.push('[');
             for (i, node) in list.iter().enumerate() {

@@ -7,7 +7,11 @@ use crate::source::{Problem, Span};
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let table = DeTable::parse(text).map_err(|error| {
         let span = error.span().map(Span::new);
-        Problem { span, message: error.message().to_owned(), help: None }
+        let message = match error.message() {
+            "recursion limit" => "nested too deep",
+            other => other,
+        };
+        Problem { span, message: message.to_owned(), help: None }
     })?;
     let span = Span::new(0..text.len());
     let value = self::table(table.into_inner(), &mut Bounds::new(), 1)?;

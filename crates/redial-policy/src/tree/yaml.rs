@@ -1,9 +1,9 @@
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, Tag};
 
-use super::{Bounds, Entry, Node, Table, Value};
+use super::{Bounds, Entry, MOST_NODES, Node, Table, Value};
 use crate::source::{Problem, Span};
 
 pub(super) fn read(text: &str) -> Result<Vec<Node>, Problem> {
@@ -12,6 +12,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Node>, Problem> {
         bytes: Bytes::of(text),
         bounds: Bounds::new(),
         anchors: HashMap::new(),
+        kept: 0,
     };
     let mut documents = Vec::new();
     loop {
@@ -35,6 +36,8 @@ struct Reader<'a> {
     bounds: Bounds,
     /// What an alias stands for, how many nodes that is, and how deep.
     anchors: HashMap<usize, (Node, usize, usize)>,
+    /// How many nodes `anchors` had in all.
+    kept: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -79,6 +82,12 @@ impl<'a> Reader<'a> {
         };
         if anchor != 0 {
             let count = self.bounds.nodes - before;
+            // What stands for aliases is kept a second time, and anchors can stand in each other.
+            self.kept += count;
+            if self.kept > MOST_NODES {
+                let message = format!("more than {MOST_NODES} values with an anchor");
+                return Err(Problem::at(span, message));
+            }
             self.anchors.insert(anchor, (node.clone(), count, deepest));
         }
         Ok((node, deepest))
@@ -113,7 +122,7 @@ impl<'a> Reader<'a> {
             let next = self.next()?;
             if next.0 == Event::MappingEnd {
                 let mut table = Table::new(entries)?;
-                merged.into_iter().try_for_each(|node| merge(&mut table, node))?;
+                merge(&mut table, merged)?;
                 let span = Span { end: next.1.end.max(span.end), ..span };
                 return Ok((Node { span, value: Value::Table(table) }, deepest + 1));
             }
@@ -130,7 +139,8 @@ impl<'a> Reader<'a> {
             let value = self.next()?;
             let (node, below) = self.node(value, depth + 1)?;
             deepest = deepest.max(below);
-            if key == "<<" {
+            // In quotes it is a name like any other.
+            if key == "<<" && self.bytes.text[key_span.range()].starts_with('<') {
                 merged.push(node);
             } else {
                 entries.push(Entry { key, key_span, node });
@@ -139,20 +149,24 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds what `<<` stands for, unless the table says something else.
-fn merge(table: &mut Table, node: Node) -> Result<(), Problem> {
-    match node.value {
-        Value::Table(more) => {
-            for entry in more.0 {
-                if table.get(&entry.key).is_none() {
-                    table.0.push(entry);
-                }
-            }
-            Ok(())
-        }
-        Value::List(list) => list.into_iter().try_for_each(|node| merge(table, node)),
-        _ => Err(Problem::at(node.span, "only tables can be merged")),
+/// Adds what each `<<` stands for, unless the table says something else.
+fn merge(table: &mut Table, merged: Vec<Node>) -> Result<(), Problem> {
+    if merged.is_empty() {
+        return Ok(());
     }
+    let mut known: HashSet<String> = table.0.iter().map(|entry| entry.key.clone()).collect();
+    let mut rest: Vec<Node> = merged.into_iter().rev().collect();
+    while let Some(node) = rest.pop() {
+        match node.value {
+            Value::Table(more) => {
+                let new = more.0.into_iter().filter(|entry| known.insert(entry.key.clone()));
+                table.0.extend(new);
+            }
+            Value::List(list) => rest.extend(list.into_iter().rev()),
+            _ => return Err(Problem::at(node.span, "only tables can be merged")),
+        }
+    }
+    Ok(())
 }
 
 /// The core schema of YAML 1.2: what is not quoted may be a number.

@@ -1,12 +1,18 @@
 //! Texts in, trees and findings out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod envoy_real;
 mod file;
+mod file_errors;
 mod flat_texts;
+mod hostile;
 mod libraries;
 mod libraries_round_trip;
+mod mesh;
+mod mesh_round_trip;
 mod policies;
 mod rules;
 mod rules_pages;
+mod schema;
 mod suppress;
 mod tree;

@@ -20,7 +20,8 @@ fn finding(text: &str, rule: &'static Rule, at: &str, policy: &str) -> Finding {
 fn check(name: &str, text: &str, open: &[&str]) {
     let mut pile = Pile::new();
     let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
-    assert_eq!(pile.add(source, Some(Format::Redial)).unwrap(), 1);
+    let asked = if name.ends_with("toml") { Format::Redial } else { Format::Envoy };
+    assert_eq!(pile.add(source, Some(asked)).unwrap(), 1);
     let findings = vec![
         finding(text, &NO_JITTER, "JITTER", "BEGIN"),
         finding(text, &TOO_MANY_ATTEMPTS, "ATTEMPTS", "BEGIN"),
@@ -132,6 +133,28 @@ fn strings_are_no_comments() {
     );
     json(
         "{\"BEGIN\": \"// redial: allow no-jitter because of a reason\",\n\"JITTER\": 1, \"ATTEMPTS\": 1}",
+        BOTH,
+    );
+}
+
+#[test]
+fn in_texts_of_names_and_values() {
+    let ini = |text, open| check("a.ini", text, open);
+    ini(
+        "BEGIN=1\nJITTER=1 # redial: allow no-jitter because of a reason\nATTEMPTS=1\n",
+        ATTEMPTS_ONLY,
+    );
+    ini(
+        "BEGIN=1\n; redial: allow no-jitter because of a reason\nJITTER=1\nATTEMPTS=1\n",
+        ATTEMPTS_ONLY,
+    );
+    let properties = |text, open| check("a.properties", text, open);
+    properties(
+        "BEGIN=1\n! redial: allow no-jitter because of a reason\nJITTER=1\nATTEMPTS=1\n",
+        ATTEMPTS_ONLY,
+    );
+    properties(
+        "BEGIN=1\nJITTER=1 # redial: allow no-jitter because of a reason\nATTEMPTS=1\n",
         BOTH,
     );
 }

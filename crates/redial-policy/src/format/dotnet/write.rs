@@ -39,11 +39,13 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
     let total = timeout("deadline", policy.deadline(), DAY, &mut notes);
     // The breaker cannot look back on more than a day, and must look back on two attempt timeouts.
     let attempt = policy.attempt_timeout().min(total);
-    let attempt = timeout("attempt_timeout", attempt, DAY / 2, &mut notes);
-    if policy.attempt_timeout() == NEVER {
+    let attempt = if policy.attempt_timeout() == NEVER {
         let text = "AttemptTimeout: there must be one, so it is the total timeout, or half a day";
         notes.push(Note::approximated("attempt_timeout", text));
-    }
+        timeout("attempt_timeout", attempt, DAY / 2, &mut Vec::new())
+    } else {
+        timeout("attempt_timeout", attempt, DAY / 2, &mut notes)
+    };
     let retry = retry(policy, &mut notes);
     let breaker = breaker(policy.breaker(), attempt, &mut notes);
     let mut limits = vec![("PermitLimit", policy.concurrency().unwrap_or(NO_LIMIT).into())];

@@ -232,11 +232,15 @@ fn statuses(here: &Here<'_>, account: &mut Account<'_>) -> Result<RetryOn, Probl
     if codes.is_empty() {
         return Err(here.wrong("must not be empty").help("name a status, such as \"UNAVAILABLE\""));
     }
-    account.kept(
-        here,
-        "retry_on",
-        "retry_on: classes where one means exactly these statuses, or else their numbers",
-    );
+    if here.items().any(|status| status.node.text().is_none_or(|name| name != name.to_uppercase()))
+    {
+        let text = "retry_on; clients in C++ and Python take names in capitals only, and refuse the config";
+        account.approximated(here, "retry_on", text);
+    } else {
+        let text =
+            "retry_on: classes where one means exactly these statuses, or else their numbers";
+        account.kept(here, "retry_on", text);
+    }
     Ok(failures(&codes))
 }
 

@@ -1,0 +1,330 @@
+use std::collections::HashMap;
+
+use redial_core::admit::budget::{Budget, InflightBudget};
+use redial_core::decide::RetryOn;
+use redial_core::schedule::{Backoff, HintRule, TooLong};
+use redial_core::{Draft, NEVER, Nanos};
+
+use super::super::account::{Account, Around};
+use super::super::time::{self, MS, Timeouts, std};
+use super::super::{Format, plain};
+use super::limits::{HUGE, Limits, Retries, percentage, queue};
+use super::{NUMBER, camel, field, matching, may_hold, retry_on, retry_policy};
+use crate::file::Setting;
+use crate::found::Note;
+use crate::pile::{Document, Reading};
+use crate::source::Problem;
+use crate::tree::Here;
+
+/// What a route's `timeout` is when it has none.
+const ROUTE_TIMEOUT: Nanos = 15_000 * MS;
+/// What a cluster's `connect_timeout` is when it has none.
+const CONNECT_TIMEOUT: Nanos = 5_000 * MS;
+/// Retries at once, when a cluster does not say.
+const RETRIES_AT_ONCE: u32 = 3;
+
+pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+    let mine = || documents.iter().filter(|document| may_hold(&document.node));
+    let mut clusters = HashMap::new();
+    for document in mine() {
+        find_clusters(document, &Here::top(&document.node), &mut clusters, reading);
+    }
+    for document in mine() {
+        Reader { document, clusters: &clusters, reading }.visit(&Here::top(&document.node));
+    }
+}
+
+fn find_clusters<'a>(
+    document: &'a Document,
+    here: &Here<'a>,
+    clusters: &mut HashMap<&'a str, Limits<'a>>,
+    reading: &mut Reading,
+) {
+    let is_cluster = ["circuit_breakers", "connect_timeout", "load_assignment"]
+        .iter()
+        .any(|name| field(here, name).is_some());
+    let name = here.get("name").and_then(|name| name.node.text()).filter(|_| is_cluster);
+    if let Some(name) = name {
+        match limits(document, here) {
+            Ok(limits) => drop(clusters.insert(name, limits)),
+            Err(problem) => reading.problems.push((document.source, problem)),
+        }
+        return;
+    }
+    here.fields().for_each(|(_, below)| find_clusters(document, &below, clusters, reading));
+    here.items().for_each(|below| find_clusters(document, &below, clusters, reading));
+}
+
+fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, Problem> {
+    let mut account = Account::new(document, cluster);
+    let connect_timeout = match field(cluster, "connect_timeout") {
+        Some(here) => {
+            account.kept(&here, "connect_timeout", "connect_timeout");
+            time::seconds(&here)?
+        }
+        None => CONNECT_TIMEOUT,
+    };
+    let mut limits = Limits {
+        account,
+        retries: Retries::at_most(RETRIES_AT_ONCE),
+        connect_timeout,
+        concurrency: None,
+        queue: Some(queue(1024)),
+    };
+    let breakers = field(cluster, "circuit_breakers");
+    let thresholds = breakers.as_ref().and_then(|here| here.get("thresholds"));
+    for threshold in thresholds.iter().flat_map(Here::items) {
+        let priority = threshold.get("priority").and_then(|here| here.node.text());
+        if priority.is_some_and(|priority| priority != "DEFAULT") {
+            limits.account.dropped(&threshold, "we know one priority");
+            continue;
+        }
+        threshold_into(&threshold, &mut limits)?;
+    }
+    Ok(limits)
+}
+
+fn threshold_into(threshold: &Here<'_>, limits: &mut Limits<'_>) -> Result<(), Problem> {
+    let account = &mut limits.account;
+    // tidy-allow: the name in Envoy's API
+    if let Some(here) = field(threshold, "max_retries") {
+        limits.retries = Retries::at_most(here.count(0..=u32::MAX)?);
+        account.kept(&here, "budget", "budget.inflight without a share: so many retries at once");
+    }
+    if let Some(budget) = field(threshold, "retry_budget") {
+        let share = field(&budget, "budget_percent").and_then(|here| here.get("value"));
+        let percent = share.as_ref().map_or(Ok(20.0), percentage)?;
+        let least = field(&budget, "min_retry_concurrency");
+        let least = least.map_or(Ok(RETRIES_AT_ONCE), |here| here.count(0..=u32::MAX))?;
+        limits.retries = Retries::share(percent, least);
+        let text = format!("budget.inflight: {percent}% as a ratio, and {least} always");
+        account.kept(&budget, "budget", text);
+        if let Some(interval) = field(&budget, "budget_interval") {
+            account.dropped(&interval, "what is in flight counts here, not what was");
+        }
+    }
+    if let Some(here) = field(threshold, "max_requests") {
+        let most = here.count(0..=u32::MAX)?;
+        limits.concurrency = Some(most).filter(|most| (1..HUGE).contains(most));
+        account.kept(&here, "concurrency", "concurrency");
+    }
+    if let Some(here) = field(threshold, "max_pending_requests") {
+        limits.queue = Some(queue(here.count(0..=u32::MAX)?));
+        account.kept(&here, "setting.queue", "setting.queue");
+    }
+    for other in ["max_connections", "max_connection_pools"] {
+        if let Some(here) = field(threshold, other) {
+            account.dropped(&here, "we do not count connections");
+        }
+    }
+    Ok(())
+}
+
+struct Reader<'a, 'b> {
+    document: &'a Document,
+    clusters: &'b HashMap<&'a str, Limits<'a>>,
+    reading: &'b mut Reading,
+}
+
+/// A retry policy and what stands around it.
+struct Site<'a, 'b> {
+    retry: &'b Here<'a>,
+    /// What has the policy, or would have it.
+    action: &'b Here<'a>,
+    matching: Option<Here<'a>>,
+    domains: Option<&'b Here<'a>>,
+    name: Option<&'a str>,
+}
+
+impl<'a> Reader<'a, '_> {
+    fn visit(&mut self, here: &Here<'a>) {
+        let own = retry_policy(here);
+        if let Some(routes) = field(here, "routes").filter(|routes| routes.node.list().is_some()) {
+            let domains = field(here, "domains");
+            for route in routes.items() {
+                let Some(action) = field(&route, "route") else {
+                    self.visit(&route);
+                    continue;
+                };
+                let policy = field(&action, "retry_policy").or_else(|| own.clone());
+                let name = route.get("name").and_then(|name| name.node.text());
+                if let Some(retry) = &policy {
+                    let (action, domains) = (&action, domains.as_ref());
+                    let matching = field(&route, "match");
+                    self.found(&Site { retry, action, matching, domains, name });
+                }
+            }
+            return;
+        }
+        if let Some(retry) = &own {
+            let name = here.get("name").and_then(|name| name.node.text());
+            return self.found(&Site { retry, action: here, matching: None, domains: None, name });
+        }
+        here.fields().for_each(|(_, below)| self.visit(&below));
+        here.items().for_each(|below| self.visit(&below));
+    }
+
+    fn found(&mut self, site: &Site<'a, '_>) {
+        let mut account = Account::new(self.document, site.retry);
+        let cluster = cluster(site.action);
+        let limits = cluster.and_then(|name| self.clusters.get(name));
+        match draft(site, limits, &mut account) {
+            Ok(draft) => {
+                let name = site.name.or(cluster).unwrap_or_else(|| site.retry.path());
+                let name = name.to_owned();
+                let routes =
+                    matching::read(site.matching.as_ref(), site.domains, &name, &mut account);
+                let queue = limits.and_then(|limits| limits.queue);
+                let setting = Setting { queue, ..Setting::default() };
+                let format = Format::Envoy;
+                account.finish(draft, Around { format, name, routes, setting }, self.reading);
+            }
+            Err(problem) => self.reading.problems.push((self.document.source, problem)),
+        }
+    }
+}
+
+/// The cluster that a route leads to; the first when it leads to several.
+fn cluster<'a>(action: &Here<'a>) -> Option<&'a str> {
+    let several = field(action, "weighted_clusters").and_then(|all| all.get("clusters"));
+    let first = several.and_then(|all| all.items().next()).and_then(|one| one.get("name"));
+    action.get("cluster").or(first).and_then(|name| name.node.text())
+}
+
+fn draft(
+    site: &Site<'_, '_>,
+    limits: Option<&Limits<'_>>,
+    account: &mut Account<'_>,
+) -> Result<Draft, Problem> {
+    let retry = site.retry;
+    let attempts = match field(retry, NUMBER) {
+        Some(here) => {
+            let retries = here.count(0..=u32::MAX)?;
+            account.kept(&here, "attempts", format!("attempts = {}", u64::from(retries) + 1));
+            retries.saturating_add(1).min(1_000_000)
+        }
+        None => 2,
+    };
+    let draft = times(site, plain(attempts), account)?;
+    let backoff = backoff(retry, account)?;
+    let draft = hint(retry, draft.backoff(backoff), account)?;
+    let draft = on(retry, draft, account)?;
+    let draft = guards(draft, limits, site, account);
+    for (name, why) in NO_COUNTERPART {
+        if let Some(here) = field(retry, name).or_else(|| field(site.action, name)) {
+            account.dropped(&here, why);
+        }
+    }
+    let as_written = |name: &&str| match retry.get(&camel(name)) {
+        Some(_) => camel(name),
+        None => (*name).to_owned(),
+    };
+    let known: Vec<String> = FIELDS.iter().map(as_written).collect();
+    account.unknown_but(retry, &known.iter().map(String::as_str).collect::<Vec<_>>());
+    Ok(draft)
+}
+
+const NO_COUNTERPART: [(&str, &str); 7] = [
+    ("per_try_idle_timeout", "we have no timeout for a silence within an attempt"),
+    ("retry_priority", "we do not choose among hosts"),
+    ("retry_host_predicate", "we do not choose among hosts"),
+    ("host_selection_retry_max_attempts", "we do not choose among hosts"),
+    ("retry_options_predicates", "we do not choose among hosts"),
+    ("retriable_headers", "we do not look at headers"),
+    ("hedge_policy", "we do not hedge"),
+];
+
+/// All fields of a retry policy.
+const FIELDS: [&str; 13] = [
+    "retry_on",
+    NUMBER,
+    "per_try_timeout",
+    "per_try_idle_timeout",
+    "retry_priority",
+    "retry_host_predicate",
+    "retry_options_predicates",
+    "host_selection_retry_max_attempts",
+    "retriable_status_codes",
+    "retry_back_off",
+    "rate_limited_retry_back_off",
+    "retriable_headers",
+    "retriable_request_headers",
+];
+
+fn times(site: &Site<'_, '_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
+    let timeouts = Timeouts {
+        call: field(site.action, "timeout"),
+        attempt: field(site.retry, "per_try_timeout"),
+        default: if cluster(site.action).is_some() { ROUTE_TIMEOUT } else { NEVER },
+        read: time::seconds,
+    };
+    timeouts.apply(draft, account)
+}
+
+/// Full jitter over all doublings together, from 25 ms if nothing else is said to ten times the base.
+fn backoff(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Backoff, Problem> {
+    let Some(here) = field(retry, "retry_back_off") else {
+        return Ok(Backoff::summed(std(25 * MS), std(250 * MS)));
+    };
+    let base = field(&here, "base_interval")
+        .ok_or_else(|| here.wrong("Envoy wants a base_interval: add one, such as \"0.025s\""))?;
+    let base = time::whole_ms(time::seconds(&base)?);
+    let cap = field(&here, "max_interval");
+    let cap = cap.map_or(Ok(time::tenfold(base)), |cap| time::seconds(&cap))?;
+    account.kept(&here, "backoff", "backoff, with full jitter over summed doublings");
+    Ok(Backoff::summed(std(base), std(cap)))
+}
+
+fn hint(retry: &Here<'_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
+    let Some(here) = field(retry, "rate_limited_retry_back_off") else { return Ok(draft) };
+    let cap = field(&here, "max_interval");
+    let cap = cap.map_or(Ok(300_000 * MS), |cap| time::seconds(&cap))?;
+    let text = "hint; one above the cap is clipped here, and Envoy ignores it";
+    account.approximated(&here, "hint", text);
+    Ok(draft.hint(HintRule::Honour { cap, too_long: TooLong::Clip, spread: Some(0.5) }))
+}
+
+/// What is repeated, and which requests are.
+fn on(retry: &Here<'_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
+    let listed = field(retry, "retriable_status_codes");
+    let retry_on = match field(retry, "retry_on") {
+        Some(here) => retry_on::read(&here, listed.as_ref(), false, account)?,
+        None => {
+            let text = "without retry_on Envoy repeats nothing";
+            account.notes.push(Note::approximated(retry.path(), text));
+            RetryOn::nothing()
+        }
+    };
+    let draft = draft.retry_on(retry_on);
+    let Some(here) = field(retry, "retriable_request_headers") else { return Ok(draft) };
+    let with_key = here.items().any(|header| matching::is_key(&header));
+    let methods: Vec<_> = here.items().flat_map(|header| matching::methods(&header)).collect();
+    if !with_key {
+        account.dropped(&here, "we know methods and keys");
+        return Ok(draft);
+    }
+    account.approximated(
+        &here,
+        "require_key",
+        "what is safe to repeat, which a runner of ours knows",
+    );
+    let only_asks = !methods.iter().any(|method| matches!(method.as_str(), "PUT" | "DELETE"));
+    Ok(if only_asks { draft.require_key() } else { draft })
+}
+
+/// What the cluster adds; Envoy's defaults if it is not in the pile.
+fn guards(
+    draft: Draft,
+    limits: Option<&Limits<'_>>,
+    site: &Site<'_, '_>,
+    account: &mut Account<'_>,
+) -> Draft {
+    let at_most = Budget::Inflight(InflightBudget::new(0.0, RETRIES_AT_ONCE));
+    let Some(limits) = limits else {
+        let text = "its cluster is not here: 3 retries at once, as Envoy has it by default";
+        account.notes.push(Note::approximated(site.action.path(), text));
+        return draft.budget(at_most);
+    };
+    account.join(&limits.account);
+    limits.apply(draft)
+}

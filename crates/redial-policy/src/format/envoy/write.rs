@@ -1,0 +1,216 @@
+use redial_core::schedule::{HintRule, TooLong};
+use redial_core::{DurationText, Policy};
+
+use super::super::{Written, export, time};
+use super::limits::{Retries, percent};
+use super::{NUMBER, matching, retry_on};
+use crate::file::{File, Named, Route};
+use crate::found::Note;
+use crate::source::Problem;
+use crate::tree::Value;
+
+const HEAD: &str = "\
+# A bootstrap for Envoy. Replace:
+#   the listener's address and port, which clients talk to;
+#   each cluster's endpoint (127.0.0.1:8080): type STRICT_DNS takes a host name there;
+#   the domains of a virtual host that has the name of its policy.
+";
+
+const MANAGER: &str = "type.googleapis.com/envoy.extensions.filters.network.\
+                       http_connection_manager.v3.HttpConnectionManager";
+const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+
+/// A bootstrap with a listener, a route for each of ours, and a cluster for each policy: a cluster has one budget.
+pub(super) fn write(file: &File) -> Result<Written, Problem> {
+    let routes = export::routes(file)?;
+    let mut notes = Vec::new();
+    let (mut actions, mut clusters) = (Vec::new(), Vec::new());
+    for named in &file.policies {
+        let mut said = Vec::new();
+        actions.push((named.name.as_str(), action(named, &mut said)));
+        clusters.push(cluster(file, named, &mut said));
+        export::rest(
+            &named.policy,
+            &["connect_timeout", "hint", "require_key", "concurrency"],
+            &mut said,
+        );
+        notes.push((named.name.clone(), said));
+    }
+    let resources = Value::table([
+        ("listeners", Value::list([listener(hosts(&routes, &actions))])),
+        ("clusters", Value::list(clusters)),
+    ]);
+    let text = Value::table([("static_resources", resources)]).to_yaml();
+    Ok(Written { text: format!("{HEAD}{text}"), notes })
+}
+
+/// One virtual host for each host that a route names, and one for all others. A route without a host is in all of them,
+/// where its place in the file puts it.
+fn hosts(routes: &[(Route, &Named)], actions: &[(&str, Value)]) -> Vec<Value> {
+    let mut names: Vec<Option<String>> = Vec::new();
+    let host = |route: &Route| route.host.as_ref().map(|host| host.to_ascii_lowercase());
+    for (route, _) in routes {
+        if !names.contains(&host(route)) {
+            names.push(host(route));
+        }
+    }
+    let one = |name: &Option<String>| {
+        let fitting =
+            routes.iter().filter(|(route, _)| route.host.is_none() || host(route) == *name);
+        let routes = fitting.filter_map(|(route, named)| {
+            let (_, action) = actions.iter().find(|(policy, _)| *policy == named.name)?;
+            Some(Value::table([("match", matching::write(route)), ("route", action.clone())]))
+        });
+        let domain = name.as_deref().unwrap_or("*");
+        Value::table([
+            ("name", Value::from(name.as_deref().unwrap_or("others"))),
+            ("domains", Value::list([Value::from(domain)])),
+            ("routes", Value::list(routes)),
+        ])
+    };
+    names.iter().map(one).collect()
+}
+
+fn listener(hosts: Vec<Value>) -> Value {
+    let router = Value::table([
+        ("name", Value::from("envoy.filters.http.router")),
+        ("typed_config", Value::table([("@type", Value::from(ROUTER))])),
+    ]);
+    let manager = Value::table([
+        ("@type", Value::from(MANAGER)),
+        ("stat_prefix", Value::from("redial")),
+        ("route_config", Value::table([("virtual_hosts", Value::list(hosts))])),
+        ("http_filters", Value::list([router])),
+    ]);
+    let filter = Value::table([
+        ("name", Value::from("envoy.filters.network.http_connection_manager")),
+        ("typed_config", manager),
+    ]);
+    Value::table([
+        ("name", Value::from("redial")),
+        ("address", address(10_000)),
+        ("filter_chains", Value::list([Value::table([("filters", Value::list([filter]))])])),
+    ])
+}
+
+fn address(port: u32) -> Value {
+    let address =
+        Value::table([("address", Value::from("127.0.0.1")), ("port_value", Value::from(port))]);
+    Value::table([("socket_address", address)])
+}
+
+fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
+    let policy = &named.policy;
+    let deadline = export::limit("deadline", policy.deadline(), notes);
+    if deadline.is_none() {
+        notes.push(Note::kept("deadline", "none: a timeout of zero"));
+    }
+    Value::table([
+        ("cluster", Value::from(named.name.as_str())),
+        ("timeout", Value::from(time::as_seconds(deadline.unwrap_or(0)))),
+        ("retry_policy", retry_policy(policy, notes)),
+    ])
+}
+
+fn retry_policy(policy: &Policy, notes: &mut Vec<Note>) -> Value {
+    let said = retry_on::write(policy.retry_on(), notes);
+    let listed = (!said.codes.is_empty()).then_some("retriable-status-codes");
+    let tokens: Vec<_> = said.tokens.into_iter().chain(listed).collect();
+    notes.push(Note::kept("attempts", format!("{NUMBER}: {}", policy.attempts() - 1)));
+    let mut fields = vec![
+        ("retry_on", Value::from(tokens.join(","))),
+        (NUMBER, Value::from(policy.attempts() - 1)),
+    ];
+    if listed.is_some() {
+        let codes = said.codes.iter().map(|code| Value::from(u32::from(*code)));
+        fields.push(("retriable_status_codes", Value::list(codes)));
+    }
+    if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout(), notes) {
+        fields.push(("per_try_timeout", Value::from(time::as_seconds(timeout))));
+    }
+    let backoff = export::summed(policy, true, notes);
+    let interval = [
+        ("base_interval", Value::from(time::as_seconds(backoff.base))),
+        ("max_interval", Value::from(time::as_seconds(backoff.cap))),
+    ];
+    fields.push(("retry_back_off", Value::table(interval)));
+    fields.extend(hint(policy, notes).map(|hint| ("rate_limited_retry_back_off", hint)));
+    fields.push(("retriable_request_headers", safe_to_repeat(policy, notes)));
+    Value::table(fields)
+}
+
+fn hint(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
+    let HintRule::Honour { cap, too_long, spread } = policy.hint_rule() else {
+        notes.push(Note::kept("hint", "ignored"));
+        return None;
+    };
+    let cap = time::whole_ms(*cap);
+    let mut text = format!("Retry-After in seconds, up to {}", DurationText(cap));
+    text.push_str(match too_long {
+        TooLong::Stop => "; a longer one does not end the call, it is ignored",
+        TooLong::Clip => "; a longer one is not clipped, it is ignored",
+    });
+    if *spread != Some(0.5) {
+        text.push_str("; callers are spread over half of it");
+    }
+    notes.push(Note::approximated("hint", text));
+    let header = Value::table([("name", "Retry-After".into()), ("format", "SECONDS".into())]);
+    Some(Value::table([
+        ("reset_headers", Value::list([header])),
+        ("max_interval", Value::from(time::as_seconds(cap))),
+    ]))
+}
+
+/// Envoy repeats any request unless it is told which: those that only ask or may be repeated, and those with a key.
+fn safe_to_repeat(policy: &Policy, notes: &mut Vec<Note>) -> Value {
+    let asking = ["GET", "HEAD", "OPTIONS", "TRACE"];
+    let repeatable = ["PUT", "DELETE"].iter().filter(|_| !policy.requires_key());
+    let methods: Vec<String> =
+        asking.iter().chain(repeatable).map(|method| (*method).to_owned()).collect();
+    let field = if policy.requires_key() { "require_key" } else { "safety" };
+    let text = "other requests are repeated only with a key, even if no byte of them was sent";
+    notes.push(Note::approximated(field, text));
+    Value::list([matching::with_key(), matching::of_methods(&methods)])
+}
+
+fn cluster(file: &File, named: &Named, notes: &mut Vec<Note>) -> Value {
+    let policy = &named.policy;
+    let mut threshold = Vec::new();
+    match Retries::of(policy, notes) {
+        Retries::Bounded(budget) if budget.ratio > 0.0 => {
+            let share = Value::table([("value", Value::from(percent(budget.ratio)))]);
+            let budget =
+                [("budget_percent", share), ("min_retry_concurrency", Value::from(budget.floor))];
+            threshold.push(("retry_budget", Value::table(budget)));
+        }
+        bound => {
+            let most = match bound {
+                Retries::Bounded(budget) => budget.floor,
+                Retries::Unbounded => u32::MAX,
+                Retries::Forbidden => 0,
+            };
+            threshold.push(("max_retries", Value::from(most))); // tidy-allow: the name in Envoy's API
+        }
+    }
+    if let Some(most) = policy.concurrency() {
+        notes.push(Note::kept("concurrency", "max_requests"));
+        threshold.push(("max_requests", Value::from(most)));
+    }
+    if let Some(most) = export::queue(file, named, "max_pending_requests", notes) {
+        threshold.push(("max_pending_requests", Value::from(most)));
+    }
+    let host = Value::table([("endpoint", Value::table([("address", address(8080))]))]);
+    let locality = Value::table([("lb_endpoints", Value::list([host]))]);
+    let endpoints = Value::table([
+        ("cluster_name", Value::from(named.name.as_str())),
+        ("endpoints", Value::list([locality])),
+    ]);
+    let thresholds = Value::list([Value::table(threshold)]);
+    let mut fields = vec![("name", Value::from(named.name.as_str())), ("type", "STATIC".into())];
+    if let Some(timeout) = export::connect_timeout(policy, "5s", notes) {
+        fields.push(("connect_timeout", Value::from(time::as_seconds(timeout))));
+    }
+    fields.push(("circuit_breakers", Value::table([("thresholds", thresholds)])));
+    fields.push(("load_assignment", endpoints));
+    Value::table(fields)
+}

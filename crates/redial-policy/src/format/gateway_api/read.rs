@@ -1,0 +1,238 @@
+use std::collections::HashMap;
+
+use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::decide::RetryOn;
+use redial_core::schedule::Backoff;
+use redial_core::{Draft, NEVER, Rate};
+
+use super::super::account::{Account, Around};
+use super::super::envoy::retry_on::WIRE;
+use super::super::kube::{self, Object};
+use super::super::time::{self, MS, Timeouts, std};
+use super::super::{Format, plain};
+use super::{GROUP, POLICY, POLICY_GROUP, ROUTE};
+use crate::file::{Route, Setting};
+use crate::found::Note;
+use crate::pile::{Document, Reading};
+use crate::rules::reading::ATTEMPTS_OR_RETRIES;
+use crate::source::Problem;
+use crate::tree::{Here, Node};
+
+/// Routes for many hosts are written out this far.
+const MOST_HOSTS: usize = 16;
+
+pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+    let mut budgets = HashMap::new();
+    for object in kube::objects(documents, POLICY_GROUP, POLICY) {
+        let budget = budget(&object);
+        if let Err(problem) = &budget {
+            reading.problems.push((object.document.source, problem.clone()));
+        }
+        let Ok(Some(budget)) = budget else { continue };
+        let targets = object.top.at(&["spec", "targetRefs"]);
+        for target in targets.iter().flat_map(Here::items) {
+            if let Some(name) = target.get("name").and_then(|name| name.node.text()) {
+                budgets.insert(kube::full_name(name, object.namespace), budget.clone());
+            }
+        }
+    }
+    for object in kube::objects(documents, GROUP, ROUTE) {
+        let rules = object.top.at(&["spec", "rules"]);
+        for rule in rules.iter().flat_map(Here::items) {
+            let Some(retry) = rule.get("retry") else { continue };
+            if let Err(problem) = found(&object, &rule, &retry, &budgets, reading) {
+                reading.problems.push((object.document.source, problem));
+            }
+        }
+    }
+}
+
+/// A budget, and what is to be said of it.
+#[derive(Clone)]
+struct Bound<'a> {
+    budget: WindowBudget,
+    document: &'a Document,
+    here: Here<'a>,
+    notes: Vec<Note>,
+}
+
+fn budget<'a>(object: &Object<'a>) -> Result<Option<Bound<'a>>, Problem> {
+    let Some(here) = object.top.at(&["spec", "retryConstraint"]) else { return Ok(None) };
+    let mut notes = vec![Note::kept(here.path(), "budget.window: ratio, ttl and floor")];
+    let percent = here.at(&["budget", "percent"]);
+    let percent = percent.map_or(Ok(20), |here| here.count(0..=100))?;
+    let interval = here.at(&["budget", "interval"]);
+    let asked = interval.as_ref().map_or(Ok(10_000 * MS), time::units)?;
+    let ttl = asked.clamp(1_000 * MS, 60_000 * MS);
+    if let Some(interval) = interval.filter(|_| ttl != asked) {
+        let text = format!("ttl = {}: we know 1s to 60s", redial_core::DurationText(ttl));
+        notes.push(Note::approximated(interval.path(), text));
+    }
+    let rate = here.get("minRetryRate");
+    let part = |name: &str| rate.as_ref().and_then(|rate| rate.get(name));
+    let count = part("count").map_or(Ok(10), |here| here.count(0..=1_000_000))?;
+    let per = part("interval").map_or(Ok(1_000 * MS), |here| time::units(&here))?.max(1);
+    let mut floor = Rate::new(count, std(per));
+    if u128::from(count) * u128::from(ttl) < u128::from(per) {
+        floor = Rate::ZERO;
+        let path = rate.as_ref().map_or(here.path(), Here::path);
+        notes.push(Note::approximated(path, "floor = 0: less than one retry in a ttl"));
+    }
+    let ratio = f64::from(percent) / 100.0;
+    let budget = WindowBudget::ratio(ratio).floor(floor).ttl(std(ttl));
+    Ok(Some(Bound { budget, document: object.document, here, notes }))
+}
+
+fn found(
+    object: &Object<'_>,
+    rule: &Here<'_>,
+    retry: &Here<'_>,
+    budgets: &HashMap<String, Bound<'_>>,
+    reading: &mut Reading,
+) -> Result<(), Problem> {
+    let mut account = Account::new(object.document, retry);
+    let draft = own(retry, &mut account)?;
+    let timeouts = rule.get("timeouts");
+    let timeout = |name: &str| timeouts.as_ref().and_then(|timeouts| timeouts.get(name));
+    let timeouts = Timeouts {
+        call: timeout("request"),
+        attempt: timeout("backendRequest"),
+        default: NEVER,
+        read: time::units,
+    };
+    let draft = timeouts.apply(draft, &mut account)?;
+    let backend = rule.get("backendRefs").and_then(|all| all.items().next());
+    let text = |here: Option<Here<'_>>| here.and_then(|here| here.node.text().map(str::to_owned));
+    let service = text(backend.as_ref().and_then(|backend| backend.get("name")));
+    let namespace = text(backend.as_ref().and_then(|backend| backend.get("namespace")));
+    let namespace = namespace.as_deref().unwrap_or(object.namespace);
+    let service = service.map(|service| kube::full_name(&service, namespace));
+    let draft = match service.and_then(|service| budgets.get(&service)) {
+        Some(bound) => {
+            let place = bound.document.place(bound.here.node.span);
+            account.places.put("budget", place);
+            account.notes.extend_from_slice(&bound.notes);
+            draft.budget(Budget::Window(bound.budget))
+        }
+        None => draft,
+    };
+    let name = text(rule.get("name")).unwrap_or_else(|| object.name.to_owned());
+    let routes = routes(object, rule, &name, &mut account);
+    let setting = Setting::default();
+    account.finish(draft, Around { format: Format::GatewayApi, name, routes, setting }, reading);
+    Ok(())
+}
+
+fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
+    let count = retry.get("attempts");
+    let retries = count.as_ref().map_or(Ok(2), |here| here.count(0..=999_999))?;
+    if let Some(here) = count {
+        account.kept(&here, "attempts", format!("attempts = {}", retries + 1));
+        if retries > 0 {
+            let message = format!(
+                "{}: counts retries, so a request is sent up to {} times",
+                here.path(),
+                retries + 1
+            );
+            let help = format!("if {retries} attempts are meant in all, write {}", retries - 1);
+            let (place, whole) = (account.place(&here), account.places.whole());
+            account.findings.push(ATTEMPTS_OR_RETRIES.finding(place, whole, message, help));
+        }
+    } else {
+        let text = "no attempts: the implementation chooses; 2 retries are assumed";
+        account.notes.push(Note::approximated(retry.path(), text));
+    }
+    let mut on = WIRE.into_iter().fold(RetryOn::nothing(), RetryOn::class);
+    if let Some(codes) = retry.get("codes") {
+        for code in codes.list()? {
+            on = on.code(code.count(400..=599)? as u16);
+        }
+        account.kept(&codes, "retry_on", "codes in retry_on");
+    }
+    let text = "failures before there is an answer are retried too, where the implementation can";
+    account.notes.push(Note::approximated(retry.path(), text));
+    let base = retry.get("backoff");
+    let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?;
+    if let Some(base) = base {
+        let text = "backoff.base; growth, jitter and cap are the implementation's: Envoy's here";
+        account.approximated(&base, "backoff", text);
+    }
+    account.unknown_but(retry, &["attempts", "codes", "backoff"]);
+    let backoff = Backoff::summed(std(backoff), std(time::tenfold(backoff)));
+    Ok(plain(retries + 1).retry_on(on).backoff(backoff))
+}
+
+fn routes(
+    object: &Object<'_>,
+    rule: &Here<'_>,
+    name: &str,
+    account: &mut Account<'_>,
+) -> Vec<Route> {
+    let mut requests = Vec::new();
+    matches(rule, name, account, &mut requests);
+    if requests.is_empty() {
+        requests.push(Route { policy: name.to_owned(), ..Route::default() });
+    }
+    let hosts = object.top.at(&["spec", "hostnames"]);
+    let hosts = hosts.as_ref().and_then(|hosts| hosts.node.list()).unwrap_or_default();
+    let hosts: Vec<_> = hosts.iter().filter_map(Node::text).take(MOST_HOSTS).collect();
+    if hosts.is_empty() {
+        return requests;
+    }
+    let with = |host: &str| {
+        let host = Some(host.to_owned());
+        requests.iter().map(move |one| Route { host: host.clone(), ..one.clone() })
+    };
+    hosts.into_iter().flat_map(with).collect()
+}
+
+/// The requests that the rules of a route are for, hosts aside.
+pub(in crate::format) fn requests(
+    rules: Option<&Here<'_>>,
+    name: &str,
+    account: &mut Account<'_>,
+) -> Vec<Route> {
+    let mut requests = Vec::new();
+    for rule in rules.into_iter().flat_map(Here::items) {
+        matches(&rule, name, account, &mut requests);
+    }
+    requests
+}
+
+fn matches(rule: &Here<'_>, name: &str, account: &mut Account<'_>, into: &mut Vec<Route>) {
+    for one in rule.get("matches").iter().flat_map(Here::items) {
+        let mut route = Route { policy: name.to_owned(), ..Route::default() };
+        let text = |path: &[&str]| one.at(path).and_then(|here| here.node.text());
+        let value = text(&["path", "value"]).unwrap_or("/");
+        route.path = match text(&["path", "type"]).unwrap_or("PathPrefix") {
+            "PathPrefix" => (value != "/").then(|| format!("{value}*")),
+            "Exact" => Some(value.to_owned()),
+            _ => None,
+        };
+        route.methods = text(&["method"]).into_iter().map(str::to_owned).collect();
+        for (field, here) in one.fields() {
+            let known = match field {
+                "path" => text(&["path", "type"]) != Some("RegularExpression"),
+                "method" => one.get("method").is_some_and(|method| method.node.text().is_some()),
+                "headers" => {
+                    route.key = here.items().any(|header| is_key(&header));
+                    route.key && here.node.list().is_some_and(|all| all.len() == 1)
+                }
+                _ => false,
+            };
+            if !known {
+                let text = "we know paths, methods and keys, so the route is wider here";
+                account.dropped(&here, text);
+            }
+        }
+        into.push(route);
+    }
+}
+
+/// Whether a header match asks for an idempotency key, whatever it says.
+fn is_key(header: &Here<'_>) -> bool {
+    let text = |name: &str| header.get(name).and_then(|here| here.node.text()).unwrap_or_default();
+    text("name").eq_ignore_ascii_case("idempotency-key")
+        && text("type") == "RegularExpression"
+        && matches!(text("value"), ".+" | ".*")
+}

@@ -1,0 +1,262 @@
+use std::collections::HashMap;
+
+use redial_core::admit::budget::Budget;
+use redial_core::decide::{Class, RetryOn};
+use redial_core::schedule::Backoff;
+use redial_core::{Draft, NEVER, Nanos};
+
+use super::super::account::{Account, Around};
+use super::super::envoy::limits::{HUGE, Limits, Retries, percentage, queue};
+use super::super::envoy::retry_on;
+use super::super::kube::{self, Object};
+use super::super::time::{self, MS, Timeouts, std};
+use super::super::{Format, plain};
+use super::{AT_ONCE, GROUP, RULE, SERVICE};
+use crate::file::{Queue, Route, Setting};
+use crate::found::Note;
+use crate::pile::{Document, Reading};
+use crate::rules::reading::ATTEMPTS_OR_RETRIES;
+use crate::source::Problem;
+use crate::tree::{Here, Node};
+
+/// What a rule's `connectTimeout` is when it has none.
+const CONNECT_TIMEOUT: Nanos = 10_000 * MS;
+/// Routes for many hosts are written out this far.
+const MOST_HOSTS: usize = 16;
+
+pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+    let mut rules = HashMap::new();
+    for object in kube::objects(documents, GROUP, RULE) {
+        let host = object.top.at(&["spec", "host"]).and_then(|host| host.node.text());
+        match limits(&object) {
+            Ok(limits) => {
+                let host = kube::full_name(host.unwrap_or_default(), object.namespace);
+                rules.insert(host, limits);
+            }
+            Err(problem) => reading.problems.push((object.document.source, problem)),
+        }
+    }
+    for object in kube::objects(documents, GROUP, SERVICE) {
+        let http = object.top.at(&["spec", "http"]);
+        for route in http.iter().flat_map(Here::items) {
+            if let Err(problem) = found(&object, &route, &rules, reading) {
+                reading.problems.push((object.document.source, problem));
+            }
+        }
+    }
+}
+
+fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
+    let mut limits = Limits {
+        account: Account::new(object.document, &object.top),
+        retries: Retries::Unbounded,
+        connect_timeout: CONNECT_TIMEOUT,
+        concurrency: None,
+        queue: Some(Queue::Unbounded),
+    };
+    let Some(policy) = object.top.at(&["spec", "trafficPolicy"]) else { return Ok(limits) };
+    let account = &mut limits.account;
+    let pool = policy.get("connectionPool");
+    let http = pool.as_ref().and_then(|pool| pool.get("http"));
+    // Zero is what is not said.
+    let count = |name: &str| -> Result<_, Problem> {
+        let here = http.as_ref().and_then(|http| http.get(name));
+        let most = here.as_ref().map(|here| here.count(0..=u32::MAX)).transpose()?;
+        Ok(here.zip(most).filter(|(_, most)| *most > 0))
+    };
+    if let Some((here, most)) = count(AT_ONCE)? {
+        limits.retries = Retries::at_most(most);
+        account.kept(&here, "budget", "budget.inflight without a share: so many retries at once");
+    }
+    if let Some((here, most)) = count("http2MaxRequests")? {
+        limits.concurrency = Some(most).filter(|most| *most < HUGE);
+        account.kept(&here, "concurrency", "concurrency");
+    }
+    if let Some((here, most)) = count("http1MaxPendingRequests")? {
+        limits.queue = Some(queue(most));
+        account.kept(&here, "setting.queue", "setting.queue");
+    }
+    if let Some(here) = pool.as_ref().and_then(|pool| pool.at(&["tcp", "connectTimeout"])) {
+        limits.connect_timeout = time::units(&here)?;
+        account.kept(&here, "connect_timeout", "connect_timeout");
+    }
+    if let Some(budget) = policy.get("retryBudget") {
+        let percent = budget.get("percent").as_ref().map_or(Ok(20.0), percentage)?;
+        let least = budget.get("minRetryConcurrency");
+        let least = least.map_or(Ok(0), |here| here.count(0..=u32::MAX))?;
+        let least = if least == 0 { 3 } else { least };
+        limits.retries = Retries::share(percent, least);
+        let text = format!("budget.inflight: {percent}% as a ratio, and {least} always");
+        account.kept(&budget, "budget", text);
+        account.unknown_but(&budget, &["percent", "minRetryConcurrency", "budgetInterval"]);
+    }
+    Ok(limits)
+}
+
+fn found<'a>(
+    object: &Object<'a>,
+    route: &Here<'a>,
+    rules: &HashMap<String, Limits<'_>>,
+    reading: &mut Reading,
+) -> Result<(), Problem> {
+    let first = route.get("route").and_then(|all| all.items().next());
+    let Some(host) = first.and_then(|first| first.at(&["destination", "host"])) else {
+        return Ok(());
+    };
+    let retries = route.get("retries");
+    let mut account = Account::new(object.document, retries.as_ref().unwrap_or(route));
+    let draft = match &retries {
+        Some(retries) => own(retries, &mut account)?,
+        None => {
+            let text = "says nothing of retries, so the mesh's default holds: 3 attempts";
+            account.notes.push(Note::approximated(route.path(), text));
+            plain(3).retry_on(default_conditions()).backoff(from(25 * MS))
+        }
+    };
+    let timeouts = Timeouts {
+        call: route.get("timeout"),
+        attempt: retries.as_ref().and_then(|retries| retries.get("perTryTimeout")),
+        default: NEVER,
+        read: time::units,
+    };
+    let draft = timeouts.apply(draft, &mut account)?;
+    let name = route.get("name").and_then(|name| name.node.text());
+    let name = name.unwrap_or(object.name).to_owned();
+    let routes = routes(object, route, &name, &mut account);
+    let rule = rules.get(&kube::full_name(host.text()?, object.namespace));
+    let (draft, queue) = match rule {
+        Some(limits) => {
+            account.join(&limits.account);
+            (limits.apply(draft), limits.queue)
+        }
+        None => {
+            let text = "no DestinationRule for it is here: no bound on the retries at once";
+            account.notes.push(Note::approximated(host.path(), text));
+            (draft.budget(Budget::None), None)
+        }
+    };
+    let setting = Setting { queue, ..Setting::default() };
+    account.finish(draft, Around { format: Format::Istio, name, routes, setting }, reading);
+    Ok(())
+}
+
+/// What `retries` says.
+fn own(retries: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
+    let count = retries.get("attempts");
+    let number = count.as_ref().map_or(Ok(0), |here| here.count(0..=999_999))?;
+    if let Some(here) = count {
+        account.kept(&here, "attempts", format!("attempts = {}", number + 1));
+        if number > 0 {
+            let message = format!(
+                "{}: counts retries, so a request is sent up to {} times",
+                here.path(),
+                number + 1
+            );
+            let help = format!("if {number} attempts are meant in all, write {}", number - 1);
+            let (place, whole) = (account.place(&here), account.places.whole());
+            account.findings.push(ATTEMPTS_OR_RETRIES.finding(place, whole, message, help));
+        }
+    } else {
+        let text = "without attempts nothing is retried";
+        account.notes.push(Note::approximated(retries.path(), text));
+    }
+    let on = match retries.get("retryOn") {
+        Some(here) => retry_on::read(&here, None, true, account)?,
+        None if number > 0 => {
+            let text = "no retryOn: the default of the mesh, with 503";
+            account.notes.push(Note::approximated(retries.path(), text));
+            default_conditions()
+        }
+        None => RetryOn::nothing(),
+    };
+    let base = retries.get("backoff");
+    let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?;
+    if let Some(base) = base {
+        account.kept(&base, "backoff", "backoff.base; the cap is ten times as much");
+    }
+    for name in ["retryRemoteLocalities", "retryIgnorePreviousHosts"] {
+        if let Some(here) = retries.get(name) {
+            account.dropped(&here, "we do not choose among hosts");
+        }
+    }
+    account.unknown_but(retries, &FIELDS);
+    Ok(plain(number + 1).retry_on(on).backoff(from(backoff)))
+}
+
+const FIELDS: [&str; 6] = [
+    "attempts",
+    "perTryTimeout",
+    "retryOn",
+    "backoff",
+    "retryRemoteLocalities",
+    "retryIgnorePreviousHosts",
+];
+
+/// Envoy's waits from this base.
+fn from(base: Nanos) -> Backoff {
+    Backoff::summed(std(base), std(time::tenfold(base)))
+}
+
+/// connect-failure, refused-stream, unavailable, cancelled, 503
+fn default_conditions() -> RetryOn {
+    let on = RetryOn::nothing().class(Class::Connect).class(Class::Refused);
+    on.code(14).code(1).code(503)
+}
+
+fn routes(
+    object: &Object<'_>,
+    route: &Here<'_>,
+    name: &str,
+    account: &mut Account<'_>,
+) -> Vec<Route> {
+    let hosts = object.top.at(&["spec", "hosts"]);
+    let hosts = hosts.as_ref().and_then(|hosts| hosts.node.list()).unwrap_or_default();
+    let hosts = hosts.iter().filter_map(Node::text).take(MOST_HOSTS);
+    let matches = route.get("match");
+    let mut requests: Vec<Route> =
+        matches.iter().flat_map(Here::items).map(|one| request(&one, name, account)).collect();
+    if requests.is_empty() {
+        requests.push(Route { policy: name.to_owned(), ..Route::default() });
+    }
+    let mut routes = Vec::new();
+    for host in hosts {
+        let host = (host != "*").then(|| host.to_owned());
+        routes.extend(requests.iter().map(|one| Route { host: host.clone(), ..one.clone() }));
+    }
+    routes
+}
+
+fn request(one: &Here<'_>, name: &str, account: &mut Account<'_>) -> Route {
+    let mut route = Route { policy: name.to_owned(), ..Route::default() };
+    let text = |path: &[&str]| one.at(path).and_then(|here| here.node.text().map(str::to_owned));
+    route.path = text(&["uri", "exact"]).or_else(|| {
+        let prefix = text(&["uri", "prefix"]).filter(|prefix| prefix != "/");
+        prefix.map(|prefix| format!("{prefix}*"))
+    });
+    let methods = text(&["method", "exact"]).or_else(|| text(&["method", "regex"]));
+    let methods = methods.unwrap_or_default();
+    let plain =
+        methods.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'|' || byte == b'-');
+    if plain {
+        let methods = methods.split('|').filter(|method| !method.is_empty());
+        route.methods = methods.map(str::to_owned).collect();
+    }
+    for (field, here) in one.fields() {
+        let headers = || here.fields().map(|(name, _)| name).collect::<Vec<_>>();
+        let known = match field {
+            "name" => true,
+            "uri" => here.get("regex").is_none(),
+            "method" => plain && here.get("prefix").is_none(),
+            "headers" => {
+                route.key =
+                    headers().iter().any(|name| name.eq_ignore_ascii_case("idempotency-key"));
+                route.key && headers().len() == 1
+            }
+            _ => false,
+        };
+        if !known {
+            account.dropped(&here, "we know paths, methods and keys, so the route is wider here");
+        }
+    }
+    route
+}

@@ -1,0 +1,165 @@
+use redial_core::Policy;
+
+use super::super::envoy::limits::{Retries, percent};
+use super::super::envoy::retry_on;
+use super::super::{Written, export, kube, time};
+use super::AT_ONCE;
+use crate::file::{File, Named, Route};
+use crate::found::Note;
+use crate::source::Problem;
+use crate::tree::Value;
+
+const HEAD: &str = "\
+# For Istio. A host that has the name of its policy stands for the service that the policy is for.
+";
+
+/// For each host a `VirtualService` with its routes, and a `DestinationRule`, which has one budget for the host.
+pub(super) fn write(file: &File) -> Result<Written, Problem> {
+    let routes = export::routes(file)?;
+    let mut notes = Vec::new();
+    let mut said = Vec::new();
+    for named in &file.policies {
+        let mut lines = Vec::new();
+        let route = route_fields(&named.policy, &mut lines);
+        let rule = traffic_policy(file, named, &mut lines);
+        export::rest(&named.policy, &["connect_timeout", "concurrency"], &mut lines);
+        said.push((named.name.as_str(), route, rule));
+        notes.push((named.name.clone(), lines));
+    }
+    let mut text = HEAD.to_owned();
+    for host in export::hosts(&routes) {
+        let here: Vec<_> =
+            routes.iter().filter(|(route, named)| export::host(route, named) == host).collect();
+        let Some((_, first)) = here.first() else { continue };
+        let http = here.iter().filter_map(|(route, named)| {
+            let (_, fields, _) = said.iter().find(|(name, ..)| *name == named.name)?;
+            Some(http_route(route, &host, fields))
+        });
+        text.push_str("---\n");
+        text.push_str(&object("VirtualService", &host, virtual_service(&host, http)).to_yaml());
+        let Some((_, _, rule)) = said.iter().find(|(name, ..)| *name == first.name) else {
+            continue;
+        };
+        let spec =
+            Value::table([("host", Value::from(host.as_str())), ("trafficPolicy", rule.clone())]);
+        text.push_str("---\n");
+        text.push_str(&object("DestinationRule", &host, spec).to_yaml());
+        export::note_shared_host(&host, first, &here, &mut notes);
+    }
+    Ok(Written { text, notes })
+}
+
+fn object(kind: &str, host: &str, spec: Value) -> Value {
+    let (name, namespace) = kube::service(host);
+    let namespace = namespace.map(|namespace| ("namespace", Value::from(namespace)));
+    Value::table([
+        ("apiVersion", Value::from("networking.istio.io/v1")),
+        ("kind", Value::from(kind)),
+        ("metadata", Value::table([("name", Value::from(name))].into_iter().chain(namespace))),
+        ("spec", spec),
+    ])
+}
+
+fn virtual_service(host: &str, http: impl Iterator<Item = Value>) -> Value {
+    Value::table([("hosts", Value::list([Value::from(host)])), ("http", Value::list(http))])
+}
+
+fn http_route(route: &Route, host: &str, fields: &[(&str, Value)]) -> Value {
+    let mut all = vec![("name", Value::from(route.policy.as_str()))];
+    all.extend(matching(route).map(|one| ("match", Value::list([one]))));
+    let destination = Value::table([("host", Value::from(host))]);
+    all.push(("route", Value::list([Value::table([("destination", destination)])])));
+    all.extend(fields.iter().cloned());
+    Value::table(all)
+}
+
+fn matching(route: &Route) -> Option<Value> {
+    let mut fields = Vec::new();
+    match route.path.as_deref().map(|path| (path, path.strip_suffix('*'))) {
+        None | Some((_, Some(""))) => {}
+        Some((_, Some(prefix))) => {
+            fields.push(("uri", Value::table([("prefix", Value::from(prefix))])));
+        }
+        Some((path, None)) => fields.push(("uri", Value::table([("exact", Value::from(path))]))),
+    }
+    match route.methods.as_slice() {
+        [] => {}
+        [one] => fields.push(("method", Value::table([("exact", Value::from(one.as_str()))]))),
+        all => fields.push(("method", Value::table([("regex", Value::from(all.join("|")))]))),
+    }
+    if route.key {
+        let present = Value::table(Vec::<(&str, Value)>::new());
+        fields.push(("headers", Value::table([("idempotency-key", present)])));
+    }
+    (!fields.is_empty()).then(|| Value::table(fields))
+}
+
+/// `timeout` and `retries`.
+fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Value)> {
+    let mut fields = Vec::new();
+    if let Some(deadline) = export::limit("deadline", policy.deadline(), notes) {
+        fields.push(("timeout", Value::from(time::as_unit(deadline))));
+    }
+    let said = retry_on::write(policy.retry_on(), notes);
+    let tokens = said.tokens.into_iter().map(str::to_owned);
+    let tokens: Vec<_> = tokens.chain(said.codes.iter().map(u16::to_string)).collect();
+    let retries = if tokens.is_empty() {
+        notes.push(Note::approximated("retry_on", "nothing is left of it, so nothing is retried"));
+        0
+    } else {
+        policy.attempts() - 1
+    };
+    notes.push(Note::kept("attempts", format!("attempts: {retries}, which counts retries")));
+    let mut retry = vec![("attempts", Value::from(retries))];
+    if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout(), notes) {
+        retry.push(("perTryTimeout", Value::from(time::as_unit(timeout))));
+    }
+    if !tokens.is_empty() {
+        retry.push(("retryOn", Value::from(tokens.join(","))));
+    }
+    let backoff = export::summed(policy, false, notes);
+    retry.push(("backoff", Value::from(time::as_unit(backoff.base))));
+    fields.push(("retries", Value::table(retry)));
+    notes.push(Note::dropped("safety", "it repeats any request, whatever its method"));
+    fields
+}
+
+fn traffic_policy(file: &File, named: &Named, notes: &mut Vec<Note>) -> Value {
+    let policy = &named.policy;
+    let (mut http, mut fields) = (Vec::new(), Vec::new());
+    match Retries::of(policy, notes) {
+        Retries::Bounded(budget) if budget.ratio > 0.0 => {
+            if budget.floor == 0 {
+                let text = "a floor of 1, because 0 is not said there";
+                notes.push(Note::approximated("budget", text));
+            }
+            let share = [
+                ("percent", Value::from(percent(budget.ratio))),
+                ("minRetryConcurrency", Value::from(budget.floor.max(1))),
+            ];
+            fields.push(("retryBudget", Value::table(share)));
+        }
+        Retries::Bounded(budget) => http.push((AT_ONCE, Value::from(budget.floor))),
+        Retries::Unbounded | Retries::Forbidden => {}
+    }
+    if let Some(most) = policy.concurrency() {
+        notes.push(Note::kept("concurrency", "http2MaxRequests"));
+        http.push(("http2MaxRequests", Value::from(most)));
+    }
+    let queue = export::queue(file, named, "http1MaxPendingRequests", notes);
+    if let Some(most) = queue.filter(|most| *most < i32::MAX as u32) {
+        http.push(("http1MaxPendingRequests", Value::from(most)));
+    }
+    let mut pool = Vec::new();
+    if let Some(timeout) = export::connect_timeout(policy, "10s", notes) {
+        let timeout = Value::from(time::as_unit(timeout));
+        pool.push(("tcp", Value::table([("connectTimeout", timeout)])));
+    }
+    if !http.is_empty() {
+        pool.push(("http", Value::table(http)));
+    }
+    if !pool.is_empty() {
+        fields.push(("connectionPool", Value::table(pool)));
+    }
+    Value::table(fields)
+}

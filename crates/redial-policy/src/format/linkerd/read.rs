@@ -1,0 +1,276 @@
+use std::collections::HashSet;
+
+use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::decide::{Class, RetryOn};
+use redial_core::schedule::{Backoff, Jitter};
+use redial_core::{Draft, NEVER, Nanos, Rate};
+
+use super::super::account::{Account, Around};
+use super::super::envoy::retry_on::GRPC;
+use super::super::kube::{self, Object};
+use super::super::time::{self, MS, Timeouts, std};
+use super::super::{Format, gateway_api, plain};
+use super::{CARRIERS, PROFILE, PROFILE_GROUP, RETRY, first_retry};
+use crate::file::{Route, Setting};
+use crate::found::Note;
+use crate::near::did_you_mean;
+use crate::pile::{Document, Reading};
+use crate::rules::reading::{SHADOWED_ANNOTATIONS, UNKNOWN_RETRY_ON};
+use crate::source::Problem;
+use crate::tree::Here;
+
+/// What a profile's route has for a timeout when it says none.
+const ROUTE_TIMEOUT: Nanos = 10_000 * MS;
+/// Nothing bounds the attempts of a request with a profile but its budget; no policy says more than this.
+const UNBOUNDED: u32 = 1_000_000;
+
+pub(super) fn read(documents: &[Document], reading: &mut Reading) {
+    let mut profiles = HashSet::new();
+    for object in kube::objects(documents, PROFILE_GROUP, PROFILE) {
+        profiles.insert(kube::full_name(object.name, object.namespace));
+        let routes = object.top.at(&["spec", "routes"]);
+        for route in routes.iter().flat_map(Here::items) {
+            if let Err(problem) = profile_route(&object, &route, reading) {
+                reading.problems.push((object.document.source, problem));
+            }
+        }
+    }
+    for (group, kinds) in CARRIERS {
+        for object in kube::objects(documents, group, kinds) {
+            let Some(first) = first_retry(&object.document.node) else { continue };
+            let hosts = services(&object);
+            if let Some(host) = hosts.iter().find(|host| profiles.contains(*host)) {
+                shadowed(&object, &first, host, reading);
+            } else if let Err(problem) = annotated(&object, &hosts, reading) {
+                reading.problems.push((object.document.source, problem));
+            }
+        }
+    }
+}
+
+/// The services that an object is, or is a route to.
+fn services(object: &Object<'_>) -> Vec<String> {
+    if object.kind == "Service" {
+        return vec![kube::full_name(object.name, object.namespace)];
+    }
+    let parents = object.top.at(&["spec", "parentRefs"]);
+    let parents = parents.iter().flat_map(Here::items).filter_map(|parent| {
+        let text = |name: &str| parent.get(name).and_then(|here| here.node.text());
+        let namespace = text("namespace").unwrap_or(object.namespace);
+        (text("kind") == Some("Service")).then_some(kube::full_name(text("name")?, namespace))
+    });
+    parents.take(16).collect()
+}
+
+fn shadowed(object: &Object<'_>, first: &Here<'_>, host: &str, reading: &mut Reading) {
+    let place = object.document.place(first.node.span);
+    let message = format!("{}: has no effect, because {host} has a ServiceProfile", first.path());
+    let help = "remove the profile, or say in it what the annotations say";
+    reading.findings.push(SHADOWED_ANNOTATIONS.finding(place, place, message, help));
+}
+
+fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Result<(), Problem> {
+    let Some(annotations) = object.top.at(&["metadata", "annotations"]) else { return Ok(()) };
+    let mut account = Account::new(object.document, &annotations);
+    let retry = |name: &str| annotations.get(&format!("{RETRY}{name}"));
+    let mut on = RetryOn::nothing();
+    if let Some(here) = retry("http") {
+        on = statuses(&here, on, &mut account)?;
+    }
+    if let Some(here) = retry("grpc") {
+        on = grpc_codes(&here, on, &mut account)?;
+    }
+    let limit = retry("limit");
+    let retries = limit.as_ref().map_or(Ok(1), |here| here.count(0..=999_999))?;
+    if let Some(here) = limit {
+        account.kept(&here, "attempts", format!("attempts = {}", retries + 1));
+    }
+    let attempt = retry("timeout");
+    if attempt.is_some() {
+        on = on.class(Class::Timeout);
+    }
+    let call = annotations.get("timeout.linkerd.io/request");
+    let timeouts = Timeouts { call, attempt, default: NEVER, read: time::units };
+    let draft = timeouts.apply(plain(retries + 1).retry_on(on), &mut account)?;
+    for name in ["timeout.linkerd.io/response", "timeout.linkerd.io/idle"] {
+        if let Some(here) = annotations.get(name) {
+            account
+                .dropped(&here, "it ends a request without a retry, and we have no such timeout");
+        }
+    }
+    let draft = draft.backoff(Backoff::exponential(std(25 * MS), std(250 * MS)));
+    let name = object.name.to_owned();
+    let rules = object.top.at(&["spec", "rules"]);
+    let mut requests = gateway_api::requests(rules.as_ref(), &name, &mut account);
+    if requests.is_empty() {
+        requests.push(Route { policy: name.clone(), ..Route::default() });
+    }
+    let with = |host: &String| {
+        let host = Some(host.clone());
+        requests.iter().map(move |one| Route { host: host.clone(), ..one.clone() })
+    };
+    let routes = hosts.iter().flat_map(with).collect();
+    let setting = Setting::default();
+    account.finish(draft, Around { format: Format::Linkerd, name, routes, setting }, reading);
+    Ok(())
+}
+
+/// `5xx`, `gateway-error`, `503`, `500-504`.
+fn statuses(
+    here: &Here<'_>,
+    mut on: RetryOn,
+    account: &mut Account<'_>,
+) -> Result<RetryOn, Problem> {
+    let text = here.word()?;
+    let mut kept = true;
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        let range = first.parse().ok().zip(last.parse().ok());
+        let range = range.filter(|(first, last): &(u16, u16)| 100 <= *first && *last < 600);
+        match (item, range) {
+            ("5xx", _) => {
+                on = on.class(Class::ServerError).class(Class::Overloaded);
+                let text = "500, 502, 503 and 504; 501 and 505 to 599 do not pass";
+                account.notes.push(Note::approximated(here.path(), format!("`5xx`: {text}")));
+                kept = false;
+            }
+            ("gateway-error", _) => on = on.code(502).code(503).code(504),
+            (_, Some((first, last))) => on = (first..=last).fold(on, RetryOn::code),
+            _ => {
+                let known = ["5xx", "gateway-error"];
+                unknown(
+                    here,
+                    item,
+                    &known,
+                    "a status such as 503, or a range such as 500-504",
+                    account,
+                );
+                kept = false;
+            }
+        }
+    }
+    account.places.put("retry_on", account.place(here));
+    if kept {
+        account.notes.push(Note::kept(here.path(), "retry_on, by status"));
+    }
+    Ok(on)
+}
+
+fn grpc_codes(
+    here: &Here<'_>,
+    mut on: RetryOn,
+    account: &mut Account<'_>,
+) -> Result<RetryOn, Problem> {
+    for item in here.word()?.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        match GRPC.iter().find(|(token, _)| *token == item) {
+            Some((_, code)) => on = on.code(*code),
+            None => unknown(here, item, &GRPC.map(|(token, _)| token), "nothing else", account),
+        }
+    }
+    account.kept(here, "retry_on", "retry_on, by the code of gRPC");
+    Ok(on)
+}
+
+fn unknown(
+    here: &Here<'_>,
+    item: &str,
+    known: &[&'static str],
+    or: &str,
+    account: &mut Account<'_>,
+) {
+    let shown = crate::tree::Short(item);
+    let message = format!("{}: no condition is called `{shown}`", here.path());
+    let help = did_you_mean(item, known.iter().copied())
+        .unwrap_or_else(|| format!("there are {}, and {or}", known.join(", ")));
+    let (place, whole) = (account.place(here), account.places.whole());
+    account.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
+    account.dropped(here, format!("`{shown}` is not known"));
+}
+
+fn profile_route(
+    object: &Object<'_>,
+    route: &Here<'_>,
+    reading: &mut Reading,
+) -> Result<(), Problem> {
+    let Some(retryable) = route.get("isRetryable") else { return Ok(()) };
+    if !retryable.yes()? {
+        return Ok(());
+    }
+    let mut account = Account::new(object.document, route);
+    let text = "nothing bounds the attempts of a request but the budget, and nothing delays them";
+    account.approximated(&retryable, "attempts", text);
+    let call = route.get("timeout");
+    let timeouts = Timeouts { call, attempt: None, default: ROUTE_TIMEOUT, read: time::units };
+    let draft = timeouts.apply(plain(UNBOUNDED), &mut account)?;
+    let draft = draft.backoff(Backoff::constant(std(MS)).jitter(Jitter::None));
+    let draft = budget(object, draft, &mut account)?.retry_on(failures(route, &mut account)?);
+    let route_name = route.get("name").and_then(|name| name.node.text());
+    let name = route_name.unwrap_or(object.name).to_owned();
+    let host = kube::full_name(object.name, object.namespace);
+    let one = condition(route, &mut account);
+    let routes = vec![Route { host: Some(host), policy: name.clone(), ..one }];
+    let setting = Setting::default();
+    account.finish(draft, Around { format: Format::Linkerd, name, routes, setting }, reading);
+    Ok(())
+}
+
+fn budget(object: &Object<'_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
+    let here = object.top.at(&["spec", "retryBudget"]);
+    let part = |name: &str| here.as_ref().and_then(|here| here.get(name));
+    let ratio = part("retryRatio").map_or(Ok(0.2), |here| here.number())?;
+    let floor = part("minRetriesPerSecond").map_or(Ok(10), |here| here.count(0..=1_000_000))?;
+    let ttl = part("ttl").map_or(Ok(10_000 * MS), |here| time::units(&here))?;
+    if let Some(here) = &here {
+        account.kept(here, "budget", "budget.window: ratio, floor and ttl");
+        account.unknown_but(here, &["retryRatio", "minRetriesPerSecond", "ttl"]);
+    }
+    let window = WindowBudget::ratio(ratio).floor(Rate::per_second(floor)).ttl(std(ttl));
+    Ok(draft.budget(Budget::Window(window)))
+}
+
+/// What the route calls a failure; a 5xx if it does not say.
+fn failures(route: &Here<'_>, account: &mut Account<'_>) -> Result<RetryOn, Problem> {
+    let on = RetryOn::nothing().class(Class::ServerError).class(Class::Overloaded);
+    let Some(classes) = route.get("responseClasses") else { return Ok(on) };
+    let mut on = RetryOn::nothing();
+    for class in classes.items() {
+        let status = class.at(&["condition", "status"]);
+        let fails = class.get("isFailure").map_or(Ok(false), |here| here.yes())?;
+        let Some(status) = status.filter(|_| fails) else {
+            account.dropped(&class, "we know failures by a range of statuses");
+            continue;
+        };
+        let end = |name: &str, or: u32| status.get(name).map_or(Ok(or), |end| end.count(100..=599));
+        let (first, last) = (end("min", 100)?, end("max", 599)?);
+        on = (first..=last).fold(on, |on, code| on.code(code as u16));
+    }
+    account.kept(&classes, "retry_on", "retry_on, by status");
+    Ok(on)
+}
+
+fn condition(route: &Here<'_>, account: &mut Account<'_>) -> Route {
+    let mut one = Route::default();
+    let Some(condition) = route.get("condition") else { return one };
+    for (name, here) in condition.fields() {
+        match (name, here.node.text()) {
+            ("method", Some(method)) => one.methods = vec![method.to_ascii_uppercase()],
+            ("pathRegex", Some(regex)) => match path(regex) {
+                Some(path) => one.path = Some(path),
+                None => account.dropped(&here, "we know paths and how they begin"),
+            },
+            _ => account.dropped(&here, "we know a method and a path, so the route is wider here"),
+        }
+    }
+    one
+}
+
+/// A regular expression that is a path, or a path and anything after it.
+fn path(regex: &str) -> Option<String> {
+    let (path, star) = match regex.strip_suffix(".*") {
+        Some(prefix) => (prefix, "*"),
+        None => (regex, ""),
+    };
+    let path = path.replace("\\.", "\u{0}");
+    let plain = !path.contains(['\\', '[', '(', '*', '+', '?', '|', '^', '$', '{', '.']);
+    plain.then(|| format!("{}{star}", path.replace('\u{0}', ".")))
+}

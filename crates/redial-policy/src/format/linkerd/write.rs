@@ -1,0 +1,240 @@
+use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
+use redial_core::decide::Class;
+use redial_core::schedule::{Backoff, Growth};
+use redial_core::{DurationText, NEVER, Policy};
+
+use super::super::envoy::retry_on::{WIRE, all_statuses};
+use super::super::{Written, export, gateway_api, kube, time};
+use super::RETRY;
+use crate::file::{File, Named, Route};
+use crate::found::Note;
+use crate::source::Problem;
+use crate::tree::Value;
+
+const HEAD: &str = "\
+# For Linkerd. A service that has the name of its policy stands for the one that the policy is for.
+";
+
+/// A policy with a budget of recent calls becomes the `ServiceProfile` of its host, because only that has one; any other
+/// becomes annotations on routes.
+pub(super) fn write(file: &File) -> Result<Written, Problem> {
+    let routes = export::routes(file)?;
+    let mut notes: Vec<(String, Vec<Note>)> = Vec::new();
+    for named in &file.policies {
+        let mut lines = Vec::new();
+        match named.policy.budget() {
+            Budget::Window(budget) => profile_notes(&named.policy, budget, &mut lines),
+            _ => annotation_notes(&named.policy, &mut lines),
+        }
+        lines.push(Note::dropped("safety", "it repeats any request, whatever its method"));
+        export::rest(&named.policy, &[], &mut lines);
+        notes.push((named.name.clone(), lines));
+    }
+    let mut text = HEAD.to_owned();
+    for host in export::hosts(&routes) {
+        let here: Vec<_> =
+            routes.iter().filter(|(route, named)| export::host(route, named) == host).collect();
+        let Some((_, first)) = here.first() else { continue };
+        if let Budget::Window(budget) = first.policy.budget() {
+            text.push_str("---\n");
+            text.push_str(&profile(&host, budget, &here).to_yaml());
+            export::note_shared_host(&host, first, &here, &mut notes);
+            continue;
+        }
+        for (number, (route, named)) in here.iter().enumerate() {
+            text.push_str("---\n");
+            text.push_str(&annotated(&host, number, route, named).to_yaml());
+        }
+    }
+    Ok(Written { text, notes })
+}
+
+fn profile(host: &str, budget: &WindowBudget, routes: &[&(Route, &Named)]) -> Value {
+    let (name, namespace) = kube::service(host);
+    let namespace = namespace.unwrap_or_else(|| "default".to_owned());
+    let routes = routes.iter().map(|(route, named)| profile_route(route, &named.policy));
+    let budget = Value::table([
+        ("retryRatio", Value::from(budget.ratio)),
+        ("minRetriesPerSecond", Value::from(per_second(budget))),
+        ("ttl", Value::from(time::as_unit(budget.ttl))),
+    ]);
+    let metadata = [
+        ("name", Value::from(format!("{name}.{namespace}.svc.cluster.local"))),
+        ("namespace", Value::from(namespace)),
+    ];
+    Value::table([
+        ("apiVersion", Value::from("linkerd.io/v1alpha2")),
+        ("kind", Value::from("ServiceProfile")),
+        ("metadata", Value::table(metadata)),
+        ("spec", Value::table([("routes", Value::list(routes)), ("retryBudget", budget)])),
+    ])
+}
+
+/// The floor in whole retries a second; not zero when there is one.
+fn per_second(budget: &WindowBudget) -> u32 {
+    let exact = u128::from(budget.floor.count) * 1_000_000_000;
+    u32::try_from(exact.div_ceil(u128::from(budget.floor.per.max(1)))).unwrap_or(u32::MAX)
+}
+
+fn profile_route(route: &Route, policy: &Policy) -> Value {
+    let regex = match route.path.as_deref().map(|path| (path, path.strip_suffix('*'))) {
+        None => "/.*".to_owned(),
+        Some((_, Some(prefix))) => format!("{}.*", prefix.replace('.', "\\.")),
+        Some((path, None)) => path.replace('.', "\\."),
+    };
+    let path = ("pathRegex", Value::from(regex));
+    let method = |method: &String| ("method", Value::from(method.as_str()));
+    let condition = match route.methods.as_slice() {
+        [] => Value::table([path]),
+        [one] => Value::table([method(one), path]),
+        all => {
+            let any = Value::list(all.iter().map(|one| Value::table([method(one)])));
+            Value::table([(
+                "all",
+                Value::list([Value::table([path]), Value::table([("any", any)])]),
+            )])
+        }
+    };
+    let status = |code: &u16| {
+        let code = Value::from(u32::from(*code));
+        let range = Value::table([("min", code.clone()), ("max", code)]);
+        let condition = Value::table([("status", range)]);
+        Value::table([("condition", condition), ("isFailure", Value::from(true))])
+    };
+    let codes = all_statuses(policy.retry_on());
+    let mut fields = vec![
+        ("name", Value::from(route.policy.as_str())),
+        ("condition", condition),
+        ("isRetryable", Value::from(policy.attempts() > 1 && !codes.is_empty())),
+    ];
+    if !codes.is_empty() {
+        fields.push(("responseClasses", Value::list(codes.iter().map(status))));
+    }
+    if policy.deadline() != NEVER {
+        fields.push(("timeout", Value::from(time::as_unit(policy.deadline()))));
+    }
+    Value::table(fields)
+}
+
+fn profile_notes(policy: &Policy, budget: &WindowBudget, notes: &mut Vec<Note>) {
+    if policy.attempts() > 1 {
+        let text = "a profile does not bound the attempts of a request, only its budget does";
+        notes.push(Note::dropped("attempts", text));
+    } else {
+        notes.push(Note::kept("attempts", "isRetryable: false"));
+    }
+    let seconds = per_second(budget);
+    let is_floor = budget.floor.per == 1_000_000_000 || budget.floor.count == 0;
+    let is_plain = budget.deposit == Deposit::Request && budget.bootstrap == 0;
+    notes.push(if is_floor && is_plain && budget.ttl == time::whole_ms(budget.ttl) {
+        Note::kept("budget.window", "retryBudget")
+    } else {
+        let text = format!("retryBudget: deposits on request, a floor of {seconds} a second");
+        Note::approximated("budget.window", text)
+    });
+    if export::limit("deadline", policy.deadline(), notes).is_none() {
+        notes.push(Note::approximated("deadline", "none, but a route of a profile has 10s"));
+    }
+    if policy.attempt_timeout() != NEVER {
+        notes.push(Note::dropped("attempt_timeout", "a profile has a timeout for the call only"));
+    }
+    notes.push(Note::dropped("backoff", "with a profile retries leave at once"));
+    conditions(policy, notes);
+}
+
+fn conditions(policy: &Policy, notes: &mut Vec<Note>) {
+    notes.push(Note::approximated("retry_on", "statuses of HTTP, in the place of classes"));
+    let timeouts = policy.attempt_timeout() != NEVER && uses_annotations(policy);
+    let lost =
+        |class: &&Class| policy.retry_on().has(**class) && !(**class == Class::Timeout && timeouts);
+    let lost: Vec<_> = WIRE.iter().filter(lost).map(|class| class.name()).collect();
+    if !lost.is_empty() {
+        let text = format!("{}: Linkerd repeats answers", lost.join(", "));
+        notes.push(Note::dropped("retry_on", text));
+    }
+    if policy.retry_on().codes().iter().any(|code| *code < 100) {
+        let text = "codes of gRPC: put retry.linkerd.io/grpc on a GRPCRoute";
+        notes.push(Note::dropped("retry_on", text));
+    }
+}
+
+fn uses_annotations(policy: &Policy) -> bool {
+    !matches!(policy.budget(), Budget::Window(_))
+}
+
+fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
+    notes
+        .push(Note::kept("attempts", format!("retry.linkerd.io/limit: {}", policy.attempts() - 1)));
+    export::limit("deadline", policy.deadline(), notes);
+    if export::limit("attempt_timeout", policy.attempt_timeout(), notes).is_some() {
+        let repeats = policy.retry_on().has(Class::Timeout);
+        if !repeats {
+            let text = "an attempt that is cut off is repeated";
+            notes.push(Note::approximated("attempt_timeout", text));
+        }
+    }
+    if *policy.budget() == Budget::None {
+        notes.push(Note::kept("budget", "none"));
+    } else {
+        notes.push(Note::dropped(
+            "budget",
+            "only a profile has one, of the calls of the last seconds",
+        ));
+    }
+    let fixed = Backoff::exponential(time::std(25 * time::MS), time::std(250 * time::MS));
+    if *policy.backoff() == fixed {
+        notes.push(Note::kept("backoff", "Linkerd's own, which cannot be changed"));
+    } else {
+        let growth = match policy.backoff().growth {
+            Growth::Exponential(_) => "",
+            _ => ", exponential",
+        };
+        let text = format!(
+            "Linkerd's own, which cannot be changed: {} to {}{growth}, full jitter",
+            DurationText(fixed.base),
+            DurationText(fixed.cap)
+        );
+        notes.push(Note::approximated("backoff", text));
+    }
+    conditions(policy, notes);
+}
+
+/// A route to the service of a host, with the annotations.
+fn annotated(host: &str, number: usize, route: &Route, named: &Named) -> Value {
+    let policy = &named.policy;
+    let (service, namespace) = kube::service(host);
+    let retry = |name: &str| format!("{RETRY}{name}");
+    let codes: Vec<_> = all_statuses(policy.retry_on()).iter().map(u16::to_string).collect();
+    let mut annotations = Vec::new();
+    if !codes.is_empty() {
+        annotations.push((retry("http"), Value::from(codes.join(","))));
+    }
+    annotations.push((retry("limit"), Value::from((policy.attempts() - 1).to_string())));
+    if policy.attempt_timeout() != NEVER {
+        annotations.push((retry("timeout"), Value::from(time::as_unit(policy.attempt_timeout()))));
+    }
+    if policy.deadline() != NEVER {
+        let timeout = Value::from(time::as_unit(policy.deadline()));
+        annotations.push(("timeout.linkerd.io/request".to_owned(), timeout));
+    }
+    let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+    let name = format!("{}{suffix}", kube::object_name(&named.name));
+    let mut metadata = vec![("name", Value::from(name))];
+    metadata.extend(namespace.map(|namespace| ("namespace", Value::from(namespace))));
+    metadata.push(("annotations", Value::table(annotations)));
+    let service_port = [("name", Value::from(service)), ("port", Value::from(80))];
+    let parent = [("group", Value::from("core")), ("kind", Value::from("Service"))];
+    let parent = Value::table(parent.into_iter().chain(service_port.clone()));
+    let rule = [
+        ("matches", gateway_api::matches_of(route)),
+        ("backendRefs", Value::list([Value::table(service_port)])),
+    ];
+    let spec =
+        [("parentRefs", Value::list([parent])), ("rules", Value::list([Value::table(rule)]))];
+    Value::table([
+        ("apiVersion", Value::from("gateway.networking.k8s.io/v1")),
+        ("kind", Value::from("HTTPRoute")),
+        ("metadata", Value::table(metadata)),
+        ("spec", Value::table(spec)),
+    ])
+}

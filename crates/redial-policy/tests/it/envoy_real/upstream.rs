@@ -1,0 +1,119 @@
+//! A server that fails as its paths say, and counts requests by their host.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+/// Answers `/503` with that status, breaks the connection at `/reset`, never answers `/hang`. At `/together` the first
+/// requests wait for each other and fail together; those after them fail once enough calls are over.
+pub(super) struct Upstream {
+    port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many requests fail together.
+    together: usize,
+    counts: Mutex<Counts>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Counts {
+    seen: HashMap<String, usize>,
+    arrived: usize,
+    ended: usize,
+    released: bool,
+}
+
+impl Upstream {
+    pub(super) fn start() -> Self {
+        Self::together(0)
+    }
+
+    pub(super) fn together(together: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(State { together, ..State::default() });
+        let served = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let state = Arc::clone(&served);
+                thread::spawn(move || state.serve(stream));
+            }
+        });
+        Self { port, state }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How many requests for this host have come.
+    pub(super) fn seen(&self, host: &str) -> usize {
+        self.state.counts.lock().unwrap().seen.get(host).copied().unwrap_or(0)
+    }
+
+    /// A client has its answer. After `enough` of them the retries get theirs.
+    pub(super) fn call_ended(&self, enough: usize) {
+        let mut counts = self.state.counts.lock().unwrap();
+        counts.ended += 1;
+        counts.released |= counts.ended >= enough;
+        self.state.changed.notify_all();
+    }
+}
+
+impl State {
+    fn serve(&self, stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut writer = stream;
+        while let Some((path, host)) = request(&mut reader) {
+            *self.counts.lock().unwrap().seen.entry(host).or_default() += 1;
+            let status = match path.as_str() {
+                "/reset" => return,
+                "/hang" => continue,
+                "/together" => self.wait(),
+                path => path.trim_start_matches('/').parse().unwrap_or(404),
+            };
+            let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+            if writer.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn wait(&self) -> u16 {
+        let mut counts = self.counts.lock().unwrap();
+        counts.arrived += 1;
+        let is_first = counts.arrived <= self.together;
+        self.changed.notify_all();
+        let waits = |counts: &mut Counts| {
+            if is_first { counts.arrived < self.together } else { !counts.released }
+        };
+        drop(self.changed.wait_while(counts, waits).unwrap());
+        503
+    }
+}
+
+/// The path and the host of the next request, which has no body.
+fn request(reader: &mut impl BufRead) -> Option<(String, String)> {
+    let (mut path, mut host) = (None, String::new());
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let line = line.trim_end();
+        if line.is_empty() {
+            return path.map(|path| (path, host));
+        }
+        match line.split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("host") => host = value.to_owned(),
+            _ if path.is_none() => path = line.split(' ').nth(1).map(str::to_owned),
+            _ => {}
+        }
+    }
+}

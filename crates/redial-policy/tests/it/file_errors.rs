@@ -1,0 +1,195 @@
+use redial_policy::file::File;
+
+/// What is wrong with a file, and the text that it points at.
+fn check(text: &str, message: &str, at: &str) {
+    let problem = File::read(text).expect_err(text);
+    assert_eq!(problem.to_string(), message, "{text}");
+    let span = problem.span.map(|span| &text[span.range()]);
+    assert_eq!(span.unwrap_or(""), at, "{message}");
+}
+
+#[test]
+fn wrong_values_are_named_with_what_is_allowed() {
+    for (text, message, at) in [
+        ("attempts = -1", "attempts: must be a whole number from 1 to 1000000, but is -1", "-1"),
+        ("attempts = 0", "attempts: must be from 1 to 1000000, but is 0", "0"),
+        ("attempts = 2.5", "attempts: must be a whole number, but is 2.5", "2.5"),
+        ("attempts = 'x'", "attempts: must be a whole number, but is \"x\"", "'x'"),
+        (
+            "budget.window.bootstrap = 5000000000",
+            "budget.window.bootstrap: must be a whole number from 0 to 4294967295, but is 5000000000",
+            "5000000000",
+        ),
+        (
+            "deadline = 5",
+            "deadline: must be a duration such as \"150ms\", or \"none\", but is 5",
+            "5",
+        ),
+        ("deadline = '0s'", "deadline: must be above zero and at most 366 days, but is 0s", "'0s'"),
+        ("backoff = 3", "backoff: must be a table, but is 3", "3"),
+        ("require_key = 'yes'", "require_key: must be true or false, but is \"yes\"", "'yes'"),
+        ("throttle = { k = nan }", "throttle.k: must be from 1 to 1000, but is NaN", "nan"),
+        ("rate = { rate = '5/s' }", "rate: needs `burst`", "{ rate = '5/s' }"),
+        (
+            "rate = { rate = '5', burst = 1 }",
+            "rate.rate: must be a rate such as 10/s or 1/30s: a whole number over a time, but is \"5\"",
+            "'5'",
+        ),
+        (
+            "[policy.a.backoff]\nbase = '5s'",
+            "policy.a.backoff.base: must be at most backoff.cap, which is 2s, but is 5s",
+            "'5s'",
+        ),
+        // It is the child that is wrong, not what it inherits.
+        (
+            "[policy.a]\nextends = 'web'\nbackoff.cap = '1ms'",
+            "policy.a.backoff.base: must be at most backoff.cap, which is 1ms, but is 500ms",
+            "backoff",
+        ),
+        (
+            "retry_on = 'connect'",
+            "retry_on: must be a list of classes and status codes such as [\"connect\", \"timeout\", 503], but is \"connect\"",
+            "'connect'",
+        ),
+        (
+            "retry_on = ['reset', 42]",
+            "retry_on[1]: must be a status code (1 to 16 of gRPC, 100 to 599 of HTTP) or one of connect, refused, reset, timeout, throttled, overloaded, server-error, transient, but is 42",
+            "42",
+        ),
+    ] {
+        check(text, message, at);
+    }
+}
+
+#[test]
+fn choices_say_what_there_is_to_choose() {
+    for (text, message, at) in [
+        (
+            "backoff = { growth = 'expo' }",
+            "backoff.growth: must be one of exponential, summed, linear, constant, but is `expo`",
+            "'expo'",
+        ),
+        (
+            "backoff.growth = 'exponential'",
+            "backoff.growth: `exponential` needs more: write { exponential = … }",
+            "'exponential'",
+        ),
+        (
+            "backoff = { jitter = { full = 1 } }",
+            "backoff.jitter: nothing belongs to `full`: write \"full\"",
+            "{ full = 1 }",
+        ),
+        (
+            "budget = { windo = {} }",
+            "budget: must be one of none, window, tokens, throttling, inflight, but is `windo`; did you mean `window`?",
+            "windo",
+        ),
+        (
+            "budget = { window = {}, tokens = {} }",
+            "budget: must have one of none, window, tokens, throttling, inflight, but has 2",
+            "{ window = {}, tokens = {} }",
+        ),
+        ("hint = 3", "hint: must be one of ignore, honour, but is 3", "3"),
+    ] {
+        check(text, message, at);
+    }
+}
+
+#[test]
+fn names_that_nothing_has_get_the_nearest() {
+    for (text, message, at) in [
+        ("attempt = 3", "unknown field `attempt`; did you mean `attempts`?", "attempt"),
+        ("extend = 'web'", "unknown field `extend`; did you mean `extends`?", "extend"),
+        (
+            "[policy.a]\nhint.honour.capp = '1s'",
+            "policy.a.hint.honour: unknown field `capp`; did you mean `cap`?",
+            "capp",
+        ),
+        ("[policy.a]\n[rout]", "unknown field `rout`; did you mean `route`?", "rout"),
+        (
+            "[policy.a]\nextends = 'paymnet-processor'",
+            "policy.a.extends: no policy of this file and no preset is called `paymnet-processor`; did you mean `payment-processor`?",
+            "'paymnet-processor'",
+        ),
+        (
+            "[policy.a]\nextends = 'x'",
+            "policy.a.extends: no policy of this file and no preset is called `x`; name another policy of this file, or a preset: standard, fraud-score, payment-processor, web, control-plane, player",
+            "'x'",
+        ),
+        (
+            "[policy.a]\nextends = 'b'\n[policy.b]\nextends = 'a'",
+            "policy.a.extends: it extends itself: a → b → a; let one of them extend a preset, or nothing",
+            "'b'",
+        ),
+        ("[policy.a]\nextends = 'a'", "policy.a.extends: a policy cannot extend itself", "'a'"),
+        ("", "it is empty: a policy begins with [policy.NAME]", ""),
+        ("[policy]", "it has no policy: one begins with [policy.NAME]", ""),
+        (
+            "[policy]\nattempts = 3",
+            "policy.attempts: must be a table, but is 3; put it under a name: [policy.NAME], and there attempts = …",
+            "3",
+        ),
+        ("[policy.'']", "policy: a name must have 1 to 100 bytes, and no control characters", "''"),
+    ] {
+        check(text, message, at);
+    }
+}
+
+#[test]
+fn routes_and_settings_are_checked_too() {
+    for (text, message, at) in [
+        (
+            "[[route]]\npolicy = 'alpa'",
+            "route[0].policy: no policy of this file is called `alpa`; did you mean `alpha`?",
+            "'alpa'",
+        ),
+        (
+            "[[route]]\npolicy = 'web'",
+            "route[0].policy: no policy of this file is called `web`; for the preset, add [policy.web] with extends = \"web\"",
+            "'web'",
+        ),
+        (
+            "[[route]]\nhost = 'x'",
+            "route[0]: needs `policy`; name the policy that these requests take",
+            "[[route]]",
+        ),
+        (
+            "[[route]]\npolicy = 'alpha'\npath = '/a/*/b'",
+            "route[0].path: must be a path such as \"/charges/1\", or \"/charges/*\" for all that begin so, but is \"/a/*/b\"",
+            "'/a/*/b'",
+        ),
+        (
+            "[[route]]\npolicy = 'alpha'\nmethods = ['GET /']",
+            "route[0].methods[0]: must be a method of HTTP such as \"GET\", but is \"GET /\"",
+            "'GET /'",
+        ),
+        (
+            "[setting]\nslo = 3",
+            "setting.slo: must be a duration above zero, such as \"150ms\", but is 3",
+            "3",
+        ),
+        ("[setting]\nclients = 0", "setting.clients: must be at least 1, but is 0", "0"),
+        (
+            "[setting]\nclients = '3'",
+            "setting.clients: must be a whole number, but is \"3\"",
+            "'3'",
+        ),
+        (
+            "[setting]\nqueue = 'endless'",
+            "setting.queue: must be how many can wait, or \"unbounded\", but is \"endless\"",
+            "'endless'",
+        ),
+        (
+            "[setting]\nchain = ['a', 3]",
+            "setting.chain[1]: must be a name, or { name = …, attempts = … }, but is 3",
+            "3",
+        ),
+        (
+            "[setting]\ncapcity = '3/s'",
+            "setting: unknown field `capcity`; did you mean `capacity`?",
+            "capcity",
+        ),
+    ] {
+        check(&format!("[policy.alpha]\n{text}"), message, at);
+    }
+}

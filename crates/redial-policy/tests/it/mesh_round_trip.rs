@@ -1,0 +1,203 @@
+//! Ours, theirs, ours again: what comes back is the policy without what the other side cannot say. Each function here
+//! states that loss for one system.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use redial_core::admit::budget::{Budget, Deposit, InflightBudget, WindowBudget};
+use redial_core::decide::{Class, Outcome, RetryOn};
+use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
+use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
+use redial_policy::file::{File, Named, Setting};
+use redial_policy::{Format, Pile, Source};
+
+use crate::policies::policies;
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
+const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
+const WIRE: [Class; 4] = [Class::Connect, Class::Refused, Class::Reset, Class::Timeout];
+
+fn std(nanos: Nanos) -> Duration {
+    Duration::from_nanos(nanos)
+}
+
+/// Up to whole milliseconds.
+fn ms(nanos: Nanos) -> Nanos {
+    if nanos == NEVER { NEVER } else { nanos.div_ceil(MS) * MS }
+}
+
+/// Writes a file with this policy alone, and reads it again.
+fn back(format: Format, policy: &Policy) -> Option<Policy> {
+    let named = Named { name: "p".into(), policy: policy.clone(), setting: Setting::default() };
+    let file = File { policies: vec![named], ..File::default() };
+    let written = format.write(&file).unwrap();
+    let mut pile = Pile::new();
+    let source = Source::new("x.yaml", written.text.clone().into_bytes()).unwrap();
+    pile.add(source, None).unwrap();
+    let reading = pile.read(Some(format));
+    assert!(reading.problems.is_empty(), "{:?}\n{}", reading.problems, written.text);
+    assert!(reading.found.len() <= 1, "{}", written.text);
+    reading.found.into_iter().next().map(|found| found.policy)
+}
+
+/// Attempts, deadline and attempt timeout, which all of them have, and nothing else.
+fn bounds(policy: &Policy) -> Draft {
+    let draft = Policy::draft().attempts(policy.attempts()).without_deadline();
+    let draft = draft.budget(Budget::None).hint(HintRule::Ignore);
+    let draft = match ms(policy.deadline()) {
+        NEVER => draft,
+        deadline => draft.deadline(std(deadline)),
+    };
+    match ms(policy.attempt_timeout()) {
+        NEVER => draft,
+        timeout => draft.attempt_timeout(std(timeout)),
+    }
+}
+
+/// The statuses that the policy repeats.
+fn statuses(on: &RetryOn) -> Vec<u16> {
+    let repeats = |status: &u16| match Outcome::of_status(*status) {
+        Outcome::Failure(failure) => on.contains(&failure),
+        _ => on.codes().contains(status),
+    };
+    (100..600).filter(repeats).collect()
+}
+
+fn envoy_words(on: &RetryOn) -> RetryOn {
+    let whole = WIRE.iter().all(|class| on.has(*class));
+    let said = |class: &Class| whole || matches!(class, Class::Connect | Class::Refused);
+    let classes = WIRE.into_iter().filter(|class| on.has(*class) && said(class));
+    let list = classes.fold(RetryOn::nothing(), RetryOn::class);
+    let grpc = on.codes().iter().filter(|code| matches!(code, 1 | 4 | 8 | 13 | 14));
+    let list = grpc.fold(list, |list, code| list.code(*code));
+    statuses(on).into_iter().fold(list, RetryOn::code)
+}
+
+fn in_flight(policy: &Policy) -> Budget {
+    let rounded = |ratio: f64| (ratio * 1e9).round() / 1e9;
+    match policy.budget() {
+        Budget::None => Budget::None,
+        Budget::Inflight(budget) => {
+            Budget::Inflight(InflightBudget::new(rounded(budget.ratio), budget.floor))
+        }
+        Budget::Window(budget) => {
+            let longest = policy.attempt_timeout().min(policy.deadline());
+            let Rate { count, per } = budget.floor;
+            let at_once = match longest {
+                NEVER => u128::from(count.min(3)),
+                _ => (u128::from(count) * u128::from(longest)).div_ceil(u128::from(per)),
+            };
+            let floor = u32::try_from(at_once.min(1_000_000)).unwrap();
+            Budget::Inflight(InflightBudget::new(rounded(budget.ratio), floor))
+        }
+        Budget::Tokens(_) | Budget::Throttling(_) => Budget::Inflight(InflightBudget::default()),
+    }
+}
+
+fn connecting(policy: &Policy, draft: Draft, default: Nanos) -> Draft {
+    let longest = ms(policy.attempt_timeout().min(policy.deadline()));
+    let timeout = match ms(policy.connect_timeout()) {
+        NEVER if longest == NEVER => default,
+        timeout => timeout,
+    };
+    if timeout < longest { draft.connect_timeout(std(timeout)) } else { draft }
+}
+
+fn summed(base: Nanos, cap: Nanos) -> Backoff {
+    Backoff::summed(std(base), std(cap))
+}
+
+fn tenfold(policy: &Policy) -> Backoff {
+    let base = ms(policy.backoff().base);
+    summed(base, (base * 10).min(YEAR))
+}
+
+fn of_envoy(policy: &Policy) -> Option<Policy> {
+    let Backoff { base, cap, growth, .. } = *policy.backoff();
+    let cap = if growth == Growth::Constant { base } else { cap };
+    let draft = bounds(policy).backoff(summed(ms(base), ms(cap)));
+    let draft = match policy.hint_rule() {
+        HintRule::Ignore => draft,
+        HintRule::Honour { cap, .. } => draft.hint(HintRule::Honour {
+            cap: ms(*cap),
+            too_long: TooLong::Clip,
+            spread: Some(0.5),
+        }),
+    };
+    let draft = draft.retry_on(envoy_words(policy.retry_on())).budget(in_flight(policy));
+    let draft = if policy.requires_key() { draft.require_key() } else { draft };
+    let draft = policy.concurrency().into_iter().fold(draft, Draft::concurrency);
+    connecting(policy, draft, 5 * SECOND).build().ok()
+}
+
+fn of_istio(policy: &Policy) -> Option<Policy> {
+    let on = envoy_words(policy.retry_on());
+    let nothing = on == RetryOn::nothing();
+    let draft = bounds(policy).backoff(tenfold(policy)).retry_on(on);
+    let draft = if nothing { draft.attempts(1) } else { draft };
+    let budget = match in_flight(policy) {
+        Budget::Inflight(InflightBudget { ratio, floor }) => {
+            Budget::Inflight(InflightBudget { ratio, floor: floor.max(1) })
+        }
+        budget => budget,
+    };
+    let draft = policy.concurrency().into_iter().fold(draft.budget(budget), Draft::concurrency);
+    connecting(policy, draft, 10 * SECOND).build().ok()
+}
+
+fn of_linkerd(policy: &Policy) -> Option<Policy> {
+    let codes = statuses(policy.retry_on());
+    let on = codes.iter().fold(RetryOn::nothing(), |on, code| on.code(*code));
+    let Budget::Window(budget) = policy.budget() else {
+        let draft = bounds(policy).backoff(Backoff::exponential(std(25 * MS), std(250 * MS)));
+        let cuts = policy.attempt_timeout() != NEVER;
+        let on = if cuts { on.class(Class::Timeout) } else { on };
+        return draft.retry_on(on).build().ok();
+    };
+    if codes.is_empty() || policy.attempts() == 1 {
+        return None;
+    }
+    let draft = bounds(policy).attempts(1_000_000).without_attempt_timeout().retry_on(on);
+    let draft = if policy.deadline() == NEVER { draft.deadline(std(10 * SECOND)) } else { draft };
+    let draft = draft.backoff(Backoff::constant(std(MS)).jitter(Jitter::None));
+    draft.budget(Budget::Window(plain(budget))).build().ok()
+}
+
+/// Deposits on request, no bootstrap, whole milliseconds.
+fn plain(budget: &WindowBudget) -> WindowBudget {
+    WindowBudget { ttl: ms(budget.ttl), deposit: Deposit::Request, bootstrap: 0, ..*budget }
+}
+
+fn of_gateway_api(policy: &Policy) -> Option<Policy> {
+    let on = WIRE.into_iter().fold(RetryOn::nothing(), RetryOn::class);
+    let codes = statuses(policy.retry_on()).into_iter().filter(|status| *status >= 400);
+    let draft = bounds(policy).backoff(tenfold(policy)).retry_on(codes.fold(on, RetryOn::code));
+    let Budget::Window(budget) = policy.budget() else { return draft.build().ok() };
+    let least = if budget.floor.count == 0 { 1.0 } else { 0.0 };
+    let percent = (budget.ratio * 100.0 + 1e-9).floor().max(least);
+    let budget = WindowBudget { ratio: percent / 100.0, ..plain(budget) };
+    draft.budget(Budget::Window(budget)).build().ok()
+}
+
+const SYSTEMS: [(Format, fn(&Policy) -> Option<Policy>); 4] = [
+    (Format::Envoy, of_envoy),
+    (Format::Istio, of_istio),
+    (Format::Linkerd, of_linkerd),
+    (Format::GatewayApi, of_gateway_api),
+];
+
+proptest! {
+    #[test]
+    fn what_the_meshes_can_say_comes_back(policy in policies()) {
+        for (format, expressible) in SYSTEMS {
+            prop_assert_eq!(back(format, &policy), expressible(&policy), "{:?}", format);
+        }
+    }
+
+    #[test]
+    fn the_second_way_through_envoy_loses_nothing(policy in policies()) {
+        let once = back(Format::Envoy, &policy).unwrap();
+        prop_assert_eq!(back(Format::Envoy, &once).unwrap(), once);
+    }
+}

@@ -1,0 +1,169 @@
+use redial_policy::file::{Layer, Queue, Setting};
+use redial_policy::rules::review;
+use redial_policy::{Format, Found};
+
+use super::{check, clients, found, golden, ours, per_second, within};
+
+#[test]
+fn budgets() {
+    check(ours("budget = 'none'"), "warning no-budget");
+    check(ours("budget = 'none'\n[breaker]"), "note no-budget");
+    check(ours("attempts = 1\nbudget = 'none'"), "");
+    golden(
+        within(found(Format::DotNet, "budget = 'none'"), clients(200)),
+        "no-budget",
+        "no retry budget: when everything fails, 200 clients send 4 times as much to a backend that cannot serve it once",
+        "this format has no budget: add a circuit breaker, or retry in a layer that has one",
+    );
+
+    let fleet = |capacity| Setting { capacity: per_second(capacity), ..clients(200) };
+    check(within(ours(""), fleet(2000)), "");
+    check(within(ours(""), fleet(1999)), "warning floor-exceeds-share");
+    golden(
+        within(ours(""), fleet(1000)),
+        "floor-exceeds-share",
+        "a floor of 1/s for each of 200 clients is 200/s together, 20% of the capacity of 1000/s: the floor is granted when \
+         nothing else is",
+        "write `budget.window.floor = \"1/2s\"` or less",
+    );
+}
+
+#[test]
+fn multipliers() {
+    let target = |multiplier| Setting { multiplier: Some(multiplier), ..Setting::default() };
+    let window = |ratio: f64| ours(&format!("budget = {{ window = {{ ratio = {ratio} }} }}"));
+    check(window(0.5), "");
+    check(window(0.51), "warning multiplier-above-target");
+    check(within(window(0.1), target(1.1)), "");
+    check(within(window(0.2), target(1.1)), "warning multiplier-above-target");
+    // 1000 calls a second of 1000 clients with a floor of 1/s each: the floor doubles the load.
+    let many = Setting { calls: per_second(1000), ..clients(1000) };
+    check(within(window(0.1), many), "warning multiplier-above-target");
+    check(ours("budget = { tokens = { capacity = 500, cost = 5 } }"), "");
+    check(
+        ours("budget = { tokens = { capacity = 500, cost = 3 } }"),
+        "warning multiplier-above-target",
+    );
+    check(ours("budget = { throttling = { capacity = 10, ratio = 0.1 } }"), "");
+    check(
+        ours("budget = { throttling = { capacity = 10, ratio = 1.0 } }"),
+        "warning multiplier-above-target",
+    );
+    check(ours("budget = { inflight = { ratio = 0.2 } }"), "");
+    // Attempts bound it too.
+    check(
+        within(
+            ours("attempts = 2\nbudget = { throttling = { capacity = 10, ratio = 100.0 } }"),
+            target(2.0),
+        ),
+        "",
+    );
+    check(within(ours("budget = 'none'"), target(4.0)), "warning no-budget");
+    check(
+        within(ours("budget = 'none'"), target(3.9)),
+        "warning multiplier-above-target, warning no-budget",
+    );
+    golden(
+        window(1.0),
+        "multiplier-above-target",
+        "with the budget's ratio, retries may multiply the load by 2, and the target is 1.5: 33.33% of the traffic may be \
+         retries, and 50% can be",
+        "write `budget.window.ratio = 0.5`, or lower the floor",
+    );
+}
+
+#[test]
+fn breakers() {
+    let window = |time: &str| ours(&format!("breaker = {{ lookback = {{ time = '{time}' }} }}"));
+    check(window("1s"), "");
+    check(window("999ms"), "warning breaker-window-too-short");
+    golden(
+        window("900ms"),
+        "breaker-window-too-short",
+        "the breaker looks back on 900ms, and an attempt may take 500ms: when attempts time out, it has forgotten the \
+         last one before the next is over",
+        "write `breaker.lookback.time = \"1s\"` or more",
+    );
+
+    // 30 retries, so that 40 attempts of calls with 4 have failed.
+    let tokens = |calls: u32| {
+        ours(&format!(
+            "budget = {{ tokens = {{ capacity = 300, cost = 10 }} }}\nbreaker = {{ lookback = {{ calls = {calls} }} }}"
+        ))
+    };
+    check(tokens(80), "");
+    check(tokens(82), "note breaker-after-budget");
+    golden(
+        tokens(100),
+        "breaker-after-budget",
+        "when everything fails, the budget of a client is dry after 40 failed attempts, and its breaker opens after 50",
+        "look back on 80 calls, with a failure ratio of 0.5, or fewer",
+    );
+    // 10% of 10 calls a second and 1/s for 10 s are 20 retries: 27 attempts.
+    let calls = |calls| Setting { calls: per_second(calls), ..clients(10) };
+    check(within(ours("breaker = { lookback = { calls = 54 } }"), calls(100)), "");
+    check(
+        within(ours("breaker = { lookback = { calls = 55 } }"), calls(100)),
+        "note breaker-after-budget",
+    );
+    check(ours("breaker = { lookback = { calls = 55 } }"), "");
+    // 4·10·10·0.5 ÷ (4·0.5 + 0.5) = 80 attempts of the last 10 s.
+    check(
+        within(ours("breaker = { lookback = { time = '10s' } }"), calls(100)),
+        "note breaker-after-budget",
+    );
+    check(within(ours("breaker = { lookback = { time = '3s' } }"), calls(100)), "");
+}
+
+#[test]
+fn layers() {
+    let layer = |name: &str, attempts| Layer { name: name.to_owned(), attempts };
+    let chain = |layers: &[(&str, Option<u32>)]| Setting {
+        chain: layers.iter().map(|(name, attempts)| layer(name, *attempts)).collect(),
+        ..Setting::default()
+    };
+    let three = chain(&[("edge", Some(3)), ("mesh", Some(3)), ("payments", None)]);
+    check(within(ours("attempts = 3"), three.clone()), "warning layered-retries");
+    check(
+        within(
+            ours("attempts = 3\nrefuse_nested = true"),
+            chain(&[("edge", Some(3)), ("payments", None)]),
+        ),
+        "",
+    );
+    check(within(ours(""), chain(&[("edge", None), ("payments", None)])), "");
+    check(within(ours(""), chain(&[("edge", Some(3)), ("mesh", Some(3))])), "");
+    golden(
+        within(ours("attempts = 3"), three.clone()),
+        "layered-retries",
+        "attempts multiply along the chain: 3 in `edge` × 3 in `mesh` × 3 in `payments` make 27 at the end of it for one \
+         request from the top",
+        "retry in `payments` only, the outermost with a budget: attempts = 1 in `edge` and `mesh`, or `refuse_nested = true` \
+         where Redial retries",
+    );
+    golden(
+        within(ours("attempts = 3\nbudget = 'none'"), three.clone()),
+        "layered-retries",
+        "attempts multiply along the chain: 3 in `edge` × 3 in `mesh` × 3 in `payments` make 27 at the end of it for one \
+         request from the top",
+        "retry in `edge` only, the one nearest to the user: attempts = 1 in `mesh` and `payments`, or `refuse_nested = \
+         true` where Redial retries",
+    );
+
+    // A chain within one file is one finding, at the innermost policy.
+    let named =
+        |name: &str| Found { name: name.to_owned(), ..within(ours("attempts = 2"), three.clone()) };
+    let findings = review(&[named("payments"), named("edge"), named("mesh")]);
+    assert_eq!(findings.len(), 1);
+    assert!(findings[0].message.contains("make 8"), "{}", findings[0].message);
+    assert!(findings[0].help.starts_with("retry in `edge` only"), "{}", findings[0].help);
+}
+
+#[test]
+fn surroundings() {
+    check(within(ours("attempts = 4"), clients(7_058)), "");
+    check(within(ours("attempts = 4"), clients(7_059)), "note sockets-held");
+    let queue = |queue| Setting { queue: Some(queue), ..Setting::default() };
+    check(within(ours(""), queue(Queue::Bounded(1_000_000))), "");
+    check(within(ours(""), queue(Queue::Unbounded)), "warning unbounded-queue");
+}

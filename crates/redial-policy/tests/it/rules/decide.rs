@@ -1,0 +1,61 @@
+use redial_policy::Format;
+
+use super::{check, found, golden, ours, routed};
+
+#[test]
+fn decides() {
+    check(ours("retry_on = [408, 425, 429, 503]"), "");
+    check(ours("retry_on = [404, 503]"), "error retries-client-errors");
+    check(ours("retry_on = [3, 14]"), "error retries-client-errors");
+    check(ours("attempts = 1\nretry_on = [404]"), "");
+    golden(
+        ours("retry_on = [400, 402, 503]"),
+        "retries-client-errors",
+        "400, 402 will be repeated: the server understood the request and refused it, so every retry gets the same answer",
+        "take 400, 402 out of `retry_on`; of 4xx only 408, 425 and 429 can pass",
+    );
+}
+
+#[test]
+fn keys() {
+    check(routed(ours(""), &["POST"], false), "warning unsafe-without-key");
+    check(routed(ours(""), &["POST"], true), "");
+    check(routed(ours(""), &["GET", "PUT", "DELETE"], false), "");
+    check(routed(ours("require_key = true"), &["PUT"], false), "warning unsafe-without-key");
+    check(routed(ours(""), &[], false), "");
+    check(routed(ours("retry_on = ['connect', 'refused', 'throttled']"), &["POST"], false), "");
+    check(
+        routed(ours("retry_on = ['connect', 500]"), &["PATCH"], false),
+        "warning retries-500-unsafe",
+    );
+    check(routed(ours("retry_on = ['connect', 500]"), &["PATCH"], true), "");
+    golden(
+        routed(ours("retry_on = ['timeout', 503]"), &["POST"], false),
+        "unsafe-without-key",
+        "POST requests carry no idempotency key, so Redial will not repeat them after timeout, 503: the server may have \
+         done the work, and the call fails once",
+        "send an idempotency key and say `key = true` in the route, or repeat only what was not processed: connect, \
+         refused, throttled",
+    );
+}
+
+/// Proxies and libraries repeat what they are told to, so it is an error there, and so is not to know.
+#[test]
+fn keys_where_nothing_minds_them() {
+    let istio = |policy: &str| found(Format::Istio, &format!("deadline = '5s'\n{policy}"));
+    check(istio(""), "error unsafe-without-key");
+    check(routed(istio(""), &[], false), "error unsafe-without-key");
+    check(routed(istio(""), &["GET"], false), "");
+    check(routed(istio("retry_on = [500]"), &["POST"], false), "error retries-500-unsafe");
+    // UNAVAILABLE in place of a response means that the server has not begun.
+    check(found(Format::Grpc, "retry_on = [14]"), "");
+    check(found(Format::Grpc, "retry_on = [4]"), "error unsafe-without-key");
+    golden(
+        istio("retry_on = ['reset', 503]"),
+        "unsafe-without-key",
+        "requests of every method will be repeated after reset, 503, and nothing says that they carry an idempotency key: \
+         the server may have done the work, and then does it twice",
+        "send a key that the server knows, the same for every attempt, give these requests a route without retries, or \
+         repeat only what was not processed: connect, refused, throttled",
+    );
+}

@@ -1,0 +1,159 @@
+use redial_policy::Format;
+use redial_policy::file::Setting;
+
+use super::{SECOND, check, clients, found, golden, ours, routed, within};
+
+#[test]
+fn jitter() {
+    let none = || ours("backoff = { jitter = 'none' }");
+    check(none(), "error no-jitter");
+    check(within(none(), clients(1)), "note no-jitter");
+    check(within(none(), clients(500)), "error no-jitter");
+    check(ours("backoff = { jitter = { around = 0.0 } }"), "error no-jitter");
+    check(
+        ours("backoff = { jitter = 'decorrelated', base = '1s', cap = '1s' }"),
+        "error no-jitter",
+    );
+    let spread = Setting { synchronised: Some(false), ..Setting::default() };
+    check(within(none(), spread), "warning no-jitter");
+    golden(
+        within(none(), clients(500)),
+        "no-jitter",
+        "every caller waits exactly 100ms before its first retry: 500 clients that fail together come back together",
+        "write `backoff.jitter = \"full\"`",
+    );
+
+    let synchronised = Setting { synchronised: Some(true), ..Setting::default() };
+    for jitter in ["'equal'", "{ around = 0.2 }", "{ added = '10ms' }"] {
+        let partial = || ours(&format!("backoff = {{ jitter = {jitter} }}"));
+        check(partial(), "");
+        check(within(partial(), clients(99)), "");
+        check(within(partial(), clients(100)), "warning partial-jitter");
+        check(within(partial(), synchronised.clone()), "warning partial-jitter");
+    }
+    for jitter in ["'full'", "'decorrelated'", "{ around = 1.0 }"] {
+        check(within(ours(&format!("backoff = {{ jitter = {jitter} }}")), clients(500)), "");
+    }
+    golden(
+        within(ours("backoff = { jitter = 'equal' }"), clients(500)),
+        "partial-jitter",
+        "the first retry waits 50ms to 100ms: 500 clients that fail together all come back within 50ms",
+        "write `backoff.jitter = \"full\"` or \"decorrelated\"",
+    );
+}
+
+#[test]
+fn caps() {
+    check(ours("attempts = 5"), "");
+    check(ours("attempts = 6"), "warning too-many-attempts");
+    check(ours("attempts = 1000\ndeadline = 'none'"), "error too-many-attempts");
+    golden(
+        found(Format::Envoy, "attempts = 11"),
+        "too-many-attempts",
+        "a call makes up to 11 attempts: when everything fails, that multiplies the load by 11",
+        "set `num_retries` to 3, which is 4 attempts", // tidy-allow: the name in Envoy's API
+    );
+
+    let capped = |base: &str, cap: &str, deadline: &str| {
+        ours(&format!("deadline = '{deadline}'\nbackoff = {{ base = '{base}', cap = '{cap}' }}"))
+    };
+    check(capped("30s", "60s", "1h"), "");
+    check(capped("30s", "61s", "1h"), "warning delay-uncapped");
+    check(capped("100ms", "2h", "none"), "note delay-uncapped");
+    check(capped("1h", "366d", "none"), "error delay-uncapped");
+    golden(
+        capped("30s", "2m", "1h"),
+        "delay-uncapped",
+        "a long delay cap: a caller can wait 2m for one retry",
+        "write `backoff.cap = \"20s\"`",
+    );
+}
+
+#[test]
+fn timers() {
+    let ticks = |ms: u64| Setting { timer: Some(ms * 1_000_000), ..Setting::default() };
+    let base = |base: &str| ours(&format!("backoff = {{ base = '{base}' }}"));
+    check(base("1ms"), "");
+    check(base("999us"), "warning base-below-timer");
+    check(within(base("10ms"), ticks(15)), "warning base-below-timer");
+    check(within(base("15ms"), ticks(15)), "");
+    golden(
+        within(base("10ms"), ticks(15)),
+        "base-below-timer",
+        "the first wait is at most 10ms, and the timer ticks every 15ms: the draws all become the same tick",
+        "write `backoff.base = \"150ms\"`",
+    );
+}
+
+#[test]
+fn hints() {
+    check(ours("hint = 'ignore'"), "warning hint-ignored");
+    check(ours("hint = 'ignore'\nretry_on = ['connect', 'timeout']"), "");
+    check(routed(found(Format::Istio, "hint = 'ignore'"), &["GET"], false), "note hint-ignored");
+    check(ours("hint = { honour = { cap = '10m' } }"), "");
+    check(ours("deadline = 'none'\nhint = { honour = { cap = '10m' } }"), "warning hint-uncapped");
+    golden(
+        ours("hint = 'ignore'\nretry_on = [429]"),
+        "hint-ignored",
+        "429 will be repeated after the policy's own wait, whatever its Retry-After says: a server that asks for 45s and \
+         hears from the caller within 100ms may ban it",
+        "write `hint.honour.cap = \"60s\"`",
+    );
+}
+
+#[test]
+fn time() {
+    let slo = |slo| Setting { slo: Some(slo), ..Setting::default() };
+    let quick =
+        || ours("attempt_timeout = '150ms'".replace("attempt_timeout", "connect_timeout").as_str());
+    // 4 × 500 ms + 100 + 200 + 400 ms.
+    check(within(quick(), slo(30 * SECOND)), "");
+    check(within(quick(), slo(9 * SECOND)), "note slower-than-slo");
+    check(within(quick(), slo(8 * SECOND)), "error slower-than-slo");
+    golden(
+        within(quick(), slo(2 * SECOND)),
+        "slower-than-slo",
+        "a call of 4 attempts takes 2700ms at worst, and the user is promised 2s: a third of that is 666ms",
+        "write `deadline = \"666ms\"`, or make fewer attempts",
+    );
+    golden(
+        within(found(Format::Grpc, "deadline = 'none'\nretry_on = [14]"), slo(2 * SECOND)),
+        "slower-than-slo",
+        "a call of 4 attempts can take for ever, and the user is promised 2s: a third of that is 666ms",
+        "set `timeout` to 666ms, or make fewer attempts",
+    );
+
+    check(
+        found(Format::Redial, "attempt_timeout = '10s'"),
+        "warning attempt-timeout-not-below-deadline",
+    );
+    check(found(Format::Redial, "attempt_timeout = '9999ms'"), "");
+    check(found(Format::Redial, "deadline = 'none'"), "warning no-timeout");
+    check(found(Format::Redial, "attempts = 1\ndeadline = 'none'"), "warning no-timeout");
+    check(found(Format::Redial, "deadline = 'none'\nattempt_timeout = '1s'"), "");
+}
+
+#[test]
+fn delays() {
+    let waits = |jitter: &str, deadline: &str| {
+        ours(&format!(
+            "deadline = '{deadline}'\nbackoff = {{ base = '1s', cap = '60s', jitter = '{jitter}' }}"
+        ))
+    };
+    // Waits of 1, 2 and 4 s: 3.5 s on average with full jitter.
+    check(waits("full", "3501ms"), "");
+    check(waits("full", "3500ms"), "warning delays-do-not-fit");
+    check(waits("equal", "5251ms"), "");
+    golden(
+        waits("full", "3s"),
+        "delays-do-not-fit",
+        "of 4 attempts only 3 can happen: the waits alone are on average longer than the deadline of 3s",
+        "write `attempts = 3`, or shorten the waits",
+    );
+    golden(
+        waits("equal", "3s"),
+        "delays-do-not-fit",
+        "of 4 attempts only 3 can happen: the waits alone are always longer than the deadline of 3s",
+        "write `attempts = 3`, or shorten the waits",
+    );
+}

@@ -1,0 +1,216 @@
+use std::collections::BTreeSet;
+
+use boon::{Compiler, SchemaIndex, Schemas};
+use proptest::prelude::*;
+use redial_policy::SCHEMA;
+use redial_policy::file::File;
+use serde_json::Value;
+
+use crate::policies::files;
+
+struct Schema {
+    schemas: Schemas,
+    index: SchemaIndex,
+}
+
+impl Schema {
+    fn new() -> Self {
+        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+        compiler.enable_format_assertions();
+        compiler.add_resource("redial.json", serde_json::from_str(SCHEMA).unwrap()).unwrap();
+        let index = compiler.compile("redial.json", &mut schemas).unwrap();
+        Self { schemas, index }
+    }
+
+    fn accepts(&self, text: &str) -> bool {
+        let value: toml::Value = toml::from_str(text).unwrap();
+        self.schemas.validate(&serde_json::to_value(value).unwrap(), self.index).is_ok()
+    }
+}
+
+#[test]
+fn it_accepts_what_is_printed() {
+    let schema = Schema::new();
+    proptest!(|(file in files())| {
+        let text = file.to_toml();
+        prop_assert!(schema.accepts(&text), "{}", text);
+    });
+}
+
+#[test]
+fn it_agrees_with_the_reader() {
+    let schema = Schema::new();
+    for good in [
+        "attempts = 1",
+        "[policy.a]\nextends = 'web'\nbreaker = 'none'\nconcurrency = 'none'",
+        "deadline = ' 1h 30m '",
+        "deadline = '1.5s'",
+        "budget.window.floor = '1/5s'",
+        "budget.window.floor = '30 / 1m30s'",
+        "budget = { tokens = {} }",
+        "hint = { honour = { spread = 'none' } }",
+        "[policy.a]\n[[route]]\npolicy = 'a'\npath = '/*'\nmethods = ['get']",
+    ] {
+        assert!(File::read(good).is_ok(), "{good}: {:?}", File::read(good));
+        assert!(schema.accepts(good), "{good}");
+    }
+    for bad in [
+        "attempts = 0",
+        "attempts = 1000001",
+        "attempts = 2.5",
+        "attempts = '3'",
+        "attempt = 3",
+        "deadline = '5 s'",
+        "deadline = '5'",
+        "deadline = 5",
+        "deadline = ''",
+        "backoff = { base = 'none' }",
+        "backoff = { growth = 'exponential' }",
+        "backoff = { growth = { exponential = 0.5 } }",
+        "backoff = { jitter = { around = 2 } }",
+        "backoff = { jitter = { around = 0.1, added = '1s' } }",
+        "backoff = { factor = 2 }",
+        "hint = 'honour'",
+        "hint = { honour = { too_long = 'wait' } }",
+        "budget = 'window'",
+        "budget = {}",
+        "budget = { window = {}, tokens = {} }",
+        "budget = { window = { floor = '1' } }",
+        "budget = { throttling = { capacity = 2000, ratio = 0.1 } }",
+        "budget = { inflight = { floor = -1 } }",
+        "retry_on = ['permanent']",
+        "retry_on = [42]",
+        "retry_on = 503",
+        "breaker = { probes = 0 }",
+        "breaker = { failure_ratio = 0 }",
+        "breaker = { lookback = 'calls' }",
+        "breaker = true",
+        "throttle = { k = 0.5 }",
+        "concurrency = 0",
+        "require_key = 'yes'",
+        "[policy]",
+        "[policy.a]\n[[route]]\nhost = 'x'",
+        "[policy.a]\n[[route]]\npolicy = 'a'\npath = 'x'",
+        "[policy.a]\n[[route]]\npolicy = 'a'\npath = '/a*b'",
+        "[policy.a]\n[[route]]\npolicy = 'a'\nmethods = ['GET /']",
+        "[[route]]\npolicy = 'a'",
+        "[policy.a]\n[setting]\nslo = 'none'",
+        "[policy.a]\n[setting]\nclients = 0",
+        "[policy.a]\n[setting]\nqueue = 'endless'",
+        "[policy.a]\n[setting]\nmultiplier = 0.5",
+        "[policy.a]\n[setting]\nchain = [{ attempts = 3 }]",
+        "[policy.a]\nattempts = 3\n[other]",
+    ] {
+        assert!(File::read(bad).is_err(), "{bad}");
+        assert!(!schema.accepts(bad), "{bad}");
+    }
+}
+
+/// Everything that a file can say.
+const FULL: &[&str] = &[
+    "extends = 'web'
+     attempts = 3
+     attempt_timeout = '1s'
+     connect_timeout = '1s'
+     deadline = '9s'
+     backoff = { base = '1s', cap = '2s', growth = { exponential = 3 }, jitter = { around = 0.2 }, clip = true }
+     hint = { honour = { cap = '1s', too_long = 'clip', spread = 0.2 } }
+     budget = { window = { ratio = 0.2, floor = '2/s', ttl = '9s', deposit = 'success', bootstrap = 1 } }
+     retry_on = [503]
+     require_key = true
+     refuse_nested = true
+     breaker = { lookback = { calls = 9 }, failure_ratio = 0.4, slow_ratio = 0.4, slow_after = '1s', minimum_calls = 2, open = '1s', open_spread = 0.2, probes = 2 }
+     throttle = { k = 3, window = '1s' }
+     rate = { rate = '1/s', burst = 2 }
+     concurrency = 3
+     cooldown = { every = '1s', places = 3 }",
+    "backoff = { jitter = { added = '1s' } }
+     budget = { tokens = { capacity = 9, cost = 2, timeout_cost = 3, throttled_cost = 4 } }
+     breaker = { lookback = { time = '9s' } }",
+    "budget = { throttling = { capacity = 9, ratio = 0.2 } }",
+    "budget = { inflight = { ratio = 0.3, floor = 2 } }
+     setting = { slo = '2s', clients = 3, calls = '1/s', capacity = '2/s', multiplier = 2, synchronised = true, timer = '1ms', queue = 3, chain = [{ name = 'a', attempts = 3 }] }",
+    "[policy.a]
+     [[route]]
+     host = 'h'
+     path = '/'
+     methods = ['GET']
+     key = true
+     policy = 'a'
+     [setting]
+     slo = '1s'",
+];
+
+/// The names of fields in a value, however deep.
+fn fields(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                names.insert(name.clone());
+                fields(value, names);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| fields(value, names)),
+        _ => {}
+    }
+}
+
+/// The names of fields that a schema describes.
+fn described(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            if let Some(Value::Object(properties)) = object.get("properties") {
+                names.extend(properties.keys().cloned());
+            }
+            object.values().for_each(|value| described(value, names));
+        }
+        Value::Array(list) => list.iter().for_each(|value| described(value, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn it_has_every_field_and_no_other() {
+    let (schema, mut said) = (Schema::new(), BTreeSet::new());
+    for text in FULL {
+        assert!(File::read(text).is_ok(), "{text}: {:?}", File::read(text));
+        assert!(schema.accepts(text), "{text}");
+        let printed = File::read(text).unwrap().to_toml();
+        for text in [*text, printed.as_str()] {
+            let value: toml::Value = toml::from_str(text).unwrap();
+            fields(&serde_json::to_value(value).unwrap(), &mut said);
+        }
+    }
+    said.remove("a");
+    let mut known = BTreeSet::new();
+    described(&serde_json::from_str(SCHEMA).unwrap(), &mut known);
+    assert_eq!(said, known);
+}
+
+/// What the schema says is the default is what nothing said means.
+#[test]
+fn its_defaults_are_those_of_the_policy() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    for (path, empty, pointer) in [
+        ("", "attempts = 4", "/$defs/policy"),
+        ("backoff.", "backoff = {}", "/$defs/backoff"),
+        ("hint.honour.", "hint = { honour = {} }", "/$defs/hint/anyOf/1/properties/honour"),
+        ("budget.window.", "budget.window = {}", "/$defs/budget/anyOf/1/properties/window"),
+        ("budget.tokens.", "budget.tokens = {}", "/$defs/budget/anyOf/2/properties/tokens"),
+        ("budget.inflight.", "budget.inflight = {}", "/$defs/budget/anyOf/4/properties/inflight"),
+        ("breaker.", "breaker = {}", "/$defs/breaker"),
+        ("throttle.", "throttle = {}", "/$defs/throttle"),
+        ("cooldown.every = '1s'\ncooldown.", "cooldown.every = '1s'", "/$defs/cooldown"),
+    ] {
+        let properties = schema.pointer(pointer).unwrap()["properties"].as_object().unwrap();
+        let mut text = String::new();
+        for (name, property) in properties.iter() {
+            let Some(default) = property.get("default") else { continue };
+            let default = toml::Value::try_from(default).unwrap();
+            let path = if text.is_empty() { path } else { path.rsplit('\n').next().unwrap() };
+            text += &format!("{path}{name} = {default}\n");
+        }
+        assert_eq!(File::read(&text), File::read(empty), "{text}");
+        assert!(text.lines().count() > 0);
+    }
+}
