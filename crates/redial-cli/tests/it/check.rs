@@ -128,6 +128,25 @@ fn files_are_in_order_and_read_once() {
 }
 
 #[test]
+fn a_budget_may_be_in_another_file_than_its_route() {
+    let scratch = Scratch::new("mesh");
+    let route = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: pay}\nspec:\n  hosts: [pay]\n  http:\n  - match: [{method: {exact: GET}}]\n    route: [{destination: {host: pay}}]\n    timeout: 5s\n    retries: {attempts: 2, perTryTimeout: 1s, retryOn: 'connect-failure'}\n";
+    let budget = "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: pay}\nspec:\n  host: pay\n  trafficPolicy: {retryBudget: {percent: 10, minRetryConcurrency: 3}}\n";
+    let other =
+        "apiVersion: v1\nkind: Service\nmetadata: {name: pay}\nspec: {ports: [{port: 80}]}\n";
+    scratch.file("apps/service.yaml", other);
+    scratch.file("mesh/route.yaml", format!("{other}---\n{route}"));
+    let directory = scratch.path("");
+    let without = json(&[&directory]);
+    assert!(rules(&without).contains(&"no-budget"), "{without}");
+    assert_eq!((&without["files"], &without["policies"]), (&1.into(), &1.into()));
+    scratch.file("policies/budget.yaml", budget);
+    let with = json(&[&directory]);
+    assert!(!rules(&with).contains(&"no-budget"), "{with}");
+    assert_eq!((&with["files"], &with["policies"]), (&2.into(), &1.into()));
+}
+
+#[test]
 fn standard_input_is_a_file() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_redial"));
     child.args(["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
