@@ -84,9 +84,11 @@ impl Report {
             problems: Vec::new(),
             files: 0,
         };
-        let mut kept = 0;
+        let (mut kept, mut seen) = (0, HashSet::new());
         for input in Walk::new(files) {
             match input {
+                // A directory and a file of it may both be named.
+                Ok(input) if !seen.insert(walk::name(&input.path)) => {}
                 Ok(input) => report.add(&input, from, &mut kept),
                 Err((path, error)) => {
                     let problem = Problem::whole(format!("cannot be read: {error}"));

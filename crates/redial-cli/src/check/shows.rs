@@ -204,7 +204,7 @@ fn layers(found: &Found, is_fixed: bool) -> Vec<Set> {
 
 impl Show {
     /// What the setting makes of the scenario, and how many times smaller its fleet is.
-    pub(super) fn sets(&self, setting: &Setting) -> Option<(Vec<Set>, f64)> {
+    pub(super) fn sets(&self, setting: &Setting) -> (Vec<Set>, f64) {
         let clients = setting.clients.map(f64::from);
         let mut sets = Vec::new();
         let mut put = |path: &str, value: f64| sets.extend(Set::new(path, &format!("{value}")));
@@ -234,7 +234,7 @@ impl Show {
                 scale
             }
         };
-        Some((sets, scale))
+        (sets, scale)
     }
 }
 

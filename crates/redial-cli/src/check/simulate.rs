@@ -81,7 +81,7 @@ impl Job {
         let careless = !found.format.checks_safety();
         let subject = Subject::new("as it is", found.policy.clone()).ok()?;
         let subject = Subject { careless, ..subject };
-        let (sets, scale) = show.sets(&found.setting)?;
+        let (sets, scale) = show.sets(&found.setting);
         let fixed = (show.fix)(&subject, found)?;
         let read = |more: Vec<Set>| {
             let sets: Vec<Set> = sets.iter().cloned().chain(more).collect();

@@ -120,7 +120,7 @@ fn files_are_in_order_and_read_once() {
     for name in ["b/z.toml", "b/a.toml", "a.toml", "c.toml"] {
         scratch.file(name, NO_JITTER);
     }
-    let answer = json(&[&scratch.path("")]);
+    let answer = json(&[&scratch.path(""), &scratch.path("c.toml")]);
     let files = answer["findings"].as_array().unwrap().iter();
     let files: Vec<String> =
         files.map(|it| it["file"].as_str().unwrap().replace(&scratch.path(""), "")).collect();
