@@ -8,9 +8,9 @@ use super::{FIELDS, File, MOST_POLICIES, Named, Setting, world};
 use crate::found::Places;
 use crate::source::{Place, Problem, SourceId, Span};
 use crate::tree::de::{Clamped, De};
-use crate::tree::{Here, Node, Short, Table, Value};
+use crate::tree::{Here, MOST_NODES, Node, Short, Table, Value};
 
-/// The most values in a policy. Those that extend it copy them.
+/// The most values that a policy can say by itself.
 const MOST_VALUES: usize = 2_000;
 
 pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>), Problem> {
@@ -59,11 +59,11 @@ fn named<'a>(top: &Here<'a>) -> Result<Vec<Written<'a>>, Problem> {
         return Err(policies.wrong(format_args!("more than {MOST_POLICIES} policies")));
     }
     let written = entries.iter().zip(policies.fields()).map(|(entry, (name, here))| {
-        if name.is_empty() || name.len() > 100 || name.contains(char::is_control) {
-            let wrong = "policy: a name must have 1 to 100 bytes, and no control characters";
+        if name.is_empty() || name.len() > 255 || name.contains(char::is_control) {
+            let wrong = "policy: a name must have 1 to 255 bytes, and no control characters";
             return Err(Problem::at(entry.key_span, wrong));
         }
-        // What is no table is said to be none, with the fields that only a policy has.
+        // `[policy]` without a name is a slip that anybody makes.
         let table = here.table().map_err(|problem| {
             let known = FIELDS.contains(&name);
             let help = format!("put it under a name: [policy.NAME], and there {name} = …");
@@ -85,21 +85,27 @@ struct Written<'a> {
 impl<'a> Written<'a> {
     fn new(name: &'a str, name_span: Span, here: Here<'a>, own: Table) -> Result<Self, Problem> {
         here.only(&FIELDS)?;
-        if own.entries().iter().map(|entry| count(&entry.node)).sum::<usize>() > MOST_VALUES {
-            let message = here.wrong(format_args!("more than {MOST_VALUES} values"));
-            return Err(Problem { span: Some(name_span), ..message });
+        let written = Self { name, name_span, here, own };
+        written.bounded(count(&written.own), MOST_VALUES)?;
+        Ok(written)
+    }
+
+    fn bounded(&self, values: usize, most: usize) -> Result<(), Problem> {
+        if values <= most {
+            return Ok(());
         }
-        Ok(Self { name, name_span, here, own })
+        let problem = self.here.wrong(format_args!("more than {most} values"));
+        Err(Problem { span: Some(self.name_span), ..problem })
     }
 
     /// From all of its fields, its own and those that it inherits.
     fn build(&self, mut table: Table) -> Result<Named, Problem> {
-        let value = |table| Node { span: self.here.node.span, value: Value::Table(table) };
         let setting = match table.remove("setting") {
             Some(entry) => world::setting(&self.here.with("setting", &entry.node))?,
             None => Setting::default(),
         };
-        let policy = self.policy(&value(table))?;
+        let node = Node { span: self.here.node.span, value: Value::Table(table) };
+        let policy = self.policy(&node)?;
         Ok(Named { name: self.name.to_owned(), policy, setting })
     }
 
@@ -131,12 +137,15 @@ impl<'a> Written<'a> {
     }
 }
 
-fn count(node: &Node) -> usize {
-    1 + match &node.value {
-        Value::List(list) => list.iter().map(count).sum(),
-        Value::Table(table) => table.entries().iter().map(|entry| count(&entry.node)).sum(),
-        _ => 0,
+fn count(table: &Table) -> usize {
+    fn inside(node: &Node) -> usize {
+        match &node.value {
+            Value::List(list) => 1 + list.iter().map(inside).sum::<usize>(),
+            Value::Table(table) => 1 + count(table),
+            _ => 1,
+        }
     }
+    table.entries().iter().map(|entry| inside(&entry.node)).sum()
 }
 
 /// Each with what it inherits. Chains are walked up to where something is known, and down again: they can be as long as the
@@ -147,6 +156,7 @@ fn resolve(written: &[Written<'_>]) -> Result<Vec<(Named, Table)>, Problem> {
     let find = |name: &str| numbers.get(name).copied();
     let mut resolved: Vec<Option<(Named, Table)>> = vec![None; written.len()];
     let mut walked = vec![usize::MAX; written.len()];
+    let mut values = 0;
     for start in 0..written.len() {
         let (mut chain, mut next) = (Vec::new(), Some(start));
         let mut base = Table::default();
@@ -173,6 +183,8 @@ fn resolve(written: &[Written<'_>]) -> Result<Vec<(Named, Table)>, Problem> {
         for at in chain.into_iter().rev() {
             extend::merge(&mut base, &written[at].own);
             base.remove("extends");
+            values += count(&base);
+            written[at].bounded(values, MOST_NODES)?;
             // Before others inherit it, so that a mistake is found where it was made.
             resolved[at] = Some((written[at].build(base.clone())?, base.clone()));
         }

@@ -48,6 +48,7 @@ fn no_budget(case: &Case<'_>) -> Option<Said> {
     let words = case.words();
     let help = match (words.name("budget"), case.found.format) {
         (Some(name), Format::Redial) => format!("write `{name}.window.ratio = 0.1`"),
+        (Some(name), Format::Aws) => format!("set `{name}` to standard"),
         (Some(name), _) => format!("set `{name}`"),
         (None, _) if guarded => "the breaker has to do: this format has no budget".to_owned(),
         (None, _) => {

@@ -207,3 +207,20 @@ fn every_field_alone_is_a_policy() {
         assert_eq!(found("x.toml", field).len(), 1, "{field}");
     }
 }
+
+#[test]
+fn what_the_documentation_shows_is_a_file() {
+    let page = include_str!("../../../../docs/policy.md");
+    let blocks = page.split("```").skip(1).step_by(2);
+    let blocks: Vec<_> = blocks.filter_map(|block| block.strip_prefix("toml\n")).collect();
+    assert_eq!(blocks.len(), 3);
+    for block in &blocks {
+        assert!(File::read(block).is_ok(), "{:?}", File::read(block));
+    }
+    let file = File::read(blocks[2]).unwrap();
+    let payments = &file.policies[1];
+    assert_eq!(payments.policy.backoff().cap, Policy::from(Preset::Web).backoff().cap);
+    assert!(payments.policy.breaker().is_none() && file.policies[0].policy.breaker().is_some());
+    let setting = payments.setting.within(&file.setting);
+    assert_eq!((setting.slo, setting.clients), (Some(5_000_000_000), Some(200)));
+}

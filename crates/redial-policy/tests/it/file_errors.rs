@@ -129,7 +129,7 @@ fn names_that_nothing_has_get_the_nearest() {
             "policy.attempts: must be a table, but is 3; put it under a name: [policy.NAME], and there attempts = …",
             "3",
         ),
-        ("[policy.'']", "policy: a name must have 1 to 100 bytes, and no control characters", "''"),
+        ("[policy.'']", "policy: a name must have 1 to 255 bytes, and no control characters", "''"),
     ] {
         check(text, message, at);
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use redial_core::admit::budget::{Budget, ThrottlingBudget, TokenBudget, WindowBudget};
+use redial_core::admit::budget::{Budget, ThrottlingBudget, TokenBudget};
 use redial_core::admit::{BreakerRule, Lookback, RateRule, ThrottleRule};
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
@@ -12,133 +12,12 @@ use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
 use redial_policy::file::{File, Named, Route, Setting};
 use redial_policy::{Format, Pile, Reading, Source};
 
+use crate::policies::{files, policies};
+
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 const DAY: Nanos = 86_400 * SECOND;
 const LONGEST: Nanos = 366 * DAY;
-
-fn backoffs() -> impl Strategy<Value = Backoff> {
-    let growth = prop_oneof![
-        (1.0..10.0).prop_map(Growth::Exponential),
-        Just(Growth::Exponential(2.0)),
-        Just(Growth::Summed),
-        Just(Growth::Linear),
-        Just(Growth::Constant),
-    ];
-    let jitter = prop_oneof![
-        Just(Jitter::None),
-        Just(Jitter::Full),
-        Just(Jitter::Equal),
-        Just(Jitter::Decorrelated),
-        prop_oneof![Just(0.2), Just(0.25), 0.0..1.0].prop_map(Jitter::Around),
-        (1..SECOND).prop_map(Jitter::Added),
-    ];
-    let base = prop_oneof![1..SECOND, (1..2000_u64).prop_map(|ms| ms * MS)];
-    let more = prop_oneof![Just(SECOND), 1..LONGEST / 2, (1000..90_000_u64).prop_map(|ms| ms * MS)];
-    (growth, jitter, base, more, any::<bool>()).prop_map(|(growth, jitter, base, more, clip)| {
-        let cap = base + more.max(SECOND);
-        Backoff { growth, base, cap, jitter, clip }
-    })
-}
-
-fn breakers() -> impl Strategy<Value = BreakerRule> {
-    let lookback = prop_oneof![
-        (1..1000_u32).prop_map(Lookback::Calls),
-        (1..200 * SECOND).prop_map(Lookback::Time)
-    ];
-    (lookback, 0.01..1.0, 1..1000_u32, 1..DAY * 2, 0.0..1.0, 1..100_u32, any::<bool>()).prop_map(
-        |(lookback, failure_ratio, calls, open, open_spread, probes, says)| {
-            let most = if let Lookback::Calls(most) = lookback { most } else { 1000 };
-            let minimum_calls = says.then_some(calls.min(most));
-            let slow_after = if says { open } else { NEVER };
-            let slow_ratio = 0.5;
-            BreakerRule {
-                lookback,
-                failure_ratio,
-                slow_ratio,
-                slow_after,
-                minimum_calls,
-                open,
-                open_spread,
-                probes,
-            }
-        },
-    )
-}
-
-fn budgets() -> impl Strategy<Value = Budget> {
-    prop_oneof![
-        Just(Budget::None),
-        Just(Budget::Window(WindowBudget::default())),
-        Just(Budget::Tokens(TokenBudget::default())),
-        (1..=1000_u32, 1..=100_000_u32).prop_map(|(capacity, thousandths)| {
-            Budget::Throttling(ThrottlingBudget::new(capacity, f64::from(thousandths) / 1000.0))
-        }),
-    ]
-}
-
-fn retry_ons() -> impl Strategy<Value = RetryOn> {
-    let class = proptest::sample::select(vec![
-        Class::Connect,
-        Class::Refused,
-        Class::Reset,
-        Class::Timeout,
-        Class::Throttled,
-        Class::Overloaded,
-        Class::ServerError,
-        Class::Transient,
-    ]);
-    let code = proptest::sample::select(vec![1_u16, 2, 4, 5, 8, 13, 14, 16, 408, 409, 429, 503]);
-    let classes = proptest::collection::vec(class, 0..5);
-    (classes, proptest::collection::vec(code, 0..4)).prop_map(|(classes, codes)| {
-        let on = classes.into_iter().fold(RetryOn::nothing(), RetryOn::class);
-        codes.into_iter().fold(on, RetryOn::code)
-    })
-}
-
-fn policies() -> impl Strategy<Value = Policy> {
-    let times = (1..DAY * 2, 1..DAY * 2, 0..4_u8);
-    let guards = (
-        proptest::option::of(breakers()),
-        proptest::option::of(1..1_000_000_u32),
-        proptest::option::of((1..1000_u32, 1..100_000_u64)),
-        any::<[bool; 3]>(),
-    );
-    (1..20_u32, times, backoffs(), budgets(), retry_ons(), guards).prop_map(
-        |(
-            attempts,
-            (a, b, kind),
-            backoff,
-            budget,
-            retry_on,
-            (breaker, limit, rate, [hint, throttle, key]),
-        )| {
-            let (short, long) = (a.min(b), a.max(b));
-            let mut draft = Policy::draft().attempts(attempts).backoff(backoff).budget(budget);
-            draft = draft.retry_on(retry_on).without_deadline();
-            if kind & 1 == 1 {
-                draft = draft.deadline(Duration::from_nanos(long));
-            }
-            if kind & 2 == 2 {
-                draft = draft.attempt_timeout(Duration::from_nanos(short));
-            }
-            if !hint {
-                draft = draft.hint(HintRule::Ignore);
-            }
-            if throttle {
-                draft = draft.throttle(ThrottleRule::k(3.0));
-            }
-            if key {
-                draft = draft.require_key();
-            }
-            draft = breaker.into_iter().fold(draft, Draft::breaker);
-            draft = limit.into_iter().fold(draft, Draft::concurrency);
-            let rate =
-                rate.map(|(count, ms)| RateRule { rate: Rate { count, per: ms * MS }, burst: 7 });
-            rate.into_iter().fold(draft, Draft::rate).build().unwrap()
-        },
-    )
-}
 
 fn file(policy: &Policy) -> File {
     let named =
@@ -202,7 +81,7 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
     let mut on = RetryOn::nothing();
     let has = |codes: &[u16]| theirs.codes().iter().any(|code| codes.contains(code));
     let unavailable = [Class::Connect, Class::Refused, Class::Reset, Class::Overloaded];
-    if unavailable.iter().any(|class| theirs.has(*class)) || has(&[14, 429, 503]) {
+    if unavailable.iter().any(|class| theirs.has(*class)) || has(&[14, 429, 502, 503, 504]) {
         on = unavailable.into_iter().fold(on, RetryOn::class);
     }
     if theirs.has(Class::Timeout) || has(&[4]) {
@@ -216,7 +95,8 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
     } else {
         on = [2, 13].into_iter().filter(|code| has(&[*code])).fold(on, RetryOn::code);
     }
-    on = [1, 5, 16].into_iter().filter(|code| has(&[*code])).fold(on, RetryOn::code);
+    let others = [1, 3, 5, 6, 7, 9, 10, 11, 12, 15, 16].into_iter();
+    on = others.filter(|code| has(&[*code])).fold(on, RetryOn::code);
     if policy.attempts() == 1 || on == RetryOn::nothing() {
         return None;
     }
@@ -228,8 +108,9 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
     let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, ..*policy.backoff() };
     let mut draft =
         plain(policy.attempts().min(5)).backoff(backoff).retry_on(on).hint(exactly(LONGEST));
-    if let budget @ Budget::Throttling(_) = policy.budget() {
-        draft = draft.budget(*budget);
+    if let Budget::Throttling(ThrottlingBudget { capacity, ratio }) = *policy.budget() {
+        let ratio = (ratio * 1000.0).round() / 1000.0;
+        draft = draft.budget(Budget::Throttling(ThrottlingBudget { capacity, ratio }));
     }
     if policy.deadline() != NEVER {
         draft = draft.deadline(Duration::from_nanos(policy.deadline()));
@@ -245,19 +126,28 @@ fn in_resilience4j(policy: &Policy) -> Draft {
         Jitter::None => (ms(backoff.base), Jitter::None),
         Jitter::Full => (ms(backoff.base / 2) * 2, Jitter::Full),
         Jitter::Equal => (ms(backoff.base / 4 * 3), Jitter::Around(1.0 / 3.0)),
+        Jitter::Around(1.0) => (ms(backoff.base) * 2, Jitter::Full),
         Jitter::Around(ratio) => (ms(backoff.base), Jitter::Around(ratio)),
         Jitter::Decorrelated | Jitter::Added(_) => (ms(backoff.base), Jitter::Around(0.5)),
     };
+    let wait = wait.min(LONGEST);
     let around = if let Jitter::Around(ratio) = jitter { Some(ratio) } else { None };
     let backoff = match backoff.growth {
         Growth::Constant => {
             let above = around.map_or(0, |ratio| (wait as f64 * ratio).ceil() as Nanos);
-            Backoff { growth: Growth::Constant, base: wait, cap: wait + above, jitter, clip: false }
+            Backoff {
+                growth: Growth::Constant,
+                base: wait,
+                cap: (wait + above).min(LONGEST),
+                jitter,
+                clip: false,
+            }
         }
         growth => {
             let doubles = matches!(growth, Growth::Linear | Growth::Summed);
             let growth = if doubles { Growth::Exponential(2.0) } else { growth };
-            Backoff { growth, base: wait, cap: ms(backoff.cap), jitter, clip: around.is_some() }
+            let cap = ms(backoff.cap);
+            Backoff { growth, base: wait.min(cap), cap, jitter, clip: around.is_some() }
         }
     };
     let mut draft = plain(policy.attempts()).backoff(backoff);
@@ -267,7 +157,9 @@ fn in_resilience4j(policy: &Policy) -> Draft {
     if let Some(rule) = policy.breaker() {
         let (lookback, most) = match rule.lookback {
             Lookback::Calls(calls) => (Lookback::Calls(calls), calls),
-            Lookback::Time(time) => (Lookback::Time(time.div_ceil(SECOND) * SECOND), 20),
+            Lookback::Time(time) => {
+                (Lookback::Time(time.div_ceil(SECOND).min(1_000_000) * SECOND), 20)
+            }
         };
         draft = draft.breaker(BreakerRule {
             lookback,
@@ -281,7 +173,8 @@ fn in_resilience4j(policy: &Policy) -> Draft {
         });
     }
     if let Some(RateRule { rate, .. }) = policy.rate() {
-        draft = draft.rate(RateRule { rate: *rate, burst: rate.count });
+        let rate = Rate { per: ms(rate.per), ..*rate };
+        draft = draft.rate(RateRule { rate, burst: rate.count });
     }
     policy.concurrency().into_iter().fold(draft, Draft::concurrency)
 }
@@ -306,72 +199,63 @@ fn in_dotnet(policy: &Policy) -> Option<Draft> {
     if policy.attempts() == 1 {
         return None;
     }
-    let ticks = |nanos: Nanos| ((nanos + 50) / 100).max(1) * 100;
     let total = ticks(policy.deadline().clamp(10 * MS, DAY));
     let attempt = ticks(policy.attempt_timeout().min(total).clamp(10 * MS, DAY / 2));
-    let ours = policy.backoff();
+    let draft = plain(policy.attempts()).backoff(in_polly(policy.backoff())).retry_on(usual());
+    let honours = *policy.hint_rule() != HintRule::Ignore;
+    Some(
+        draft
+            .deadline(Duration::from_nanos(total))
+            .attempt_timeout(Duration::from_nanos(attempt))
+            .breaker(breaker_in_polly(policy.breaker(), attempt))
+            .hint(if honours { exactly(total) } else { HintRule::Ignore })
+            .concurrency(policy.concurrency().unwrap_or(1_000_000)),
+    )
+}
+
+fn ticks(nanos: Nanos) -> Nanos {
+    ((nanos + 50) / 100).max(1) * 100
+}
+
+fn in_polly(ours: &Backoff) -> Backoff {
     let cap = ticks(ours.cap.min(DAY));
-    let backoff = match (ours.growth, ours.jitter) {
-        (growth @ (Growth::Constant | Growth::Linear), Jitter::None) => Backoff {
-            growth,
-            base: ticks(ours.base).min(cap),
-            cap,
-            jitter: Jitter::None,
-            clip: false,
-        },
-        (growth @ (Growth::Constant | Growth::Linear), _) => {
-            let jitter = Jitter::Around(0.25);
-            Backoff { growth, base: ticks(ours.base).min(cap), cap, jitter, clip: true }
+    let base = ticks(ours.base).min(cap);
+    let (growth, base, jitter) = match (ours.growth, ours.jitter) {
+        (growth @ (Growth::Constant | Growth::Linear), Jitter::None) => {
+            (growth, base, Jitter::None)
         }
-        (_, Jitter::None) => {
-            let growth = Growth::Exponential(2.0);
-            Backoff {
-                growth,
-                base: ticks(ours.base).min(cap),
-                cap,
-                jitter: Jitter::None,
-                clip: false,
-            }
-        }
+        (growth @ (Growth::Constant | Growth::Linear), _) => (growth, base, Jitter::Around(0.25)),
+        (_, Jitter::None) => (Growth::Exponential(2.0), base, Jitter::None),
         (_, _) => {
-            let base = (ticks(ours.base * 8 / 11) * 11 / 8).min(cap);
-            Backoff {
-                growth: Growth::Exponential(1.75),
-                base,
-                cap,
-                jitter: Jitter::Full,
-                clip: false,
-            }
+            let base = ticks(ours.base * 8 / 11).min(DAY) * 11 / 8;
+            (Growth::Exponential(1.75), base.min(cap), Jitter::Full)
         }
     };
+    Backoff { growth, base, cap, jitter, clip: matches!(jitter, Jitter::Around(_)) }
+}
+
+fn breaker_in_polly(rule: Option<&BreakerRule>, attempt: Nanos) -> BreakerRule {
     let breaker = BreakerRule { open_spread: 0.0, probes: 1, ..BreakerRule::default() };
-    let breaker = match policy.breaker() {
-        None => BreakerRule {
-            lookback: Lookback::Time((2 * attempt).max(30 * SECOND)),
+    let Some(rule) = rule else {
+        let lookback = Lookback::Time((2 * attempt).max(30 * SECOND));
+        return BreakerRule {
+            lookback,
             failure_ratio: 1.0,
             minimum_calls: Some(1_000_000),
             ..breaker
-        },
-        Some(rule) => {
-            let (window, most) = match rule.lookback {
-                Lookback::Time(window) => (window.clamp(SECOND / 2, DAY), 20),
-                Lookback::Calls(calls) => (30 * SECOND, calls),
-            };
-            BreakerRule {
-                lookback: Lookback::Time(ticks(window.max(2 * attempt))),
-                failure_ratio: rule.failure_ratio,
-                minimum_calls: Some(rule.minimum_calls.unwrap_or(most.min(20)).max(2)),
-                open: ticks(rule.open.clamp(SECOND / 2, DAY)),
-                ..breaker
-            }
-        }
+        };
     };
-    let honours = *policy.hint_rule() != HintRule::Ignore;
-    let draft = plain(policy.attempts()).backoff(backoff).retry_on(usual()).breaker(breaker);
-    let draft =
-        draft.deadline(Duration::from_nanos(total)).attempt_timeout(Duration::from_nanos(attempt));
-    let draft = draft.hint(if honours { exactly(total) } else { HintRule::Ignore });
-    Some(draft.concurrency(policy.concurrency().unwrap_or(1_000_000)))
+    let (window, most) = match rule.lookback {
+        Lookback::Time(window) => (window.clamp(SECOND / 2, DAY), 20),
+        Lookback::Calls(calls) => (30 * SECOND, calls),
+    };
+    BreakerRule {
+        lookback: Lookback::Time(ticks(window.max(2 * attempt))),
+        failure_ratio: rule.failure_ratio,
+        minimum_calls: Some(rule.minimum_calls.unwrap_or(most.min(20)).max(2)),
+        open: ticks(rule.open.clamp(SECOND / 2, DAY)),
+        ..breaker
+    }
 }
 
 proptest! {
@@ -399,6 +283,20 @@ proptest! {
     #[test]
     fn dotnet(policy in policies()) {
         check(Format::DotNet, &policy, in_dotnet(&policy));
+    }
+
+    /// Whatever the policies are called, and however many there are.
+    #[test]
+    fn what_is_written_can_be_read(file in files()) {
+        for format in [Format::Grpc, Format::Resilience4j, Format::Aws, Format::DotNet] {
+            let Ok(written) = format.write(&file) else { continue };
+            prop_assert_eq!(written.notes.len(), file.policies.len());
+            let reading = read(format, &written.text);
+            prop_assert!(reading.problems.is_empty(), "{:?}\n{}", reading.problems, written.text);
+            if format != Format::Grpc {
+                prop_assert_eq!(reading.found.len(), file.policies.len(), "{}", written.text);
+            }
+        }
     }
 }
 

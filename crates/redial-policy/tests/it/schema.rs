@@ -31,7 +31,7 @@ impl Schema {
 #[test]
 fn it_accepts_what_is_printed() {
     let schema = Schema::new();
-    proptest!(|(file in files())| {
+    proptest!(ProptestConfig::with_cases(64), |(file in files())| {
         let text = file.to_toml();
         prop_assert!(schema.accepts(&text), "{}", text);
     });

@@ -96,7 +96,12 @@ fn names(
     if names.is_empty() {
         names.push((String::new(), String::new()));
     }
+    let wanted = names.len();
     names.retain(|name| taken.insert(name.clone()));
+    if names.len() < wanted {
+        let text = "a method has one config, and the first policy for it has it";
+        notes.push(Note::dropped("routes", text));
+    }
     let value = |(service, method): (String, String)| {
         let parts = [("service", service), ("method", method)];
         Value::table(

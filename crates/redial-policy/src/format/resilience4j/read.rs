@@ -196,7 +196,7 @@ impl<'l, 'a> Chain<'l, 'a> {
         }
     }
 
-    /// Fields that are none of these; what is inherited is reported once.
+    /// Fields that are none of these. A field is looked at once, however many inherit it.
     pub(super) fn unknown(
         &self,
         known: &[&str],
@@ -204,8 +204,9 @@ impl<'l, 'a> Chain<'l, 'a> {
         account: &mut Account<'_>,
     ) {
         for leaf in self.levels.iter().flatten() {
-            let is_known = known.iter().any(|known| leaves::plain(known) == leaf.field);
-            if !is_known && seen.insert(leaf.here.node.span) {
+            if seen.insert(leaf.here.node.span)
+                && !known.iter().any(|known| leaves::plain(known) == leaf.field)
+            {
                 let name = leaf.here.path().rsplit('.').next().unwrap_or_default();
                 account.unknown(name, &leaf.here, known);
             }

@@ -8,7 +8,7 @@ use super::{MS, RANDOM};
 use crate::file::{File, Named};
 use crate::found::Note;
 use crate::source::Problem;
-use crate::tree::Value;
+use crate::tree::{Short, Value};
 
 type Fields = Vec<(&'static str, Value)>;
 
@@ -19,6 +19,10 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let mut all = Vec::new();
     for Named { name, policy, .. } in policies(file)? {
         let mut notes = Vec::new();
+        if name.contains(['[', ']']) {
+            let message = format!("policy `{}`: an instance cannot have this name", Short(name));
+            return Err(Problem::whole(message).help("leave the brackets out"));
+        }
         let instances = [
             Some(retry(policy, &mut notes)),
             policy.breaker().map(|rule| breaker(rule, &mut notes)),
