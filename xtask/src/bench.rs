@@ -6,6 +6,8 @@ use std::process::Command;
 use crate::cargo::{cargo, root, status, target_dir};
 use crate::setup::{self, Use};
 
+/// Measures the command itself, which stands beside it then.
+const OF_COMMAND: &str = "check";
 /// Sends real traffic and refuses its own figures when it wakes too late.
 const REAL_TIME: &str = "fidelity";
 
@@ -22,6 +24,12 @@ pub fn run(args: &[String]) -> Result<u8, String> {
         }
     }
     let is_real_time = args.first().is_some_and(|name| name == REAL_TIME);
+    if args.first().is_none_or(|name| name == OF_COMMAND) {
+        let built = status(&mut cargo(["build", "--release", "--package", "redial-cli"]))?;
+        if !built.success() {
+            return Err("the command could not be built".to_owned());
+        }
+    }
     let code = if is_real_time { ahead_of_others(args)? } else { as_any(args)? };
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
