@@ -20,6 +20,7 @@ use crate::tree::Here;
 const ROUTE_TIMEOUT: Nanos = 15_000 * MS;
 /// What a cluster's `connect_timeout` is when it has none.
 const CONNECT_TIMEOUT: Nanos = 5_000 * MS;
+const MOST_ATTEMPTS: u32 = 1_000_000;
 /// Retries at once, when a cluster does not say.
 const RETRIES_AT_ONCE: u32 = 3;
 
@@ -105,7 +106,10 @@ fn threshold_into(threshold: &Here<'_>, limits: &mut Limits<'_>) -> Result<(), P
     if let Some(here) = field(threshold, "max_requests") {
         let most = here.count(0..=u32::MAX)?;
         limits.concurrency = Some(most).filter(|most| (1..HUGE).contains(most));
-        account.kept(&here, "concurrency", "concurrency");
+        match limits.concurrency {
+            Some(_) => account.kept(&here, "concurrency", "concurrency"),
+            None => account.dropped(&here, "as a concurrency we know 1 to 1000000"),
+        }
     }
     if let Some(here) = field(threshold, "max_pending_requests") {
         limits.queue = Some(queue(here.count(0..=u32::MAX)?));
@@ -198,8 +202,13 @@ fn draft(
     let attempts = match field(retry, NUMBER) {
         Some(here) => {
             let retries = here.count(0..=u32::MAX)?;
-            account.kept(&here, "attempts", format!("attempts = {}", u64::from(retries) + 1));
-            retries.saturating_add(1).min(1_000_000)
+            if retries < MOST_ATTEMPTS {
+                account.kept(&here, "attempts", format!("attempts = {}", retries + 1));
+            } else {
+                let text = format!("attempts = {MOST_ATTEMPTS}, the most that a policy has");
+                account.approximated(&here, "attempts", text);
+            }
+            retries.saturating_add(1).min(MOST_ATTEMPTS)
         }
         None => 2,
     };

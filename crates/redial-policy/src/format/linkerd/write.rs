@@ -1,6 +1,6 @@
 use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
 use redial_core::decide::Class;
-use redial_core::schedule::{Backoff, Growth};
+use redial_core::schedule::Backoff;
 use redial_core::{DurationText, NEVER, Policy};
 
 use super::super::envoy::retry_on::{WIRE, all_statuses};
@@ -205,15 +205,8 @@ fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
     if *policy.backoff() == fixed {
         notes.push(Note::kept("backoff", "Linkerd's own, which cannot be changed"));
     } else {
-        let growth = match policy.backoff().growth {
-            Growth::Exponential(_) => "",
-            _ => ", exponential",
-        };
-        let text = format!(
-            "Linkerd's own, which cannot be changed: {} to {}{growth}, full jitter",
-            DurationText(fixed.base),
-            DurationText(fixed.cap)
-        );
+        let (base, cap) = (DurationText(fixed.base), DurationText(fixed.cap));
+        let text = format!("Linkerd's own: doubles from {base} to {cap}, with full jitter");
         notes.push(Note::approximated("backoff", text));
     }
     conditions(policy, policy.attempt_timeout() != NEVER, notes);
