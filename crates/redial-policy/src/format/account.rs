@@ -117,11 +117,16 @@ impl<'a> Account<'a> {
         self.findings.extend_from_slice(&other.findings);
     }
 
-    /// Hands the config over, once everything that was joined is known to be valid. A second one that begins at the same place and says the same is only another route to it.
+    /// Hands the config over, once everything that was joined is known to be valid. A second one that begins at the
+    /// same place and says the same is only another route to it.
     pub(super) fn finish(self, draft: Draft, around: Around, reading: &mut Reading) {
-        let policy = match self.build(draft) {
+        let policy = match draft.build() {
             Ok(policy) => policy,
-            Err(problem) => return reading.problems.push((self.document.source, problem)),
+            Err(invalid) => {
+                let place = self.places.of(invalid.field());
+                let problem = Problem::at(place.span, format!("as a policy of ours, {invalid}"));
+                return reading.problems.push((place.source, problem));
+            }
         };
         let Around { format, name, routes, setting } = around;
         // Routes that share a config stand together, so a look at the last few is enough.
