@@ -10,6 +10,7 @@
 mod alloc;
 mod callgrind;
 mod cases;
+mod check;
 mod costs;
 mod engine;
 mod fidelity;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 usage: redial-bench [COMMAND]
 
+  check [--json]    `redial check` on ten thousand manifests; needs the command (`cargo xtask bench` builds it)
   engine [--json]   instructions, allocations and clock reads of one call, beside the peers;
                     needs valgrind (`cargo xtask setup`)
   fidelity [--json] [--runs N]
@@ -60,9 +62,11 @@ fn main() -> ExitCode {
 
 fn dispatch(args: &[&str]) -> Result<(), String> {
     match args {
-        [] => ["engine", "http", "timers", "storm", "sim"]
+        [] => ["check", "engine", "http", "timers", "storm", "sim"]
             .iter()
             .try_for_each(|name| dispatch(&[name])),
+        ["check"] => check::measure().map(|report| print!("{report}")),
+        ["check", "--json"] => check::measure().map(|report| print_json(&report)),
         ["engine"] => engine::measure().map(|report| print!("{report}")),
         ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
         ["fidelity", rest @ ..] => fidelity(rest),

@@ -6,22 +6,21 @@ use std::process::Command;
 use crate::cargo::{cargo, root, status, target_dir};
 use crate::setup::{self, Use};
 
+/// Measure the command itself, which stands beside `redial-bench` then.
+const OF_COMMAND: [&str; 2] = ["check", "run"];
 /// Sends real traffic and refuses its own figures when it wakes too late.
 const REAL_TIME: &str = "fidelity";
-
-/// Starts the command itself, which lies beside `redial-bench`.
-const OF_COMMAND: &str = "run";
 
 /// Runs `redial-bench` with `args` and returns its exit code.
 pub fn run(args: &[String]) -> Result<u8, String> {
     setup::try_for(Use::Bench);
-    if args.first().is_some_and(|name| name == OF_COMMAND) {
+    let is_real_time = args.first().is_some_and(|name| name == REAL_TIME);
+    if args.first().is_none_or(|name| OF_COMMAND.contains(&name.as_str())) {
         let built = status(&mut cargo(["build", "--release", "--package", "redial-cli"]))?;
         if !built.success() {
             return Err("the command could not be built".to_owned());
         }
     }
-    let is_real_time = args.first().is_some_and(|name| name == REAL_TIME);
     let code = if is_real_time { ahead_of_others(args)? } else { as_any(args)? };
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

@@ -10,6 +10,8 @@ pub(crate) enum Failed {
     Work(String),
     /// The user has seen enough, and has got what there was: 130, as for anything that Ctrl-C ends.
     Stopped,
+    /// The answer is there and says it all; only the exit code is left.
+    Said(u8),
 }
 
 impl From<io::Error> for Failed {
@@ -31,6 +33,7 @@ impl Failed {
             Self::Input(message) => (message.as_str(), 2),
             Self::Work(message) => (message.as_str(), 1),
             Self::Stopped => ("stopped; what was done by then has been printed", 130),
+            Self::Said(code) => return ExitCode::from(*code),
         };
         eprintln!("redial: {}", harmless_lines(message));
         ExitCode::from(code)

@@ -1,5 +1,7 @@
 //! The command `redial`.
 
+mod check;
+mod convert;
 mod demo;
 mod explain;
 mod failed;
@@ -26,8 +28,11 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(Box<check::Args>),
     Demo(Box<demo::Args>),
     Explain(Box<explain::Args>),
+    Export(convert::ExportArgs),
+    Import(convert::ImportArgs),
     Presets(presets::Args),
     Run(Box<run::Args>),
     Schema(schema::Args),
@@ -37,8 +42,11 @@ enum Command {
 fn main() -> ExitCode {
     let mut out = Patient { out: io::stdout().lock(), gone: false };
     let done = match Args::parse().command {
+        Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
+        Command::Export(args) => convert::export(&args, &mut out),
+        Command::Import(args) => convert::import(&args, &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
         Command::Run(args) => return run::run(&args),
         Command::Schema(args) => schema::run(&args, &mut out).map_err(Failed::from),

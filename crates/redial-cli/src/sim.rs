@@ -1,7 +1,7 @@
 //! `redial sim SCENARIO`: what a policy does when many run it at once.
 
 mod ask;
-mod attend;
+pub(crate) mod attend;
 mod chart;
 mod contention;
 mod deliver;

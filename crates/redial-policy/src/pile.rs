@@ -130,8 +130,22 @@ fn language(source: &Source, asked: Option<Format>) -> Language {
         _ if asked == Some(Format::Aws) => Language::Ini,
         _ if asked == Some(Format::Resilience4j) && is_flat(text) => Language::Properties,
         _ if text.trim_start().starts_with('{') => Language::Json,
-        _ => Language::Yaml,
+        _ => match header(text) {
+            None => Language::Yaml,
+            Some("default") => Language::Ini,
+            Some(section) if section.starts_with("profile ") => Language::Ini,
+            Some(_) => Language::Toml,
+        },
     }
+}
+
+/// The section that a text begins with, as TOML and INI have it and YAML hardly ever does.
+fn header(text: &str) -> Option<&str> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !line.starts_with(['#', ';']))?;
+    let section = first.strip_prefix('[')?.split(']').next()?.trim_start_matches('[');
+    let is_name = section.starts_with(char::is_alphabetic) && !section.contains(',');
+    (is_name && first.contains(']')).then_some(section)
 }
 
 impl Language {

@@ -18,21 +18,21 @@ const LOOK: Duration = Duration::from_millis(50);
 const SILENT: Duration = Duration::from_secs(1);
 
 /// What was done, whether it was stopped, and how long it took.
-pub(super) struct Attended<T> {
-    pub(super) done: T,
-    pub(super) wall_ms: f64,
+pub(crate) struct Attended<T> {
+    pub(crate) done: T,
+    pub(crate) wall_ms: f64,
     is_stopped: bool,
 }
 
 impl<T> Attended<T> {
     /// To be asked when everything has been printed.
-    pub(super) fn end(&self) -> Result<(), Failed> {
+    pub(crate) fn end(&self) -> Result<(), Failed> {
         if self.is_stopped { Err(Failed::Stopped) } else { Ok(()) }
     }
 }
 
 /// Does work that consists of so many runs. The first Ctrl-C stops it, the second one ends the process.
-pub(super) fn attend<T>(runs: f64, work: impl FnOnce(&Watch) -> T) -> Result<Attended<T>, Failed> {
+pub(crate) fn attend<T>(runs: f64, work: impl FnOnce(&Watch) -> T) -> Result<Attended<T>, Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
     // In this order: the first signal must find it unset.
     flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))?;

@@ -1,6 +1,6 @@
 use std::fmt::Display;
 
-use redial_core::{Draft, Policy};
+use redial_core::Draft;
 
 use super::Format;
 use crate::file::{Route, Setting};
@@ -110,27 +110,6 @@ impl<'a> Account<'a> {
         self.findings.push(rule.finding(place, policy, message, help));
     }
 
-    /// The config is read: it goes to the others.
-    pub(super) fn found(
-        self,
-        found: (Format, String, Policy, Vec<Route>),
-        setting: Setting,
-        reading: &mut Reading,
-    ) {
-        let Self { places, notes, findings, .. } = self;
-        let (format, name, policy, routes) = found;
-        reading.findings.extend(findings);
-        reading.found.push(Found { name, format, policy, places, routes, setting, notes });
-    }
-
-    /// The policy, once nothing more is added. A value that no policy can have is pointed at.
-    pub(super) fn build(&self, draft: Draft) -> Result<Policy, Problem> {
-        draft.build().map_err(|invalid| {
-            let place = self.places.of(invalid.field());
-            Problem::at(place.span, format!("as a policy of ours, {invalid}"))
-        })
-    }
-
     /// And what another piece of the same config says, which may stand in another text.
     pub(super) fn join(&mut self, other: &Account<'_>) {
         self.places.join(&other.places);
@@ -138,11 +117,16 @@ impl<'a> Account<'a> {
         self.findings.extend_from_slice(&other.findings);
     }
 
-    /// Hands the config over, once everything that was joined is known to be valid. A second one that begins at the same place and says the same is only another route to it.
+    /// Hands the config over, once everything that was joined is known to be valid. A second one that begins at the
+    /// same place and says the same is only another route to it.
     pub(super) fn finish(self, draft: Draft, around: Around, reading: &mut Reading) {
-        let policy = match self.build(draft) {
+        let policy = match draft.build() {
             Ok(policy) => policy,
-            Err(problem) => return reading.problems.push((self.document.source, problem)),
+            Err(invalid) => {
+                let place = self.places.of(invalid.field());
+                let problem = Problem::at(place.span, format!("as a policy of ours, {invalid}"));
+                return reading.problems.push((place.source, problem));
+            }
         };
         let Around { format, name, routes, setting } = around;
         // Routes that share a config stand together, so a look at the last few is enough.

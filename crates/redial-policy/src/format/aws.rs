@@ -8,7 +8,7 @@ use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, Policy};
 
-use super::account::Account;
+use super::account::{Account, Around};
 use super::unsaid::unsaid;
 use super::{Border, Format, LONGEST, Written, plain, policies, usual_failures};
 use crate::file::{File, Named, Setting};
@@ -154,8 +154,9 @@ fn one(
         None => chosen.attempts(),
     };
     misspelt(here, &[mode, attempts], &mut account);
-    let policy = account.build(chosen.draft(count))?;
-    account.found((Format::Aws, name.to_owned(), policy, Vec::new()), Setting::default(), reading);
+    let (name, setting) = (name.to_owned(), Setting::default());
+    let around = Around { format: Format::Aws, name, routes: Vec::new(), setting };
+    account.finish(chosen.draft(count), around, reading);
     Ok(())
 }
 

@@ -6,11 +6,10 @@ mod write;
 
 use std::time::Duration;
 
-use redial_core::Draft;
 use redial_core::Nanos;
 use redial_core::admit::BreakerRule;
 
-use super::{Border, exactly, plain, usual_failures};
+use super::Border;
 use crate::tree::{Here, Node, Value};
 
 pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
@@ -26,11 +25,10 @@ const GROWTH: f64 = 1.75;
 /// Constant and linear waits are more or less by this.
 const AROUND: f64 = 0.25;
 
-/// What it does unless told otherwise.
-fn standard() -> Draft {
+/// Its breaker unless told otherwise.
+fn standard_breaker() -> BreakerRule {
     let breaker = BreakerRule::default().last_time(Duration::from_secs(30)).minimum_calls(100);
-    let breaker = breaker.failure_ratio(0.1).open_for(Duration::from_secs(5), 0.0).probes(1);
-    plain(4).hint(exactly(30 * SECOND)).retry_on(usual_failures()).breaker(breaker)
+    breaker.failure_ratio(0.1).open_for(Duration::from_secs(5), 0.0).probes(1)
 }
 
 /// A section of the handler: names that nothing else has, in a table that they belong to.

@@ -4,9 +4,9 @@ use redial_core::admit::BreakerRule;
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
 use redial_core::{Draft, DurationText, NEVER, Nanos};
 
-use super::super::account::Account;
-use super::super::{Format, exactly, plain};
-use super::{ABOVE_DELAY, AROUND, GROWTH, SECOND, TICK, get, is_section, standard};
+use super::super::account::{Account, Around};
+use super::super::{Format, exactly, plain, usual_failures};
+use super::{ABOVE_DELAY, AROUND, GROWTH, SECOND, TICK, get, is_section, standard_breaker};
 use crate::file::{Queue, Setting};
 use crate::found::Note;
 use crate::pile::{Document, Reading};
@@ -39,7 +39,7 @@ const KNOWN: [&str; 5] =
 fn section(document: &Document, here: &Here<'_>, reading: &mut Reading) -> Result<(), Problem> {
     let mut account = Account::new(document, here);
     let name = if here.path().is_empty() { "standard" } else { here.path() }.replace('.', ":");
-    let mut setting = Setting::default();
+    let (format, mut setting) = (Format::DotNet, Setting::default());
     let total = timeout(here, "TotalRequestTimeout", "deadline", 30 * SECOND, &mut account)?;
     if let Some(hedging) = get(here, "Hedging") {
         account.dropped(&hedging, "a policy has no hedging: what is left is one attempt");
@@ -47,8 +47,8 @@ fn section(document: &Document, here: &Here<'_>, reading: &mut Reading) -> Resul
             account.dropped(&endpoint, "belongs to the hedging");
         }
         unknown(here, &["TotalRequestTimeout", "Hedging", "Endpoint"], &mut account);
-        let policy = account.build(plain(1).deadline(Duration::from_nanos(total)))?;
-        account.found((Format::DotNet, name, policy, Vec::new()), setting, reading);
+        let draft = plain(1).deadline(Duration::from_nanos(total));
+        account.finish(draft, Around { format, name, routes: Vec::new(), setting }, reading);
         return Ok(());
     }
     unknown(here, &KNOWN, &mut account);
@@ -64,8 +64,7 @@ fn section(document: &Document, here: &Here<'_>, reading: &mut Reading) -> Resul
     let text = "what is retried is code: connect, reset, timeout, throttled, overloaded and server-error stand for its \
                 default, which is 408, 429, 5xx, failed requests and time-outs";
     account.notes.push(Note::approximated("ShouldHandle", text));
-    let policy = account.build(draft)?;
-    account.found((Format::DotNet, name, policy, Vec::new()), setting, reading);
+    account.finish(draft, Around { format, name, routes: Vec::new(), setting }, reading);
     Ok(())
 }
 
@@ -96,8 +95,8 @@ fn timeout(
 }
 
 fn retry(here: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Draft, Problem> {
-    let empty = crate::tree::Node { span: here.node.span, value: crate::tree::Value::Null };
-    let retry = get(here, "Retry").unwrap_or_else(|| Here::top(&empty).clone());
+    let retry = get(here, "Retry");
+    let field = |name: &str| retry.as_ref().and_then(|retry| get(retry, name));
     let known = [
         "MaxRetryAttempts",
         "BackoffType",
@@ -107,9 +106,11 @@ fn retry(here: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Dra
         "ShouldRetryAfterHeader",
         "Name",
     ];
-    unknown(&retry, &known, account);
-    let mut draft = standard();
-    if let Some(retries) = get(&retry, "MaxRetryAttempts") {
+    if let Some(retry) = &retry {
+        unknown(retry, &known, account);
+    }
+    let mut draft = plain(4).retry_on(usual_failures());
+    if let Some(retries) = field("MaxRetryAttempts") {
         let count = retries.count(1..=999_999)?;
         let text =
             format!("attempts = {}: MaxRetryAttempts does not count the first one", count + 1);
@@ -123,7 +124,7 @@ fn retry(here: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Dra
             .notes
             .push(Note::kept("Retry:MaxRetryAttempts", "attempts = 4, the default of 3 retries"));
     }
-    if let Some(after) = get(&retry, "ShouldRetryAfterHeader") {
+    if let Some(after) = field("ShouldRetryAfterHeader") {
         let honours = after.yes()?;
         account.approximated(
             &after,
@@ -136,34 +137,35 @@ fn retry(here: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Dra
         account.notes.push(Note::approximated("Retry:ShouldRetryAfterHeader", text));
         draft = draft.hint(exactly(total));
     }
-    Ok(draft.backoff(backoff(&retry, total, account)?))
+    Ok(draft.backoff(backoff(field, total, account)?))
 }
 
-fn backoff(retry: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Backoff, Problem> {
-    let kind = get(retry, "BackoffType");
+fn backoff<'a>(
+    field: impl Fn(&str) -> Option<Here<'a>>,
+    total: Nanos,
+    account: &mut Account<'_>,
+) -> Result<Backoff, Problem> {
+    let kind = field("BackoffType");
     let name = kind.as_ref().map_or(Ok("Exponential"), |kind| kind.text())?;
     let growths = [
         ("Constant", Growth::Constant),
         ("Linear", Growth::Linear),
         ("Exponential", Growth::Exponential(2.0)),
     ];
-    let growth = growths.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    let growth = match (growth, &kind) {
-        (Some((_, growth)), _) => growth,
-        (None, Some(kind)) => {
+    let chosen = growths.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    if let Some(kind) = &kind {
+        if chosen.is_none() {
             let problem = kind.wrong(format_args!("there is no {}", kind.node.value));
             return Err(problem.help("there are Constant, Linear and Exponential"));
         }
-        (None, None) => Growth::Exponential(2.0),
-    };
-    if let Some(kind) = &kind {
         account.kept(kind, "backoff.growth", "backoff.growth");
     }
-    let use_jitter = get(retry, "UseJitter");
+    let growth = chosen.map_or(Growth::Exponential(2.0), |(_, growth)| growth);
+    let use_jitter = field("UseJitter");
     let jitters = use_jitter.as_ref().map_or(Ok(true), Here::yes)?;
-    let delay = get(retry, "Delay");
+    let delay = field("Delay");
     let base = delay.as_ref().map_or(Ok(2 * SECOND), |delay| span(delay, 0..=DAY))?;
-    let most = get(retry, "MaxDelay");
+    let most = field("MaxDelay");
     let cap = most.as_ref().map(|most| span(most, 0..=DAY)).transpose()?;
     let (growth, jitter, base) = match growth {
         growth if !jitters => (growth, Jitter::None, base),
@@ -220,8 +222,7 @@ fn jitter_note(here: Option<&Here<'_>>, jitter: Jitter, account: &mut Account<'_
 }
 
 fn breaker(here: &Here<'_>, account: &mut Account<'_>) -> Result<BreakerRule, Problem> {
-    let mut rule = BreakerRule::default().last_time(Duration::from_secs(30)).minimum_calls(100);
-    rule = rule.failure_ratio(0.1).open_for(Duration::from_secs(5), 0.0).probes(1);
+    let mut rule = standard_breaker();
     let Some(breaker) = get(here, "CircuitBreaker") else {
         let text = "breaker: the default, 10% of at least 100 calls in 30 s, open for 5 s";
         account.notes.push(Note::kept("CircuitBreaker", text));

@@ -5,7 +5,7 @@ use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, Growth, Jitter};
 use redial_core::{Draft, Nanos, parse_duration};
 
-use super::super::account::Account;
+use super::super::account::{Account, Around};
 use super::super::{Format, LONGEST, exactly, plain};
 use super::{
     DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, STATUSES, UNAVAILABLE,
@@ -43,8 +43,8 @@ fn config(document: &Document, reading: &mut Reading) -> Result<(), Problem> {
                 account.unknown_but(here, &["maxTokens", "tokenRatio"]);
             }
         }
-        let policy = account.build(draft)?;
-        account.found((Format::Grpc, name, policy, routes), Setting::default(), reading);
+        let around = Around { format: Format::Grpc, name, routes, setting: Setting::default() };
+        account.finish(draft, around, reading);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use redial_core::Nanos;
 use redial_core::schedule::{Backoff, Growth, Jitter};
 
-use super::super::account::Account;
+use super::super::account::{Account, Around};
 use super::super::{Format, LONGEST, constant, plain};
 use super::guards;
 use super::leaves::{self, Leaf, Leaves, duration};
@@ -95,8 +95,8 @@ fn instance(
     chain.unknown(&KNOWN, seen, &mut account);
     let mut setting = Setting::default();
     let draft = guards::join((all, &leaf.name), draft, &mut setting, seen, &mut account)?;
-    let policy = account.build(draft)?;
-    account.found((Format::Resilience4j, name, policy, Vec::new()), setting, reading);
+    let around = Around { format: Format::Resilience4j, name, routes: Vec::new(), setting };
+    account.finish(draft, around, reading);
     Ok(())
 }
 

@@ -1,0 +1,54 @@
+//! Workflow commands of GitHub: each line becomes an annotation of the change.
+
+use std::io::{self, Write};
+
+use redial_policy::Severity;
+
+use super::report::Report;
+use super::spot::Spot;
+
+pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    for said in report.open() {
+        let finding = &said.finding;
+        let command = match finding.severity {
+            Severity::Note => "notice",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        let file = report.source(said).name();
+        let simulated = said.simulated.as_ref().map(|it| format!("\nsimulated: {it}"));
+        let message =
+            format!("{}\nhelp: {}{}", finding.message, finding.help, simulated.unwrap_or_default());
+        line(command, file, Some(said.spot), finding.rule.name, &message, out)?;
+    }
+    for unread in &report.problems {
+        let message = unread.problem.to_string();
+        line("error", report.name(unread), unread.spot, "unreadable", &message, out)?;
+    }
+    Ok(())
+}
+
+fn line(
+    command: &str,
+    file: &str,
+    spot: Option<Spot>,
+    title: &str,
+    message: &str,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let place = spot.map_or_else(String::new, |spot| {
+        let Spot { line, column, end_column } = spot;
+        format!(",line={line},endLine={line},col={column},endColumn={end_column}")
+    });
+    let (file, title) = (property(file), property(title));
+    writeln!(out, "::{command} file={file}{place},title={title}::{}", data(message))
+}
+
+/// A line is a command, so nothing may end it early.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}

@@ -1,0 +1,81 @@
+//! Where something is, in numbers that people and their editors know.
+
+use redial_policy::Span;
+
+/// Lines and columns count from 1, columns in characters. It ends on the line that it begins on: what is wrong with a
+/// whole policy is shown where that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) line: usize,
+    pub(super) column: usize,
+    /// The column after the last one.
+    pub(super) end_column: usize,
+}
+
+/// Nobody reads a mark that is longer.
+const WIDEST: usize = 120;
+
+/// Finds spots of a text one after the other, so that a file with many findings on a long line is read once.
+pub(super) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+    column: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, at: 0, line: 1, column: 1 }
+    }
+
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The spot of a piece. Those that are in order cost the least.
+    pub(super) fn go(&mut self, span: Span) -> Spot {
+        let start = boundary(self.text, span.start as usize);
+        if start < self.at {
+            *self = Self::new(self.text);
+        }
+        let passed = &self.text[self.at..start];
+        match passed.rfind('\n') {
+            Some(newline) => {
+                self.line += passed.bytes().filter(|byte| *byte == b'\n').count();
+                self.column = passed[newline + 1..].chars().count() + 1;
+            }
+            None => self.column += passed.chars().count(),
+        }
+        self.at = start;
+        let width = marked(self.text, span).chars().count();
+        Spot { line: self.line, column: self.column, end_column: self.column + width.max(1) }
+    }
+}
+
+/// The part of a span that is shown.
+fn marked(text: &str, span: Span) -> &str {
+    let (start, end) = (boundary(text, span.start as usize), boundary(text, span.end as usize));
+    let piece = text.get(start..end).unwrap_or_default();
+    let ends = |(_, c): &(usize, char)| matches!(c, '\n' | '\r');
+    let most = piece.char_indices().nth(WIDEST).map_or(piece.len(), |(at, _)| at);
+    let line = piece[..most].char_indices().find(ends).map_or(most, |(at, _)| at);
+    &piece[..line]
+}
+
+/// A line of a text, or what is near the span if the line is long; and where in it the span is.
+pub(super) fn excerpt(text: &str, span: Span) -> (&str, std::ops::Range<usize>) {
+    let start = boundary(text, span.start as usize);
+    let end = start + marked(text, span).len();
+    let before = text[..start].char_indices().rev().take(2 * WIDEST);
+    let before = before.take_while(|(_, c)| *c != '\n').last().map_or(start, |(at, _)| at);
+    let after = text[end..].char_indices().take(2 * WIDEST);
+    let after = after.take_while(|(_, c)| !matches!(c, '\n' | '\r')).last();
+    let after = after.map_or(end, |(at, c)| end + at + c.len_utf8());
+    (&text[before..after], start - before..end - before)
+}
+
+/// The nearest place before it where a character begins.
+fn boundary(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}

@@ -1,0 +1,129 @@
+//! From arguments to texts. A directory has more files than configs, so what is found in one has to look like a config;
+//! what somebody names by hand is one, and if it is not, they want to know.
+
+use std::fs::{self, File, FileType};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use redial_policy::{MOST_BYTES, Problem};
+
+/// Directories that hold what others have written, or what can be made again.
+const SKIPPED: [&str; 2] = ["target", "node_modules"];
+const ENDINGS: [&str; 8] = ["toml", "yaml", "yml", "json", "jsonc", "properties", "ini", "config"];
+/// The file of the AWS SDKs has no ending.
+const AWS: &str = "config";
+const STDIN: &str = "-";
+
+/// A file, or what stands in for one.
+pub(super) struct Input {
+    pub(super) path: PathBuf,
+    /// Somebody named this very file.
+    pub(super) by_hand: bool,
+}
+
+/// Every file that is meant by some arguments: those of an argument together, by name. It holds the names of one
+/// directory on each level, not those of all.
+pub(super) struct Walk<'a> {
+    arguments: std::slice::Iter<'a, PathBuf>,
+    /// What is still to be looked at; the next is the last.
+    rest: Vec<(PathBuf, FileType)>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(arguments: &'a [PathBuf]) -> Self {
+        Self { arguments: arguments.iter(), rest: Vec::new() }
+    }
+
+    fn enter(&mut self, directory: &Path) -> io::Result<()> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let (name, kind) = (entry.file_name(), entry.file_type()?);
+            let name = name.to_string_lossy();
+            let is_hidden = name.starts_with('.');
+            let is_wanted = if kind.is_dir() {
+                !SKIPPED.contains(&&*name)
+            } else {
+                kind.is_file() && looks_like_config(Path::new(&*name))
+            };
+            if is_wanted && !is_hidden {
+                entries.push((entry.path(), kind));
+            }
+        }
+        entries.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
+        self.rest.append(&mut entries);
+        Ok(())
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Result<Input, (PathBuf, io::Error)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let directory = match self.rest.pop() {
+                Some((path, kind)) if kind.is_dir() => path,
+                Some((path, _)) => return Some(Ok(Input { path, by_hand: false })),
+                None => {
+                    let path = self.arguments.next()?.clone();
+                    if !path.is_dir() {
+                        return Some(Ok(Input { path, by_hand: true }));
+                    }
+                    path
+                }
+            };
+            if let Err(error) = self.enter(&directory) {
+                return Some(Err((directory, error)));
+            }
+        }
+    }
+}
+
+fn looks_like_config(name: &Path) -> bool {
+    let ending = name.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ENDINGS.contains(&ending)) || name == Path::new(AWS)
+}
+
+/// What a file says; `-` is standard input. Little more than a config can have is read; of a larger file that nobody
+/// has named, nothing.
+pub(super) fn read(input: &Input) -> Result<Option<Vec<u8>>, Problem> {
+    let path = input.path.as_path();
+    let broken = |error: io::Error| Problem::whole(format!("cannot be read: {error}"));
+    if path == Path::new(STDIN) {
+        return bounded(io::stdin().lock()).map(Some).map_err(broken);
+    }
+    let about = fs::metadata(path).map_err(broken)?;
+    // A pipe that a shell has opened for us has somebody who writes to it; any other may wait for ever.
+    let is_handed = path.starts_with("/dev/fd") || path == Path::new("/dev/stdin");
+    if !about.is_file() && !is_handed {
+        let problem = Problem::whole("not a file, but a pipe, a socket or a device");
+        return Err(problem.help("pass - to read from standard input"));
+    }
+    if about.len() > MOST_BYTES as u64 && !input.by_hand {
+        return Ok(None);
+    }
+    File::open(path).and_then(bounded).map(Some).map_err(broken)
+}
+
+fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What people call it.
+pub(super) fn name(path: &Path) -> String {
+    if path == Path::new(STDIN) {
+        return "<stdin>".to_owned();
+    }
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
+}
+
+/// Whether there is a word in it that hardly anybody writes who does not retry.
+pub(super) fn mentions_retries(text: &[u8]) -> bool {
+    const WORDS: [&[u8]; 4] = [b"retr", b"backoff", b"resilience", b"attempts"];
+    let starts = |word: &[u8], at: usize| {
+        text.get(at..at + word.len()).is_some_and(|piece| piece.eq_ignore_ascii_case(word))
+    };
+    (0..text.len()).any(|at| WORDS.iter().any(|word| starts(word, at)))
+}

@@ -1,0 +1,210 @@
+//! `redial import` and `redial export`: the same policy for another system, and what that costs.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use redial_policy::file::{File, Named, Route, Setting};
+use redial_policy::{Format, Note, NoteKind};
+use serde_json::{Map, Value, json};
+
+use crate::check::{formats, human, report::Report};
+use crate::failed::{Failed, harmless};
+
+/// Translate another system's retry config into a policy file of ours
+#[derive(clap::Args)]
+#[command(after_help = "\
+The policies go to standard output, and what was kept, approximated and dropped to standard error. All retry configs
+that are found are translated, whatever systems they are of. What counts retries there counts attempts here.
+
+Exit code: 0 translated, 1 something was lost and --strict does not allow it, 2 something could not be read.
+
+Examples:
+  redial import virtual-service.yaml                  what Istio would do, as a policy
+  redial import k8s/ -o retry.toml                    everything in a directory
+  redial import service-config.json --from grpc       without guessing
+  redial import application.yml --json                the policies and the report for a program")]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    input: Input,
+}
+
+/// Translate a policy file of ours into another system's retry config
+#[derive(clap::Args)]
+#[command(after_help = "\
+The config goes to standard output, and what was kept, approximated and dropped to standard error.
+
+Exit code: 0 translated, 1 something was lost and --strict does not allow it, 2 something could not be read or cannot
+be said there.
+
+Examples:
+  redial export retry.toml --to envoy                 routes and clusters for Envoy
+  redial export retry.toml --to grpc -o service.json  a service config
+  redial export retry.toml --to istio --strict        fail if anything is lost
+  redial export grpc.json --from grpc --to envoy      from another system to yet another")]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    input: Input,
+    /// The system that it is for
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    to: Format,
+}
+
+#[derive(clap::Args)]
+struct Input {
+    /// A file, a directory, or - for standard input
+    file: PathBuf,
+    /// What it is, whatever it looks like
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    from: Option<Format>,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Exit with 1 if anything is approximated or dropped
+    #[arg(long)]
+    strict: bool,
+    /// Print JSON, with the report in it
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of the fields of each policy.
+type Account = Vec<(String, Vec<Note>)>;
+
+pub(crate) fn import(args: &ImportArgs, out: &mut impl Write) -> Result<(), Failed> {
+    let (file, account) = read(&args.input)?;
+    let text = write(&file, Format::Redial)?.0;
+    let mut answer = json!({ "policies": policies(&file) });
+    deliver(&args.input, &text, &account, &mut answer, out)
+}
+
+pub(crate) fn export(args: &ExportArgs, out: &mut impl Write) -> Result<(), Failed> {
+    let (file, mut account) = read(&args.input)?;
+    let (text, more) = write(&file, args.to)?;
+    account.extend(more);
+    let mut answer = json!({ "config": text });
+    deliver(&args.input, &text, &account, &mut answer, out)
+}
+
+/// The policies of a file, under names that a file of ours can have. Our own files lose nothing when they are read.
+fn read(input: &Input) -> Result<(File, Account), Failed> {
+    let report = Report::read(std::slice::from_ref(&input.file), input.from);
+    human::problems(&report)?;
+    if !report.problems.is_empty() {
+        return Err(Failed::Said(2));
+    }
+    if report.found.is_empty() {
+        return Err(Failed::input(input.file.display(), "there is no retry config in it"));
+    }
+    let (mut file, mut account, mut names) = (File::default(), Account::new(), HashMap::new());
+    for found in report.found {
+        let name = unique(&valid(&found.name), &mut names);
+        let routes = found.routes.into_iter().map(|it| Route { policy: name.clone(), ..it });
+        file.routes.extend(routes);
+        if found.format != Format::Redial {
+            account.push((name.clone(), found.notes));
+        }
+        file.policies.push(Named { name, policy: found.policy, setting: found.setting });
+    }
+    lift(&mut file);
+    Ok((file, account))
+}
+
+/// What is true for all policies is said once.
+fn lift(file: &mut File) {
+    let Some((first, rest)) = file.policies.split_first() else { return };
+    if rest.iter().all(|policy| policy.setting == first.setting) {
+        file.setting = first.setting.clone();
+        file.policies.iter_mut().for_each(|policy| policy.setting = Setting::default());
+    }
+}
+
+/// A name that needs no quotes.
+fn valid(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = name.chars().map(plain).collect();
+    let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
+    if words.is_empty() { "policy".to_owned() } else { words.join("-") }
+}
+
+/// The name itself, or with the next number that nobody has.
+fn unique(name: &str, taken: &mut HashMap<String, u32>) -> String {
+    let mut candidate = name.to_owned();
+    while taken.contains_key(&candidate) {
+        let number = taken.entry(name.to_owned()).or_insert(1);
+        *number += 1;
+        candidate = format!("{name}-{number}");
+    }
+    taken.insert(candidate.clone(), 1);
+    candidate
+}
+
+fn write(file: &File, format: Format) -> Result<(String, Account), Failed> {
+    let written = format.write(file);
+    let written = written.map_err(|problem| Failed::input(format.name(), problem))?;
+    Ok((written.text, written.notes))
+}
+
+fn policies(file: &File) -> Value {
+    let policies = file.policies.iter().map(|it| (it.name.clone(), json!(it.policy)));
+    Value::Object(policies.collect::<Map<_, _>>())
+}
+
+fn deliver(
+    input: &Input,
+    text: &str,
+    account: &Account,
+    answer: &mut Value,
+    out: &mut impl Write,
+) -> Result<(), Failed> {
+    if input.json {
+        answer["notes"] = notes(account);
+        put(input.output.as_deref(), &format!("{answer:#}\n"), out)?;
+    } else {
+        put(input.output.as_deref(), text, out)?;
+        tell(account)?;
+    }
+    let is_lost = account.iter().flat_map(|(_, notes)| notes).any(|it| it.kind != NoteKind::Kept);
+    if input.strict && is_lost { Err(Failed::Said(1)) } else { Ok(()) }
+}
+
+fn put(path: Option<&Path>, text: &str, out: &mut impl Write) -> Result<(), Failed> {
+    match path {
+        None => {
+            out.write_all(text.as_bytes())?;
+            // The report must not come before it on a terminal.
+            Ok(out.flush()?)
+        }
+        Some(path) => fs::write(path, text)
+            .map_err(|error| Failed::Work(format!("{}: {error}", path.display()))),
+    }
+}
+
+fn notes(account: &Account) -> Value {
+    let notes = account.iter().flat_map(|(policy, notes)| {
+        notes.iter().map(move |note| {
+            json!({
+                "policy": policy,
+                "kind": note.kind.name(),
+                "field": note.field,
+                "text": note.text,
+            })
+        })
+    });
+    notes.collect()
+}
+
+/// By policy, what was lost last: that is what a person has to read.
+fn tell(account: &Account) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    for (policy, notes) in account {
+        writeln!(out, "{}", harmless(policy))?;
+        let mut notes: Vec<&Note> = notes.iter().collect();
+        notes.sort_by_key(|note| note.kind);
+        for Note { kind, field, text } in notes {
+            writeln!(out, "  {:12}  {}: {}", kind.name(), harmless(field), harmless(text))?;
+        }
+    }
+    Ok(())
+}

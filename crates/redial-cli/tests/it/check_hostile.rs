@@ -1,0 +1,139 @@
+//! What is no config, or wants to harm whoever reads it: one clear error, at once, and the rest is still reviewed.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::{Command, Stdio};
+
+use crate::{Scratch, redial, text};
+
+/// The file must be refused, with an error that says all of this and nothing on standard output but the summary.
+fn refused(path: &str, says: &[&str]) {
+    let output = redial(&["check", path]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{path}: {error}");
+    assert_eq!(text(&output.stdout), "nothing to say in 0 files; 0 policies; 1 problem\n");
+    assert_eq!(error.matches("error:").count(), 1, "{error}");
+    assert!(says.iter().all(|part| error.contains(part)), "{path}: {error}");
+    assert!(!error.contains('\x1b'), "{error:?}");
+    assert!(error.len() < 2000, "{} bytes", error.len());
+}
+
+fn bytes(name: &str, content: &[u8], says: &[&str]) {
+    let scratch = Scratch::new(name);
+    refused(&scratch.file(name, content), says);
+}
+
+#[test]
+fn a_large_file_is_not_read() {
+    let scratch = Scratch::new("large");
+    let path = scratch.path("large.yaml");
+    File::create(&path).unwrap().set_len(100_000_000).unwrap();
+    refused(&path, &["larger than 16 MB", "large.yaml"]);
+    // Among others it is no config, and no problem.
+    scratch.file("policy.toml", b"[policy.a]\nattempts = 3\n");
+    assert_ne!(redial(&["check", &scratch.path("")]).status.code(), Some(2));
+}
+
+#[test]
+fn what_grows_when_it_is_read() {
+    let mut laughs = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
+    for i in 1..30 {
+        let before = format!("*a{}, ", i - 1).repeat(10);
+        laughs.push_str(&format!("a{i}: &a{i} [{before}]\n"));
+    }
+    bytes("laughs.yaml", laughs.as_bytes(), &["with aliases written out", "laughs.yaml:"]);
+}
+
+#[test]
+fn deep_nesting() {
+    let deep = "[".repeat(1_000_000);
+    bytes("deep.json", deep.as_bytes(), &["levels deep", "deep.json:1:101"]);
+    bytes("deep.yaml", deep.as_bytes(), &["recursion limit", "deep.yaml:1:256"]);
+    let toml = format!("a = {}", "[".repeat(1_000_000));
+    bytes("deep.toml", toml.as_bytes(), &["deep.toml:1:"]);
+}
+
+#[test]
+fn what_is_no_text() {
+    bytes("latin.toml", b"# \xfc\nattempts = 3\n", &["not UTF-8", "line 1"]);
+    bytes("null.yaml", b"\0\0\0\0retry", &["null.yaml"]);
+    bytes("escape.toml", b"attempts = \"\x1b[31m\n", &["escape.toml:1:18"]);
+}
+
+#[test]
+fn a_name_that_stands_twice() {
+    for (name, content) in [
+        ("twice.yaml", "retries: 1\nretries: 2\n"),
+        ("twice.json", "{\"retries\": 1,\n\"retries\": 2}"),
+        ("twice.toml", "retries = 1\nretries = 2\n"),
+    ] {
+        bytes(name, content.as_bytes(), &[&format!("{name}:2:1")]);
+    }
+}
+
+#[test]
+fn nothing_that_is_known() {
+    bytes("plain.yaml", b"a: 1\n", &["nothing here that I know", "gateway-api", "--from"]);
+    bytes("empty.json", b"", &["empty.json"]);
+    refused("no/such.toml", &["No such file", "no/such.toml"]);
+}
+
+#[test]
+fn what_is_no_file() {
+    let scratch = Scratch::new("pipe");
+    let pipe = scratch.path("pipe.yaml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    refused(&pipe, &["not a file", "standard input"]);
+    refused("/dev/zero", &["not a file"]);
+    // In a directory it is passed over, and so are links that lead round in circles.
+    symlink(scratch.path(""), scratch.path("loop")).unwrap();
+    scratch.file("policy.toml", b"[policy.a]\nattempts = 3\n");
+    assert_ne!(redial(&["check", &scratch.path("")]).status.code(), Some(2));
+}
+
+#[test]
+fn what_may_not_be_read() {
+    let scratch = Scratch::new("forbidden");
+    let path = scratch.file("forbidden.yaml", b"retries: 1\n");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    // Nothing is forbidden to root.
+    if File::open(&path).is_err() {
+        refused(&path, &["Permission denied", "forbidden.yaml"]);
+        refused(&scratch.path(""), &["Permission denied", "forbidden.yaml"]);
+    }
+}
+
+#[test]
+fn in_a_directory_only_what_mentions_retries_is_a_problem() {
+    let scratch = Scratch::new("directory");
+    scratch.file("broken.yaml", b"a: [\n");
+    scratch.file("chart/templates/deployment.yaml", b"{{ if .Values.x }}\na: 1\n{{ end }}\n");
+    scratch.file("binary.json", b"\xff\xfe");
+    let output = redial(&["check", &scratch.path("")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scratch.file("retries.yaml", b"retries: [\n");
+    let output = redial(&["check", &scratch.path("")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("retries.yaml:2:1"), "{}", text(&output.stderr));
+    for skipped in [".hidden/a.yaml", "target/a.yaml", "node_modules/x/a.yaml", "retries.txt"] {
+        scratch.file(skipped, b"retries: [\n");
+    }
+    let again = redial(&["check", &scratch.path("")]);
+    assert_eq!(again.stderr, output.stderr);
+}
+
+#[test]
+fn standard_input_is_bounded_too() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_redial"));
+    let child = child.args(["check", "-"]).stdin(Stdio::piped());
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // It stops reading long before this ends.
+    let written = (0..1000).try_for_each(|_| stdin.write_all(&[b'a'; 1_000_000]));
+    assert!(written.is_err());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("larger than 16 MB"));
+    assert!(text(&output.stderr).contains("<stdin>"));
+}

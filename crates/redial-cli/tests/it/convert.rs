@@ -1,0 +1,126 @@
+//! `redial import` and `redial export`. What each system can say is tested where the formats are; here is what the
+//! commands do with it.
+
+use std::fs;
+use std::process::Output;
+
+use redial_policy::Format;
+use redial_policy::file::File;
+use serde_json::Value;
+
+use crate::{Scratch, redial, text};
+
+const POLICY: &str =
+    "[policy.payments]\nattempts = 3\nattempt_timeout = \"300ms\"\ndeadline = \"2s\"\n";
+
+fn succeeds(args: &[&str]) -> Output {
+    let output = redial(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+    output
+}
+
+/// Ours → theirs → ours: as many attempts as before or a report that they are lost, and exit code 1 for any loss.
+fn round_trip(format: Format) {
+    let scratch = Scratch::new(&format!("trip-{}", format.name()));
+    let ours = scratch.file("ours.toml", POLICY);
+    let theirs = scratch.path(match format {
+        Format::Redial => "theirs.toml",
+        Format::Grpc | Format::DotNet => "theirs.json",
+        Format::Aws => "config",
+        _ => "theirs.yaml",
+    });
+    succeeds(&["export", &ours, "--to", format.name(), "-o", &theirs]);
+    let back = succeeds(&["import", &theirs, "--from", format.name()]);
+    let file = File::read(text(&back.stdout)).unwrap_or_else(|problem| panic!("{problem}"));
+    let [named] = &file.policies[..] else { panic!("{}: {file:?}", format.name()) };
+    // What was written for them is recognised as theirs.
+    let again = succeeds(&["import", &theirs]);
+    assert_eq!(text(&again.stdout), text(&back.stdout), "{}", format.name());
+    let strict = redial(&["export", &ours, "--to", format.name(), "--strict"]);
+    let report = text(&strict.stderr);
+    let is_told = report.contains("dropped       attempts: ");
+    assert_eq!(named.policy.attempts() == 3, !is_told, "{}: {report}", format.name());
+    let is_lost = report
+        .lines()
+        .any(|line| line.starts_with("  approximated") || line.starts_with("  dropped"));
+    assert_eq!(strict.status.code(), Some(i32::from(is_lost)), "{report}");
+}
+
+#[test]
+fn there_and_back_again() {
+    Format::ALL.into_iter().for_each(round_trip);
+}
+
+#[test]
+fn the_config_is_the_answer_and_the_report_is_beside_it() {
+    let scratch = Scratch::new("answer");
+    let ours = scratch.file("ours.toml", POLICY);
+    let printed = succeeds(&["export", &ours, "--to", "grpc"]);
+    let config: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    assert_eq!(config["methodConfig"][0]["retryPolicy"]["maxAttempts"], 3);
+    assert!(text(&printed.stderr).starts_with("payments\n  kept "), "{}", text(&printed.stderr));
+    let path = scratch.path("service.json");
+    let written = succeeds(&["export", &ours, "--to", "grpc", "-o", &path]);
+    assert!(written.stdout.is_empty());
+    assert_eq!(fs::read(&path).unwrap(), printed.stdout);
+    let both = succeeds(&["export", &ours, "--to", "grpc", "--json"]);
+    assert!(both.stderr.is_empty());
+    let both: Value = serde_json::from_slice(&both.stdout).unwrap();
+    assert_eq!(both["config"], text(&printed.stdout));
+    assert_eq!(both["notes"][0]["policy"], "payments");
+    let imported = succeeds(&["import", &path, "--json"]);
+    let imported: Value = serde_json::from_slice(&imported.stdout).unwrap();
+    let policies = imported["policies"].as_object().unwrap();
+    assert_eq!(policies.values().next().unwrap()["attempts"], 3);
+    assert!(imported["notes"].as_array().unwrap().iter().all(|note| note["kind"].is_string()));
+}
+
+#[test]
+fn a_file_of_ours_stays_what_it_is() {
+    let scratch = Scratch::new("stays");
+    let text_of_file = format!(
+        "[setting]\nslo = \"2s\"\nclients = 20\n\n{POLICY}\n[policy.b]\nextends = \"payments\"\nattempts = 2\n\n[[route]]\nhost = \"a\"\npolicy = \"b\"\n"
+    );
+    let path = scratch.file("ours.toml", &text_of_file);
+    let output = succeeds(&["import", &path]);
+    let read = |text: &str| File::read(text).unwrap_or_else(|problem| panic!("{problem}"));
+    assert_eq!(read(text(&output.stdout)), read(&text_of_file));
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn names_are_valid_and_unique() {
+    let scratch = Scratch::new("names");
+    for directory in ["a", "b"] {
+        let policies = "[policy.\"pay ments/ü\"]\nattempts = 2\n[policy.\"…\"]\nattempts = 3\n";
+        scratch.file(&format!("{directory}/policy.toml"), policies);
+    }
+    let output = succeeds(&["import", &scratch.path("")]);
+    let file = File::read(text(&output.stdout)).unwrap_or_else(|problem| panic!("{problem}"));
+    let names: Vec<&str> = file.policies.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["pay-ments", "policy", "pay-ments-2", "policy-2"]);
+}
+
+#[test]
+fn what_cannot_be_converted_is_exit_2_and_nothing_is_written() {
+    let scratch = Scratch::new("cannot");
+    let broken = scratch.file("broken.toml", "[policy.a]\nattempts = 0\n");
+    let out = scratch.path("out.toml");
+    for args in
+        [&["import", &broken, "-o", &out][..], &["import", "none.toml"], &["import", "/dev/zero"]]
+    {
+        let output = redial(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(text(&output.stderr).matches("error:").count(), 1, "{}", text(&output.stderr));
+    }
+    assert!(fs::metadata(&out).is_err());
+    let good = scratch.file("good.toml", POLICY);
+    assert_eq!(redial(&["export", &good, "--to", "nginx"]).status.code(), Some(2));
+    let output = redial(&["import", &good, "-o", "/no/such/directory/out.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("/no/such/directory/out.toml"));
+    for command in ["import", "export"] {
+        assert!(text(&redial(&[command, "--help"]).stdout).contains("Examples:"));
+    }
+}
