@@ -4,6 +4,8 @@
 mod chart;
 mod check;
 mod check_hostile;
+mod check_pages;
+mod check_simulate;
 mod convert;
 mod demo;
 mod explain;

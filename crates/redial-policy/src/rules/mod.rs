@@ -12,10 +12,11 @@ mod words;
 
 use std::borrow::Cow;
 
-use redial_core::Policy;
+use redial_core::{NEVER, Policy};
 
 use crate::file::Setting;
 use crate::finding::{Finding, Severity};
+use crate::format::Format;
 use crate::found::Found;
 use crate::source::Place;
 use words::Words;
@@ -138,6 +139,11 @@ impl<'a> Case<'a> {
         Words(self.found.format)
     }
 
+    /// No deadline and no timeout, which is a finding of its own.
+    fn has_no_end(&self) -> bool {
+        self.policy().attempt_timeout() == NEVER && self.policy().deadline() == NEVER
+    }
+
     /// "1 client", "200 clients", or "many clients" when nobody has said how many.
     fn clients(&self) -> String {
         match self.setting().clients {
@@ -181,9 +187,24 @@ impl Said {
     }
 
     fn of(self, rule: &'static Rule, found: &Found) -> Finding {
-        let place = found.places.of(&self.field);
-        let severity = if self.hard { Severity::Error } else { rule.severity };
-        let finding = rule.finding(place, found.places.whole(), self.message, self.help);
-        Finding { severity: severity.min(self.most), ..finding }
+        let Self { field, message, mut help, hard, most } = self;
+        let place = found.places.of(&field);
+        let mut severity = if hard { Severity::Error } else { rule.severity };
+        if is_default(found) {
+            help.push_str(DEFAULT);
+            severity = severity.lower();
+        }
+        let finding = rule.finding(place, found.places.whole(), message, help);
+        Finding { severity: severity.min(most), ..finding }
     }
 }
+
+/// A route of Istio is retried when it says nothing of retries, too. Nobody chose that, so it weighs a step less: every
+/// mesh is full of such routes.
+fn is_default(found: &Found) -> bool {
+    const SAID: [&str; 4] = ["attempts", "attempt_timeout", "retry_on", "backoff"];
+    found.format == Format::Istio && !SAID.iter().any(|field| found.places.has(field))
+}
+
+const DEFAULT: &str =
+    "; the route says nothing of retries, so Istio makes two (`retries: {attempts: 0}` for none)";

@@ -103,10 +103,7 @@ const NAMES: &[(&str, [&str; 8])] = &[
             "",
         ],
     ),
-    (
-        "breaker.lookback",
-        ["", "", "", "", "", "slidingWindowSize", "", "CircuitBreaker.SamplingDuration"],
-    ),
+    ("breaker.lookback", ["", "", "", "", "", "slidingWindowSize", "", ""]),
 ];
 
 impl Words {
@@ -133,7 +130,7 @@ impl Words {
             (Some(name), Format::Redial) => format!("write `{name} = {value}`"),
             (Some(name), _) => format!("set `{name}` to {value}"),
             (None, format) => {
-                format!("{} cannot say it: bound it where the calls are made", title(format))
+                format!("{} cannot say it: do it where the calls are made", title(format))
             }
         }
     }

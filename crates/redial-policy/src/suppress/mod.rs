@@ -13,6 +13,7 @@ mod comments;
 use std::collections::HashMap;
 
 use crate::finding::Finding;
+use crate::near::did_you_mean;
 use crate::pile::{Document, Language, Pile};
 use crate::rules::{self, reading};
 use crate::source::{Place, SourceId};
@@ -107,7 +108,9 @@ impl Text {
         for name in names.split(',').map(str::trim) {
             let Some(rule) = rules::named(name) else {
                 let message = format!("there is no rule `{name}`");
-                let help = "docs/rules.md lists them";
+                let known = rules::ALL.iter().map(|rule| rule.name);
+                let meant = did_you_mean(name, known);
+                let help = meant.unwrap_or_else(|| "`redial check --list-rules` has them".into());
                 wrong.push(reading::UNKNOWN_RULE.finding(place, place, message, help));
                 continue;
             };

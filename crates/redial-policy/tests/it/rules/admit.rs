@@ -68,7 +68,7 @@ fn multipliers() {
         "multiplier-above-target",
         "with the budget's ratio, retries may multiply the load by 2, and the target is 1.5: 33.33% of the traffic may be \
          retries, and 50% can be",
-        "write `budget.window.ratio = 0.5`, or lower the floor",
+        "write `budget.window.ratio = 0.5`",
     );
 }
 

@@ -1,6 +1,6 @@
-use redial_policy::Format;
+use redial_policy::{Format, Place};
 
-use super::{check, found, golden, ours, routed};
+use super::{check, finding, found, golden, ours, routed};
 
 #[test]
 fn decides() {
@@ -42,8 +42,17 @@ fn keys() {
 /// Proxies and libraries repeat what they are told to, so it is an error there, and so is not to know.
 #[test]
 fn keys_where_nothing_minds_them() {
-    let istio = |policy: &str| found(Format::Istio, &format!("deadline = '5s'\n{policy}"));
+    let unsaid = |policy: &str| found(Format::Istio, &format!("deadline = '5s'\n{policy}"));
+    let istio = |policy: &str| {
+        let mut found = unsaid(policy);
+        found.places.put("attempts", Place::default());
+        found
+    };
     check(istio(""), "error unsafe-without-key");
+    // The mesh's default, which nobody chose.
+    check(unsaid(""), "warning unsafe-without-key");
+    let help = finding(unsaid(""), "unsafe-without-key").help;
+    assert!(help.ends_with("so Istio makes two (`retries: {attempts: 0}` for none)"), "{help}");
     check(routed(istio(""), &[], false), "error unsafe-without-key");
     check(routed(istio(""), &["GET"], false), "");
     check(routed(istio("retry_on = [500]"), &["POST"], false), "error retries-500-unsafe");

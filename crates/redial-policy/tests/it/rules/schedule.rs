@@ -65,7 +65,7 @@ fn caps() {
         capped("30s", "2m", "1h"),
         "delay-uncapped",
         "a long delay cap: a caller can wait 2m for one retry",
-        "write `backoff.cap = \"20s\"`",
+        "write `backoff.cap = \"30s\"`",
     );
 }
 
