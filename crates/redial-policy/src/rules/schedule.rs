@@ -146,7 +146,8 @@ fn too_many_attempts(case: &Case<'_>) -> Option<Said> {
         )
     };
     let mut help = case.words().set_attempts(4);
-    if case.found.format == Format::Linkerd && !case.found.places.has("attempts") {
+    // A profile bounds them by its budget alone.
+    if case.found.format == Format::Linkerd && attempts >= NO_CAP {
         help.push_str(
             " in annotations of the Service, instead of the profile, which has no such field",
         );

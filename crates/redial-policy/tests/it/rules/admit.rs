@@ -85,6 +85,11 @@ fn breakers() {
         "write `breaker.lookback.time = \"1s\"` or more",
     );
 
+    // .NET refuses it, and one finding is enough.
+    let dotnet =
+        "attempt_timeout = '2s'\nbreaker = { lookback = { time = '3s' } }\nretry_on = ['connect']";
+    check(found(Format::DotNet, dotnet), "");
+
     // 30 retries, so that 40 attempts of calls with 4 have failed.
     let tokens = |calls: u32| {
         ours(&format!(

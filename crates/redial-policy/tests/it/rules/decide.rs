@@ -7,6 +7,12 @@ fn decides() {
     check(ours("retry_on = [408, 425, 429, 503]"), "");
     check(ours("retry_on = [404, 503]"), "error retries-client-errors");
     check(ours("retry_on = [3, 14]"), "error retries-client-errors");
+    let help = |format, policy| finding(found(format, policy), "retries-client-errors").help;
+    assert_eq!(
+        help(Format::Grpc, "retry_on = [5]"),
+        "take NOT_FOUND out of `retryableStatusCodes`"
+    );
+    assert!(help(Format::Envoy, "retry_on = [409]").contains("(`retriable-4xx` is 409)"));
     check(ours("attempts = 1\nretry_on = [404]"), "");
     golden(
         ours("retry_on = [400, 402, 503]"),
