@@ -51,7 +51,12 @@ fn no_budget(case: &Case<'_>) -> Option<Said> {
     let help = match (words.name("budget"), case.found.format) {
         (Some(name), Format::Redial) => format!("write `{name}.window.ratio = 0.1`"),
         (Some(name), Format::Aws) => format!("set `{name}` to standard"),
-        (Some(name), _) => format!("set `{name}`"),
+        (Some(name), Format::Linkerd) => {
+            format!(
+                "annotations have no budget; a ServiceProfile has one, `{name}`, and takes their place"
+            )
+        }
+        (Some(name), format) => format!("set `{name}` to `{}`", a_tenth(format)),
         (None, _) if guarded => "the breaker has to do: this format has no budget".to_owned(),
         (None, _) => {
             "this format has no budget: add a circuit breaker, or retry in a layer that has one"
@@ -59,6 +64,16 @@ fn no_budget(case: &Case<'_>) -> Option<Said> {
         }
     };
     Some(Said::new("budget", message, help).at_most(Severity::Note, guarded))
+}
+
+/// A budget of a tenth, as these systems write it.
+fn a_tenth(format: Format) -> &'static str {
+    match format {
+        Format::Envoy => "{budget_percent: {value: 10}}",
+        Format::GatewayApi => "{percent: 10, interval: 10s}",
+        Format::Grpc => "{\"maxTokens\": 10, \"tokenRatio\": 0.1}",
+        _ => "{percent: 10}",
+    }
 }
 
 /// A rate as a number.

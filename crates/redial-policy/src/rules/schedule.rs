@@ -238,7 +238,9 @@ fn hint_ignored(case: &Case<'_>) -> Option<Said> {
     let words = case.words();
     let help = match words.name("hint") {
         Some("hint") => "write `hint.honour.cap = \"60s\"`".to_owned(),
-        Some(name) => format!("set `{name}` with `retry-after` as its reset header"),
+        Some(name) => {
+            format!("set `{name}` to `{{reset_headers: [{{name: retry-after, format: SECONDS}}]}}`")
+        }
         None => format!(
             "it cannot be set here: do not repeat {}, or honour the hint where the calls are made",
             hinting.join(" and ")

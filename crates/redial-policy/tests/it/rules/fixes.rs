@@ -23,7 +23,7 @@ fn write(policy: &mut toml::Table, line: &str) {
     let mut table = policy;
     for name in tables.split('.').filter(|name| !name.is_empty()) {
         let entry = table.entry(name).or_insert_with(|| toml::Table::new().into());
-        if !entry.is_table() || matches!(name, "budget") && !entry.get("window").is_some() {
+        if !entry.is_table() || name == "budget" && entry.get("window").is_none() {
             *entry = toml::Table::new().into();
         }
         table = entry.as_table_mut().unwrap();
@@ -134,4 +134,55 @@ fn presets_need_no_help() {
         let text = format!("[setting]\nclients = 1000\n[policy.p]\nextends = '{}'", preset.name());
         assert_eq!(said(&text), []);
     }
+}
+
+/// A config of another system, with what the help writes in the place of `HERE`.
+#[track_caller]
+fn theirs(name: &str, rule: &str, text: &str, without: &str, with: &str) {
+    let said = |text: &str| {
+        let mut pile = Pile::new();
+        let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
+        assert!(pile.add(source, None).unwrap() > 0);
+        let reading = pile.read(None);
+        assert!(reading.problems.is_empty(), "{:?}\n{text}", reading.problems);
+        review(&reading.found)
+    };
+    let before = said(&text.replace("HERE", without));
+    let help = before.iter().find(|finding| finding.rule.name == rule);
+    let help = help.unwrap_or_else(|| panic!("no {rule} in {before:?}")).help.as_str();
+    let (_, value) = help.split_once(" to ").unwrap_or_else(|| panic!("{help}"));
+    let value = value.split([',', ';']).next().filter(|_| !value.starts_with('`')).unwrap_or(value);
+    let value = value.strip_prefix('`').and_then(|it| it.split('`').next()).unwrap_or(value);
+    let after = said(&text.replace("HERE", &with.replace("VALUE", value)));
+    let still: Vec<_> = after.iter().filter(|finding| finding.rule.name == rule).collect();
+    assert!(still.is_empty(), "{help}\n{still:?}");
+}
+
+#[test]
+fn in_the_words_of_others() {
+    let grpc = r#"{"methodConfig": [{"name": [{}], HERE "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.1s",
+        "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}"#;
+    theirs("s.json", "no-timeout", grpc, "", r#""timeout": "VALUE","#);
+    let throttled = grpc.replace("HERE", "").replace("]}}]}", "]}}] HERE}");
+    theirs("s.json", "no-budget", &throttled, "", r#", "retryThrottling": VALUE"#);
+
+    let envoy = "route_config:\n  virtual_hosts:\n  - name: v\n    domains: ['*']\n    routes:\n    - match: {prefix: /}\n      \
+                 route: {cluster: c, retry_policy: {retry_on: 'connect-failure,retriable-status-codes', \
+                 retriable_status_codes: [503], num_retries: 3, HERE}}\n"; // tidy-allow: the name in Envoy's API
+    theirs("e.yaml", "hint-ignored", envoy, "", "rate_limited_retry_back_off: VALUE");
+    let waits = "retry_back_off: {base_interval: 30s, max_interval: HERE}";
+    let waits = envoy.replace("HERE", waits);
+    theirs("e.yaml", "delay-uncapped", &waits, "300s", "VALUE");
+
+    let istio = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: a}\nspec:\n  hosts: [a]\n  http:\n  \
+                 - route: [{destination: {host: a}}]\n    retries: {attempts: 2HERE}\n";
+    theirs("i.yaml", "no-timeout", istio, "", ", perTryTimeout: VALUE");
+    let rule = "---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: a}\nspec: {host: a, \
+                trafficPolicy: {HERE}}\n";
+    let both = istio.replace("HERE", "") + rule;
+    theirs("i.yaml", "no-budget", &both, "", "retryBudget: VALUE");
+
+    let dotnet = r#"{"Resilience": {"Retry": {"MaxRetryAttempts": 3, "Delay": "HERE", "MaxDelay": "01:00:00"},
+        "TotalRequestTimeout": {"Timeout": "02:00:00"}}}"#;
+    theirs("appsettings.json", "base-below-timer", dotnet, "00:00:00.0005", "VALUE");
 }

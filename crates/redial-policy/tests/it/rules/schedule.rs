@@ -110,7 +110,7 @@ fn hints() {
         long,
         "hint-uncapped",
         "a Retry-After of any length is waited out, and the deadline is 10m: a server can park its callers",
-        "set `timeout` to 1m",
+        "set `timeout` to 60s",
     );
     let help =
         finding(found(Format::Istio, "hint = 'ignore'\nretry_on = [503]"), "hint-ignored").help;
@@ -143,7 +143,7 @@ fn time() {
         within(found(Format::Grpc, "deadline = 'none'\nretry_on = [14]"), slo(2 * SECOND)),
         "slower-than-slo",
         "a call of 4 attempts can take for ever, and the user is promised 2s: a third of that is 666ms",
-        "set `timeout` to 666ms, or make fewer attempts",
+        "set `timeout` to 0.666s, or make fewer attempts",
     );
 
     check(
