@@ -47,7 +47,8 @@ fn breaker_window_too_short(case: &Case<'_>) -> Option<Said> {
         Some("breaker.lookback") | None => {
             format!("write `breaker.lookback.time = \"{}\"` or more", DurationText(enough))
         }
-        Some(_) => format!("{} or more", case.words().set_time("breaker.lookback", enough)),
+        // Seconds, of a window that is based on time.
+        Some(name) => format!("set `{name}` to {} or more", enough.div_ceil(1_000_000_000)),
     };
     Some(Said::new("breaker.lookback", message, help))
 }

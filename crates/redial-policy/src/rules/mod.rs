@@ -11,6 +11,7 @@ pub mod time;
 mod words;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use redial_core::{NEVER, Policy};
 
@@ -18,7 +19,7 @@ use crate::file::Setting;
 use crate::finding::{Finding, Severity};
 use crate::format::Format;
 use crate::found::Found;
-use crate::source::Place;
+use crate::source::{Place, SourceId};
 use words::Words;
 
 /// A rule of the review.
@@ -85,8 +86,9 @@ pub fn named(name: &str) -> Option<&'static Rule> {
 /// What all rules have to say about these, by text, place and rule.
 pub fn review(found: &[Found]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let named = named_in_chains(found);
     for one in found {
-        let case = Case { found: one, all: found };
+        let case = Case { found: one, named: &named };
         for rule in ALL {
             let said = rule.check.and_then(|check| check(&case));
             findings.extend(said.map(|said| said.of(rule, one)));
@@ -118,7 +120,20 @@ impl Rule {
 /// A config under review, among those that were found with it.
 pub(crate) struct Case<'a> {
     found: &'a Found,
-    all: &'a [Found],
+    named: &'a Named<'a>,
+}
+
+/// Configs by their text and name, for those that a chain may mean.
+type Named<'a> = HashMap<(SourceId, &'a str), &'a Found>;
+
+fn named_in_chains(found: &[Found]) -> Named<'_> {
+    let mut named = Named::new();
+    if found.iter().any(|one| !one.setting.chain.is_empty()) {
+        for one in found {
+            named.entry((one.places.whole().source, one.name.as_str())).or_insert(one);
+        }
+    }
+    named
 }
 
 impl<'a> Case<'a> {

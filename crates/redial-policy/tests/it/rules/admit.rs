@@ -2,7 +2,7 @@ use redial_policy::file::{Layer, Queue, Setting};
 use redial_policy::rules::review;
 use redial_policy::{Format, Found};
 
-use super::{check, clients, found, golden, ours, per_second, within};
+use super::{check, clients, finding, found, golden, ours, per_second, within};
 
 #[test]
 fn budgets() {
@@ -85,6 +85,9 @@ fn breakers() {
         "write `breaker.lookback.time = \"1s\"` or more",
     );
 
+    let seconds = "attempt_timeout = '1500ms'\nbreaker = { lookback = { time = '2s' } }\nretry_on = ['connect']";
+    let help = finding(found(Format::Resilience4j, seconds), "breaker-window-too-short").help;
+    assert_eq!(help, "set `slidingWindowSize` to 3 or more");
     // .NET refuses it, and one finding is enough.
     let dotnet =
         "attempt_timeout = '2s'\nbreaker = { lookback = { time = '3s' } }\nretry_on = ['connect']";
