@@ -98,6 +98,15 @@ fn columns_are_characters() {
     let answer = json(&[&scratch.file("policy.toml", inline)]);
     let column = inline.chars().position(|c| c == 'j').unwrap() + "jitter = ".len() + 1;
     assert_eq!(answer["findings"][0]["column"], column);
+    // Neither a byte order mark nor the end of a line in DOS is one.
+    let marked = |text: &str| scratch.file("marked.toml", format!("\u{feff}{text}\r\n"));
+    let answer = json(&[&marked("attempts = 9")]);
+    assert_eq!(
+        (&answer["findings"][0]["column"], &answer["findings"][0]["endColumn"]),
+        (&12.into(), &13.into())
+    );
+    let allowed = "# redial: allow too-many-attempts because of the mark\r\nattempts = 9";
+    assert!(rules(&json(&[&marked(allowed)])).is_empty());
 }
 
 #[test]
