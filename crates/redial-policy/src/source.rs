@@ -23,11 +23,15 @@ impl Source {
             let most = MOST_BYTES / 1_000_000;
             return Err(Problem::whole(format!("larger than {most} MB, so it is no config")));
         }
-        let text = String::from_utf8(bytes).map_err(|error| {
+        let mut text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let lines = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
             Problem::whole(format!("not UTF-8: byte {at}, in line {}", lines + 1))
         })?;
+        // Some editors put a mark before the first letter, and none of them counts it as a column.
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
         Ok(Self { name: name.into(), text })
     }
 
@@ -36,7 +40,7 @@ impl Source {
         &self.name
     }
 
-    /// All of it.
+    /// All of it, but for a byte order mark.
     pub fn text(&self) -> &str {
         &self.text
     }

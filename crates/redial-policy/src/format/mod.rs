@@ -5,7 +5,7 @@
 
 mod account;
 mod aws;
-mod dotnet;
+pub(crate) mod dotnet;
 mod envoy;
 mod export;
 mod gateway_api;
@@ -15,7 +15,7 @@ mod kube;
 mod linkerd;
 mod redial;
 mod resilience4j;
-mod time;
+pub(crate) mod time;
 mod unsaid;
 
 use std::time::Duration;

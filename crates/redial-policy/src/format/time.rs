@@ -43,7 +43,7 @@ pub(super) fn whole_ms(nanos: Nanos) -> Nanos {
 }
 
 /// As protobuf's JSON has it.
-pub(super) fn as_seconds(nanos: Nanos) -> String {
+pub(crate) fn as_seconds(nanos: Nanos) -> String {
     let ms = nanos.div_ceil(MS);
     match ms % 1000 {
         0 => format!("{}s", ms / 1000),
@@ -52,12 +52,12 @@ pub(super) fn as_seconds(nanos: Nanos) -> String {
 }
 
 /// In one unit, as Linkerd and Istio have it.
-pub(super) fn as_unit(nanos: Nanos) -> String {
+pub(crate) fn as_unit(nanos: Nanos) -> String {
     DurationText(nanos.div_ceil(MS).saturating_mul(MS)).to_string()
 }
 
 /// In hours, minutes, seconds and milliseconds, each of at most five digits (GEP-2257).
-pub(super) fn as_parts(nanos: Nanos) -> String {
+pub(crate) fn as_parts(nanos: Nanos) -> String {
     let ms = nanos.div_ceil(MS);
     let parts =
         [(ms / 3_600_000, "h"), (ms / 60_000 % 60, "m"), (ms / 1000 % 60, "s"), (ms % 1000, "ms")];

@@ -8,6 +8,7 @@ use redial_core::decide::{Class, Failure, Outcome, Reach};
 use super::{Case, Rule, Said};
 use crate::file::Route;
 use crate::finding::Severity;
+use crate::format::Format;
 use crate::format::grpc::STATUSES;
 
 /// The request itself is wrong, and stays wrong.
@@ -52,7 +53,15 @@ fn retries_client_errors(case: &Case<'_>) -> Option<Said> {
         "{list} will be repeated: the server understood the request and refused it, so every retry gets the same answer"
     );
     let retry_on = case.words().name("retry_on").unwrap_or("the list");
-    let help = format!("take {list} out of `{retry_on}`; of 4xx only 408, 425 and 429 can pass");
+    let (has_conflict, format) = (wrong.iter().any(|code| code == "409"), case.found.format);
+    let help = match format {
+        Format::Grpc => format!("take {list} out of `{retry_on}`"),
+        // A word of theirs stands for a single status.
+        Format::Envoy | Format::Istio if has_conflict => format!(
+            "take {list} out of `{retry_on}` (`retriable-4xx` is 409); of 4xx only 408, 425 and 429 can pass"
+        ),
+        _ => format!("take {list} out of `{retry_on}`; of 4xx only 408, 425 and 429 can pass"),
+    };
     Some(Said::new("retry_on", message, help))
 }
 
