@@ -14,12 +14,8 @@ use super::{GROUP, POLICY, POLICY_GROUP, ROUTE};
 use crate::file::{Route, Setting};
 use crate::found::Note;
 use crate::pile::{Document, Reading};
-use crate::rules::reading::ATTEMPTS_OR_RETRIES;
 use crate::source::Problem;
-use crate::tree::{Here, Node};
-
-/// Routes for many hosts are written out this far.
-const MOST_HOSTS: usize = 16;
+use crate::tree::Here;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     let mut budgets = HashMap::new();
@@ -131,22 +127,12 @@ fn found(
 }
 
 fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
-    let count = retry.get("attempts");
-    let retries = count.as_ref().map_or(Ok(2), |here| here.count(0..=999_999))?;
-    if let Some(here) = count {
-        account.kept(&here, "attempts", format!("attempts = {}", retries + 1));
-        if retries > 0 {
-            let message = format!(
-                "{}: counts retries, so a request is sent up to {} times",
-                here.path(),
-                retries + 1
-            );
-            let help = format!("if {retries} attempts are meant in all, write {}", retries - 1);
-            let (place, whole) = (account.place(&here), account.places.whole());
-            account.findings.push(ATTEMPTS_OR_RETRIES.finding(place, whole, message, help));
-        }
+    let mut attempts = 2;
+    if let Some(here) = retry.get("attempts") {
+        attempts = account.retries(&here, 0)?;
+        account.confused(&here, attempts);
     } else {
-        let text = "no attempts: the implementation chooses; 2 retries are assumed";
+        let text = "no attempts: the implementation chooses; 1 retry is assumed, as Envoy has it";
         account.notes.push(Note::approximated(retry.path(), text));
     }
     let mut on = WIRE.into_iter().fold(RetryOn::nothing(), RetryOn::class);
@@ -166,7 +152,7 @@ fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
     }
     account.unknown_but(retry, &["attempts", "codes", "backoff"]);
     let backoff = Backoff::summed(std(backoff), std(time::tenfold(backoff)));
-    Ok(plain(retries + 1).retry_on(on).backoff(backoff))
+    Ok(plain(attempts).retry_on(on).backoff(backoff))
 }
 
 fn routes(
@@ -180,17 +166,7 @@ fn routes(
     if requests.is_empty() {
         requests.push(Route { policy: name.to_owned(), ..Route::default() });
     }
-    let hosts = object.top.at(&["spec", "hostnames"]);
-    let hosts = hosts.as_ref().and_then(|hosts| hosts.node.list()).unwrap_or_default();
-    let hosts: Vec<_> = hosts.iter().filter_map(Node::text).take(MOST_HOSTS).collect();
-    if hosts.is_empty() {
-        return requests;
-    }
-    let with = |host: &str| {
-        let host = Some(host.to_owned());
-        requests.iter().map(move |one| Route { host: host.clone(), ..one.clone() })
-    };
-    hosts.into_iter().flat_map(with).collect()
+    account.at_hosts(requests, object.top.at(&["spec", "hostnames"]).as_ref())
 }
 
 /// The requests that the rules of a route are for, hosts aside.

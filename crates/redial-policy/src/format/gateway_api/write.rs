@@ -35,9 +35,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         notes.push((named.name.clone(), lines));
     }
     let mut text = HEAD.to_owned();
-    for host in export::hosts(&routes) {
-        let here: Vec<_> =
-            routes.iter().filter(|(route, named)| export::host(route, named) == host).collect();
+    for (host, here) in export::by_host(&routes) {
         let Some((_, first)) = here.first() else { continue };
         text.push_str("---\n");
         text.push_str(&http_route(&host, &here).to_yaml());
