@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::file::MOST_POLICIES;
+use crate::file::{FIELDS, MOST_POLICIES};
 use crate::finding::Finding;
 use crate::format::Format;
 use crate::found::Found;
@@ -173,8 +173,11 @@ fn language(source: &Source, asked: Option<Format>) -> Language {
         Some("properties") => Language::Properties,
         Some("ini" | "env") => Language::Ini,
         _ if asked == Some(Format::Aws) => Language::Ini,
-        _ if asked == Some(Format::Resilience4j) && is_flat(text) => Language::Properties,
+        _ if asked == Some(Format::Resilience4j) && assigned(text).is_some() => {
+            Language::Properties
+        }
         _ if text.trim_start().starts_with('{') => Language::Json,
+        _ if assigned(text).is_some_and(|name| FIELDS.contains(&name)) => Language::Toml,
         _ => match header(text) {
             None => Language::Yaml,
             Some("default") => Language::Ini,
@@ -207,11 +210,11 @@ impl Language {
     }
 }
 
-/// Whether the first line that says something is `name=value`.
-fn is_flat(text: &str) -> bool {
+/// The name, if the first line that says something is `name = value`.
+fn assigned(text: &str) -> Option<&str> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.find(|line| !line.starts_with(['#', '!']));
-    first.and_then(|line| line.split_once('=')).is_some_and(|(name, _)| !name.contains(':'))
+    let (name, _) = lines.find(|line| !line.starts_with(['#', '!']))?.split_once('=')?;
+    Some(name.trim_end()).filter(|name| !name.contains(':'))
 }
 
 /// What the documents hold inside: the objects of a list, the files of a `ConfigMap`; each with its [`Document::part`].

@@ -13,7 +13,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text that somebody calls `name`, such as the path of its file.
+    /// A text that somebody calls `name`, such as the path of its file. The mark that some editors put before a text is
+    /// no part of it.
     ///
     /// # Errors
     ///
@@ -28,6 +29,10 @@ impl Source {
             let lines = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
             Problem::whole(format!("not UTF-8: byte {at}, in line {}", lines + 1))
         })?;
+        let text = match text.strip_prefix('\u{feff}') {
+            Some(rest) => rest.to_owned(),
+            None => text,
+        };
         Ok(Self { name: name.into(), text })
     }
 

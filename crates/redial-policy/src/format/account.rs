@@ -3,7 +3,7 @@ use std::fmt::Display;
 use redial_core::Draft;
 
 use super::{Format, MOST_ATTEMPTS};
-use crate::file::{Route, Setting};
+use crate::file::{Route, Setting, is_method, is_path};
 use crate::finding::Finding;
 use crate::found::{Found, Note, Places};
 use crate::near::did_you_mean;
@@ -111,6 +111,24 @@ impl<'a> Account<'a> {
         hosts.iter().take(MOST_HOSTS).flat_map(at).collect()
     }
 
+    /// What a route of ours cannot say is left out of it, so that it is for more requests.
+    fn sayable(&mut self, mut route: Route) -> Route {
+        let path = route.path.take_if(|path| !is_path(path));
+        let host = route.host.take_if(|host| host.is_empty());
+        let method = route.methods.iter().find(|method| !is_method(method)).cloned();
+        if method.is_some() {
+            route.methods.clear();
+        }
+        for strange in [path, host, method].into_iter().flatten() {
+            let text = format!("we cannot say `{}`, so the route is wider here", Short(&strange));
+            let note = Note::dropped("route", text);
+            if self.notes.last() != Some(&note) {
+                self.notes.push(note);
+            }
+        }
+        route
+    }
+
     /// For ever is a large number there.
     fn at_most(&mut self, here: &Here<'_>, attempts: u32, text: String) -> u32 {
         if attempts <= MOST_ATTEMPTS {
@@ -173,7 +191,7 @@ impl<'a> Account<'a> {
 
     /// Hands the config over, once everything that was joined is known to be valid. A second one that begins at the
     /// same place and says the same is only another route to it.
-    pub(super) fn finish(self, draft: Draft, around: Around, reading: &mut Reading) {
+    pub(super) fn finish(mut self, draft: Draft, around: Around, reading: &mut Reading) {
         let policy = match draft.build() {
             Ok(policy) => policy,
             Err(invalid) => {
@@ -183,6 +201,7 @@ impl<'a> Account<'a> {
             }
         };
         let Around { format, name, routes, setting } = around;
+        let routes: Vec<_> = routes.into_iter().map(|route| self.sayable(route)).collect();
         // Routes that share a config stand together, so a look at the last few is enough.
         let same = reading.found.iter_mut().rev().take(64).find(|found| {
             found.format == format

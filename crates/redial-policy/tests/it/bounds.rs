@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use redial_policy::file::File;
 use redial_policy::{Format, NoteKind, Pile, Reading, Source, suppress};
 
 fn pile(name: &str, text: &str) -> Pile {
@@ -135,4 +136,62 @@ fn files_of_maps_do_not_mix() {
         said.collect::<Vec<_>>(),
         [("a", 2, "2"), ("b", 2, "2"), ("a", 3, "3"), ("b", 3, "3")]
     );
+}
+
+/// What is imported is a file that can be read again.
+#[test]
+fn routes_that_we_cannot_say_are_wider() {
+    let text = "virtual_hosts:\n- domains: ['']\n  routes:\n  - match: {prefix: '/p.*', headers: [{name: ':method', \
+                string_match: {exact: '-------------------------------------------------'}}]}\n    \
+                route: {retry_policy: {retry_on: 5xx}}\n";
+    let found = &read("x.yaml", text).found[0];
+    let [route] = found.routes.as_slice() else { panic!("{:?}", found.routes) };
+    assert_eq!((&route.path, &route.host, route.methods.len()), (&None, &None, 0));
+    let said = found.notes.iter().filter(|it| it.text.ends_with("so the route is wider here"));
+    assert_eq!(said.count(), 3);
+}
+
+/// What `redial presets NAME` prints, in a pipe.
+#[test]
+fn a_policy_without_a_name_is_known_by_its_fields() {
+    let found = &read("/dev/stdin", "# web\n\nattempts = 3\n[backoff]\nbase = '1s'\n").found[0];
+    assert_eq!((found.format, found.policy.attempts()), (Format::Redial, 3));
+}
+
+#[test]
+fn a_profile_with_a_budget_that_we_cannot_say_is_read() {
+    let profile = |budget: &str| {
+        let text = format!(
+            "{{apiVersion: linkerd.io/v1alpha2, kind: ServiceProfile, metadata: {{name: a.b.svc.cluster.local}}, \
+             spec: {{routes: [{{name: r, isRetryable: true}}], retryBudget: {budget}}}}}"
+        );
+        read("x.yaml", &text).found.remove(0)
+    };
+    let long = profile("{ttl: 2m}");
+    assert!(
+        long.notes.iter().any(|it| it.text == "ttl = 1m: we know 1s to 60s"),
+        "{:?}",
+        long.notes
+    );
+    assert_eq!(profile("{retryRatio: 0, minRetriesPerSecond: 0}").policy.attempts(), 1);
+}
+
+#[test]
+fn the_mark_before_a_text_is_no_part_of_it() {
+    let text = "\u{feff}resilience4j.retry.instances.a.maxAttempts=3\n";
+    let found = &read("x.properties", text).found[0];
+    assert_eq!(found.places.of("attempts").span.start, 43);
+}
+
+/// A runner of ours refuses to repeat what is not safe to repeat, so a config that does not is a loss.
+#[test]
+fn every_export_says_what_becomes_of_safety() {
+    let file = File::read("[policy.a]\nextends = 'web'").unwrap();
+    for format in Format::ALL.into_iter().filter(|format| *format != Format::Redial) {
+        let written = format.write(&file).unwrap();
+        let (_, notes) = &written.notes[0];
+        assert!(notes.iter().any(|it| it.field == "safety"), "{format:?}: {notes:?}");
+        let is_cap = |field: &str| ["backoff", "backoff.cap"].iter().any(|it| field.ends_with(it));
+        assert!(notes.iter().any(|it| is_cap(&it.field)), "{format:?}: {notes:?}");
+    }
 }

@@ -59,11 +59,8 @@ fn budget<'a>(object: &Object<'a>) -> Result<Option<Bound<'a>>, Problem> {
     let percent = percent.map_or(Ok(20), |here| here.count(0..=100))?;
     let interval = here.at(&["budget", "interval"]);
     let asked = interval.as_ref().map_or(Ok(10_000 * MS), time::units)?;
-    let ttl = asked.clamp(1_000 * MS, 60_000 * MS);
-    if let Some(interval) = interval.filter(|_| ttl != asked) {
-        let text = format!("ttl = {}: we know 1s to 60s", redial_core::DurationText(ttl));
-        notes.push(Note::approximated(interval.path(), text));
-    }
+    let (ttl, note) = time::window(asked, interval.as_ref());
+    notes.extend(note);
     let rate = here.get("minRetryRate");
     let part = |name: &str| rate.as_ref().and_then(|rate| rate.get(name));
     let count = part("count").map_or(Ok(10), |here| here.count(0..=1_000_000))?;

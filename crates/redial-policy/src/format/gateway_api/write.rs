@@ -3,6 +3,7 @@ use redial_core::{DurationText, NEVER, Nanos, Policy, Rate};
 
 use super::super::envoy::retry_on::{WIRE, all_statuses};
 use super::super::time::{self, MS};
+use super::super::unsaid::safety;
 use super::super::{Written, export, kube};
 use crate::file::{File, Named, Route};
 use crate::found::Note;
@@ -30,7 +31,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             _ => lines
                 .push(Note::dropped("budget", "it has one of the calls of the last seconds only")),
         }
-        lines.push(Note::dropped("safety", "it repeats any request, whatever its method"));
+        lines.push(safety());
         export::rest(&named.policy, &[], &mut lines);
         notes.push((named.name.clone(), lines));
     }

@@ -2,6 +2,7 @@ use redial_core::Policy;
 
 use super::super::envoy::limits::{Retries, percent};
 use super::super::envoy::retry_on;
+use super::super::unsaid::safety;
 use super::super::{Written, export, kube, time};
 use super::AT_ONCE;
 use crate::file::{File, Named, Route};
@@ -118,7 +119,7 @@ fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Va
     let backoff = export::summed(policy, false, notes);
     retry.push(("backoff", Value::from(time::as_unit(backoff.base))));
     fields.push(("retries", Value::table(retry)));
-    notes.push(Note::dropped("safety", "it repeats any request, whatever its method"));
+    notes.push(safety());
     fields
 }
 

@@ -217,10 +217,18 @@ fn budget(object: &Object<'_>, draft: Draft, account: &mut Account<'_>) -> Resul
     let part = |name: &str| here.as_ref().and_then(|here| here.get(name));
     let ratio = part("retryRatio").map_or(Ok(0.2), |here| here.number())?;
     let floor = part("minRetriesPerSecond").map_or(Ok(10), |here| here.count(0..=1_000_000))?;
-    let ttl = part("ttl").map_or(Ok(10_000 * MS), |here| time::units(&here))?;
+    let ttl = part("ttl");
+    let asked = ttl.as_ref().map_or(Ok(10_000 * MS), time::units)?;
+    let (ttl, note) = time::window(asked, ttl.as_ref());
+    account.notes.extend(note);
     if let Some(here) = &here {
         account.kept(here, "budget", "budget.window: ratio, floor and ttl");
         account.unknown_but(here, &["retryRatio", "minRetriesPerSecond", "ttl"]);
+    }
+    if ratio == 0.0 && floor == 0 {
+        let text = "attempts = 1: neither a share nor a floor, so nothing is retried";
+        account.notes.push(Note::approximated("spec.retryBudget", text));
+        return Ok(draft.attempts(1));
     }
     let window = WindowBudget::ratio(ratio).floor(Rate::per_second(floor)).ttl(std(ttl));
     Ok(draft.budget(Budget::Window(window)))

@@ -6,6 +6,7 @@ use redial_core::schedule::Backoff;
 use redial_core::{DurationText, NEVER, Policy};
 
 use super::super::envoy::retry_on::{WIRE, all_statuses};
+use super::super::unsaid::safety;
 use super::super::{Written, export, gateway_api, kube, time};
 use super::RETRY;
 use crate::file::{File, Named, Route};
@@ -43,7 +44,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             }
             _ => annotation_notes(&named.policy, &mut lines),
         }
-        lines.push(Note::dropped("safety", "it repeats any request, whatever its method"));
+        lines.push(safety());
         export::rest(&named.policy, &[], &mut lines);
         notes.push((named.name.clone(), lines));
     }
