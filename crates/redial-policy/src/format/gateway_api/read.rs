@@ -6,7 +6,7 @@ use redial_core::schedule::Backoff;
 use redial_core::{Draft, NEVER, Rate};
 
 use super::super::account::{Account, Around};
-use super::super::envoy::retry_on::WIRE;
+use super::super::envoy::retry_on::{WIRE, WIRE_TOO};
 use super::super::kube::{self, Object};
 use super::super::time::{self, MS, Timeouts, std};
 use super::super::{Format, plain};
@@ -140,7 +140,7 @@ fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
         account.kept(&codes, "retry_on", "codes in retry_on");
     }
     let text = "failures before there is an answer are retried too, where the implementation can";
-    account.notes.push(Note::approximated(retry.path(), text));
+    account.notes.push(Note::approximated(retry.path(), format!("{text}; {WIRE_TOO}")));
     let base = retry.get("backoff");
     let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?;
     if let Some(base) = base {

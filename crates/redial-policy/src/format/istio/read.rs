@@ -105,7 +105,7 @@ fn found<'a>(
         Some(retries) => own(retries, &mut account)?,
         None => {
             let text = "says nothing of retries, so the mesh's default holds: 3 attempts; before Istio 1.24, 503 \
-                        was retried too";
+                        was retried too, and 425 is here";
             account.notes.push(Note::approximated(route.path(), text));
             plain(3).retry_on(default_conditions()).backoff(from(25 * MS))
         }
@@ -150,8 +150,7 @@ fn own(retries: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> 
     let on = match retries.get("retryOn") {
         Some(here) => retry_on::read(&here, None, true, account)?,
         None if attempts > 1 => {
-            let text =
-                "no retryOn: the default of the mesh; before Istio 1.24, 503 was retried too";
+            let text = "no retryOn: the default of the mesh; before Istio 1.24, 503 was retried too, and 425 is here";
             account.notes.push(Note::approximated(retries.path(), text));
             default_conditions()
         }

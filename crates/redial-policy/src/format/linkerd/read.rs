@@ -81,8 +81,10 @@ fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Re
     let limit = retry("limit");
     let attempts = limit.map_or(Ok(2), |here| account.retries(&here, 0))?;
     let attempt = retry("timeout");
-    if attempt.is_some() {
+    if let Some(here) = &attempt {
         on = on.class(Class::Timeout);
+        let text = "timeout in retry_on, which 408 is here too";
+        account.notes.push(Note::approximated(here.path(), text));
     }
     let call = annotations.get("timeout.linkerd.io/request");
     let timeouts = Timeouts { call, attempt, default: NEVER, read: time::units };
