@@ -13,7 +13,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text that somebody calls `name`, such as the path of its file.
+    /// A text that somebody calls `name`, such as the path of its file. The mark that some editors put before a text is
+    /// no part of it.
     ///
     /// # Errors
     ///
@@ -28,7 +29,6 @@ impl Source {
             let lines = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
             Problem::whole(format!("not UTF-8: byte {at}, in line {}", lines + 1))
         })?;
-        // Some editors put a mark before the first letter, and none of them counts it as a column.
         if text.starts_with('\u{feff}') {
             text.remove(0);
         }

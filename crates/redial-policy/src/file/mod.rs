@@ -26,13 +26,14 @@ mod read;
 mod world;
 
 use redial_core::{Nanos, Policy, Rate};
+pub(crate) use world::{is_method, is_path};
 
 use crate::found::Places;
 use crate::source::{Problem, SourceId};
 use crate::tree::{Entry, Node};
 
 /// What a policy can say.
-const FIELDS: [&str; 17] = [
+pub(crate) const FIELDS: [&str; 17] = [
     "attempts",
     "attempt_timeout",
     "connect_timeout",

@@ -153,6 +153,9 @@ fn plain(attempts: u32) -> Draft {
     draft.budget(Budget::None).hint(HintRule::Ignore)
 }
 
+/// The most attempts that a policy can have: for what has no end there.
+const MOST_ATTEMPTS: u32 = 1_000_000;
+
 /// The longest that a policy can say: for what has no end there.
 const LONGEST: Nanos = 366 * 24 * 3600 * 1_000_000_000;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redial_core::{Draft, DurationText, NEVER, Nanos, parse_duration};
 
 use super::account::Account;
+use crate::found::Note;
 use crate::source::Problem;
 use crate::tree::Here;
 
@@ -72,6 +73,14 @@ pub(crate) fn as_parts(nanos: Nanos) -> String {
 /// Ten times as much, which is Envoy's cap for a base; no policy has more than 366 days.
 pub(super) fn tenfold(base: Nanos) -> Nanos {
     base.saturating_mul(10).min(super::LONGEST).max(base)
+}
+
+/// How long a budget looks back, which is 1 s to 60 s here, and what is to be said when that is not what `here` asks for.
+pub(super) fn window(asked: Nanos, here: Option<&Here<'_>>) -> (Nanos, Option<Note>) {
+    let ttl = asked.clamp(1_000 * MS, 60_000 * MS);
+    let text = format!("ttl = {}: we know 1s to 60s", DurationText(ttl));
+    let note = here.filter(|_| ttl != asked).map(|here| Note::approximated(here.path(), text));
+    (ttl, note)
 }
 
 pub(super) fn std(nanos: Nanos) -> Duration {

@@ -32,10 +32,11 @@ pub struct Suppressed {
 pub fn suppress(pile: &Pile, findings: Vec<Finding>) -> Suppressed {
     let mut suppressed = Suppressed::default();
     let mut texts: HashMap<SourceId, Text<'_>> = HashMap::new();
-    for Document { source, language, .. } in pile.documents() {
+    for one in pile.documents().chunk_by(|a, b| a.source == b.source) {
+        let [Document { source, language, .. }, ..] = one else { continue };
         let text = pile.source(*source).text();
         // Most texts have no such comment, and there are many texts.
-        if !texts.contains_key(source) && text.contains(MARK) {
+        if text.contains(MARK) {
             texts.insert(*source, Text::read(*source, text, *language, &mut suppressed.open));
         }
     }

@@ -1,6 +1,7 @@
 //! Texts in, trees and findings out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod bounds;
 mod envoy_real;
 mod file;
 mod file_errors;
@@ -11,6 +12,7 @@ mod libraries_round_trip;
 mod mesh;
 mod mesh_export;
 mod mesh_round_trip;
+mod peers;
 mod policies;
 mod rules;
 mod rules_pages;
