@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::{Command, Stdio};
 
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
 use super::{Lab, code, events, eventually, line_of, named, signal};
@@ -120,11 +121,14 @@ fn an_account_of_another_boot_is_forgotten() {
 }
 
 /// A budget's file, and the lock of somebody who was stopped with it.
-fn held(lab: &Lab) -> File {
+fn held(lab: &Lab) -> Flock<File> {
     lab.run(&["--budget", "./b.budget"], "exit 0");
+    lock(lab)
+}
+
+fn lock(lab: &Lab) -> Flock<File> {
     let file = File::open(lab.path("b.budget")).unwrap();
-    file.lock().unwrap();
-    file
+    Flock::lock(file, FlockArg::LockExclusive).unwrap()
 }
 
 #[test]
@@ -168,17 +172,13 @@ fn a_call_that_could_not_be_counted_at_its_start_is_counted_later() {
         fs::write(lab.path("b.budget"), "").unwrap();
         // The account of one call, which has paid for its retry.
         assert_eq!(code(&lab.run(&flags, "[ $REDIAL_ATTEMPT = 2 ]")), 0);
-        let file = File::open(lab.path("b.budget")).unwrap();
         let (ready, go) = (lab.path("ready"), lab.path("go"));
-        file.lock().unwrap();
-        if !holds {
-            file.unlock().unwrap();
-        }
+        let lock = holds.then(|| lock(&lab));
         let script =
             "echo x >> count; [ $REDIAL_ATTEMPT = 1 ] && echo x > ready && read x < go; exit 1";
         let child = lab.command(&flags, script).stderr(Stdio::null()).spawn().unwrap();
         line_of(&ready);
-        file.unlock().unwrap();
+        drop(lock);
         fs::write(go, "x\n").unwrap();
         assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
         let attempts = lab.read("count").lines().count();
