@@ -126,7 +126,9 @@ impl Account {
                 match unlocked.why {
                     // A first attempt is not paid for.
                     Errno::EWOULDBLOCK if self.deposit == Told::First => self.deposit = Told::Owed,
-                    Errno::EWOULDBLOCK if patience == Patience::Little => self.empty(),
+                    Errno::EWOULDBLOCK if unlocked.ended || patience == Patience::Little => {
+                        self.empty();
+                    }
                     Errno::EWOULDBLOCK => self.unusable("somebody keeps it locked"),
                     error => self.unusable(&format!("it cannot be locked ({error})")),
                 }
@@ -203,6 +205,8 @@ impl Account {
 struct Unlocked {
     file: File,
     why: Errno,
+    /// A signal has ended the wait for it.
+    ended: bool,
 }
 
 fn lock(
@@ -219,8 +223,10 @@ fn lock(
         file = unlocked;
         let now = clock::now();
         let busy = matches!(why, Errno::EWOULDBLOCK | Errno::EINTR);
-        if !busy || now >= until || wait::is_ended(now + GLANCE, signals) {
-            return Err(Unlocked { file, why });
+        let over = !busy || now >= until;
+        let ended = !over && wait::is_ended(now + GLANCE, signals);
+        if over || ended {
+            return Err(Unlocked { file, why, ended });
         }
     }
 }
