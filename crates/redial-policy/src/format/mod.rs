@@ -9,7 +9,7 @@ pub(crate) mod dotnet;
 mod envoy;
 mod export;
 mod gateway_api;
-pub(crate) mod grpc;
+mod grpc;
 mod istio;
 mod kube;
 mod linkerd;

@@ -3,13 +3,12 @@
 use redial_core::Policy;
 use std::collections::BTreeSet;
 
-use redial_core::decide::{Class, Failure, Outcome, Reach};
+use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, Reach};
 
 use super::{Case, Rule, Said};
 use crate::file::Route;
 use crate::finding::Severity;
 use crate::format::Format;
-use crate::format::grpc::STATUSES;
 
 /// The request itself is wrong, and stays wrong.
 pub static RETRIES_CLIENT_ERRORS: Rule = Rule {
@@ -72,7 +71,7 @@ fn is_client_error(code: u16) -> bool {
 
 /// A status as its system writes it.
 fn status(code: u16) -> String {
-    STATUSES.get(usize::from(code)).map_or_else(|| code.to_string(), |name| (*name).to_owned())
+    GRPC_STATUSES.get(usize::from(code)).map_or_else(|| code.to_string(), |name| (*name).to_owned())
 }
 
 /// The failures after which nobody knows what the server did, as this policy's `retry_on` names them.
