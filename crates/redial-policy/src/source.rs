@@ -44,14 +44,6 @@ impl Source {
     pub fn text(&self) -> &str {
         &self.text
     }
-
-    /// Line and column of a byte, both from 1; the column counts characters.
-    pub fn line_column(&self, at: u32) -> (usize, usize) {
-        let before = self.text.get(..at as usize).unwrap_or(&self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        (line, before[line_start..].chars().count() + 1)
-    }
 }
 
 /// A piece of a text, in bytes.

@@ -19,3 +19,10 @@ mod rules_pages;
 mod schema;
 mod suppress;
 mod tree;
+
+/// Line and column of a byte, both from 1.
+fn line_column(text: &str, at: u32) -> (usize, usize) {
+    let before = &text[..at as usize];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}

@@ -10,6 +10,7 @@ use crate::text;
 const CTRL_C: &str = "\u{3}";
 
 /// What a terminal shows when `line` is run in it, and the exit code.
+#[allow(clippy::disallowed_methods, reason = "nothing tells when a key was not heard")]
 fn terminal(lab: &Lab, line: &str, typed: &str) -> (String, i32) {
     use std::io::Write as _;
     let mut command = Command::new("script");
