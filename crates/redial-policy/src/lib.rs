@@ -3,7 +3,7 @@
 //!
 //! A text, ours or another system's, becomes a tree whose nodes know their places ([`tree`]). A [`Pile`] of such texts is
 //! read into policies of ours, with what each is for ([`Found`]); [`rules`] review those; [`mod@format`] translates between
-//! our [`file`] and theirs, and keeps account of what is lost.
+//! our [`mod@file`] and theirs, and keeps account of what is lost.
 
 pub mod file;
 mod finding;
