@@ -1,5 +1,8 @@
-//! Work that has to be done, possibly again: a coalescing queue of keys in memory.
+//! Work that has to be done, possibly again: a coalescing queue of keys in memory, and a pool of workers over it.
 
+mod clock;
 mod memory;
+mod reconcile;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
+pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Watch};

@@ -264,6 +264,10 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.busy
     }
 
+    pub(super) fn knows(&self, key: &K) -> bool {
+        self.slots.find(key).is_some()
+    }
+
     pub(super) fn known(&self) -> usize {
         self.slots.len()
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use redial_core::schedule::Backoff;
 use redial_core::{Nanos, draw, nanos};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::timeout_at;
 
 use super::build::{Builder, Priority};
 use super::keys::{Added, Keys, Taken};
+use crate::clock::Clock;
 
 /// A queue of keys, for any number of producers and workers. A clone is the same queue.
 pub struct WorkQueue<K: Hash + Eq + Clone>(Arc<Shared<K>>);
@@ -22,7 +23,7 @@ struct Shared<K> {
     ready: Notify,
     room: Notify,
     idle: Notify,
-    started: Instant,
+    clock: Clock,
     backoff: Backoff,
     seed: u64,
 }
@@ -74,14 +75,32 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
             ready: Notify::new(),
             room: Notify::new(),
             idle: Notify::new(),
-            started: Instant::now(),
+            clock: Clock::start(),
             backoff: builder.backoff,
             seed: builder.seed,
         }))
     }
 
+    /// The name of the random stream that waits are drawn from.
+    pub(crate) fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    /// How many keys there are, those that somebody works on among them.
+    pub(crate) fn known(&self) -> usize {
+        self.state().keys.known()
+    }
+
+    pub(crate) fn knows(&self, key: &K) -> bool {
+        self.state().keys.knows(key)
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.0.clock
+    }
+
     fn now(&self) -> Nanos {
-        nanos(self.0.started.elapsed())
+        self.0.clock.now()
     }
 
     /// Nothing that is done under the lock can panic half-way.
@@ -141,8 +160,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
             };
             match due {
                 Some(due) => {
-                    let at = self.0.started + Duration::from_nanos(due);
-                    tokio::select! { () = ready => {}, () = sleep_until(at) => {} }
+                    let _ = timeout_at(self.0.clock.at(due), ready).await;
                 }
                 None => ready.await,
             }
@@ -213,10 +231,11 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
                 state.keys.forgive(taken);
                 state.keys.again_at(taken, now.saturating_add(nanos(after)));
             }
-            End::Failed => {
+            End::Failed(given) => {
                 state.drawn += 1;
                 let seed = draw(self.0.seed, state.drawn);
-                let wait = |failures, drawn| self.0.backoff.delay(failures, drawn, seed);
+                let drawn = |failures, drawn| self.0.backoff.delay(failures, drawn, seed);
+                let wait = |failures, last| given.map_or_else(|| drawn(failures, last), nanos);
                 state.left.extend(state.keys.fail(taken, wait, now));
             }
         }
@@ -232,7 +251,8 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
 enum End {
     Done,
     After(Duration),
-    Failed,
+    /// With another wait than the queue's own, if there is one.
+    Failed(Option<Duration>),
 }
 
 /// A key that this worker works on, and nobody else. Dropped without a word, as by a panic, it has failed.
@@ -269,7 +289,12 @@ impl<K: Hash + Eq + Clone> Work<K> {
 
     /// It failed, and runs again after its backoff, or earlier if somebody asks for it.
     pub fn failed(mut self) {
-        self.end(End::Failed);
+        self.end(End::Failed(None));
+    }
+
+    /// It failed, and runs again after this long, or earlier if somebody asks for it.
+    pub fn failed_for(mut self, wait: Duration) {
+        self.end(End::Failed(Some(wait)));
     }
 
     fn end(&mut self, end: End) {
@@ -281,6 +306,6 @@ impl<K: Hash + Eq + Clone> Work<K> {
 
 impl<K: Hash + Eq + Clone> Drop for Work<K> {
     fn drop(&mut self) {
-        self.end(End::Failed);
+        self.end(End::Failed(None));
     }
 }
