@@ -190,11 +190,16 @@ async fn calls_of_keys_that_were_dropped_are_forgotten() {
         .bound(10)
         .when_full(redial_queue::WhenFull::DropOldest)
         .build();
-    let pool = Arc::new(Reconciler::new(queue.clone(), policy(|draft| draft)).workers(1));
-    let task = tokio::spawn(Arc::clone(&pool).run(|_, _| async { broken() }));
+    let policy = policy(|draft| draft.backoff(Backoff::constant(ms(1))));
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy).workers(1));
+    let work = |_, _| async {
+        sleep(ms(20)).await;
+        broken()
+    };
+    let task = tokio::spawn(Arc::clone(&pool).run(work));
     for key in 0..1000 {
         queue.try_add(key, Priority::NORMAL, Duration::ZERO);
-        sleep(ms(1)).await;
+        sleep(ms(19)).await;
     }
     assert!(pool.stats().failing < 100, "{}", pool.stats().failing);
     task.abort();
