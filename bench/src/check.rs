@@ -22,6 +22,8 @@ pub(crate) struct Report {
     bytes: usize,
     /// The fastest of some runs: the others have met something else.
     seconds: f64,
+    /// What the processor worked for it, whoever else wanted it: the least of some runs.
+    processor_seconds: f64,
     files_per_second: f64,
     /// What the command said last.
     said: String,
@@ -29,11 +31,15 @@ pub(crate) struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { files, bytes, seconds, files_per_second, said } = self;
-        let red = if *seconds > BAR_S { "  RED" } else { "" };
+        let Self { files, bytes, seconds, processor_seconds, files_per_second, said } = self;
+        let red = if *processor_seconds > BAR_S { "  RED" } else { "" };
         let each = bytes / files;
         writeln!(f, "redial check, {files} manifests of {each} bytes each, one processor")?;
-        writeln!(f, "  {seconds:.3} s (at most {BAR_S} s), {files_per_second:.0} files/s{red}")?;
+        writeln!(
+            f,
+            "  {processor_seconds:.2} s of the processor (at most {BAR_S} s), {files_per_second:.0} files/s, \
+             {seconds:.2} s by the clock{red}"
+        )?;
         writeln!(f, "  {said}")
     }
 }
@@ -56,22 +62,33 @@ pub(crate) fn measure() -> Result<Report, String> {
 }
 
 fn time(program: &PathBuf, directory: &Path, bytes: usize) -> Result<Report, String> {
-    let (mut seconds, mut said) = (f64::INFINITY, String::new());
+    let (mut seconds, mut processor_seconds, mut said) =
+        (f64::INFINITY, f64::INFINITY, String::new());
     for _ in 0..RUNS {
         let mut command = Command::new("taskset");
         command.args(["-c", "0"]).arg(program).arg("check").arg(directory);
-        let started = Instant::now();
+        let (started, before) = (Instant::now(), of_children()?);
         let output = command.stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| format!("taskset: {error}"))?;
         seconds = seconds.min(started.elapsed().as_secs_f64());
+        processor_seconds = processor_seconds.min(of_children()? - before);
         if !matches!(output.status.code(), Some(0 | 1)) {
             return Err(format!("redial check: {}", output.status));
         }
         let text = String::from_utf8_lossy(&output.stdout);
         said = text.lines().last().unwrap_or_default().to_owned();
     }
-    let files_per_second = FILES as f64 / seconds;
-    Ok(Report { files: FILES, bytes, seconds, files_per_second, said })
+    let files_per_second = FILES as f64 / processor_seconds;
+    Ok(Report { files: FILES, bytes, seconds, processor_seconds, files_per_second, said })
+}
+
+/// For how long the processor has worked for processes that we have started and that are over, in user and in system
+/// mode: fields 16 and 17 of proc(5), in hundredths of a second.
+fn of_children() -> Result<f64, String> {
+    let stat = fs::read_to_string("/proc/self/stat").map_err(|error| error.to_string())?;
+    let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
+    let ticks = fields.split_whitespace().skip(13).take(2).filter_map(|it| it.parse::<f64>().ok());
+    Ok(ticks.sum::<f64>() / 100.0)
 }
 
 /// Writes the manifests, a hundred in a directory, and returns how many bytes they have.

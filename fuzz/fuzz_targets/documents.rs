@@ -1,14 +1,31 @@
-//! Any text, as TOML, YAML and JSON: it is a tree whose nodes are in the text and that prints back to itself, or it is an
-//! error that points into the text. A directory of such texts is read without a panic.
+//! Any text, as every language that is read: it is a tree whose nodes are in the text and that prints back to itself, or
+//! it is an error that points into the text. What is found in it is reviewed, and what a file of ours can say of that is
+//! written for every system and read again, without a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use redial_policy::file::{File, Named, Route};
 use redial_policy::tree::{Node, Value};
-use redial_policy::{Pile, Problem, Source, rules};
+use redial_policy::{Format, Pile, Problem, Source, rules, suppress};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(source) = Source::new("x", input.to_vec()) else { return };
     let text = source.text();
+    trees(text);
+    let names = ["x.toml", "x.yaml", "x.json", "x.ini", "x.env", "x.properties", "x"];
+    for name in names {
+        let Some(pile) = pile(name, text, None) else { continue };
+        review(&pile, None);
+    }
+    for format in Format::ALL {
+        let Some(pile) = pile("x", text, Some(format)) else { continue };
+        for written in review(&pile, Some(format)) {
+            export(&written);
+        }
+    }
+});
+
+fn trees(text: &str) {
     let yaml = Node::yaml(text).inspect_err(|problem| fits(problem, text)).unwrap_or_default();
     for node in yaml {
         check(&node, text);
@@ -30,15 +47,64 @@ fuzz_target!(|input: &[u8]| {
         let again = bare(again.get("x").expect("it was printed"));
         assert_eq!(format!("{again:?}"), format!("{:?}", bare(&node)), "{printed}");
     }
-    for name in ["x.toml", "x.yaml", "x.json"] {
-        let mut pile = Pile::new();
-        let Ok(source) = Source::new(name, input.to_vec()) else { return };
-        if pile.add(source, None).is_ok() {
-            let reading = pile.read(None);
-            rules::review(&reading.found);
+    for flat in [Node::ini(text), Node::properties(text)] {
+        match flat {
+            Ok(node) => check(&node, text),
+            Err(problem) => fits(&problem, text),
         }
     }
-});
+}
+
+fn pile(name: &str, text: &str, asked: Option<Format>) -> Option<Pile> {
+    let mut pile = Pile::new();
+    let source = Source::new(name, text.as_bytes().to_vec()).ok()?;
+    match pile.add(source, asked) {
+        Ok(added) => (added > 0).then_some(pile),
+        Err((_, problem)) => {
+            fits(&problem, text);
+            None
+        }
+    }
+}
+
+/// What is found, as files of ours; every place is in the text.
+fn review(pile: &Pile, asked: Option<Format>) -> Vec<File> {
+    let reading = pile.read(asked);
+    let mut findings = rules::review(&reading.found);
+    findings.extend(reading.findings);
+    for finding in &findings {
+        let text = pile.source(finding.place.source).text();
+        assert!(text.get(finding.place.span.range()).is_some(), "{finding:?}");
+    }
+    for (source, problem) in &reading.problems {
+        fits(problem, pile.source(*source).text());
+    }
+    suppress(pile, findings);
+    let files = reading.found.into_iter().take(3).map(|found| {
+        let (policy, setting) = (found.policy, found.setting);
+        let named = Named { name: "x".to_owned(), policy, setting };
+        let routes = found.routes.into_iter().take(3);
+        let routes = routes.map(|route| Route { policy: "x".to_owned(), ..route }).collect();
+        File { policies: vec![named], routes, ..File::default() }
+    });
+    files.collect()
+}
+
+/// For every system; what it was written as is read again by that system's reader.
+fn export(file: &File) {
+    for format in Format::ALL {
+        let Ok(written) = format.write(file) else { continue };
+        let again = pile("x", &written.text, Some(format))
+            .unwrap_or_else(|| panic!("{format:?} does not know its own: {}", written.text));
+        let reading = again.read(Some(format));
+        assert!(
+            reading.problems.is_empty(),
+            "{format:?}: {:?}\n{}",
+            reading.problems,
+            written.text
+        );
+    }
+}
 
 fn fits(problem: &Problem, text: &str) {
     assert!(problem.span.is_none_or(|span| text.get(span.range()).is_some()), "{problem:?}");

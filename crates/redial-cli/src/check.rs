@@ -7,7 +7,7 @@ pub(crate) mod report;
 mod sarif;
 mod shows;
 mod simulate;
-mod spot;
+pub(crate) mod spot;
 mod walk;
 
 use std::io::Write;

@@ -7,6 +7,8 @@ use redial_policy::file::File as PolicyFile;
 use redial_policy::{Span, nearest};
 use redial_sim::peers::Peer;
 
+use crate::check::spot::{self, Cursor, Spot};
+
 /// The policy that an argument means: a preset by its name, a peer by `peer:` and its name, or else a file.
 pub(crate) fn load(name: &str) -> Result<Policy, String> {
     if let Some(peer) = peer(name)? {
@@ -84,24 +86,13 @@ const SHOWN: usize = 60;
 
 /// Line and column, and the line with carets below what is wrong.
 fn excerpt(text: &str, span: Span) -> String {
-    let piece = |range| text.get(range).unwrap_or_default();
-    let (start, end) = (span.start as usize, span.end as usize);
-    let before = piece(0..start);
-    let number = before.matches('\n').count() + 1;
-    let left = before.rsplit('\n').next().unwrap_or_default();
-    let column = left.chars().count();
-    let cut = left.char_indices().rev().nth(SHOWN).map_or(0, |(at, _)| at);
-    let wrong = piece(start..end).lines().next().unwrap_or_default();
-    let width = wrong.chars().count().clamp(1, SHOWN);
-    let right = piece(start..text.len()).lines().next().unwrap_or_default();
-    let shown = left[cut..].chars().count();
-    let line: String = left[cut..].chars().chain(right.chars().take(2 * SHOWN)).collect();
+    let Spot { line: number, column, end_column } = Cursor::new(text).go(span);
+    let (line, marked) = spot::excerpt(text, span, SHOWN);
     let margin = " ".repeat(number.to_string().len());
+    let left = " ".repeat(line[..marked.start].chars().count());
+    let carets = "^".repeat(end_column - column);
     format!(
-        "line {number}, column {}\n{margin} |\n{number} | {line}\n{margin} | {}{}\n",
-        column + 1,
-        " ".repeat(shown),
-        "^".repeat(width),
+        "line {number}, column {column}\n{margin} |\n{number} | {line}\n{margin} | {left}{carets}\n"
     )
 }
 

@@ -28,13 +28,13 @@ use std::process::ExitCode;
 use nix::sys::signal::Signal;
 use redial::Key;
 use redial_core::admit::budget::Budget;
-use redial_core::decide::{Outcome, Safety};
+use redial_core::decide::{Class, Outcome, Safety};
 use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Verdict, draw};
 
 use crate::failed::Failed;
 use args::Budgeted;
 use attempt::{End, Setting, Status};
-use budget::{Account, Place};
+use budget::{Account, Patience, Place};
 use group::Grouping;
 use judge::Rules;
 use log::Log;
@@ -74,8 +74,22 @@ struct Run {
     log: Log,
     call: Call,
     seed: u64,
-    /// We are ourselves part of a retry, and the policy leaves those alone.
-    nested: bool,
+    above: Above,
+}
+
+/// The `redial run` that runs us, if one does: which of its attempts this is, and how many it has.
+#[derive(Clone, Copy, Debug)]
+struct Above {
+    attempt: u32,
+    attempts: u32,
+}
+
+impl Above {
+    fn find() -> Self {
+        let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
+        let (attempt, attempts) = (number("REDIAL_ATTEMPT"), number("REDIAL_ATTEMPTS"));
+        Self { attempt: attempt.unwrap_or(1), attempts: attempts.unwrap_or(1) }
+    }
 }
 
 /// What came of an attempt, and what it would be as our own exit code.
@@ -115,8 +129,6 @@ impl Run {
             grouping: Grouping::find(),
             grace: args.grace,
         };
-        let above = env::var("REDIAL_ATTEMPT").ok().and_then(|number| number.parse().ok());
-        let nested = policy.refuses_nested() && above.is_some_and(|number: u32| number > 1);
         let started = clock::now();
         Ok(Self {
             call: Call::new(&policy, started, NEVER),
@@ -128,7 +140,7 @@ impl Run {
             log: Log { form: args.log, started },
             policy,
             seed,
-            nested,
+            above: Above::find(),
         })
     }
 
@@ -140,15 +152,18 @@ impl Run {
                 Ok(permit) => permit,
                 Err(stop) => return self.give_up(stop, failed),
             };
+            if let Some(signal) = wait::heard(&mut self.signals) {
+                return self.interrupted(signal, permit.number - 1);
+            }
             let number = permit.number;
             let tried = self.attempt(&permit)?;
             let broken = tried.end.iter().flat_map(|end| &end.streams).any(|s| s.broken.is_some());
-            let bar = if broken {
+            let bar = if broken || self.setting.routes.nobody_reads() {
                 Some(Stop::Cancelled)
             } else if !self.stdin.is_repeatable() {
                 Some(Stop::Body)
             } else {
-                self.nested.then_some(Stop::Nested)
+                (self.policy.refuses_nested() && self.above.attempt > 1).then_some(Stop::Nested)
             };
             let (verdict, now) = self.settle(permit, &tried.outcome, bar);
             match verdict {
@@ -157,13 +172,22 @@ impl Run {
                     return self.deliver(tried);
                 }
                 Verdict::Wait(until) => {
+                    self.tell_of_nesting(number);
                     self.log.waits(number, &tried.why, until.saturating_sub(now));
                     if let Some(signal) = self.wait(until, &tried)? {
-                        return self.interrupted(signal);
+                        return self.interrupted(signal, number);
                     }
                     failed = Some(tried);
                 }
-                Verdict::Stop(stop) => return self.give_up(stop, Some(tried)),
+                Verdict::Stop(stop) => {
+                    // While we asked the budget, which then has no answer.
+                    if stop == Stop::Budget
+                        && let Some(signal) = wait::heard(&mut self.signals)
+                    {
+                        return self.interrupted(signal, number);
+                    }
+                    return self.give_up(stop, Some(tried));
+                }
                 Verdict::InFlight => unreachable!("there is one attempt at a time"),
             }
         }
@@ -171,8 +195,9 @@ impl Run {
 
     fn admit(&mut self) -> Result<Permit, Stop> {
         let (policy, call) = (&self.policy, &mut self.call);
-        let admitted =
-            self.account.step(|guards, now| call.admit(&context(policy, guards, None), now));
+        let admitted = self.account.step(Patience::Little, &mut self.signals, |guards, now| {
+            call.admit(&context(policy, guards, None), now)
+        });
         self.tell_warnings();
         admitted
     }
@@ -180,7 +205,11 @@ impl Run {
     /// What follows from an attempt, and as of when.
     fn settle(&mut self, permit: Permit, outcome: &Outcome, off: Option<Stop>) -> (Verdict, Nanos) {
         let (policy, call, seed) = (&self.policy, &mut self.call, self.seed);
-        let settled = self.account.step(|guards, now| {
+        let repeats = matches!(outcome, Outcome::Failure(failure)
+            if !matches!(failure.class, Class::Permanent | Class::Cancelled));
+        let can_retry = repeats && off.is_none() && permit.number < policy.attempts();
+        let patience = if can_retry { Patience::Much } else { Patience::Little };
+        let settled = self.account.step(patience, &mut self.signals, |guards, now| {
             (call.settle(&context(policy, guards, off), permit, outcome, now, || seed), now)
         });
         self.tell_warnings();
@@ -192,14 +221,13 @@ impl Run {
         let left = (expires != NEVER).then(|| expires.saturating_sub(permit.started));
         self.log.attempt(number, left);
         let end = self.setting.attempt(number, expires, &mut self.stdin, &mut self.signals)?;
+        self.log.ended(number, clock::now().saturating_sub(permit.started), end.as_ref());
         Ok(match end {
             Ok(end) => {
-                self.log.ended(number, clock::now().saturating_sub(permit.started), &end);
                 let (outcome, code) = (self.rules.outcome(&end), judge::exit_code(&end));
                 Tried { outcome, why: why(&end), code, end: Some(end) }
             }
             Err(error) => {
-                self.log.not_started(number, &error);
                 let (failure, code) = judge::not_started(&error);
                 let command = self.setting.command[0].to_string_lossy();
                 let why = format!("{command} cannot be started: {error}");
@@ -218,12 +246,16 @@ impl Run {
         wait::pause(until, &mut self.signals)
     }
 
-    /// The user has ended us between two attempts; the retry that was paid for is not made.
-    fn interrupted(mut self, signal: Signal) -> io::Result<u8> {
+    /// The user has ended us when no attempt was on its way; a retry that was paid for is not made.
+    fn interrupted(mut self, signal: Signal, attempts: u32) -> io::Result<u8> {
         let (policy, call) = (&self.policy, &mut self.call);
-        self.account.step(|guards, now| call.cancel(&context(policy, guards, None), now));
+        if !call.is_over() {
+            self.account.step(Patience::Little, &mut self.signals, |guards, now| {
+                call.cancel(&context(policy, guards, None), now);
+            });
+        }
         let code = Status::Signal(signal as u8).code();
-        self.log.stopped(self.call.attempts(), signal.as_str(), Stop::Cancelled, None, code);
+        self.log.stopped(attempts, signal.as_str(), Stop::Cancelled, None, code);
         Ok(code)
     }
 
@@ -271,6 +303,18 @@ impl Run {
             }
         }
         Ok(code)
+    }
+
+    /// Four attempts of four attempts are sixteen, and nobody sees it who reads one of the two lines.
+    fn tell_of_nesting(&mut self, number: u32) {
+        let (Above { attempt, attempts }, own) = (self.above, self.policy.attempts());
+        if number == 1 && attempts > 1 && !self.policy.refuses_nested() {
+            let all = u64::from(attempts) * u64::from(own);
+            self.log.warn(&format!(
+                "this is attempt {attempt} of {attempts} of another `redial run`, and has up to {own} of its own: \
+                 {all} in all; refuse_nested in the policy leaves retries to the outer one"
+            ));
+        }
     }
 
     fn tell_warnings(&mut self) {

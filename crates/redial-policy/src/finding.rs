@@ -16,6 +16,14 @@ impl Severity {
     /// All of them, the least first.
     pub const ALL: [Self; 3] = [Self::Note, Self::Warning, Self::Error];
 
+    /// A step less.
+    pub(crate) fn lower(self) -> Self {
+        match self {
+            Self::Note | Self::Warning => Self::Note,
+            Self::Error => Self::Warning,
+        }
+    }
+
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {

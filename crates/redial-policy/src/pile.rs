@@ -1,5 +1,7 @@
+use std::collections::HashMap;
 use std::path::Path;
 
+use crate::file::{FIELDS, MOST_POLICIES};
 use crate::finding::Finding;
 use crate::format::Format;
 use crate::found::Found;
@@ -26,6 +28,8 @@ pub enum Language {
 pub struct Document {
     /// The text that it is in.
     pub source: SourceId,
+    /// Which file of that text: a `ConfigMap` holds files, and what stands in two of them does not belong together.
+    pub(crate) part: usize,
     /// What it is written in.
     pub language: Language,
     /// What it says.
@@ -83,9 +87,11 @@ impl Pile {
         };
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         let before = self.documents.len();
-        let of_interest = |node: &Node| asked.is_some() || Format::any_recognises(node, language);
+        let of_interest =
+            |(_, node): &(_, Node)| asked.is_some() || Format::any_recognises(node, language);
         let nodes = nodes.into_iter().filter(of_interest);
-        self.documents.extend(nodes.map(|node| Document { source: id, language, node }));
+        let document = |(part, node)| Document { source: id, part, language, node };
+        self.documents.extend(nodes.map(document));
         let added = self.documents.len() - before;
         if added > 0 {
             self.sources.push(source);
@@ -110,7 +116,46 @@ impl Pile {
         for format in formats.filter(|format| asked.is_none_or(|asked| asked == *format)) {
             format.read(&self.documents, &mut reading);
         }
+        reading.bound();
         reading
+    }
+}
+
+/// Nobody reads more about one text.
+const MOST_PROBLEMS: usize = 1_000;
+
+impl Reading {
+    /// Keeps of every text what a file of ours could say, and as much of what is wrong as somebody may read: a text of
+    /// 16 MB can hold 300,000 configs, and the report on them would be a gigabyte.
+    fn bound(&mut self) {
+        let (mut counts, mut ends) = (HashMap::new(), HashMap::new());
+        self.found.retain(|found| {
+            let place = found.places.whole();
+            let count: &mut usize = counts.entry(place.source).or_default();
+            *count += found.routes.len().max(1);
+            let fits = *count <= MOST_POLICIES;
+            if !fits {
+                ends.entry(place.source).or_insert(place.span);
+            }
+            fits
+        });
+        let is_read = |place: Place| ends.get(&place.source).is_none_or(|end| place.span < *end);
+        self.findings.retain(|finding| is_read(finding.place));
+        let mut counts = HashMap::new();
+        self.problems.retain(|(source, _)| {
+            let count: &mut usize = counts.entry(*source).or_default();
+            *count += 1;
+            *count <= MOST_PROBLEMS
+        });
+        for (source, count) in counts.into_iter().filter(|(_, count)| *count > MOST_PROBLEMS) {
+            let message = format!("and {} more like these", count - MOST_PROBLEMS);
+            self.problems.push((source, Problem::whole(message)));
+        }
+        for (source, end) in ends {
+            let message = format!("more than {MOST_POLICIES} retry configs, or routes to them");
+            let problem = Problem::at(end, message).help("split the file; the rest is not read");
+            self.problems.push((source, problem));
+        }
     }
 }
 
@@ -128,8 +173,11 @@ fn language(source: &Source, asked: Option<Format>) -> Language {
         Some("properties") => Language::Properties,
         Some("ini" | "env") => Language::Ini,
         _ if asked == Some(Format::Aws) => Language::Ini,
-        _ if asked == Some(Format::Resilience4j) && is_flat(text) => Language::Properties,
+        _ if asked == Some(Format::Resilience4j) && assigned(text).is_some() => {
+            Language::Properties
+        }
         _ if text.trim_start().starts_with('{') => Language::Json,
+        _ if assigned(text).is_some_and(|name| FIELDS.contains(&name)) => Language::Toml,
         _ => match header(text) {
             None => Language::Yaml,
             Some("default") => Language::Ini,
@@ -162,16 +210,16 @@ impl Language {
     }
 }
 
-/// Whether the first line that says something is `name=value`.
-fn is_flat(text: &str) -> bool {
+/// The name, if the first line that says something is `name = value`.
+fn assigned(text: &str) -> Option<&str> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.find(|line| !line.starts_with(['#', '!']));
-    first.and_then(|line| line.split_once('=')).is_some_and(|(name, _)| !name.contains(':'))
+    let (name, _) = lines.find(|line| !line.starts_with(['#', '!']))?.split_once('=')?;
+    Some(name.trim_end()).filter(|name| !name.contains(':'))
 }
 
-/// What the documents hold inside: the objects of a list, the files of a `ConfigMap`.
-fn unpack(documents: Vec<Node>, text: &str) -> Result<Vec<Node>, Problem> {
-    let (mut all, mut nodes) = (Vec::with_capacity(documents.len()), 0);
+/// What the documents hold inside: the objects of a list, the files of a `ConfigMap`; each with its [`Document::part`].
+fn unpack(documents: Vec<Node>, text: &str) -> Result<Vec<(usize, Node)>, Problem> {
+    let (mut all, mut nodes, mut part) = (Vec::with_capacity(documents.len()), 0, 0);
     for document in documents {
         let kind = document.get("kind").and_then(Node::text).unwrap_or_default();
         let is_list = kind.ends_with("List") && document.get("items").is_some();
@@ -184,8 +232,11 @@ fn unpack(documents: Vec<Node>, text: &str) -> Result<Vec<Node>, Problem> {
         };
         for object in objects {
             let inside = object.embedded(text, &mut nodes)?;
-            all.push(object);
-            all.extend(inside);
+            all.push((0, object));
+            for file in inside {
+                part += 1;
+                all.extend(file.into_iter().map(|node| (part, node)));
+            }
         }
     }
     Ok(all)

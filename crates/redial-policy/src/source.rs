@@ -13,7 +13,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text that somebody calls `name`, such as the path of its file.
+    /// A text that somebody calls `name`, such as the path of its file. The mark that some editors put before a text is
+    /// no part of it.
     ///
     /// # Errors
     ///
@@ -23,11 +24,14 @@ impl Source {
             let most = MOST_BYTES / 1_000_000;
             return Err(Problem::whole(format!("larger than {most} MB, so it is no config")));
         }
-        let text = String::from_utf8(bytes).map_err(|error| {
+        let mut text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let lines = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
             Problem::whole(format!("not UTF-8: byte {at}, in line {}", lines + 1))
         })?;
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
         Ok(Self { name: name.into(), text })
     }
 
@@ -36,17 +40,9 @@ impl Source {
         &self.name
     }
 
-    /// All of it.
+    /// All of it, but for a byte order mark.
     pub fn text(&self) -> &str {
         &self.text
-    }
-
-    /// Line and column of a byte, both from 1; the column counts characters.
-    pub fn line_column(&self, at: u32) -> (usize, usize) {
-        let before = self.text.get(..at as usize).unwrap_or(&self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        (line, before[line_start..].chars().count() + 1)
     }
 }
 

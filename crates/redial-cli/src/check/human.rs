@@ -72,9 +72,12 @@ fn problem(report: &Report, unread: &Unread, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
+/// So many characters before and after a mark are near it.
+const NEAR: usize = 240;
+
 /// With the line, or of a long line what is near.
 fn shown<'a>(group: Group<'a>, name: &str, text: &'a str, span: Span, spot: Spot) -> Group<'a> {
-    let (line, marked) = excerpt(text, span);
+    let (line, marked) = excerpt(text, span, NEAR);
     let snippet = Snippet::source(line).line_start(spot.line);
     // What is drawn counts columns from where the excerpt begins.
     let is_whole = line[..marked.start].chars().count() + 1 == spot.column;

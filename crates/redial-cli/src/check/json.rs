@@ -63,7 +63,7 @@ fn problem(report: &Report, unread: &Unread) -> Value {
 /// What is looked for.
 pub(super) fn rules() -> Value {
     let rules = rules::ALL.iter().map(|rule| {
-        let show = SHOWS.iter().find(|show| show.rules.contains(&rule.name));
+        let show = SHOWS.iter().find(|show| show.rules.contains(rule));
         json!({
             "name": rule.name,
             "severity": rule.severity.name(),

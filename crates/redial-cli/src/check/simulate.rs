@@ -47,7 +47,7 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
     let mut jobs: Vec<Job> = Vec::new();
     let (mut wanted, mut left_out) = (Vec::new(), 0);
     for (at, said) in report.findings.iter().enumerate() {
-        let show = SHOWS.iter().find(|show| show.rules.contains(&said.finding.rule.name));
+        let show = SHOWS.iter().find(|show| show.rules.contains(&said.finding.rule));
         let Some((show, found)) = show.zip(report.about(said)) else { continue };
         let Some(job) = Job::of(show, found) else { continue };
         match jobs.iter().position(|known| *known == job) {
@@ -79,7 +79,7 @@ impl Job {
     /// `None` when the scenario cannot be run with this policy.
     fn of(show: &'static Show, found: &Found) -> Option<Self> {
         let careless = !found.format.checks_safety();
-        let subject = Subject::new("as it is", found.policy.clone()).ok()?;
+        let subject = Subject::new("as it is", (show.stage)(&found.policy)?).ok()?;
         let subject = Subject { careless, ..subject };
         let (sets, scale) = show.sets(&found.setting);
         let fixed = (show.fix)(&subject, found)?;
@@ -119,6 +119,10 @@ impl Simulated {
 impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { show, value, fixed, scale } = self;
+        // A policy may be saved by something else that it does; a number that shows no harm says so.
+        if *value < fixed * 1.05 {
+            f.write_str("this scenario does not show it. ")?;
+        }
         let (value, fixed) = (Number(*value), Number(*fixed));
         write!(f, "{}: {value}; {}: {fixed} (scenario {}", show.says, show.with, show.scenario)?;
         if *scale > 1.0 {

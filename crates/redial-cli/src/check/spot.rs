@@ -1,22 +1,24 @@
 //! Where something is, in numbers that people and their editors know.
 
+use std::ops::Range;
+
 use redial_policy::Span;
 
 /// Lines and columns count from 1, columns in characters. It ends on the line that it begins on: what is wrong with a
 /// whole policy is shown where that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
-    pub(super) line: usize,
-    pub(super) column: usize,
+pub(crate) struct Spot {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
     /// The column after the last one.
-    pub(super) end_column: usize,
+    pub(crate) end_column: usize,
 }
 
 /// Nobody reads a mark that is longer.
 const WIDEST: usize = 120;
 
 /// Finds spots of a text one after the other, so that a file with many findings on a long line is read once.
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     line: usize,
@@ -24,7 +26,7 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self { text, at: 0, line: 1, column: 1 }
     }
 
@@ -33,7 +35,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The spot of a piece. Those that are in order cost the least.
-    pub(super) fn go(&mut self, span: Span) -> Spot {
+    pub(crate) fn go(&mut self, span: Span) -> Spot {
         let start = boundary(self.text, span.start as usize);
         if start < self.at {
             *self = Self::new(self.text);
@@ -62,13 +64,13 @@ fn marked(text: &str, span: Span) -> &str {
     &piece[..line]
 }
 
-/// A line of a text, or what is near the span if the line is long; and where in it the span is.
-pub(super) fn excerpt(text: &str, span: Span) -> (&str, std::ops::Range<usize>) {
+/// A line of a text, but not more than `most` characters on either side of the span; and where in it the span is.
+pub(crate) fn excerpt(text: &str, span: Span, most: usize) -> (&str, Range<usize>) {
     let start = boundary(text, span.start as usize);
     let end = start + marked(text, span).len();
-    let before = text[..start].char_indices().rev().take(2 * WIDEST);
+    let before = text[..start].char_indices().rev().take(most);
     let before = before.take_while(|(_, c)| *c != '\n').last().map_or(start, |(at, _)| at);
-    let after = text[end..].char_indices().take(2 * WIDEST);
+    let after = text[end..].char_indices().take(most);
     let after = after.take_while(|(_, c)| !matches!(c, '\n' | '\r')).last();
     let after = after.map_or(end, |(at, c)| end + at + c.len_utf8());
     (&text[before..after], start - before..end - before)

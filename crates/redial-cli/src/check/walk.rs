@@ -121,7 +121,9 @@ pub(super) fn name(path: &Path) -> String {
 
 /// Whether there is a word in it that hardly anybody writes who does not retry.
 pub(super) fn mentions_retries(text: &[u8]) -> bool {
-    const WORDS: [&[u8]; 4] = [b"retr", b"backoff", b"resilience", b"attempts"];
+    // Not "retr" alone: much is retrieved.
+    const WORDS: [&[u8]; 6] =
+        [b"retry", b"retries", b"retriable", b"backoff", b"resilience4j", b"max_attempts"];
     let starts = |word: &[u8], at: usize| {
         text.get(at..at + word.len()).is_some_and(|piece| piece.eq_ignore_ascii_case(word))
     };

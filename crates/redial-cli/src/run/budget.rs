@@ -4,6 +4,9 @@
 //!
 //! The lock is let go when its holder dies, whatever it died of. What is not an account of ours, or only half of one, is
 //! replaced by an empty account without credit: nobody gets a fresh floor for breaking a file.
+//!
+//! A holder may also be stopped, for as long as somebody likes. Only the question whether a retry may be made is worth
+//! waiting for it; a first attempt and a success are not held up by a budget that could not refuse them.
 
 mod place;
 mod record;
@@ -17,22 +20,53 @@ use std::mem;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use redial_core::admit::Guards;
+use redial_core::admit::budget::{Budget, Deposit};
 use redial_core::decide::Class;
 use redial_core::{Nanos, Policy};
 
 use super::clock;
+use super::signals::Signals;
+use super::wait;
 use record::{Record, Unusable};
 
-/// Holders need microseconds. One that needs longer was stopped in the middle, and must not stop everybody else.
-const PATIENCE: Nanos = 5_000_000_000;
-const GLANCE_MS: u8 = 1;
+/// How often a lock is asked for that somebody else has. Holders need microseconds.
+const GLANCE: Nanos = 1_000_000;
+
+/// How long a step waits for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// The answer is known without the account, which is only told: 50 ms.
+    Little,
+    /// The account decides: 5 s. A holder that needs longer was stopped in the middle.
+    Much,
+}
+
+impl Patience {
+    fn time(self) -> Nanos {
+        match self {
+            Self::Little => 50_000_000,
+            Self::Much => 5_000_000_000,
+        }
+    }
+}
 
 /// The guards of this call. Their budget is its own, or that of all who share a file.
 pub(super) struct Account {
     guards: Guards,
     shared: Option<Shared>,
+    /// Whether a call is counted when it starts, and whether the others know of ours.
+    deposit: Told,
     /// What the user should know, once.
     warnings: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// The first step counts the call.
+    First,
+    /// The first step was made without the others, and only our own copy counts the call.
+    Owed,
+    Done,
 }
 
 struct Shared {
@@ -47,7 +81,8 @@ struct Shared {
 
 impl Account {
     pub(super) fn own(policy: &Policy, seed: u64) -> Self {
-        Self { guards: Guards::new(policy, 1, seed), shared: None, warnings: Vec::new() }
+        let guards = Guards::new(policy, 1, seed);
+        Self { guards, shared: None, deposit: Told::Done, warnings: Vec::new() }
     }
 
     pub(super) fn shared(policy: &Policy, seed: u64, place: &Place) -> io::Result<Self> {
@@ -55,7 +90,9 @@ impl Account {
         let (boot, rules) =
             (record::boot(), record::hash(format!("{:?}", policy.budget()).as_bytes()));
         let shared = Shared { file: Some(file), what: path.display().to_string(), boot, rules };
-        Ok(Self { shared: Some(shared), ..Self::own(policy, seed) })
+        let counts = matches!(policy.budget(), Budget::Window(window) if window.deposits() == Deposit::Request);
+        let deposit = if counts { Told::First } else { Told::Done };
+        Ok(Self { shared: Some(shared), deposit, ..Self::own(policy, seed) })
     }
 
     pub(super) fn warn(&mut self, warning: String) {
@@ -73,25 +110,35 @@ impl Account {
         self.shared.as_ref().map(|shared| shared.what.as_str())
     }
 
-    /// One step of the engine.
-    pub(super) fn step<T>(&mut self, ask: impl FnOnce(&Guards, Nanos) -> T) -> T {
+    /// One step of the engine. A signal that ends us ends the waiting for others too, and can still be taken then.
+    pub(super) fn step<T>(
+        &mut self,
+        patience: Patience,
+        signals: &mut Signals,
+        ask: impl FnOnce(&Guards, Nanos) -> T,
+    ) -> T {
         let Some(file) = self.shared.as_mut().and_then(|shared| shared.file.take()) else {
             return ask(&self.guards, clock::now());
         };
-        match lock(file) {
-            Ok(file) => {
-                let told = self.locked(&file, ask);
-                let kept = file.unlock().ok();
-                if let Some(shared) = &mut self.shared {
-                    shared.file = kept;
+        let (told, kept) = match lock(file, patience, signals) {
+            Ok(file) => (self.locked(&file, ask), file.unlock().ok()),
+            Err(unlocked) => {
+                match unlocked.why {
+                    // A first attempt is not paid for.
+                    Errno::EWOULDBLOCK if self.deposit == Told::First => self.deposit = Told::Owed,
+                    Errno::EWOULDBLOCK if unlocked.ended || patience == Patience::Little => {
+                        self.empty();
+                    }
+                    Errno::EWOULDBLOCK => self.unusable("somebody keeps it locked"),
+                    error => self.unusable(&format!("it cannot be locked ({error})")),
                 }
-                told
+                (ask(&self.guards, clock::now()), Some(unlocked.file))
             }
-            Err(error) => {
-                self.unusable(&format!("it cannot be locked ({error})"));
-                ask(&self.guards, clock::now())
-            }
+        };
+        if let Some(shared) = &mut self.shared {
+            shared.file = kept;
         }
+        told
     }
 
     fn locked<T>(&mut self, file: &File, ask: impl FnOnce(&Guards, Nanos) -> T) -> T {
@@ -101,6 +148,9 @@ impl Account {
             Ok(record) if record.boot != boot => {}
             Ok(record) => {
                 let restored = self.guards.restore(&record.saved);
+                if restored && self.deposit == Told::Owed {
+                    self.guards.deposit(0, 1, clock::now());
+                }
                 if record.rules != rules {
                     self.differs(restored);
                 }
@@ -116,6 +166,7 @@ impl Account {
             }
             Err(Unusable::Failed(error)) => self.unusable(&format!("it cannot be read ({error})")),
         }
+        self.deposit = Told::Done;
         let told = ask(&self.guards, clock::now());
         let record = Record { boot, rules, saved: self.guards.save() };
         if let Err(error) = record.write(file) {
@@ -151,17 +202,31 @@ impl Account {
     }
 }
 
-fn lock(mut file: File) -> io::Result<Flock<File>> {
-    let patience = clock::now().saturating_add(PATIENCE);
+struct Unlocked {
+    file: File,
+    why: Errno,
+    /// A signal has ended the wait for it.
+    ended: bool,
+}
+
+fn lock(
+    mut file: File,
+    patience: Patience,
+    signals: &mut Signals,
+) -> Result<Flock<File>, Unlocked> {
+    let until = clock::now().saturating_add(patience.time());
     loop {
-        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        let (unlocked, why) = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(locked) => return Ok(locked),
-            Err((file, Errno::EWOULDBLOCK | Errno::EINTR)) if clock::now() < patience => file,
-            Err((_, Errno::EWOULDBLOCK)) => {
-                return Err(io::Error::other("somebody has held it for 5 s"));
-            }
-            Err((_, error)) => return Err(error.into()),
+            Err(refused) => refused,
         };
-        nix::poll::poll(&mut [], GLANCE_MS).ok();
+        file = unlocked;
+        let now = clock::now();
+        let busy = matches!(why, Errno::EWOULDBLOCK | Errno::EINTR);
+        let over = !busy || now >= until;
+        let ended = !over && wait::is_ended(now + GLANCE, signals);
+        if over || ended {
+            return Err(Unlocked { file, why, ended });
+        }
     }
 }

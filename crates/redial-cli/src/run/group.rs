@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal as _};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
 /// How the attempts of this call are grouped.
@@ -76,7 +77,15 @@ impl Group {
 
     /// Whether anything is left of it, after the command itself has ended.
     pub(super) fn remains(self) -> bool {
-        self.grouping != Grouping::Shared && killpg(self.leader, None) != Err(Errno::ESRCH)
+        if self.grouping == Grouping::Shared {
+            return false;
+        }
+        // As the first process of a container we inherit the orphans, and the dead among them stay until they are
+        // waited for.
+        let orphans = Pid::from_raw(-self.leader.as_raw());
+        let waited = || waitpid(orphans, Some(WaitPidFlag::WNOHANG));
+        while matches!(waited(), Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..))) {}
+        killpg(self.leader, None) != Err(Errno::ESRCH)
     }
 
     pub(super) fn has_terminal(self) -> bool {

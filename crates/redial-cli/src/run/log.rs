@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::time::SystemTime;
 
 use redial_core::{Nanos, Stop};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::attempt::{End, Status};
 use super::clock;
@@ -38,23 +38,23 @@ impl Log {
         self.json("attempt", || json!({ "attempt": number, "timeout_ms": expires_in.map(ms) }));
     }
 
-    pub(super) fn ended(&self, number: u32, taken: Nanos, end: &End) {
+    /// With the same fields for every end; `error` is why it could not be started.
+    pub(super) fn ended(&self, number: u32, taken: Nanos, end: Result<&End, &io::Error>) {
         self.json("ended", || {
-            let (code, signal) = match end.status {
-                Status::Code(code) => (Some(code), None),
-                Status::Signal(signal) => (None, Some(signal)),
+            let (code, signal) = match end.map(|end| end.status) {
+                Ok(Status::Code(code)) => (Some(code), None),
+                Ok(Status::Signal(signal)) => (None, Some(signal)),
+                Err(_) => (None, None),
             };
-            let hint = end.found.hint().map(|hint| ms(hint.after()));
+            let is = |what: fn(&End) -> bool| end.is_ok_and(what);
+            let hint = end.ok().and_then(|end| end.found.hint()).map(|hint| ms(hint.after()));
             json!({
                 "attempt": number, "took_ms": ms(taken), "exit_code": code, "signal": signal,
-                "timed_out": end.timed_out, "retry_on_output": end.found.retry, "stop_on_output": end.found.stop,
-                "hint_ms": hint,
+                "timed_out": is(|end| end.timed_out), "retry_on_output": is(|end| end.found.retry),
+                "stop_on_output": is(|end| end.found.stop), "hint_ms": hint,
+                "error": end.err().map(ToString::to_string),
             })
         });
-    }
-
-    pub(super) fn not_started(&self, number: u32, error: &io::Error) {
-        self.json("ended", || json!({ "attempt": number, "error": error.to_string() }));
     }
 
     pub(super) fn waits(&self, failed: u32, why: &str, delay: Nanos) {
@@ -100,14 +100,12 @@ impl Log {
             return;
         }
         let since = clock::wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let mut line = Map::new();
-        line.insert("event".to_owned(), event.into());
-        line.insert("time".to_owned(), since.as_secs_f64().into());
-        line.insert("elapsed_ms".to_owned(), ms(clock::now().saturating_sub(self.started)).into());
-        if let Value::Object(fields) = fields() {
-            line.extend(fields);
-        }
-        write(Value::Object(line));
+        let (time, elapsed) =
+            (since.as_millis() as f64 / 1e3, ms(clock::now().saturating_sub(self.started)));
+        let fields = fields().to_string();
+        // A map would sort them, and whoever reads along wants to know first what happened.
+        let head = format!(r#"{{"event":"{event}","time":{time},"elapsed_ms":{elapsed},"#);
+        write(head + fields.strip_prefix('{').unwrap_or(&fields));
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _, PipeReader, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
-use nix::poll::PollFlags;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::fstat;
 
 use super::scan::{Found, Lines, Patterns};
@@ -77,6 +77,17 @@ impl Routes {
             streams.push(Stream::new(from, io::stderr().as_fd(), self.err)?);
         }
         Ok(streams)
+    }
+
+    /// Whether the reader of a stream that the command writes to itself has gone. The command has learnt it, and need not
+    /// have died of it.
+    pub(super) fn nobody_reads(self) -> bool {
+        let left = |route: Route, fd: BorrowedFd<'_>| {
+            let mut fds = [PollFd::new(fd, PollFlags::empty())];
+            let told = route == Route::Inherited && poll(&mut fds, PollTimeout::ZERO).is_ok();
+            told && fds[0].revents().is_some_and(|came| came.contains(PollFlags::POLLERR))
+        };
+        left(self.out, io::stdout().as_fd()) || left(self.err, io::stderr().as_fd())
     }
 }
 

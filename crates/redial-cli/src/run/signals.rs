@@ -68,6 +68,14 @@ impl Signals {
         };
         self.flags.iter().filter_map(came).collect()
     }
+
+    /// For somebody who can do more about it. It is there when asked for, and wakes nobody.
+    pub(super) fn put_back(&self, signal: Signal) {
+        let flag = self.flags.iter().find(|(known, _)| *known == signal);
+        if let Some((_, flag)) = flag {
+            flag.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// The signals that were ignored when we were started, as a set of bits; where nobody says, none.

@@ -26,11 +26,19 @@ impl Spool {
         if rest.is_empty() {
             return Ok(());
         }
+        self.write_rest(rest).map_err(|error| {
+            let directory = env::temp_dir();
+            let why = format!("output cannot be withheld in {}: {error}", directory.display());
+            io::Error::new(error.kind(), why)
+        })
+    }
+
+    fn write_rest(&mut self, bytes: &[u8]) -> io::Result<()> {
         let file = match &mut self.rest {
             Some(file) => file,
             none => none.insert(nameless()?),
         };
-        file.write_all(rest)
+        file.write_all(bytes)
     }
 
     /// Reading starts at the beginning. Nothing can be written after that.

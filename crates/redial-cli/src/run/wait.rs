@@ -55,8 +55,20 @@ pub(super) fn pause(until: Nanos, signals: &mut Signals) -> io::Result<Option<Si
     }
 }
 
+/// Waits until then, in the middle of something that a signal ends early. Says whether one did; it can still be taken.
+pub(super) fn is_ended(until: Nanos, signals: &mut Signals) -> bool {
+    match pause(until, signals) {
+        Ok(None) => false,
+        Ok(Some(signal)) => {
+            signals.put_back(signal);
+            true
+        }
+        Err(_) => true,
+    }
+}
+
 /// The signal that ends us, if one came while no attempt was on its way.
-fn heard(signals: &mut Signals) -> Option<Signal> {
+pub(super) fn heard(signals: &mut Signals) -> Option<Signal> {
     let came = signals.take();
     if came.contains(&Signal::SIGTSTP) {
         stop_ourselves();
@@ -97,7 +109,9 @@ pub(super) fn write_some(to: &mut impl Write, pending: &mut Vec<u8>) -> io::Resu
             Ok(())
         }
         Err(error) if is_for_later(&error) => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => {
+            Err(io::Error::new(error.kind(), format!("output cannot be passed on: {error}")))
+        }
     }
 }
 

@@ -98,6 +98,15 @@ fn columns_are_characters() {
     let answer = json(&[&scratch.file("policy.toml", inline)]);
     let column = inline.chars().position(|c| c == 'j').unwrap() + "jitter = ".len() + 1;
     assert_eq!(answer["findings"][0]["column"], column);
+    // Neither a byte order mark nor the end of a line in DOS is one.
+    let marked = |text: &str| scratch.file("marked.toml", format!("\u{feff}{text}\r\n"));
+    let answer = json(&[&marked("attempts = 9")]);
+    assert_eq!(
+        (&answer["findings"][0]["column"], &answer["findings"][0]["endColumn"]),
+        (&12.into(), &13.into())
+    );
+    let allowed = "# redial: allow too-many-attempts because of the mark\r\nattempts = 9";
+    assert!(rules(&json(&[&marked(allowed)])).is_empty());
 }
 
 #[test]
@@ -257,7 +266,7 @@ fn simulations_say_how_much() {
     assert!(budget["fixed"].as_f64() < Some(3.0), "{budget}");
     assert_eq!(simulated("no-jitter")["value"], 1.0, "all of them at once");
     assert!(simulated("no-jitter")["fixed"].as_f64() < Some(0.9));
-    assert!(simulated("no-timeout").is_null());
+    assert!(simulated("unsafe-without-key").is_null(), "Redial does nothing twice");
     assert_eq!(answer, json(&["bad.toml", "--simulate"]), "the same numbers again");
     let output = check(&["bad.toml", "--simulate", "--clients", "100000"]);
     assert!(

@@ -1,6 +1,7 @@
 //! `redial import` and `redial export`. What each system can say is tested where the formats are; here is what the
 //! commands do with it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Output;
 
@@ -123,4 +124,55 @@ fn what_cannot_be_converted_is_exit_2_and_nothing_is_written() {
     for command in ["import", "export"] {
         assert!(text(&redial(&[command, "--help"]).stdout).contains("Examples:"));
     }
+}
+
+/// What is found in a file, and in what is made of it: rules, in order and once each.
+fn findings(path: &str) -> Option<BTreeSet<String>> {
+    let output = redial(&["check", path, "--format", "json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let is_read = answer["problems"].as_array().unwrap().is_empty() && answer["policies"] != 0;
+    let findings = answer["findings"].as_array().unwrap().iter();
+    is_read.then(|| findings.map(|it| it["rule"].as_str().unwrap().to_owned()).collect())
+}
+
+/// docs/check.md says which rules depend on whose config it is.
+#[test]
+fn an_imported_policy_has_the_findings_of_the_original() {
+    const OF_THE_SYSTEM: [&str; 10] = [
+        "unsafe-without-key",
+        "retries-500-unsafe",
+        "hint-ignored",
+        "hint-uncapped",
+        "unknown-field",
+        "unknown-retry-on",
+        "attempts-or-retries",
+        "silently-clamped",
+        "shadowed-annotations",
+        "refused-at-start",
+    ];
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../redial-policy/tests/data");
+    let scratch = Scratch::new("imported");
+    let mut compared = 0;
+    for directory in fs::read_dir(data).unwrap() {
+        for file in fs::read_dir(directory.unwrap().path()).unwrap() {
+            let path = file.unwrap().path().to_str().unwrap().to_owned();
+            if path.ends_with(".expected") || path.ends_with(".report") {
+                continue;
+            }
+            let Some(mut theirs) = findings(&path) else { continue };
+            let imported = scratch.path("imported.toml");
+            succeeds(&["import", &path, "-o", &imported]);
+            let mut ours = findings(&imported).unwrap();
+            // What .NET refuses, we say ourselves.
+            if theirs.contains("refused-at-start") {
+                ours.remove("breaker-window-too-short");
+            }
+            for rules in [&mut theirs, &mut ours] {
+                rules.retain(|rule| !OF_THE_SYSTEM.contains(&rule.as_str()));
+            }
+            assert_eq!(theirs, ours, "{path}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 20, "{compared}");
 }

@@ -4,6 +4,9 @@
 mod chart;
 mod check;
 mod check_hostile;
+mod check_pages;
+mod check_silent;
+mod check_simulate;
 mod convert;
 mod demo;
 mod explain;

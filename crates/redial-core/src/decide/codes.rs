@@ -5,6 +5,27 @@
 
 use super::{Class, Failure, Outcome, Reach};
 
+/// The names of gRPC's statuses, each at its number.
+pub const GRPC_STATUSES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
 impl Outcome {
     /// What a status of HTTP means, hints aside. A 408 may have been processed.
     pub const fn of_status(status: u16) -> Self {

@@ -13,6 +13,7 @@ mod outcome;
 mod safety;
 
 pub use classify::{Classifier, Classify, RetryIf, Typed, Until};
+pub use codes::GRPC_STATUSES;
 pub use outcome::{Class, Failure, Health, Outcome, Reach, RetryOn};
 pub use safety::Safety;
 

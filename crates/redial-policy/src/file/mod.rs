@@ -26,13 +26,14 @@ mod read;
 mod world;
 
 use redial_core::{Nanos, Policy, Rate};
+pub(crate) use world::{is_method, is_path};
 
 use crate::found::Places;
 use crate::source::{Problem, SourceId};
-use crate::tree::Node;
+use crate::tree::{Entry, Node};
 
 /// What a policy can say.
-const FIELDS: [&str; 17] = [
+pub(crate) const FIELDS: [&str; 17] = [
     "attempts",
     "attempt_timeout",
     "connect_timeout",
@@ -51,6 +52,9 @@ const FIELDS: [&str; 17] = [
     "extends",
     "setting",
 ];
+
+/// Fields that are about retries wherever they stand.
+const OWN: [&str; 4] = ["attempts", "attempt_timeout", "backoff", "retry_on"];
 
 /// The most policies, and the most routes, in a file.
 pub const MOST_POLICIES: usize = 10_000;
@@ -82,12 +86,24 @@ impl File {
         read::read(node, source)
     }
 
-    /// Whether a document of TOML is such a file. A scenario for the simulator has policies too.
+    /// Whether a document of TOML is such a file. A scenario for the simulator has policies too, cargo-vet has other ones, and
+    /// anything may have a `deadline` or a `rate`: among names that are not ours it takes one that hardly anybody else has.
     pub(crate) fn recognises(node: &Node) -> bool {
         let has = |key: &str| node.get(key).is_some();
-        let is_scenario = has("clients") && has("backend");
-        let has_policies = node.get("policy").is_some_and(|policies| policies.table().is_some());
-        !is_scenario && (has_policies || FIELDS[..15].iter().any(|field| has(field)))
+        let Some(top) = node.table().filter(|_| !(has("clients") && has("backend"))) else {
+            return false;
+        };
+        let is_field = |entry: &Entry| FIELDS.contains(&entry.key.as_str());
+        let policies = node.get("policy").and_then(Node::table);
+        let is_policy =
+            |entry: &Entry| entry.node.table().is_some_and(|it| it.entries().iter().any(is_field));
+        if policies.is_some_and(|all| all.entries().iter().any(is_policy)) {
+            return true;
+        }
+        let is_ours = |entry: &Entry| is_field(entry) || ["policy", "route"].contains(&&*entry.key);
+        let all_ours = top.entries().iter().all(is_ours);
+        let has_field = FIELDS[..15].iter().any(|field| has(field));
+        OWN.iter().any(|field| has(field)) || all_ours && (policies.is_some() || has_field)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a file says besides policies: which requests take which, and what is known of the world.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use redial_core::{Nanos, Preset, Rate, parse_duration};
@@ -128,11 +129,13 @@ pub(super) fn routes(
     if list.list()?.count() > MOST_POLICIES {
         return Err(list.wrong(format_args!("more than {MOST_POLICIES} routes")));
     }
+    let names = policies.iter().map(|named| named.name.as_str());
+    let numbers: HashMap<&str, usize> = names.zip(0..).collect();
     let mut routes = Vec::new();
     let mut taken = vec![0; policies.len()];
     for here in list.items() {
         let route = route(&here)?;
-        let Some(number) = policies.iter().position(|named| named.name == route.policy) else {
+        let Some(&number) = numbers.get(route.policy.as_str()) else {
             return Err(no_policy(&here, &route.policy, policies));
         };
         let path = format!("route[{}]", taken[number]);
@@ -164,17 +167,27 @@ fn route(here: &Here<'_>) -> Result<Route, Problem> {
 
 fn path(here: &Here<'_>) -> Result<String, Problem> {
     let path = here.text()?;
-    let stars = path.trim_end_matches('*').contains('*') || path.ends_with("**");
-    if path.starts_with('/') && !stars {
+    if is_path(path) {
         return Ok(path.to_owned());
     }
     Err(here.must_be("a path such as \"/charges/1\", or \"/charges/*\" for all that begin so"))
 }
 
+/// Whether a route can have this path.
+pub(crate) fn is_path(path: &str) -> bool {
+    let stars = path.trim_end_matches('*').contains('*') || path.ends_with("**");
+    path.starts_with('/') && !stars
+}
+
+/// Whether a route can have this method.
+pub(crate) fn is_method(method: &str) -> bool {
+    let letters = method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    letters && (1..=40).contains(&method.len())
+}
+
 fn method(here: &Here<'_>) -> Result<String, Problem> {
     let method = here.text()?;
-    let letters = method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
-    if letters && (1..=40).contains(&method.len()) {
+    if is_method(method) {
         return Ok(method.to_ascii_uppercase());
     }
     Err(here.must_be("a method of HTTP such as \"GET\""))

@@ -2,19 +2,22 @@ use std::fmt::Display;
 
 use redial_core::Draft;
 
-use super::Format;
-use crate::file::{Route, Setting};
+use super::{Format, MOST_ATTEMPTS};
+use crate::file::{Route, Setting, is_method, is_path};
 use crate::finding::Finding;
 use crate::found::{Found, Note, Places};
 use crate::near::did_you_mean;
 use crate::pile::{Document, Reading};
 use crate::rules::Rule;
-use crate::rules::reading::UNKNOWN_FIELD;
+use crate::rules::reading::{ATTEMPTS_OR_RETRIES, UNKNOWN_FIELD};
 use crate::source::{Place, Problem, Span};
-use crate::tree::{Here, Short};
+use crate::tree::{Here, Node, Short};
 
 /// Nobody reads more about one config, and a text of a million misspelt names must not become a gigabyte.
 const MOST_FINDINGS: usize = 20;
+
+/// Routes for many hosts are written out this far.
+const MOST_HOSTS: usize = 16;
 
 /// What becomes of each field of one config while it is read.
 pub(super) struct Account<'a> {
@@ -68,6 +71,75 @@ impl<'a> Account<'a> {
         self.notes.push(Note::approximated(here.path(), text));
     }
 
+    /// How many attempts there are in all, where `here` counts attempts and this many are the least.
+    pub(super) fn attempts(&mut self, here: &Here<'_>, least: u32) -> Result<u32, Problem> {
+        let said = here.count(least..=u32::MAX)?;
+        Ok(self.at_most(here, said, "attempts: both count the first one".to_owned()))
+    }
+
+    /// How many attempts there are in all, where `here` counts the retries after the first one.
+    pub(super) fn retries(&mut self, here: &Here<'_>, least: u32) -> Result<u32, Problem> {
+        let attempts = here.count(least..=u32::MAX)?.saturating_add(1);
+        let text = format!("attempts = {attempts}: it does not count the first one");
+        Ok(self.at_most(here, attempts, text))
+    }
+
+    /// The field is called attempts and counts retries, which somebody may not know.
+    pub(super) fn confused(&mut self, here: &Here<'_>, attempts: u32) {
+        let Some(less) = attempts.checked_sub(2) else { return };
+        let message = format!("counts retries, so a request is sent up to {attempts} times");
+        let help = format!("if {} attempts are meant in all, write {less}", attempts - 1);
+        self.finding(&ATTEMPTS_OR_RETRIES, here, message, help);
+    }
+
+    /// These requests, at each host that a list names; wherever they go when it names none, or all.
+    pub(super) fn at_hosts(&mut self, requests: Vec<Route>, list: Option<&Here<'_>>) -> Vec<Route> {
+        let Some(list) = list else { return requests };
+        let named = list.node.list().unwrap_or_default().iter().filter_map(Node::text);
+        let hosts: Vec<&str> = named.collect();
+        if hosts.is_empty() || hosts.contains(&"*") {
+            return requests;
+        }
+        if hosts.len() > MOST_HOSTS {
+            let text = format!("routes for the first {MOST_HOSTS} hosts");
+            self.notes.push(Note::approximated(list.path(), text));
+        }
+        let at = |host: &&str| {
+            let host = Some((*host).to_owned());
+            requests.iter().map(move |one| Route { host: host.clone(), ..one.clone() })
+        };
+        hosts.iter().take(MOST_HOSTS).flat_map(at).collect()
+    }
+
+    /// What a route of ours cannot say is left out of it, so that it is for more requests.
+    fn sayable(&mut self, mut route: Route) -> Route {
+        let path = route.path.take_if(|path| !is_path(path));
+        let host = route.host.take_if(|host| host.is_empty());
+        let method = route.methods.iter().find(|method| !is_method(method)).cloned();
+        if method.is_some() {
+            route.methods.clear();
+        }
+        for strange in [path, host, method].into_iter().flatten() {
+            let text = format!("we cannot say `{}`, so the route is wider here", Short(&strange));
+            let note = Note::dropped("route", text);
+            if self.notes.last() != Some(&note) {
+                self.notes.push(note);
+            }
+        }
+        route
+    }
+
+    /// For ever is a large number there.
+    fn at_most(&mut self, here: &Here<'_>, attempts: u32, text: String) -> u32 {
+        if attempts <= MOST_ATTEMPTS {
+            self.kept(here, "attempts", text);
+            return attempts;
+        }
+        let text = format!("attempts = {MOST_ATTEMPTS}, the most that a policy has");
+        self.approximated(here, "attempts", text);
+        MOST_ATTEMPTS
+    }
+
     /// We have nothing like it.
     pub(super) fn dropped(&mut self, here: &Here<'_>, text: impl Into<String>) {
         self.notes.push(Note::dropped(here.path(), text));
@@ -119,7 +191,7 @@ impl<'a> Account<'a> {
 
     /// Hands the config over, once everything that was joined is known to be valid. A second one that begins at the
     /// same place and says the same is only another route to it.
-    pub(super) fn finish(self, draft: Draft, around: Around, reading: &mut Reading) {
+    pub(super) fn finish(mut self, draft: Draft, around: Around, reading: &mut Reading) {
         let policy = match draft.build() {
             Ok(policy) => policy,
             Err(invalid) => {
@@ -129,6 +201,7 @@ impl<'a> Account<'a> {
             }
         };
         let Around { format, name, routes, setting } = around;
+        let routes: Vec<_> = routes.into_iter().map(|route| self.sayable(route)).collect();
         // Routes that share a config stand together, so a look at the last few is enough.
         let same = reading.found.iter_mut().rev().take(64).find(|found| {
             found.format == format

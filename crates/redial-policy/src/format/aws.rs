@@ -147,9 +147,7 @@ fn one(
     let count = match here.get(attempts) {
         Some(setting) => {
             let help = "it counts attempts, the first one included; 1 turns retries off";
-            let count = setting.count(1..=1_000_000).map_err(|problem| problem.help(help))?;
-            account.kept(&setting, "attempts", "attempts: both count the first one");
-            count
+            account.attempts(&setting, 1).map_err(|problem| problem.help(help))?
         }
         None => chosen.attempts(),
     };

@@ -1,5 +1,6 @@
 //! What all exports to proxies have in common: which requests a policy is for, and what no proxy has.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
@@ -18,15 +19,19 @@ use crate::source::Problem;
 /// There is no policy.
 pub(super) fn routes(file: &File) -> Result<Vec<(Route, &Named)>, Problem> {
     let policies = super::policies(file)?;
-    let named = |name: &str| policies.iter().find(|named| named.name == name);
-    let routed =
-        file.routes.iter().filter_map(|route| Some((route.clone(), named(&route.policy)?)));
+    let named: HashMap<&str, &Named> =
+        policies.iter().map(|named| (named.name.as_str(), named)).collect();
+    let routed = file
+        .routes
+        .iter()
+        .filter_map(|route| Some((route.clone(), *named.get(route.policy.as_str())?)));
     let mut routes: Vec<_> = routed.collect();
+    let has_route: HashSet<&str> = file.routes.iter().map(|route| route.policy.as_str()).collect();
     if let ([only], []) = (policies, routes.as_slice()) {
         return Ok(vec![(Route { policy: only.name.clone(), ..Route::default() }, only)]);
     }
     for named in policies {
-        if !routes.iter().any(|(route, _)| route.policy == named.name) {
+        if !has_route.contains(named.name.as_str()) {
             let (host, policy) = (Some(named.name.clone()), named.name.clone());
             routes.push((Route { host, policy, ..Route::default() }, named));
         }
@@ -140,14 +145,19 @@ pub(super) fn host(route: &Route, named: &Named) -> String {
     route.host.clone().unwrap_or_else(|| named.name.clone()).to_ascii_lowercase()
 }
 
-/// All hosts of the routes, in their order.
-pub(super) fn hosts(routes: &[(Route, &Named)]) -> Vec<String> {
-    let mut hosts = Vec::new();
-    for (route, named) in routes {
-        let host = host(route, named);
-        if !hosts.contains(&host) {
-            hosts.push(host);
+/// The routes of each host, in the order of the file.
+pub(super) fn by_host<'r, 'f>(
+    routes: &'r [(Route, &'f Named)],
+) -> Vec<(String, Vec<&'r (Route, &'f Named)>)> {
+    let mut hosts: Vec<(String, Vec<_>)> = Vec::new();
+    let mut known = HashMap::new();
+    for one in routes {
+        let host = host(&one.0, one.1);
+        let at = *known.entry(host.clone()).or_insert(hosts.len());
+        if at == hosts.len() {
+            hosts.push((host, Vec::new()));
         }
+        hosts[at].1.push(one);
     }
     hosts
 }

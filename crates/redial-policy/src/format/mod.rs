@@ -5,17 +5,17 @@
 
 mod account;
 mod aws;
-mod dotnet;
+pub(crate) mod dotnet;
 mod envoy;
 mod export;
 mod gateway_api;
-pub(crate) mod grpc;
+mod grpc;
 mod istio;
 mod kube;
 mod linkerd;
 mod redial;
 mod resilience4j;
-mod time;
+pub(crate) mod time;
 mod unsaid;
 
 use std::time::Duration;
@@ -152,6 +152,9 @@ fn plain(attempts: u32) -> Draft {
     let draft = Policy::draft().attempts(attempts).without_deadline();
     draft.budget(Budget::None).hint(HintRule::Ignore)
 }
+
+/// The most attempts that a policy can have: for what has no end there.
+const MOST_ATTEMPTS: u32 = 1_000_000;
 
 /// The longest that a policy can say: for what has no end there.
 const LONGEST: Nanos = 366 * 24 * 3600 * 1_000_000_000;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redial_core::{Draft, DurationText, NEVER, Nanos, parse_duration};
 
 use super::account::Account;
+use crate::found::Note;
 use crate::source::Problem;
 use crate::tree::Here;
 
@@ -43,7 +44,7 @@ pub(super) fn whole_ms(nanos: Nanos) -> Nanos {
 }
 
 /// As protobuf's JSON has it.
-pub(super) fn as_seconds(nanos: Nanos) -> String {
+pub(crate) fn as_seconds(nanos: Nanos) -> String {
     let ms = nanos.div_ceil(MS);
     match ms % 1000 {
         0 => format!("{}s", ms / 1000),
@@ -52,12 +53,12 @@ pub(super) fn as_seconds(nanos: Nanos) -> String {
 }
 
 /// In one unit, as Linkerd and Istio have it.
-pub(super) fn as_unit(nanos: Nanos) -> String {
+pub(crate) fn as_unit(nanos: Nanos) -> String {
     DurationText(nanos.div_ceil(MS).saturating_mul(MS)).to_string()
 }
 
 /// In hours, minutes, seconds and milliseconds, each of at most five digits (GEP-2257).
-pub(super) fn as_parts(nanos: Nanos) -> String {
+pub(crate) fn as_parts(nanos: Nanos) -> String {
     let ms = nanos.div_ceil(MS);
     let parts =
         [(ms / 3_600_000, "h"), (ms / 60_000 % 60, "m"), (ms / 1000 % 60, "s"), (ms % 1000, "ms")];
@@ -72,6 +73,14 @@ pub(super) fn as_parts(nanos: Nanos) -> String {
 /// Ten times as much, which is Envoy's cap for a base; no policy has more than 366 days.
 pub(super) fn tenfold(base: Nanos) -> Nanos {
     base.saturating_mul(10).min(super::LONGEST).max(base)
+}
+
+/// How long a budget looks back, which is 1 s to 60 s here, and what is to be said when that is not what `here` asks for.
+pub(super) fn window(asked: Nanos, here: Option<&Here<'_>>) -> (Nanos, Option<Note>) {
+    let ttl = asked.clamp(1_000 * MS, 60_000 * MS);
+    let text = format!("ttl = {}: we know 1s to 60s", DurationText(ttl));
+    let note = here.filter(|_| ttl != asked).map(|here| Note::approximated(here.path(), text));
+    (ttl, note)
 }
 
 pub(super) fn std(nanos: Nanos) -> Duration {

@@ -4,7 +4,8 @@ use redial_core::{DurationText, NEVER, Policy};
 
 use crate::found::Note;
 
-/// What a policy says and a config for another system does not: one line for each field that is none of `said`.
+/// What a policy says and a config for another library does not: one line for each field that is none of `said`, and one
+/// for what a runner of ours does unasked.
 pub(super) fn unsaid(policy: &Policy, said: &[&str]) -> Vec<Note> {
     let duration = |value: u64| (value != NEVER).then(|| DurationText(value).to_string());
     let yes = |yes: bool| yes.then(|| "true".to_owned());
@@ -41,7 +42,12 @@ pub(super) fn unsaid(policy: &Policy, said: &[&str]) -> Vec<Note> {
         };
         Some(Note::dropped(field, text))
     };
-    unsaid.filter_map(note).collect()
+    unsaid.filter_map(note).chain([safety()]).collect()
+}
+
+/// A runner of ours refuses what is not safe to repeat; no other system asks.
+pub(super) fn safety() -> Note {
+    Note::dropped("safety", "it repeats any request, whatever its method")
 }
 
 /// The failures that a policy repeats, as its file names them.

@@ -1,7 +1,9 @@
 //! What may retries cost the one who has to serve them?
 
 use redial_core::Rate;
-use redial_core::admit::budget::{Budget, InflightBudget, ThrottlingBudget, TokenBudget};
+use redial_core::admit::budget::{
+    Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
+};
 
 use super::{Case, Rule, Said};
 use crate::finding::Severity;
@@ -49,7 +51,12 @@ fn no_budget(case: &Case<'_>) -> Option<Said> {
     let help = match (words.name("budget"), case.found.format) {
         (Some(name), Format::Redial) => format!("write `{name}.window.ratio = 0.1`"),
         (Some(name), Format::Aws) => format!("set `{name}` to standard"),
-        (Some(name), _) => format!("set `{name}`"),
+        (Some(name), Format::Linkerd) => {
+            format!(
+                "annotations have no budget; a ServiceProfile has one, `{name}`, and takes their place"
+            )
+        }
+        (Some(name), format) => format!("set `{name}` to `{}`", a_tenth(format)),
         (None, _) if guarded => "the breaker has to do: this format has no budget".to_owned(),
         (None, _) => {
             "this format has no budget: add a circuit breaker, or retry in a layer that has one"
@@ -59,7 +66,18 @@ fn no_budget(case: &Case<'_>) -> Option<Said> {
     Some(Said::new("budget", message, help).at_most(Severity::Note, guarded))
 }
 
-pub(super) fn per_second(rate: Rate) -> f64 {
+/// A budget of a tenth, as these systems write it.
+fn a_tenth(format: Format) -> &'static str {
+    match format {
+        Format::Envoy => "{budget_percent: {value: 10}}",
+        Format::GatewayApi => "{percent: 10, interval: 10s}",
+        Format::Grpc => "{\"maxTokens\": 10, \"tokenRatio\": 0.1}",
+        _ => "{percent: 10}",
+    }
+}
+
+/// A rate as a number.
+pub fn per_second(rate: Rate) -> f64 {
     f64::from(rate.count) * 1e9 / rate.per.max(1) as f64
 }
 
@@ -80,7 +98,8 @@ fn floor_exceeds_share(case: &Case<'_>) -> Option<Said> {
     );
     let fits = 0.1 * per_second(capacity) / f64::from(clients);
     let (count, per) = if fits >= 1.0 { (fits.floor(), 1.0) } else { (1.0, (1.0 / fits).ceil()) };
-    let help = if per <= 60.0 {
+    // A floor of less than one retry in the budget's memory is refused.
+    let help = if per <= budget.ttl as f64 / 1e9 {
         let per = if per > 1.0 { format!("{per}s") } else { "s".to_owned() };
         match case.words().name("budget") {
             Some("budget") | None => {
@@ -101,13 +120,7 @@ fn retries_on_a_call(case: &Case<'_>) -> (f64, &'static str) {
     let (by_budget, what) = match *policy.budget() {
         Budget::None => return (by_attempts, "the attempts alone"),
         Budget::Window(window) => {
-            let setting = case.setting();
-            let floor = match (setting.clients, setting.calls) {
-                (Some(clients), Some(calls)) if calls.count > 0 => {
-                    per_second(window.floor) * f64::from(clients) / per_second(calls)
-                }
-                _ => 0.0,
-            };
+            let floor = floor_of_a_call(case, window);
             let what =
                 if floor > 0.0 { "the budget's ratio and floor" } else { "the budget's ratio" };
             (window.ratio + floor, what)
@@ -120,6 +133,14 @@ fn retries_on_a_call(case: &Case<'_>) -> (f64, &'static str) {
         Budget::Inflight(InflightBudget { ratio, .. }) => (ratio, "the budget's ratio"),
     };
     if by_attempts < by_budget { (by_attempts, "the attempts alone") } else { (by_budget, what) }
+}
+
+/// What a window's floor adds to a call, where that is known.
+fn floor_of_a_call(case: &Case<'_>, window: WindowBudget) -> f64 {
+    let clients = case.setting().clients.map_or(1.0, f64::from);
+    let calls =
+        case.setting().calls.filter(|calls| calls.count > 0 && case.setting().clients.is_some());
+    calls.map_or(0.0, |calls| per_second(window.floor) * clients / per_second(calls))
 }
 
 const TARGET: f64 = 1.5;
@@ -148,12 +169,7 @@ fn multiplier_above_target(case: &Case<'_>) -> Option<Said> {
             let cost = (1.0 / (target - 1.0).max(0.001)).powi(2).ceil();
             format!("let a retry cost at least {cost} tokens")
         }
-        (Budget::Window(_) | Budget::None, Some("budget")) => {
-            format!(
-                "write `budget.window.ratio = {}`, or lower the floor",
-                Short((target - 1.0).max(0.01))
-            )
-        }
+        (Budget::Window(_) | Budget::None, Some("budget")) => lower_window(case, target),
         (_, Some(name)) => {
             format!("lower the ratio of `{name}` to {}", percent((target - 1.0).max(0.01)))
         }
@@ -163,6 +179,22 @@ fn multiplier_above_target(case: &Case<'_>) -> Option<Said> {
         }
     };
     Some(Said::new("budget", message, help))
+}
+
+/// A window that keeps the target: a lower ratio, if the floor leaves room for one.
+fn lower_window(case: &Case<'_>, target: f64) -> String {
+    let window = match *case.policy().budget() {
+        Budget::Window(window) => window,
+        _ => WindowBudget::ratio(0.1),
+    };
+    let room = target - 1.0 - floor_of_a_call(case, window);
+    // Rounded down, because what is above the target is what this is about.
+    let ratio = (room * 100.0 + 1e-6).floor() / 100.0;
+    if ratio >= 0.01 {
+        return format!("write `budget.window.ratio = {}`", Short(ratio));
+    }
+    let ratio = target - 1.0;
+    format!("write `budget.window.floor = \"0/s\"`, and `budget.window.ratio = {ratio:.4}` or less")
 }
 
 pub(super) fn percent(share: f64) -> String {

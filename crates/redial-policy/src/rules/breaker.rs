@@ -7,6 +7,7 @@ use redial_core::{DurationText, NEVER, Policy};
 use super::admit::{Short, calls_of_a_client, per_second};
 use super::{Case, Rule, Said};
 use crate::finding::Severity;
+use crate::format::Format;
 
 /// A window that forgets an attempt before the next one is over.
 pub static BREAKER_WINDOW_TOO_SHORT: Rule = Rule {
@@ -30,7 +31,9 @@ fn breaker_window_too_short(case: &Case<'_>) -> Option<Said> {
     let policy = case.policy();
     let Lookback::Time(window) = policy.breaker()?.lookback else { return None };
     let timeout = policy.attempt_timeout();
-    if timeout == NEVER || window >= timeout.saturating_mul(2) {
+    // .NET does not start then, which refused-at-start says.
+    let is_refused = case.found.format == Format::DotNet;
+    if timeout == NEVER || window >= timeout.saturating_mul(2) || is_refused {
         return None;
     }
     let message = format!(
@@ -44,7 +47,8 @@ fn breaker_window_too_short(case: &Case<'_>) -> Option<Said> {
         Some("breaker.lookback") | None => {
             format!("write `breaker.lookback.time = \"{}\"` or more", DurationText(enough))
         }
-        Some(_) => format!("{} or more", case.words().set_time("breaker.lookback", enough)),
+        // Seconds, of a window that is based on time.
+        Some(name) => format!("set `{name}` to {} or more", enough.div_ceil(1_000_000_000)),
     };
     Some(Said::new("breaker.lookback", message, help))
 }

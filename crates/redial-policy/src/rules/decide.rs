@@ -3,12 +3,12 @@
 use redial_core::Policy;
 use std::collections::BTreeSet;
 
-use redial_core::decide::{Class, Failure, Outcome, Reach};
+use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, Reach};
 
 use super::{Case, Rule, Said};
 use crate::file::Route;
 use crate::finding::Severity;
-use crate::format::grpc::STATUSES;
+use crate::format::Format;
 
 /// The request itself is wrong, and stays wrong.
 pub static RETRIES_CLIENT_ERRORS: Rule = Rule {
@@ -52,7 +52,15 @@ fn retries_client_errors(case: &Case<'_>) -> Option<Said> {
         "{list} will be repeated: the server understood the request and refused it, so every retry gets the same answer"
     );
     let retry_on = case.words().name("retry_on").unwrap_or("the list");
-    let help = format!("take {list} out of `{retry_on}`; of 4xx only 408, 425 and 429 can pass");
+    let (has_conflict, format) = (wrong.iter().any(|code| code == "409"), case.found.format);
+    let help = match format {
+        Format::Grpc => format!("take {list} out of `{retry_on}`"),
+        // A word of theirs stands for a single status.
+        Format::Envoy | Format::Istio if has_conflict => format!(
+            "take {list} out of `{retry_on}` (`retriable-4xx` is 409); of 4xx only 408, 425 and 429 can pass"
+        ),
+        _ => format!("take {list} out of `{retry_on}`; of 4xx only 408, 425 and 429 can pass"),
+    };
     Some(Said::new("retry_on", message, help))
 }
 
@@ -63,7 +71,7 @@ fn is_client_error(code: u16) -> bool {
 
 /// A status as its system writes it.
 fn status(code: u16) -> String {
-    STATUSES.get(usize::from(code)).map_or_else(|| code.to_string(), |name| (*name).to_owned())
+    GRPC_STATUSES.get(usize::from(code)).map_or_else(|| code.to_string(), |name| (*name).to_owned())
 }
 
 /// The failures after which nobody knows what the server did, as this policy's `retry_on` names them.

@@ -88,9 +88,8 @@ fn layered_retries(case: &Case<'_>) -> Option<Said> {
 
 fn retrier<'a>(case: &Case<'a>, layer: &'a Layer) -> Retrier<'a> {
     let source = case.found.places.whole().source;
-    let here = |found: &&Found| found.name == layer.name && found.places.whole().source == source;
     let own = Some(case.found).filter(|found| found.name == layer.name);
-    let found = own.or_else(|| case.all.iter().find(here));
+    let found = own.or_else(|| case.named.get(&(source, layer.name.as_str())).copied());
     let attempts = found.map(|found| found.policy.attempts()).or(layer.attempts).unwrap_or(1);
     Retrier { name: &layer.name, attempts, found }
 }

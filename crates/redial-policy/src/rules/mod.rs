@@ -11,13 +11,15 @@ pub mod time;
 mod words;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use redial_core::Policy;
+use redial_core::{NEVER, Policy};
 
 use crate::file::Setting;
 use crate::finding::{Finding, Severity};
+use crate::format::Format;
 use crate::found::Found;
-use crate::source::Place;
+use crate::source::{Place, SourceId};
 use words::Words;
 
 /// A rule of the review.
@@ -84,8 +86,9 @@ pub fn named(name: &str) -> Option<&'static Rule> {
 /// What all rules have to say about these, by text, place and rule.
 pub fn review(found: &[Found]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let named = named_in_chains(found);
     for one in found {
-        let case = Case { found: one, all: found };
+        let case = Case { found: one, named: &named };
         for rule in ALL {
             let said = rule.check.and_then(|check| check(&case));
             findings.extend(said.map(|said| said.of(rule, one)));
@@ -117,7 +120,20 @@ impl Rule {
 /// A config under review, among those that were found with it.
 pub(crate) struct Case<'a> {
     found: &'a Found,
-    all: &'a [Found],
+    named: &'a Named<'a>,
+}
+
+/// Configs by their text and name, for those that a chain may mean.
+type Named<'a> = HashMap<(SourceId, &'a str), &'a Found>;
+
+fn named_in_chains(found: &[Found]) -> Named<'_> {
+    let mut named = Named::new();
+    if found.iter().any(|one| !one.setting.chain.is_empty()) {
+        for one in found {
+            named.entry((one.places.whole().source, one.name.as_str())).or_insert(one);
+        }
+    }
+    named
 }
 
 impl<'a> Case<'a> {
@@ -136,6 +152,11 @@ impl<'a> Case<'a> {
 
     fn words(&self) -> Words {
         Words(self.found.format)
+    }
+
+    /// No deadline and no timeout, which is a finding of its own.
+    fn has_no_end(&self) -> bool {
+        self.policy().attempt_timeout() == NEVER && self.policy().deadline() == NEVER
     }
 
     /// "1 client", "200 clients", or "many clients" when nobody has said how many.
@@ -181,9 +202,24 @@ impl Said {
     }
 
     fn of(self, rule: &'static Rule, found: &Found) -> Finding {
-        let place = found.places.of(&self.field);
-        let severity = if self.hard { Severity::Error } else { rule.severity };
-        let finding = rule.finding(place, found.places.whole(), self.message, self.help);
-        Finding { severity: severity.min(self.most), ..finding }
+        let Self { field, message, mut help, hard, most } = self;
+        let place = found.places.of(&field);
+        let mut severity = if hard { Severity::Error } else { rule.severity };
+        if is_default(found) {
+            help.push_str(DEFAULT);
+            severity = severity.lower();
+        }
+        let finding = rule.finding(place, found.places.whole(), message, help);
+        Finding { severity: severity.min(most), ..finding }
     }
 }
+
+/// A route of Istio is retried when it says nothing of retries, too. Nobody chose that, so it weighs a step less: every
+/// mesh is full of such routes.
+fn is_default(found: &Found) -> bool {
+    const SAID: [&str; 4] = ["attempts", "attempt_timeout", "retry_on", "backoff"];
+    found.format == Format::Istio && !SAID.iter().any(|field| found.places.has(field))
+}
+
+const DEFAULT: &str =
+    "; the route says nothing of retries, so Istio makes two (`retries: {attempts: 0}` for none)";

@@ -7,6 +7,7 @@ use redial_core::{DurationText, NEVER, Nanos, Policy};
 use super::{Case, Rule, Said};
 use crate::file::Setting;
 use crate::finding::Severity;
+use crate::format::Format;
 
 const SECOND: Nanos = 1_000_000_000;
 const MINUTE: Nanos = 60 * SECOND;
@@ -130,7 +131,7 @@ fn partial_jitter(case: &Case<'_>) -> Option<Said> {
 }
 
 /// From here on the number is no cap any more.
-const NO_CAP: u32 = 1000;
+pub(super) const NO_CAP: u32 = 1000;
 
 fn too_many_attempts(case: &Case<'_>) -> Option<Said> {
     let attempts = case.policy().attempts();
@@ -144,8 +145,14 @@ fn too_many_attempts(case: &Case<'_>) -> Option<Said> {
             "a call makes up to {attempts} attempts: when everything fails, that multiplies the load by {attempts}"
         )
     };
-    let said = Said::new("attempts", message, case.words().set_attempts(4));
-    Some(said.hard(attempts >= NO_CAP))
+    let mut help = case.words().set_attempts(4);
+    // A profile bounds them by its budget alone.
+    if case.found.format == Format::Linkerd && attempts >= NO_CAP {
+        help.push_str(
+            " in annotations of the Service, instead of the profile, which has no such field",
+        );
+    }
+    Some(Said::new("attempts", message, help).hard(attempts >= NO_CAP))
 }
 
 fn delay_uncapped(case: &Case<'_>) -> Option<Said> {
@@ -164,7 +171,11 @@ fn delay_uncapped(case: &Case<'_>) -> Option<Said> {
     } else {
         format!("{what}: a caller can wait {} for one retry", time(cap))
     };
-    let help = case.words().set_time("backoff.cap", 20 * SECOND);
+    let Backoff { base, .. } = *policy.backoff();
+    let mut help = case.words().set_time("backoff.cap", (20 * SECOND).max(base).min(MINUTE));
+    if base > MINUTE {
+        help = format!("{help}, and {}", case.words().set_time("backoff.base", SECOND));
+    }
     let said = Said::new("backoff.cap", message, help).hard(cap >= HOUR);
     Some(said.at_most(Severity::Note, longest <= MINUTE))
 }
@@ -186,7 +197,7 @@ fn longest_wait(policy: &Policy) -> Nanos {
 const TICK: Nanos = 1_000_000;
 
 fn base_below_timer(case: &Case<'_>) -> Option<Said> {
-    let Backoff { base, .. } = *case.retrying()?.backoff();
+    let Backoff { base, cap, .. } = *case.retrying()?.backoff();
     let tick = case.setting().timer.unwrap_or(TICK);
     if base >= tick {
         return None;
@@ -196,7 +207,11 @@ fn base_below_timer(case: &Case<'_>) -> Option<Said> {
         time(base),
         time(tick)
     );
-    let help = case.words().set_time("backoff.base", tick.saturating_mul(10));
+    let enough = tick.saturating_mul(10);
+    let mut help = case.words().set_time("backoff.base", enough.min(cap.max(tick)));
+    if cap < tick {
+        help = format!("{help}, and {}", case.words().set_time("backoff.cap", enough));
+    }
     Some(Said::new("backoff.base", message, help))
 }
 
@@ -223,11 +238,13 @@ fn hint_ignored(case: &Case<'_>) -> Option<Said> {
     let words = case.words();
     let help = match words.name("hint") {
         Some("hint") => "write `hint.honour.cap = \"60s\"`".to_owned(),
-        Some(name) => format!("set `{name}` with `retry-after` as its reset header"),
-        None => {
-            "it cannot be set here: do not repeat 429, or honour the hint where the calls are made"
-                .to_owned()
+        Some(name) => {
+            format!("set `{name}` to `{{reset_headers: [{{name: retry-after, format: SECONDS}}]}}`")
         }
+        None => format!(
+            "it cannot be set here: do not repeat {}, or honour the hint where the calls are made",
+            hinting.join(" and ")
+        ),
     };
     Some(Said::new("hint", message, help).at_most(Severity::Note, words.name("hint").is_none()))
 }
@@ -238,13 +255,17 @@ fn hint_uncapped(case: &Case<'_>) -> Option<Said> {
     if cap <= 5 * MINUTE || policy.deadline() <= 5 * MINUTE {
         return None;
     }
+    // Where only a deadline bounds hints, no-timeout asks for one.
+    if case.words().name("hint").is_none() && case.has_no_end() {
+        return None;
+    }
     let deadline = match policy.deadline() {
         NEVER => "there is no deadline".to_owned(),
         deadline => format!("the deadline is {}", time(deadline)),
     };
+    let length = if cap > 24 * HOUR { "any length".into() } else { format!("up to {}", time(cap)) };
     let message = format!(
-        "a Retry-After of up to {} is waited out, and {deadline}: a server can park its callers",
-        time(cap)
+        "a Retry-After of {length} is waited out, and {deadline}: a server can park its callers"
     );
     let help = match case.words().name("hint") {
         Some("hint") => "write `hint.honour.cap = \"60s\"`".to_owned(),

@@ -3,6 +3,7 @@
 use redial_core::schedule::Range;
 use redial_core::{DurationText, NEVER, Nanos, Policy};
 
+use super::schedule::NO_CAP;
 use super::{Case, Rule, Said};
 use crate::finding::Severity;
 
@@ -65,7 +66,14 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Said> {
         time(slo),
         time(fits)
     );
-    let help = format!("{}, or make fewer attempts", case.words().set_time("deadline", fits));
+    let mut help = case.words().set_time("deadline", fits);
+    // An attempt must not be longer than the call, or the advice is refused.
+    if (fits..NEVER).contains(&policy.attempt_timeout()) {
+        help = format!("{help}, {}", shorter_attempts(case, fits));
+    } else if (fits + 1..NEVER).contains(&policy.connect_timeout()) {
+        help = format!("{help}, {}", case.words().set_time("connect_timeout", fits));
+    }
+    let help = format!("{help}, or make fewer attempts");
     Some(Said::new("deadline", message, help).at_most(Severity::Note, hinted))
 }
 
@@ -85,14 +93,25 @@ fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Said> {
         "an attempt may take {}, and so may the whole call: one that hangs leaves no time to repeat it",
         time(timeout)
     );
+    Some(Said::new("attempt_timeout", message, shorter_attempts(case, deadline)))
+}
+
+/// What to write so that all attempts fit into a deadline.
+fn shorter_attempts(case: &Case<'_>, deadline: Nanos) -> String {
+    let (words, policy) = (case.words(), case.policy());
     let share = rounded_down(deadline / u64::from(policy.attempts()));
-    let help = case.words().set_time("attempt_timeout", share);
-    Some(Said::new("attempt_timeout", message, help))
+    let help = words.set_time("attempt_timeout", share);
+    let connect = policy.connect_timeout();
+    if connect == NEVER || connect <= share || words.name("connect_timeout").is_none() {
+        return help;
+    }
+    format!("{help}, {}", words.set_time("connect_timeout", share))
 }
 
 fn delays_do_not_fit(case: &Case<'_>) -> Option<Said> {
     let policy = case.retrying()?;
-    if policy.deadline() == NEVER {
+    // Without a cap on attempts there are always some that do not fit: too-many-attempts says so.
+    if policy.deadline() == NEVER || policy.attempts() >= NO_CAP {
         return None;
     }
     let happen = |wait: fn(Range) -> Nanos| attempts_within(policy, wait);
@@ -127,8 +146,7 @@ fn attempts_within(policy: &Policy, wait: fn(Range) -> Nanos) -> u32 {
 }
 
 fn no_timeout(case: &Case<'_>) -> Option<Said> {
-    let policy = case.policy();
-    if policy.attempt_timeout() != NEVER || policy.deadline() != NEVER {
+    if !case.has_no_end() {
         return None;
     }
     let message = "neither an attempt nor the call has a timeout: one that hangs holds its caller for ever, and is never repeated";

@@ -1,6 +1,6 @@
 use redial_core::{DurationText, Nanos};
 
-use crate::format::Format;
+use crate::format::{Format, dotnet, time};
 
 /// Says what to write in a config's own words: whoever has to change a `maxAttempts` should not have to
 /// translate.
@@ -103,10 +103,7 @@ const NAMES: &[(&str, [&str; 8])] = &[
             "",
         ],
     ),
-    (
-        "breaker.lookback",
-        ["", "", "", "", "", "slidingWindowSize", "", "CircuitBreaker.SamplingDuration"],
-    ),
+    ("breaker.lookback", ["", "", "", "", "", "slidingWindowSize", "", ""]),
 ];
 
 impl Words {
@@ -133,17 +130,24 @@ impl Words {
             (Some(name), Format::Redial) => format!("write `{name} = {value}`"),
             (Some(name), _) => format!("set `{name}` to {value}"),
             (None, format) => {
-                format!("{} cannot say it: bound it where the calls are made", title(format))
+                format!("{} cannot say it: do it where the calls are made", title(format))
             }
         }
     }
 
-    /// The same for a duration, which ours has in quotes.
-    pub(super) fn set_time(self, field: &'static str, time: Nanos) -> String {
-        let time = DurationText(time);
+    /// The same for a duration, as the format writes it.
+    pub(super) fn set_time(self, field: &'static str, nanos: Nanos) -> String {
+        self.set(field, self.time(nanos))
+    }
+
+    fn time(self, nanos: Nanos) -> String {
         match self.0 {
-            Format::Redial => self.set(field, format_args!("\"{time}\"")),
-            _ => self.set(field, time),
+            Format::Redial => format!("\"{}\"", DurationText(nanos)),
+            Format::Envoy | Format::Grpc => time::as_seconds(nanos),
+            Format::GatewayApi => time::as_parts(nanos),
+            Format::DotNet => dotnet::as_span(nanos),
+            Format::Istio | Format::Linkerd => time::as_unit(nanos),
+            Format::Resilience4j | Format::Aws => DurationText(nanos).to_string(),
         }
     }
 

@@ -6,13 +6,14 @@
 //! ```
 //!
 //! It allows what is found in its line or, standing alone, in the next line that is no comment; if the config begins there,
-//! in all of it. Several rules have commas between them. Without a reason it allows nothing.
+//! in all of it. What is below a `name:` of YAML begins in the line of the name. Several rules have commas between them. Without a reason it allows nothing.
 
 mod comments;
 
 use std::collections::HashMap;
 
 use crate::finding::Finding;
+use crate::near::did_you_mean;
 use crate::pile::{Document, Language, Pile};
 use crate::rules::{self, reading};
 use crate::source::{Place, SourceId};
@@ -30,11 +31,12 @@ pub struct Suppressed {
 /// Takes out what the comments in these texts allow.
 pub fn suppress(pile: &Pile, findings: Vec<Finding>) -> Suppressed {
     let mut suppressed = Suppressed::default();
-    let mut texts: HashMap<SourceId, Text> = HashMap::new();
-    for Document { source, language, .. } in pile.documents() {
+    let mut texts: HashMap<SourceId, Text<'_>> = HashMap::new();
+    for one in pile.documents().chunk_by(|a, b| a.source == b.source) {
+        let [Document { source, language, .. }, ..] = one else { continue };
         let text = pile.source(*source).text();
         // Most texts have no such comment, and there are many texts.
-        if !texts.contains_key(source) && text.contains(MARK) {
+        if text.contains(MARK) {
             texts.insert(*source, Text::read(*source, text, *language, &mut suppressed.open));
         }
     }
@@ -60,7 +62,8 @@ pub fn suppress(pile: &Pile, findings: Vec<Finding>) -> Suppressed {
 const MARK: &str = "redial:";
 
 /// What the comments of one text allow.
-struct Text {
+struct Text<'a> {
+    text: &'a str,
     lines: Lines,
     /// By the line that it is about, and the rule.
     allows: HashMap<(usize, &'static str), Allow>,
@@ -73,10 +76,10 @@ struct Allow {
     used: bool,
 }
 
-impl Text {
-    fn read(id: SourceId, text: &str, language: Language, wrong: &mut Vec<Finding>) -> Self {
+impl<'a> Text<'a> {
+    fn read(id: SourceId, text: &'a str, language: Language, wrong: &mut Vec<Finding>) -> Self {
         let comments = comments(text, language);
-        let mut text = Self { lines: Lines::of(text), allows: HashMap::new() };
+        let mut text = Self { text, lines: Lines::of(text), allows: HashMap::new() };
         let mut below = None;
         for comment in comments.iter().rev() {
             let last = text.lines.of_byte(comment.span.end);
@@ -107,7 +110,9 @@ impl Text {
         for name in names.split(',').map(str::trim) {
             let Some(rule) = rules::named(name) else {
                 let message = format!("there is no rule `{name}`");
-                let help = "docs/rules.md lists them";
+                let known = rules::ALL.iter().map(|rule| rule.name);
+                let meant = did_you_mean(name, known);
+                let help = meant.unwrap_or_else(|| "`redial check --list-rules` has them".into());
                 wrong.push(reading::UNKNOWN_RULE.finding(place, place, message, help));
                 continue;
             };
@@ -119,9 +124,21 @@ impl Text {
     /// Why this may stand here, if somebody says so.
     fn reason(&mut self, finding: &Finding, place: Place) -> Option<String> {
         let line = self.lines.of_byte(place.span.start);
-        let allow = self.allows.get_mut(&(line, finding.rule.name))?;
+        let rule = finding.rule.name;
+        let key = line.checked_sub(1).filter(|line| self.is_name(*line));
+        let mut lines = [Some(line), key].into_iter().flatten();
+        let line = lines.find(|line| self.allows.contains_key(&(*line, rule)))?;
+        let allow = self.allows.get_mut(&(line, rule))?;
         allow.used = true;
         Some(allow.reason.clone())
+    }
+}
+
+impl Text<'_> {
+    /// Whether a line has a name, and what that stands for is below it.
+    fn is_name(&self, line: usize) -> bool {
+        let line = self.lines.get(self.text, line);
+        line.split(" #").next().is_some_and(|code| code.trim_end().ends_with(':'))
     }
 }
 
@@ -131,6 +148,12 @@ struct Lines(Vec<u32>);
 impl Lines {
     fn of(text: &str) -> Self {
         Self(text.match_indices('\n').map(|(at, _)| at as u32 + 1).collect())
+    }
+
+    fn get<'a>(&self, text: &'a str, line: usize) -> &'a str {
+        let start = line.checked_sub(1).map_or(0, |before| self.0[before] as usize);
+        let end = self.0.get(line).map_or(text.len(), |next| *next as usize);
+        &text[start..end]
     }
 
     fn of_byte(&self, byte: u32) -> usize {

@@ -10,17 +10,21 @@ use super::{MOST_NODES, Node, TOO_MANY, Value};
 use crate::source::{Problem, Span};
 
 impl Node {
-    /// The documents in the files of a `ConfigMap`, with their places in `text`, which this node was read from. Other
+    /// The documents in each file of a `ConfigMap`, with their places in `text`, which this node was read from. Other
     /// nodes have none. `nodes` counts those of all maps of the text.
     ///
     /// # Errors
     ///
     /// A file that is YAML or JSON by its name and has to do with retries cannot be read, or all of them together are
     /// too many nodes.
-    pub(crate) fn embedded(&self, text: &str, nodes: &mut usize) -> Result<Vec<Self>, Problem> {
-        let mut documents = Vec::new();
+    pub(crate) fn embedded(
+        &self,
+        text: &str,
+        nodes: &mut usize,
+    ) -> Result<Vec<Vec<Self>>, Problem> {
+        let mut files = Vec::new();
         if self.get("kind").and_then(Self::text) != Some("ConfigMap") {
-            return Ok(documents);
+            return Ok(files);
         }
         let data = self.get("data").and_then(Self::table);
         for entry in data.map_or(&[][..], super::Table::entries) {
@@ -28,7 +32,7 @@ impl Node {
                 continue;
             };
             let frame = Frame::new(text, entry.node.span, inner);
-            let read = match parse(&entry.key, inner) {
+            let mut read = match parse(&entry.key, inner) {
                 Ok(read) => read,
                 Err(problem) if concerns_us(&entry.key, inner, &problem) => {
                     let span = problem.span.map_or(entry.node.span, |span| frame.outer(span));
@@ -37,16 +41,16 @@ impl Node {
                 }
                 Err(_) => continue,
             };
-            for mut node in read {
+            for node in &mut read {
                 *nodes += node.moved(&frame);
                 if *nodes > MOST_NODES {
                     let message = format!("more than {MOST_NODES} values in the files of maps");
                     return Err(Problem::at(entry.key_span, message));
                 }
-                documents.push(node);
             }
+            files.push(read);
         }
-        Ok(documents)
+        Ok(files)
     }
 
     /// Moves all places out, and counts the nodes.
@@ -73,6 +77,7 @@ fn ending(name: &str) -> Option<&str> {
 fn parse(name: &str, text: &str) -> Result<Vec<Node>, Problem> {
     match ending(name) {
         Some("json") => Node::json(text).map(|node| vec![node]),
+        Some("properties") => Node::properties(text).map(|node| vec![node]),
         _ if text.trim_start().starts_with('{') => Node::json(text).map(|node| vec![node]),
         _ => Node::yaml(text),
     }

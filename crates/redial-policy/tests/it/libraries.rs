@@ -11,7 +11,7 @@ fn report(name: &str, text: &str, asked: Option<Format>) -> String {
     let mut pile = Pile::new();
     let mut out = String::new();
     let place = |source: &Source, at: u32| {
-        let (line, column) = source.line_column(at);
+        let (line, column) = crate::line_column(source.text(), at);
         format!("{line}:{column}")
     };
     if let Err((source, problem)) = pile.add(source, asked) {

@@ -1,6 +1,7 @@
 //! Texts in, trees and findings out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod bounds;
 mod envoy_real;
 mod file;
 mod file_errors;
@@ -11,9 +12,17 @@ mod libraries_round_trip;
 mod mesh;
 mod mesh_export;
 mod mesh_round_trip;
+mod peers;
 mod policies;
 mod rules;
 mod rules_pages;
 mod schema;
 mod suppress;
 mod tree;
+
+/// Line and column of a byte, both from 1.
+fn line_column(text: &str, at: u32) -> (usize, usize) {
+    let before = &text[..at as usize];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}

@@ -27,7 +27,7 @@ fn check(format: Format, files: &[&str]) {
 
 fn place(pile: &Pile, place: Place) -> String {
     let source = pile.source(place.source);
-    let (line, column) = source.line_column(place.span.start);
+    let (line, column) = crate::line_column(source.text(), place.span.start);
     let text = source.text()[place.span.range()].lines().next().unwrap_or_default();
     format!("{}:{line}:{column} `{}`", source.name(), text.chars().take(40).collect::<String>())
 }

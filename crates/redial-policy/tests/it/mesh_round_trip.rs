@@ -82,7 +82,7 @@ fn in_flight(policy: &Policy) -> Budget {
             Budget::Inflight(InflightBudget::new(rounded(budget.ratio), budget.floor))
         }
         Budget::Window(budget) => {
-            let longest = policy.attempt_timeout().min(policy.deadline());
+            let longest = policy.attempt_timeout();
             let Rate { count, per } = budget.floor;
             let at_once = match longest {
                 NEVER => u128::from(count.min(3)),

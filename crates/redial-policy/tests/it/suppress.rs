@@ -38,7 +38,7 @@ const ATTEMPTS_ONLY: &[&str] = &["too-many-attempts"];
 
 #[test]
 fn in_yaml() {
-    let check = |text, open| check("a.yaml", text, open);
+    let check = |text: &str, open| check("a.yaml", text, open);
     check("BEGIN: 1\nJITTER: 1\nATTEMPTS: 1\n", BOTH);
     check(
         "BEGIN: 1\nJITTER: 1 # redial: allow no-jitter because of a reason\nATTEMPTS: 1\n",
@@ -60,6 +60,15 @@ fn in_yaml() {
         "BEGIN: 1 # redial: allow too-many-attempts because of a reason\nJITTER: 1\nATTEMPTS: 1\n",
         JITTER_ONLY,
     );
+    // What is below a name begins where the name stands.
+    for name in [
+        "# redial: allow no-jitter because of a reason\nretries:\n",
+        "retries: # redial: allow no-jitter because of a reason\n",
+    ] {
+        check(&format!("{name}  BEGIN: 1\n  JITTER: 1\n  ATTEMPTS: 1\n"), ATTEMPTS_ONLY);
+        let deeper = format!("{name}  a:\n    BEGIN: 1\n    JITTER: 1\n    ATTEMPTS: 1\n");
+        check(&deeper, &["unused-suppression", "no-jitter", "too-many-attempts"]);
+    }
     // Words are no names, and quotes inside of words are none.
     check(
         "BEGIN: it's # redial: allow no-jitter because of a reason\nJITTER: 1\nATTEMPTS: 1\n",

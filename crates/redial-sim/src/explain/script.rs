@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use redial_core::decide::{Class, Failure, Outcome, RetryOn};
+use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, RetryOn};
 use redial_core::schedule::Hint;
 use redial_core::{Nanos, parse_duration};
 
@@ -116,8 +116,8 @@ fn outcome(name: &str, hinted: bool) -> Option<Outcome> {
         return (100..600).contains(&status).then(|| Outcome::of_status(status));
     }
     let code = match name.strip_prefix("grpc:") {
-        Some(code) => number(code).filter(|code| usize::from(*code) < GRPC.len()),
-        None => GRPC.iter().position(|known| *known == name).map(|code| code as u16),
+        Some(code) => number(code).filter(|code| usize::from(*code) < GRPC_STATUSES.len()),
+        None => GRPC_STATUSES.iter().position(|known| *known == name).map(|code| code as u16),
     };
     code.map(|code| Outcome::of_grpc(code, hinted))
 }
@@ -143,24 +143,3 @@ fn classes() -> impl Iterator<Item = Class> {
     let named: Vec<_> = transient.classes().collect();
     named.into_iter().chain([Class::Permanent, Class::Cancelled])
 }
-
-/// The codes of gRPC, each at its number.
-const GRPC: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];

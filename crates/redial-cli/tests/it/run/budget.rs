@@ -1,12 +1,13 @@
 //! Budgets that processes share.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::{Command, Stdio};
 
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
-use super::{Lab, code, events, named};
+use super::{Lab, code, events, eventually, line_of, named, signal};
 use crate::text;
 
 const PROCESSES: usize = 500;
@@ -119,23 +120,97 @@ fn an_account_of_another_boot_is_forgotten() {
     assert_ne!(fs::read(&file).unwrap()[16], bytes[16]);
 }
 
+/// A budget's file, and the lock of somebody who was stopped with it.
+fn held(lab: &Lab) -> Flock<File> {
+    lab.run(&["--budget", "./b.budget"], "exit 0");
+    lock(lab)
+}
+
+fn lock(lab: &Lab) -> Flock<File> {
+    let file = File::open(lab.path("b.budget")).unwrap();
+    Flock::lock(file, FlockArg::LockExclusive).unwrap()
+}
+
 #[test]
-fn a_holder_that_is_killed_lets_go() {
+fn whoever_is_killed_lets_go() {
     let lab = Lab::new();
-    let flags = ["--budget", "./b.budget"];
-    lab.run(&flags, "exit 0");
+    let budget = ["--budget", "./b.budget", "--budget-ratio", "1", "--budget-floor", "1000/s"];
+    let endless = [&budget[..], &["--attempts", "1000", "--log", "none"]].concat();
     let ready = lab.fifo("ready");
-    let mut holder = Command::new("flock");
-    holder
-        .args(["-F", "b.budget", "sh", "-c", "echo x > ready; exec sleep 1000"])
-        .current_dir(&lab.dir);
-    let mut holder = holder.spawn().unwrap();
-    super::line_of(&ready);
-    let mut waiter =
-        lab.command(&[&flags[..], &["--log", "none"]].concat(), "exit 0").spawn().unwrap();
-    holder.kill().unwrap();
-    holder.wait().unwrap();
-    assert_eq!(waiter.wait().unwrap().code(), Some(0));
+    for _ in 0..20 {
+        // Killed when it settles the attempt, or asks for the next.
+        let script = "[ $REDIAL_ATTEMPT = 3 ] && echo x > ready; exit 1";
+        let mut holder = lab.command(&endless, script).spawn().unwrap();
+        line_of(&ready);
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        let output = lab.run(&budget, "[ $REDIAL_ATTEMPT = 2 ]");
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains("the shared budget"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_holder_that_is_stopped_keeps_nobody_from_a_first_attempt() {
+    let lab = Lab::new();
+    let lock = held(&lab);
+    for script in ["exit 0", "exit 127"] {
+        let output = lab.run(&["--budget", "./b.budget", "--log", "json"], script);
+        let told = events(&output);
+        assert_eq!(named(&told, "attempt").count(), 1);
+        // It is told of by whoever has waited for it.
+        assert_eq!(named(&told, "warning").count(), 0, "{script}: {told:?}");
+    }
+    drop(lock);
+}
+
+#[test]
+fn a_call_that_could_not_be_counted_at_its_start_is_counted_later() {
+    let lab = Lab::new();
+    let flags = ["--budget", "./b.budget", "--budget-ratio", "1", "--budget-floor", "0/s"];
+    let retries = |holds: bool| {
+        fs::write(lab.path("b.budget"), "").unwrap();
+        // The account of one call, which has paid for its retry.
+        assert_eq!(code(&lab.run(&flags, "[ $REDIAL_ATTEMPT = 2 ]")), 0);
+        let (ready, go) = (lab.path("ready"), lab.path("go"));
+        let lock = holds.then(|| lock(&lab));
+        let script =
+            "echo x >> count; [ $REDIAL_ATTEMPT = 1 ] && echo x > ready && read x < go; exit 1";
+        let child = lab.command(&flags, script).stderr(Stdio::null()).spawn().unwrap();
+        line_of(&ready);
+        drop(lock);
+        fs::write(go, "x\n").unwrap();
+        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
+        let attempts = lab.read("count").lines().count();
+        fs::remove_file(lab.path("count")).unwrap();
+        attempts - 1
+    };
+    lab.fifo("ready");
+    lab.fifo("go");
+    assert_eq!((retries(false), retries(true)), (1, 1));
+}
+
+#[test]
+fn without_an_answer_there_is_no_retry_and_a_signal_ends_the_question() {
+    let lab = Lab::new();
+    let lock = held(&lab);
+    let flags = ["--budget", "./b.budget", "--log", "json"];
+    let output = lab.run(&flags, "exit 1");
+    let told = events(&output);
+    assert_eq!(named(&told, "stopped").next().unwrap()["reason"], "budget");
+    let warning = named(&told, "warning").next().unwrap()["message"].as_str().unwrap().to_owned();
+    assert!(warning.contains("somebody keeps it locked"), "{warning}");
+    let interrupted = || {
+        let log = File::create(lab.path("log")).unwrap();
+        let mut child = lab.command(&flags, "exit 1").stderr(log).spawn().unwrap();
+        eventually(|| lab.read("log").contains("\"ended\""));
+        signal(&child, "TERM");
+        let (status, log) = (child.wait().unwrap(), lab.read("log"));
+        status.code() == Some(143) && log.contains("cancelled") && !log.contains("locked")
+    };
+    // Whoever is so slow that the patience is over first tries again.
+    assert!((0..5).any(|_| interrupted()), "{}", lab.read("log"));
+    drop(lock);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Exit codes, timeouts and what an attempt leaves behind.
 
+use std::process::Output;
+
 use super::{Lab, code, events, line_of, named, runs};
 use crate::{redial, text};
 
@@ -54,29 +56,39 @@ fn what_cannot_be_executed_is_126_or_127_and_not_retried() {
     assert_eq!((code(&output), named(&events(&output), "attempt").count()), (127, 1));
 }
 
+/// Runs a script with a timeout for each attempt that was long enough for it to say `readies` times that it is ready.
+fn timed_out(flags: &[&str], script: &str, readies: usize) -> (Lab, Output) {
+    let mut timeout_ms = 100;
+    loop {
+        let lab = Lab::new();
+        let timeout = format!("{timeout_ms}ms");
+        let flags = [&["--attempt-timeout", &timeout, "--log", "json"], flags].concat();
+        let output = lab.run(&flags, script);
+        if lab.read("ready").lines().count() == readies {
+            return (lab, output);
+        }
+        timeout_ms *= 3;
+    }
+}
+
 #[test]
 fn a_command_that_ignores_sigterm_is_killed_with_all_it_started() {
-    let lab = Lab::new();
-    let flags =
-        ["--attempts", "2", "--attempt-timeout", "1500ms", "--grace", "50ms", "--log", "json"];
     // Both ignore it, and the grandchild holds the output open.
     let script =
-        "trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 1000; done' & echo $! >> pids
-        echo $$ >> pids; while :; do sleep 1000; done";
-    let output = lab.run(&flags, script);
+        "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ >> ready; while :; do sleep 1000; done' &
+        echo $$ >> ready; while :; do sleep 1000; done";
+    let (lab, output) = timed_out(&["--attempts", "2", "--grace", "50ms"], script, 4);
     assert_eq!(code(&output), 124, "{}", text(&output.stderr));
     let events = events(&output);
     assert_eq!(named(&events, "ended").filter(|event| event["timed_out"] == true).count(), 2);
-    let pids = lab.read("pids");
-    assert!(!pids.is_empty());
+    let pids = lab.read("ready");
     assert!(pids.lines().all(|pid| !runs(pid)), "{pids}");
 }
 
 #[test]
 fn sigterm_comes_before_sigkill() {
-    let lab = Lab::new();
-    let flags = ["--attempts", "1", "--attempt-timeout", "1500ms", "--grace", "1h"];
-    let output = lab.run(&flags, "trap 'echo cleaned; exit 5' TERM; sleep 1000 & wait");
+    let script = "trap 'echo cleaned; exit 5' TERM; echo x > ready; sleep 1000 & wait";
+    let (_lab, output) = timed_out(&["--attempts", "1", "--grace", "1h"], script, 1);
     assert_eq!(code(&output), 124);
     assert_eq!(text(&output.stdout), "cleaned\n");
 }
@@ -97,6 +109,18 @@ fn what_a_failed_attempt_left_behind_is_ended_before_the_next() {
     let script = "if [ $REDIAL_ATTEMPT = 1 ]; then sleep 1000 > /dev/null 2>&1 & echo $! > left; exit 1
         else kill -0 $(cat left) 2> /dev/null && grep -q '^State:.[^ZX]' /proc/$(cat left)/status && exit 3; exit 0; fi";
     assert_eq!(code(&lab.run(&[], script)), 0);
+}
+
+#[test]
+fn the_first_process_of_a_container_waits_for_the_dead_it_inherits() {
+    let lab = Lab::new();
+    let redial = env!("CARGO_BIN_EXE_redial");
+    let script = "(sleep 1000 > /dev/null 2>&1 &); [ $REDIAL_ATTEMPT = 2 ]";
+    let flags = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child", redial, "run"];
+    let mut command = std::process::Command::new("unshare");
+    command.args(flags).args(["--base", "1ms", "--grace", "1h", "--", "sh", "-c", script]);
+    let output = command.env("XDG_RUNTIME_DIR", &lab.dir).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
 }
 
 #[test]
@@ -176,11 +200,29 @@ fn a_command_that_cannot_be_started_now_is_tried_again() {
 fn who_is_part_of_a_retry_leaves_it_to_those_above_if_the_policy_says_so() {
     let lab = Lab::new();
     std::fs::write(lab.path("p.toml"), "refuse_nested = true\n").unwrap();
-    let attempts = |above: &str| {
-        let mut command = lab.command(&["--log", "json", "--policy", "p.toml"], "exit 1");
-        named(&events(&command.env("REDIAL_ATTEMPT", above).output().unwrap()), "attempt").count()
+    let told = |above: &str, flags: &[&str]| {
+        let mut command = lab.command(&[&["--log", "json"], flags].concat(), "exit 1");
+        let command = command.env("REDIAL_ATTEMPT", above).env("REDIAL_ATTEMPTS", "3");
+        let events = events(&command.output().unwrap());
+        (named(&events, "attempt").count(), named(&events, "warning").count())
     };
-    assert_eq!((attempts("1"), attempts("2")), (4, 1));
+    let refuses = ["--policy", "p.toml"];
+    assert_eq!((told("1", &refuses), told("2", &refuses)), ((4, 0), (1, 0)));
+    assert_eq!(
+        told("1", &["--budget", "none"]),
+        (4, 1),
+        "else it is said, once, that they multiply"
+    );
+    assert_eq!(told("1", &["--attempts", "1"]), (1, 0));
+}
+
+#[test]
+fn nested_runs_say_how_many_attempts_there_can_be() {
+    let lab = Lab::new();
+    let inner = [env!("CARGO_BIN_EXE_redial"), "run", "--attempts", "3", "--base", "1ms", "false"];
+    let flags = ["--attempts", "2", "--budget", "none", "--log", "none", "--"];
+    let output = lab.bare(&[&flags[..], &inner].concat()).output().unwrap();
+    assert!(text(&output.stderr).contains("6 in all"), "{}", text(&output.stderr));
 }
 
 #[test]

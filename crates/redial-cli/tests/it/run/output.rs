@@ -68,6 +68,40 @@ fn bytes_are_passed_on_as_they_are_whatever_their_number() {
 }
 
 #[test]
+fn where_output_finds_no_room_is_said() {
+    let lab = Lab::new();
+    let run = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), 125);
+        text(&output.stderr).to_owned()
+    };
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let told = run(lab.command(&[], "echo hi").stdout(full));
+    assert!(told.contains("output cannot be passed on: No space left"), "{told}");
+    let told = run(lab.command(&[], "head -c 2000000 /dev/zero").env("TMPDIR", "/no/such/place"));
+    assert!(told.contains("cannot be withheld in /no/such/place"), "{told}");
+}
+
+#[test]
+fn events_have_the_same_fields_whatever_happens() {
+    let lab = Lab::new();
+    let fields = |output: &std::process::Output, name: &str| {
+        let line = text(&output.stderr).lines().find(|line| line.contains(name)).unwrap();
+        assert!(line.starts_with("{\"event\":\""), "what happened comes first: {line}");
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        event.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>()
+    };
+    let failed = lab.run(&["--log", "json"], "exit 1");
+    let missing = lab.bare(&["--log", "json", "--", "no-such-command"]).output().unwrap();
+    let ended = "\"ended\"";
+    assert_eq!(fields(&failed, ended), fields(&missing, ended));
+    assert_eq!(
+        fields(&failed, "\"wait\"").into_iter().collect::<Vec<_>>(),
+        ["attempt", "delay_ms", "elapsed_ms", "event", "reason", "time"]
+    );
+}
+
+#[test]
 fn streams_that_go_to_one_place_keep_their_order() {
     let lab = Lab::new();
     let script =
@@ -96,10 +130,12 @@ fn in_a_pipeline_the_reader_gets_one_result_and_may_leave() {
     let run = format!("{redial} run --base 1ms --log json");
     let output = shell(&format!("{run} -- seq 1000000 | head -n 1; echo ${{PIPESTATUS[0]}}"));
     assert_eq!(text(&output.stdout), "1\n141\n", "{}", text(&output.stderr));
-    let stream = format!("{run} --output stream --stop-on-output nothing");
-    let output = shell(&format!("{stream} -- yes | head -n 1; echo ${{PIPESTATUS[0]}}"));
-    assert_eq!(text(&output.stdout), "y\n141\n", "{}", text(&output.stderr));
-    assert_eq!(text(&output.stderr).matches("\"attempt\",").count(), 1, "nobody reads another one");
+    for stream in ["--output stream --stop-on-output nothing", "--output stream"] {
+        let output = shell(&format!("{run} {stream} -- yes | head -n 1; echo ${{PIPESTATUS[0]}}"));
+        assert_eq!(text(&output.stdout), "y\n141\n", "{stream}: {}", text(&output.stderr));
+        let attempts = text(&output.stderr).matches("\"attempt\",").count();
+        assert_eq!(attempts, 1, "{stream}: nobody reads another one");
+    }
 }
 
 #[test]

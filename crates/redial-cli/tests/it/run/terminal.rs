@@ -1,11 +1,16 @@
 //! At a terminal, which `script` plays.
 
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::Lab;
 use crate::text;
 
+const CTRL_C: &str = "\u{3}";
+
 /// What a terminal shows when `line` is run in it, and the exit code.
+#[allow(clippy::disallowed_methods, reason = "nothing tells when a key was not heard")]
 fn terminal(lab: &Lab, line: &str, typed: &str) -> (String, i32) {
     use std::io::Write as _;
     let mut command = Command::new("script");
@@ -21,6 +26,11 @@ fn terminal(lab: &Lab, line: &str, typed: &str) -> (String, i32) {
         super::line_of(&fifo);
     }
     keyboard.write_all(typed.as_bytes()).unwrap();
+    // A shell that is about to start a program may swallow a Ctrl-C, and a person presses it again.
+    while typed == CTRL_C && child.try_wait().unwrap().is_none() {
+        sleep(Duration::from_millis(100));
+        let _ = keyboard.write_all(typed.as_bytes());
+    }
     let output = child.wait_with_output();
     drop(keyboard);
     let output = output.unwrap();
@@ -56,7 +66,7 @@ fn ctrl_c_ends_the_command_and_us() {
     lab.fifo("ready");
     let script = "echo x >> count; echo x > ready; sleep 1000";
     let line = format!("{} -- sh -c '{script}'; echo went on", run(""));
-    let (shown, _) = terminal(&lab, &line, "\u{3}");
+    let (shown, _) = terminal(&lab, &line, CTRL_C);
     assert_eq!(lab.read("count").lines().count(), 1, "{shown}");
     assert!(!shown.contains("went on"), "the script that ran us ends too: {shown}");
 }

@@ -4,6 +4,8 @@
 mod read;
 mod write;
 
+pub(crate) use write::as_span;
+
 use std::time::Duration;
 
 use redial_core::Nanos;

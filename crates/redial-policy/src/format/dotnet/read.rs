@@ -111,14 +111,11 @@ fn retry(here: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Dra
     }
     let mut draft = plain(4).retry_on(usual_failures());
     if let Some(retries) = field("MaxRetryAttempts") {
-        let count = retries.count(1..=999_999)?;
-        let text =
-            format!("attempts = {}: MaxRetryAttempts does not count the first one", count + 1);
-        account.kept(&retries, "attempts", text);
-        let message = format!("is {count}, which is {} attempts", count + 1);
+        let attempts = account.retries(&retries, 1)?;
+        let message = format!("is {}, which is {attempts} attempts", attempts - 1);
         let help = "it counts the retries after the first attempt";
         account.finding(&ATTEMPTS_OR_RETRIES, &retries, message, help);
-        draft = draft.attempts(count + 1);
+        draft = draft.attempts(attempts);
     } else {
         account
             .notes

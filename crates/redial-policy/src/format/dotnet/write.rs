@@ -188,8 +188,12 @@ fn ticks(nanos: Nanos) -> Nanos {
     (nanos.saturating_add(TICK / 2) / TICK).max(1) * TICK
 }
 
-/// `[d.]hh:mm:ss[.fffffff]`
 fn span(nanos: Nanos) -> Value {
+    as_span(nanos).into()
+}
+
+/// `[d.]hh:mm:ss[.fffffff]`
+pub(crate) fn as_span(nanos: Nanos) -> String {
     let (days, rest) = (nanos / DAY, nanos % DAY);
     let (hours, minutes, seconds) = (rest / HOUR, rest % HOUR / MINUTE, rest % MINUTE / SECOND);
     let days = if days > 0 { format!("{days}.") } else { String::new() };
@@ -197,5 +201,5 @@ fn span(nanos: Nanos) -> Value {
         0 => String::new(),
         ticks => format!(".{ticks:07}"),
     };
-    format!("{days}{hours:02}:{minutes:02}:{seconds:02}{fraction}").into()
+    format!("{days}{hours:02}:{minutes:02}:{seconds:02}{fraction}")
 }

@@ -128,9 +128,10 @@ pub(in crate::format) fn percent(ratio: f64) -> f64 {
 }
 
 /// How many retries are on the wire at once when they come at this rate and each takes as long as it may. Without a
-/// timeout nobody knows, and Envoy's default of 3 has to do.
+/// timeout of the attempt nobody knows, and Envoy's default of 3 has to do: the deadline of the call would let a fast
+/// server see hundreds of times the rate.
 fn at_once(floor: Rate, policy: &Policy) -> u32 {
-    let longest = policy.attempt_timeout().min(policy.deadline());
+    let longest = policy.attempt_timeout();
     if longest == NEVER {
         return floor.count.min(3);
     }

@@ -6,9 +6,6 @@ use crate::file::Route;
 use crate::found::Note;
 use crate::tree::{Here, Value};
 
-/// Routes with many hosts are written out this far.
-const MOST_HOSTS: usize = 16;
-
 /// The routes of ours that a match stands for, one for each host; none when it is for all requests.
 pub(super) fn read(
     matching: Option<&Here<'_>>,
@@ -21,21 +18,9 @@ pub(super) fn read(
         path(matching, &mut route, account);
         headers(matching, &mut route, account);
     }
-    let hosts: Vec<&str> = domains
-        .into_iter()
-        .flat_map(|domains| domains.node.list().unwrap_or_default())
-        .filter_map(|domain| domain.text())
-        .collect();
-    if let Some(domains) = domains.filter(|_| hosts.len() > MOST_HOSTS) {
-        let text = format!("the first {MOST_HOSTS} hosts");
-        account.notes.push(Note::approximated(domains.path(), text));
-    }
-    if hosts.is_empty() || hosts.contains(&"*") {
-        let for_all = Route { policy: policy.to_owned(), ..Route::default() };
-        return if route == for_all { Vec::new() } else { vec![route] };
-    }
-    let one = |host: &&str| Route { host: Some((*host).to_owned()), ..route.clone() };
-    hosts.iter().take(MOST_HOSTS).map(one).collect()
+    let routes = account.at_hosts(vec![route], domains);
+    let for_all = Route { policy: policy.to_owned(), ..Route::default() };
+    if routes == [for_all] { Vec::new() } else { routes }
 }
 
 fn path(matching: &Here<'_>, route: &mut Route, account: &mut Account<'_>) {

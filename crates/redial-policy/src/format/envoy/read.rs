@@ -20,7 +20,6 @@ use crate::tree::Here;
 const ROUTE_TIMEOUT: Nanos = 15_000 * MS;
 /// What a cluster's `connect_timeout` is when it has none.
 const CONNECT_TIMEOUT: Nanos = 5_000 * MS;
-const MOST_ATTEMPTS: u32 = 1_000_000;
 /// Retries at once, when a cluster does not say.
 const RETRIES_AT_ONCE: u32 = 3;
 
@@ -200,16 +199,7 @@ fn draft(
 ) -> Result<Draft, Problem> {
     let retry = site.retry;
     let attempts = match field(retry, NUMBER) {
-        Some(here) => {
-            let retries = here.count(0..=u32::MAX)?;
-            if retries < MOST_ATTEMPTS {
-                account.kept(&here, "attempts", format!("attempts = {}", retries + 1));
-            } else {
-                let text = format!("attempts = {MOST_ATTEMPTS}, the most that a policy has");
-                account.approximated(&here, "attempts", text);
-            }
-            retries.saturating_add(1).min(MOST_ATTEMPTS)
-        }
+        Some(here) => account.retries(&here, 0)?,
         None => 2,
     };
     let draft = times(site, plain(attempts), account)?;

@@ -13,6 +13,10 @@ use crate::tree::Here;
 pub(in crate::format) const WIRE: [Class; 4] =
     [Class::Connect, Class::Refused, Class::Reset, Class::Timeout];
 
+/// What these classes have besides.
+pub(in crate::format) const WIRE_TOO: &str =
+    "408 and 425 are repeated here too, as a timeout and a refusal";
+
 /// A word, what it stands for here, and what is not the same about that.
 struct Word {
     token: &'static str,
@@ -64,10 +68,12 @@ const WORDS: [Word; 16] = [
             Class::ServerError,
         ],
         &[],
-        Differs::In("500, 502, 503, 504 and no answer at all; 501 and 505 to 599 do not pass"),
+        Differs::In(
+            "500, 502, 503, 504 and no answer at all; 501 and 505 to 599 are not repeated here, 408 and 425 are",
+        ),
     ),
-    word("gateway-error", &WIRE, &[502, 503, 504], Differs::Not),
-    word("reset", &WIRE, &[], Differs::Not),
+    word("gateway-error", &WIRE, &[502, 503, 504], Differs::In(WIRE_TOO)),
+    word("reset", &WIRE, &[], Differs::In(WIRE_TOO)),
     word(
         "reset-before-request",
         &[Class::Connect],
@@ -75,7 +81,7 @@ const WORDS: [Word; 16] = [
         Differs::In("requests that were not sent, of which we know those without a connection"),
     ),
     word("connect-failure", &[Class::Connect], &[], Differs::Not),
-    word("refused-stream", &[Class::Refused], &[], Differs::Not),
+    word("refused-stream", &[Class::Refused], &[], Differs::In("425 is a refusal here too")),
     word("retriable-4xx", &[], &[409], Differs::Not),
     word(
         "envoy-ratelimited",

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use redial_core::schedule::{HintRule, TooLong};
 use redial_core::{DurationText, Policy};
 
@@ -20,14 +22,17 @@ const MANAGER: &str = "type.googleapis.com/envoy.extensions.filters.network.\
                        http_connection_manager.v3.HttpConnectionManager";
 const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 
+/// The most routes that are written out.
+const MOST_ROUTES: usize = 100_000;
+
 /// A bootstrap with a listener, a route for each of ours, and a cluster for each policy: a cluster has one budget.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
     let mut notes = Vec::new();
-    let (mut actions, mut clusters) = (Vec::new(), Vec::new());
+    let (mut actions, mut clusters) = (HashMap::new(), Vec::new());
     for named in &file.policies {
         let mut said = Vec::new();
-        actions.push((named.name.as_str(), action(named, &mut said)));
+        actions.insert(named.name.as_str(), action(named, &mut said));
         clusters.push(cluster(file, named, &mut said));
         export::rest(
             &named.policy,
@@ -37,7 +42,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         notes.push((named.name.clone(), said));
     }
     let resources = Value::table([
-        ("listeners", Value::list([listener(hosts(&routes, &actions))])),
+        ("listeners", Value::list([listener(hosts(&routes, &actions)?)])),
         ("clusters", Value::list(clusters)),
     ]);
     let text = Value::table([("static_resources", resources)]).to_yaml();
@@ -46,19 +51,35 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
 
 /// One virtual host for each host that a route names, and one for all others. A route without a host is in all of them,
 /// where its place in the file puts it.
-fn hosts(routes: &[(Route, &Named)], actions: &[(&str, Value)]) -> Vec<Value> {
-    let mut names: Vec<Option<String>> = Vec::new();
+fn hosts(
+    routes: &[(Route, &Named)],
+    actions: &HashMap<&str, Value>,
+) -> Result<Vec<Value>, Problem> {
     let host = |route: &Route| route.host.as_ref().map(|host| host.to_ascii_lowercase());
-    for (route, _) in routes {
-        if !names.contains(&host(route)) {
-            names.push(host(route));
+    let mut names: Vec<Option<String>> = Vec::new();
+    let mut own: HashMap<Option<String>, Vec<usize>> = HashMap::new();
+    for (at, (route, _)) in routes.iter().enumerate() {
+        let name = host(route);
+        let here = own.entry(name.clone()).or_default();
+        if here.is_empty() {
+            names.push(name);
         }
+        here.push(at);
+    }
+    let everywhere = own.get(&None).cloned().unwrap_or_default();
+    if names.len() * everywhere.len() > MOST_ROUTES {
+        let message = format!("more than {MOST_ROUTES} routes: those without a host, at each host");
+        return Err(Problem::whole(message).help("give routes a host, or use fewer hosts"));
     }
     let one = |name: &Option<String>| {
-        let fitting =
-            routes.iter().filter(|(route, _)| route.host.is_none() || host(route) == *name);
-        let routes = fitting.filter_map(|(route, named)| {
-            let (_, action) = actions.iter().find(|(policy, _)| *policy == named.name)?;
+        let mut fitting = own[name].clone();
+        if name.is_some() {
+            fitting.extend(&everywhere);
+            fitting.sort_unstable();
+        }
+        let routes = fitting.into_iter().filter_map(|at| {
+            let (route, named) = &routes[at];
+            let action = actions.get(named.name.as_str())?;
             Some(Value::table([("match", matching::write(route)), ("route", action.clone())]))
         });
         let domain = name.as_deref().unwrap_or("*");
@@ -68,7 +89,7 @@ fn hosts(routes: &[(Route, &Named)], actions: &[(&str, Value)]) -> Vec<Value> {
             ("routes", Value::list(routes)),
         ])
     };
-    names.iter().map(one).collect()
+    Ok(names.iter().map(one).collect())
 }
 
 fn listener(hosts: Vec<Value>) -> Value {

@@ -6,7 +6,7 @@ use redial_core::schedule::Backoff;
 use redial_core::{Draft, NEVER, Rate};
 
 use super::super::account::{Account, Around};
-use super::super::envoy::retry_on::WIRE;
+use super::super::envoy::retry_on::{WIRE, WIRE_TOO};
 use super::super::kube::{self, Object};
 use super::super::time::{self, MS, Timeouts, std};
 use super::super::{Format, plain};
@@ -14,12 +14,8 @@ use super::{GROUP, POLICY, POLICY_GROUP, ROUTE};
 use crate::file::{Route, Setting};
 use crate::found::Note;
 use crate::pile::{Document, Reading};
-use crate::rules::reading::ATTEMPTS_OR_RETRIES;
 use crate::source::Problem;
-use crate::tree::{Here, Node};
-
-/// Routes for many hosts are written out this far.
-const MOST_HOSTS: usize = 16;
+use crate::tree::Here;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     let mut budgets = HashMap::new();
@@ -63,11 +59,8 @@ fn budget<'a>(object: &Object<'a>) -> Result<Option<Bound<'a>>, Problem> {
     let percent = percent.map_or(Ok(20), |here| here.count(0..=100))?;
     let interval = here.at(&["budget", "interval"]);
     let asked = interval.as_ref().map_or(Ok(10_000 * MS), time::units)?;
-    let ttl = asked.clamp(1_000 * MS, 60_000 * MS);
-    if let Some(interval) = interval.filter(|_| ttl != asked) {
-        let text = format!("ttl = {}: we know 1s to 60s", redial_core::DurationText(ttl));
-        notes.push(Note::approximated(interval.path(), text));
-    }
+    let (ttl, note) = time::window(asked, interval.as_ref());
+    notes.extend(note);
     let rate = here.get("minRetryRate");
     let part = |name: &str| rate.as_ref().and_then(|rate| rate.get(name));
     let count = part("count").map_or(Ok(10), |here| here.count(0..=1_000_000))?;
@@ -131,22 +124,12 @@ fn found(
 }
 
 fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
-    let count = retry.get("attempts");
-    let retries = count.as_ref().map_or(Ok(2), |here| here.count(0..=999_999))?;
-    if let Some(here) = count {
-        account.kept(&here, "attempts", format!("attempts = {}", retries + 1));
-        if retries > 0 {
-            let message = format!(
-                "{}: counts retries, so a request is sent up to {} times",
-                here.path(),
-                retries + 1
-            );
-            let help = format!("if {retries} attempts are meant in all, write {}", retries - 1);
-            let (place, whole) = (account.place(&here), account.places.whole());
-            account.findings.push(ATTEMPTS_OR_RETRIES.finding(place, whole, message, help));
-        }
+    let mut attempts = 2;
+    if let Some(here) = retry.get("attempts") {
+        attempts = account.retries(&here, 0)?;
+        account.confused(&here, attempts);
     } else {
-        let text = "no attempts: the implementation chooses; 2 retries are assumed";
+        let text = "no attempts: the implementation chooses; 1 retry is assumed, as Envoy has it";
         account.notes.push(Note::approximated(retry.path(), text));
     }
     let mut on = WIRE.into_iter().fold(RetryOn::nothing(), RetryOn::class);
@@ -157,7 +140,7 @@ fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
         account.kept(&codes, "retry_on", "codes in retry_on");
     }
     let text = "failures before there is an answer are retried too, where the implementation can";
-    account.notes.push(Note::approximated(retry.path(), text));
+    account.notes.push(Note::approximated(retry.path(), format!("{text}; {WIRE_TOO}")));
     let base = retry.get("backoff");
     let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?;
     if let Some(base) = base {
@@ -166,7 +149,7 @@ fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
     }
     account.unknown_but(retry, &["attempts", "codes", "backoff"]);
     let backoff = Backoff::summed(std(backoff), std(time::tenfold(backoff)));
-    Ok(plain(retries + 1).retry_on(on).backoff(backoff))
+    Ok(plain(attempts).retry_on(on).backoff(backoff))
 }
 
 fn routes(
@@ -180,17 +163,7 @@ fn routes(
     if requests.is_empty() {
         requests.push(Route { policy: name.to_owned(), ..Route::default() });
     }
-    let hosts = object.top.at(&["spec", "hostnames"]);
-    let hosts = hosts.as_ref().and_then(|hosts| hosts.node.list()).unwrap_or_default();
-    let hosts: Vec<_> = hosts.iter().filter_map(Node::text).take(MOST_HOSTS).collect();
-    if hosts.is_empty() {
-        return requests;
-    }
-    let with = |host: &str| {
-        let host = Some(host.to_owned());
-        requests.iter().map(move |one| Route { host: host.clone(), ..one.clone() })
-    };
-    hosts.into_iter().flat_map(with).collect()
+    account.at_hosts(requests, object.top.at(&["spec", "hostnames"]).as_ref())
 }
 
 /// The requests that the rules of a route are for, hosts aside.

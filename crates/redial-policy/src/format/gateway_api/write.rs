@@ -3,6 +3,7 @@ use redial_core::{DurationText, NEVER, Nanos, Policy, Rate};
 
 use super::super::envoy::retry_on::{WIRE, all_statuses};
 use super::super::time::{self, MS};
+use super::super::unsaid::safety;
 use super::super::{Written, export, kube};
 use crate::file::{File, Named, Route};
 use crate::found::Note;
@@ -30,14 +31,12 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             _ => lines
                 .push(Note::dropped("budget", "it has one of the calls of the last seconds only")),
         }
-        lines.push(Note::dropped("safety", "it repeats any request, whatever its method"));
+        lines.push(safety());
         export::rest(&named.policy, &[], &mut lines);
         notes.push((named.name.clone(), lines));
     }
     let mut text = HEAD.to_owned();
-    for host in export::hosts(&routes) {
-        let here: Vec<_> =
-            routes.iter().filter(|(route, named)| export::host(route, named) == host).collect();
+    for (host, here) in export::by_host(&routes) {
         let Some((_, first)) = here.first() else { continue };
         text.push_str("---\n");
         text.push_str(&http_route(&host, &here).to_yaml());

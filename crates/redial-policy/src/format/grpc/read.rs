@@ -1,15 +1,14 @@
 use std::collections::HashSet;
 
 use redial_core::admit::budget::{Budget, ThrottlingBudget};
-use redial_core::decide::{Class, RetryOn};
+use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Backoff, Growth, Jitter};
 use redial_core::{Draft, Nanos, parse_duration};
 
 use super::super::account::{Account, Around};
 use super::super::{Format, LONGEST, exactly, plain};
 use super::{
-    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, STATUSES, UNAVAILABLE,
-    UNKNOWN,
+    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
 };
 use crate::file::{Route, Setting};
 use crate::pile::{Document, Reading};
@@ -218,7 +217,7 @@ fn statuses(here: &Here<'_>, account: &mut Account<'_>) -> Result<RetryOn, Probl
     for status in here.list()? {
         let code = match &status.node.value {
             Value::Text(name) => {
-                STATUSES.iter().position(|status| status == &name.to_ascii_uppercase())
+                GRPC_STATUSES.iter().position(|status| status == &name.to_ascii_uppercase())
             }
             Value::Integer(number) => usize::try_from(*number).ok().filter(|code| *code < 17),
             _ => None,

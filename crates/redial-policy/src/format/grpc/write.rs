@@ -1,15 +1,14 @@
 use std::collections::HashSet;
 
 use redial_core::admit::budget::Budget;
-use redial_core::decide::{Class, RetryOn};
+use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Growth, HintRule, Jitter};
 use redial_core::{NEVER, Nanos, Policy};
 
 use super::super::unsaid::unsaid;
 use super::super::{Written, policies};
 use super::{
-    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, STATUSES, UNAVAILABLE,
-    UNKNOWN,
+    DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
 };
 use crate::file::{File, Named, Route};
 use crate::found::Note;
@@ -152,7 +151,7 @@ fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
             notes.push(Note::approximated("hint", text));
         }
     }
-    let names = codes.into_iter().map(|code| Value::from(STATUSES[usize::from(code)]));
+    let names = codes.into_iter().map(|code| Value::from(GRPC_STATUSES[usize::from(code)]));
     Some(Value::table([
         ("maxAttempts", policy.attempts().min(MOST_ATTEMPTS).into()),
         ("initialBackoff", seconds(backoff.base)),

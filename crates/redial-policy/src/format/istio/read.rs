@@ -15,14 +15,11 @@ use super::{AT_ONCE, GROUP, RULE, SERVICE};
 use crate::file::{Queue, Route, Setting};
 use crate::found::Note;
 use crate::pile::{Document, Reading};
-use crate::rules::reading::ATTEMPTS_OR_RETRIES;
 use crate::source::Problem;
-use crate::tree::{Here, Node};
+use crate::tree::Here;
 
 /// What a rule's `connectTimeout` is when it has none.
 const CONNECT_TIMEOUT: Nanos = 10_000 * MS;
-/// Routes for many hosts are written out this far.
-const MOST_HOSTS: usize = 16;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     let mut rules = HashMap::new();
@@ -107,7 +104,8 @@ fn found<'a>(
     let draft = match &retries {
         Some(retries) => own(retries, &mut account)?,
         None => {
-            let text = "says nothing of retries, so the mesh's default holds: 3 attempts";
+            let text = "says nothing of retries, so the mesh's default holds: 3 attempts; before Istio 1.24, 503 \
+                        was retried too, and 425 is here";
             account.notes.push(Note::approximated(route.path(), text));
             plain(3).retry_on(default_conditions()).backoff(from(25 * MS))
         }
@@ -141,28 +139,18 @@ fn found<'a>(
 
 /// What `retries` says.
 fn own(retries: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
-    let count = retries.get("attempts");
-    let number = count.as_ref().map_or(Ok(0), |here| here.count(0..=999_999))?;
-    if let Some(here) = count {
-        account.kept(&here, "attempts", format!("attempts = {}", number + 1));
-        if number > 0 {
-            let message = format!(
-                "{}: counts retries, so a request is sent up to {} times",
-                here.path(),
-                number + 1
-            );
-            let help = format!("if {number} attempts are meant in all, write {}", number - 1);
-            let (place, whole) = (account.place(&here), account.places.whole());
-            account.findings.push(ATTEMPTS_OR_RETRIES.finding(place, whole, message, help));
-        }
+    let mut attempts = 1;
+    if let Some(here) = retries.get("attempts") {
+        attempts = account.retries(&here, 0)?;
+        account.confused(&here, attempts);
     } else {
         let text = "without attempts nothing is retried";
         account.notes.push(Note::approximated(retries.path(), text));
     }
     let on = match retries.get("retryOn") {
         Some(here) => retry_on::read(&here, None, true, account)?,
-        None if number > 0 => {
-            let text = "no retryOn: the default of the mesh, with 503";
+        None if attempts > 1 => {
+            let text = "no retryOn: the default of the mesh; before Istio 1.24, 503 was retried too, and 425 is here";
             account.notes.push(Note::approximated(retries.path(), text));
             default_conditions()
         }
@@ -179,7 +167,7 @@ fn own(retries: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> 
         }
     }
     account.unknown_but(retries, &FIELDS);
-    Ok(plain(number + 1).retry_on(on).backoff(from(backoff)))
+    Ok(plain(attempts).retry_on(on).backoff(from(backoff)))
 }
 
 const FIELDS: [&str; 6] = [
@@ -196,10 +184,10 @@ fn from(base: Nanos) -> Backoff {
     Backoff::summed(std(base), std(time::tenfold(base)))
 }
 
-/// connect-failure, refused-stream, unavailable, cancelled, 503
+/// connect-failure, refused-stream, unavailable and cancelled. 503 was one of them until 1.24: a payout was made twice.
 fn default_conditions() -> RetryOn {
     let on = RetryOn::nothing().class(Class::Connect).class(Class::Refused);
-    on.code(14).code(1).code(503)
+    on.code(14).code(1)
 }
 
 fn routes(
@@ -208,21 +196,13 @@ fn routes(
     name: &str,
     account: &mut Account<'_>,
 ) -> Vec<Route> {
-    let hosts = object.top.at(&["spec", "hosts"]);
-    let hosts = hosts.as_ref().and_then(|hosts| hosts.node.list()).unwrap_or_default();
-    let hosts = hosts.iter().filter_map(Node::text).take(MOST_HOSTS);
     let matches = route.get("match");
     let mut requests: Vec<Route> =
         matches.iter().flat_map(Here::items).map(|one| request(&one, name, account)).collect();
     if requests.is_empty() {
         requests.push(Route { policy: name.to_owned(), ..Route::default() });
     }
-    let mut routes = Vec::new();
-    for host in hosts {
-        let host = (host != "*").then(|| host.to_owned());
-        routes.extend(requests.iter().map(|one| Route { host: host.clone(), ..one.clone() }));
-    }
-    routes
+    account.at_hosts(requests, object.top.at(&["spec", "hosts"]).as_ref())
 }
 
 fn request(one: &Here<'_>, name: &str, account: &mut Account<'_>) -> Route {

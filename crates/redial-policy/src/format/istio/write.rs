@@ -2,6 +2,7 @@ use redial_core::Policy;
 
 use super::super::envoy::limits::{Retries, percent};
 use super::super::envoy::retry_on;
+use super::super::unsaid::safety;
 use super::super::{Written, export, kube, time};
 use super::AT_ONCE;
 use crate::file::{File, Named, Route};
@@ -27,9 +28,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         notes.push((named.name.clone(), lines));
     }
     let mut text = HEAD.to_owned();
-    for host in export::hosts(&routes) {
-        let here: Vec<_> =
-            routes.iter().filter(|(route, named)| export::host(route, named) == host).collect();
+    for (host, here) in export::by_host(&routes) {
         let Some((_, first)) = here.first() else { continue };
         let http = here.iter().filter_map(|(route, named)| {
             let (_, fields, _) = said.iter().find(|(name, ..)| *name == named.name)?;
@@ -120,7 +119,7 @@ fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Va
     let backoff = export::summed(policy, false, notes);
     retry.push(("backoff", Value::from(time::as_unit(backoff.base))));
     fields.push(("retries", Value::table(retry)));
-    notes.push(Note::dropped("safety", "it repeats any request, whatever its method"));
+    notes.push(safety());
     fields
 }
 

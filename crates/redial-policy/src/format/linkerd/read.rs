@@ -9,7 +9,7 @@ use super::super::account::{Account, Around};
 use super::super::envoy::retry_on::{GRPC, MOST_TOKENS};
 use super::super::kube::{self, Object};
 use super::super::time::{self, MS, Timeouts, std};
-use super::super::{Format, gateway_api, plain};
+use super::super::{Format, MOST_ATTEMPTS, gateway_api, plain};
 use super::{CARRIERS, PROFILE, PROFILE_GROUP, RETRY, first_retry};
 use crate::file::{Route, Setting};
 use crate::found::Note;
@@ -21,8 +21,6 @@ use crate::tree::Here;
 
 /// What a profile's route has for a timeout when it says none.
 const ROUTE_TIMEOUT: Nanos = 10_000 * MS;
-/// Nothing bounds the attempts of a request with a profile but its budget; no policy says more than this.
-const UNBOUNDED: u32 = 1_000_000;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     let mut profiles = HashSet::new();
@@ -81,17 +79,16 @@ fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Re
         on = grpc_codes(&here, on, &mut account)?;
     }
     let limit = retry("limit");
-    let retries = limit.as_ref().map_or(Ok(1), |here| here.count(0..=999_999))?;
-    if let Some(here) = limit {
-        account.kept(&here, "attempts", format!("attempts = {}", retries + 1));
-    }
+    let attempts = limit.map_or(Ok(2), |here| account.retries(&here, 0))?;
     let attempt = retry("timeout");
-    if attempt.is_some() {
+    if let Some(here) = &attempt {
         on = on.class(Class::Timeout);
+        let text = "timeout in retry_on, which 408 is here too";
+        account.notes.push(Note::approximated(here.path(), text));
     }
     let call = annotations.get("timeout.linkerd.io/request");
     let timeouts = Timeouts { call, attempt, default: NEVER, read: time::units };
-    let draft = timeouts.apply(plain(retries + 1).retry_on(on), &mut account)?;
+    let draft = timeouts.apply(plain(attempts).retry_on(on), &mut account)?;
     for name in ["timeout.linkerd.io/response", "timeout.linkerd.io/idle"] {
         if let Some(here) = annotations.get(name) {
             account
@@ -204,7 +201,7 @@ fn profile_route(
     account.approximated(&retryable, "attempts", text);
     let call = route.get("timeout");
     let timeouts = Timeouts { call, attempt: None, default: ROUTE_TIMEOUT, read: time::units };
-    let draft = timeouts.apply(plain(UNBOUNDED), &mut account)?;
+    let draft = timeouts.apply(plain(MOST_ATTEMPTS), &mut account)?;
     let draft = draft.backoff(Backoff::constant(std(MS)).jitter(Jitter::None));
     let draft = budget(object, draft, &mut account)?.retry_on(failures(route, &mut account)?);
     let route_name = route.get("name").and_then(|name| name.node.text());
@@ -222,10 +219,18 @@ fn budget(object: &Object<'_>, draft: Draft, account: &mut Account<'_>) -> Resul
     let part = |name: &str| here.as_ref().and_then(|here| here.get(name));
     let ratio = part("retryRatio").map_or(Ok(0.2), |here| here.number())?;
     let floor = part("minRetriesPerSecond").map_or(Ok(10), |here| here.count(0..=1_000_000))?;
-    let ttl = part("ttl").map_or(Ok(10_000 * MS), |here| time::units(&here))?;
+    let ttl = part("ttl");
+    let asked = ttl.as_ref().map_or(Ok(10_000 * MS), time::units)?;
+    let (ttl, note) = time::window(asked, ttl.as_ref());
+    account.notes.extend(note);
     if let Some(here) = &here {
         account.kept(here, "budget", "budget.window: ratio, floor and ttl");
         account.unknown_but(here, &["retryRatio", "minRetriesPerSecond", "ttl"]);
+    }
+    if ratio == 0.0 && floor == 0 {
+        let text = "attempts = 1: neither a share nor a floor, so nothing is retried";
+        account.notes.push(Note::approximated("spec.retryBudget", text));
+        return Ok(draft.attempts(1));
     }
     let window = WindowBudget::ratio(ratio).floor(Rate::per_second(floor)).ttl(std(ttl));
     Ok(draft.budget(Budget::Window(window)))

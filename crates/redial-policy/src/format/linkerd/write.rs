@@ -1,9 +1,12 @@
+use std::collections::HashMap;
+
 use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
 use redial_core::decide::Class;
 use redial_core::schedule::Backoff;
 use redial_core::{DurationText, NEVER, Policy};
 
 use super::super::envoy::retry_on::{WIRE, all_statuses};
+use super::super::unsaid::safety;
 use super::super::{Written, export, gateway_api, kube, time};
 use super::RETRY;
 use crate::file::{File, Named, Route};
@@ -20,9 +23,18 @@ const HEAD: &str = "\
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
     let mut notes: Vec<(String, Vec<Note>)> = Vec::new();
+    let hosts = export::by_host(&routes);
+    let by_host: HashMap<&str, &Named> =
+        hosts.iter().map(|(host, here)| (host.as_str(), here[0].1)).collect();
+    // The policy that comes first at a host decides between a profile and annotations.
+    let mut firsts = HashMap::new();
+    for (route, named) in &routes {
+        let first = by_host.get(export::host(route, named).as_str()).copied().unwrap_or(named);
+        firsts.entry(named.name.as_str()).or_insert(first);
+    }
     for named in &file.policies {
         let mut lines = Vec::new();
-        let first = first_of_host(&routes, named);
+        let first = firsts.get(named.name.as_str()).copied().unwrap_or(named);
         match first.policy.budget() {
             Budget::Window(budget) => {
                 profile_notes(&named.policy, &mut lines);
@@ -32,14 +44,12 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             }
             _ => annotation_notes(&named.policy, &mut lines),
         }
-        lines.push(Note::dropped("safety", "it repeats any request, whatever its method"));
+        lines.push(safety());
         export::rest(&named.policy, &[], &mut lines);
         notes.push((named.name.clone(), lines));
     }
     let mut text = HEAD.to_owned();
-    for host in export::hosts(&routes) {
-        let here: Vec<_> =
-            routes.iter().filter(|(route, named)| export::host(route, named) == host).collect();
+    for (host, here) in hosts {
         let Some((_, first)) = here.first() else { continue };
         if let Budget::Window(budget) = first.policy.budget() {
             text.push_str("---\n");
@@ -61,14 +71,6 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         }
     }
     Ok(Written { text, notes })
-}
-
-/// The policy that comes first at the host of this one, and so decides between a profile and annotations.
-fn first_of_host<'a>(routes: &[(Route, &'a Named)], named: &'a Named) -> &'a Named {
-    let own = routes.iter().find(|(route, _)| route.policy == named.name);
-    let Some(host) = own.map(|(route, named)| export::host(route, named)) else { return named };
-    let first = routes.iter().find(|(route, named)| export::host(route, named) == host);
-    first.map_or(named, |(_, first)| first)
 }
 
 fn profile(host: &str, budget: &WindowBudget, routes: &[&(Route, &Named)]) -> Value {

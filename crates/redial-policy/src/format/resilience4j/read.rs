@@ -18,7 +18,7 @@ use crate::tree::{Here, Short};
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     let mine: Vec<_> =
         documents.iter().filter(|document| super::recognises(&document.node)).collect();
-    for documents in mine.chunk_by(|a, b| a.source == b.source) {
+    for documents in mine.chunk_by(|a, b| (a.source, a.part) == (b.source, b.part)) {
         let (profiled, plain): (Vec<&Document>, Vec<&Document>) =
             documents.iter().partition(|document| leaves::profile(document).is_some());
         let all: Vec<_> = plain.iter().flat_map(|document| leaves::of(document)).collect();
@@ -80,9 +80,7 @@ fn instance(
     let attempts = match chain.get("maxattempts") {
         Some(here) => {
             let help = "it counts attempts, the first one included; 1 turns retries off";
-            let attempts = here.count(1..=1_000_000).map_err(|problem| problem.help(help))?;
-            account.kept(here, "attempts", "attempts: both count the first one");
-            attempts
+            account.attempts(here, 1).map_err(|problem| problem.help(help))?
         }
         None => {
             account.notes.push(Note::kept("maxAttempts", "attempts = 3, the default"));

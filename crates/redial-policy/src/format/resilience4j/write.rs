@@ -98,6 +98,9 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
     } else {
         Note::approximated("backoff.base", "waits are whole milliseconds there, and at least one")
     });
+    if factor.is_some() {
+        notes.push(Note::kept("backoff.cap", "exponentialMaxWaitDuration"));
+    }
     notes.push(match backoff.jitter {
         Jitter::None => Note::kept("backoff.jitter", "none"),
         Jitter::Full | Jitter::Equal | Jitter::Around(_) => {

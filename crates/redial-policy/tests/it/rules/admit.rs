@@ -2,7 +2,7 @@ use redial_policy::file::{Layer, Queue, Setting};
 use redial_policy::rules::review;
 use redial_policy::{Format, Found};
 
-use super::{check, clients, found, golden, ours, per_second, within};
+use super::{check, clients, finding, found, golden, ours, per_second, within};
 
 #[test]
 fn budgets() {
@@ -68,7 +68,7 @@ fn multipliers() {
         "multiplier-above-target",
         "with the budget's ratio, retries may multiply the load by 2, and the target is 1.5: 33.33% of the traffic may be \
          retries, and 50% can be",
-        "write `budget.window.ratio = 0.5`, or lower the floor",
+        "write `budget.window.ratio = 0.5`",
     );
 }
 
@@ -84,6 +84,14 @@ fn breakers() {
          last one before the next is over",
         "write `breaker.lookback.time = \"1s\"` or more",
     );
+
+    let seconds = "attempt_timeout = '1500ms'\nbreaker = { lookback = { time = '2s' } }\nretry_on = ['connect']";
+    let help = finding(found(Format::Resilience4j, seconds), "breaker-window-too-short").help;
+    assert_eq!(help, "set `slidingWindowSize` to 3 or more");
+    // .NET refuses it, and one finding is enough.
+    let dotnet =
+        "attempt_timeout = '2s'\nbreaker = { lookback = { time = '3s' } }\nretry_on = ['connect']";
+    check(found(Format::DotNet, dotnet), "");
 
     // 30 retries, so that 40 attempts of calls with 4 have failed.
     let tokens = |calls: u32| {

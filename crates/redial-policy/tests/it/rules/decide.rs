@@ -1,12 +1,18 @@
-use redial_policy::Format;
+use redial_policy::{Format, Place};
 
-use super::{check, found, golden, ours, routed};
+use super::{check, finding, found, golden, ours, routed};
 
 #[test]
 fn decides() {
     check(ours("retry_on = [408, 425, 429, 503]"), "");
     check(ours("retry_on = [404, 503]"), "error retries-client-errors");
     check(ours("retry_on = [3, 14]"), "error retries-client-errors");
+    let help = |format, policy| finding(found(format, policy), "retries-client-errors").help;
+    assert_eq!(
+        help(Format::Grpc, "retry_on = [5]"),
+        "take NOT_FOUND out of `retryableStatusCodes`"
+    );
+    assert!(help(Format::Envoy, "retry_on = [409]").contains("(`retriable-4xx` is 409)"));
     check(ours("attempts = 1\nretry_on = [404]"), "");
     golden(
         ours("retry_on = [400, 402, 503]"),
@@ -42,8 +48,17 @@ fn keys() {
 /// Proxies and libraries repeat what they are told to, so it is an error there, and so is not to know.
 #[test]
 fn keys_where_nothing_minds_them() {
-    let istio = |policy: &str| found(Format::Istio, &format!("deadline = '5s'\n{policy}"));
+    let unsaid = |policy: &str| found(Format::Istio, &format!("deadline = '5s'\n{policy}"));
+    let istio = |policy: &str| {
+        let mut found = unsaid(policy);
+        found.places.put("attempts", Place::default());
+        found
+    };
     check(istio(""), "error unsafe-without-key");
+    // The mesh's default, which nobody chose.
+    check(unsaid(""), "warning unsafe-without-key");
+    let help = finding(unsaid(""), "unsafe-without-key").help;
+    assert!(help.ends_with("so Istio makes two (`retries: {attempts: 0}` for none)"), "{help}");
     check(routed(istio(""), &[], false), "error unsafe-without-key");
     check(routed(istio(""), &["GET"], false), "");
     check(routed(istio("retry_on = [500]"), &["POST"], false), "error retries-500-unsafe");

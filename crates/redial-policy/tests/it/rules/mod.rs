@@ -2,6 +2,7 @@
 
 mod admit;
 mod decide;
+mod fixes;
 mod schedule;
 
 use redial_core::{Policy, Rate};

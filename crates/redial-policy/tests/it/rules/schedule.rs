@@ -1,7 +1,7 @@
 use redial_policy::Format;
 use redial_policy::file::Setting;
 
-use super::{SECOND, check, clients, found, golden, ours, routed, within};
+use super::{SECOND, check, clients, finding, found, golden, ours, routed, within};
 
 #[test]
 fn jitter() {
@@ -53,6 +53,16 @@ fn caps() {
         "a call makes up to 11 attempts: when everything fails, that multiplies the load by 11",
         "set `num_retries` to 3, which is 4 attempts", // tidy-allow: the name in Envoy's API
     );
+    golden(
+        routed(found(Format::Linkerd, "attempts = 1000000\ndeadline = '5s'"), &["GET"], false),
+        "too-many-attempts",
+        "no attempt cap: 1000000 attempts are as many as there is time for",
+        "set `retry.linkerd.io/limit` to 3, which is 4 attempts in annotations of the Service, instead of the profile, which \
+         has no such field",
+    );
+    // The attempts that do not fit are those that nobody has capped.
+    check(ours("attempts = 1000"), "error too-many-attempts");
+    check(ours("attempts = 999"), "warning delays-do-not-fit, warning too-many-attempts");
 
     let capped = |base: &str, cap: &str, deadline: &str| {
         ours(&format!("deadline = '{deadline}'\nbackoff = {{ base = '{base}', cap = '{cap}' }}"))
@@ -65,7 +75,7 @@ fn caps() {
         capped("30s", "2m", "1h"),
         "delay-uncapped",
         "a long delay cap: a caller can wait 2m for one retry",
-        "write `backoff.cap = \"20s\"`",
+        "write `backoff.cap = \"30s\"`",
     );
 }
 
@@ -92,6 +102,19 @@ fn hints() {
     check(routed(found(Format::Istio, "hint = 'ignore'"), &["GET"], false), "note hint-ignored");
     check(ours("hint = { honour = { cap = '10m' } }"), "");
     check(ours("deadline = 'none'\nhint = { honour = { cap = '10m' } }"), "warning hint-uncapped");
+    // Where a deadline is all that bounds hints, one finding asks for it.
+    let pushback = "deadline = 'none'\nretry_on = [14]\nhint.honour.cap = '366d'";
+    check(found(Format::Grpc, pushback), "warning no-timeout");
+    let long = found(Format::Grpc, &pushback.replace("none", "10m"));
+    golden(
+        long,
+        "hint-uncapped",
+        "a Retry-After of any length is waited out, and the deadline is 10m: a server can park its callers",
+        "set `timeout` to 60s",
+    );
+    let help =
+        finding(found(Format::Istio, "hint = 'ignore'\nretry_on = [503]"), "hint-ignored").help;
+    assert!(help.starts_with("it cannot be set here: do not repeat 503, or "), "{help}");
     golden(
         ours("hint = 'ignore'\nretry_on = [429]"),
         "hint-ignored",
@@ -120,7 +143,7 @@ fn time() {
         within(found(Format::Grpc, "deadline = 'none'\nretry_on = [14]"), slo(2 * SECOND)),
         "slower-than-slo",
         "a call of 4 attempts can take for ever, and the user is promised 2s: a third of that is 666ms",
-        "set `timeout` to 666ms, or make fewer attempts",
+        "set `timeout` to 0.666s, or make fewer attempts",
     );
 
     check(

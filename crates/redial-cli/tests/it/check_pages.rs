@@ -1,0 +1,86 @@
+//! Whoever changes what `redial check` and `redial explain` say sees the pages that show it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{Scratch, redial, text};
+
+/// The head and the text of every block of a page.
+fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'))
+}
+
+fn trim(text: &str) -> String {
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// The files that a page shows.
+fn files(page: &str, directory: &str) -> Scratch {
+    let scratch = Scratch::new(directory);
+    for (head, shown) in blocks(page) {
+        let name = match head {
+            "toml good" => "payments.toml",
+            "toml bad" => "wrong.toml",
+            _ => head.strip_prefix("toml ").unwrap_or_default(),
+        };
+        if !name.is_empty() {
+            scratch.file(name, shown);
+        }
+    }
+    scratch
+}
+
+/// `$ redial …` in a block prints what the block shows, of `redial explain` a part. Returns what was run.
+fn run(page: &str, scratch: &Scratch) -> Vec<(String, Option<i32>)> {
+    let mut all = Vec::new();
+    for (_, block) in blocks(page).filter(|(head, _)| *head == "console") {
+        let (command, shown) = block.split_once('\n').unwrap();
+        let args = command.strip_prefix("$ redial ").unwrap().split(' ');
+        let args: Vec<&str> = args.map(|arg| arg.trim_matches('\'')).collect();
+        let mut redial = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let output = redial.current_dir(&scratch.0).args(&args).output().unwrap();
+        let (printed, shown) = (trim(text(&output.stdout)), trim(shown));
+        let is_part = args[0] == "explain" && printed.contains(&shown);
+        assert!(is_part || printed == shown, "{command}\n{printed}");
+        all.push((args[..2].join(" "), output.status.code()));
+    }
+    all
+}
+
+#[test]
+fn the_page_of_the_payment_service() {
+    let page = include_str!("../../../../docs/payment-exercise.md");
+    let mut run = run(page, &files(page, "payment-page"));
+    run.retain(|(command, _)| command != "explain --policy");
+    let checked = [("check payments.toml", 0), ("check wrong.toml", 1)];
+    assert_eq!(run, checked.map(|(command, code)| (command.to_owned(), Some(code))));
+}
+
+#[test]
+fn the_page_of_the_command() {
+    let page = include_str!("../../../../docs/check.md");
+    let scratch = files(page, "check-page");
+    assert_eq!(run(page, &scratch).len(), 2);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+    command.current_dir(&scratch.0).args(["check", "retry.toml", "--format", "json"]);
+    let mut printed: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let (_, shown) = blocks(page).find(|(head, _)| *head == "json").unwrap();
+    let mut shown: Value = serde_json::from_str(shown).unwrap();
+    for answer in [&mut printed, &mut shown] {
+        answer["problems"].take();
+        assert!(answer["findings"][0]["message"].take().is_string());
+        assert!(answer["findings"][0]["help"].take().is_string());
+    }
+    assert_eq!(printed, shown);
+}
+
+#[test]
+fn the_comment_of_the_page_allows_what_it_is_about() {
+    let page = include_str!("../../../../docs/check.md");
+    let (_, comment) = blocks(page).find(|(head, _)| *head == "toml").unwrap();
+    let scratch = Scratch::new("comment-page");
+    let path = scratch.file("policy.toml", format!("[policy.cron]\n{comment}"));
+    let output = redial(&["check", &path]);
+    assert_eq!(text(&output.stdout), "nothing to say, 1 suppressed in 1 file; 1 policy\n");
+}

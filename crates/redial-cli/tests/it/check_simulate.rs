@@ -1,0 +1,70 @@
+//! A simulation that shows no harm, or less without the fix than with it, is worse than none.
+
+use serde_json::Value;
+
+use crate::{Scratch, redial, text};
+
+/// Each breaks a rule in the way that its scenario is about.
+const BAD: &[(&str, &str)] = &[
+    ("no-jitter", "[policy.p]\nbackoff = { growth = 'constant', jitter = 'none' }"),
+    ("partial-jitter", "[setting]\nclients = 500\n[policy.p]\nbackoff.jitter = 'equal'"),
+    ("no-budget", "[policy.p]\nbudget = 'none'"),
+    ("multiplier-above-target", "[policy.p]\nbudget.window.ratio = 0.9"),
+    ("too-many-attempts", "[policy.p]\nattempts = 11\nbudget = 'none'"),
+    (
+        "floor-exceeds-share",
+        "[setting]\nclients = 200\ncapacity = '1000/s'\n[policy.p]\nbudget.window.ratio = 0.1",
+    ),
+    ("hint-ignored", "[policy.p]\nhint = 'ignore'"),
+    ("no-timeout", "[policy.p]\ndeadline = 'none'"),
+    ("attempt-timeout-not-below-deadline", "[policy.p]\nattempt_timeout = '2s'\ndeadline = '2s'"),
+    (
+        "slower-than-slo",
+        "[setting]\nslo = '2s'\n[policy.p]\nattempt_timeout = '1s'\ndeadline = '10s'",
+    ),
+    (
+        "unbounded-queue",
+        "[setting]\nqueue = 'unbounded'\n[policy.p]\nattempt_timeout = '1s'\nbudget = 'none'",
+    ),
+    (
+        "layered-retries",
+        "[setting]\nchain = [{ name = 'edge', attempts = 3 }, 'p']\n[policy.p]\nattempts = 3",
+    ),
+];
+
+/// What is simulated for this rule.
+fn simulated(rule: &str, path: &str) -> Value {
+    let output = redial(&["check", path, "--simulate", "--format", "json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
+        panic!("{}", text(&output.stderr));
+    });
+    let mut findings = answer["findings"].as_array().unwrap().iter();
+    let finding = findings.find(|finding| finding["rule"] == rule);
+    finding.unwrap_or_else(|| panic!("{rule} has nothing to say"))["simulated"].clone()
+}
+
+#[test]
+fn the_fix_does_better() {
+    let scratch = Scratch::new("simulations");
+    // Redial repeats no write that may have been done; a library does.
+    let careless = "resilience4j.retry.instances.pay.maxAttempts=3\n\
+                    resilience4j.timelimiter.instances.pay.timeoutDuration=1s\n";
+    let careless = ("unsafe-without-key", scratch.file("application.properties", careless));
+    let ours = BAD.iter().map(|(rule, bad)| (*rule, scratch.file(&format!("{rule}.toml"), bad)));
+    for (rule, path) in ours.chain([careless]) {
+        let simulated = simulated(rule, &path);
+        let value = |name: &str| simulated[name].as_f64().unwrap_or_else(|| panic!("{rule}"));
+        assert!(value("value") > value("fixed") * 1.1, "{rule}: {simulated}");
+    }
+}
+
+/// A policy that is saved by something else that it does is not accused.
+#[test]
+fn what_a_scenario_does_not_show_is_said() {
+    let scratch = Scratch::new("unshown");
+    let saved = "[setting]\nslo = '2s'\n[policy.p]\nattempt_timeout = '150ms'\ndeadline = '2s'";
+    let path = scratch.file("saved.toml", saved);
+    let output = redial(&["check", &path, "--simulate"]);
+    let printed = text(&output.stdout);
+    assert!(printed.contains("simulated: this scenario does not show it. "), "{printed}");
+}

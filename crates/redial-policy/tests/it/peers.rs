@@ -1,0 +1,80 @@
+//! The simulator's peers and the readers know the same defaults: what a config says that says as little as it can is what
+//! the peer does. What a system repeats is left out; a peer repeats what is transient.
+
+use redial_core::decide::RetryOn;
+use redial_core::{Draft, Policy};
+use redial_policy::{Format, Pile, Source};
+use redial_sim::peers::Peer;
+
+fn check(name: &str, text: &str, format: Format, peer: &str, differs: fn(Draft) -> Draft) {
+    let mut pile = Pile::new();
+    pile.add(Source::new(name, text.as_bytes().to_vec()).unwrap(), None).unwrap();
+    let reading = pile.read(Some(format));
+    assert_eq!(reading.problems, [], "{text}");
+    let [found] = reading.found.as_slice() else {
+        panic!("{} configs in {text}", reading.found.len())
+    };
+    let plain = |policy: &Policy| policy.edit().retry_on(RetryOn::nothing());
+    let peer = Peer::find(peer).unwrap().policy();
+    let peer = differs(plain(&peer)).build().unwrap();
+    assert_eq!(plain(&found.policy).build().unwrap(), peer, "{text}");
+}
+
+fn not(draft: Draft) -> Draft {
+    draft
+}
+
+#[test]
+fn proxies() {
+    let envoy =
+        "virtual_hosts:\n- routes: [{route: {cluster: a, retry_policy: {retry_on: 5xx}}}]\n";
+    check("x.yaml", envoy, Format::Envoy, "envoy", not);
+    let cluster = "clusters:\n- name: a\n  connect_timeout: 20s\n  circuit_breakers: {thresholds: [{retry_budget: {}}]}\n";
+    check("x.yaml", &format!("{envoy}{cluster}"), Format::Envoy, "envoy-budget", not);
+    let service = "{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: a}, \
+                   spec: {hosts: [a], http: [{route: [{destination: {host: a}}]}]}}\n";
+    check("x.yaml", service, Format::Istio, "istio", not);
+    let rule = "{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: a}, \
+                spec: {host: a, trafficPolicy: {retryBudget: {}}}}\n";
+    let timeout = |draft: Draft| draft.connect_timeout(std::time::Duration::from_secs(10));
+    let both = format!("{service}---\n{rule}");
+    check("x.yaml", &both, Format::Istio, "istio-budget", timeout);
+}
+
+#[test]
+fn linkerd() {
+    let annotated = "{apiVersion: v1, kind: Service, metadata: {name: a, annotations: {retry.linkerd.io/http: 5xx}}}\n";
+    check("x.yaml", annotated, Format::Linkerd, "linkerd", not);
+    let profile = "{apiVersion: linkerd.io/v1alpha2, kind: ServiceProfile, metadata: {name: a.b.svc.cluster.local}, \
+                   spec: {routes: [{name: r, condition: {method: GET}, isRetryable: true}]}}\n";
+    // The peer borrows attempts and waits from annotations; the reader says what a profile does.
+    let unbounded = |draft: Draft| {
+        let waits = redial_core::schedule::Backoff::constant(std::time::Duration::from_millis(1));
+        let waits = waits.jitter(redial_core::schedule::Jitter::None);
+        draft.attempts(1_000_000).backoff(waits).deadline(std::time::Duration::from_secs(10))
+    };
+    check("x.yaml", profile, Format::Linkerd, "linkerd-profile", unbounded);
+}
+
+#[test]
+fn gateway_api() {
+    let route = "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: a}, \
+                 spec: {rules: [{backendRefs: [{name: a}], retry: {codes: [503]}}]}}\n";
+    let budget = "{apiVersion: gateway.networking.x-k8s.io/v1alpha1, kind: XBackendTrafficPolicy, \
+                  metadata: {name: a}, spec: {targetRefs: [{name: a}], retryConstraint: {budget: {}}}}\n";
+    check("x.yaml", &format!("{route}---\n{budget}"), Format::GatewayApi, "gateway-api", not);
+}
+
+#[test]
+fn libraries() {
+    let resilience4j = "resilience4j.retry.instances.a.failAfterMaxAttempts = false\n";
+    check("x.properties", resilience4j, Format::Resilience4j, "resilience4j", not);
+    check("x.ini", "[default]\nretry_mode = standard\n", Format::Aws, "aws", not);
+    check("x.json", r#"{"A": {"Retry": {"UseJitter": true}}}"#, Format::DotNet, "dotnet", not);
+    let grpc = r#"{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s",
+        "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]"#;
+    check("x.json", &format!("{grpc}}}"), Format::Grpc, "grpc", not);
+    let throttled =
+        format!(r#"{grpc}, "retryThrottling": {{"maxTokens": 10, "tokenRatio": 0.1}}}}"#);
+    check("x.json", &throttled, Format::Grpc, "grpc-throttled", not);
+}
