@@ -1,0 +1,12 @@
+//! Work that has to be done, possibly again: a coalescing queue of keys in memory, and a pool of workers over it.
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/controllers.md")]
+mod page {}
+
+mod clock;
+mod memory;
+mod reconcile;
+
+pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
+pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Watch};

@@ -1,0 +1,123 @@
+//! Where keys live. Everything else names a key by its place here, so a key is stored and hashed once.
+
+use std::hash::{BuildHasher, Hash, RandomState};
+
+use hashbrown::HashTable;
+use redial_core::{NEVER, Nanos};
+
+/// The place of a key, until the queue has forgotten it.
+pub(super) type Place = u32;
+
+/// The end of a list.
+pub(super) const NOWHERE: Place = Place::MAX;
+
+/// A key, and what is to happen to it.
+#[derive(Debug)]
+pub(super) struct Slot<K> {
+    pub(super) key: Option<K>,
+    hash: u64,
+    /// When it joined the order.
+    pub(super) since: Nanos,
+    /// When it joins the order by itself; [`NEVER`] when it does not. An entry of the heap that says otherwise is stale.
+    pub(super) due: Nanos,
+    /// Its neighbours in the order, and in the list of free places.
+    pub(super) previous: Place,
+    pub(super) next: Place,
+    /// The last drawn wait; the next decorrelated one builds on it.
+    pub(super) drawn: Nanos,
+    /// How often it failed in a row.
+    pub(super) failures: u32,
+    pub(super) level: u8,
+    /// It wants to run. If it is not busy, it is in the order.
+    pub(super) dirty: bool,
+    /// Somebody works on it.
+    pub(super) busy: bool,
+}
+
+impl<K> Slot<K> {
+    /// Whether the queue still has anything to do with it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.dirty || self.busy || self.due != NEVER
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Slots<K> {
+    slots: Vec<Slot<K>>,
+    places: HashTable<Place>,
+    free: Place,
+    hasher: RandomState,
+}
+
+impl<K: Hash + Eq> Slots<K> {
+    pub(super) fn new() -> Self {
+        let (slots, places, hasher) = (Vec::new(), HashTable::new(), RandomState::new());
+        Self { slots, places, free: NOWHERE, hasher }
+    }
+
+    pub(super) fn find(&self, key: &K) -> Option<Place> {
+        let same = |place: &Place| self.slots[*place as usize].key.as_ref() == Some(key);
+        self.places.find(self.hasher.hash_one(key), same).copied()
+    }
+
+    /// The place of a key that has none yet.
+    pub(super) fn insert(&mut self, key: K) -> Place {
+        let hash = self.hasher.hash_one(&key);
+        let slot = Slot {
+            key: Some(key),
+            hash,
+            since: 0,
+            due: NEVER,
+            previous: NOWHERE,
+            next: NOWHERE,
+            drawn: 0,
+            failures: 0,
+            level: 0,
+            dirty: false,
+            busy: false,
+        };
+        let place = if self.free == NOWHERE {
+            self.slots.push(slot);
+            (self.slots.len() - 1) as Place
+        } else {
+            let place = self.free;
+            self.free = self.slots[place as usize].next;
+            self.slots[place as usize] = slot;
+            place
+        };
+        let slots = &self.slots;
+        self.places.insert_unique(hash, place, |place| slots[*place as usize].hash);
+        place
+    }
+
+    pub(super) fn remove(&mut self, place: Place) -> Option<K> {
+        let slot = &mut self.slots[place as usize];
+        let key = slot.key.take()?;
+        slot.due = NEVER;
+        slot.next = self.free;
+        self.free = place;
+        if let Ok(entry) = self.places.find_entry(slot.hash, |known| *known == place) {
+            entry.remove();
+        }
+        Some(key)
+    }
+
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+}
+
+impl<K> std::ops::Index<Place> for Slots<K> {
+    type Output = Slot<K>;
+
+    fn index(&self, place: Place) -> &Slot<K> {
+        &self.slots[place as usize]
+    }
+}
+
+impl<K> std::ops::IndexMut<Place> for Slots<K> {
+    fn index_mut(&mut self, place: Place) -> &mut Slot<K> {
+        &mut self.slots[place as usize]
+    }
+}

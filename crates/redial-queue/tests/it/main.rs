@@ -1,0 +1,7 @@
+//! Queues, in memory.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::disallowed_methods, reason = "tests measure on tokio's paused clock")]
+
+mod queue_model;
+mod reconciler;
+mod work_queue;

@@ -1,0 +1,206 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redial_core::admit::RateRule;
+use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::decide::{Class, Failure};
+use redial_core::schedule::Backoff;
+use redial_core::{Draft, Policy, Rate, Stop};
+use redial_queue::{Happened, Priority, Reconciled, Reconciler, WorkQueue};
+use tokio::time::{Instant, sleep};
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn broken() -> Reconciled {
+    Reconciled::Failed(Failure::new(Class::ServerError))
+}
+
+fn policy(draft: impl FnOnce(Draft) -> Draft) -> Policy {
+    let plain = Policy::draft().attempts(1000).without_deadline().budget(Budget::None);
+    draft(plain).build().unwrap()
+}
+
+fn filled(keys: u32) -> WorkQueue<u32> {
+    let queue = WorkQueue::default();
+    for key in 0..keys {
+        queue.try_add(key, Priority::NORMAL, Duration::ZERO);
+    }
+    queue
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_than_the_workers_are_under_way_and_never_one_key_twice() {
+    let queue = filled(50);
+    let inside: Arc<Mutex<HashMap<u32, u32>>> = Arc::default();
+    let most = Arc::new(AtomicU32::new(0));
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy(|draft| draft)).workers(7));
+    let work = {
+        let (inside, most, queue) = (Arc::clone(&inside), Arc::clone(&most), queue.clone());
+        move |key: u32, _| {
+            let (inside, most, queue) = (Arc::clone(&inside), Arc::clone(&most), queue.clone());
+            async move {
+                let count = {
+                    let mut inside = inside.lock().unwrap();
+                    assert_eq!(inside.insert(key, 1), None, "{key} is worked on twice at once");
+                    inside.len() as u32
+                };
+                most.fetch_max(count, Ordering::Relaxed);
+                queue.try_add(key % 3, Priority::NORMAL, Duration::ZERO);
+                sleep(ms(10)).await;
+                inside.lock().unwrap().remove(&key);
+                if key == 7 {
+                    queue.close();
+                }
+                Reconciled::Done
+            }
+        }
+    };
+    pool.run(work).await;
+    assert_eq!(most.load(Ordering::Relaxed), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_backs_off_on_its_own_and_starts_over_when_it_is_done() {
+    let (queue, start) = (filled(1), Instant::now());
+    let seen: Arc<Mutex<Vec<(u32, u32)>>> = Arc::default();
+    let backoff = Backoff::exponential(ms(100), ms(800));
+    let watch = {
+        let seen = Arc::clone(&seen);
+        move |_: &u32, happened: &Happened| {
+            if let Happened::Failed { failures, wait, .. } = happened {
+                seen.lock().unwrap().push((*failures, wait.as_millis() as u32));
+            }
+        }
+    };
+    let pool = Reconciler::new(queue.clone(), policy(|draft| draft.backoff(backoff))).watch(watch);
+    let pool = Arc::new(pool);
+    let work = move |_, attempt| {
+        let queue = queue.clone();
+        async move {
+            if attempt < 6 {
+                return broken();
+            }
+            queue.close();
+            Reconciled::Done
+        }
+    };
+    Arc::clone(&pool).run(work).await;
+    let seen = seen.lock().unwrap();
+    for ((failures, wait), ceiling) in seen.iter().zip([100, 200, 400, 800, 800]) {
+        assert!(*wait <= ceiling, "{failures}: {wait}");
+    }
+    assert_eq!(seen.len(), 5);
+    assert!(start.elapsed() <= ms(2305));
+    assert_eq!(pool.stats().retries["server-error"], 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_everything_is_broken_the_budget_ends_the_retries_and_no_key_is_lost() {
+    let queue = filled(1000);
+    let budget = WindowBudget::ratio(0.1).floor(Rate::ZERO).ttl(Duration::from_secs(60));
+    let backoff = Backoff::exponential(ms(10), Duration::from_secs(60));
+    let policy = policy(|draft| draft.budget(Budget::Window(budget)).backoff(backoff));
+    let runs = Arc::new(AtomicU32::new(0));
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy).workers(8));
+    let task = tokio::spawn(Arc::clone(&pool).run({
+        let runs = Arc::clone(&runs);
+        move |_, _| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            async { broken() }
+        }
+    }));
+    sleep(Duration::from_secs(30)).await;
+    let runs = runs.load(Ordering::Relaxed);
+    assert!((1090..=1100).contains(&runs), "a tenth more than 1000, not {runs}");
+    assert_eq!(pool.stats().stops[Stop::Budget.name()], 1000);
+    let depth = pool.stats().depth;
+    assert_eq!(depth.later, 1000, "all of them rest");
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_bucket_bounds_how_often_anything_is_begun() {
+    let (queue, start) = (filled(100), Instant::now());
+    let rate = RateRule::new(Rate::per_second(10), 5);
+    let pool =
+        Arc::new(Reconciler::new(queue.clone(), policy(|draft| draft)).workers(20).rate(&rate));
+    queue.close();
+    Arc::clone(&pool).run(|_, _| async { Reconciled::Done }).await;
+    let took = start.elapsed();
+    assert!(took >= ms(9490) && took <= ms(9600), "95 tokens at 10/s, not {took:?}");
+    assert!(pool.stats().limiter_wait > Duration::from_secs(9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn panics_and_time_outs_are_failures() {
+    let queue = filled(2);
+    let reasons: Arc<Mutex<Vec<(u32, Class)>>> = Arc::default();
+    let watch = {
+        let reasons = Arc::clone(&reasons);
+        move |key: &u32, happened: &Happened| {
+            if let Happened::Failed { failure, .. } = happened {
+                reasons.lock().unwrap().push((*key, failure.class));
+            }
+        }
+    };
+    let policy = policy(|draft| draft.attempt_timeout(ms(50)));
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy).watch(watch));
+    let done = Arc::new(AtomicU32::new(0));
+    pool.run(move |key, attempt| {
+        let (queue, done) = (queue.clone(), Arc::clone(&done));
+        async move {
+            match (key, attempt) {
+                (0, 1) => panic!("half-way"),
+                (1, 1) => sleep(Duration::from_secs(60)).await,
+                _ if done.fetch_add(1, Ordering::Relaxed) == 1 => queue.close(),
+                _ => {}
+            }
+            Reconciled::Done
+        }
+    })
+    .await;
+    let mut reasons = reasons.lock().unwrap().clone();
+    reasons.sort_by_key(|(key, _)| *key);
+    assert_eq!(reasons, [(0, Class::Transient), (1, Class::Timeout)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn done_for_now_is_looked_at_again() {
+    let (queue, start) = (filled(1), Instant::now());
+    let runs = Arc::new(AtomicU32::new(0));
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy(|draft| draft)));
+    pool.run(move |_, attempt| {
+        assert_eq!(attempt, 1);
+        if runs.fetch_add(1, Ordering::Relaxed) == 3 {
+            queue.close();
+        }
+        async { Reconciled::After(ms(100)) }
+    })
+    .await;
+    assert!(start.elapsed() >= ms(300) && start.elapsed() <= ms(310));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_keys_that_were_dropped_are_forgotten() {
+    let queue: WorkQueue<u32> = redial_queue::Builder::default()
+        .bound(10)
+        .when_full(redial_queue::WhenFull::DropOldest)
+        .build();
+    let policy = policy(|draft| draft.backoff(Backoff::constant(ms(1))));
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy).workers(1));
+    let work = |_, _| async {
+        sleep(ms(20)).await;
+        broken()
+    };
+    let task = tokio::spawn(Arc::clone(&pool).run(work));
+    for key in 0..1000 {
+        queue.try_add(key, Priority::NORMAL, Duration::ZERO);
+        sleep(ms(19)).await;
+    }
+    assert!(pool.stats().failing < 100, "{}", pool.stats().failing);
+    task.abort();
+}
