@@ -17,6 +17,9 @@ pub struct Found {
     pub policy: Policy,
     /// Where it says so.
     pub places: Places,
+    /// Whether what runs it refuses to repeat a request that may have been processed and is not safe to repeat. Proxies
+    /// and libraries repeat what they are told to, unless they are told that too.
+    pub minds_safety: bool,
     /// Which requests it is for; all of them, when there is no route.
     pub routes: Vec<Route>,
     /// What is known of the world around it.

@@ -25,13 +25,15 @@ pub(super) struct Account<'a> {
     pub(super) places: Places,
     pub(super) notes: Vec<Note>,
     pub(super) findings: Vec<Finding>,
+    /// The config itself says that only what is safe is repeated.
+    pub(super) minds_safety: bool,
 }
 
 impl<'a> Account<'a> {
     /// Of the config that begins here.
     pub(super) fn new(document: &'a Document, whole: &Here<'_>) -> Self {
         let places = Places::new(document.place(whole.node.span));
-        Self { document, places, notes: Vec::new(), findings: Vec::new() }
+        Self { document, places, notes: Vec::new(), findings: Vec::new(), minds_safety: false }
     }
 
     pub(super) fn place(&self, here: &Here<'_>) -> Place {
@@ -208,6 +210,7 @@ impl<'a> Account<'a> {
                 && found.places.whole() == self.places.whole()
                 && found.policy == policy
                 && found.setting == setting
+                && found.minds_safety == self.minds_safety
         });
         if let Some(found) = same {
             return found.routes.extend(routes);
@@ -218,7 +221,9 @@ impl<'a> Account<'a> {
             }
         }
         let (places, notes) = (self.places, self.notes);
-        reading.found.push(Found { name, format, policy, places, routes, setting, notes });
+        let minds_safety = self.minds_safety;
+        let found = Found { name, format, policy, places, minds_safety, routes, setting, notes };
+        reading.found.push(found);
     }
 }
 

@@ -97,12 +97,6 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Whether what runs the config refuses to repeat a request that may have been processed and is not safe to repeat.
-    /// Proxies and libraries repeat what they are told to.
-    pub fn checks_safety(self) -> bool {
-        matches!(self, Self::Redial)
-    }
-
     /// Ours is the only one in TOML, and in nothing else: `policy` is a word that others have too.
     pub(crate) fn any_recognises(node: &Node, language: Language) -> bool {
         let ours = language == Language::Toml;

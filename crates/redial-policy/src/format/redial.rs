@@ -13,6 +13,7 @@ fn read(documents: &[Document], reading: &mut Reading) {
                 for (named, places) in file.policies.iter().zip(places) {
                     let takes = |route: &&Route| route.policy == named.name;
                     reading.found.push(Found {
+                        minds_safety: true,
                         name: named.name.clone(),
                         format: Format::Redial,
                         policy: named.policy.clone(),

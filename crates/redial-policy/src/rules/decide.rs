@@ -1,14 +1,15 @@
 //! Is it worth repeating, and is it safe to?
 
-use redial_core::Policy;
 use std::collections::BTreeSet;
 
+use redial_core::Policy;
 use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, Reach};
 
 use super::{Case, Rule, Said};
 use crate::file::Route;
 use crate::finding::Severity;
 use crate::format::Format;
+use crate::found::Found;
 
 /// The request itself is wrong, and stays wrong.
 pub static RETRIES_CLIENT_ERRORS: Rule = Rule {
@@ -115,7 +116,11 @@ struct Requests {
 impl Requests {
     /// Those without a key; where nothing minds what is safe, also those of which nobody says what they are.
     fn unsafe_ones(case: &Case<'_>) -> Option<Self> {
-        let routes = &case.found.routes;
+        let Found { routes, minds_safety, format, .. } = case.found;
+        // Ours is asked for retries that it then does not make; another system was told not to make them.
+        if *minds_safety && *format != Format::Redial {
+            return None;
+        }
         let keyless = || routes.iter().enumerate().filter(|(_, route)| !route.key);
         let is_unsafe = |method: &str| match method {
             "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" => false,
@@ -132,13 +137,13 @@ impl Requests {
         }
         let any = routes.is_empty() || keyless().any(|(_, route)| route.methods.is_empty());
         let what = "requests of every method".to_owned();
-        (any && !case.found.format.checks_safety()).then_some(Self { what, route: 0 })
+        (any && !case.found.minds_safety).then_some(Self { what, route: 0 })
     }
 
     /// Others repeat such a request. Ours does not, which is no harm but a surprise.
     fn without_key(&self, case: &Case<'_>, failures: &str, or: &str) -> Said {
         let Self { what, route } = self;
-        if case.found.format.checks_safety() {
+        if case.found.minds_safety {
             let message = format!(
                 "{what} carry no idempotency key, so Redial will not repeat them after {failures}: the server may \
                  have done the work, and the call fails once"

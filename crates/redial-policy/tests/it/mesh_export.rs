@@ -80,3 +80,23 @@ fn a_file_without_policies_exports_nothing() {
         assert_eq!(problem.to_string(), said);
     }
 }
+
+/// What we write for Envoy says that only what is safe is repeated, and whoever reads it has nothing to add.
+#[test]
+fn what_is_exported_to_envoy_is_safe_to_repeat() {
+    for preset in redial_core::Preset::ALL {
+        let policy = redial_core::Policy::from(preset);
+        let named = Named { name: "a".to_owned(), policy, setting: Setting::default() };
+        let file = File { policies: vec![named], ..File::default() };
+        let written = Format::Envoy.write(&file).unwrap().text;
+        let unsafe_ones = |text: &str| {
+            let mut pile = redial_policy::Pile::new();
+            let source = redial_policy::Source::new("a.yaml", text.into()).unwrap();
+            pile.add(source, None).unwrap();
+            let findings = redial_policy::rules::review(&pile.read(None).found);
+            findings.iter().filter(|finding| finding.rule.name == "unsafe-without-key").count()
+        };
+        assert_eq!(unsafe_ones(&written), 0, "{}", preset.name());
+        assert_eq!(unsafe_ones(&written.replace("GET|", "GET|POST|")), 1, "{}", preset.name());
+    }
+}

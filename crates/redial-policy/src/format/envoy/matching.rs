@@ -50,6 +50,12 @@ fn headers(matching: &Here<'_>, route: &mut Route, account: &mut Account<'_>) {
     }
 }
 
+/// Methods that only ask.
+pub(super) const ASKING: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
+
+/// Methods that change something, and the same thing when they are repeated.
+pub(super) const REPEATABLE: [&str; 2] = ["PUT", "DELETE"];
+
 /// Whether a matcher asks for an idempotency key.
 pub(super) fn is_key(header: &Here<'_>) -> bool {
     let name = field(header, "name").and_then(|name| name.node.text()).unwrap_or_default();

@@ -302,12 +302,20 @@ fn on(retry: &Here<'_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft
     };
     let draft = draft.retry_on(retry_on);
     let Some(here) = field(retry, "retriable_request_headers") else { return Ok(draft) };
-    let with_key = here.items().any(|header| matching::is_key(&header));
-    let methods: Vec<_> = here.items().flat_map(|header| matching::methods(&header)).collect();
-    if !with_key {
-        account.dropped(&here, "we know methods and keys");
+    // A request is repeated if any of these fits it, so all of them have to be about what is safe.
+    let is_safe = |header: Here<'_>| {
+        let methods = matching::methods(&header);
+        let idempotent = methods.iter().map(String::as_str).all(|method| {
+            matching::ASKING.contains(&method) || matching::REPEATABLE.contains(&method)
+        });
+        matching::is_key(&header) || (idempotent && !methods.is_empty())
+    };
+    if !here.items().all(is_safe) {
+        account.dropped(&here, "we know idempotent methods and keys");
         return Ok(draft);
     }
+    account.minds_safety = true;
+    let methods: Vec<_> = here.items().flat_map(|header| matching::methods(&header)).collect();
     account.approximated(
         &here,
         "require_key",

@@ -5,7 +5,8 @@ use redial_core::{DurationText, Policy};
 
 use super::super::{Written, export, time};
 use super::limits::{Retries, percent};
-use super::{NUMBER, matching, retry_on};
+use super::matching::{self, ASKING, REPEATABLE};
+use super::{NUMBER, retry_on};
 use crate::file::{File, Named, Route};
 use crate::found::Note;
 use crate::source::Problem;
@@ -184,10 +185,9 @@ fn hint(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
 
 /// Envoy repeats any request unless it is told which: those that only ask or may be repeated, and those with a key.
 fn safe_to_repeat(policy: &Policy, notes: &mut Vec<Note>) -> Value {
-    let asking = ["GET", "HEAD", "OPTIONS", "TRACE"];
-    let repeatable = ["PUT", "DELETE"].iter().filter(|_| !policy.requires_key());
+    let repeatable = REPEATABLE.iter().filter(|_| !policy.requires_key());
     let methods: Vec<String> =
-        asking.iter().chain(repeatable).map(|method| (*method).to_owned()).collect();
+        ASKING.iter().chain(repeatable).map(|method| (*method).to_owned()).collect();
     let field = if policy.requires_key() { "require_key" } else { "safety" };
     let text = "other requests are repeated only with a key, even if no byte of them was sent";
     notes.push(Note::approximated(field, text));

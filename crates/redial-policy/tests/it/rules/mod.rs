@@ -19,6 +19,7 @@ fn ours(lines: &str) -> Found {
 
 fn found(format: Format, policy: &str) -> Found {
     Found {
+        minds_safety: format == Format::Redial,
         name: "payments".to_owned(),
         format,
         policy: toml::from_str::<Policy>(policy).unwrap(),
