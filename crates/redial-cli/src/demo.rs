@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::pin::pin;
 use std::time::Duration;
 
-use redial_core::{NEVER, Nanos, Policy};
+use redial_core::{NEVER, Nanos, Policy, SECOND};
 use redial_live::round_trip;
 use redial_sim::scenario::Set;
 use redial_sim::{Scenario, Subject};
@@ -24,8 +24,6 @@ use prediction::Prediction;
 use screen::{Look, Plain, Screen, View};
 use side::{Outcome, Side};
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000 * MS;
 const FRAME: Duration = Duration::from_millis(100);
 /// How long calls may take that have begun. The naive loop needs two and a half seconds for ten attempts.
 const DRAIN: Nanos = 5 * SECOND;

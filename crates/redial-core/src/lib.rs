@@ -57,4 +57,6 @@ pub use event::{Event, Observer};
 pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};
 pub use random::draw;
 pub use stop::Stop;
-pub use units::{DurationText, NEVER, Nanos, Rate, Unreadable, nanos, parse_duration};
+pub use units::{
+    DurationText, LONGEST, MS, NEVER, Nanos, Rate, SECOND, Unreadable, nanos, parse_duration,
+};

@@ -15,10 +15,12 @@ pub type Nanos = u64;
 /// The point in time that is never reached, and the length of what has no limit.
 pub const NEVER: Nanos = u64::MAX;
 
-pub(crate) const MS: Nanos = 1_000_000;
-pub(crate) const SECOND: Nanos = 1_000 * MS;
+/// A millisecond.
+pub const MS: Nanos = 1_000_000;
+/// A second.
+pub const SECOND: Nanos = 1_000 * MS;
 /// The longest duration that a policy may name.
-pub(crate) const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
+pub const LONGEST: Nanos = 366 * 24 * 3600 * SECOND;
 
 /// One whole in the billionths that ratios and budgets are counted in.
 pub(crate) const ONE: u64 = 1_000_000_000;

@@ -8,10 +8,8 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use redial_core::Nanos;
+use redial_core::{MS, Nanos, SECOND};
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000 * MS;
 /// Lateness from here on is all the same.
 const BINS: usize = 1_000;
 /// Memory stays bounded: later seconds count with the last.

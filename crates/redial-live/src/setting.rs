@@ -1,10 +1,9 @@
 use std::{error, fmt, io};
 
-use redial_core::Nanos;
+use redial_core::{Nanos, SECOND};
 use redial_sim::Scenario;
 use redial_sim::scenario::{Answer, Arrivals, Chain, HintGiven, Keys, Service, Work};
 
-const SECOND: Nanos = 1_000_000_000;
 const MOST_CALLERS: u32 = 100_000;
 const LONGEST: Nanos = 3_600 * SECOND;
 

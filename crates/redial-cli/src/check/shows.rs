@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::schedule::{HintRule, Jitter};
-use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
+use redial_core::{Draft, MS, NEVER, Nanos, Policy, Rate, SECOND};
 use redial_policy::Found;
 use redial_policy::file::Setting;
 use redial_policy::rules::admit::per_second;
@@ -51,9 +51,6 @@ enum Size {
 const CALLERS: f64 = 1000.0;
 const CALLS_A_SECOND: f64 = 1000.0;
 const INSTANCES: f64 = 500.0;
-
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1000 * MS;
 
 const PEAK: &str = "load at the peak of a 10 s outage, as a multiple of the usual";
 

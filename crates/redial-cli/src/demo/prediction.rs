@@ -1,13 +1,13 @@
 use std::thread;
 
 use redial_cli::Curve;
-use redial_core::Nanos;
+use redial_core::{MS, Nanos};
 use redial_sim::measure::Summary;
 use redial_sim::scenario::{Clients, Time};
 use redial_sim::simulate::{Choice, Settings, Watch, simulate};
 use redial_sim::{Scenario, Subject};
 
-use super::{MS, SECOND};
+use super::SECOND;
 
 /// Twenty runs of the usual twenty seconds, or fewer of a longer demo: nobody waits for it to begin.
 const SECONDS: u64 = 400;

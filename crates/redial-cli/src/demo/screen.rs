@@ -1,13 +1,14 @@
 //! What is shown while it runs. Eighty columns and twenty-four lines are enough, so that nobody has to be asked how large the
 //! terminal is.
 
+use redial_core::MS;
 use std::io::{self, Write};
 
 use redial_cli::chart::{Cell, Mark, SAMPLES, Series, WIDTH, draw, scale};
 use redial_sim::Scenario;
 
 use super::side::{Pair, Side};
-use super::{MS, NAIVE, SECOND};
+use super::{NAIVE, SECOND};
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";

@@ -2,12 +2,12 @@ use std::io;
 
 use redial_cli::Curve;
 use redial_cli::chart::SAMPLES;
-use redial_core::Nanos;
+use redial_core::{Nanos, SECOND};
 use redial_live::{Live, Log, Naive, Redial, Running, Setting, start};
 use redial_sim::{Scenario, Subject};
 
+use super::DRAIN;
 use super::prediction::Prediction;
-use super::{DRAIN, SECOND};
 
 /// A backend with its callers.
 pub(super) struct Side {

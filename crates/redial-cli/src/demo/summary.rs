@@ -1,12 +1,12 @@
 use std::io::{self, Write};
 
-use redial_core::Nanos;
+use redial_core::{MS, Nanos};
 use redial_sim::Scenario;
 use redial_sim::measure::Summary;
 use serde_json::{Map, Value, json};
 
+use super::SECOND;
 use super::side::Outcome;
-use super::{MS, SECOND};
 
 /// What both came to, and what was expected of them.
 pub(super) fn table(

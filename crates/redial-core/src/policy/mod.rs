@@ -77,6 +77,12 @@ impl Default for Draft {
 }
 
 impl Draft {
+    /// Nothing but so many attempts: no deadline, no budget, deaf to hints. What most other systems do.
+    pub fn bare(attempts: u32) -> Self {
+        let bare = Self { budget: Budget::None, hint: HintRule::Ignore, ..Self::default() };
+        bare.attempts(attempts).without_deadline()
+    }
+
     /// Attempts in all, the first one included.
     pub fn attempts(self, attempts: u32) -> Self {
         Self { attempts, ..self }

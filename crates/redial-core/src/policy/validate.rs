@@ -9,7 +9,7 @@ use super::Draft;
 use crate::admit::budget::{Budget, ThrottlingBudget, TokenBudget, WindowBudget};
 use crate::admit::{BreakerRule, Lookback, MOST_PROBES, RateRule};
 use crate::schedule::{Backoff, Growth, HintRule, Jitter};
-use crate::units::{DurationText, NEVER, Nanos, ONE, SECOND, YEAR, billionths};
+use crate::units::{DurationText, LONGEST, NEVER, Nanos, ONE, SECOND, billionths};
 
 /// A field of a policy that is out of its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn require(
 
 fn duration(field: &'static str, value: Nanos) -> Checked {
     let allowed = "above zero and at most 366 days";
-    require((1..=YEAR).contains(&value), field, DurationText(value), allowed)
+    require((1..=LONGEST).contains(&value), field, DurationText(value), allowed)
 }
 
 fn limit(field: &'static str, value: Nanos) -> Checked {
@@ -108,7 +108,7 @@ pub(super) fn check(draft: &Draft) -> Checked {
         require(spaced, "rate.rate", rate, "at most one in a nanosecond")?;
         count("rate.burst", *burst)?;
         require(
-            rule.refill() <= YEAR,
+            rule.refill() <= LONGEST,
             "rate.burst",
             burst,
             "what the rate refills within 366 days",
@@ -190,7 +190,7 @@ fn window(budget: &WindowBudget) -> Checked {
     let ttl = DurationText(budget.ttl);
     let ok = (SECOND..=60 * SECOND).contains(&budget.ttl);
     require(ok, "budget.window.ttl", ttl, "from 1s to 60s")?;
-    let ok = budget.floor.count <= 1_000_000 && (1..=YEAR).contains(&budget.floor.per);
+    let ok = budget.floor.count <= 1_000_000 && (1..=LONGEST).contains(&budget.floor.per);
     let allowed = "at most 1000000 in a time of at most 366 days";
     require(ok, "budget.window.floor", budget.floor, allowed)?;
     let whole = budget.floor.count == 0 || budget.floor.over(budget.ttl) >= ONE;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use redial_core::admit::ThrottleRule;
 use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::schedule::Backoff;
-use redial_core::{Draft, Policy};
+use redial_core::{Draft, LONGEST, Policy};
 
 use super::account::{Account, Around};
 use super::unsaid::unsaid;
-use super::{Border, Format, LONGEST, Written, plain, policies, usual_failures};
+use super::{Border, Format, Written, policies, usual_failures};
 use crate::file::{File, Named, Setting};
 use crate::found::Note;
 use crate::pile::{Document, Reading};
@@ -68,7 +68,7 @@ impl Mode {
             ..Backoff::exponential(Duration::from_secs(1), Duration::from_secs(20))
         };
         let quota = Budget::Tokens(TokenBudget::default());
-        let draft = plain(attempts).retry_on(usual_failures());
+        let draft = Draft::bare(attempts).retry_on(usual_failures());
         match self {
             Self::Legacy => draft.backoff(wait(LONGEST)),
             Self::Standard => draft.backoff(wait(20_000_000_000)).budget(quota),

@@ -20,10 +20,9 @@ mod unsaid;
 
 use std::time::Duration;
 
-use redial_core::admit::budget::Budget;
+use redial_core::Nanos;
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, HintRule, TooLong};
-use redial_core::{Draft, Nanos, Policy};
 
 use crate::file::File;
 use crate::found::Note;
@@ -141,17 +140,8 @@ struct Border {
     write: fn(&File) -> Result<Written, Problem>,
 }
 
-/// What a system without defaults of ours does: nothing but attempts bounds it, and it is deaf to hints.
-fn plain(attempts: u32) -> Draft {
-    let draft = Policy::draft().attempts(attempts).without_deadline();
-    draft.budget(Budget::None).hint(HintRule::Ignore)
-}
-
 /// The most attempts that a policy can have: for what has no end there.
 const MOST_ATTEMPTS: u32 = 1_000_000;
-
-/// The longest that a policy can say: for what has no end there.
-const LONGEST: Nanos = 366 * 24 * 3600 * 1_000_000_000;
 
 /// As the server says, to the nanosecond.
 fn exactly(cap: Nanos) -> HintRule {

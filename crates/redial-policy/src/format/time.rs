@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use redial_core::{Draft, DurationText, NEVER, Nanos, parse_duration};
+use redial_core::{Draft, DurationText, MS, NEVER, Nanos, parse_duration};
 
 use super::account::Account;
 use crate::found::Note;
 use crate::source::Problem;
 use crate::tree::Here;
-
-pub(super) const MS: Nanos = 1_000_000;
 
 /// Protobuf's JSON: seconds, and nothing else.
 pub(super) fn seconds(here: &Here<'_>) -> Result<Nanos, Problem> {
@@ -72,7 +70,7 @@ pub(crate) fn as_parts(nanos: Nanos) -> String {
 
 /// Ten times as much, which is Envoy's cap for a base; no policy has more than 366 days.
 pub(super) fn tenfold(base: Nanos) -> Nanos {
-    base.saturating_mul(10).min(super::LONGEST).max(base)
+    base.saturating_mul(10).min(redial_core::LONGEST).max(base)
 }
 
 /// How long a budget looks back, which is 1 s to 60 s here, and what is to be said when that is not what `here` asks for.

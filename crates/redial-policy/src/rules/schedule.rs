@@ -2,14 +2,13 @@
 
 use redial_core::decide::Outcome;
 use redial_core::schedule::{Backoff, HintRule, Jitter, Range};
-use redial_core::{DurationText, NEVER, Nanos, Policy};
+use redial_core::{DurationText, NEVER, Nanos, Policy, SECOND};
 
 use super::{Case, Rule, Said};
 use crate::file::Setting;
 use crate::finding::Severity;
 use crate::format::Format;
 
-const SECOND: Nanos = 1_000_000_000;
 const MINUTE: Nanos = 60 * SECOND;
 const HOUR: Nanos = 60 * MINUTE;
 

@@ -1,7 +1,7 @@
 //! Does all of it fit into the time that there is?
 
 use redial_core::schedule::Range;
-use redial_core::{DurationText, NEVER, Nanos, Policy};
+use redial_core::{DurationText, MS, NEVER, Nanos, Policy};
 
 use super::schedule::NO_CAP;
 use super::{Case, Rule, Said};
@@ -79,7 +79,6 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Said> {
 
 /// In whole milliseconds, if it has any.
 fn rounded_down(nanos: Nanos) -> Nanos {
-    const MS: Nanos = 1_000_000;
     if nanos < MS { nanos.max(1) } else { nanos - nanos % MS }
 }
 

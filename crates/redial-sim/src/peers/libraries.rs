@@ -8,7 +8,7 @@ use redial_core::schedule::{Backoff, Jitter, TooLong};
 use redial_core::{Draft, Rate, nanos};
 
 use super::rpc::honour;
-use super::{ENDLESS, LONGEST, Peer, ms, plain};
+use super::{ENDLESS, LONGEST, Peer, ms};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -16,7 +16,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "4 attempts, 2 s between them, no jitter, no budget",
         differs: None,
         checks_safety: false,
-        draft: || plain(4).backoff(every(2_000)),
+        draft: || Draft::bare(4).backoff(every(2_000)),
     },
     Peer {
         name: "dotnet",
@@ -36,14 +36,14 @@ pub(super) const PEERS: &[Peer] = &[
         about: "3 attempts, 500 ms between them, no jitter, no budget",
         differs: None,
         checks_safety: false,
-        draft: || plain(3).backoff(every(500)),
+        draft: || Draft::bare(3).backoff(every(500)),
     },
     Peer {
         name: "failsafe-go",
         about: "3 attempts, no wait between them, no budget",
         differs: Some(NO_WAIT),
         checks_safety: false,
-        draft: || plain(3).backoff(at_once()),
+        draft: || Draft::bare(3).backoff(at_once()),
     },
     Peer {
         name: "failsafe-budget",
@@ -51,7 +51,9 @@ pub(super) const PEERS: &[Peer] = &[
                 are always allowed",
         differs: Some(NO_WAIT),
         checks_safety: false,
-        draft: || plain(3).backoff(at_once()).budget(Budget::Inflight(InflightBudget::new(0.2, 3))),
+        draft: || {
+            Draft::bare(3).backoff(at_once()).budget(Budget::Inflight(InflightBudget::new(0.2, 3)))
+        },
     },
     Peer {
         name: "tenacity",
@@ -60,14 +62,14 @@ pub(super) const PEERS: &[Peer] = &[
             "for ever is 65535 attempts, and no wait is one of 1 ns, the shortest that there is",
         ),
         checks_safety: false,
-        draft: || plain(ENDLESS).backoff(at_once()),
+        draft: || Draft::bare(ENDLESS).backoff(at_once()),
     },
     Peer {
         name: "python-backoff",
         about: "the package backoff for Python: for ever, full jitter doubling from 1 s without a cap, no budget",
         differs: Some("for ever is 65535 attempts, and the cap is 366 days"),
         checks_safety: false,
-        draft: || plain(ENDLESS).backoff(Backoff::exponential(ms(1_000), LONGEST)),
+        draft: || Draft::bare(ENDLESS).backoff(Backoff::exponential(ms(1_000), LONGEST)),
     },
     Peer {
         name: "stamina",
@@ -77,7 +79,7 @@ pub(super) const PEERS: &[Peer] = &[
         draft: || {
             let added = Jitter::Added(nanos(ms(1_000)));
             let backoff = Backoff::exponential(ms(100), ms(5_000)).jitter(added).clipped();
-            plain(10).backoff(backoff).deadline(ms(45_000))
+            Draft::bare(10).backoff(backoff).deadline(ms(45_000))
         },
     },
     Peer {
@@ -92,7 +94,7 @@ pub(super) const PEERS: &[Peer] = &[
         draft: || {
             let backoff = Backoff::exponential(ms(500), ms(60_000)).factor(1.5);
             let around = backoff.jitter(Jitter::Around(0.5));
-            plain(ENDLESS).backoff(around).deadline(ms(15 * 60_000))
+            Draft::bare(ENDLESS).backoff(around).deadline(ms(15 * 60_000))
         },
     },
     Peer {
@@ -101,7 +103,7 @@ pub(super) const PEERS: &[Peer] = &[
         differs: None,
         checks_safety: false,
         draft: || {
-            plain(4).backoff(Backoff::exponential(ms(1_000), ms(60_000)).jitter(Jitter::None))
+            Draft::bare(4).backoff(Backoff::exponential(ms(1_000), ms(60_000)).jitter(Jitter::None))
         },
     },
     Peer {
@@ -116,7 +118,7 @@ pub(super) const PEERS: &[Peer] = &[
         draft: || {
             let bucket = WindowBudget::ratio(0.0).floor(Rate::per_second(10)).ttl(ms(10_000));
             let backoff = Backoff::exponential(ms(5), ms(1_000_000)).jitter(Jitter::None);
-            plain(ENDLESS).backoff(backoff).budget(Budget::Window(bucket))
+            Draft::bare(ENDLESS).backoff(backoff).budget(Budget::Window(bucket))
         },
     },
 ];
@@ -127,7 +129,7 @@ const NO_WAIT: &str = "no wait is one of 1 ns, the shortest that there is";
 fn dotnet() -> Draft {
     let breaker = BreakerRule::default().last_time(ms(30_000)).minimum_calls(100);
     let breaker = breaker.failure_ratio(0.1).open_for(ms(5_000), 0.0).probes(1);
-    plain(4)
+    Draft::bare(4)
         .attempt_timeout(ms(10_000))
         .deadline(ms(30_000))
         .backoff(Backoff::exponential(ms(2_750), ms(30_000)).factor(1.75))

@@ -17,8 +17,6 @@ mod rpc;
 
 use std::time::Duration;
 
-use redial_core::admit::budget::Budget;
-use redial_core::schedule::HintRule;
 use redial_core::{Draft, Policy};
 
 /// What another system does when nobody configures it; for one that is off by default, what it does when
@@ -58,13 +56,7 @@ impl Peer {
 const ENDLESS: u32 = 65_535;
 
 /// The longest time that a policy can name, for what has no limit.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-
-/// Nothing of ours: no deadline, no budget, deaf to hints.
-fn plain(attempts: u32) -> Draft {
-    let draft = Policy::draft().attempts(attempts).without_deadline();
-    draft.budget(Budget::None).hint(HintRule::Ignore)
-}
+const LONGEST: Duration = Duration::from_nanos(redial_core::LONGEST);
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

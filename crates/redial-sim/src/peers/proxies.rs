@@ -4,7 +4,7 @@ use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, Rate};
 
-use super::{Peer, ms, plain};
+use super::{Peer, ms};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -29,7 +29,7 @@ pub(super) const PEERS: &[Peer] = &[
                 Ignores hints",
         differs: None,
         checks_safety: false,
-        draft: || plain(3).backoff(envoy_backoff()),
+        draft: || Draft::bare(3).backoff(envoy_backoff()),
     },
     Peer {
         name: "istio-budget",
@@ -39,7 +39,7 @@ pub(super) const PEERS: &[Peer] = &[
         checks_safety: false,
         draft: || {
             let budget = Budget::Inflight(InflightBudget::default());
-            plain(3).backoff(envoy_backoff()).budget(budget)
+            Draft::bare(3).backoff(envoy_backoff()).budget(budget)
         },
     },
     Peer {
@@ -48,7 +48,7 @@ pub(super) const PEERS: &[Peer] = &[
                 budget. Ignores hints",
         differs: None,
         checks_safety: false,
-        draft: || plain(2).backoff(doubling()),
+        draft: || Draft::bare(2).backoff(doubling()),
     },
     Peer {
         name: "linkerd-profile",
@@ -59,7 +59,7 @@ pub(super) const PEERS: &[Peer] = &[
              and 25 ms to 250 ms",
         ),
         checks_safety: false,
-        draft: || plain(2).backoff(doubling()).budget(fifth_of_10_s()),
+        draft: || Draft::bare(2).backoff(doubling()).budget(fifth_of_10_s()),
     },
     Peer {
         name: "gateway-api",
@@ -70,7 +70,7 @@ pub(super) const PEERS: &[Peer] = &[
              second come on top",
         ),
         checks_safety: false,
-        draft: || plain(2).backoff(envoy_backoff()).budget(fifth_of_10_s()),
+        draft: || Draft::bare(2).backoff(envoy_backoff()).budget(fifth_of_10_s()),
     },
 ];
 
@@ -79,7 +79,7 @@ const ENVOY_BUDGET: &str = "a retry that waits counts against the budget, whose 
                             share is one of the calls";
 
 fn envoy() -> Draft {
-    plain(2).backoff(envoy_backoff()).deadline(ms(15_000))
+    Draft::bare(2).backoff(envoy_backoff()).deadline(ms(15_000))
 }
 
 fn envoy_backoff() -> Backoff {

@@ -6,7 +6,7 @@ use redial_core::admit::budget::{Budget, ThrottlingBudget, TokenBudget, WindowBu
 use redial_core::schedule::{Backoff, HintRule, Jitter, TooLong};
 use redial_core::{Draft, Rate, nanos};
 
-use super::{LONGEST, Peer, ms, plain};
+use super::{LONGEST, Peer, ms};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -21,7 +21,7 @@ pub(super) const PEERS: &[Peer] = &[
         draft: || {
             let backoff = exponential(5, 200).jitter(Jitter::Decorrelated);
             let budget = WindowBudget::ratio(0.2).floor(Rate::per_second(10)).ttl(ms(10_000));
-            plain(3).backoff(backoff).budget(Budget::Window(budget))
+            Draft::bare(3).backoff(backoff).budget(Budget::Window(budget))
         },
     },
     Peer {
@@ -47,7 +47,9 @@ pub(super) const PEERS: &[Peer] = &[
         differs: None,
         checks_safety: false,
         draft: || {
-            plain(3).backoff(exponential(1_000, 20_000)).budget(tokens(TokenBudget::default()))
+            Draft::bare(3)
+                .backoff(exponential(1_000, 20_000))
+                .budget(tokens(TokenBudget::default()))
         },
     },
     Peer {
@@ -62,7 +64,7 @@ pub(super) const PEERS: &[Peer] = &[
         draft: || {
             let clamped = honour(ms(5_000), TooLong::Clip);
             let budget = tokens(TokenBudget::new(500, 14).throttled_cost(5));
-            plain(3).backoff(exponential(50, 20_000)).hint(clamped).budget(budget)
+            Draft::bare(3).backoff(exponential(50, 20_000)).hint(clamped).budget(budget)
         },
     },
 ];
@@ -73,7 +75,7 @@ const GRPC: &str = "base, cap and factor have no defaults: 100 ms, 1 s and 2, an
 
 fn grpc() -> Draft {
     let backoff = exponential(100, 1_000).jitter(Jitter::Around(0.2));
-    plain(5).backoff(backoff).hint(honour(LONGEST, TooLong::Stop))
+    Draft::bare(5).backoff(backoff).hint(honour(LONGEST, TooLong::Stop))
 }
 
 fn exponential(base: u64, cap: u64) -> Backoff {

@@ -16,7 +16,6 @@ use crate::tree::{Here, Node, Value};
 
 pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
 
-const SECOND: Nanos = 1_000_000_000;
 /// What a `TimeSpan` counts in.
 const TICK: Nanos = 100;
 

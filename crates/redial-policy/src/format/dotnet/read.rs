@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use redial_core::admit::BreakerRule;
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
-use redial_core::{Draft, DurationText, NEVER, Nanos};
+use redial_core::{Draft, DurationText, NEVER, Nanos, SECOND};
 
 use super::super::account::{Account, Around};
-use super::super::{Format, exactly, plain, usual_failures};
-use super::{ABOVE_DELAY, AROUND, GROWTH, SECOND, TICK, get, is_section, standard_breaker};
+use super::super::{Format, exactly, usual_failures};
+use super::{ABOVE_DELAY, AROUND, GROWTH, TICK, get, is_section, standard_breaker};
 use crate::file::{Queue, Setting};
 use crate::found::Note;
 use crate::pile::{Document, Reading};
@@ -47,7 +47,7 @@ fn section(document: &Document, here: &Here<'_>, reading: &mut Reading) -> Resul
             account.dropped(&endpoint, "belongs to the hedging");
         }
         unknown(here, &["TotalRequestTimeout", "Hedging", "Endpoint"], &mut account);
-        let draft = plain(1).deadline(Duration::from_nanos(total));
+        let draft = Draft::bare(1).deadline(Duration::from_nanos(total));
         account.finish(draft, Around { format, name, routes: Vec::new(), setting }, reading);
         return Ok(());
     }
@@ -109,7 +109,7 @@ fn retry(here: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Dra
     if let Some(retry) = &retry {
         unknown(retry, &known, account);
     }
-    let mut draft = plain(4).retry_on(usual_failures());
+    let mut draft = Draft::bare(4).retry_on(usual_failures());
     if let Some(retries) = field("MaxRetryAttempts") {
         let attempts = account.retries(&retries, 1)?;
         let message = format!("is {}, which is {attempts} attempts", attempts - 1);

@@ -1,10 +1,10 @@
 use redial_core::admit::{BreakerRule, Lookback};
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
-use redial_core::{DurationText, NEVER, Nanos, Policy};
+use redial_core::{DurationText, NEVER, Nanos, Policy, SECOND};
 
 use super::super::unsaid::unsaid;
 use super::super::{Written, policies};
-use super::{ABOVE_DELAY, AROUND, SECOND, TICK};
+use super::{ABOVE_DELAY, AROUND, TICK};
 use crate::file::{File, Named, Queue};
 use crate::found::Note;
 use crate::source::Problem;

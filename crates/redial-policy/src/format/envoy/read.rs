@@ -3,11 +3,11 @@ use std::collections::HashMap;
 use redial_core::admit::budget::{Budget, InflightBudget};
 use redial_core::decide::RetryOn;
 use redial_core::schedule::{Backoff, HintRule, TooLong};
-use redial_core::{Draft, NEVER, Nanos};
+use redial_core::{Draft, MS, NEVER, Nanos};
 
+use super::super::Format;
 use super::super::account::{Account, Around};
-use super::super::time::{self, MS, Timeouts, std};
-use super::super::{Format, plain};
+use super::super::time::{self, Timeouts, std};
 use super::limits::{HUGE, Limits, Retries, percentage, queue};
 use super::{NUMBER, below, camel, field, matching, may_hold, retry_on, retry_policy};
 use crate::file::Setting;
@@ -202,7 +202,7 @@ fn draft(
         Some(here) => account.retries(&here, 0)?,
         None => 2,
     };
-    let draft = times(site, plain(attempts), account)?;
+    let draft = times(site, Draft::bare(attempts), account)?;
     let backoff = backoff(retry, account)?;
     let draft = hint(retry, draft.backoff(backoff), account)?;
     let draft = on(retry, draft, account)?;

@@ -3,13 +3,13 @@ use std::collections::HashMap;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::RetryOn;
 use redial_core::schedule::Backoff;
-use redial_core::{Draft, NEVER, Rate};
+use redial_core::{Draft, MS, NEVER, Rate};
 
+use super::super::Format;
 use super::super::account::{Account, Around};
 use super::super::envoy::retry_on::{WIRE, WIRE_TOO};
 use super::super::kube::{self, Object};
-use super::super::time::{self, MS, Timeouts, std};
-use super::super::{Format, plain};
+use super::super::time::{self, Timeouts, std};
 use super::{GROUP, POLICY, POLICY_GROUP, ROUTE};
 use crate::file::{Route, Setting};
 use crate::found::Note;
@@ -149,7 +149,7 @@ fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
     }
     account.unknown_but(retry, &["attempts", "codes", "backoff"]);
     let backoff = Backoff::summed(std(backoff), std(time::tenfold(backoff)));
-    Ok(plain(attempts).retry_on(on).backoff(backoff))
+    Ok(Draft::bare(attempts).retry_on(on).backoff(backoff))
 }
 
 fn routes(

@@ -1,8 +1,8 @@
 use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
-use redial_core::{DurationText, NEVER, Nanos, Policy, Rate};
+use redial_core::{DurationText, MS, NEVER, Nanos, Policy, Rate};
 
 use super::super::envoy::retry_on::{WIRE, all_statuses};
-use super::super::time::{self, MS};
+use super::super::time::{self};
 use super::super::unsaid::safety;
 use super::super::{Written, export, kube};
 use crate::file::{File, Named, Route};

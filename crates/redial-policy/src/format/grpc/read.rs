@@ -3,10 +3,10 @@ use std::collections::HashSet;
 use redial_core::admit::budget::{Budget, ThrottlingBudget};
 use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Backoff, Growth, Jitter};
-use redial_core::{Draft, Nanos, parse_duration};
+use redial_core::{Draft, LONGEST, Nanos, parse_duration};
 
 use super::super::account::{Account, Around};
-use super::super::{Format, LONGEST, exactly, plain};
+use super::super::{Format, exactly};
 use super::{
     DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
 };
@@ -133,7 +133,7 @@ fn policy(method: &Here<'_>, account: &mut Account<'_>) -> Result<Option<Draft>,
         (None, Some(hedging)) => {
             let text = "a policy has no hedging: what is left is one attempt";
             account.dropped(hedging, text);
-            plain(1)
+            Draft::bare(1)
         }
     };
     for field in ["waitForReady", "maxRequestMessageBytes", "maxResponseMessageBytes"] {
@@ -190,7 +190,8 @@ fn retries(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem
         clip: false,
     };
     let retry_on = statuses(&field("retryableStatusCodes")?, account)?;
-    let mut draft = plain(attempts).backoff(backoff).hint(exactly(LONGEST)).retry_on(retry_on);
+    let mut draft =
+        Draft::bare(attempts).backoff(backoff).hint(exactly(LONGEST)).retry_on(retry_on);
     if let Some(here) = retry.get("perAttemptRecvTimeout") {
         let text = "attempt_timeout; gRPC starts it anew with every message";
         account.approximated(&here, "attempt_timeout", text);

@@ -3,14 +3,14 @@ use std::collections::HashMap;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::Backoff;
-use redial_core::{Draft, NEVER, Nanos};
+use redial_core::{Draft, MS, NEVER, Nanos};
 
+use super::super::Format;
 use super::super::account::{Account, Around};
 use super::super::envoy::limits::{HUGE, Limits, Retries, percentage, queue};
 use super::super::envoy::retry_on;
 use super::super::kube::{self, Object};
-use super::super::time::{self, MS, Timeouts, std};
-use super::super::{Format, plain};
+use super::super::time::{self, Timeouts, std};
 use super::{AT_ONCE, GROUP, RULE, SERVICE};
 use crate::file::{Queue, Route, Setting};
 use crate::found::Note;
@@ -107,7 +107,7 @@ fn found<'a>(
             let text = "says nothing of retries, so the mesh's default holds: 3 attempts; before Istio 1.24, 503 \
                         was retried too, and 425 is here";
             account.notes.push(Note::approximated(route.path(), text));
-            plain(3).retry_on(default_conditions()).backoff(from(25 * MS))
+            Draft::bare(3).retry_on(default_conditions()).backoff(from(25 * MS))
         }
     };
     let timeouts = Timeouts {
@@ -167,7 +167,7 @@ fn own(retries: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> 
         }
     }
     account.unknown_but(retries, &FIELDS);
-    Ok(plain(attempts).retry_on(on).backoff(from(backoff)))
+    Ok(Draft::bare(attempts).retry_on(on).backoff(from(backoff)))
 }
 
 const FIELDS: [&str; 6] = [

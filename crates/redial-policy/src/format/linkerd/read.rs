@@ -3,13 +3,13 @@ use std::collections::HashSet;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, Jitter};
-use redial_core::{Draft, NEVER, Nanos, Rate};
+use redial_core::{Draft, MS, NEVER, Nanos, Rate};
 
 use super::super::account::{Account, Around};
 use super::super::envoy::retry_on::{GRPC, MOST_TOKENS};
 use super::super::kube::{self, Object};
-use super::super::time::{self, MS, Timeouts, std};
-use super::super::{Format, MOST_ATTEMPTS, gateway_api, plain};
+use super::super::time::{self, Timeouts, std};
+use super::super::{Format, MOST_ATTEMPTS, gateway_api};
 use super::{CARRIERS, PROFILE, PROFILE_GROUP, RETRY, first_retry};
 use crate::file::{Route, Setting};
 use crate::found::Note;
@@ -88,7 +88,7 @@ fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Re
     }
     let call = annotations.get("timeout.linkerd.io/request");
     let timeouts = Timeouts { call, attempt, default: NEVER, read: time::units };
-    let draft = timeouts.apply(plain(attempts).retry_on(on), &mut account)?;
+    let draft = timeouts.apply(Draft::bare(attempts).retry_on(on), &mut account)?;
     for name in ["timeout.linkerd.io/response", "timeout.linkerd.io/idle"] {
         if let Some(here) = annotations.get(name) {
             account
@@ -201,7 +201,7 @@ fn profile_route(
     account.approximated(&retryable, "attempts", text);
     let call = route.get("timeout");
     let timeouts = Timeouts { call, attempt: None, default: ROUTE_TIMEOUT, read: time::units };
-    let draft = timeouts.apply(plain(MOST_ATTEMPTS), &mut account)?;
+    let draft = timeouts.apply(Draft::bare(MOST_ATTEMPTS), &mut account)?;
     let draft = draft.backoff(Backoff::constant(std(MS)).jitter(Jitter::None));
     let draft = budget(object, draft, &mut account)?.retry_on(failures(route, &mut account)?);
     let route_name = route.get("name").and_then(|name| name.node.text());

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
 use redial_core::decide::Class;
 use redial_core::schedule::Backoff;
-use redial_core::{DurationText, NEVER, Policy};
+use redial_core::{DurationText, MS, NEVER, Policy};
 
 use super::super::envoy::retry_on::{WIRE, all_statuses};
 use super::super::unsaid::safety;
@@ -203,7 +203,7 @@ fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
             "only a profile has one, of the calls of the last seconds",
         ));
     }
-    let fixed = Backoff::exponential(time::std(25 * time::MS), time::std(250 * time::MS));
+    let fixed = Backoff::exponential(time::std(25 * MS), time::std(250 * MS));
     if *policy.backoff() == fixed {
         notes.push(Note::kept("backoff", "Linkerd's own, which cannot be changed"));
     } else {

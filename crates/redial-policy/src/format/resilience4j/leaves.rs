@@ -1,12 +1,11 @@
 use std::collections::HashMap;
 
-use redial_core::{Nanos, parse_duration};
+use redial_core::{MS, Nanos, parse_duration};
 
-use super::super::LONGEST;
-use super::MS;
 use crate::pile::Document;
 use crate::source::Problem;
 use crate::tree::{Here, Value};
+use redial_core::LONGEST;
 
 /// A value below `resilience4j`, with the way to it taken apart.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ mod leaves;
 mod read;
 mod write;
 
-use redial_core::Nanos;
+use redial_core::{MS, Nanos};
 
 use super::Border;
 use crate::tree::Node;
@@ -21,7 +21,6 @@ fn recognises(node: &Node) -> bool {
     })
 }
 
-const MS: Nanos = 1_000_000;
 /// The wait when nothing is said.
 const WAIT: Nanos = 500 * MS;
 /// How it grows, and how much more or less it is, when that is asked for and no number is given.

@@ -1,13 +1,13 @@
 use std::collections::HashSet;
 
-use redial_core::Nanos;
 use redial_core::schedule::{Backoff, Growth, Jitter};
+use redial_core::{Draft, LONGEST, MS, Nanos};
 
 use super::super::account::{Account, Around};
-use super::super::{Format, LONGEST, constant, plain};
+use super::super::{Format, constant};
 use super::guards;
 use super::leaves::{self, Leaf, Leaves, duration};
-use super::{MS, MULTIPLIER, RANDOM, WAIT};
+use super::{MULTIPLIER, RANDOM, WAIT};
 use crate::file::Setting;
 use crate::found::Note;
 use crate::pile::{Document, Reading};
@@ -88,7 +88,7 @@ fn instance(
         }
     };
     let backoff = chain.backoff(&mut account)?;
-    let draft = plain(attempts).backoff(backoff);
+    let draft = Draft::bare(attempts).backoff(backoff);
     conditions(&chain, &mut account);
     chain.unknown(&KNOWN, seen, &mut account);
     let mut setting = Setting::default();

@@ -1,10 +1,10 @@
 use redial_core::admit::{BreakerRule, Lookback};
 use redial_core::schedule::{Backoff, Growth, Jitter};
-use redial_core::{NEVER, Nanos, Policy};
+use redial_core::{MS, NEVER, Nanos, Policy};
 
 use super::super::unsaid::unsaid;
 use super::super::{Written, policies};
-use super::{MS, RANDOM};
+use super::RANDOM;
 use crate::file::{File, Named};
 use crate::found::Note;
 use crate::source::Problem;
@@ -150,7 +150,7 @@ fn breaker(rule: &BreakerRule, notes: &mut Vec<Note>) -> Fields {
         ("permittedNumberOfCallsInHalfOpenState", rule.probes.into()),
     ];
     // Its own default is a minute.
-    let slow = if rule.slow_after == NEVER { super::super::LONGEST } else { rule.slow_after };
+    let slow = if rule.slow_after == NEVER { redial_core::LONGEST } else { rule.slow_after };
     fields.push(("slowCallRateThreshold", (rule.slow_ratio * 100.0).into()));
     fields.push(("slowCallDurationThreshold", milliseconds(slow)));
     fields
