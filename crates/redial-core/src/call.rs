@@ -13,7 +13,7 @@
 
 mod resting;
 
-pub use resting::Resting;
+pub use resting::{Progress, Resting};
 
 use crate::admit::{BreakerState, Entry, Probe, budget::Charge};
 use crate::context::Context;

@@ -51,7 +51,7 @@ mod sync;
 mod text;
 mod units;
 
-pub use call::{Call, Permit, Resting, Verdict};
+pub use call::{Call, Permit, Progress, Resting, Verdict};
 pub use context::{Context, Request};
 pub use event::{Event, Observer};
 pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};

@@ -1,10 +1,12 @@
-//! Work that has to be done, possibly again: a coalescing queue of keys in memory, and a pool of workers over it.
+//! Work that has to be done, possibly again: a coalescing queue of keys in memory and a pool of workers over it, and a
+//! [`durable`] queue for what must outlive the process.
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/controllers.md")]
 mod page {}
 
 mod clock;
+pub mod durable;
 mod memory;
 mod reconcile;
 

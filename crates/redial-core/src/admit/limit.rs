@@ -32,6 +32,28 @@ impl RateRule {
         }
     }
 
+    /// Takes up to `n` out of a bucket that would be full again at `full_at`: how many, and when it would be full then.
+    /// For a bucket that is kept somewhere else; [`RateLimit`] is one of this process.
+    pub fn take_up_to(&self, n: u64, full_at: Nanos, now: Nanos) -> (u64, Nanos) {
+        let interval = self.interval();
+        if interval == NEVER {
+            return (0, full_at);
+        }
+        let from = full_at.max(now);
+        let taken = n.min(now.saturating_add(self.refill()).saturating_sub(from) / interval);
+        (taken, from + taken * interval)
+    }
+
+    /// When there will be one in a bucket that would be full again at `full_at`.
+    pub fn next(&self, full_at: Nanos, now: Nanos) -> Nanos {
+        match self.interval() {
+            NEVER => NEVER,
+            interval => {
+                full_at.max(now).saturating_add(interval).saturating_sub(self.refill()).max(now)
+            }
+        }
+    }
+
     /// How long an empty bucket takes to be full.
     pub(crate) fn refill(&self) -> Nanos {
         self.interval().saturating_mul(u64::from(self.burst))
@@ -41,43 +63,32 @@ impl RateRule {
 /// The generic cell rate algorithm: one timestamp, the time at which the bucket would be full again.
 #[derive(Debug)]
 pub struct RateLimit {
-    interval: Nanos,
-    tolerance: Nanos,
+    rule: RateRule,
     full_at: AtomicU64,
 }
 
 impl RateLimit {
     /// A full bucket. A rate of zero admits nothing.
     pub fn new(rule: &RateRule) -> Self {
-        Self { interval: rule.interval(), tolerance: rule.refill(), full_at: AtomicU64::new(0) }
+        Self { rule: *rule, full_at: AtomicU64::new(0) }
     }
 
     /// Takes one, or says when the next one will be there.
     pub fn take(&self, now: Nanos) -> Result<(), Nanos> {
-        if self.interval == NEVER {
-            return Err(NEVER);
-        }
-        let limit = now.saturating_add(self.tolerance);
-        let next = |full_at: u64| full_at.max(now).saturating_add(self.interval);
-        match update(&self.full_at, |full_at| Some(next(full_at)).filter(|next| *next <= limit)) {
-            Ok(_) => Ok(()),
-            Err(full_at) => Err(next(full_at).saturating_sub(self.tolerance)),
-        }
+        let one = |full_at: u64| match self.rule.take_up_to(1, full_at, now) {
+            (0, _) => None,
+            (_, full_at) => Some(full_at),
+        };
+        update(&self.full_at, one).map(drop).map_err(|full_at| self.rule.next(full_at, now))
     }
-}
 
-impl RateLimit {
     /// The bulk form of [`RateLimit::take`]: takes up to `n`, and says how many.
     pub fn take_up_to(&self, n: u64, now: Nanos) -> u64 {
-        if self.interval == NEVER {
-            return 0;
-        }
-        let limit = now.saturating_add(self.tolerance);
         let mut taken = 0;
         let _ = update(&self.full_at, |full_at| {
-            let from = full_at.max(now);
-            taken = n.min(limit.saturating_sub(from) / self.interval);
-            Some(from + taken * self.interval).filter(|_| taken > 0)
+            let next;
+            (taken, next) = self.rule.take_up_to(n, full_at, now);
+            (taken > 0).then_some(next)
         });
         taken
     }

@@ -1,7 +1,19 @@
-//! A simulator of a whole fleet keeps millions of calls that wait, and nothing else of them. Between two
-//! attempts most of a [`Call`] is known without asking it.
+//! A simulator of a whole fleet keeps millions of calls that wait, and nothing else of them; a durable queue writes them
+//! down, and another process goes on. Between two attempts most of a [`Call`] is known without asking it.
 
-use super::{Call, Charge, Nanos, Policy, Stage};
+use super::{Call, Charge, Class, Context, Nanos, Policy, Stage, Stop};
+
+/// How far a call has come, for whoever writes it down. What its retry has paid is not part of it: that belongs to the
+/// process that paid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Attempts made so far.
+    pub attempts: u32,
+    /// Retries since the backoff last started over.
+    pub step: u32,
+    /// The last drawn wait.
+    pub drawn: Nanos,
+}
 
 /// What is left of a call that waits to be repeated, in 8 bytes. When it started and has to be over is for its
 /// owner to remember, and the last drawn wait if the [backoff](crate::schedule::Backoff::remembers) does.
@@ -21,6 +33,35 @@ impl Call {
         let attempts = u16::try_from(self.attempts).ok().filter(|_| waits)?;
         let step = u16::try_from(self.step).ok()?;
         Some(Resting { charge: self.charge, attempts, step })
+    }
+
+    /// How far it has come. A call that is written down is then [cancelled](Self::cancel), so that its charge
+    /// is given back.
+    pub fn progress(&self) -> Progress {
+        Progress { attempts: self.attempts, step: self.step, drawn: self.drawn }
+    }
+
+    /// The call that was written down and whose wait is over; it pays for its retry here and now. A call that has made
+    /// no attempt is a new one.
+    ///
+    /// # Errors
+    ///
+    /// All attempts are used up, retries are off, or the budget is dry.
+    pub fn revive(
+        progress: Progress,
+        cx: &Context<'_>,
+        deadline: Nanos,
+        now: Nanos,
+    ) -> Result<Self, Stop> {
+        let Progress { attempts, step, drawn } = progress;
+        let mut call = Self { drawn, attempts, step, ..Self::new(cx.policy, now, deadline) };
+        // A deadline counts from the first attempt, which was somewhere else.
+        call.deadline = deadline;
+        if attempts > 0 {
+            call.attempts_left(cx, true)?;
+            call.pay(cx, Class::Transient, now)?;
+        }
+        Ok(call)
     }
 
     /// The last drawn wait.

@@ -23,6 +23,11 @@ impl Priority {
     pub const fn new(level: u8) -> Self {
         if level < Self::HIGHEST.0 { Self(level) } else { Self::HIGHEST }
     }
+
+    /// From 0 to 7.
+    pub const fn level(self) -> u8 {
+        self.0
+    }
 }
 
 impl Default for Priority {

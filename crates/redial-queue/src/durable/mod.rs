@@ -1,0 +1,26 @@
+//! Work that outlives the process: jobs in a store, workers that lease them, and dead letters for what the policy gave up.
+//!
+//! ```text
+//!   enqueue ──> Waiting ──claim──> Running ──settle──> (done: gone)
+//!      │           ^  ^               │  └──> Dead ──redrive──> Waiting
+//!      └──> Held ──┘  └── the wait, or a lease that ran out
+//! ```
+//!
+//! The engine decides, schedules and admits as everywhere; a [`Store`] keeps what it needs to go on in another process:
+//! how many attempts there were, how far the backoff has come, when the first attempt was.
+
+mod handler;
+mod job;
+mod queue;
+mod settings;
+mod store;
+mod text;
+
+pub use handler::{Handled, Handler};
+pub use job::{Enqueued, Job, JobId, NewJob, Start, State, Tried, WhenWaiting};
+pub use queue::DurableQueue;
+pub use settings::{Counts, Settings};
+pub use store::{
+    Claim, Claimed, Claims, Edit, Filter, Lease, Redrive, Reply, Settled, Settlement, Store,
+    StoreError, Verdict,
+};

@@ -1,0 +1,61 @@
+//! How both stores write what has no column of its own: as JSON, so that people can read it with the database's own tools.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::Tried;
+
+/// A time in microseconds since 1970; what is before is 1970.
+pub(crate) fn micros(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The time that this is.
+pub(crate) fn time(micros: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(micros.max(0).unsigned_abs())
+}
+
+pub(crate) fn write_headers(headers: &[(String, String)]) -> String {
+    json!(headers).to_string()
+}
+
+/// `None` when it is no list of pairs.
+pub(crate) fn read_headers(text: &str) -> Option<Vec<(String, String)>> {
+    serde_json::from_str(text).ok()
+}
+
+pub(crate) fn write_history(history: &[Tried]) -> String {
+    let row = |tried: &Tried| {
+        let took = u64::try_from(tried.took.as_micros()).unwrap_or(u64::MAX);
+        json!([tried.number, micros(tried.ended), took, tried.outcome])
+    };
+    Value::from_iter(history.iter().map(row)).to_string()
+}
+
+/// `None` when it is not what [`write_history`] writes.
+pub(crate) fn read_history(text: &str) -> Option<Vec<Tried>> {
+    let rows: Vec<(u32, i64, u64, String)> = serde_json::from_str(text).ok()?;
+    let row = |(number, ended, took, outcome)| Tried {
+        number,
+        ended: time(ended),
+        took: Duration::from_micros(took),
+        outcome,
+    };
+    Some(rows.into_iter().map(row).collect())
+}
+
+/// One attempt more, and those that are too many fewer. An outcome is a line, and a short one.
+pub(crate) fn remember(history: &mut Vec<Tried>, mut tried: Tried) {
+    let mut most = Tried::MOST_OUTCOME;
+    let fits = |c: &char| {
+        most = most.saturating_sub(c.len_utf8());
+        most > 0
+    };
+    let line = tried.outcome.chars().map(|c| if c.is_control() { ' ' } else { c });
+    tried.outcome = line.take_while(fits).collect();
+    history.push(tried);
+    let surplus = history.len().saturating_sub(Tried::KEPT);
+    history.drain(..surplus);
+}
