@@ -4,4 +4,5 @@
 
 mod queue_model;
 mod reconciler;
+mod sqlite;
 mod work_queue;
