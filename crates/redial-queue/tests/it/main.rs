@@ -5,4 +5,5 @@
 mod conformance;
 mod queue_model;
 mod reconciler;
+mod sqlite;
 mod work_queue;

@@ -129,4 +129,4 @@ macro_rules! conformance {
 }
 
 // mod postgres;
-// mod sqlite;
+mod sqlite;
