@@ -50,7 +50,7 @@ async fn until_postponed(shop: &Shop, policy: Policy, times: usize, log: &Log) -
 async fn a_dry_budget_postpones_and_charges_nothing() {
     let shop = sqlite::open().await;
     let id = shop.add(job("down")).await;
-    let dry = WindowBudget::ratio(0.0).floor(Rate::ZERO);
+    let dry = WindowBudget::ratio(0.001).floor(Rate::ZERO);
     let dry = policy(|draft| draft.attempts(2).budget(Budget::Window(dry)));
     let log = Log::default();
     until_postponed(&shop, dry, 5, &log).await;
