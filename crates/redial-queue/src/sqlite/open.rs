@@ -51,6 +51,8 @@ pub(super) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, StoreEr
         let conn = Connection::open_with_flags(path, flags)?;
         conn.busy_timeout(PATIENCE)?;
         conn.set_prepared_statement_cache_capacity(96);
+        // Plans that depend on values would be made anew for each value.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // Whether the log can be moved is for the writer to know.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         conn.execute_batch(&format!(
