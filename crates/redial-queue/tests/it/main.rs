@@ -7,3 +7,4 @@ mod queue_model;
 mod reconciler;
 mod sqlite;
 mod work_queue;
+mod worker;
