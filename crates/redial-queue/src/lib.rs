@@ -8,6 +8,8 @@ mod page {}
 mod clock;
 pub mod durable;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod reconcile;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};

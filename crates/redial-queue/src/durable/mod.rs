@@ -14,7 +14,7 @@ mod job;
 mod queue;
 mod settings;
 mod store;
-mod text;
+pub(crate) mod text;
 
 pub use handler::{Handled, Handler};
 pub use job::{Enqueued, Job, JobId, NewJob, Start, State, Tried, WhenWaiting};
