@@ -37,31 +37,46 @@ pub struct PostgresStore {
 }
 
 /// How a [`PostgresStore`] is reached.
-#[derive(Clone, Debug)]
-pub struct Connect {
-    /// The schema that the tables are in, and nothing else: `redial`.
-    pub schema: String,
-    /// The most connections, not counting the one that listens: 8.
-    pub connections: usize,
-    /// The longest that a step may take, except for those on any number of jobs: 30 s.
-    pub timeout: Duration,
+///
+/// | | unless it is said |
+/// |---|---|
+/// | [`schema`](Self::schema) | `redial` |
+/// | [`connections`](Self::connections) | 8 |
+/// | [`timeout`](Self::timeout) | 30 s |
+#[derive(Clone)]
+#[must_use = "nothing is connected until `connect`"]
+pub struct Builder {
+    url: String,
+    schema: String,
+    connections: usize,
+    timeout: Duration,
 }
 
-impl Default for Connect {
-    fn default() -> Self {
-        Self { schema: "redial".to_owned(), connections: 8, timeout: Duration::from_secs(30) }
+impl Builder {
+    /// The schema that the tables are in, and nothing else.
+    pub fn schema(self, name: &str) -> Self {
+        Self { schema: name.to_owned(), ..self }
     }
-}
 
-impl Connect {
-    /// Connects, and makes the tables if they are not there.
+    /// The most connections, not counting the one that listens.
+    pub fn connections(self, connections: usize) -> Self {
+        Self { connections: connections.max(1), ..self }
+    }
+
+    /// The longest that a step may take, except for those on any number of jobs.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout: timeout.max(Duration::from_millis(1)), ..self }
+    }
+
+    /// Connects, and makes the tables if they are not there. Has to be called in a tokio runtime, which then drives the
+    /// connections.
     ///
     /// # Errors
     ///
     /// As [`PostgresStore::connect`]; or no schema can have this name.
-    pub async fn to(self, url: &str) -> Result<PostgresStore, StoreError> {
+    pub async fn connect(self) -> Result<PostgresStore, StoreError> {
         schema::check_name(&self.schema)?;
-        let pool = Pool::new(url, &self.schema, self.connections, self.timeout)?;
+        let pool = Pool::new(&self.url, &self.schema, self.connections, self.timeout)?;
         schema::prepare(&pool).await?;
         let changes = Arc::new(Changes::new(&self.schema));
         Ok(PostgresStore { pool: Arc::new(pool), changes })
@@ -69,16 +84,25 @@ impl Connect {
 }
 
 impl PostgresStore {
-    /// Connects with the defaults of [`Connect`]: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `?sslmode=` as every client
-    /// of Postgres knows it (`verify-ca` and `verify-full` need `sslrootcert=FILE`). Has to be called in a tokio runtime, which
-    /// then drives the connections.
+    /// Connects with the defaults of [`Builder`]: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `?sslmode=` as every client
+    /// of Postgres knows it (`verify-ca` and `verify-full` need `sslrootcert=FILE`).
     ///
     /// # Errors
     ///
     /// `Invalid`: the URL is none, the server does not let this user in or does not know the database, the user may not make the
     /// tables, or the tables belong to a newer version. `Unavailable`: the server could not be reached.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        Connect::default().to(url).await
+        Self::builder(url).connect().await
+    }
+
+    /// Connects in another way.
+    pub fn builder(url: &str) -> Builder {
+        Builder {
+            url: url.to_owned(),
+            schema: "redial".to_owned(),
+            connections: 8,
+            timeout: Duration::from_secs(30),
+        }
     }
 
     /// Whether a queue can have this name.
