@@ -13,7 +13,7 @@ mod settle;
 mod shop;
 mod together;
 
-pub(crate) use shop::Shop;
+pub(crate) use shop::fresh;
 
 macro_rules! each {
     ($open:path: $($topic:ident { $($name:ident)+ })+) => {
