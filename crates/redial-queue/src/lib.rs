@@ -8,6 +8,8 @@ mod page {}
 mod clock;
 pub mod durable;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod reconcile;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
