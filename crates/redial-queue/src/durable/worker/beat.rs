@@ -100,7 +100,7 @@ impl<H: Handler> Shift<H> {
             let keeps = matches!(held.stage, Stage::Settling) && !stopping || sent.contains(lease);
             if keeps && stopping {
                 // It is with the store; whether it comes back is to be seen.
-                self.earliest = self.earliest.min(held.expires.max(now) + 2 * margin);
+                self.earliest = self.earliest.min(held.expires.max(now).saturating_add(2 * margin));
             } else if keeps {
                 continue;
             } else if held.expires.saturating_sub(margin) <= now {
