@@ -11,6 +11,8 @@ mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod reconcile;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
 pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Watch};

@@ -14,6 +14,7 @@ mod job;
 mod queue;
 mod settings;
 mod store;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod text;
 mod worker;
 
@@ -25,4 +26,4 @@ pub use store::{
     Claim, Claimed, Claims, Edit, Filter, Lease, Redrive, Reply, Settled, Settlement, Store,
     StoreError, Verdict,
 };
-pub use worker::{Happening, Report, Until, WatchJobs, Worker, standard};
+pub use worker::{Gauge, Happening, Report, Until, WatchJobs, Worker, WorkerStats, standard};

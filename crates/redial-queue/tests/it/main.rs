@@ -6,4 +6,6 @@ mod conformance;
 mod postgres;
 mod queue_model;
 mod reconciler;
+mod sqlite;
 mod work_queue;
+mod worker;
