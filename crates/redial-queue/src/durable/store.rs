@@ -36,9 +36,9 @@ pub trait Store: Send + Sync + 'static {
     /// These claims are still being worked on: their leases start anew. Says of each whether it still has one.
     fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>>;
 
-    /// Ends when there may be something new to claim: a job was enqueued, released or redriven, or the settings changed, by
-    /// this process or another one. May end without a reason. What happens between two calls is not missed.
-    fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()>;
+    /// Ends when there may be something to claim that a claim which has [seen](Claims::seen) this much has not: a job was
+    /// enqueued, released or redriven, or the settings changed, by this process or another one. May end without a reason.
+    fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()>;
 
     /// The job with this number.
     fn get(&self, id: JobId) -> Reply<'_, Option<Job>>;
@@ -86,6 +86,8 @@ pub struct Claims {
     pub jobs: Vec<Claimed>,
     /// After how long there may be more, if nothing changes; `None` when there is nothing.
     pub next: Option<Duration>,
+    /// How many changes of the queue it has seen, for [`Store::changed`].
+    pub seen: u64,
 }
 
 /// A job and the right to settle it.

@@ -23,7 +23,7 @@ struct Found {
 
 impl PostgresStore {
     pub(super) async fn take(&self, claim: &Claim) -> Result<Claims, StoreError> {
-        let begun = self.changes.now(&claim.queue);
+        let seen = self.changes.now(&claim.queue);
         let most = i32::try_from(claim.most.min(MOST)).unwrap_or(i32::MAX);
         let lease = span(claim.lease);
         let rows = self.pool.call("claim", &[&claim.queue, &most, &lease, &None::<i32>]).await?;
@@ -34,10 +34,7 @@ impl PostgresStore {
         if !found.unreadable.is_empty() {
             self.bury(&found.unreadable).await?;
         }
-        if found.claims.jobs.len() < claim.most {
-            self.changes.seen(&claim.queue, begun);
-        }
-        Ok(found.claims)
+        Ok(Claims { seen, ..found.claims })
     }
 
     /// Claims as many as the rate allows. The queue's row is locked meanwhile, so that what two workers get is no more.

@@ -8,7 +8,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,18 +29,11 @@ pub(super) struct Changes {
     /// Tells our own notifications from those of others.
     me: String,
     channel: String,
-    /// The queues that somebody here has asked about.
-    marks: Mutex<HashMap<String, Arc<Mark>>>,
+    /// Changes so far of the queues that somebody here has asked about.
+    marks: Mutex<HashMap<String, watch::Sender<u64>>>,
     to_tell: Mutex<ToTell>,
     /// The last ticket that was told. Who holds it is telling.
     told: AsyncMutex<u64>,
-}
-
-struct Mark {
-    /// Changes so far.
-    count: watch::Sender<u64>,
-    /// Those that a claim, or a `changed` that has ended, knows of.
-    seen: AtomicU64,
 }
 
 #[derive(Default)]
@@ -100,23 +92,14 @@ impl Changes {
 
     /// How far a claim that begins now will have seen.
     pub(super) fn now(&self, queue: &str) -> u64 {
-        *self.mark(queue).count.borrow()
+        *self.mark(queue).borrow()
     }
 
-    /// A claim that began then has left nothing.
-    pub(super) fn seen(&self, queue: &str, then: u64) {
-        self.mark(queue).seen.fetch_max(then, Ordering::Relaxed);
-    }
-
-    /// Ends when there is something that no claim has seen.
-    pub(super) async fn changed(&self, queue: &str) {
-        let mark = self.mark(queue);
-        let seen = mark.seen.load(Ordering::Relaxed);
-        let mut count = mark.count.subscribe();
+    /// Ends when there are other changes than those that were seen.
+    pub(super) async fn changed(&self, queue: &str, seen: u64) {
+        let mut count = self.mark(queue).subscribe();
         // Past the time it ends without a reason.
-        let _ = timeout(LOOK_AGAIN, count.wait_for(|count| *count > seen)).await;
-        let now = *mark.count.borrow();
-        mark.seen.fetch_max(now, Ordering::Relaxed);
+        let _ = timeout(LOOK_AGAIN, count.wait_for(|count| *count != seen)).await;
     }
 
     /// Tells everybody, here and elsewhere, that there is something new. It is done already, so nothing here is an error.
@@ -151,25 +134,18 @@ impl Changes {
         *told = last;
     }
 
-    fn mark(&self, queue: &str) -> Arc<Mark> {
-        let mut marks = lock(&self.marks);
-        if let Some(mark) = marks.get(queue) {
-            return Arc::clone(mark);
-        }
-        // What happened before anybody asked has not been seen.
-        let mark = Arc::new(Mark { count: watch::Sender::new(1), seen: AtomicU64::new(0) });
-        marks.insert(queue.to_owned(), Arc::clone(&mark));
-        mark
+    fn mark(&self, queue: &str) -> watch::Sender<u64> {
+        lock(&self.marks).entry(queue.to_owned()).or_default().clone()
     }
 
     fn bump(&self, queue: &str) {
         if let Some(mark) = lock(&self.marks).get(queue) {
-            mark.count.send_modify(|count| *count += 1);
+            mark.send_modify(|count| *count += 1);
         }
     }
 
     fn bump_all(&self) {
-        lock(&self.marks).values().for_each(|mark| mark.count.send_modify(|count| *count += 1));
+        lock(&self.marks).values().for_each(|mark| mark.send_modify(|count| *count += 1));
     }
 
     /// Listens until the connection ends.

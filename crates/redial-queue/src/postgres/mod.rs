@@ -144,10 +144,10 @@ impl Store for PostgresStore {
         Box::pin(self.extend(leases, lease))
     }
 
-    fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()> {
+    fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()> {
         Box::pin(async move {
             self.listener.start(&self.changes, &self.pool);
-            self.changes.changed(queue).await;
+            self.changes.changed(queue, seen).await;
             Ok(())
         })
     }

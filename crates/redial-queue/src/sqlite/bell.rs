@@ -1,17 +1,13 @@
-//! A worker has found nothing; before it gets around to waiting, a job is enqueued. The wake-up must not be lost, though a
-//! store does not know who asks. So each claim that left nothing behind is remembered with the number of changes that it
-//! had seen, and whoever waits next takes the oldest of these: at worst it is woken for nothing.
+//! A worker has found nothing; before it gets around to waiting, a job is enqueued. The wake-up must not be lost. So changes
+//! are counted, and whoever waits says how many it has seen.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::durable::StoreError;
-
-/// So many claims are remembered for each queue. One that is forgotten is a wake-up for nothing.
-const KEPT: usize = 256;
 
 /// Who waits for changes of which queue.
 #[derive(Debug)]
@@ -24,16 +20,11 @@ pub(super) struct Bell {
 
 #[derive(Debug, Default)]
 struct Queues {
-    by_name: HashMap<Box<str>, Seen>,
+    /// Changes of each queue.
+    by_name: HashMap<Box<str>, u64>,
     /// Changes that may concern any queue.
     all: u64,
     stopped: Option<String>,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
-    changes: u64,
-    claims: VecDeque<u64>,
 }
 
 /// Somebody waits, until this is dropped.
@@ -64,18 +55,9 @@ impl Bell {
         self.lock().changes(queue)
     }
 
-    /// A claim has left nothing behind that is due, and these were the changes that it knew of.
-    pub(super) fn seen(&self, queue: &str, changes: u64) {
-        let mut queues = self.lock();
-        let claims = &mut queues.by_name.entry(queue.into()).or_default().claims;
-        if claims.len() < KEPT {
-            claims.push_back(changes);
-        }
-    }
-
     /// Something about this queue has changed.
     pub(super) fn ring(&self, queue: &str) {
-        self.lock().by_name.entry(queue.into()).or_default().changes += 1;
+        *self.lock().by_name.entry(queue.into()).or_default() += 1;
         self.rung.send_replace(());
     }
 
@@ -96,12 +78,14 @@ impl Bell {
         self.lock().stopped.clone().map_or(Ok(()), |why| Err(StoreError::Stopped(why)))
     }
 
-    /// Ends when something has changed since the oldest claim that nobody has waited for yet. `poke` is called once
-    /// somebody waits.
-    pub(super) async fn changed(&self, queue: &str, poke: impl FnOnce()) -> Result<(), StoreError> {
+    /// Ends when there are other changes than those that were seen. `poke` is called once somebody waits.
+    pub(super) async fn changed(
+        &self,
+        queue: &str,
+        seen: u64,
+        poke: impl FnOnce(),
+    ) -> Result<(), StoreError> {
         let mut rung = self.rung.subscribe();
-        let seen = self.lock().by_name.get_mut(queue).and_then(|seen| seen.claims.pop_front());
-        let Some(seen) = seen else { return self.stopped() };
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let _waits = Waits(&self.waiting);
         poke();
@@ -118,6 +102,6 @@ impl Bell {
 
 impl Queues {
     fn changes(&self, queue: &str) -> u64 {
-        self.all + self.by_name.get(queue).map_or(0, |seen| seen.changes)
+        self.all + self.by_name.get(queue).copied().unwrap_or(0)
     }
 }

@@ -71,7 +71,8 @@ impl Step<'_> {
         }
         let next = [next, expires].into_iter().flatten().min();
         let next = next.map(|due| between(self.now, due));
-        Ok(Claims { jobs, next: next.map(|wait| wait.max(limited.unwrap_or_default())) })
+        let next = next.map(|wait| wait.max(limited.unwrap_or_default()));
+        Ok(Claims { jobs, next, ..Claims::default() })
     }
 
     /// Up to `most` due jobs of each level, and when the first of the others is due.

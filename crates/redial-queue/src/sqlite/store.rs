@@ -53,12 +53,8 @@ impl Store for SqliteStore {
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims> {
         let (claim, bell) = (claim.clone(), self.bell.clone());
         self.write(move |step| {
-            let changes = bell.changes(&claim.queue);
-            let claims = step.claim(&claim)?;
-            if claims.next.is_none_or(|next| !next.is_zero()) {
-                bell.seen(&claim.queue, changes);
-            }
-            Ok(claims)
+            let seen = bell.changes(&claim.queue);
+            Ok(Claims { seen, ..step.claim(&claim)? })
         })
     }
 
@@ -71,8 +67,8 @@ impl Store for SqliteStore {
         self.write(move |step| step.beat(&leases, lease))
     }
 
-    fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()> {
-        Box::pin(self.bell.changed(queue, || {
+    fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()> {
+        Box::pin(self.bell.changed(queue, seen, || {
             // A writer that is gone has stopped, which the bell knows.
             let _ = self.writer.send(Message::Look);
         }))

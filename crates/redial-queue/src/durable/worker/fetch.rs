@@ -18,6 +18,8 @@ pub(super) struct Fetch {
     /// When the claim that is with the store was asked for, and for how many.
     asked: Nanos,
     most: usize,
+    /// How many changes the last claim has seen.
+    seen: u64,
     trouble: Trouble,
     changed: Trouble,
 }
@@ -25,7 +27,7 @@ pub(super) struct Fetch {
 impl Fetch {
     pub(super) fn new() -> Self {
         let (trouble, changed) = (Trouble::default(), Trouble::default());
-        Self { look: true, look_at: NEVER, asked: 0, most: 0, trouble, changed }
+        Self { look: true, look_at: NEVER, asked: 0, most: 0, seen: 0, trouble, changed }
     }
 
     /// A job of this worker is due again after this long.
@@ -64,12 +66,11 @@ impl<H: Handler> Shift<H> {
         }
     }
 
-    /// Only when a claim has left nothing behind: until then there is something to claim, changed or not.
     fn listen(&mut self, now: Nanos) {
         if self.changing.is_none() && now >= self.fetch.changed.until {
-            let queue = self.with.queue.clone();
+            let (queue, seen) = (self.with.queue.clone(), self.fetch.seen);
             self.changing =
-                Some(Box::pin(async move { queue.store().changed(queue.name()).await }));
+                Some(Box::pin(async move { queue.store().changed(queue.name(), seen).await }));
         }
     }
 
@@ -100,6 +101,7 @@ impl<H: Handler> Shift<H> {
             }
         };
         self.fetch.trouble = Trouble::default();
+        self.fetch.seen = claims.seen;
         let none = claims.jobs.is_empty();
         if claims.jobs.len() >= self.fetch.most {
             self.fetch.look = true;

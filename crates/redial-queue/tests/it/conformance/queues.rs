@@ -127,7 +127,7 @@ fn fetcher(store: &Arc<dyn Store>) -> tokio::task::JoinHandle<Claims> {
             if !claims.jobs.is_empty() {
                 return claims;
             }
-            store.changed(Shop::QUEUE).await.unwrap();
+            store.changed(Shop::QUEUE, claims.seen).await.unwrap();
         }
     })
 }
@@ -144,9 +144,9 @@ pub(super) async fn changed_ends_for_a_new_job(shop: &Shop) {
 pub(super) async fn changed_ends_for_what_happened_before(shop: &Shop) {
     let first = fetcher(&shop.store);
     shop.add(job("")).await;
-    soon(first).await.unwrap();
+    let seen = soon(first).await.unwrap().seen;
     shop.add(job("")).await;
-    soon(shop.store.changed(Shop::QUEUE)).await.unwrap();
+    soon(shop.store.changed(Shop::QUEUE, seen)).await.unwrap();
 }
 
 pub(super) async fn changed_ends_for_a_release_a_redrive_and_a_resume(shop: &Shop) {

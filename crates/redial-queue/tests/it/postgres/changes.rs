@@ -1,26 +1,28 @@
 use std::time::Duration;
 
-use redial_queue::durable::{NewJob, Store};
+use redial_queue::durable::{Claim, NewJob, Store};
 use redial_queue::postgres::PostgresStore;
 use redial_queue::postgres::tokio_postgres::IsolationLevel;
 use tokio::time::{Instant, timeout};
 
 use super::server::{HOUR, QUEUE, claim, client, own, store, url};
 
-/// Waits until nothing happens that this store has not heard of.
-async fn quiet(store: &PostgresStore) {
-    for _ in 0..2 {
-        store.changed(QUEUE).await.unwrap();
-        assert!(claim(store, 1, HOUR).await.unwrap().is_empty());
-    }
+/// What a claim has seen that found nothing, after the store has begun to listen.
+async fn quiet(store: &PostgresStore) -> u64 {
+    let claim = Claim { queue: QUEUE.to_owned(), most: 1, lease: HOUR };
+    let seen = store.claim(&claim).await.unwrap().seen;
+    store.changed(QUEUE, seen).await.unwrap();
+    let claims = store.claim(&claim).await.unwrap();
+    assert!(claims.jobs.is_empty());
+    claims.seen
 }
 
 /// Whether a change is heard of; a wait that ends for no reason takes about 5 s, so one of several rounds is quicker.
 async fn heard(store: &PostgresStore, mut change: impl AsyncFnMut()) {
     for _ in 0..5 {
-        quiet(store).await;
+        let seen = quiet(store).await;
         let start = Instant::now();
-        let (ended, ()) = tokio::join!(store.changed(QUEUE), change());
+        let (ended, ()) = tokio::join!(store.changed(QUEUE, seen), change());
         ended.unwrap();
         while !claim(store, 10, HOUR).await.unwrap().is_empty() {}
         if start.elapsed() < Duration::from_secs(4) {

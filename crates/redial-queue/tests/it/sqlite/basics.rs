@@ -98,14 +98,15 @@ async fn keys_hold_and_let_go() {
 async fn changed_ends_when_something_was_put_in_between() {
     let directory = Directory::new();
     let store = open(directory.path("jobs"));
-    assert!(claim(&store, "q", 1).await.jobs.is_empty());
+    let none = claim(&store, "q", 1).await;
+    assert!(none.jobs.is_empty());
     store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
-    within(store.changed("q")).await.unwrap();
+    within(store.changed("q", none.seen)).await.unwrap();
     let claimed = claim(&store, "q", 2).await;
     assert_eq!(claimed.jobs.len(), 1);
 
     store.enqueue("q", vec![NewJob::new("y").start(Start::After(MINUTE))]).await.unwrap();
-    within(store.changed("q")).await.unwrap();
+    within(store.changed("q", claimed.seen)).await.unwrap();
     let claims = claim(&store, "q", 1).await;
     assert!(claims.jobs.is_empty());
     assert!(claims.next.is_some_and(|next| next <= MINUTE));

@@ -141,7 +141,7 @@ async fn a_store_that_meets_damage_has_stopped() {
     let again = [
         store.enqueue("q", vec![NewJob::new("x")]).await.unwrap_err(),
         store.get(JobId(1)).await.unwrap_err(),
-        store.changed("q").await.unwrap_err(),
+        store.changed("q", 0).await.unwrap_err(),
     ];
     for error in again {
         assert_eq!(error.to_string(), text);

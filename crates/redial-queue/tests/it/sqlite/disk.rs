@@ -32,7 +32,7 @@ async fn an_fsync_that_fails_stops_the_store() {
     let error = store.enqueue("q", vec![NewJob::new("after")]).await.unwrap_err();
     assert_eq!(error.to_string(), text);
     assert_eq!(store.counts("q").await.unwrap_err().to_string(), text);
-    assert_eq!(within(store.changed("other")).await.unwrap_err().to_string(), text);
+    assert_eq!(within(store.changed("other", 0)).await.unwrap_err().to_string(), text);
     drop(store);
     assert_eq!(shim::syncs(&path), syncs, "nothing is asked of it, not even at the end");
 

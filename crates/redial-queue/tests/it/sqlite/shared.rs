@@ -83,14 +83,15 @@ async fn changed_ends_for_what_others_have_done() {
     let path = directory.path("jobs");
     let store = open(&path);
     let mut shop = Connection::open(&path).unwrap();
-    assert!(claim(&store, "q", 1).await.jobs.is_empty());
+    let seen = claim(&store, "q", 1).await.seen;
     let before = shop.transaction().unwrap();
     store.enqueue_in(&before, "q", &[NewJob::new("before it waits")]).unwrap();
     before.commit().unwrap();
-    within(store.changed("q")).await.unwrap();
-    assert_eq!(claim(&store, "q", 2).await.jobs.len(), 1);
+    within(store.changed("q", seen)).await.unwrap();
+    let claims = claim(&store, "q", 2).await;
+    assert_eq!(claims.jobs.len(), 1);
 
-    let waits = store.changed("q");
+    let waits = store.changed("q", claims.seen);
     let other = async {
         let other = open(&path);
         other.enqueue("q", vec![NewJob::new("while it waits")]).await.unwrap();
@@ -104,8 +105,8 @@ async fn changed_ends_for_what_others_have_done() {
 async fn nobody_is_woken_for_another_queue() {
     let directory = Directory::new();
     let store = open(directory.path("jobs"));
-    assert!(claim(&store, "q", 1).await.jobs.is_empty());
-    let mut waits = store.changed("q");
+    let seen = claim(&store, "q", 1).await.seen;
+    let mut waits = store.changed("q", seen);
     store.enqueue("other", vec![NewJob::new("x")]).await.unwrap();
     let early = tokio::time::timeout(Duration::from_millis(100), &mut waits).await;
     assert!(early.is_err());

@@ -97,8 +97,8 @@ impl Store for Faulty {
         self.inner.enqueue(queue, jobs)
     }
 
-    fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()> {
-        self.inner.changed(queue)
+    fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()> {
+        self.inner.changed(queue, seen)
     }
 
     fn get(&self, id: JobId) -> Reply<'_, Option<Job>> {
