@@ -12,8 +12,7 @@ use rustls::pki_types::CertificateDer;
 use rustls_platform_verifier::Verifier;
 
 use super::public::OnlyPublic;
-use super::sign::Signer;
-use super::{Deliverer, Invalid};
+use super::{Deliverer, Secret};
 
 /// Makes a [`Deliverer`].
 ///
@@ -24,7 +23,7 @@ use super::{Deliverer, Invalid};
 pub struct Builder {
     policy: Policy,
     roots: Vec<CertificateDer<'static>>,
-    signer: Option<Signer>,
+    signer: Option<Secret>,
     options: Options,
 }
 
@@ -68,15 +67,10 @@ impl Builder {
         self
     }
 
-    /// Signs every delivery as Standard Webhooks do, with the job's idempotency key for the identifier. The secret is
-    /// `whsec_` and 24 to 64 bytes in base64.
-    ///
-    /// # Errors
-    ///
-    /// The secret is of another form.
-    pub fn sign(mut self, secret: &str) -> Result<Self, Invalid> {
-        self.signer = Some(Signer::new(secret)?);
-        Ok(self)
+    /// Signs every delivery as Standard Webhooks do, with the job's idempotency key for the identifier.
+    pub fn sign(mut self, secret: Secret) -> Self {
+        self.signer = Some(secret);
+        self
     }
 
     /// Makes it.

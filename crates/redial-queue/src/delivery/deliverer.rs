@@ -10,8 +10,7 @@ use reqwest::Client;
 
 use super::build::{BuildError, Builder, Options};
 use super::public::check_literal;
-use super::sign::Signer;
-use super::{Delivery, Invalid, answer};
+use super::{Delivery, Invalid, Secret, answer};
 use crate::clock;
 use crate::durable::{Handled, Handler, Job};
 
@@ -29,7 +28,7 @@ pub struct Deliverer(Arc<Inner>);
 
 struct Inner {
     client: Client,
-    signer: Option<Signer>,
+    signer: Option<Secret>,
     options: Options,
     /// Why it cannot deliver to `https`, if it cannot.
     no_https: Option<String>,
@@ -52,7 +51,7 @@ impl Deliverer {
 
     pub(super) fn of(
         client: Client,
-        signer: Option<Signer>,
+        signer: Option<Secret>,
         options: Options,
         no_https: Option<String>,
     ) -> Self {

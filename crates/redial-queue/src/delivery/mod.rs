@@ -27,3 +27,4 @@ pub use build::{BuildError, Builder};
 pub use deliverer::Deliverer;
 pub use public::is_public;
 pub use request::{Delivery, Invalid};
+pub use sign::Secret;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_methods, reason = "tests measure on tokio's paused clock")]
 
+mod delivery;
 mod queue_model;
 mod reconciler;
 mod work_queue;
