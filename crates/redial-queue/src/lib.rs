@@ -11,6 +11,8 @@ pub mod delivery;
 pub mod durable;
 mod memory;
 mod reconcile;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
 pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Watch};

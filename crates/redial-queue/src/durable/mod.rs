@@ -14,7 +14,7 @@ mod job;
 mod queue;
 mod settings;
 mod store;
-mod text;
+pub(crate) mod text;
 mod worker;
 
 pub use handler::{Handled, Handler};

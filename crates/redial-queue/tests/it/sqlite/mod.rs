@@ -1,0 +1,4 @@
+//! The store in a file.
+
+mod basics;
+mod support;
