@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redial::Policy;
-use redial_core::admit::breaker::BreakerRule;
+use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::Budget;
 use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Draft, Stop};
@@ -72,7 +72,9 @@ async fn everything_arrives_and_once() {
     queue.enqueue_all(jobs.collect()).await.unwrap();
     assert_eq!(work(&queue, quick(|p| p), Until::Empty).await.done, 300);
     let mut bodies: Vec<u32> = Vec::new();
-    bodies.extend(sink.seen().iter().map(|s| std::str::from_utf8(&s.body).unwrap().parse::<u32>().unwrap()));
+    bodies.extend(
+        sink.seen().iter().map(|s| std::str::from_utf8(&s.body).unwrap().parse::<u32>().unwrap()),
+    );
     bodies.sort_unstable();
     assert_eq!(bodies, Vec::from_iter(0..300));
     assert_eq!(queue.counts().await.unwrap().done, 300);
