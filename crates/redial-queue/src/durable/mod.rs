@@ -25,4 +25,4 @@ pub use store::{
     Claim, Claimed, Claims, Edit, Filter, Lease, Redrive, Reply, Settled, Settlement, Store,
     StoreError, Verdict,
 };
-pub use worker::{Happening, Report, Until, WatchJobs, Worker, standard};
+pub use worker::{Gauge, Happening, Report, Until, WatchJobs, Worker, WorkerStats, standard};

@@ -30,6 +30,8 @@ mod claim;
 mod clock;
 mod enqueue;
 mod fault;
+#[cfg(feature = "idempotency")]
+mod idempotency;
 mod manage;
 mod open;
 mod read;

@@ -73,3 +73,14 @@ CREATE TABLE redial_running (
     attempts INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX redial_lease ON redial_running (queue, until);
+
+-- Responses by idempotency key; one that is running has none yet.
+CREATE TABLE redial_idempotency (
+    key BLOB NOT NULL PRIMARY KEY,
+    fingerprint BLOB NOT NULL,
+    owner BLOB NOT NULL,
+    lease INTEGER NOT NULL,
+    ends INTEGER NOT NULL,
+    response BLOB
+) STRICT;
+CREATE INDEX redial_idempotency_ends ON redial_idempotency (ends);
