@@ -148,6 +148,11 @@ impl Step<'_> {
         let Some((found, since)) = found else {
             return Err(damaged(&format!("job {id} is in a queue, but not there")));
         };
+        let state = if lost { State::Running } else { State::Waiting };
+        if found.job.state != state && !found.is_broken() {
+            let is = found.job.state.name();
+            return Err(damaged(&format!("job {id} is {is}, and in a queue as if it were not")));
+        }
         if !lost {
             self.make_unready(queue, priority, due, id)?;
         }

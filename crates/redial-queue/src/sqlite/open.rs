@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::clock::{Clock, PATIENCE};
@@ -49,6 +50,8 @@ pub(super) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, StoreEr
         let conn = Connection::open_with_flags(path, flags)?;
         conn.busy_timeout(PATIENCE)?;
         conn.set_prepared_statement_cache_capacity(96);
+        // Whether the log can be moved is for the writer to know.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         conn.execute_batch(&format!(
             "PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache_kib}; PRAGMA temp_store = MEMORY; \
              PRAGMA mmap_size = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA cell_size_check = ON; \
