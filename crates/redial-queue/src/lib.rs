@@ -5,12 +5,20 @@
 #[doc = include_str!("../docs/controllers.md")]
 mod page {}
 
+#[cfg(all(doctest, feature = "delivery", feature = "postgres", feature = "sqlite"))]
+#[doc = include_str!("../docs/webhooks.md")]
+mod webhooks {}
+
 mod clock;
 #[cfg(feature = "delivery")]
 pub mod delivery;
 pub mod durable;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod reconcile;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
 pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Watch};

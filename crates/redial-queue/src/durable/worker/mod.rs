@@ -11,8 +11,16 @@
 //!     └── there is room, and something changed or is due     beats go on for all of them
 //! ```
 
+mod beat;
+mod engine;
+mod fetch;
+mod run;
+mod settle;
+mod stats;
 mod watch;
+mod work;
 
+pub use stats::{Gauge, WorkerStats};
 pub use watch::{Happening, WatchJobs};
 
 use std::collections::BTreeMap;
@@ -21,9 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::schedule::Backoff;
-use redial_core::{Invalid, Policy};
+use redial_core::{Invalid, NEVER, Nanos, Policy, nanos};
 
 use super::{DurableQueue, Handler, StoreError};
+use crate::clock::Clock;
+use run::Shift;
 
 /// The policy of jobs that name none, unless the worker has another: 16 attempts, full jitter doubling from 5 s to 1 h, an
 /// attempt is cut off after 30 s, no deadline, and the usual budget.
@@ -59,7 +69,7 @@ pub struct Report {
     pub postponed: u64,
     /// Jobs that were claimed in advance and given back because the worker stopped.
     pub returned: u64,
-    /// Handlers that were aborted because the store was not reached until their lease was nearly over.
+    /// Jobs that were let go, and their handlers aborted, because the store was not reached until the lease was nearly over.
     pub lost: u64,
     /// Leases that somebody else had when they were settled or extended. What came of those attempts does not count.
     pub stale: u64,
@@ -80,6 +90,7 @@ pub struct Worker {
     drain: Option<Duration>,
     until: Until,
     watch: Option<Arc<dyn WatchJobs>>,
+    gauge: Gauge,
 }
 
 impl Worker {
@@ -95,6 +106,7 @@ impl Worker {
             drain: None,
             until: Until::default(),
             watch: None,
+            gauge: Gauge::new(Clock::start()),
         }
     }
 
@@ -141,6 +153,11 @@ impl Worker {
         Self { watch: Some(Arc::new(watch)), ..self }
     }
 
+    /// Shows what it is doing, from another task.
+    pub fn gauge(&self) -> Gauge {
+        self.gauge.clone()
+    }
+
     /// Works until `stop` ends, or as [`until`](Self::until) says.
     ///
     /// After `stop` nothing new is claimed, what was claimed in advance is given back, and handlers go on for the time
@@ -154,7 +171,20 @@ impl Worker {
         handler: H,
         stop: impl Future<Output = ()>,
     ) -> Result<Report, StoreError> {
-        let _ = (handler, stop);
-        Err(StoreError::Invalid("the worker is not there yet".to_owned()))
+        Shift::new(self, handler).run(stop).await
+    }
+
+    fn prefetched(&self) -> usize {
+        self.prefetch.unwrap_or(self.workers)
+    }
+
+    /// For how long handlers go on after the worker was stopped.
+    fn drain_time(&self) -> Nanos {
+        let timeout = |policy: &Policy| match policy.attempt_timeout() {
+            NEVER => nanos(self.lease),
+            timeout => timeout,
+        };
+        let all = self.policies.values().chain([&self.policy]);
+        self.drain.map_or_else(|| all.map(timeout).max().unwrap_or_default(), nanos)
     }
 }

@@ -7,6 +7,7 @@ mod sending;
 mod sink;
 mod tls;
 mod trouble;
+mod work;
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use super::{class, deliver, deliverer, failed, post};
 
 /// Reads what there is, says this, and then either resets the connection or leaves it open, until the test is over.
-async fn rude(says: &'static [u8], reset: bool) -> SocketAddr {
+pub(super) async fn rude(says: &'static [u8], reset: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
