@@ -25,14 +25,17 @@ use crate::failed::Failed;
 
 /// Enqueue jobs, work on them, and see how it goes
 #[derive(clap::Args)]
-#[command(arg_required_else_help = true, after_help = "\
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
 Examples:
   redial queue add --store jobs.db --payload 'resize 17'        put a job into a queue, which is made if there is none
   redial queue work --store jobs.db --exec './resize.sh'        work on them: the payload is on stdin
   redial queue send --store jobs.db -d paid https://hooks.example/orders
   redial queue work --store jobs.db                             send them
   redial queue stats --store jobs.db
-  redial dlq ls --store jobs.db                                 what was given up")]
+  redial dlq ls --store jobs.db                                 what was given up"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -23,13 +23,16 @@ use filter::Which;
 
 /// See, repair and restart the jobs that were given up
 #[derive(clap::Args)]
-#[command(arg_required_else_help = true, after_help = "\
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
 Examples:
   redial dlq ls --store jobs.db                            which there are, and why
   redial dlq show --store jobs.db 17                       what came of its attempts
   redial dlq edit --store jobs.db 17 --payload @fixed.json
   redial dlq redrive --store jobs.db --reason attempts --rate 100/s
-  redial dlq purge --store jobs.db --older 30d")]
+  redial dlq purge --store jobs.db --older 30d"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -81,8 +84,7 @@ struct List {
 
 async fn ls(args: &List, out: &mut impl Write) -> Result<(), Failed> {
     let queue = args.place.find().await?;
-    let filter =
-        Filter { after: args.after.map(JobId), ..args.which.filter(args.place.filter()) };
+    let filter = Filter { after: args.after.map(JobId), ..args.which.filter(args.place.filter()) };
     let page = list::page(&queue, filter, args.most, |jobs| {
         if args.json { list::lines(jobs, out) } else { rows(jobs, out) }
     });
@@ -164,7 +166,11 @@ async fn redrive(args: &Again, out: &mut impl Write) -> Result<(), Failed> {
     })
     .await?;
     if args.json {
-        writeln!(out, "{}", json!({ "redriven": count, "last_starts_in_ms": super::print::ms(last) }))?;
+        writeln!(
+            out,
+            "{}",
+            json!({ "redriven": count, "last_starts_in_ms": super::print::ms(last) })
+        )?;
     } else if count > 0 {
         writeln!(out, "{count} redriven; the last one starts in {}", short(last))?;
     } else {

@@ -45,9 +45,15 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
         after: args.after.map(JobId),
         ..args.place.filter()
     };
-    let jobs = page(&queue, filter, args.most, |jobs| {
-        if args.json { lines(jobs, out) } else { rows(jobs, out) }
-    });
+    let jobs =
+        page(
+            &queue,
+            filter,
+            args.most,
+            |jobs| {
+                if args.json { lines(jobs, out) } else { rows(jobs, out) }
+            },
+        );
     jobs.await
 }
 

@@ -1,8 +1,8 @@
 use std::io::Write;
 use std::str::FromStr;
 
+use redial_core::Rate;
 use redial_core::admit::RateRule;
-use redial_core::{Rate, Unreadable};
 use redial_queue::durable::{Filter, JobId};
 use serde_json::json;
 
@@ -204,8 +204,4 @@ pub(super) async fn verify(args: &Verify, out: &mut impl Write) -> Result<(), Fa
             Err(Failed::input("--store", why))
         }
     }
-}
-
-pub(crate) fn rate(text: &str) -> Result<Rate, String> {
-    text.parse().map_err(|error: Unreadable| error.to_string())
 }

@@ -89,7 +89,8 @@ fn show(job: &Job, out: &mut impl Write) -> std::io::Result<()> {
         line(&format!("  {}", tried.number), &format!("{} ({ended}, took {took})", tried.outcome))?;
     }
     for (name, value) in &job.headers {
-        let secret = ["authorization", "cookie"].iter().any(|known| name.eq_ignore_ascii_case(known));
+        let secret =
+            ["authorization", "cookie"].iter().any(|known| name.eq_ignore_ascii_case(known));
         let value = if secret { "(hidden; --json shows it)" } else { value };
         line("header", &format!("{name}: {value}"))?;
     }

@@ -82,7 +82,8 @@ fn show(
         set.push(format!("{} with a burst of {}", rule.rate, rule.burst));
     }
     if settings.per_key != 1 {
-        let many = if settings.per_key == 0 { "any number".into() } else { settings.per_key.to_string() };
+        let many =
+            if settings.per_key == 0 { "any number".into() } else { settings.per_key.to_string() };
         set.push(format!("{many} of a key at once"));
     }
     if let Some(most) = settings.most_dead {
@@ -93,7 +94,13 @@ fn show(
     let oldest = if *due > 0 { format!(" (for {})", short(*oldest)) } else { String::new() };
     let Counts { enqueued, done, retried, died, lost, stale, dropped, .. } = counts;
     writeln!(out, "{}{set}", harmless(name))?;
-    writeln!(out, "  now      due {due}{oldest}, later {later}, held {held}, running {running}, dead {dead}")?;
+    writeln!(
+        out,
+        "  now      due {due}{oldest}, later {later}, held {held}, running {running}, dead {dead}"
+    )?;
     writeln!(out, "  in all   enqueued {enqueued}, done {done}, retried {retried}, died {died}")?;
-    writeln!(out, "  trouble  leases lost {lost}, stale settlements {stale}, dead letters dropped {dropped}")
+    writeln!(
+        out,
+        "  trouble  leases lost {lost}, stale settlements {stale}, dead letters dropped {dropped}"
+    )
 }

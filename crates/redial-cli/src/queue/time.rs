@@ -92,15 +92,16 @@ fn date(days: i64) -> (i64, i64, i64) {
     (era * 400 + of_era_year + turn, month, day)
 }
 
-/// A length of time in one unit, for a table.
+/// A length of time in one unit, to the nearest, for a table.
 pub(super) fn short(time: Duration) -> String {
     let ms = time.as_millis();
+    let in_units = |unit: u128| (ms + unit / 2) / unit;
     match ms {
-        0..10_000 => format!("{:.1}s", time.as_secs_f64()),
-        10_000..120_000 => format!("{}s", ms / 1000),
-        120_000..7_200_000 => format!("{}m", ms / 60_000),
-        7_200_000..172_800_000 => format!("{}h", ms / 3_600_000),
-        _ => format!("{}d", ms / 86_400_000),
+        0..9_950 => format!("{:.1}s", time.as_secs_f64()),
+        9_950..120_000 => format!("{}s", in_units(1000)),
+        120_000..7_200_000 => format!("{}m", in_units(60_000)),
+        7_200_000..172_800_000 => format!("{}h", in_units(3_600_000)),
+        _ => format!("{}d", in_units(86_400_000)),
     }
 }
 

@@ -69,7 +69,8 @@ impl Log {
     fn tell_left_out(&self) {
         let count = self.left_out.swap(0, Ordering::Relaxed);
         if count > 0 {
-            let text = format!("{count} lines were left out; `redial queue stats` counts everything");
+            let text =
+                format!("{count} lines were left out; `redial queue stats` counts everything");
             self.write(&text, "left_out", json!({ "lines": count }));
         }
     }
@@ -119,7 +120,10 @@ fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
             about(job, json!({})),
         ),
         Happening::Stale(job) => (
-            format!("{}: somebody else has the job by now; what came of this does not count", attempt(job)),
+            format!(
+                "{}: somebody else has the job by now; what came of this does not count",
+                attempt(job)
+            ),
             "stale",
             about(job, json!({})),
         ),
