@@ -129,4 +129,4 @@ macro_rules! conformance {
 }
 
 mod postgres;
-mod sqlite;
+pub(crate) mod sqlite;
