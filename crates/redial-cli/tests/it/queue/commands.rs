@@ -176,21 +176,21 @@ fn settings_hold_until_they_are_changed() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "x"]);
     lab.ok(&["queue", "pause"]);
-    lab.work(&["--exec", "echo ran >> log", "--until", "nothing-due"]);
-    assert!(lab.wrote("log").is_empty(), "it is paused");
+    let mut worker = lab.start(&["--exec", "echo ran >> log", "--until", "empty"]);
     lab.ok(&["queue", "set", "--rate", "100/m", "--most-dead", "7", "--per-key", "0"]);
     let stats = lab.stats();
     assert_eq!((&stats["paused"], &stats["burst"]), (&true.into(), &1.into()), "{stats}");
     assert_eq!((&stats["most_dead"], &stats["per_key"]), (&7.into(), &0.into()), "{stats}");
     let shown = lab.ok(&["queue", "stats"]);
     assert!(shown.contains("paused") && shown.contains("at most 7 dead letters"), "{shown}");
-    lab.ok(&["queue", "resume"]);
     lab.ok(&["queue", "set", "--rate", "none", "--most-dead", "none"]);
+    lab.scratch.file("log", "resumed\n");
+    lab.ok(&["queue", "resume"]);
+    assert!(worker.wait().unwrap().success());
+    assert_eq!(lab.wrote("log"), ["resumed", "ran"], "it was paused until then");
     let stats = lab.stats();
     assert_eq!((&stats["paused"], &stats["rate"]), (&false.into(), &serde_json::Value::Null));
     assert_eq!(stats["most_dead"], serde_json::Value::Null);
-    lab.work(&["--exec", "echo ran >> log", "--until", "empty"]);
-    assert_eq!(lab.wrote("log"), ["ran"]);
 }
 
 #[test]
