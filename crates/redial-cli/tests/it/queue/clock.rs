@@ -55,6 +55,11 @@ fn another_worker_goes_on_with_another_clock() {
     for (first, second) in [("+1d", "+0"), ("+0", "-1d"), ("+0", "+1d")] {
         let lab = Lab::new();
         let clock = lab.scratch.file("clock", first);
+        // A wait that is still on when the first worker finds nothing else to do.
+        let wait = "{ base = \"200ms\", cap = \"200ms\", jitter = \"none\" }";
+        let policy = super::QUICK.replace("attempts = 3", "attempts = 1000");
+        let policy = policy.replace("{ base = \"1ms\", cap = \"4ms\" }", wait);
+        let policy = lab.scratch.file("slow.toml", policy);
         let run = |args: &[&str]| {
             let mut command = lab.command(args);
             with_clock(&mut command, &clock);
@@ -62,12 +67,12 @@ fn another_worker_goes_on_with_another_clock() {
         };
         run(&["queue", "add", "--payload", "retried"]);
         run(&["queue", "add", "--payload", "fresh", "--after", "20ms"]);
-        let work = ["queue", "work", "--policy", "quick.toml", "--log", "none", "--exec"];
+        let work = ["queue", "work", "--policy", &policy, "--log", "none", "--exec"];
         let fail = "unset LD_PRELOAD; read what; test $what = fresh || exit 75";
         run(&[&work[..], &[fail, "--until", "nothing-due", "--workers", "1"]].concat());
         lab.scratch.file("clock", second);
         run(&["queue", "add", "--payload", "later"]);
-        run(&[&work[..], &["unset LD_PRELOAD; cat >> log; echo >> log", "--until", "empty"]]
+        run(&[&work[..], &["unset LD_PRELOAD; read what; echo $what >> log", "--until", "empty"]]
             .concat());
         let log = lab.wrote("log");
         assert!(

@@ -34,7 +34,6 @@ fn wrong_usage_is_said_before_anything_is_done() {
         (&["queue", "add", "--payload", "x", "--header", "nothing"], "a header such as"),
         (&["queue", "add", "--payload", "x", "--when-waiting", "keep"], "--key"),
         (&["queue", "add", "--lines", "--idempotency-key", "x"], "--idempotency-key"),
-        (&["queue", "add", "--payload", "x", "--queue", ""], "the name of a queue"),
         (&["queue", "send", "ftp://host/x"], "only http and https"),
         (&["queue", "send", "-H", "Host: x", "http://host/x"], "is a part of the URL"),
         (&["queue", "send", "http://me:pw@host/x"], "authorization"),
@@ -52,6 +51,8 @@ fn wrong_usage_is_said_before_anything_is_done() {
         fails(&output, 2, says);
     }
     assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap());
+    let nameless = lab.run(&["queue", "add", "--payload", "x", "--queue", ""]);
+    fails(&nameless, 2, "--queue: the name of a queue");
 }
 
 #[test]
