@@ -1,4 +1,5 @@
-//! Whoever changes what `redial dlq` says sees the page that shows it: every command of it runs, in its order.
+//! Whoever changes what `redial queue` and `redial dlq` say sees the pages that show it: every command of them runs, in its
+//! order.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,9 +25,8 @@ fn plain(text: &str) -> Vec<String> {
     text.lines().map(line).collect()
 }
 
-#[test]
-fn the_page_on_dead_letters_shows_what_is_printed() {
-    let page = include_str!("../../../../../docs/dead-letters.md");
+/// Runs a page, and returns how many commands it has.
+fn run(page: &str) -> usize {
     let lab = Lab::new();
     let bin = Path::new(env!("CARGO_BIN_EXE_redial")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
@@ -48,7 +48,19 @@ fn the_page_on_dead_letters_shows_what_is_printed() {
         }
     }
     assert_eq!(commands, page.matches("\n$ ").count());
+    commands
+}
+
+#[test]
+fn the_page_on_dead_letters_shows_what_is_printed() {
+    let page = include_str!("../../../../../docs/dead-letters.md");
+    assert!(run(page) >= 12);
     for name in ["ls", "show", "edit", "redrive", "purge"] {
         assert!(page.contains(&format!("$ redial dlq {name}")), "{name}");
     }
+}
+
+#[test]
+fn the_page_on_queues_shows_what_is_printed() {
+    assert!(run(include_str!("../../../../../docs/queue.md")) >= 11);
 }
