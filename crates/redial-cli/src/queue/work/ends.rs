@@ -17,6 +17,10 @@ use crate::run::Group;
 /// How often we look whether a group is gone, of which nothing tells us.
 const GLANCE: Duration = Duration::from_millis(5);
 
+/// So long what was killed may take to be gone. What has ended and is never waited for, because whoever inherits it does
+/// not, looks as if it were there.
+const DYING: Duration = Duration::from_secs(1);
+
 /// The commands that run or come to their end.
 pub(super) struct Ends {
     grace: Duration,
@@ -69,16 +73,18 @@ impl Ends {
     /// Asks, waits, and makes it end.
     async fn end(&self, child: &mut Child, group: Group) {
         group.terminate();
-        let gone = async {
-            let _ = child.wait().await;
-            while group.remains() {
-                sleep(GLANCE).await;
-            }
-        };
-        if timeout(self.grace, gone).await.is_err() {
+        if timeout(self.grace, gone(child, group)).await.is_err() {
             group.signal(Signal::SIGKILL);
-            let _ = child.wait().await;
+            let _ = timeout(DYING, gone(child, group)).await;
         }
+    }
+}
+
+/// Waits until the command and everything in its group has ended.
+async fn gone(child: &mut Child, group: Group) {
+    let _ = child.wait().await;
+    while group.remains() {
+        sleep(GLANCE).await;
     }
 }
 

@@ -13,7 +13,7 @@ mod settle;
 mod shop;
 mod together;
 
-pub(crate) use shop::{HOUR, Shop, job};
+pub(crate) use shop::{HOUR, Shop, fresh, job};
 
 macro_rules! each {
     ($open:path: $($topic:ident { $($name:ident)+ })+) => {
