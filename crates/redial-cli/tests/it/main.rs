@@ -12,6 +12,7 @@ mod demo;
 mod explain;
 mod peers;
 mod queue;
+mod queue_faults;
 mod run;
 mod sim;
 mod sim_errors;

@@ -24,7 +24,8 @@ impl Lab {
     fn new(name: &str) -> Self {
         let scratch = Scratch::new(name);
         // Attempts that a killed worker took with it count, and these tests kill hundreds.
-        let policy = "attempts = 1000\ndeadline = \"none\"\nattempt_timeout = \"20s\"\nbudget = \"none\"\n";
+        let policy =
+            "attempts = 1000\ndeadline = \"none\"\nattempt_timeout = \"20s\"\nbudget = \"none\"\n";
         scratch.file("policy.toml", policy);
         Self { store: scratch.path("jobs.db"), scratch, sink: Sink::start() }
     }
