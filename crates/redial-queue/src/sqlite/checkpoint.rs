@@ -1,9 +1,11 @@
 //! What is committed is in the log first and has to get into the file at some time. When the writer does that itself,
 //! everybody waits: it showed as settlements of 70 ms. So another thread does most of it, while the writer goes on; but
 //! then the writer has always put something behind it, and the log never starts anew. Therefore the thread repeats until
-//! little is left, and the writer does this rest between two commits.
+//! little is left, and the writer does this rest between two commits. When the log gets too long all the same, because
+//! more is written than the disk can take, the writer waits.
 
 use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 
@@ -11,16 +13,16 @@ use super::bell::Bell;
 use super::fault::Fault;
 use super::writer::Message;
 
-/// The log is looked at once in so many commits.
-pub(super) const EVERY: u32 = 16;
-
 /// From so many pages on the log is moved into the file.
 const LONG: i64 = 4000;
+
+/// From so many pages on the writer moves them itself, so that the log does not grow without bound.
+const TOO_LONG: i64 = 32_000;
 
 /// So much can be left to the writer.
 const LITTLE: i64 = 256;
 
-/// After so many times the rest is the writer's however much it is: the log must not grow without bound.
+/// After so many times the rest is the writer's however much it is.
 const ROUNDS: usize = 8;
 
 /// What the checkpointer is told.
@@ -42,22 +44,41 @@ impl Log {
     pub(super) fn is_long(self) -> bool {
         self.pages >= LONG
     }
+
+    pub(super) fn is_too_long(self) -> bool {
+        self.pages >= TOO_LONG
+    }
 }
 
-/// A checkpoint.
+/// Held while the log is being moved: only one can do it, and who comes second would not wait.
+pub(super) type Gate = Mutex<()>;
+
+/// Moves as much of the log into the file as nobody reads any more.
+pub(super) fn move_log(conn: &Connection, gate: &Gate) -> Result<Log, Fault> {
+    let _held = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    log(conn, "PASSIVE")
+}
+
+/// A checkpoint, or only what it would say.
 pub(super) fn log(conn: &Connection, mode: &str) -> Result<Log, Fault> {
     let mut checkpoint = conn.prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?;
     Ok(checkpoint.query_row([], |row| Ok(Log { pages: row.get(1)?, moved: row.get(2)? }))?)
 }
 
 /// Until it is closed. When the disk has failed, the log has to stay as it is: it has what did not get into the file.
-pub(super) fn run(conn: &Connection, due: &Receiver<Due>, writer: &Sender<Message>, bell: &Bell) {
+pub(super) fn run(
+    conn: &Connection,
+    due: &Receiver<Due>,
+    writer: &Sender<Message>,
+    bell: &Bell,
+    gate: &Gate,
+) {
     while let Ok(Due::Soon) = due.recv() {
         if due.try_iter().any(|due| matches!(due, Due::Close)) {
             return;
         }
         if let Err(Fault::Stop(why)) =
-            bell.stopped().map_err(Fault::from).and_then(|()| shorten(conn))
+            bell.stopped().map_err(Fault::from).and_then(|()| shorten(conn, gate))
         {
             bell.stop(&why);
             return;
@@ -69,10 +90,10 @@ pub(super) fn run(conn: &Connection, due: &Receiver<Due>, writer: &Sender<Messag
 }
 
 /// Until little is left, or it gets no less.
-fn shorten(conn: &Connection) -> Result<(), Fault> {
+fn shorten(conn: &Connection, gate: &Gate) -> Result<(), Fault> {
     let mut rest = i64::MAX;
     for _ in 0..ROUNDS {
-        let moved = log(conn, "PASSIVE")?.moved;
+        let moved = move_log(conn, gate)?.moved;
         let left = log(conn, "NOOP")?.pages.saturating_sub(moved);
         if left <= LITTLE || left >= rest {
             break;

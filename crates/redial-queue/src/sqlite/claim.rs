@@ -136,10 +136,12 @@ impl Step<'_> {
 
     /// The first of so many new fences.
     fn fences(&self, queue: i64, count: usize) -> Result<i64, Fault> {
-        let sql = "UPDATE redial_store SET fence = fence + ?1 RETURNING fence";
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let last: i64 = self.conn.prepare_cached(sql)?.query_row([count], |row| row.get(0))?;
-        Ok(((last - count + 1) << QUEUE_BITS) | queue_of(queue))
+        // Not `RETURNING`, here and elsewhere: it makes a table for what it returns, and two statements take less time.
+        let sql = "SELECT fence FROM redial_store";
+        let last: i64 = self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        let sql = "UPDATE redial_store SET fence = fence + ?1";
+        self.conn.prepare_cached(sql)?.execute([count])?;
+        Ok(((last + 1) << QUEUE_BITS) | queue_of(queue))
     }
 
     /// Leases a job, if it can be read.

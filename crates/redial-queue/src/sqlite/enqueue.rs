@@ -163,13 +163,14 @@ impl Step<'_> {
     ) -> Result<(), Fault> {
         let sql = "INSERT INTO redial_ready (queue, priority, due, id) VALUES (?1, ?2, ?3, ?4)";
         self.conn.prepare_cached(sql)?.execute(params![queue, priority, due, id])?;
+        self.tally(queue).waiting += 1;
         self.ring(queue);
         Ok(())
     }
 
     /// A job that waits is in the list of what is ready; when it is not, the file is damaged.
     pub(super) fn make_unready(
-        &self,
+        &mut self,
         queue: i64,
         priority: u8,
         due: i64,
@@ -178,7 +179,10 @@ impl Step<'_> {
         let sql =
             "DELETE FROM redial_ready WHERE queue = ?1 AND priority = ?2 AND due = ?3 AND id = ?4";
         match self.conn.prepare_cached(sql)?.execute(params![queue, priority, due, id])? {
-            1 => Ok(()),
+            1 => {
+                self.tally(queue).waiting -= 1;
+                Ok(())
+            }
             _ => Err(super::fault::damaged(&format!("job {id} waits, but is not in its queue"))),
         }
     }

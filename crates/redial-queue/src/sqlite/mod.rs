@@ -52,7 +52,7 @@ use rusqlite::{Connection, Transaction};
 
 use self::ask::Task;
 use self::bell::Bell;
-use self::checkpoint::Due;
+use self::checkpoint::{Due, Gate};
 use self::clock::Clock;
 use self::fault::Fault;
 use self::open::Owner;
@@ -105,8 +105,10 @@ impl SqliteStore {
         open::prepare(path, owner, &clock)?;
         let ((to_writer, messages), (to_reader, tasks)) = (channel(), channel());
         let (checkpoints, due) = channel();
+        let gate = Arc::<Gate>::default();
         let conn = open::connect(path, WRITER_KIB)?;
-        let writer = Writer::new(conn, clock.clone(), bell.clone(), checkpoints.clone());
+        let writer =
+            Writer::new(conn, clock.clone(), bell.clone(), checkpoints.clone(), gate.clone());
         let reader = open::connect(path, READER_KIB)?;
         let checkpointer = open::connect(path, READER_KIB)?;
         let (now, flush) = (clock.clone(), to_writer.clone());
@@ -119,7 +121,7 @@ impl SqliteStore {
                 }
             })?,
             spawn("redial-checkpoint", move || {
-                checkpoint::run(&checkpointer, &due, &flush, &checks);
+                checkpoint::run(&checkpointer, &due, &flush, &checks, &gate);
             })?,
             spawn("redial-write", move || writer.run(&messages))?,
         ];
@@ -140,7 +142,9 @@ impl SqliteStore {
     }
 
     /// Puts jobs into a queue inside of the caller's own transaction, which has to be on the same file: they are there if
-    /// it is committed, together with whatever else it does. Workers of this process and others notice.
+    /// it is committed, together with whatever else it does, and as safe on the disk as the caller's connection makes it.
+    /// Workers of this process and others notice. While the transaction is open the store's own steps wait, for ten
+    /// seconds at most: keep it short.
     ///
     /// ```
     /// # use redial_queue::durable::NewJob;

@@ -1,7 +1,7 @@
 //! What can be seen without changing anything.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::clock::{between, span};
 use super::fault::Fault;
@@ -33,7 +33,7 @@ pub(super) fn settings(conn: &Connection, queue: &str) -> Result<Settings, Fault
 }
 
 pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts, Fault> {
-    let sql = "SELECT id, dead, enqueued, done, retried, died, lost, stale, dropped \
+    let sql = "SELECT id, dead, enqueued, done, retried, died, lost, stale, dropped, waiting \
                FROM redial_queue WHERE name = ?1";
     let read = |row: &rusqlite::Row<'_>| {
         let counts = Counts {
@@ -47,29 +47,48 @@ pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts,
             dropped: row.get(8)?,
             ..Counts::default()
         };
-        Ok((row.get::<_, i64>(0)?, counts))
+        Ok((row.get::<_, i64>(0)?, counts, row.get::<_, u64>(9)?))
     };
     let found = conn.prepare_cached(sql)?.query_row([queue], read).optional()?;
-    let Some((id, mut counts)) = found else { return Ok(Counts::default()) };
+    let Some((id, mut counts, waiting)) = found else { return Ok(Counts::default()) };
     let number = |sql: &str| -> rusqlite::Result<u64> {
         conn.prepare_cached(sql)?.query_row([id], |row| row.get(0))
     };
-    let waiting = number("SELECT count(*) FROM redial_ready WHERE queue = ?1")?;
     counts.held = number("SELECT count(*) FROM redial_job WHERE queue = ?1 AND state = 1")?;
     counts.running = number("SELECT count(*) FROM redial_running WHERE queue = ?1")?;
-    let sql = "SELECT count(*), min(due) FROM redial_ready \
-               WHERE queue = ?1 AND priority = ?2 AND due <= ?3";
-    let mut due = conn.prepare_cached(sql)?;
-    let mut oldest = None::<i64>;
-    for priority in 0..8 {
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, u64>(0)?, row.get(1)?));
-        let (count, first): (u64, Option<i64>) = due.query_row(params![id, priority, now], read)?;
-        counts.due += count;
-        oldest = [oldest, first].into_iter().flatten().min();
-    }
+    counts.due = due(conn, id, waiting, now)?;
     counts.later = waiting.saturating_sub(counts.due);
-    counts.oldest = oldest.map(|due| between(due, now)).unwrap_or_default();
+    let sql = "SELECT min(due) FROM redial_ready WHERE queue = ?1 AND priority = ?2";
+    let mut head = conn.prepare_cached(sql)?;
+    for priority in 0..8 {
+        let first: Option<i64> = head.query_row([id, priority], |row| row.get(0))?;
+        let waited = first.map(|due| between(due, now)).unwrap_or_default();
+        counts.oldest = counts.oldest.max(waited);
+    }
     Ok(counts)
+}
+
+/// How many of a queue's waiting jobs are due. There may be millions of them, and millions of others; mostly there are few
+/// of one kind, so these are counted.
+fn due(conn: &Connection, queue: i64, waiting: u64, now: i64) -> rusqlite::Result<u64> {
+    const FEW: i64 = 10_000;
+    let count = |which: &str, most: i64| -> rusqlite::Result<u64> {
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT 1 FROM redial_ready \
+             WHERE queue = ?1 AND priority = ?2 AND due {which} ?3 LIMIT ?4)"
+        );
+        let mut select = conn.prepare_cached(&sql)?;
+        let level = |priority: i64| {
+            select.query_row([queue, priority, now, most], |row| row.get::<_, u64>(0))
+        };
+        (0..8).map(level).sum()
+    };
+    let due = count("<=", FEW)?;
+    if due < FEW.unsigned_abs() {
+        Ok(due)
+    } else {
+        Ok(waiting.saturating_sub(count(">", i64::MAX)?))
+    }
 }
 
 /// A filter in SQL.
@@ -158,6 +177,10 @@ pub(super) fn verify(conn: &Connection) -> Result<Vec<String>, Fault> {
                WHERE NOT EXISTS (SELECT 1 FROM redial_job AS job WHERE job.id = ready.id AND job.state = 0) \
                UNION ALL SELECT 'job ' || id || ' runs, but is not there' FROM redial_running AS running \
                WHERE NOT EXISTS (SELECT 1 FROM redial_job AS job WHERE job.id = running.id AND job.state = 0) \
+               UNION ALL SELECT 'queue ' || name || ' has a wrong number of waiting jobs' FROM redial_queue AS queue \
+               WHERE waiting != (SELECT count(*) FROM redial_ready AS ready WHERE ready.queue = queue.id) \
+               UNION ALL SELECT 'queue ' || name || ' has a wrong number of dead letters' FROM redial_queue AS queue \
+               WHERE dead != (SELECT count(*) FROM redial_job AS job WHERE job.queue = queue.id AND job.state = 2) \
                LIMIT 20";
     let mut check = conn.prepare(all)?;
     let found = check.query_map([], |row| row.get(0))?;

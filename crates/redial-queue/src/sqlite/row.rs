@@ -35,58 +35,77 @@ impl Found {
     }
 }
 
-pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
-    let other_broken = Cell::new(false);
-    let text = |at: usize| -> rusqlite::Result<Option<String>> {
-        Ok(match row.get_ref(at)? {
+/// The columns of a row, and whether one of them is not what it should be.
+struct Cells<'a> {
+    row: &'a Row<'a>,
+    broken: Cell<bool>,
+}
+
+impl Cells<'_> {
+    fn text(&self, at: usize) -> rusqlite::Result<Option<String>> {
+        Ok(match self.row.get_ref(at)? {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
                 let text = String::from_utf8_lossy(bytes);
-                other_broken.set(other_broken.get() || matches!(text, Cow::Owned(_)));
+                self.mark(matches!(text, Cow::Owned(_)));
                 Some(text.into_owned())
             }
-            ValueRef::Null => None,
-            _ => {
-                other_broken.set(true);
+            other => {
+                self.mark(other != ValueRef::Null);
                 None
             }
         })
-    };
-    let number = |at: usize| -> rusqlite::Result<Option<i64>> {
-        let value = row.get_ref(at)?;
-        let broken = !matches!(value, ValueRef::Integer(_) | ValueRef::Null);
-        other_broken.set(other_broken.get() || broken);
+    }
+
+    fn bytes(&self, at: usize) -> rusqlite::Result<Vec<u8>> {
+        Ok(match self.row.get_ref(at)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),
+            _ => {
+                self.mark(true);
+                Vec::new()
+            }
+        })
+    }
+
+    fn number(&self, at: usize) -> rusqlite::Result<Option<i64>> {
+        let value = self.row.get_ref(at)?;
+        self.mark(!matches!(value, ValueRef::Integer(_) | ValueRef::Null));
         Ok(value.as_i64_or_null().unwrap_or(None))
-    };
-    let certain = |at: usize| -> rusqlite::Result<i64> {
-        let value = number(at)?;
-        other_broken.set(other_broken.get() || value.is_none());
+    }
+
+    /// A number that has to be there.
+    fn certain(&self, at: usize) -> rusqlite::Result<i64> {
+        let value = self.number(at)?;
+        self.mark(value.is_none());
         Ok(value.unwrap_or(0))
-    };
-    let headers = text(14)?.and_then(|text| read_headers(&text));
-    let history = text(15)?.and_then(|text| read_history(&text));
-    let (queue, key, policy) = (text(1)?.unwrap_or_default(), text(10)?, text(11)?);
-    let (idempotency_key, reason) = (text(12)?.unwrap_or_default(), text(13)?);
-    let until = number(17)?;
-    let state = match (certain(2)?, until) {
+    }
+
+    fn mark(&self, broken: bool) {
+        self.broken.set(self.broken.get() || broken);
+    }
+}
+
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
+    let cells = Cells { row, broken: Cell::new(false) };
+    let headers = cells.text(14)?.and_then(|text| read_headers(&text));
+    let history = cells.text(15)?.and_then(|text| read_history(&text));
+    let (queue, key, policy) =
+        (cells.text(1)?.unwrap_or_default(), cells.text(10)?, cells.text(11)?);
+    let (idempotency_key, reason) = (cells.text(12)?.unwrap_or_default(), cells.text(13)?);
+    let until = cells.number(17)?;
+    let state = match (cells.certain(2)?, until) {
         (_, Some(_)) => State::Running,
         (0, None) => State::Waiting,
         (1, None) => State::Held,
         (_, None) => State::Dead,
     };
-    let begun = number(18)?.or(number(6)?);
-    let attempts = number(19)?.unwrap_or(certain(7)?);
+    let begun = cells.number(18)?.or(cells.number(6)?);
+    let attempts = cells.number(19)?.unwrap_or(cells.certain(7)?);
     let progress = Progress {
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
-        step: u32::try_from(certain(8)?).unwrap_or(u32::MAX),
-        drawn: u64::try_from(certain(9)?).unwrap_or(0),
+        step: u32::try_from(cells.certain(8)?).unwrap_or(u32::MAX),
+        drawn: u64::try_from(cells.certain(9)?).unwrap_or(0),
     };
-    let payload = match row.get_ref(16)? {
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),
-        _ => {
-            other_broken.set(true);
-            Vec::new()
-        }
-    };
+    let payload = cells.bytes(16)?;
     let (headers_broken, history_broken) = (headers.is_none(), history.is_none());
     let job = Job {
         id: JobId(row.get(0)?),
@@ -95,15 +114,15 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
         payload,
         headers: headers.unwrap_or_default(),
         key,
-        priority: Priority::new(u8::try_from(certain(3)?).unwrap_or(0)),
+        priority: Priority::new(u8::try_from(cells.certain(3)?).unwrap_or(0)),
         policy,
         idempotency_key,
-        created: time(certain(5)?),
-        due: time(until.unwrap_or(certain(4)?)),
+        created: time(cells.certain(5)?),
+        due: time(until.unwrap_or(cells.certain(4)?)),
         begun: begun.map(time),
         progress,
         history: history.unwrap_or_default(),
         reason,
     };
-    Ok(Found { job, headers_broken, history_broken, other_broken: other_broken.get() })
+    Ok(Found { job, headers_broken, history_broken, other_broken: cells.broken.get() })
 }

@@ -31,9 +31,10 @@ impl Step<'_> {
         match &settlement.verdict {
             Verdict::Done => {
                 self.tally(running.queue).done += 1;
-                let sql = "DELETE FROM redial_job WHERE id = ?1 RETURNING key";
-                let key = self.conn.prepare_cached(sql)?.query_row([running.id], |row| row.get(0));
-                self.let_next(running.queue, key.optional()?.ok_or_else(|| missing(running.id))?)?;
+                let key = self.key(running.id)?;
+                let sql = "DELETE FROM redial_job WHERE id = ?1";
+                self.conn.prepare_cached(sql)?.execute([running.id])?;
+                self.let_next(running.queue, key)?;
             }
             Verdict::Retry { wait, progress } => {
                 let history = self.history(&running, settlement)?;
@@ -54,8 +55,8 @@ impl Step<'_> {
 
     /// Ends a claim, unless it is somebody else's.
     fn take_back(&self, lease: Lease) -> Result<Option<Running>, Fault> {
-        let sql = "DELETE FROM redial_running WHERE id = ?1 AND fence = ?2 \
-                   RETURNING queue, priority, begun, attempts";
+        let sql = "SELECT queue, priority, begun, attempts FROM redial_running \
+                   WHERE id = ?1 AND fence = ?2";
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Running {
                 id: lease.id.0,
@@ -65,8 +66,20 @@ impl Step<'_> {
                 attempts: row.get(3)?,
             })
         };
-        let mut delete = self.conn.prepare_cached(sql)?;
-        Ok(delete.query_row([lease.id.0, lease.fence], read).optional()?)
+        let mut select = self.conn.prepare_cached(sql)?;
+        let running = select.query_row([lease.id.0, lease.fence], read).optional()?;
+        if running.is_some() {
+            let sql = "DELETE FROM redial_running WHERE id = ?1";
+            self.conn.prepare_cached(sql)?.execute([lease.id.0])?;
+        }
+        Ok(running)
+    }
+
+    /// The key of a job that has to be there.
+    fn key(&self, id: i64) -> Result<Option<String>, Fault> {
+        let sql = "SELECT key FROM redial_job WHERE id = ?1";
+        let key = self.conn.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()?;
+        key.ok_or_else(|| missing(id))
     }
 
     /// What the job has gone through, this attempt included.
@@ -104,12 +117,13 @@ impl Step<'_> {
     ) -> Result<(), Fault> {
         let history = self.history(running, settlement)?;
         let sql = "UPDATE redial_job SET state = 2, due = ?2, attempts = ?3, begun = ?4, history = ?5, \
-                   reason = ?6 WHERE id = ?1 RETURNING key";
+                   reason = ?6 WHERE id = ?1";
         let Running { id, attempts, begun, .. } = *running;
         let values = params![id, self.now, attempts, begun, history, reason_of(reason)];
-        let key = self.conn.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+        self.conn.prepare_cached(sql)?.execute(values)?;
         let tally = self.tally(running.queue);
         (tally.dead, tally.died) = (tally.dead + 1, tally.died + 1);
+        let key = self.key(running.id)?;
         self.let_next(running.queue, key)
     }
 

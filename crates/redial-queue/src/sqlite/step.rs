@@ -21,6 +21,7 @@ pub(super) struct Step<'a> {
 /// What is added to the counts of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
+    pub(super) waiting: i64,
     pub(super) dead: i64,
     pub(super) enqueued: i64,
     pub(super) done: i64,
@@ -81,10 +82,10 @@ impl<'a> Step<'a> {
     pub(super) fn finish(&mut self) -> Result<(), Fault> {
         for (queue, tally) in std::mem::take(&mut self.tallies) {
             let sql = "UPDATE redial_queue SET dead = dead + ?2, enqueued = enqueued + ?3, done = done + ?4, \
-                       retried = retried + ?5, died = died + ?6, lost = lost + ?7, stale = stale + ?8 \
+                       retried = retried + ?5, died = died + ?6, lost = lost + ?7, stale = stale + ?8, waiting = waiting + ?9 \
                        WHERE id = ?1";
-            let Tally { dead, enqueued, done, retried, died, lost, stale } = tally;
-            let values = params![queue, dead, enqueued, done, retried, died, lost, stale];
+            let Tally { waiting, dead, enqueued, done, retried, died, lost, stale } = tally;
+            let values = params![queue, dead, enqueued, done, retried, died, lost, stale, waiting];
             self.conn.prepare_cached(sql)?.execute(values)?;
             if dead > 0 {
                 self.trim(queue)?;

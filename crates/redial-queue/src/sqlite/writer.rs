@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 
 use super::ask::Task;
 use super::bell::Bell;
-use super::checkpoint::{self, Due};
+use super::checkpoint::{self, Due, Gate};
 use super::clock::Clock;
 use super::fault::{Fault, damaged};
 use super::step::Step;
@@ -48,7 +48,7 @@ pub(super) struct Writer {
     names: HashMap<i64, Box<str>>,
     /// As `PRAGMA data_version` last was: it changes when somebody else has written.
     version: i64,
-    commits: u32,
+    gate: Arc<Gate>,
 }
 
 /// A request and what has come of it so far.
@@ -60,8 +60,9 @@ impl Writer {
         clock: Arc<Clock>,
         bell: Arc<Bell>,
         checkpoints: Sender<Due>,
+        gate: Arc<Gate>,
     ) -> Self {
-        Self { conn, clock, bell, checkpoints, names: HashMap::new(), version: 0, commits: 0 }
+        Self { conn, clock, bell, checkpoints, names: HashMap::new(), version: 0, gate }
     }
 
     /// Until it is closed, or nobody is left who could ask for anything.
@@ -146,7 +147,6 @@ impl Writer {
                 for (task, fate) in pending {
                     task.answer(fate);
                 }
-                self.commits += 1;
                 self.checkpoint();
             }
             Err(fault) => {
@@ -219,19 +219,18 @@ impl Writer {
     }
 
     /// Tells the checkpointer when the log has grown.
-    fn checkpoint(&mut self) {
-        if self.commits.is_multiple_of(checkpoint::EVERY)
-            && let Ok(log) = checkpoint::log(&self.conn, "NOOP")
-            && log.is_long()
-        {
+    fn checkpoint(&self) {
+        match checkpoint::log(&self.conn, "NOOP") {
+            Ok(log) if log.is_too_long() => self.flush(),
             // Without a checkpointer the store is being closed.
-            let _ = self.checkpoints.send(Due::Soon);
+            Ok(log) if log.is_long() => drop(self.checkpoints.send(Due::Soon)),
+            _ => {}
         }
     }
 
     fn flush(&self) {
         if self.bell.stopped().is_ok()
-            && let Err(Fault::Stop(why)) = checkpoint::log(&self.conn, "PASSIVE")
+            && let Err(Fault::Stop(why)) = checkpoint::move_log(&self.conn, &self.gate)
         {
             self.stop(&why);
         }

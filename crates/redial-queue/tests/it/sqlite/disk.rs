@@ -110,7 +110,7 @@ async fn a_full_disk_stops_the_store() {
     let mut child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "sqlite::disk::until_the_disk_is_full", "--ignored", "--nocapture"])
+        .args(["--exact", "sqlite::disk::until_the_disk_is_full", "--nocapture"])
         .env("REDIAL_TEST_STORE", &path)
         .stdout(Stdio::piped())
         .spawn()
@@ -129,11 +129,12 @@ async fn a_full_disk_stops_the_store() {
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
 }
 
+/// What the process above does; without a path it does nothing.
 #[tokio::test]
-#[ignore = "a_full_disk_stops_the_store runs it, with a small disk"]
 #[allow(clippy::print_stdout, reason = "this is how the child reports")]
 async fn until_the_disk_is_full() {
-    let store = open(std::env::var("REDIAL_TEST_STORE").unwrap());
+    let Ok(path) = std::env::var("REDIAL_TEST_STORE") else { return };
+    let store = open(path);
     let enqueue = async || store.enqueue("q", vec![NewJob::new(vec![7; 3000])]).await;
     let error = loop {
         match enqueue().await {
