@@ -9,6 +9,8 @@ use crate::durable::{Enqueued, JobId, NewJob, Start, StoreError, WhenWaiting};
 
 /// What one step can carry: the server has a limit of a gigabyte for a value.
 const MOST_BYTES: usize = 512 << 20;
+/// So many jobs at once may take their time.
+const MANY: usize = 1000;
 /// The last moment that we ask the server for, at the end of the year 9999.
 const LAST: i64 = 253_402_300_799_000_000;
 
@@ -51,8 +53,17 @@ impl PostgresStore {
             return Ok(Vec::new());
         }
         jobs.iter().try_for_each(NewJob::check)?;
+        let many = jobs.len() > MANY;
         let columns = Columns::new(jobs)?;
-        let rows = self.pool.call("enqueue", &columns.params(&queue)).await?;
+        let params = columns.params(&queue);
+        let rows = match many {
+            false => self.pool.call("enqueue", &params).await?,
+            true => {
+                let text = calling(self.pool.schema(), "enqueue", Columns::COUNT);
+                let typed: Vec<_> = params.into_iter().zip(Columns::TYPES).collect();
+                self.bulk(async |client, _| client.query_typed(&text, &typed).await).await?
+            }
+        };
         self.changes.tell(&self.pool, &[queue.to_owned()]).await;
         read(&rows)
     }

@@ -32,7 +32,6 @@ pub(super) struct Changes {
     channel: String,
     /// The queues that somebody here has asked about.
     marks: Mutex<HashMap<String, Arc<Mark>>>,
-    listener: Mutex<Option<AbortHandle>>,
     to_tell: Mutex<ToTell>,
     /// The last ticket that was told. Who holds it is telling.
     told: AsyncMutex<u64>,
@@ -51,11 +50,35 @@ struct ToTell {
     ticket: u64,
 }
 
-impl Drop for Changes {
+/// The task that listens, once somebody waits. It ends with this.
+#[derive(Default)]
+pub(super) struct Listener(Mutex<Option<AbortHandle>>);
+
+impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(listener) = lock(&self.listener).take() {
-            listener.abort();
+        if let Some(task) = lock(&self.0).take() {
+            task.abort();
         }
+    }
+}
+
+impl Listener {
+    /// Listens from now on.
+    pub(super) fn start(&self, changes: &Arc<Changes>, pool: &Arc<Pool>) {
+        let mut running = lock(&self.0);
+        if running.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let (changes, pool) = (Arc::clone(changes), Arc::clone(pool));
+        let task = tokio::spawn(async move {
+            loop {
+                if let Ok((client, wire)) = pool.retry().run(|_| pool.connect()).await {
+                    changes.hear(&client, wire).await;
+                }
+                sleep(REST).await;
+            }
+        });
+        *running = Some(task.abort_handle());
     }
 }
 
@@ -65,7 +88,6 @@ impl Changes {
             me: Key::fresh().to_string(),
             channel: format!("redial_{schema}"),
             marks: Mutex::default(),
-            listener: Mutex::default(),
             to_tell: Mutex::default(),
             told: AsyncMutex::new(0),
         }
@@ -87,8 +109,7 @@ impl Changes {
     }
 
     /// Ends when there is something that no claim has seen.
-    pub(super) async fn changed(self: &Arc<Self>, pool: &Arc<Pool>, queue: &str) {
-        self.listen(pool);
+    pub(super) async fn changed(&self, queue: &str) {
         let mark = self.mark(queue);
         let seen = mark.seen.load(Ordering::Relaxed);
         let mut count = mark.count.subscribe();
@@ -149,25 +170,6 @@ impl Changes {
 
     fn bump_all(&self) {
         lock(&self.marks).values().for_each(|mark| mark.count.send_modify(|count| *count += 1));
-    }
-
-    fn listen(self: &Arc<Self>, pool: &Arc<Pool>) {
-        let mut listener = lock(&self.listener);
-        if listener.as_ref().is_some_and(|task| !task.is_finished()) {
-            return;
-        }
-        let (changes, pool) = (Arc::downgrade(self), Arc::clone(pool));
-        let task = tokio::spawn(async move {
-            while let Some(changes) = changes.upgrade() {
-                let opened = pool.retry().run(|_| pool.connect()).await;
-                if let Ok((client, wire)) = opened {
-                    changes.hear(&client, wire).await;
-                }
-                drop(changes);
-                sleep(REST).await;
-            }
-        });
-        *listener = Some(task.abort_handle());
     }
 
     /// Listens until the connection ends.

@@ -161,7 +161,7 @@ impl PostgresStore {
     }
 
     /// A transaction that may take its time.
-    async fn bulk<T>(
+    pub(super) async fn bulk<T>(
         &self,
         work: impl AsyncFnOnce(&Client, &str) -> Result<T, Error>,
     ) -> Result<T, StoreError> {

@@ -20,7 +20,7 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::listen::Changes;
+use self::listen::{Changes, Listener};
 use self::pool::Pool;
 use crate::durable::{
     Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
@@ -34,6 +34,7 @@ pub use tokio_postgres;
 pub struct PostgresStore {
     pool: Arc<Pool>,
     changes: Arc<Changes>,
+    listener: Arc<Listener>,
 }
 
 /// How a [`PostgresStore`] is reached.
@@ -79,7 +80,7 @@ impl Builder {
         let pool = Pool::new(&self.url, &self.schema, self.connections, self.timeout)?;
         schema::prepare(&pool).await?;
         let changes = Arc::new(Changes::new(&self.schema));
-        Ok(PostgresStore { pool: Arc::new(pool), changes })
+        Ok(PostgresStore { pool: Arc::new(pool), changes, listener: Arc::default() })
     }
 }
 
@@ -137,7 +138,8 @@ impl Store for PostgresStore {
 
     fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()> {
         Box::pin(async move {
-            self.changes.changed(&self.pool, queue).await;
+            self.listener.start(&self.changes, &self.pool);
+            self.changes.changed(queue).await;
             Ok(())
         })
     }

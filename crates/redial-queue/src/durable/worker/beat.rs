@@ -98,10 +98,12 @@ impl<H: Handler> Shift<H> {
         self.earliest = NEVER;
         for (lease, held) in &self.held {
             let keeps = matches!(held.stage, Stage::Settling) && !stopping || sent.contains(lease);
-            if keeps {
+            if keeps && stopping {
+                // It is with the store; whether it comes back is to be seen.
+                self.earliest = self.earliest.min(held.expires.max(now).saturating_add(2 * margin));
+            } else if keeps {
                 continue;
-            }
-            if held.expires.saturating_sub(margin) <= now {
+            } else if held.expires.saturating_sub(margin) <= now {
                 over.push(*lease);
             } else {
                 self.earliest = self.earliest.min(held.expires);

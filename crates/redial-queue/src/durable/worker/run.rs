@@ -203,6 +203,8 @@ impl<H: Handler> Shift<H> {
         if self.cut_off.is_none() {
             self.cut_off = Some(now.saturating_add(self.with.drain_time()));
             self.changing = None;
+            // What is over and not settled can be let go from now on.
+            self.earliest = 0;
             self.give_back();
         }
     }

@@ -58,6 +58,7 @@ end $$;
 -- of them says; of leases that ran out, the first thousand are looked at.
 create function choose(of_queue int, most int, t timestamptz, out ids bigint[], out n_lost int) language plpgsql as $$
 declare
+    running constant smallint := 2;
     level record;
     lost bigint[];
 begin
@@ -96,7 +97,7 @@ begin
             continue;
         end if;
         lost := array(
-            select i.id from job i where i.id = any(level.back) and i.state = 2 and i.until <= t for update skip locked
+            select i.id from job i where i.id = any(level.back) and i.state = running and i.until <= t for update skip locked
         );
         -- Where another worker takes the same ones, any others do.
         if cardinality(lost) < level.n then

@@ -7,7 +7,7 @@ declare
     q queue;
     t timestamptz;
     n bigint := 0;
-    i int;
+    one record;
 begin
     select * into q from queue where queue.name = $1;
     if not found then
@@ -30,10 +30,14 @@ begin
             returning 0::smallint, job.id;
         n := cardinality(payloads);
     else
-        for i in 1 .. cardinality(payloads) loop
+        for one in
+            select * from unnest(payloads, $3, keys, whens, priorities, delays, starts, policies, idempotency_keys)
+                with ordinality as u (pay, head, k, how, p, delay, start, pol, idem, place)
+            order by place
+        loop
             select * into what, id from enqueue_one(
-                q.number, q.per_key, t, payloads[i], $3[i], keys[i], whens[i], priorities[i],
-                start_of(t, delays[i], starts[i]), policies[i], idempotency_keys[i]
+                q.number, q.per_key, t, one.pay, one.head, one.k, one.how, one.p,
+                start_of(t, one.delay, one.start), one.pol, one.idem
             );
             n := n + (what = 0)::int;
             return next;
@@ -55,14 +59,20 @@ create function enqueue_one(
     start timestamptz, pol text, idem text, out what smallint, out id bigint
 ) language plpgsql as $$
 declare
+    waiting constant smallint := 0;
+    held constant smallint := 1;
     other job;
-    room bigint;
     hold boolean := false;
 begin
     if of_key is not null and how > 0 then
-        select * into other from job j
-        where j.queue = of_queue and j.key = of_key and j.state in (0, 1)
-        order by j.id desc limit 1 for update;
+        select * into other from job j where j.state <= held and j.id = greatest(
+            (select k.id from job k
+                where k.queue = of_queue and k.key = of_key and k.state >= waiting and k.state <= waiting
+                order by k.state desc, k.id desc limit 1),
+            (select k.id from job k
+                where k.queue = of_queue and k.key = of_key and k.state >= held and k.state <= held
+                order by k.state desc, k.id desc limit 1)
+        ) for update;
         if found then
             what := how;
             id := other.id;
@@ -77,11 +87,8 @@ begin
         end if;
     end if;
     if of_key is not null and per_key > 0 then
-        room := per_key
-            - (select count(*) from job j where j.queue = of_queue and j.key = of_key and j.state = 0)
-            - (select count(*) from job j where j.queue = of_queue and j.key = of_key and j.state = 2);
-        hold := room <= 0
-            or exists (select from job j where j.queue = of_queue and j.key = of_key and j.state = 1);
+        hold := room_for(of_queue, of_key, per_key) = 0
+            or exists (select from job j where j.queue = of_queue and j.key = of_key and j.state = held);
     end if;
     what := 0;
     insert into job (queue, state, priority, due, created, key, policy, idempotency_key, headers, payload)

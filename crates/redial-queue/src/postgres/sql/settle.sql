@@ -5,6 +5,7 @@ create function settle(
     outcomes text[], reasons text[], out taken int[], out woken text[]
 ) language plpgsql as $$
 declare
+    running constant smallint := 2;
     t timestamptz;
     one record;
 begin
@@ -16,7 +17,7 @@ begin
     for one in
         with done as (
             delete from job j using unnest(ids, fences, verdicts) with ordinality as u (id, fence, verdict, place)
-            where j.id = u.id and j.fence = u.fence and j.state = 2 and u.verdict = 0
+            where j.id = u.id and j.fence = u.fence and j.state = running and u.verdict = 0
             returning u.place, j.queue, j.key, u.verdict
         ), others as (
             update job j set
@@ -29,7 +30,7 @@ begin
                     else remember(j.history, j.attempts, t, u.took, u.outcome) end
             from unnest(ids, fences, verdicts, waits, steps, draws, tooks, outcomes, reasons) with ordinality
                 as u (id, fence, verdict, wait, step, drawn, took, outcome, reason, place)
-            where j.id = u.id and j.fence = u.fence and j.state = 2 and u.verdict > 0
+            where j.id = u.id and j.fence = u.fence and j.state = running and u.verdict > 0
             returning u.place, j.queue, j.key, u.verdict
         ), every as (select * from done union all select * from others)
         select e.queue, array_agg(e.place::int) as places, count(*) filter (where e.verdict = 0) as done,
@@ -78,6 +79,7 @@ end $$;
 -- Starts leases anew, and says the places of those that there still are.
 create function beat(ids bigint[], fences bigint[], lease bigint) returns int[] language plpgsql as $$
 declare
+    running constant smallint := 2;
     t constant timestamptz := clock_timestamp();
     taken int[];
 begin
@@ -86,7 +88,7 @@ begin
             until = t + lease * interval '1 microsecond',
             checked = least(j.checked, t + lease * interval '1 microsecond')
         from unnest(ids, fences) with ordinality as u (id, fence, place)
-        where j.id = u.id and j.fence = u.fence and j.state = 2
+        where j.id = u.id and j.fence = u.fence and j.state = running
         returning u.place
     )
     select coalesce(array_agg(place::int), '{}') into taken from kept;

@@ -62,23 +62,37 @@ begin
     from gone having count(*) > 0;
 end $$;
 
+-- A plan that was made while the tables were empty is kept, and must not be one that scans them once they are not. So where the
+-- index is to be `job_key`, the state is a variable, for which no other index will do; and the order begins with it.
+
+-- How many more jobs of a key may be out of hold; null is any number. The caller holds the key's lock.
+create function room_for(of_queue int, of_key text, per_key bigint) returns bigint language plpgsql as $$
+declare
+    waiting constant smallint := 0;
+    running constant smallint := 2;
+begin
+    if per_key = 0 then
+        return null;
+    end if;
+    return greatest(0, per_key
+        - (select count(*) from job j where j.queue = of_queue and j.key = of_key and j.state = waiting)
+        - (select count(*) from job j where j.queue = of_queue and j.key = of_key and j.state = running));
+end $$;
+
 -- Lets jobs of a key out of hold, the oldest first, as many as there is room for. The caller holds the key's lock.
 create function promote(of_queue int, of_key text) returns boolean language plpgsql as $$
 declare
+    held constant smallint := 1;
     room bigint;
 begin
-    select case when q.per_key > 0 then q.per_key end into room from queue q where q.number = of_queue;
-    if room is not null then
-        room := room - (select count(*) from job j where j.queue = of_queue and j.key = of_key and j.state = 0)
-                     - (select count(*) from job j where j.queue = of_queue and j.key = of_key and j.state = 2);
-        if room <= 0 then
-            return false;
-        end if;
+    select room_for(of_queue, of_key, q.per_key) into room from queue q where q.number = of_queue;
+    if room = 0 then
+        return false;
     end if;
     update job set state = 0 where id = any(array(
         select j.id from job j
-        where j.queue = of_queue and j.key = of_key and j.state = 1
-        order by j.id limit room
+        where j.queue = of_queue and j.key = of_key and j.state >= held and j.state <= held
+        order by j.state, j.id limit room
     ));
     return found;
 end $$;

@@ -75,11 +75,10 @@ impl Books {
         for job in &left {
             *done.entry(String::from_utf8(job.payload.clone()).unwrap()).or_default() += 1;
         }
-        let (put, unsure) = (self.put.lock().unwrap(), self.unsure.lock().unwrap());
-        for name in put.iter() {
+        for name in self.put.lock().unwrap().iter() {
             assert_eq!(done.remove(name), Some(1), "{name} was acknowledged");
         }
-        for name in unsure.iter() {
+        for name in self.unsure.lock().unwrap().iter() {
             assert!(matches!(done.remove(name), None | Some(1)), "{name} was tried once");
         }
         assert!(done.is_empty(), "nobody enqueued {done:?}");

@@ -4,6 +4,7 @@ mod engine;
 mod faulty;
 mod leases;
 mod outcomes;
+mod queue;
 mod stopping;
 mod trouble;
 

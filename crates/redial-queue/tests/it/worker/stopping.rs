@@ -1,11 +1,13 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redial_core::Progress;
-use redial_queue::durable::{Filter, Handled, Job, Report, State, Tried, Until};
+use redial_queue::durable::{Filter, Handled, Job, Report, State, Store, Tried, Until};
 use tokio::sync::{Notify, Semaphore};
 
-use super::{Log, policy, wait_for, work, worker};
+use super::faulty::Faulty;
+use super::{Log, over, policy, wait_for, work, worker};
 use crate::conformance::{job, sqlite};
 
 #[tokio::test]
@@ -69,6 +71,10 @@ async fn a_job_that_kills_its_workers_runs_out_of_attempts() {
     let shop = sqlite::open().await;
     let id = shop.add(job("poison")).await;
     let three = || policy(|draft| draft.attempts(3));
+    // As if each round came a lease after the one before.
+    let faulty = Faulty::new(&shop.store);
+    faulty.no_leases.store(true, Ordering::Relaxed);
+    let store: Arc<dyn Store> = faulty;
     for round in 1..=3 {
         let started = Arc::new(Notify::new());
         let handler = {
@@ -79,7 +85,7 @@ async fn a_job_that_kills_its_workers_runs_out_of_attempts() {
                 std::future::pending()
             }
         };
-        let worker = worker(&shop).policy(three()).lease(Duration::from_millis(100));
+        let worker = over(&store).policy(three()).workers(1).prefetch(0);
         let run = tokio::spawn(worker.run(handler, std::future::pending()));
         started.notified().await;
         run.abort();

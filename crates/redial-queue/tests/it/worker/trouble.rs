@@ -1,7 +1,9 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redial_queue::durable::{Handled, Report, State, Store, StoreError};
+use tokio::sync::Notify;
 
 use super::faulty::{Fault, Faulty};
 use super::{Log, over, work};
@@ -49,4 +51,28 @@ async fn a_store_that_has_stopped_ends_the_worker() {
     }
     assert_eq!(shop.state(id).await, State::Running);
     assert_eq!(shop.counts().await.done, 0);
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_waits_for_a_dead_store_no_longer_than_a_lease() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let faulty = Faulty::new(&shop.store);
+    faulty.settlements.lock().unwrap().extend([Fault::Unavailable; 100_000]);
+    faulty.no_beats.store(true, Ordering::Relaxed);
+    let stop = Arc::new(Notify::new());
+    let handler = {
+        let stop = Arc::clone(&stop);
+        move |_| {
+            stop.notify_one();
+            async { Handled::Done }
+        }
+    };
+    let store: Arc<dyn Store> = faulty;
+    let worker = over(&store).lease(Duration::from_secs(3));
+    let report = worker.run(handler, stop.notified()).await.unwrap();
+    assert_eq!(report, Report { lost: 1, ..Report::default() });
+    // Another worker finds it.
+    assert_eq!(work(over(&shop.store), |_| async { Handled::Done }).await.done, 1);
+    assert_eq!((shop.store.get(id).await.unwrap(), shop.counts().await.lost), (None, 1));
 }
