@@ -67,6 +67,10 @@ impl Postgres {
 
     /// Ends it at once, as a crash does. What it said to be on the disk is there.
     pub fn kill(&mut self) -> Result<(), String> {
+        // One that has ended has no number any more, and somebody else may have it.
+        if let Ok(Some(_)) = self.server.child.try_wait() {
+            return Ok(());
+        }
         let id = self.server.child.id().to_string();
         // SIGQUIT ends its own processes too; after a SIGKILL those would be in the way of the next start.
         let asked = Command::new("kill").args(["-QUIT", &id]).status();
@@ -80,6 +84,13 @@ impl Postgres {
         let command = command(&self.server.folder.0, self.server.address, &self.settings)?;
         self.server.child = spawn(command)?;
         self.server.wait(ping)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // With its own processes, which would still write to the folder that goes next.
+        let _ = self.kill();
     }
 }
 

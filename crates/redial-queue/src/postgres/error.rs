@@ -30,7 +30,8 @@ pub(super) fn connecting(error: &Error, place: &str) -> StoreError {
         let text = format!("{place}: {}", told(error));
         let for_good = error.to_string().contains("authentication")
             || error.to_string().contains("configuration")
-            || text.contains("server does not support TLS");
+            || text.contains("server does not support TLS")
+            || text.contains("invalid peer certificate");
         return match for_good {
             true => StoreError::Invalid(text),
             false => StoreError::Unavailable(text.into()),

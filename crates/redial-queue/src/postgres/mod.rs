@@ -18,6 +18,7 @@ mod settle;
 mod tls;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use self::listen::{Changes, Listener};
@@ -35,6 +36,8 @@ pub struct PostgresStore {
     pool: Arc<Pool>,
     changes: Arc<Changes>,
     listener: Arc<Listener>,
+    /// Settlements so far.
+    settled: Arc<AtomicUsize>,
 }
 
 /// How a [`PostgresStore`] is reached.
@@ -80,7 +83,12 @@ impl Builder {
         let pool = Pool::new(&self.url, &self.schema, self.connections, self.timeout)?;
         schema::prepare(&pool).await?;
         let changes = Arc::new(Changes::new(&self.schema));
-        Ok(PostgresStore { pool: Arc::new(pool), changes, listener: Arc::default() })
+        Ok(PostgresStore {
+            pool: Arc::new(pool),
+            changes,
+            listener: Arc::default(),
+            settled: Arc::default(),
+        })
     }
 }
 

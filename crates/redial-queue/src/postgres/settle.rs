@@ -1,4 +1,6 @@
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_postgres::Row;
@@ -10,6 +12,9 @@ use crate::durable::{Lease, Settled, Settlement, StoreError, Tried, Verdict};
 
 /// Where the number of the queue ends in a fence, and that of the claim begins.
 const QUEUE_BITS: i64 = (1 << 24) - 1;
+
+/// After so many settlements the server is asked to clean up.
+const CLEAN_UP_EVERY: usize = 20_000;
 
 impl PostgresStore {
     pub(super) async fn end(
@@ -26,11 +31,27 @@ impl PostgresStore {
         let rows = self.pool.call("settle", &columns.params()).await?;
         let mut settled = vec![Settled::Stale; leases.len()];
         taken(&rows, &order)?.for_each(|i| settled[i] = Settled::Taken);
+        self.clean_up(leases.len());
         if let Some(row) = rows.first() {
             let woken: Vec<String> = row.try_get(1).map_err(|error| error::store(&error))?;
             self.changes.tell(&self.pool, &woken).await;
         }
         Ok(settled)
+    }
+
+    /// Each job that is done leaves entries in the indexes, in front of those that a claim looks for. The server removes them once a
+    /// minute, and by then there may be half a million, so we ask for it. Where that fails, claims are slower until the server
+    /// does it.
+    fn clean_up(&self, settled: usize) {
+        let before = self.settled.fetch_add(settled, Ordering::Relaxed);
+        if before / CLEAN_UP_EVERY == before.wrapping_add(settled) / CLEAN_UP_EVERY {
+            return;
+        }
+        let pool = Arc::clone(&self.pool);
+        tokio::spawn(async move {
+            let vacuum = format!("vacuum (skip_locked, truncate off) {}.job", pool.schema());
+            let _ = pool.run(&vacuum).await;
+        });
     }
 
     pub(super) async fn extend(

@@ -1,6 +1,7 @@
 //! What only a store behind a network does: it is gone and comes back, has other clients, and says no.
 
 mod changes;
+mod encrypted;
 mod errors;
 mod faults;
 mod partition;

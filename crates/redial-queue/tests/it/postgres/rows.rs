@@ -1,4 +1,8 @@
+use std::time::Duration;
+
 use redial_queue::durable::{Filter, NewJob, State, Store, StoreError, WhenWaiting};
+
+use tokio::time::timeout;
 
 use super::server::{HOUR, QUEUE, claim, client, done, store, url};
 
@@ -85,4 +89,24 @@ async fn a_heartbeat_writes_no_index() {
     }
     let after: i64 = admin.query_one(&sizes, &[]).await.unwrap().get(0);
     assert_eq!(before, after, "2,000 versions of a row would need more than a page of an index");
+}
+
+#[tokio::test]
+async fn what_done_jobs_leave_behind_is_cleaned_up() {
+    let (store, schema) = store().await;
+    for _ in 0..11 {
+        let jobs = (0..2_000).map(|_| NewJob::new("x")).collect();
+        store.enqueue(QUEUE, jobs).await.unwrap();
+        let claimed = claim(&store, 2_000, HOUR).await.unwrap();
+        assert_eq!(claimed.len(), 2_000);
+        store.settle(claimed.iter().map(done).collect()).await.unwrap();
+    }
+    let admin = client(&url()).await;
+    let count = format!("select pg_stat_get_vacuum_count('{schema}.job'::regclass)");
+    let cleaned = async {
+        while admin.query_one(&count, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(120), cleaned).await.expect("nobody has cleaned up");
 }
