@@ -63,7 +63,7 @@ fn a_delivery_arrives_with_its_attempts_counted_though_workers_are_killed() {
     let policy = lab.scratch.file("more.toml", policy);
     let send = ["queue", "send", "-H", "Content-Type: text/plain", "-d", "paid", &receiver.url()];
     assert_eq!(lab.ok(&send), "1\n");
-    let work = ["queue", "work", "--policy", &policy, "--lease", "200ms", "--until", "empty"];
+    let work = ["queue", "work", "--policy", &policy, "--lease", "2s", "--until", "empty"];
 
     let mut first = lab.command(&work).spawn().unwrap();
     let request = receiver.receive();

@@ -167,7 +167,7 @@ fn a_job_that_kills_its_worker_runs_out_of_attempts() {
     lab.ok(&["queue", "add", "--payload", "poison", "--priority", "7"]);
     lab.ok(&["queue", "add", "--payload", "good"]);
     let script = "read what; echo $what $REDIAL_ATTEMPT >> log; test $what = good || kill -9 $PPID";
-    let args = ["queue", "work", "--policy", "quick.toml", "--lease", "100ms", "--until", "empty"];
+    let args = ["queue", "work", "--policy", "quick.toml", "--lease", "2s", "--until", "empty"];
     let mut starts = 0;
     loop {
         let output =
