@@ -11,6 +11,8 @@ mod convert;
 mod demo;
 mod explain;
 mod peers;
+mod queue;
+mod queue_faults;
 mod run;
 mod sim;
 mod sim_errors;

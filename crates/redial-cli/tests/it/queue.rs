@@ -1,0 +1,122 @@
+//! `redial queue` and `redial dlq` on real stores, with real processes. No test depends on how long anything takes.
+
+mod clock;
+mod commands;
+mod dead;
+mod deliver;
+mod page;
+mod postgres;
+mod work;
+mod wrong;
+
+use std::io::Write as _;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+use crate::{Scratch, text};
+
+/// Attempts that follow each other at once, and that nothing else stops.
+const QUICK: &str = "attempts = 3\ndeadline = \"none\"\nattempt_timeout = \"60s\"\nbudget = \"none\"\n\
+                     backoff = { base = \"1ms\", cap = \"4ms\" }\n";
+
+/// A store, and a directory around it.
+struct Lab {
+    scratch: Scratch,
+    store: String,
+}
+
+impl Lab {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let scratch = Scratch::new(&format!("queue-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+        scratch.file("quick.toml", QUICK);
+        Self { store: scratch.path("jobs.db"), scratch }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+        command.args(args).env("REDIAL_STORE", &self.store).env("NO_PROXY", "127.0.0.1");
+        command.current_dir(&self.scratch.0).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn feed(&self, args: &[&str], input: &[u8]) -> Output {
+        let mut command = self.command(args);
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let (mut to, input) = (child.stdin.take().unwrap(), input.to_vec());
+        let writer = std::thread::spawn(move || drop(to.write_all(&input)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        output
+    }
+
+    /// What it prints, when all is well.
+    #[track_caller]
+    fn ok(&self, args: &[&str]) -> String {
+        good(&self.run(args))
+    }
+
+    /// A worker that ends by itself, with quick attempts.
+    #[track_caller]
+    fn work(&self, args: &[&str]) -> Output {
+        let output = self.command(&["queue", "work", "--policy", "quick.toml"]).args(args).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output
+    }
+
+    fn start(&self, args: &[&str]) -> Child {
+        let mut command = self.command(&["queue", "work", "--policy", "quick.toml"]);
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    #[track_caller]
+    fn lines(&self, args: &[&str]) -> Vec<Value> {
+        self.ok(args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[track_caller]
+    fn jobs(&self) -> Vec<Value> {
+        self.lines(&["queue", "ls", "--json", "--most", "100000"])
+    }
+
+    #[track_caller]
+    fn stats(&self) -> Value {
+        self.lines(&["queue", "stats", "--queue", "default", "--json"]).remove(0)
+    }
+
+    /// The lines of a file that commands write.
+    fn wrote(&self, name: &str) -> Vec<String> {
+        let all = std::fs::read_to_string(self.scratch.path(name)).unwrap_or_default();
+        all.lines().map(str::to_owned).collect()
+    }
+}
+
+#[track_caller]
+fn good(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    text(&output.stdout).to_owned()
+}
+
+/// It ends with this code, says this on stderr, and nothing on stdout.
+#[track_caller]
+fn fails(output: &Output, code: i32, says: &str) {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    assert!(text(&output.stderr).contains(says), "{says}: {output:?}");
+    assert!(!text(&output.stderr).contains("panicked"), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+/// Waits, without a limit of its own, for what has to happen.
+fn eventually(mut what: impl FnMut() -> bool) {
+    while !what() {
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,84 @@
+//! The clock of the machine is set, by a day, forwards and back. Due times are in the store, and the process is a real one
+//! with another clock.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::{Lab, eventually, good};
+
+/// Gives a command the clock that a file says, which may change while it runs. What has passed stays what it is.
+fn with_clock(command: &mut Command, file: &str) {
+    let folders =
+        ["/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
+    let library = folders.iter().map(|folder| format!("{folder}/faketime/libfaketimeMT.so.1"));
+    let Some(library) = library.into_iter().find(|path| Path::new(path).exists()) else {
+        panic!("libfaketimeMT.so.1 is not there: on Debian `apt-get install faketime`");
+    };
+    command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", file);
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("FAKETIME_NO_CACHE", "1");
+}
+
+#[test]
+fn a_worker_goes_on_when_the_clock_is_set_under_it() {
+    for steps in [["+0", "+1d", "-1d"], ["+0", "-1d", "+1d"]] {
+        let lab = Lab::new();
+        let clock = lab.scratch.file("clock", steps[0]);
+        let policy = super::QUICK.replace("attempts = 3", "attempts = 1000");
+        let policy = lab.scratch.file("many.toml", policy);
+        lab.ok(&["queue", "add", "--payload", "x"]);
+        // The clock is the worker's, not the command's.
+        let script = "unset LD_PRELOAD; echo $REDIAL_ATTEMPT >> log; test -e go || exit 75";
+        let mut work = lab
+            .command(&["queue", "work", "--policy", &policy, "--until", "empty", "--exec", script]);
+        with_clock(&mut work, &clock);
+        let mut worker = work.stderr(std::process::Stdio::null()).spawn().unwrap();
+        let attempts = || lab.wrote("log").len();
+        for step in steps {
+            lab.scratch.file("clock", step);
+            let before = attempts();
+            eventually(|| attempts() >= before + 5);
+        }
+        lab.scratch.file("go", "");
+        assert!(worker.wait().unwrap().success());
+        let numbers: Vec<String> = (1..=attempts()).map(|number| number.to_string()).collect();
+        assert_eq!(lab.wrote("log"), numbers, "each attempt once");
+        let stats = lab.stats();
+        assert_eq!(
+            (&stats["done"], &stats["lost"], &stats["dead"]),
+            (&1.into(), &0.into(), &0.into())
+        );
+    }
+}
+
+#[test]
+fn another_worker_goes_on_with_another_clock() {
+    for (first, second) in [("+1d", "+0"), ("+0", "-1d"), ("+0", "+1d")] {
+        let lab = Lab::new();
+        let clock = lab.scratch.file("clock", first);
+        // A wait that is still on when the first worker finds nothing else to do.
+        let wait = "{ base = \"200ms\", cap = \"200ms\", jitter = \"none\" }";
+        let policy = super::QUICK.replace("attempts = 3", "attempts = 1000");
+        let policy = policy.replace("{ base = \"1ms\", cap = \"4ms\" }", wait);
+        let policy = lab.scratch.file("slow.toml", policy);
+        let run = |args: &[&str]| {
+            let mut command = lab.command(args);
+            with_clock(&mut command, &clock);
+            good(&command.output().unwrap());
+        };
+        run(&["queue", "add", "--payload", "retried"]);
+        run(&["queue", "add", "--payload", "fresh", "--after", "20ms"]);
+        let work = ["queue", "work", "--policy", &policy, "--log", "none", "--exec"];
+        let fail = "unset LD_PRELOAD; read what; test $what = fresh || exit 75";
+        run(&[&work[..], &[fail, "--until", "nothing-due", "--workers", "1"]].concat());
+        lab.scratch.file("clock", second);
+        run(&["queue", "add", "--payload", "later"]);
+        run(&[&work[..], &["unset LD_PRELOAD; read what; echo $what >> log", "--until", "empty"]]
+            .concat());
+        let log = lab.wrote("log");
+        assert!(
+            log.contains(&"retried".to_owned()) && log.contains(&"later".to_owned()),
+            "{log:?}"
+        );
+        assert_eq!((&lab.stats()["done"], &lab.stats()["lost"]), (&3.into(), &0.into()));
+    }
+}

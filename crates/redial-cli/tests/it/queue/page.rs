@@ -1,0 +1,66 @@
+//! Whoever changes what `redial queue` and `redial dlq` say sees the pages that show it: every command of them runs, in its
+//! order.
+
+use std::path::Path;
+use std::process::Command;
+
+use regex_lite::Regex;
+
+use super::Lab;
+use crate::text;
+
+/// Without what is different each time: times, keys, and how wide a column is because of them.
+fn plain(text: &str) -> Vec<String> {
+    let words = [
+        (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "KEY"),
+        (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "TIME"),
+        (r"\b\d+\.\ds\b", "SECONDS"),
+        (r" +", " "),
+    ];
+    let line = |line: &str| {
+        words.iter().fold(line.trim_end().to_owned(), |line, (pattern, word)| {
+            Regex::new(pattern).unwrap().replace_all(&line, *word).into_owned()
+        })
+    };
+    text.lines().map(line).collect()
+}
+
+/// Runs a page, and returns how many commands it has.
+fn run(page: &str) -> usize {
+    let lab = Lab::new();
+    let bin = Path::new(env!("CARGO_BIN_EXE_redial")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut commands = 0;
+    for block in page.split("\n```").skip(1).step_by(2) {
+        let (head, body) = block.split_once('\n').unwrap();
+        if let Some(name) = head.strip_prefix("toml ") {
+            lab.scratch.file(name, body);
+            continue;
+        }
+        assert_eq!(head, "console");
+        for step in body.strip_prefix("$ ").unwrap().split("\n$ ") {
+            let (command, shown) = step.split_once('\n').unwrap_or((step, ""));
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(format!("exec 2>&1; {command}")).current_dir(&lab.scratch.0);
+            let output = shell.env("REDIAL_STORE", &lab.store).env("PATH", &path).output().unwrap();
+            assert_eq!(plain(text(&output.stdout)), plain(shown), "{command}");
+            commands += 1;
+        }
+    }
+    assert_eq!(commands, page.matches("\n$ ").count());
+    commands
+}
+
+#[test]
+fn the_page_on_dead_letters_shows_what_is_printed() {
+    let page = include_str!("../../../../../docs/dead-letters.md");
+    assert!(run(page) >= 12);
+    for name in ["ls", "show", "edit", "redrive", "purge"] {
+        assert!(page.contains(&format!("$ redial dlq {name}")), "{name}");
+    }
+}
+
+#[test]
+fn the_page_on_queues_shows_what_is_printed() {
+    assert!(run(include_str!("../../../../../docs/queue.md")) >= 11);
+}

@@ -1,0 +1,212 @@
+//! Workers that run commands.
+
+use std::process::Command;
+
+use super::{Lab, eventually, good};
+use crate::text;
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// Whether a process still runs; one that has ended and was not waited for does not.
+fn runs(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, None | Some(None | Some('Z' | 'X')))
+}
+
+#[test]
+fn a_command_gets_the_job() {
+    let lab = Lab::new();
+    let add = ["queue", "add", "--queue", "q", "--payload", "the payload", "--key", "the key"];
+    let headers =
+        ["--header", "X-Kind.of: a", "--header", "x-kind.of: b", "--idempotency-key", "once"];
+    lab.ok(&[&add[..], &headers].concat());
+    let script = "cat; for name in QUEUE JOB_ID ATTEMPT IDEMPOTENCY_KEY KEY HEADER_X_KIND_OF; do \
+                  echo; eval printf %s \\\"\\$REDIAL_$name\\\"; done";
+    let output = lab.work(&["--queue", "q", "--exec", script, "--until", "empty"]);
+    assert_eq!(text(&output.stdout), "the payload\nq\n1\n1\nonce\nthe key\na, b");
+    assert_eq!(text(&output.stderr), "redial: done 1, retried 0, dead 0\n");
+    lab.ok(&["queue", "add", "--payload", "x"]);
+    let mut command = lab.command(&["queue", "work", "--until", "empty", "--exec"]);
+    let output = command.arg("echo ${REDIAL_KEY-none}").env("REDIAL_KEY", "left over").output();
+    assert_eq!(good(&output.unwrap()), "none\n");
+}
+
+#[test]
+fn a_large_payload_that_nobody_reads_stops_nothing() {
+    let lab = Lab::new();
+    good(&lab.feed(&["queue", "add"], &vec![b'x'; 4 << 20]));
+    good(&lab.feed(&["queue", "add"], &vec![b'y'; 4 << 20]));
+    let output = lab.work(&["--exec", "test $REDIAL_JOB_ID = 1 || wc -c", "--until", "empty"]);
+    assert_eq!(text(&output.stdout).trim(), (4 << 20).to_string());
+}
+
+#[test]
+fn exit_code_75_is_tried_again_until_it_is_done() {
+    let lab = Lab::new();
+    lab.ok(&["queue", "add", "--payload", "x"]);
+    let script = "echo $REDIAL_ATTEMPT $REDIAL_IDEMPOTENCY_KEY >> log; \
+                  test $REDIAL_ATTEMPT = 3 || { echo not yet >&2; exit 75; }";
+    let output = lab.work(&["--exec", script, "--until", "empty", "--retry-on-exit", "1"]);
+    let log = lab.wrote("log");
+    let attempts: Vec<_> = log.iter().map(|line| line.split_once(' ').unwrap()).collect();
+    assert_eq!(attempts.iter().map(|attempt| attempt.0).collect::<Vec<_>>(), ["1", "2", "3"]);
+    assert!(attempts.iter().all(|attempt| attempt.1 == attempts[0].1 && attempt.1.len() > 8));
+    assert!(text(&output.stderr).contains("job 1, attempt 2: exit code 75: not yet"), "{output:?}");
+    let stats = lab.stats();
+    assert_eq!(
+        (&stats["done"], &stats["retried"], &stats["lost"]),
+        (&1.into(), &2.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_failure_that_does_not_pass_is_a_dead_letter_with_its_last_line() {
+    let lab = Lab::new();
+    good(&lab.feed(&["queue", "add", "--lines"], b"127\n9\n1\n"));
+    let script = "read code; echo first >&2; echo about $code >&2; echo >&2; exit $code";
+    lab.work(&["--exec", script, "--until", "empty", "--stop-on-exit", "9", "--log", "none"]);
+    let told: Vec<_> = lab
+        .jobs()
+        .iter()
+        .map(|job| {
+            let last = job["history"].as_array().unwrap().last().unwrap();
+            let texts = [&job["state"], &job["reason"], &last["outcome"]];
+            let [state, reason, outcome] = texts.map(|text| text.as_str().unwrap().to_owned());
+            assert_eq!(last["attempt"], job["attempts"]);
+            (state, reason, job["attempts"].as_u64().unwrap(), outcome)
+        })
+        .collect();
+    let dead = |reason: &str, attempts, outcome: &str| {
+        ("dead".to_owned(), reason.to_owned(), attempts, outcome.to_owned())
+    };
+    let expected = [
+        dead("permanent", 1, "exit code 127: about 127"),
+        dead("permanent", 1, "exit code 9: about 9"),
+        dead("attempts", 3, "exit code 1: about 1"),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_job_can_name_its_policy() {
+    let lab = Lab::new();
+    lab.scratch.file("named.toml", "[policy.once]\nattempts = 1\n");
+    for policy in ["once", "nobody's"] {
+        lab.ok(&["queue", "add", "--payload", "x", "--policy", policy]);
+    }
+    lab.work(&["--exec", "exit 1", "--policies", "named.toml", "--until", "empty"]);
+    let jobs = lab.jobs();
+    assert_eq!((&jobs[0]["attempts"], &jobs[0]["reason"]), (&1.into(), &"attempts".into()));
+    assert_eq!(jobs[1]["reason"], "unknown-policy");
+    assert!(jobs[1]["history"][0]["outcome"].as_str().unwrap().contains("once"), "{}", jobs[1]);
+}
+
+#[test]
+fn what_takes_too_long_is_ended_with_all_that_it_has_started() {
+    let lab = Lab::new();
+    let policy = super::QUICK.replace("60s", "3s").replace("attempts = 3", "attempts = 2");
+    let policy = lab.scratch.file("short.toml", policy);
+    lab.ok(&["queue", "add", "--payload", "x"]);
+    // The child does not hear SIGTERM, and the next attempt must not start while it is there. One that has ended and that
+    // nobody has waited for is not.
+    let script = "test -e child && grep -q 'State:.[RSD]' /proc/$(tail -n 1 child)/status && echo overlap >> wrong; \
+                  sh -c 'trap \"\" TERM; echo $$ >> child; while :; do sleep 0.1; done' & wait";
+    let work = ["queue", "work", "--policy", &policy, "--grace", "200ms", "--until", "empty"];
+    good(&lab.command(&work).args(["--exec", script]).output().unwrap());
+    let children = lab.wrote("child");
+    assert_eq!(children.len(), 2);
+    assert!(lab.wrote("wrong").is_empty());
+    children.iter().for_each(|pid| assert!(!runs(pid), "{pid}"));
+    let job = lab.jobs().remove(0);
+    assert_eq!((&job["state"], &job["attempts"]), (&"dead".into(), &2.into()), "{job}");
+}
+
+#[test]
+fn a_signal_lets_what_runs_come_to_its_end() {
+    for (name, second) in [("TERM", None), ("INT", None), ("TERM", Some(143)), ("INT", Some(130))] {
+        let lab = Lab::new();
+        good(&lab.feed(&["queue", "add", "--lines"], b"a\nb\n"));
+        let script =
+            "cat >> began; echo $$ > pid; while ! test -e go; do sleep 0.02; done; echo x >> ended";
+        let mut worker = lab.start(&["--exec", script, "--workers", "1"]);
+        eventually(|| lab.wrote("pid").len() == 1);
+        signal(worker.id(), name);
+        match second {
+            None => {
+                lab.scratch.file("go", "");
+                assert_eq!(worker.wait().unwrap().code(), Some(0));
+                assert_eq!(
+                    (lab.wrote("began").concat(), lab.wrote("ended").len()),
+                    ("a".to_owned(), 1)
+                );
+                let left = lab.jobs();
+                assert_eq!((left.len(), &left[0]["attempts"]), (1, &0.into()), "{left:?}");
+            }
+            Some(code) => {
+                // The first one has been heard once it is told; one that came with it would be the same signal.
+                let mut told = std::io::BufReader::new(worker.stderr.take().unwrap());
+                let mut line = String::new();
+                std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+                assert!(line.contains("stopping"), "{line}");
+                signal(worker.id(), name);
+                assert_eq!(worker.wait().unwrap().code(), Some(code));
+                let pid = lab.wrote("pid").remove(0);
+                eventually(|| !runs(&pid));
+                assert!(lab.wrote("ended").is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_that_kills_its_worker_runs_out_of_attempts() {
+    let lab = Lab::new();
+    lab.ok(&["queue", "add", "--payload", "poison", "--priority", "7"]);
+    lab.ok(&["queue", "add", "--payload", "good"]);
+    let script = "read what; echo $what $REDIAL_ATTEMPT >> log; test $what = good || kill -9 $PPID";
+    let args = ["queue", "work", "--policy", "quick.toml", "--lease", "2s", "--until", "empty"];
+    let mut starts = 0;
+    loop {
+        let output =
+            lab.command(&args).args(["--workers", "1", "--exec", script]).output().unwrap();
+        starts += 1;
+        if output.status.success() {
+            break;
+        }
+        assert_eq!(output.status.code(), None, "it was killed: {output:?}");
+        assert!(starts < 10, "it is bounded: {:?}", lab.wrote("log"));
+    }
+    // The good one comes in between, while nobody knows yet that the worker is gone.
+    let (good, poison): (Vec<_>, Vec<_>) =
+        lab.wrote("log").into_iter().partition(|line| line.starts_with("good"));
+    assert_eq!(poison, ["poison 1", "poison 2", "poison 3"]);
+    assert_eq!(good, ["good 1"]);
+    let job = lab.jobs().remove(0);
+    assert_eq!((&job["state"], &job["reason"]), (&"dead".into(), &"attempts".into()), "{job}");
+    assert!(job["history"][0]["outcome"].as_str().unwrap().contains("lease ran out"), "{job}");
+    assert_eq!((&lab.stats()["done"], &lab.stats()["lost"]), (&1.into(), &3.into()));
+}
+
+#[test]
+fn a_storm_of_failures_is_no_storm_of_lines() {
+    let lab = Lab::new();
+    let lines: String = (0..400).map(|n| format!("{n}\n")).collect();
+    good(&lab.feed(&["queue", "add", "--lines"], lines.as_bytes()));
+    // They are no deliveries.
+    let output = lab.work(&["--until", "empty", "--log", "json"]);
+    let events: Vec<serde_json::Value> =
+        text(&output.stderr).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let named =
+        |name: &str| events.iter().filter(move |event| event["event"] == name).collect::<Vec<_>>();
+    let left_out: u64 =
+        named("left_out").iter().map(|event| event["lines"].as_u64().unwrap()).sum();
+    let dead = named("dead");
+    assert_eq!(dead.len() as u64 + left_out, 400);
+    assert!(left_out > 100, "{left_out}");
+    assert_eq!(dead[0]["reason"], "unreadable");
+    assert!(dead[0]["time"].as_f64().unwrap() > 1.7e9);
+    assert_eq!(named("ended")[0]["dead"], 400);
+}

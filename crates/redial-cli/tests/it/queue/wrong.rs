@@ -1,0 +1,87 @@
+//! What cannot be done is said in one line that names what is wrong.
+
+use std::fs;
+
+use super::{Lab, fails, good};
+use crate::text;
+
+#[test]
+fn a_store_has_to_be_named_and_to_be_one() {
+    let lab = Lab::new();
+    let mut nameless = lab.command(&["queue", "ls"]);
+    fails(&nameless.env_remove("REDIAL_STORE").output().unwrap(), 2, "REDIAL_STORE");
+    fails(&lab.run(&["queue", "ls"]), 2, "there is no such file");
+    fails(&lab.run(&["dlq", "ls", "--store", ""]), 2, "--store");
+    fails(&lab.run(&["queue", "ls", "--store", "mysql://x/y"]), 2, "postgres://");
+    lab.scratch.file("text.db", "this is no database, however long it is".repeat(100));
+    let no_database = lab.run(&["queue", "ls", "--store", "text.db"]);
+    assert_ne!(no_database.status.code(), Some(0));
+    assert!(text(&no_database.stderr).contains("text.db"), "{no_database:?}");
+    assert_eq!(text(&no_database.stderr).lines().count(), 1, "{no_database:?}");
+    assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap(), "looking makes nothing");
+    let unreachable = lab.run(&["queue", "ls", "--store", "postgres://me:secret@127.0.0.1:1/x"]);
+    fails(&unreachable, 1, "Postgres");
+    assert!(!text(&unreachable.stderr).contains("secret"), "{unreachable:?}");
+}
+
+#[test]
+fn wrong_usage_is_said_before_anything_is_done() {
+    let lab = Lab::new();
+    for (args, says) in [
+        (&["queue", "add", "--payload", "@nowhere"][..], "nowhere"),
+        (&["queue", "add", "--payload", "x", "--priority", "8"], "--priority"),
+        (&["queue", "add", "--payload", "x", "--after", "5"], "a duration such as"),
+        (&["queue", "add", "--payload", "x", "--header", "nothing"], "a header such as"),
+        (&["queue", "add", "--payload", "x", "--when-waiting", "keep"], "--key"),
+        (&["queue", "add", "--lines", "--idempotency-key", "x"], "--idempotency-key"),
+        (&["queue", "send", "ftp://host/x"], "only http and https"),
+        (&["queue", "send", "-H", "Host: x", "http://host/x"], "is a part of the URL"),
+        (&["queue", "send", "http://me:pw@host/x"], "authorization"),
+        (&["queue", "set"], "--rate"),
+        (&["queue", "set", "--rate", "fast"], "a rate such as"),
+        (&["queue", "set", "--rate", "0/s"], "pause"),
+        (&["queue", "work", "--lease", "1ms"], "a lease has at least"),
+        (&["queue", "work", "--policy", "nowhere.toml"], "nowhere.toml"),
+        (&["queue", "work", "--policies", "nowhere.toml"], "nowhere.toml"),
+        (&["queue", "work", "--stop-on-exit", "3"], "--exec"),
+        (&["queue", "rm"], "ID"),
+        (&["dlq", "edit", "1"], "--payload"),
+    ] {
+        let output = lab.run(args);
+        fails(&output, 2, says);
+    }
+    assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap());
+    let nameless = lab.run(&["queue", "add", "--payload", "x", "--queue", ""]);
+    fails(&nameless, 2, "--queue: the name of a queue");
+}
+
+#[test]
+fn a_line_that_is_too_long_says_where_to_go_on() {
+    let lab = Lab::new();
+    let mut lines = b"one\ntwo\n".to_vec();
+    lines.extend(vec![b'x'; (16 << 20) + 1]);
+    lines.extend(b"\nfour\n");
+    let output = lab.feed(&["queue", "add", "--lines"], &lines);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "1\n2\n", "what is in is said");
+    assert!(text(&output.stderr).contains("line 3"), "{output:?}");
+    assert!(text(&output.stderr).contains("before line 3 are in the queue"), "{output:?}");
+    let whole = lab.feed(&["queue", "add"], &vec![b'x'; (16 << 20) + 1]);
+    fails(&whole, 2, "at most 16777216 bytes");
+}
+
+#[test]
+fn a_damaged_store_is_not_called_whole() {
+    let lab = Lab::new();
+    let lines: String = (0..5000).map(|n| format!("{n} {}\n", "x".repeat(200))).collect();
+    good(&lab.feed(&["queue", "add", "--lines"], lines.as_bytes()));
+    assert_eq!(lab.ok(&["queue", "verify"]), "the store is whole\n");
+    let mut bytes = fs::read(&lab.store).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 8192].fill(0xa5);
+    fs::write(&lab.store, bytes).unwrap();
+    let output = lab.run(&["queue", "verify"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("jobs.db"), "{output:?}");
+    fails(&lab.run(&["queue", "verify", "--store", "postgres://127.0.0.1/x"]), 2, "pg_amcheck");
+}
