@@ -11,4 +11,4 @@ mod memory;
 mod reconcile;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
-pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Watch};
+pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Trend, Watch};

@@ -25,7 +25,13 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn new(step: Nanos) -> Self {
-        Self { heads: [NOWHERE; LEVELS], tails: [NOWHERE; LEVELS], used: 0, length: 0, step: step.max(1) }
+        Self {
+            heads: [NOWHERE; LEVELS],
+            tails: [NOWHERE; LEVELS],
+            used: 0,
+            length: 0,
+            step: step.max(1),
+        }
     }
 
     pub(super) fn len(&self) -> usize {

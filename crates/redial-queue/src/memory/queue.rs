@@ -81,7 +81,12 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     pub(super) fn with(builder: &Builder) -> Self {
         let keys = Keys::new(builder.bound, builder.when_full, nanos(builder.rise));
         Self(Arc::new(Shared {
-            state: Mutex::new(State { keys, drawn: 0, left: Vec::new(), waiters: Waiters::default() }),
+            state: Mutex::new(State {
+                keys,
+                drawn: 0,
+                left: Vec::new(),
+                waiters: Waiters::default(),
+            }),
             ready: Notify::new(),
             room: Notify::new(),
             idle: Notify::new(),
@@ -169,9 +174,8 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     async fn with_room(&self, add: impl Fn() -> Added<K>) -> Added<K> {
         let mut added = add();
         while added == Added::Full && self.state().keys.when_full == WhenFull::Wait {
-            let has_room = |state: &mut State<K>| {
-                (state.keys.has_room() || state.keys.closed).then_some(())
-            };
+            let has_room =
+                |state: &mut State<K>| (state.keys.has_room() || state.keys.closed).then_some(());
             self.wait_until(&self.0.room, |waiters| &mut waiters.adders, has_room).await;
             added = add();
         }
@@ -337,7 +341,14 @@ enum End {
     Failed(Option<Duration>),
 }
 
-/// A key that this worker works on, and nobody else. Dropped without a word, as by a panic, it has failed.
+/// A key that this worker works on, and nobody else. Dropped without a word, as by a panic, it has failed. It ends once:
+///
+/// ```compile_fail,E0382
+/// # let queue = redial_queue::WorkQueue::<u32>::default();
+/// let work = queue.try_get().unwrap();
+/// work.done();
+/// work.done();
+/// ```
 #[derive(Debug)]
 #[must_use = "work that is dropped has failed"]
 pub struct Work<K: Hash + Eq + Clone> {
