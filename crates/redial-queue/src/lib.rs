@@ -9,6 +9,8 @@ mod clock;
 pub mod durable;
 mod memory;
 mod reconcile;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
 pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Trend, Watch};

@@ -2,6 +2,7 @@
 //! down, and another process goes on. Between two attempts most of a [`Call`] is known without asking it.
 
 use super::{Call, Charge, Class, Context, Nanos, Policy, Stage, Stop};
+use crate::units::NEVER;
 
 /// How far a call has come, for whoever writes it down. What its retry has paid is not part of it: that belongs to the
 /// process that paid.
@@ -41,8 +42,8 @@ impl Call {
         Progress { attempts: self.attempts, step: self.step, drawn: self.drawn }
     }
 
-    /// The call that was written down and whose wait is over; it pays for its retry here and now. A call that has made
-    /// no attempt is a new one.
+    /// The call that was written down and whose wait is over; it pays for its retry here and now. `deadline` is the
+    /// call's own, the policy's included. A call that has made no attempt is a new one.
     ///
     /// # Errors
     ///
@@ -54,12 +55,12 @@ impl Call {
         now: Nanos,
     ) -> Result<Self, Stop> {
         let Progress { attempts, step, drawn } = progress;
-        let mut call = Self { drawn, attempts, step, ..Self::new(cx.policy, now, deadline) };
-        // A deadline counts from the first attempt, which was somewhere else.
-        call.deadline = deadline;
+        // The policy's deadline counts from the first attempt, which was somewhere else.
+        let mut call = Self { deadline, drawn, attempts, step, ..Self::new(cx.policy, now, NEVER) };
         if attempts > 0 {
             call.attempts_left(cx, true)?;
             call.pay(cx, Class::Transient, now)?;
+            cx.guards.ledger.call_revived();
         }
         Ok(call)
     }

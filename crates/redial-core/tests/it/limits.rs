@@ -202,3 +202,19 @@ fn many_at_once_are_as_many_as_one_after_the_other() {
         }
     }
 }
+
+#[test]
+fn a_bucket_that_is_kept_somewhere_else_gives_the_same() {
+    let rule = RateRule::new(Rate::per_second(10), 5);
+    let (here, mut full_at) = (RateLimit::new(&rule), 0);
+    for (now, n) in [(0, 3), (MS, 10), (250 * MS, 7), (9 * SECOND, 100)] {
+        let taken;
+        (taken, full_at) = rule.take_up_to(n, full_at, now);
+        assert_eq!(taken, here.take_up_to(n, now));
+        let next = rule.next(full_at, now);
+        assert_eq!(rule.take_up_to(1, full_at, next).0, 1);
+        if next > now {
+            assert_eq!(rule.take_up_to(1, full_at, next - 1).0, 0, "{n} at {now}");
+        }
+    }
+}

@@ -15,3 +15,4 @@ mod seeds;
 mod short_way;
 mod support;
 mod window_model;
+mod written_down;

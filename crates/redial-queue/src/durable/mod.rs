@@ -14,7 +14,8 @@ mod job;
 mod queue;
 mod settings;
 mod store;
-mod text;
+pub(crate) mod text;
+mod worker;
 
 pub use handler::{Handled, Handler};
 pub use job::{Enqueued, Job, JobId, NewJob, Start, State, Tried, WhenWaiting};
@@ -24,3 +25,4 @@ pub use store::{
     Claim, Claimed, Claims, Edit, Filter, Lease, Redrive, Reply, Settled, Settlement, Store,
     StoreError, Verdict,
 };
+pub use worker::{Gauge, Happening, Report, Until, WatchJobs, Worker, WorkerStats, standard};

@@ -1,7 +1,9 @@
-//! Queues, in memory.
+//! Queues, in memory and on disk.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_methods, reason = "tests measure on tokio's paused clock")]
 
+mod conformance;
 mod queue_model;
 mod reconciler;
+mod sqlite;
 mod work_queue;

@@ -95,6 +95,13 @@ impl Ledger {
         }
     }
 
+    /// A call goes on that made its first attempt somewhere else.
+    pub(crate) fn call_revived(&self) {
+        if let Self::Inflight(inflight) = self {
+            inflight.call_started();
+        }
+    }
+
     /// A call is over, however it ended.
     #[inline(always)]
     pub(crate) fn call_ended(&self) {

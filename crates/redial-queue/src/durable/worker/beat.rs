@@ -1,0 +1,134 @@
+//! The store takes a worker that it does not hear from for dead, and gives its jobs to others. So it hears from us three
+//! times in a lease; and where it does not, or says that somebody else has the job, the handler is aborted before two work
+//! on the same job.
+
+use redial_core::{NEVER, Nanos};
+
+use super::super::{Handler, Lease, StoreError};
+use super::Happening;
+use super::run::{Shift, Stage, Trouble};
+
+/// When to beat.
+#[derive(Default)]
+pub(super) struct Heart {
+    next: Nanos,
+    /// When the beat that is with the store was asked for.
+    asked: Nanos,
+    trouble: Trouble,
+}
+
+impl Heart {
+    pub(super) fn next(&self) -> Nanos {
+        self.next.max(self.trouble.until)
+    }
+
+    /// There is something to beat for since then.
+    pub(super) fn starts(&mut self, since: Nanos, lease: Nanos) {
+        self.next = since.saturating_add(lease / 3);
+    }
+}
+
+impl<H: Handler> Shift<H> {
+    pub(super) fn beat(&mut self, now: Nanos) {
+        let waits = self.beating.is_some() || self.settling.is_some() || now < self.heart.next();
+        if waits || self.held.is_empty() {
+            return;
+        }
+        self.heart.asked = now;
+        let leases: Vec<Lease> = self.held.keys().copied().collect();
+        let (store, lease) = (self.with.queue.store().clone(), self.with.lease);
+        let asked = {
+            let leases = leases.clone();
+            Box::pin(async move { store.beat(&leases, lease).await })
+        };
+        self.beating = Some((leases, asked));
+    }
+
+    pub(super) fn beaten(
+        &mut self,
+        leases: &[Lease],
+        answer: Result<Vec<bool>, StoreError>,
+        now: Nanos,
+    ) {
+        let alive = match answer {
+            Ok(alive) => alive,
+            Err(error) => {
+                self.heart.trouble.failures += 1;
+                self.heart.trouble.until = self.trouble(error, self.heart.trouble.failures, now);
+                return;
+            }
+        };
+        self.heart.trouble = Trouble::default();
+        self.heart.next = self.heart.asked.saturating_add(self.lease() / 3);
+        let expires = self.heart.asked.saturating_add(self.lease());
+        for (lease, alive) in leases.iter().zip(alive) {
+            let Some(held) = self.held.get_mut(lease) else { continue };
+            if alive {
+                held.expires = held.expires.max(expires);
+            } else if !matches!(held.stage, Stage::Settling) {
+                self.report.stale += 1;
+                let job = held.job.clone();
+                self.drop_claim(*lease, now);
+                self.tell(&Happening::Stale(&job));
+            }
+        }
+    }
+
+    /// A tenth of a lease before it is over, so that the handler is gone when somebody else begins.
+    fn margin(&self) -> Nanos {
+        self.lease() / 10
+    }
+
+    pub(super) fn earliest_let_go(&self) -> Nanos {
+        match self.earliest {
+            NEVER => NEVER,
+            earliest => earliest.saturating_sub(self.margin()),
+        }
+    }
+
+    /// Lets go of what is nearly over. What is done already is still worth settling, as long as nobody has claimed it; only
+    /// a worker that stops does not wait for that.
+    pub(super) fn let_go(&mut self, now: Nanos) {
+        if now < self.earliest_let_go() {
+            return;
+        }
+        let (margin, stopping) = (self.margin(), self.is_stopping());
+        let sent: Vec<Lease> = self.sent.iter().map(|out| out.settlement.lease).collect();
+        let mut over = Vec::new();
+        self.earliest = NEVER;
+        for (lease, held) in &self.held {
+            let keeps = matches!(held.stage, Stage::Settling) && !stopping || sent.contains(lease);
+            if keeps {
+                continue;
+            }
+            if held.expires.saturating_sub(margin) <= now {
+                over.push(*lease);
+            } else {
+                self.earliest = self.earliest.min(held.expires);
+            }
+        }
+        for lease in over {
+            let Some(job) = self.held.get(&lease).map(|held| held.job.clone()) else { continue };
+            self.outbox.retain(|out| out.settlement.lease != lease);
+            self.drop_claim(lease, now);
+            self.report.lost += 1;
+            self.tell(&Happening::Lost(&job));
+        }
+    }
+
+    /// Forgets a claim; what comes of it does not count.
+    pub(super) fn drop_claim(&mut self, lease: Lease, now: Nanos) {
+        let Some(held) = self.held.remove(&lease) else { return };
+        match held.stage {
+            Stage::Running { attempt, task, began } => {
+                task.abort();
+                self.by_task.remove(&task.id());
+                self.with.gauge.tally().began.remove(&(began, lease.id.0));
+                let seed = self.engine.next_seed();
+                attempt.abandon(now, seed);
+            }
+            Stage::Ready => self.ready.retain(|ready| *ready != lease),
+            Stage::Settling => {}
+        }
+    }
+}

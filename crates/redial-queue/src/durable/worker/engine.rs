@@ -1,0 +1,221 @@
+//! What the engine says about a job: whether it may be tried now, and what follows from an attempt.
+//!
+//! A refusal by the world (the budget is dry, the breaker is open) is not the job's fault: no attempt was made, so it is
+//! given back and the job waits. A refusal by the policy (no attempts left, no time left) is the end.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redial_core::admit::{Guards, Scopes};
+use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::schedule::{Backoff, Jitter, wait};
+use redial_core::{
+    Call, Context, MS, NEVER, Nanos, Permit, Policy, Progress, Request, Stop, Verdict as Next, draw,
+};
+
+use super::super::{Job, Verdict};
+
+/// Destinations with guards of their own, of each policy.
+const MOST_DESTINATIONS: usize = 10_000;
+
+/// The policies, and the guards of each destination.
+pub(super) struct Engine {
+    own: Rules,
+    named: BTreeMap<String, Rules>,
+    /// Hashes the keys of jobs for the cool-down, and names the random streams.
+    state: RandomState,
+    seed: u64,
+    drawn: u64,
+}
+
+struct Rules {
+    policy: Arc<Policy>,
+    scopes: Scopes<Option<String>>,
+}
+
+impl Rules {
+    fn new(policy: &Policy) -> Self {
+        let scopes = Scopes::new(MOST_DESTINATIONS, policy.memory());
+        Self { policy: Arc::new(policy.clone()), scopes }
+    }
+}
+
+/// A job that may be tried.
+pub(super) struct Tried<'a> {
+    pub(super) job: &'a Job,
+    /// How long ago it was first claimed, and since when that is so.
+    pub(super) age: Duration,
+    pub(super) claimed: Nanos,
+    pub(super) destination: Option<String>,
+    pub(super) safety: Safety,
+}
+
+/// An attempt that was admitted.
+pub(super) struct Attempt {
+    policy: Arc<Policy>,
+    guards: Arc<Guards>,
+    request: Request,
+    call: Call,
+    permit: Permit,
+}
+
+/// What becomes of a job, and why.
+pub(super) struct Decision {
+    pub(super) verdict: Verdict,
+    /// In a line, for the history.
+    pub(super) outcome: String,
+    pub(super) stop: Option<Stop>,
+}
+
+impl Engine {
+    pub(super) fn new(own: &Policy, named: &BTreeMap<String, Policy>) -> Self {
+        let named = named.iter().map(|(name, policy)| (name.clone(), Rules::new(policy)));
+        let state = RandomState::new();
+        let seed = state.hash_one(0);
+        Self { own: Rules::new(own), named: named.collect(), state, seed, drawn: 0 }
+    }
+
+    /// A number that names a random stream of its own.
+    pub(super) fn next_seed(&mut self) -> u64 {
+        self.drawn += 1;
+        draw(self.seed, self.drawn)
+    }
+
+    /// May it be tried now?
+    pub(super) fn admit(&mut self, tried: Tried<'_>, now: Nanos) -> Result<Attempt, Decision> {
+        let seed = self.next_seed();
+        let Tried { job, age, claimed, destination, safety } = tried;
+        let key = job.key.as_ref().map_or(0, |key| self.state.hash_one(key));
+        let rules = match &job.policy {
+            None => &mut self.own,
+            Some(name) if self.named.contains_key(name) => {
+                self.named.get_mut(name).unwrap_or(&mut self.own)
+            }
+            Some(name) => return Err(self.unknown(name)),
+        };
+        let policy = Arc::clone(&rules.policy);
+        let guards = rules.scopes.get(destination, now, || Guards::new(&policy, 1, seed));
+        let request = Request { safety, key, ..Request::default() };
+        let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+        let deadline = match policy.deadline() {
+            NEVER => NEVER,
+            whole => claimed.saturating_add(whole.saturating_sub(redial_core::nanos(age))),
+        };
+        // The store has charged this attempt already; the engine counts it when it admits it.
+        let attempts = job.progress.attempts.saturating_sub(1);
+        let progress = Progress { attempts, ..job.progress };
+        let revived = Call::revive(progress, &cx, deadline, now);
+        let admitted =
+            revived.and_then(|mut call| call.admit(&cx, now).map(|permit| (call, permit)));
+        match admitted {
+            Ok((call, permit)) => Ok(Attempt { policy, guards, request, call, permit }),
+            Err(stop) => Err(refused(&policy, job, stop, seed)),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> Decision {
+        let known: Vec<String> = self.named.keys().map(|name| format!("{name:?}")).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Decision {
+            verdict: Verdict::Dead { reason: "unknown-policy".to_owned() },
+            outcome: format!("no policy is called {name:?}; this worker knows {known}"),
+            stop: None,
+        }
+    }
+}
+
+/// The attempt is not made.
+fn refused(policy: &Policy, job: &Job, stop: Stop, seed: u64) -> Decision {
+    let last = job.history.last().map(|tried| tried.outcome.as_str());
+    let outcome = last.map_or_else(|| stop.to_string(), |last| format!("{stop}; before: {last}"));
+    let verdict = if passes(stop) {
+        Verdict::Postpone { wait: pause(policy, job.progress, seed) }
+    } else {
+        Verdict::Dead { reason: stop.name().to_owned() }
+    };
+    Decision { verdict, outcome, stop: Some(stop) }
+}
+
+/// Whether a refusal says nothing about the job: later it may be another.
+fn passes(stop: Stop) -> bool {
+    matches!(
+        stop,
+        Stop::Budget
+            | Stop::BreakerOpen
+            | Stop::Throttled
+            | Stop::RateLimit
+            | Stop::Concurrency
+            | Stop::CoolDown
+            | Stop::Cancelled
+    )
+}
+
+/// How long a job waits that was not tried: as long as for its next retry, but never at once and never at the same time as
+/// the others that were refused with it, whatever jitter the policy has.
+fn pause(policy: &Policy, progress: Progress, seed: u64) -> Duration {
+    let backoff = Backoff { jitter: Jitter::Equal, ..*policy.backoff() };
+    let delay = backoff.delay(progress.step.saturating_add(1), progress.drawn, seed);
+    Duration::from_nanos(delay.max(MS))
+}
+
+impl Attempt {
+    /// When it has to be cut off.
+    pub(super) fn expires(&self) -> Nanos {
+        self.permit.expires
+    }
+
+    /// What follows from it.
+    pub(super) fn settle(
+        self,
+        outcome: &Outcome,
+        now: Nanos,
+        seed: u64,
+    ) -> (Verdict, Option<Stop>) {
+        let Self { policy, guards, request, mut call, permit } = self;
+        let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+        let before = call.progress();
+        match call.settle(&cx, permit, outcome, now, || seed) {
+            Next::Done => (Verdict::Done, None),
+            Next::Wait(until) => {
+                let progress = call.progress();
+                // The process that sends the retry pays for it.
+                call.cancel(&cx, now);
+                let wait = Duration::from_nanos(until.saturating_sub(now));
+                (Verdict::Retry { wait, progress }, None)
+            }
+            Next::Stop(stop) if passes(stop) => match again(&policy, before, outcome, seed) {
+                Ok(verdict) => (verdict, Some(stop)),
+                Err(stop) => (Verdict::Dead { reason: stop.name().to_owned() }, Some(stop)),
+            },
+            Next::Stop(stop) => (Verdict::Dead { reason: stop.name().to_owned() }, Some(stop)),
+            Next::InFlight => {
+                (Verdict::Retry { wait: pause(&policy, before, seed), progress: before }, None)
+            }
+        }
+    }
+
+    /// It was cut off half-way, for no fault of its own: it is tried again.
+    pub(super) fn abandon(self, now: Nanos, seed: u64) -> Verdict {
+        let Self { policy, guards, request, mut call, permit } = self;
+        let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+        let progress = call.progress();
+        call.abandon(&cx, permit, now);
+        call.cancel(&cx, now);
+        Verdict::Retry { wait: pause(&policy, progress, seed), progress }
+    }
+}
+
+/// An attempt failed, and a retry would be refused now: whoever claims the job next asks again.
+fn again(policy: &Policy, from: Progress, outcome: &Outcome, seed: u64) -> Result<Verdict, Stop> {
+    let step = from.step.saturating_add(1);
+    let drawn = wait(policy, step, from.drawn, outcome.hint(), seed)?;
+    let progress = Progress { step, drawn: drawn.drawn, ..from };
+    Ok(Verdict::Retry { wait: Duration::from_nanos(drawn.delay.max(MS)), progress })
+}
+
+/// The failure of a handler that did not say what it was.
+pub(super) fn failure(class: Class) -> Outcome {
+    Failure::new(class).into()
+}

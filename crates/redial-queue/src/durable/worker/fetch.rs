@@ -1,0 +1,174 @@
+//! Claims as much as there is room for, when there may be something to claim.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redial_core::{MS, NEVER, Nanos, nanos};
+
+use super::super::{Claim, Claims, Counts, Handler, StoreError, Verdict};
+use super::Until;
+use super::run::{Held, Shift, Stage, Trouble};
+
+/// When to claim.
+pub(super) struct Fetch {
+    /// There may be something to claim.
+    look: bool,
+    /// Look again then, even if nothing changes.
+    look_at: Nanos,
+    /// When the claim that is with the store was asked for, and for how many.
+    asked: Nanos,
+    most: usize,
+    trouble: Trouble,
+    changed: Trouble,
+}
+
+impl Fetch {
+    pub(super) fn new() -> Self {
+        let (trouble, changed) = (Trouble::default(), Trouble::default());
+        Self { look: true, look_at: NEVER, asked: 0, most: 0, trouble, changed }
+    }
+
+    /// A job of this worker is due again after this long.
+    pub(super) fn due_after(&mut self, wait: Duration, now: Nanos) {
+        self.look_at = self.look_at.min(now.saturating_add(nanos(wait)));
+    }
+
+    /// There may be something to claim.
+    pub(super) fn again(&mut self) {
+        self.look = true;
+    }
+}
+
+impl<H: Handler> Shift<H> {
+    pub(super) fn fetch(&mut self, now: Nanos) {
+        if self.is_stopping() {
+            return;
+        }
+        if self.changing.is_none() && now >= self.fetch.changed.until {
+            let queue = self.with.queue.clone();
+            self.changing =
+                Some(Box::pin(async move { queue.store().changed(queue.name()).await }));
+        }
+        if now >= self.fetch.look_at {
+            (self.fetch.look, self.fetch.look_at) = (true, NEVER);
+        }
+        let asks = self.claiming.is_some() || self.counting.is_some();
+        if asks || !self.fetch.look || now < self.fetch.trouble.until {
+            return;
+        }
+        let prefetch = self.with.prefetched();
+        let room = (self.with.workers + prefetch).saturating_sub(self.held.len());
+        // A claim for every job that ends would be a write for every job: it waits until half of what was claimed in
+        // advance is used up.
+        let wanted = self.ready.len() <= prefetch / 2;
+        if room > 0 && wanted {
+            self.claim(room, now);
+        }
+    }
+
+    fn claim(&mut self, most: usize, now: Nanos) {
+        (self.fetch.look, self.fetch.asked, self.fetch.most) = (false, now, most);
+        let queue = self.with.queue.clone();
+        let claim = Claim { queue: queue.name().to_owned(), most, lease: self.with.lease };
+        self.claiming = Some(Box::pin(async move { queue.store().claim(&claim).await }));
+    }
+
+    pub(super) fn next_fetch(&self) -> Nanos {
+        if self.is_stopping() {
+            return NEVER;
+        }
+        let look = if self.fetch.look { self.fetch.trouble.until } else { self.fetch.look_at };
+        let changed = if self.changing.is_none() { self.fetch.changed.until } else { NEVER };
+        look.min(changed)
+    }
+
+    pub(super) fn claimed(&mut self, answer: Result<Claims, StoreError>, now: Nanos) {
+        let claims = match answer {
+            Ok(claims) => claims,
+            Err(error) => {
+                self.fetch.trouble.failures += 1;
+                self.fetch.trouble.until = self.trouble(error, self.fetch.trouble.failures, now);
+                self.fetch.look = true;
+                return;
+            }
+        };
+        self.fetch.trouble = Trouble::default();
+        let none = claims.jobs.is_empty();
+        if claims.jobs.len() >= self.fetch.most {
+            self.fetch.look = true;
+        } else {
+            // Another worker that has stopped may have left a retry that nobody here knows of.
+            let next = claims.next.map_or(NEVER, |next| nanos(next).max(MS)).min(self.lease());
+            self.fetch.look_at = self.fetch.look_at.min(now.saturating_add(next));
+        }
+        let expires = self.fetch.asked.saturating_add(self.lease());
+        if self.held.is_empty() {
+            self.heart.starts(self.fetch.asked, self.lease());
+        }
+        for claimed in claims.jobs {
+            let (lease, age) = (claimed.lease, claimed.age);
+            let held = Held {
+                job: Arc::new(claimed.job),
+                claimed: self.fetch.asked,
+                age,
+                expires,
+                stage: Stage::Ready,
+            };
+            self.held.insert(lease, held);
+            self.ready.push_back(lease);
+            self.earliest = self.earliest.min(expires);
+        }
+        if self.is_stopping() {
+            self.give_back();
+        } else if none && self.held.is_empty() && self.until() != Until::Stopped {
+            let queue = self.with.queue.clone();
+            self.counting = Some(Box::pin(async move { queue.counts().await }));
+        }
+    }
+
+    /// Nothing could be claimed and nothing is held here. Is that the end?
+    pub(super) fn counted(&mut self, answer: Result<Counts, StoreError>, now: Nanos) {
+        let counts = match answer {
+            Ok(counts) => counts,
+            Err(error) => {
+                self.fetch.trouble.failures += 1;
+                self.fetch.trouble.until = self.trouble(error, self.fetch.trouble.failures, now);
+                self.fetch.look = true;
+                return;
+            }
+        };
+        let left = match self.until() {
+            Until::Stopped => return,
+            Until::NothingDue => counts.due,
+            Until::Empty => counts.due + counts.later + counts.held + counts.running,
+        };
+        if left == 0 {
+            self.stop(now);
+        } else {
+            // Nobody says when another worker's job is done.
+            self.fetch.due_after(Duration::from_secs(1), now);
+        }
+    }
+
+    pub(super) fn changed(&mut self, answer: Result<(), StoreError>, now: Nanos) {
+        match answer {
+            Ok(()) => self.fetch.changed = Trouble::default(),
+            Err(error) => {
+                self.fetch.changed.failures += 1;
+                self.fetch.changed.until = self.trouble(error, self.fetch.changed.failures, now);
+            }
+        }
+        self.fetch.look = true;
+    }
+
+    /// Nobody here will work on what is ready.
+    pub(super) fn give_back(&mut self) {
+        for lease in std::mem::take(&mut self.ready) {
+            let verdict = Verdict::Postpone { wait: Duration::ZERO };
+            self.post(lease, verdict, String::new(), Duration::ZERO);
+            if let Some(last) = self.outbox.last_mut() {
+                last.returned = true;
+            }
+        }
+    }
+}

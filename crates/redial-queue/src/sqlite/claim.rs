@@ -1,0 +1,208 @@
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::clock::{between, span};
+use super::fault::{Fault, damaged};
+use super::row::{self, COLUMNS, Found, TABLES};
+use super::step::{Queue, Step};
+use crate::durable::text::{micros, remember, time, write_history};
+use crate::durable::{Claim, Claimed, Claims, Job, JobId, Lease, State, Tried};
+use crate::memory::Priority;
+
+/// Being due this long is worth one level of priority.
+const RISE: i64 = 10_000_000;
+
+/// So many bits of a fence say which queue it is of, so that a settlement of a job that is gone can be counted.
+const QUEUE_BITS: u32 = 20;
+
+/// A job that can be claimed.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    id: i64,
+    priority: u8,
+    due: i64,
+    lost: bool,
+}
+
+impl Candidate {
+    /// Who goes first: the lowest.
+    fn rank(&self) -> (i64, i64) {
+        let below = i64::from(Priority::HIGHEST.level().saturating_sub(self.priority));
+        (self.due.saturating_add(below * RISE), self.id)
+    }
+}
+
+/// The queue that a fence is of.
+pub(super) fn queue_of(fence: i64) -> i64 {
+    fence & ((1 << QUEUE_BITS) - 1)
+}
+
+impl Step<'_> {
+    pub(super) fn claim(&mut self, claim: &Claim) -> Result<Claims, Fault> {
+        let Some(queue) = self.find_queue(&claim.queue)? else { return Ok(Claims::default()) };
+        if queue.settings.paused {
+            return Ok(Claims::default());
+        }
+        let most = claim.most.min(1 << 20);
+        let (mut candidates, mut next) = self.waiting(queue.id, most)?;
+        candidates.append(&mut self.expired(queue.id, most.saturating_add(1))?);
+        candidates.sort_unstable_by_key(Candidate::rank);
+        let (taken, limited) = self.take(&queue, candidates.len().min(most))?;
+        if candidates.len() > taken {
+            next = Some(self.now);
+        }
+        candidates.truncate(taken);
+        let mut jobs = Vec::with_capacity(taken);
+        let mut fence = if taken > 0 { self.fences(queue.id, taken)? } else { 0 };
+        for candidate in candidates {
+            jobs.extend(self.lease(candidate, fence, claim.lease, queue.id)?);
+            fence += 1 << QUEUE_BITS;
+        }
+        let next = [next, self.next_expiry(queue.id)?].into_iter().flatten().min();
+        let next = next.map(|due| between(self.now, due));
+        Ok(Claims { jobs, next: next.map(|wait| wait.max(limited.unwrap_or_default())) })
+    }
+
+    /// Up to `most` due jobs of each level, and when the first of the others is due.
+    fn waiting(&self, queue: i64, most: usize) -> Result<(Vec<Candidate>, Option<i64>), Fault> {
+        let level = "SELECT priority FROM redial_ready WHERE queue = ?1 AND priority > ?2 \
+                     ORDER BY priority LIMIT 1";
+        let heads = "SELECT due, id FROM redial_ready WHERE queue = ?1 AND priority = ?2 \
+                     ORDER BY due, id LIMIT ?3";
+        let (mut level, mut heads) =
+            (self.conn.prepare_cached(level)?, self.conn.prepare_cached(heads)?);
+        let (mut candidates, mut next, mut below) = (Vec::new(), None::<i64>, -1_i64);
+        while let Some(priority) =
+            level.query_row([queue, below], |row| row.get::<_, i64>(0)).optional()?
+        {
+            below = priority;
+            let priority = u8::try_from(priority).unwrap_or(0);
+            let mut rows = heads.query(params![queue, below, most + 1])?;
+            let mut taken = 0;
+            while let Some(row) = rows.next()? {
+                let due: i64 = row.get(0)?;
+                if due > self.now || taken == most {
+                    next = Some(next.map_or(due, |next| next.min(due)));
+                    break;
+                }
+                candidates.push(Candidate { id: row.get(1)?, priority, due, lost: false });
+                taken += 1;
+            }
+        }
+        Ok((candidates, next))
+    }
+
+    /// Running jobs whose lease has run out.
+    fn expired(&self, queue: i64, most: usize) -> Result<Vec<Candidate>, Fault> {
+        let sql = "SELECT id, priority, due FROM redial_running WHERE queue = ?1 AND until <= ?2 \
+                   ORDER BY due + (7 - priority) * 10000000, id LIMIT ?3";
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Candidate { id: row.get(0)?, priority: row.get(1)?, due: row.get(2)?, lost: true })
+        };
+        let mut select = self.conn.prepare_cached(sql)?;
+        let found = select.query_map(params![queue, self.now, most], read)?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    fn next_expiry(&self, queue: i64) -> Result<Option<i64>, Fault> {
+        let sql = "SELECT min(until) FROM redial_running WHERE queue = ?1";
+        Ok(self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?)
+    }
+
+    /// How many of `wanted` the rate of the queue has room for, and after how long there is room for another one.
+    fn take(&self, queue: &Queue, wanted: usize) -> Result<(usize, Option<Duration>), Fault> {
+        let Some(rate) = queue.settings.rate else { return Ok((wanted, None)) };
+        let nanos = |at: i64| u64::try_from(at).unwrap_or(0);
+        let now = nanos(self.now).saturating_mul(1000);
+        let (taken, full_at) = rate.take_up_to(wanted as u64, nanos(queue.full_at), now);
+        if taken > 0 {
+            let sql = "UPDATE redial_queue SET full_at = ?2 WHERE id = ?1";
+            let full_at = i64::try_from(full_at).unwrap_or(i64::MAX);
+            self.conn.prepare_cached(sql)?.execute([queue.id, full_at])?;
+        }
+        let wait = rate.next(full_at, now).saturating_sub(now);
+        Ok((usize::try_from(taken).unwrap_or(wanted), Some(Duration::from_nanos(wait))))
+    }
+
+    /// The first of so many new fences.
+    fn fences(&self, queue: i64, count: usize) -> Result<i64, Fault> {
+        let sql = "UPDATE redial_store SET fence = fence + ?1 RETURNING fence";
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let last: i64 = self.conn.prepare_cached(sql)?.query_row([count], |row| row.get(0))?;
+        Ok(((last - count + 1) << QUEUE_BITS) | queue_of(queue))
+    }
+
+    /// Leases a job, if it can be read.
+    fn lease(
+        &mut self,
+        candidate: Candidate,
+        fence: i64,
+        lease: Duration,
+        queue: i64,
+    ) -> Result<Option<Claimed>, Fault> {
+        let Candidate { id, priority, due, lost } = candidate;
+        let sql = format!("SELECT {COLUMNS}, running.since FROM {TABLES} WHERE job.id = ?1");
+        let read = |row: &rusqlite::Row<'_>| Ok((row::read(row)?, row.get::<_, Option<i64>>(20)?));
+        let found = self.conn.prepare_cached(&sql)?.query_row([id], read).optional()?;
+        let Some((found, since)) = found else {
+            return Err(damaged(&format!("job {id} is in a queue, but not there")));
+        };
+        if !lost {
+            self.make_unready(queue, priority, due, id)?;
+        }
+        if found.is_broken() {
+            self.unreadable(queue, &found)?;
+            return Ok(None);
+        }
+        let mut job = found.job;
+        if lost {
+            self.lose(&mut job, since.unwrap_or(due), queue)?;
+        }
+        job.progress.attempts = job.progress.attempts.saturating_add(1);
+        let begun = job.begun.map_or(self.now, micros);
+        let until = self.now.saturating_add(span(lease));
+        let sql = "INSERT OR REPLACE INTO redial_running \
+                   (id, queue, priority, due, fence, since, until, begun, attempts) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let attempts = job.progress.attempts;
+        let values = params![id, queue, priority, due, fence, self.now, until, begun, attempts];
+        self.conn.prepare_cached(sql)?.execute(values)?;
+        (job.state, job.due, job.begun) = (State::Running, time(until), Some(time(begun)));
+        let lease = Lease { id: JobId(id), fence };
+        Ok(Some(Claimed { job, lease, age: between(begun, self.now) }))
+    }
+
+    /// The worker that had the job was not heard of again.
+    fn lose(&mut self, job: &mut Job, since: i64, queue: i64) -> Result<(), Fault> {
+        let lost = Tried {
+            number: job.progress.attempts,
+            ended: job.due,
+            took: between(since, micros(job.due)),
+            outcome: Tried::LOST.to_owned(),
+        };
+        remember(&mut job.history, lost);
+        let sql = "UPDATE redial_job SET history = ?2 WHERE id = ?1";
+        let history = write_history(&job.history);
+        self.conn.prepare_cached(sql)?.execute(params![job.id.0, history])?;
+        self.tally(queue).lost += 1;
+        Ok(())
+    }
+
+    /// Nobody can make sense of the row: it must not be in the way of others.
+    fn unreadable(&mut self, queue: i64, found: &Found) -> Result<(), Fault> {
+        let id = found.job.id.0;
+        self.conn.prepare_cached("DELETE FROM redial_running WHERE id = ?1")?.execute([id])?;
+        let sql = "UPDATE redial_job SET state = 2, due = ?2, reason = 'unreadable', attempts = ?3, \
+                   history = iif(?4, '[]', history) WHERE id = ?1";
+        let attempts = found.job.progress.attempts;
+        let values = params![id, self.now, attempts, found.history_broken];
+        self.conn.prepare_cached(sql)?.execute(values)?;
+        let tally = self.tally(queue);
+        (tally.dead, tally.died) = (tally.dead + 1, tally.died + 1);
+        match &found.job.key {
+            Some(key) => self.release(queue, key, self.per_key(queue)?),
+            None => Ok(()),
+        }
+    }
+}

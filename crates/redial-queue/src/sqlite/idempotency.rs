@@ -1,0 +1,172 @@
+//! A server that restarts must still know what it has executed. What is in a file survives it, and several processes of one
+//! machine can share it.
+
+use bytes::Bytes;
+use redial::http::server::idempotency::{Begun, Claim, Interrupted, Store, StoreError, Terms};
+use rusqlite::{OptionalExtension, params};
+
+use super::SqliteStore;
+use super::clock::span;
+use super::fault::Fault;
+use super::step::Step;
+
+/// So many records that have ended are removed in one step. Each step adds at most one.
+const SWEEP: u32 = 16;
+
+/// A record that has not ended.
+struct Record {
+    fingerprint: Vec<u8>,
+    owner: Vec<u8>,
+    lease: i64,
+    response: Option<Vec<u8>>,
+}
+
+/// Whether a claim still counts.
+enum Ours {
+    Yes,
+    Lost,
+}
+
+/// Keeps keys and responses beside the jobs, as long as the terms say; the disk is the only bound. When the store does not
+/// answer, nothing is executed.
+impl Store for SqliteStore {
+    async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
+        let (claim, terms) = (*claim, *terms);
+        self.write(move |step| step.begin(&claim, &terms)).await.map_err(unavailable)
+    }
+
+    async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
+        let (claim, terms) = (*claim, *terms);
+        ours(self.write(move |step| step.renew(&claim, &terms)).await)
+    }
+
+    async fn finish(
+        &self,
+        claim: &Claim,
+        response: Bytes,
+        terms: &Terms,
+    ) -> Result<(), StoreError> {
+        let (claim, terms) = (*claim, *terms);
+        ours(self.write(move |step| step.finish_with(&claim, &response, &terms)).await)
+    }
+
+    /// A `begin` of the same claim has been sent before and is done first, or not at all.
+    async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
+        let claim = *claim;
+        self.write(move |step| step.forget(&claim)).await.map_err(unavailable)
+    }
+}
+
+fn unavailable(error: crate::durable::StoreError) -> StoreError {
+    StoreError::Unavailable(Box::new(error))
+}
+
+fn ours(answer: Result<Ours, crate::durable::StoreError>) -> Result<(), StoreError> {
+    match answer.map_err(unavailable)? {
+        Ours::Yes => Ok(()),
+        Ours::Lost => Err(StoreError::Lost),
+    }
+}
+
+impl Step<'_> {
+    fn begin(&mut self, claim: &Claim, terms: &Terms) -> Result<Begun, Fault> {
+        let begun = match self.record(claim)? {
+            None => Begun::Started,
+            Some(record) => record.meet(claim, terms, self.now),
+        };
+        if matches!(begun, Begun::Started | Begun::Resumed) {
+            self.write_running(claim, terms)?;
+        }
+        Ok(begun)
+    }
+
+    fn renew(&mut self, claim: &Claim, terms: &Terms) -> Result<Ours, Fault> {
+        match self.record(claim)? {
+            Some(record) if !record.is_of(claim) => return Ok(Ours::Lost),
+            Some(Record { response: Some(_), .. }) => {}
+            _ => self.write_running(claim, terms)?,
+        }
+        Ok(Ours::Yes)
+    }
+
+    fn finish_with(
+        &mut self,
+        claim: &Claim,
+        response: &[u8],
+        terms: &Terms,
+    ) -> Result<Ours, Fault> {
+        if self.record(claim)?.is_some_and(|record| !record.is_of(claim)) {
+            return Ok(Ours::Lost);
+        }
+        let ends = self.now.saturating_add(span(terms.ttl));
+        self.write_record(claim, self.now, ends, Some(response))?;
+        Ok(Ours::Yes)
+    }
+
+    fn forget(&mut self, claim: &Claim) -> Result<(), Fault> {
+        let sql =
+            "DELETE FROM redial_idempotency WHERE key = ?1 AND owner = ?2 AND response IS NULL";
+        let owner = claim.owner().to_be_bytes();
+        self.conn.prepare_cached(sql)?.execute(params![claim.key(), owner])?;
+        Ok(())
+    }
+
+    /// The record of a claim's key, if it has not ended.
+    fn record(&mut self, claim: &Claim) -> Result<Option<Record>, Fault> {
+        let sql = "DELETE FROM redial_idempotency WHERE rowid IN \
+                   (SELECT rowid FROM redial_idempotency WHERE ends <= ?1 ORDER BY ends LIMIT ?2)";
+        self.conn.prepare_cached(sql)?.execute(params![self.now, SWEEP])?;
+        let sql = "SELECT fingerprint, owner, lease, response FROM redial_idempotency \
+                   WHERE key = ?1 AND ends > ?2";
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Record {
+                fingerprint: row.get(0)?,
+                owner: row.get(1)?,
+                lease: row.get(2)?,
+                response: row.get(3)?,
+            })
+        };
+        let mut select = self.conn.prepare_cached(sql)?;
+        Ok(select.query_row(params![claim.key(), self.now], read).optional()?)
+    }
+
+    fn write_running(&mut self, claim: &Claim, terms: &Terms) -> Result<(), Fault> {
+        let lease = self.now.saturating_add(span(terms.lease));
+        self.write_record(claim, lease, lease.saturating_add(span(terms.ttl)), None)
+    }
+
+    fn write_record(
+        &mut self,
+        claim: &Claim,
+        lease: i64,
+        ends: i64,
+        response: Option<&[u8]>,
+    ) -> Result<(), Fault> {
+        let sql = "INSERT OR REPLACE INTO redial_idempotency \
+                   (key, fingerprint, owner, lease, ends, response) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let owner = claim.owner().to_be_bytes();
+        let values = params![claim.key(), claim.fingerprint(), owner, lease, ends, response];
+        self.conn.prepare_cached(sql)?.execute(values)?;
+        Ok(())
+    }
+}
+
+impl Record {
+    fn is_of(&self, claim: &Claim) -> bool {
+        self.owner == claim.owner().to_be_bytes()
+    }
+
+    fn meet(self, claim: &Claim, terms: &Terms, now: i64) -> Begun {
+        let ours = self.is_of(claim);
+        match self.response {
+            _ if self.fingerprint != claim.fingerprint() => Begun::Mismatch,
+            Some(response) => Begun::Finished(response.into()),
+            None if ours => Begun::Started,
+            None if self.lease > now => Begun::InFlight,
+            None => match terms.on_interrupted {
+                Interrupted::Refuse => Begun::Interrupted,
+                Interrupted::Execute => Begun::Resumed,
+            },
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A process that dies takes along what it was about to do, unless that is on a disk. A file is the store that is there
+//! without anybody setting it up.
+//!
+//! # On the disk
+//!
+//! Each step is in the file when it answers: SQLite's write-ahead log with `synchronous=FULL`. One thread writes, and does
+//! all requests that have come meanwhile in one commit, so that many workers share one `fsync`. When the disk is full or
+//! says that it has failed, or the file is damaged, the store has [stopped](StoreError::Stopped): nothing is tried again,
+//! and what it has acknowledged is there when it is opened anew.
+//!
+//! # Several processes
+//!
+//! can use a file at once, on one machine: workers, and `redial queue add`. Each notices what others have put into it
+//! within some 25 ms. An application can have its own tables in the file and [enqueue jobs in its own
+//! transactions](SqliteStore::enqueue_in).
+//!
+//! # Time
+//!
+//! is the store's own. It starts with the wall clock when the store is opened and goes on by itself, whatever the wall
+//! clock is set to later. The highest time that was seen is kept in the file, within a second, and it is never earlier
+//! than that for anybody. So when the wall clock is set back by a day, retries are still due when they were; when somebody
+//! opens the file with a clock that is ahead, all go on from there; and waits are as long as they were meant to be. Only
+//! a job that starts [at a time of day](Start::At) starts early or late by as much as the clocks are apart. A machine that
+//! sleeps stops this time too.
+
+mod ask;
+mod bell;
+mod checkpoint;
+mod claim;
+mod clock;
+mod enqueue;
+mod fault;
+#[cfg(feature = "idempotency")]
+mod idempotency;
+mod manage;
+mod open;
+mod read;
+mod row;
+mod settle;
+mod step;
+mod store;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+pub use rusqlite;
+use rusqlite::{Connection, Transaction};
+
+use self::ask::Task;
+use self::bell::Bell;
+use self::checkpoint::Due;
+use self::clock::Clock;
+use self::fault::Fault;
+use self::open::Owner;
+use self::step::Step;
+use self::writer::{Message, Writer};
+#[cfg(doc)]
+use crate::durable::Start;
+use crate::durable::{Enqueued, NewJob, StoreError};
+
+/// How much of the file the writer and the others keep in memory.
+const WRITER_KIB: u32 = 96 << 10;
+const READER_KIB: u32 = 16 << 10;
+
+/// Jobs in an SQLite file.
+///
+/// All is on threads of its own: one writes, one reads, one moves the log into the file. Dropping the store does what was
+/// asked before and waits for them.
+pub struct SqliteStore {
+    path: PathBuf,
+    clock: Arc<Clock>,
+    bell: Arc<Bell>,
+    writer: Sender<Message>,
+    reader: Sender<Option<Box<dyn Task>>>,
+    checkpoints: Sender<Due>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl SqliteStore {
+    /// Opens the file, or makes it, readable for nobody else.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened, is no database, is a database of another application, was made by a newer version, or is
+    /// damaged.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::start(path.as_ref(), Owner::Us)
+    }
+
+    /// Opens the database of an application, to keep jobs beside its own tables. The names of ours start with `redial_`.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), but that it is another application's is what is meant.
+    pub fn open_beside(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::start(path.as_ref(), Owner::Others)
+    }
+
+    fn start(path: &Path, owner: Owner) -> Result<Self, StoreError> {
+        let (clock, bell) = (Arc::new(Clock::start()), Arc::new(Bell::new()));
+        open::prepare(path, owner, &clock)?;
+        let ((to_writer, messages), (to_reader, tasks)) = (channel(), channel());
+        let (checkpoints, due) = channel();
+        let conn = open::connect(path, WRITER_KIB)?;
+        let writer = Writer::new(conn, clock.clone(), bell.clone(), checkpoints.clone());
+        let reader = open::connect(path, READER_KIB)?;
+        let checkpointer = open::connect(path, READER_KIB)?;
+        let (now, flush) = (clock.clone(), to_writer.clone());
+        let threads = vec![
+            spawn("redial-write", move || writer.run(&messages))?,
+            spawn("redial-read", move || {
+                while let Ok(Some(task)) = tasks.recv() {
+                    read(&reader, &now, task);
+                }
+            })?,
+            spawn("redial-checkpoint", move || checkpoint::run(&checkpointer, &due, &flush))?,
+        ];
+        Ok(Self {
+            path: path.to_owned(),
+            clock,
+            bell,
+            writer: to_writer,
+            reader: to_reader,
+            checkpoints,
+            threads: Mutex::new(threads),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts jobs into a queue inside of the caller's own transaction, which has to be on the same file: they are there if
+    /// it is committed, together with whatever else it does. Workers of this process and others notice.
+    ///
+    /// ```
+    /// # use redial_queue::durable::NewJob;
+    /// # use redial_queue::sqlite::{SqliteStore, rusqlite::Connection};
+    /// # let directory = std::env::temp_dir().join(format!("redial-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&directory)?;
+    /// # let path = directory.join("shop.db");
+    /// let store = SqliteStore::open_beside(&path)?;
+    /// let mut shop = Connection::open(&path)?;
+    /// shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, what TEXT)")?;
+    ///
+    /// let sale = shop.transaction()?;
+    /// sale.execute("INSERT INTO orders (what) VALUES ('tea')", [])?;
+    /// store.enqueue_in(&sale, "mails", &[NewJob::new("thank you for buying tea")])?;
+    /// sale.commit()?;
+    /// # drop((store, shop));
+    /// # std::fs::remove_dir_all(&directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A job is too large, the transaction is on another file, or SQLite says no: then it is to be rolled back.
+    pub fn enqueue_in(
+        &self,
+        transaction: &Transaction<'_>,
+        queue: &str,
+        jobs: &[NewJob],
+    ) -> Result<Vec<Enqueued>, StoreError> {
+        self.bell.stopped()?;
+        jobs.iter().try_for_each(NewJob::check)?;
+        let enqueue = || -> Result<_, Fault> {
+            let there = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'redial_store'";
+            if transaction.query_row(there, [], |row| row.get::<_, i64>(0))? == 0 {
+                let why =
+                    format!("the transaction is not on the store's file {}", self.path.display());
+                return Err(Fault::Request(StoreError::Invalid(why)));
+            }
+            let mut step = Step::new(transaction, self.clock.after(writer::mark(transaction)?));
+            let enqueued = step.enqueue(queue, jobs)?;
+            step.finish()?;
+            Ok(enqueued)
+        };
+        enqueue().map_err(Fault::error)
+    }
+
+    /// Reads the whole file and looks whether it is sound; says what is not. Takes as long as reading takes: a minute for
+    /// a few gigabytes.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn verify(&self) -> Result<Vec<String>, StoreError> {
+        let conn = open::connect(&self.path, READER_KIB)?;
+        read::verify(&conn).map_err(Fault::error)
+    }
+}
+
+fn read(conn: &Connection, clock: &Clock, mut task: Box<dyn Task>) {
+    if task.is_wanted() {
+        let read = task.run(&mut Step::new(conn, clock.now())).map_err(Fault::error);
+        task.answer(read);
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+    thread::Builder::new().name(name.to_owned()).spawn(run).map_err(fault::unavailable)
+}
+
+/// What was asked before is done first.
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        // A thread that is gone needs no word.
+        let _ = self.checkpoints.send(Due::Close);
+        let _ = self.reader.send(None);
+        let _ = self.writer.send(Message::Close);
+        let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}

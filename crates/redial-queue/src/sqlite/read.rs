@@ -1,0 +1,168 @@
+//! What can be seen without changing anything.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+
+use super::clock::{between, span};
+use super::fault::Fault;
+use super::row::{self, COLUMNS, TABLES};
+use super::step::find_queue;
+use crate::durable::{Counts, Filter, Job, JobId, Settings, State};
+
+pub(super) fn get(conn: &Connection, id: JobId) -> Result<Option<Job>, Fault> {
+    let sql = format!("SELECT {COLUMNS} FROM {TABLES} WHERE job.id = ?1");
+    let found = conn.prepare_cached(&sql)?.query_row([id.0], row::read).optional()?;
+    Ok(found.map(|found| found.job))
+}
+
+pub(super) fn list(conn: &Connection, filter: &Filter, now: i64) -> Result<Vec<Job>, Fault> {
+    let chosen = Chosen::new(filter, now);
+    let mut select = conn.prepare(&chosen.select(COLUMNS))?;
+    let found = select.query_map(params_from_iter(&chosen.values), row::read)?;
+    Ok(found.map(|found| found.map(|found| found.job)).collect::<Result<_, _>>()?)
+}
+
+pub(super) fn queues(conn: &Connection) -> Result<Vec<String>, Fault> {
+    let mut select = conn.prepare_cached("SELECT name FROM redial_queue ORDER BY name")?;
+    let names = select.query_map([], |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn settings(conn: &Connection, queue: &str) -> Result<Settings, Fault> {
+    Ok(find_queue(conn, queue)?.map(|queue| queue.settings).unwrap_or_default())
+}
+
+pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts, Fault> {
+    let sql = "SELECT id, dead, enqueued, done, retried, died, lost, stale, dropped \
+               FROM redial_queue WHERE name = ?1";
+    let read = |row: &rusqlite::Row<'_>| {
+        let counts = Counts {
+            dead: row.get(1)?,
+            enqueued: row.get(2)?,
+            done: row.get(3)?,
+            retried: row.get(4)?,
+            died: row.get(5)?,
+            lost: row.get(6)?,
+            stale: row.get(7)?,
+            dropped: row.get(8)?,
+            ..Counts::default()
+        };
+        Ok((row.get::<_, i64>(0)?, counts))
+    };
+    let found = conn.prepare_cached(sql)?.query_row([queue], read).optional()?;
+    let Some((id, mut counts)) = found else { return Ok(Counts::default()) };
+    let number = |sql: &str| -> rusqlite::Result<u64> {
+        conn.prepare_cached(sql)?.query_row([id], |row| row.get(0))
+    };
+    let waiting = number("SELECT count(*) FROM redial_ready WHERE queue = ?1")?;
+    counts.held = number("SELECT count(*) FROM redial_job WHERE queue = ?1 AND state = 1")?;
+    counts.running = number("SELECT count(*) FROM redial_running WHERE queue = ?1")?;
+    let sql = "SELECT count(*), min(due) FROM redial_ready \
+               WHERE queue = ?1 AND priority = ?2 AND due <= ?3";
+    let mut due = conn.prepare_cached(sql)?;
+    let mut oldest = None::<i64>;
+    for priority in 0..8 {
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, u64>(0)?, row.get(1)?));
+        let (count, first): (u64, Option<i64>) = due.query_row(params![id, priority, now], read)?;
+        counts.due += count;
+        oldest = [oldest, first].into_iter().flatten().min();
+    }
+    counts.later = waiting.saturating_sub(counts.due);
+    counts.oldest = oldest.map(|due| between(due, now)).unwrap_or_default();
+    Ok(counts)
+}
+
+/// A filter in SQL.
+pub(super) struct Chosen {
+    terms: Vec<String>,
+    values: Vec<Value>,
+    most: i64,
+}
+
+impl Chosen {
+    pub(super) fn new(filter: &Filter, now: i64) -> Self {
+        let most = i64::try_from(filter.most).unwrap_or(i64::MAX);
+        let mut chosen = Self { terms: vec!["1".to_owned()], values: Vec::new(), most };
+        if let Some(queue) = &filter.queue {
+            let term = "job.queue = (SELECT id FROM redial_queue WHERE name = ?)";
+            chosen.add(term, [Value::Text(queue.clone())]);
+        }
+        match filter.state {
+            None => {}
+            Some(State::Waiting) => chosen.add("job.state = 0 AND running.id IS NULL", []),
+            Some(State::Held) => chosen.add("job.state = 1", []),
+            Some(State::Running) => chosen.add("job.id IN (SELECT id FROM redial_running)", []),
+            Some(State::Dead) => chosen.add("job.state = 2", []),
+        }
+        if !filter.ids.is_empty() {
+            // As one value: there may be more of them than a statement can have.
+            let ids = filter.ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
+            let term = "job.id IN (SELECT value FROM json_each(?))";
+            chosen.add(term, [Value::Text(format!("[{ids}]"))]);
+        }
+        if let Some(key) = &filter.key {
+            chosen.add("job.key = ?", [Value::Text(key.clone())]);
+        }
+        if let Some(reason) = &filter.reason {
+            chosen.add("job.state = 2 AND job.reason = ?", [Value::Text(reason.clone())]);
+        }
+        if let Some(outcome) = &filter.outcome {
+            let term = "iif(json_valid(job.history), \
+                        instr(json_extract(job.history, '$[#-1][3]'), ?) > 0, 0)";
+            chosen.add(term, [Value::Text(outcome.clone())]);
+        }
+        if let Some(older) = filter.older {
+            chosen.add("job.due <= ?", [Value::Integer(now.saturating_sub(span(older)))]);
+        }
+        if let Some(after) = filter.after {
+            chosen.add("job.id > ?", [Value::Integer(after.0)]);
+        }
+        chosen
+    }
+
+    /// And this as well.
+    pub(super) fn add<const N: usize>(&mut self, term: &str, values: [Value; N]) {
+        self.terms.push(term.to_owned());
+        self.values.extend(values);
+    }
+
+    fn select(&self, columns: &str) -> String {
+        let terms = self.terms.join(" AND ");
+        format!("SELECT {columns} FROM {TABLES} WHERE {terms} ORDER BY job.id LIMIT {}", self.most)
+    }
+
+    /// The numbers of the jobs.
+    pub(super) fn ids(&self, conn: &Connection) -> Result<Vec<i64>, Fault> {
+        let mut select = conn.prepare(&self.select("job.id"))?;
+        let ids = select.query_map(params_from_iter(&self.values), |row| row.get(0))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+}
+
+/// Everything that is wrong with the file.
+pub(super) fn verify(conn: &Connection) -> Result<Vec<String>, Fault> {
+    let mut wrong = Vec::new();
+    let mut check = conn.prepare("PRAGMA integrity_check(20)")?;
+    let mut rows = check.query([])?;
+    while let Some(row) = rows.next()? {
+        let text: String = row.get(0)?;
+        if text != "ok" {
+            wrong.push(text);
+        }
+    }
+    let all = "SELECT 'job ' || id || ' waits, but is not in its queue' FROM redial_job AS job \
+               WHERE state = 0 AND NOT EXISTS (SELECT 1 FROM redial_running AS running WHERE running.id = job.id) \
+               AND NOT EXISTS (SELECT 1 FROM redial_ready AS ready WHERE ready.queue = job.queue \
+               AND ready.priority = job.priority AND ready.due = job.due AND ready.id = job.id) \
+               UNION ALL SELECT 'job ' || id || ' is in a queue, but not there' FROM redial_ready AS ready \
+               WHERE NOT EXISTS (SELECT 1 FROM redial_job AS job WHERE job.id = ready.id AND job.state = 0) \
+               UNION ALL SELECT 'job ' || id || ' runs, but is not there' FROM redial_running AS running \
+               WHERE NOT EXISTS (SELECT 1 FROM redial_job AS job WHERE job.id = running.id AND job.state = 0) \
+               LIMIT 20";
+    let mut check = conn.prepare(all)?;
+    let found = check.query_map([], |row| row.get(0))?;
+    for text in found {
+        wrong.push(text?);
+    }
+    Ok(wrong)
+}

@@ -1,0 +1,150 @@
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::claim::queue_of;
+use super::clock::span;
+use super::fault::{Fault, damaged};
+use super::step::Step;
+use crate::durable::text::{read_history, remember, time, write_history};
+use crate::durable::{Lease, NewJob, Settled, Settlement, Tried, Verdict};
+
+/// A claim that nobody has taken over.
+struct Running {
+    id: i64,
+    queue: i64,
+    priority: u8,
+    begun: i64,
+    attempts: u32,
+}
+
+impl Step<'_> {
+    pub(super) fn settle(&mut self, settlements: &[Settlement]) -> Result<Vec<Settled>, Fault> {
+        settlements.iter().map(|settlement| self.settle_one(settlement)).collect()
+    }
+
+    fn settle_one(&mut self, settlement: &Settlement) -> Result<Settled, Fault> {
+        let Some(running) = self.take_back(settlement.lease)? else {
+            self.tally(queue_of(settlement.lease.fence)).stale += 1;
+            return Ok(Settled::Stale);
+        };
+        match &settlement.verdict {
+            Verdict::Done => {
+                self.tally(running.queue).done += 1;
+                let sql = "DELETE FROM redial_job WHERE id = ?1 RETURNING key";
+                let key = self.conn.prepare_cached(sql)?.query_row([running.id], |row| row.get(0));
+                self.let_next(running.queue, key.optional()?.ok_or_else(|| missing(running.id))?)?;
+            }
+            Verdict::Retry { wait, progress } => {
+                let history = self.history(&running, settlement)?;
+                let sql = "UPDATE redial_job SET history = ?2, step = ?3, drawn = ?4 WHERE id = ?1";
+                let drawn = i64::try_from(progress.drawn).unwrap_or(i64::MAX);
+                let values = params![running.id, history, progress.step, drawn];
+                self.conn.prepare_cached(sql)?.execute(values)?;
+                self.put_back(&running, running.attempts, *wait)?;
+                self.tally(running.queue).retried += 1;
+            }
+            Verdict::Postpone { wait } => {
+                self.put_back(&running, running.attempts.saturating_sub(1), *wait)?;
+            }
+            Verdict::Dead { reason } => self.give_up(&running, reason, settlement)?,
+        }
+        Ok(Settled::Taken)
+    }
+
+    /// Ends a claim, unless it is somebody else's.
+    fn take_back(&self, lease: Lease) -> Result<Option<Running>, Fault> {
+        let sql = "DELETE FROM redial_running WHERE id = ?1 AND fence = ?2 \
+                   RETURNING queue, priority, begun, attempts";
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Running {
+                id: lease.id.0,
+                queue: row.get(0)?,
+                priority: row.get(1)?,
+                begun: row.get(2)?,
+                attempts: row.get(3)?,
+            })
+        };
+        let mut delete = self.conn.prepare_cached(sql)?;
+        Ok(delete.query_row([lease.id.0, lease.fence], read).optional()?)
+    }
+
+    /// What the job has gone through, this attempt included.
+    fn history(&self, running: &Running, settlement: &Settlement) -> Result<String, Fault> {
+        let sql = "SELECT history FROM redial_job WHERE id = ?1";
+        let history: Option<String> =
+            self.conn.prepare_cached(sql)?.query_row([running.id], |row| row.get(0)).optional()?;
+        let history = history.ok_or_else(|| missing(running.id))?;
+        let mut history = read_history(&history).unwrap_or_default();
+        let tried = Tried {
+            number: running.attempts,
+            ended: time(self.now),
+            took: settlement.took,
+            outcome: settlement.outcome.clone(),
+        };
+        remember(&mut history, tried);
+        Ok(write_history(&history))
+    }
+
+    fn put_back(&mut self, running: &Running, attempts: u32, wait: Duration) -> Result<(), Fault> {
+        let due = self.now.saturating_add(span(wait));
+        let sql = "UPDATE redial_job SET due = ?2, attempts = ?3, begun = ?4 WHERE id = ?1";
+        let values = params![running.id, due, attempts, running.begun];
+        match self.conn.prepare_cached(sql)?.execute(values)? {
+            1 => self.make_ready(running.queue, running.priority, due, running.id),
+            _ => Err(missing(running.id)),
+        }
+    }
+
+    fn give_up(
+        &mut self,
+        running: &Running,
+        reason: &str,
+        settlement: &Settlement,
+    ) -> Result<(), Fault> {
+        let history = self.history(running, settlement)?;
+        let sql = "UPDATE redial_job SET state = 2, due = ?2, attempts = ?3, begun = ?4, history = ?5, \
+                   reason = ?6 WHERE id = ?1 RETURNING key";
+        let Running { id, attempts, begun, .. } = *running;
+        let values = params![id, self.now, attempts, begun, history, reason_of(reason)];
+        let key = self.conn.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+        let tally = self.tally(running.queue);
+        (tally.dead, tally.died) = (tally.dead + 1, tally.died + 1);
+        self.let_next(running.queue, key)
+    }
+
+    /// A job has ended: another one of its key may go.
+    pub(super) fn let_next(&mut self, queue: i64, key: Option<String>) -> Result<(), Fault> {
+        match key {
+            Some(key) => self.release(queue, &key, self.per_key(queue)?),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn beat(&mut self, leases: &[Lease], lease: Duration) -> Result<Vec<bool>, Fault> {
+        let sql = "UPDATE redial_running SET until = ?3 WHERE id = ?1 AND fence = ?2";
+        let until = self.now.saturating_add(span(lease));
+        let mut update = self.conn.prepare_cached(sql)?;
+        let mut beat = |lease: &Lease| {
+            let found = update.execute([lease.id.0, lease.fence, until])? == 1;
+            if !found {
+                self.tally(queue_of(lease.fence)).stale += 1;
+            }
+            Ok(found)
+        };
+        leases.iter().map(&mut beat).collect()
+    }
+}
+
+fn missing(id: i64) -> Fault {
+    damaged(&format!("job {id} runs, but is not there"))
+}
+
+/// As much of a reason as is kept.
+fn reason_of(reason: &str) -> &str {
+    let mut end = reason.len().min(NewJob::MOST_NAME);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    &reason[..end]
+}

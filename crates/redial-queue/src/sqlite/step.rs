@@ -1,0 +1,128 @@
+use std::collections::BTreeMap;
+
+use redial_core::Rate;
+use redial_core::admit::RateRule;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::fault::Fault;
+use crate::durable::Settings;
+
+/// One request inside of a transaction.
+pub(super) struct Step<'a> {
+    pub(super) conn: &'a Connection,
+    /// The time, the same for all of the request.
+    pub(super) now: i64,
+    /// What has happened, by queue.
+    tallies: BTreeMap<i64, Tally>,
+    /// Queues in which there may be something new to claim.
+    pub(super) rung: Vec<i64>,
+}
+
+/// What is added to the counts of a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) dead: i64,
+    pub(super) enqueued: i64,
+    pub(super) done: i64,
+    pub(super) retried: i64,
+    pub(super) died: i64,
+    pub(super) lost: i64,
+    pub(super) stale: i64,
+}
+
+/// A queue, and what holds for it.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) id: i64,
+    pub(super) settings: Settings,
+    /// When the bucket of its rate would be full again, in nanoseconds.
+    pub(super) full_at: i64,
+}
+
+impl<'a> Step<'a> {
+    pub(super) fn new(conn: &'a Connection, now: i64) -> Self {
+        Self { conn, now, tallies: BTreeMap::new(), rung: Vec::new() }
+    }
+
+    pub(super) fn tally(&mut self, queue: i64) -> &mut Tally {
+        self.tallies.entry(queue).or_default()
+    }
+
+    /// There may be something new to claim.
+    pub(super) fn ring(&mut self, queue: i64) {
+        if !self.rung.contains(&queue) {
+            self.rung.push(queue);
+        }
+    }
+
+    /// The queue with this name, if there is one.
+    pub(super) fn find_queue(&self, name: &str) -> Result<Option<Queue>, Fault> {
+        Ok(find_queue(self.conn, name)?)
+    }
+
+    /// The queue with this name.
+    pub(super) fn queue(&self, name: &str) -> Result<Queue, Fault> {
+        if let Some(queue) = self.find_queue(name)? {
+            return Ok(queue);
+        }
+        let mut insert = self.conn.prepare_cached("INSERT INTO redial_queue (name) VALUES (?1)")?;
+        insert.execute([name])?;
+        let id = self.conn.last_insert_rowid();
+        Ok(Queue { id, settings: Settings::default(), full_at: 0 })
+    }
+
+    /// How many jobs of a key are out of hold at once; 0 means any number.
+    pub(super) fn per_key(&self, queue: i64) -> Result<u32, Fault> {
+        let sql = "SELECT per_key FROM redial_queue WHERE id = ?1";
+        Ok(self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?)
+    }
+
+    /// Writes down what has happened.
+    pub(super) fn finish(&mut self) -> Result<(), Fault> {
+        for (queue, tally) in std::mem::take(&mut self.tallies) {
+            let sql = "UPDATE redial_queue SET dead = dead + ?2, enqueued = enqueued + ?3, done = done + ?4, \
+                       retried = retried + ?5, died = died + ?6, lost = lost + ?7, stale = stale + ?8 \
+                       WHERE id = ?1";
+            let Tally { dead, enqueued, done, retried, died, lost, stale } = tally;
+            let values = params![queue, dead, enqueued, done, retried, died, lost, stale];
+            self.conn.prepare_cached(sql)?.execute(values)?;
+            if dead > 0 {
+                self.trim(queue)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the dead letters that are too many, those that have been dead for longest.
+    fn trim(&self, queue: i64) -> Result<(), Fault> {
+        let sql = "SELECT dead - most_dead FROM redial_queue WHERE id = ?1";
+        let surplus: Option<i64> =
+            self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?;
+        let Some(surplus) = surplus.filter(|surplus| *surplus > 0) else { return Ok(()) };
+        let sql = "DELETE FROM redial_job WHERE id IN (SELECT id FROM redial_job \
+                   WHERE queue = ?1 AND state = 2 ORDER BY due, id LIMIT ?2)";
+        let dropped = self.conn.prepare_cached(sql)?.execute([queue, surplus])?;
+        let sql = "UPDATE redial_queue SET dead = dead - ?2, dropped = dropped + ?2 WHERE id = ?1";
+        self.conn.prepare_cached(sql)?.execute(params![queue, dropped])?;
+        Ok(())
+    }
+}
+
+/// The queue with this name, if there is one.
+pub(super) fn find_queue(conn: &Connection, name: &str) -> rusqlite::Result<Option<Queue>> {
+    let sql = "SELECT id, paused, rate_count, rate_per, rate_burst, full_at, per_key, most_dead \
+               FROM redial_queue WHERE name = ?1";
+    let read = |row: &rusqlite::Row<'_>| {
+        let rate: (Option<u32>, Option<u64>, Option<u32>) = (row.get(2)?, row.get(3)?, row.get(4)?);
+        let rate = match rate {
+            (Some(count), Some(per), Some(burst)) => {
+                Some(RateRule::new(Rate { count, per }, burst))
+            }
+            _ => None,
+        };
+        let settings =
+            Settings { paused: row.get(1)?, rate, per_key: row.get(6)?, most_dead: row.get(7)? };
+        Ok(Queue { id: row.get(0)?, settings, full_at: row.get(5)? })
+    };
+    conn.prepare_cached(sql)?.query_row([name], read).optional()
+}

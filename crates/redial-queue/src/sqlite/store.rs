@@ -1,0 +1,126 @@
+use std::time::Duration;
+
+use super::SqliteStore;
+use super::ask::ask;
+use super::fault::Fault;
+use super::read;
+use super::step::Step;
+use super::writer::Message;
+use crate::durable::{
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
+    Settings, Settled, Settlement, Store, StoreError,
+};
+
+impl SqliteStore {
+    /// On the writer's thread.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Step<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Reply<'_, T> {
+        let (task, answer) = ask(work);
+        let sent = self.writer.send(Message::Do(task));
+        Box::pin(async move {
+            sent.map_err(|_| closed())?;
+            answer.await.map_err(|_| closed())?
+        })
+    }
+
+    /// On the reader's thread.
+    fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Step<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Reply<'_, T> {
+        let (task, answer) = ask(work);
+        let sent =
+            self.bell.stopped().and_then(|()| self.reader.send(Some(task)).map_err(|_| closed()));
+        Box::pin(async move {
+            sent?;
+            let read = answer.await.map_err(|_| closed())?;
+            if let Err(StoreError::Stopped(why)) = &read {
+                self.bell.stop(why);
+            }
+            read
+        })
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Stopped("its threads have ended; open it again".to_owned())
+}
+
+impl Store for SqliteStore {
+    fn enqueue<'a>(&'a self, queue: &'a str, jobs: Vec<NewJob>) -> Reply<'a, Vec<Enqueued>> {
+        let queue = queue.to_owned();
+        self.write(move |step| step.enqueue(&queue, &jobs))
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims> {
+        let (claim, bell) = (claim.clone(), self.bell.clone());
+        self.write(move |step| {
+            let changes = bell.changes(&claim.queue);
+            let claims = step.claim(&claim)?;
+            if claims.next.is_none_or(|next| !next.is_zero()) {
+                bell.seen(&claim.queue, changes);
+            }
+            Ok(claims)
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: Vec<Settlement>) -> Reply<'a, Vec<Settled>> {
+        self.write(move |step| step.settle(&settlements))
+    }
+
+    fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>> {
+        let leases = leases.to_vec();
+        self.write(move |step| step.beat(&leases, lease))
+    }
+
+    fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()> {
+        Box::pin(self.bell.changed(queue, || {
+            // A writer that is gone has stopped, which the bell knows.
+            let _ = self.writer.send(Message::Look);
+        }))
+    }
+
+    fn get(&self, id: JobId) -> Reply<'_, Option<Job>> {
+        self.read(move |step| read::get(step.conn, id))
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
+        let filter = filter.clone();
+        self.read(move |step| read::list(step.conn, &filter, step.now))
+    }
+
+    fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {
+        self.write(move |step| step.edit(id, &edit))
+    }
+
+    fn remove<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        let filter = filter.clone();
+        self.write(move |step| step.remove(&filter))
+    }
+
+    fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64> {
+        let filter = filter.clone();
+        self.write(move |step| step.redrive(&filter, redrive))
+    }
+
+    fn queues(&self) -> Reply<'_, Vec<String>> {
+        self.read(|step| read::queues(step.conn))
+    }
+
+    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
+        let queue = queue.to_owned();
+        self.read(move |step| read::settings(step.conn, &queue))
+    }
+
+    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
+        let (queue, settings) = (queue.to_owned(), settings.clone());
+        self.write(move |step| step.set(&queue, &settings))
+    }
+
+    fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts> {
+        let queue = queue.to_owned();
+        self.read(move |step| read::counts(step.conn, &queue, step.now))
+    }
+}

@@ -1,0 +1,243 @@
+//! A commit costs one `fsync`, however much is in it. So there is one thread that writes; it takes whatever requests have
+//! come while it was busy, does them all in one transaction, and answers when they are on the disk. Each request is in a
+//! savepoint of its own: one that fails takes nobody with it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::ask::Task;
+use super::bell::Bell;
+use super::checkpoint::{self, Due};
+use super::clock::Clock;
+use super::fault::{Fault, damaged};
+use super::step::Step;
+use crate::durable::StoreError;
+
+/// The most requests in one commit.
+const MOST: usize = 512;
+
+/// How often the file is looked at for what other processes have put into it, while somebody waits for that.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// How far behind the mark in the file may be, in microseconds.
+const MARK: i64 = 1_000_000;
+
+/// What the writer is told.
+pub(super) enum Message {
+    /// Do this.
+    Do(Box<dyn Task>),
+    /// Somebody waits for changes.
+    Look,
+    /// Little is left in the log that is not in the file: move it, so that the log starts anew.
+    Flush,
+    /// Do what has come before, and end.
+    Close,
+}
+
+/// Has the only connection of this process that writes.
+pub(super) struct Writer {
+    conn: Connection,
+    clock: Arc<Clock>,
+    bell: Arc<Bell>,
+    checkpoints: Sender<Due>,
+    names: HashMap<i64, Box<str>>,
+    /// As `PRAGMA data_version` last was: it changes when somebody else has written.
+    version: i64,
+    commits: u32,
+}
+
+/// A request and what has come of it so far.
+type Pending = (Box<dyn Task>, Result<(), StoreError>);
+
+impl Writer {
+    pub(super) fn new(
+        conn: Connection,
+        clock: Arc<Clock>,
+        bell: Arc<Bell>,
+        checkpoints: Sender<Due>,
+    ) -> Self {
+        Self { conn, clock, bell, checkpoints, names: HashMap::new(), version: 0, commits: 0 }
+    }
+
+    /// Until it is closed, or nobody is left who could ask for anything.
+    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+        loop {
+            let first = if self.bell.is_awaited() {
+                messages.recv_timeout(LOOK)
+            } else {
+                messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            };
+            let mut closes = false;
+            let mut tasks = Vec::new();
+            let mut flushes = false;
+            let mut sort = |message| match message {
+                Message::Do(task) => tasks.push(task),
+                Message::Look => {}
+                Message::Flush => flushes = true,
+                Message::Close => closes = true,
+            };
+            match first {
+                Ok(message) => sort(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            messages.try_iter().take(MOST - 1).for_each(sort);
+            if tasks.is_empty() {
+                self.look();
+            } else {
+                self.work(tasks);
+            }
+            if flushes {
+                self.flush();
+            }
+            if closes {
+                return;
+            }
+        }
+    }
+
+    fn stop(&self, why: &str) {
+        self.bell.stop(why);
+    }
+
+    /// Whether somebody else has written, outside of a transaction.
+    fn look(&mut self) {
+        if self.bell.stopped().is_ok()
+            && let Err(Fault::Stop(why)) = self.notice()
+        {
+            self.stop(&why);
+        }
+    }
+
+    fn notice(&mut self) -> Result<(), Fault> {
+        let mut select = self.conn.prepare_cached("PRAGMA data_version")?;
+        let version = select.query_row([], |row| row.get(0))?;
+        if std::mem::replace(&mut self.version, version) != version {
+            self.bell.ring_all();
+        }
+        Ok(())
+    }
+
+    /// Does requests, all in one commit, and answers them.
+    fn work(&mut self, tasks: Vec<Box<dyn Task>>) {
+        let wanted = tasks.into_iter().filter(|task| task.is_wanted());
+        let mut pending: Vec<Pending> = wanted.map(|task| (task, Ok(()))).collect();
+        let done = match self.bell.stopped() {
+            Ok(()) => self.commit(&mut pending),
+            Err(error) => Err(error.into()),
+        };
+        match done {
+            Ok(()) => {
+                for (task, fate) in pending {
+                    task.answer(fate);
+                }
+                self.commits += 1;
+                self.checkpoint();
+            }
+            Err(fault) => {
+                self.roll_back();
+                if let Fault::Stop(why) = &fault {
+                    self.stop(why);
+                }
+                for (task, _) in pending {
+                    task.answer(Err(again(&fault)));
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self, pending: &mut [Pending]) -> Result<(), Fault> {
+        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.notice()?;
+        let mark = mark(&self.conn)?;
+        let now = self.clock.after(mark);
+        let mut rung = Vec::new();
+        for (task, fate) in pending {
+            match self.request(&mut **task, now) {
+                Ok(queues) => rung.extend(queues),
+                Err(Fault::Request(error)) => *fate = Err(error),
+                Err(fault) => return Err(fault),
+            }
+        }
+        if now.saturating_sub(mark) >= MARK {
+            self.conn.prepare_cached("UPDATE redial_store SET clock = ?1")?.execute([now])?;
+        }
+        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        rung.sort_unstable();
+        rung.dedup();
+        for queue in rung {
+            self.ring(queue)?;
+        }
+        Ok(())
+    }
+
+    /// One request. Says in which queues there may be something new to claim.
+    fn request(&self, task: &mut dyn Task, now: i64) -> Result<Vec<i64>, Fault> {
+        self.conn.prepare_cached("SAVEPOINT request")?.execute([])?;
+        let mut step = Step::new(&self.conn, now);
+        let done = task.run(&mut step).and_then(|()| step.finish());
+        if let Err(Fault::Request(_)) = &done {
+            self.conn.prepare_cached("ROLLBACK TO request")?.execute([])?;
+        }
+        if let Ok(()) | Err(Fault::Request(_)) = &done {
+            self.conn.prepare_cached("RELEASE request")?.execute([])?;
+        }
+        done.map(|()| step.rung)
+    }
+
+    fn ring(&mut self, queue: i64) -> Result<(), Fault> {
+        if !self.names.contains_key(&queue) {
+            let sql = "SELECT name FROM redial_queue WHERE id = ?1";
+            let name: String =
+                self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?;
+            self.names.insert(queue, name.into());
+        }
+        self.names.get(&queue).into_iter().for_each(|name| self.bell.ring(name));
+        Ok(())
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit() {
+            // The store has stopped, or the transaction has ended with the error.
+            let _ = self.conn.execute_batch("ROLLBACK");
+        }
+    }
+
+    /// Tells the checkpointer when the log has grown.
+    fn checkpoint(&mut self) {
+        if self.commits.is_multiple_of(checkpoint::EVERY)
+            && let Ok(log) = checkpoint::log(&self.conn, "NOOP")
+            && log.is_long()
+        {
+            // Without a checkpointer the store is being closed.
+            let _ = self.checkpoints.send(Due::Soon);
+        }
+    }
+
+    fn flush(&self) {
+        if let Err(Fault::Stop(why)) = checkpoint::log(&self.conn, "PASSIVE") {
+            self.stop(&why);
+        }
+    }
+}
+
+/// The mark of the time in the file.
+pub(super) fn mark(conn: &Connection) -> Result<i64, Fault> {
+    let mut select = conn.prepare_cached("SELECT clock FROM redial_store")?;
+    select.query_row([], |row| row.get(0)).map_err(|error| match error {
+        rusqlite::Error::QueryReturnedNoRows => damaged("there is no time in it"),
+        error => error.into(),
+    })
+}
+
+/// The same, for everybody who has asked.
+fn again(fault: &Fault) -> StoreError {
+    match fault {
+        Fault::Stop(why) => StoreError::Stopped(why.clone()),
+        Fault::Request(error) => super::fault::unavailable(error.to_string()),
+    }
+}

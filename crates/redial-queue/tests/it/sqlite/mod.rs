@@ -1,0 +1,5 @@
+//! The store in a file.
+
+mod basics;
+mod idempotency;
+mod support;
