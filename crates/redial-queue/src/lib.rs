@@ -6,6 +6,8 @@
 mod page {}
 
 mod clock;
+#[cfg(feature = "delivery")]
+pub mod delivery;
 pub mod durable;
 mod memory;
 mod reconcile;

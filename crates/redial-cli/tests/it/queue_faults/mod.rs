@@ -1,0 +1,92 @@
+//! What becomes of jobs when processes die and disks are full. The processes are real, and so is the receiver, which
+//! counts what it gets: that is what is compared with what was promised.
+
+mod disk;
+mod kill;
+mod sink;
+
+use std::io::Write as _;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::{Scratch, text};
+use sink::Sink;
+
+/// A store, and a receiver for what is in it.
+struct Lab {
+    scratch: Scratch,
+    store: String,
+    sink: Sink,
+}
+
+impl Lab {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(name);
+        // Attempts that a killed worker took with it count, and these tests kill hundreds.
+        let policy = "attempts = 1000\ndeadline = \"none\"\nattempt_timeout = \"20s\"\nbudget = \"none\"\n";
+        scratch.file("policy.toml", policy);
+        Self { store: scratch.path("jobs.db"), scratch, sink: Sink::start() }
+    }
+
+    fn queue(&self, command: &str) -> Command {
+        let mut redial = Command::new(env!("CARGO_BIN_EXE_redial"));
+        redial.args(["queue", command, "--store", &self.store]);
+        redial.env("NO_PROXY", "127.0.0.1").stdin(Stdio::null());
+        redial.stdout(Stdio::piped()).stderr(Stdio::piped());
+        redial
+    }
+
+    /// Puts one delivery per line into the queue.
+    fn add(&self) -> Command {
+        let mut add = self.queue("add");
+        add.args(["--lines", "--header", ":method: POST", "--header"]);
+        add.arg(format!(":url: {}", self.sink.url()));
+        add
+    }
+
+    fn work(&self, args: &[&str]) -> Command {
+        let mut work = self.queue("work");
+        work.args(["--policy", &self.scratch.path("policy.toml"), "--lease", "300ms"]).args(args);
+        work
+    }
+
+    /// Works until there is nothing left.
+    #[track_caller]
+    fn finish(&self) {
+        let output = self.work(&["--until", "empty"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    fn stats(&self) -> Value {
+        let output = self.queue("stats").arg("--json").output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    }
+}
+
+/// Starts it with this input. One that dies before it has read it all is no matter.
+fn feed(mut command: Command, input: String) -> Child {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    std::thread::spawn(move || drop(to.write_all(input.as_bytes())));
+    child
+}
+
+/// The numbers of jobs that a writer has said are in the store. A line that is cut off says nothing.
+fn promised(output: &Output) -> Vec<i64> {
+    let whole = text(&output.stdout).split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| line.trim_end().parse().unwrap()).collect()
+}
+
+/// A sequence that looks random, the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % most
+    }
+}

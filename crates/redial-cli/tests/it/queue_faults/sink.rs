@@ -1,0 +1,77 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// A receiver that takes everything, and remembers how often.
+pub(super) struct Sink {
+    address: SocketAddr,
+    got: Arc<Mutex<BTreeMap<String, Got>>>,
+}
+
+/// What came with one body.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Got {
+    pub(super) times: u64,
+    pub(super) keys: BTreeSet<String>,
+    /// The highest number of an attempt.
+    pub(super) attempt: u32,
+}
+
+impl Sink {
+    pub(super) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let got = Arc::new(Mutex::new(BTreeMap::new()));
+        let shared = Arc::clone(&got);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let got = Arc::clone(&shared);
+                std::thread::spawn(move || serve(stream, &got));
+            }
+        });
+        Self { address, got }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/hook", self.address)
+    }
+
+    pub(super) fn got(&self) -> BTreeMap<String, Got> {
+        self.got.lock().unwrap().clone()
+    }
+}
+
+/// Answers requests until the peer is gone. A request counts when all of it is here, whether or not the answer arrives.
+fn serve(stream: TcpStream, got: &Mutex<BTreeMap<String, Got>>) -> Option<()> {
+    let mut to = stream.try_clone().ok()?;
+    let mut from = BufReader::new(stream);
+    loop {
+        let (mut length, mut key, mut attempt) = (0, String::new(), 1);
+        loop {
+            let mut line = String::new();
+            if from.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if line == "\r\n" {
+                break;
+            }
+            match line.trim_end().split_once(": ") {
+                Some(("content-length", value)) => length = value.parse().unwrap(),
+                Some(("idempotency-key", value)) => value.clone_into(&mut key),
+                Some(("redial-attempt", value)) => attempt = value.parse().unwrap(),
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        from.read_exact(&mut body).ok()?;
+        {
+            let mut all = got.lock().unwrap();
+            let one = all.entry(String::from_utf8(body).unwrap()).or_default();
+            one.times += 1;
+            one.keys.insert(key);
+            one.attempt = one.attempt.max(attempt);
+        }
+        to.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()?;
+    }
+}

@@ -1,0 +1,148 @@
+use std::error;
+use std::fmt;
+use std::sync::Arc;
+
+use redial::Policy;
+use redial::http::reqwest::client_builder;
+use reqwest::redirect;
+use rustls::ClientConfig;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::CertificateDer;
+use rustls_platform_verifier::Verifier;
+
+use super::public::OnlyPublic;
+use super::{Deliverer, Secret};
+
+/// Makes a [`Deliverer`].
+///
+/// Unless said otherwise it delivers to every address, by way of the proxy that the environment names if it does, signs
+/// nothing, trusts the roots of the machine, and speaks HTTP/2 to those who offer it and HTTP/1.1 to all others.
+#[derive(Clone)]
+#[must_use]
+pub struct Builder {
+    policy: Policy,
+    roots: Vec<CertificateDer<'static>>,
+    signer: Option<Secret>,
+    options: Options,
+}
+
+/// What is decided for each request anew.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Options {
+    pub(super) only_public: bool,
+    pub(super) bare_keys: bool,
+    http2: bool,
+}
+
+impl Builder {
+    pub(super) fn new(policy: &Policy) -> Self {
+        let (roots, signer, options) = (Vec::new(), None, Options::default());
+        Self { policy: policy.clone(), roots, signer, options }
+    }
+
+    /// Delivers only to [public](super::is_public) addresses: for those who let others say where webhooks go. Names are
+    /// resolved first, and what is connected to is the address that was looked at. No proxy is used, since it would be the
+    /// proxy that resolves them.
+    pub fn only_public(mut self) -> Self {
+        self.options.only_public = true;
+        self
+    }
+
+    /// Writes idempotency keys without the quotes that the draft asks for.
+    pub fn bare_keys(mut self) -> Self {
+        self.options.bare_keys = true;
+        self
+    }
+
+    /// Speaks HTTP/2 from the first byte, to servers that have it without TLS.
+    pub fn http2(mut self) -> Self {
+        self.options.http2 = true;
+        self
+    }
+
+    /// Trusts this root too, a certificate in DER form.
+    pub fn root(mut self, certificate: impl Into<Vec<u8>>) -> Self {
+        self.roots.push(CertificateDer::from(certificate.into()));
+        self
+    }
+
+    /// Signs every delivery as Standard Webhooks do, with the job's idempotency key for the identifier.
+    pub fn sign(mut self, secret: Secret) -> Self {
+        self.signer = Some(secret);
+        self
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    ///
+    /// A root is no certificate, or the machine has no resolver.
+    pub fn build(self) -> Result<Deliverer, BuildError> {
+        let (tls, no_https) = tls(self.roots)?;
+        let agent = concat!("redial/", env!("CARGO_PKG_VERSION"));
+        let mut builder = client_builder(&self.policy)
+            .tls_backend_preconfigured(tls)
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .user_agent(agent);
+        if self.options.only_public {
+            builder = builder.no_proxy().dns_resolver(OnlyPublic);
+        }
+        if self.options.http2 {
+            builder = builder.http2_prior_knowledge();
+        }
+        let client = builder.build().map_err(|error| BuildError(error.into()))?;
+        Ok(Deliverer::of(client, self.signer, self.options, no_https))
+    }
+}
+
+/// The ring provider is named here, so that it matters to nobody which one the process has for others.
+///
+/// A machine without roots can still deliver to `http`: then the text says why not to `https`.
+fn tls(roots: Vec<CertificateDer<'static>>) -> Result<(ClientConfig, Option<String>), BuildError> {
+    let provider = Arc::new(ring::default_provider());
+    let own = !roots.is_empty();
+    let verifier = Verifier::new_with_extra_roots(roots, Arc::clone(&provider));
+    match verifier {
+        Ok(verifier) => Ok((config(provider, Some(Arc::new(verifier)))?, None)),
+        Err(error) if own => Err(BuildError(error.into())),
+        Err(error) => {
+            let why = "this machine has no root certificates to check the receiver's by; install its package of \
+                       them (ca-certificates), or name a root";
+            Ok((config(provider, None)?, Some(format!("{why}: {error}"))))
+        }
+    }
+}
+
+fn config(
+    provider: Arc<CryptoProvider>,
+    verifier: Option<Arc<dyn ServerCertVerifier>>,
+) -> Result<ClientConfig, BuildError> {
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| BuildError(error.into()))?;
+    let mut config = match verifier {
+        Some(verifier) => builder.dangerous().with_custom_certificate_verifier(verifier),
+        None => builder.with_root_certificates(rustls::RootCertStore::empty()),
+    }
+    .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Why there is no deliverer.
+#[derive(Debug)]
+pub struct BuildError(Box<dyn error::Error + Send + Sync>);
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "deliveries cannot be sent: {}", self.0)
+    }
+}
+
+impl error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}

@@ -1,0 +1,173 @@
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method};
+use redial::Policy;
+use redial::http::{names, safety};
+use redial_core::decide::{Class, Failure, Safety};
+use reqwest::Client;
+
+use super::build::{BuildError, Builder, Options};
+use super::public::check_literal;
+use super::{Delivery, Invalid, Secret, answer};
+use crate::clock;
+use crate::durable::{Handled, Handler, Job};
+
+/// Sends the jobs that are [deliveries](Delivery).
+///
+/// One attempt is one request. It carries the job's idempotency key, the same each time, unless it only reads or has a
+/// key of its own, and from the second attempt on its number (`redial-attempt`). What the answer means is what it means to
+/// every client of ours: statuses, `Retry-After` and its kin, 409 with `Retry-After` for a request that is still
+/// being worked on, the stop signal. Nothing is redirected: a receiver that has moved is told to those who
+/// look at the dead letters.
+///
+/// Connections are kept and used again. Clones share them.
+#[derive(Clone)]
+pub struct Deliverer(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    signer: Option<Secret>,
+    options: Options,
+    /// Why it cannot deliver to `https`, if it cannot.
+    no_https: Option<String>,
+}
+
+impl Deliverer {
+    /// One with the defaults of [`builder`](Self::builder).
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::build`].
+    pub fn new(policy: &Policy) -> Result<Self, BuildError> {
+        Self::builder(policy).build()
+    }
+
+    /// Starts one with the policy's `connect_timeout`. Everything else about the policy is for the worker.
+    pub fn builder(policy: &Policy) -> Builder {
+        Builder::new(policy)
+    }
+
+    pub(super) fn of(
+        client: Client,
+        signer: Option<Secret>,
+        options: Options,
+        no_https: Option<String>,
+    ) -> Self {
+        Self(Arc::new(Inner { client, signer, options, no_https }))
+    }
+}
+
+impl Handler for Deliverer {
+    async fn handle(&self, job: Arc<Job>) -> Handled {
+        match Delivery::of(&job) {
+            Ok(delivery) => self.0.send(delivery, job).await,
+            Err(invalid) => Handled::Unreadable(invalid.to_string()),
+        }
+    }
+
+    fn destination(&self, job: &Job) -> Option<String> {
+        Delivery::of(job).ok().map(|delivery| delivery.destination())
+    }
+
+    fn safety(&self, job: &Job) -> Safety {
+        match Delivery::of(job) {
+            Ok(delivery) => {
+                let (method, _, mut headers) = delivery.into_parts();
+                match write_key(&mut headers, &method, job, self.0.options) {
+                    Ok(()) => safety(&method, &headers),
+                    Err(_) => Safety::Unsafe,
+                }
+            }
+            // It is never sent.
+            Err(_) => Safety::ReadOnly,
+        }
+    }
+}
+
+impl Inner {
+    async fn send(&self, delivery: Delivery, job: Arc<Job>) -> Handled {
+        let never = |why: &dyn fmt::Display| Handled::failed(Failure::new(Class::Permanent), why);
+        if self.options.only_public
+            && let Err(blocked) = check_literal(delivery.parsed_url())
+        {
+            return never(&blocked);
+        }
+        let (method, url, mut headers) = delivery.into_parts();
+        if url.scheme() == "https"
+            && let Some(why) = &self.no_https
+        {
+            return never(why);
+        }
+        if let Err(invalid) = self.stamp(&mut headers, &method, &job) {
+            return Handled::Unreadable(invalid.to_string());
+        }
+        let keyed = headers.contains_key(names::IDEMPOTENCY_KEY);
+        let request = self.client.request(method, url).headers(headers);
+        let request = match job.payload.is_empty() {
+            true => request,
+            false => request.body(Bytes::from_owner(Payload(job))),
+        };
+        match request.send().await {
+            Ok(response) => answer::read(response, keyed).await,
+            Err(error) => answer::unanswered(&error),
+        }
+    }
+
+    /// Writes what a worker adds.
+    fn stamp(&self, headers: &mut HeaderMap, method: &Method, job: &Job) -> Result<(), Invalid> {
+        write_key(headers, method, job, self.options)?;
+        if job.progress.attempts > 1 {
+            headers.insert(names::ATTEMPT, job.progress.attempts.into());
+        }
+        if let Some(signer) = &self.signer {
+            let signed = signer.sign(headers, &job.idempotency_key, clock::wall(), &job.payload);
+            signed.ok_or_else(|| no_key(job))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the job's key, unless the request has one or only asks.
+fn write_key(
+    headers: &mut HeaderMap,
+    method: &Method,
+    job: &Job,
+    options: Options,
+) -> Result<(), Invalid> {
+    if headers.contains_key(names::IDEMPOTENCY_KEY) || safety(method, headers) == Safety::ReadOnly {
+        return Ok(());
+    }
+    let key = &job.idempotency_key;
+    if key.is_empty() || !key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Err(no_key(job));
+    }
+    let text = match options.bare_keys {
+        true => key.clone(),
+        false => format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\"")),
+    };
+    let value = HeaderValue::try_from(text).map_err(|_| no_key(job))?;
+    headers.insert(names::IDEMPOTENCY_KEY, value);
+    Ok(())
+}
+
+fn no_key(job: &Job) -> Invalid {
+    let key = &job.idempotency_key;
+    Invalid::new(format!("the idempotency key {key:?} is no text of ASCII that a header can carry"))
+}
+
+/// The payload where it is; it can be large.
+struct Payload(Arc<Job>);
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.payload
+    }
+}
+
+impl fmt::Debug for Deliverer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deliverer").field("options", &self.0.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! Anybody can post to the receiver of a webhook. The scheme of Standard Webhooks tells it who did, and when: a MAC over the
+//! key, the time of the attempt and the body.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sha2::Sha256;
+
+use super::Invalid;
+
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+
+/// A secret that the receivers of deliveries know too.
+///
+/// ```
+/// use redial_queue::delivery::Secret;
+///
+/// let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+/// let body = br#"{"test": 2432232314}"#;
+/// let signature = secret.signature("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+/// assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+/// ```
+#[derive(Clone)]
+pub struct Secret(Hmac<Sha256>);
+
+impl Secret {
+    /// From the form that Standard Webhooks have for it: `whsec_` and 24 to 64 bytes in base64.
+    ///
+    /// # Errors
+    ///
+    /// It is of another form.
+    pub fn new(secret: &str) -> Result<Self, Invalid> {
+        let wrong =
+            || Invalid::new("a secret for signatures is whsec_ and 24 to 64 bytes in base64");
+        let text = secret.strip_prefix("whsec_").ok_or_else(wrong)?;
+        let bytes = STANDARD.decode(text).map_err(|_| wrong())?;
+        if !(24..=64).contains(&bytes.len()) {
+            return Err(wrong());
+        }
+        Hmac::new_from_slice(&bytes).map(Self).map_err(|_| wrong())
+    }
+
+    /// What stands in `webhook-signature` of a delivery with this `webhook-id`, `webhook-timestamp` and body.
+    pub fn signature(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
+        let mut mac = self.0.clone();
+        mac.update(format!("{id}.{timestamp}.").as_bytes());
+        mac.update(body);
+        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+    }
+
+    /// Writes the three headers. `None` when the key is no text for a header.
+    pub(super) fn sign(
+        &self,
+        headers: &mut HeaderMap,
+        key: &str,
+        now: SystemTime,
+        body: &[u8],
+    ) -> Option<()> {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+        headers.insert(ID, HeaderValue::from_str(key).ok()?);
+        headers.insert(TIMESTAMP, HeaderValue::from(now));
+        headers.insert(SIGNATURE, HeaderValue::try_from(self.signature(key, now, body)).ok()?);
+        Some(())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}

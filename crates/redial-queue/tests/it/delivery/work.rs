@@ -1,0 +1,180 @@
+//! Deliveries with a worker and a store on the disk, from the job to its end.
+
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use redial::Policy;
+use redial_core::admit::breaker::BreakerRule;
+use redial_core::admit::budget::Budget;
+use redial_core::schedule::{Backoff, Jitter};
+use redial_core::{Draft, Stop};
+use redial_queue::durable::{
+    DurableQueue, Filter, Job, NewJob, Redrive, Report, State, Until, Worker,
+};
+use redial_queue::sqlite::SqliteStore;
+
+use super::sink::{Sink, status};
+use super::{deliverer, post, trouble};
+
+/// A store in a directory that goes away with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("redial-delivery-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The queue, in a store that is opened anew.
+    fn queue(&self) -> DurableQueue {
+        let store = SqliteStore::open(self.0.join("jobs.db")).unwrap();
+        DurableQueue::new(Arc::new(store), "hooks").unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Three attempts, a millisecond apart.
+fn quick(change: impl FnOnce(Draft) -> Draft) -> Policy {
+    let millisecond = Duration::from_millis(1);
+    let backoff = Backoff::exponential(millisecond, millisecond).jitter(Jitter::None);
+    let draft = Policy::draft().attempts(3).backoff(backoff).without_deadline();
+    change(draft.budget(Budget::None)).build().unwrap()
+}
+
+async fn work(queue: &DurableQueue, policy: Policy, until: Until) -> Report {
+    let worker = Worker::new(queue.clone()).policy(policy).until(until);
+    let run = worker.run(deliverer(), pending());
+    tokio::time::timeout(Duration::from_secs(120), run).await.unwrap().unwrap()
+}
+
+async fn dead(queue: &DurableQueue) -> Vec<Job> {
+    let filter = Filter { state: Some(State::Dead), ..Filter::default() };
+    queue.store().list(&filter).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_arrives_and_once() {
+    let (place, sink) = (Place::new(), Sink::start(&[status(200)]).await);
+    let queue = place.queue();
+    let jobs = (0..300).map(|n| NewJob { payload: format!("{n}").into(), ..post(&sink.url("/")) });
+    queue.enqueue_all(jobs.collect()).await.unwrap();
+    assert_eq!(work(&queue, quick(|p| p), Until::Empty).await.done, 300);
+    let mut bodies: Vec<u32> = Vec::new();
+    bodies.extend(sink.seen().iter().map(|s| std::str::from_utf8(&s.body).unwrap().parse::<u32>().unwrap()));
+    bodies.sort_unstable();
+    assert_eq!(bodies, Vec::from_iter(0..300));
+    assert_eq!(queue.counts().await.unwrap().done, 300);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_keeps_when_the_receiver_wants_to_hear_of_it_again() {
+    let busy = status(503).header("retry-after", "7").body("full");
+    let (place, sink) = (Place::new(), Sink::start(&[busy]).await);
+    let queue = place.queue();
+    let id = queue.enqueue(post(&sink.url("/"))).await.unwrap().id();
+    work(&queue, quick(|p| p), Until::NothingDue).await;
+    let job = queue.store().get(id).await.unwrap().unwrap();
+    assert_eq!((job.state, job.history.len()), (State::Waiting, 1), "{job:?}");
+    let tried = &job.history[0];
+    assert!(job.due >= tried.ended + Duration::from_secs(7), "{job:?}");
+    assert!(tried.outcome.contains("503 Service Unavailable: full"), "{tried:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_outlives_attempts_processes_and_a_redrive() {
+    let answers = [status(503), status(500), status(502), status(503), status(200)];
+    let (place, sink) = (Place::new(), Sink::start(&answers).await);
+    let twice = || quick(|p| p.attempts(2));
+    {
+        let queue = place.queue();
+        queue.enqueue(post(&sink.url("/")).idempotency_key("order-7")).await.unwrap();
+        work(&queue, twice(), Until::Empty).await;
+        assert_eq!(dead(&queue).await[0].reason.as_deref(), Some(Stop::Attempts.name()));
+    }
+    for _ in 0..2 {
+        let queue = place.queue();
+        let filter = Filter { state: Some(State::Dead), ..Filter::default() };
+        assert_eq!(queue.store().redrive(&filter, Redrive::default()).await.unwrap(), 1);
+        work(&queue, twice(), Until::Empty).await;
+    }
+    let seen = sink.seen();
+    assert_eq!(seen.len(), 5);
+    assert!(seen.iter().all(|seen| seen.header("idempotency-key") == "\"order-7\""));
+    let attempts: Vec<bool> =
+        seen.iter().map(|seen| seen.headers.contains_key("redial-attempt")).collect();
+    assert_eq!(attempts, [false, true, false, true, false]);
+    assert_eq!(place.queue().counts().await.unwrap().done, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_is_down_does_not_stop_another() {
+    let (place, up) = (Place::new(), Sink::start(&[status(200)]).await);
+    let down = Sink::start(&[status(500)]).await;
+    let queue = place.queue();
+    let both = [down.url("/"), up.url("/")];
+    let jobs = (0..200).map(|n| post(&both[n % 2]));
+    queue.enqueue_all(jobs.collect()).await.unwrap();
+    let breaker = BreakerRule::default().last_calls(10).open_for(Duration::from_secs(3600), 0.0);
+    let hour = Backoff::exponential(Duration::from_secs(3600), Duration::from_secs(3600));
+    let policy = quick(|p| p.breaker(breaker).backoff(hour));
+    let report = work(&queue, policy, Until::NothingDue).await;
+    assert_eq!((report.done, up.seen().len()), (100, 100));
+    assert!(report.postponed > 0 && down.seen().len() < 60, "{report:?}, {}", down.seen().len());
+    let left = queue.counts().await.unwrap();
+    assert_eq!((left.later, left.dead), (100, 0), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_delivery_is_a_dead_letter_and_holds_nobody_up() {
+    let (place, sink) = (Place::new(), Sink::start(&[status(200)]).await);
+    let queue = place.queue();
+    let bad = NewJob::new("x").header(":method", "POST").header(":url", "nowhere");
+    let jobs = vec![NewJob::new("?"), post(&sink.url("/")), bad, post(&sink.url("/"))];
+    queue.enqueue_all(jobs).await.unwrap();
+    assert_eq!(work(&queue, quick(|p| p), Until::Empty).await.done, 2);
+    let dead = dead(&queue).await;
+    assert_eq!(dead.len(), 2);
+    for (job, part) in dead.iter().zip(["no :method", "the URL cannot be read"]) {
+        assert_eq!(job.progress.attempts, 1);
+        assert!(job.history[0].outcome.contains(part), "{job:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_never_comes_ends_with_the_attempt() {
+    let address = trouble::rude(b"HTTP/1.1 200 OK\r\nx-slow: ", false).await;
+    let place = Place::new();
+    let queue = place.queue();
+    queue.enqueue(post(&format!("http://{address}/"))).await.unwrap();
+    let policy = quick(|p| p.attempts(2).attempt_timeout(Duration::from_millis(100)));
+    work(&queue, policy, Until::Empty).await;
+    let dead = dead(&queue).await;
+    assert_eq!((dead.len(), dead[0].history.len()), (1, 2), "{dead:?}");
+    assert_eq!(dead[0].reason.as_deref(), Some(Stop::Attempts.name()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_has_moved_or_is_gone_is_not_asked_again() {
+    let moved = status(301).header("location", "https://new.example/");
+    let (place, sink) = (Place::new(), Sink::start(&[status(410), moved]).await);
+    let queue = place.queue();
+    queue.enqueue_all(vec![post(&sink.url("/")), post(&sink.url("/"))]).await.unwrap();
+    work(&queue, quick(|p| p), Until::Empty).await;
+    assert_eq!(sink.seen().len(), 2);
+    let outcomes: Vec<String> =
+        dead(&queue).await.iter().map(|job| job.history[0].outcome.clone()).collect();
+    assert!(outcomes.iter().any(|said| said.contains("410 Gone")), "{outcomes:?}");
+    assert!(outcomes.iter().any(|said| said.contains("https://new.example/")), "{outcomes:?}");
+}
