@@ -10,6 +10,8 @@ mod clock;
 pub mod delivery;
 pub mod durable;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod reconcile;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

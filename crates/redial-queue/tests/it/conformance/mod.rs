@@ -128,5 +128,5 @@ macro_rules! conformance {
     };
 }
 
-// mod postgres;
+mod postgres;
 mod sqlite;

@@ -1,0 +1,183 @@
+//! More than one machine works on the same jobs, and none of them may be the one that everything depends on. So the jobs are in
+//! a Postgres, and whoever can reach it can enqueue and work.
+//!
+//! Every step is one transaction, most of them one call of a function that [`PostgresStore::connect`] makes in a schema of its
+//! own: workers that claim at the same time skip what another one is just taking (`FOR UPDATE SKIP LOCKED`), and hear of new jobs by
+//! `LISTEN`. All times are the server's. When its clock is set forward, what waits for its time is due earlier and leases run out;
+//! when it is set back, everything waits for as much longer. Fences do not depend on it, so nothing is ever settled by two.
+
+mod claim;
+mod enqueue;
+mod error;
+mod listen;
+mod manage;
+mod pool;
+mod row;
+mod schema;
+mod settle;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::listen::Changes;
+use self::pool::Pool;
+use crate::durable::{
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
+    Settings, Settled, Settlement, Store, StoreError,
+};
+
+pub use tokio_postgres;
+
+/// Jobs in a Postgres. Cheap to clone; clones share the connections.
+#[derive(Clone)]
+pub struct PostgresStore {
+    pool: Arc<Pool>,
+    changes: Arc<Changes>,
+}
+
+/// How a [`PostgresStore`] is reached.
+///
+/// | | unless it is said |
+/// |---|---|
+/// | [`schema`](Self::schema) | `redial` |
+/// | [`connections`](Self::connections) | 8 |
+/// | [`timeout`](Self::timeout) | 30 s |
+#[derive(Clone)]
+#[must_use = "nothing is connected until `connect`"]
+pub struct Builder {
+    url: String,
+    schema: String,
+    connections: usize,
+    timeout: Duration,
+}
+
+impl Builder {
+    /// The schema that the tables are in, and nothing else.
+    pub fn schema(self, name: &str) -> Self {
+        Self { schema: name.to_owned(), ..self }
+    }
+
+    /// The most connections, not counting the one that listens.
+    pub fn connections(self, connections: usize) -> Self {
+        Self { connections: connections.max(1), ..self }
+    }
+
+    /// The longest that a step may take, except for those on any number of jobs.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout: timeout.max(Duration::from_millis(1)), ..self }
+    }
+
+    /// Connects, and makes the tables if they are not there. Has to be called in a tokio runtime, which then drives the
+    /// connections.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresStore::connect`]; or no schema can have this name.
+    pub async fn connect(self) -> Result<PostgresStore, StoreError> {
+        schema::check_name(&self.schema)?;
+        let pool = Pool::new(&self.url, &self.schema, self.connections, self.timeout)?;
+        schema::prepare(&pool).await?;
+        let changes = Arc::new(Changes::new(&self.schema));
+        Ok(PostgresStore { pool: Arc::new(pool), changes })
+    }
+}
+
+impl PostgresStore {
+    /// Connects with the defaults of [`Builder`]: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `?sslmode=` as every client
+    /// of Postgres knows it (`verify-ca` and `verify-full` need `sslrootcert=FILE`).
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`: the URL is none, the server does not let this user in or does not know the database, the user may not make the
+    /// tables, or the tables belong to a newer version. `Unavailable`: the server could not be reached.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::builder(url).connect().await
+    }
+
+    /// Connects in another way.
+    pub fn builder(url: &str) -> Builder {
+        Builder {
+            url: url.to_owned(),
+            schema: "redial".to_owned(),
+            connections: 8,
+            timeout: Duration::from_secs(30),
+        }
+    }
+
+    /// Whether a queue can have this name.
+    fn queue(&self, name: &str) -> Result<(), StoreError> {
+        if name.is_empty() || name.chars().count() > 100 || name.contains(char::is_control) {
+            let why = "the name of a queue has 1 to 100 characters, and no control characters";
+            return Err(StoreError::Invalid(why.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Store for PostgresStore {
+    fn enqueue<'a>(&'a self, queue: &'a str, jobs: Vec<NewJob>) -> Reply<'a, Vec<Enqueued>> {
+        Box::pin(async move {
+            self.queue(queue)?;
+            self.put(queue, jobs).await
+        })
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims> {
+        Box::pin(self.take(claim))
+    }
+
+    fn settle<'a>(&'a self, settlements: Vec<Settlement>) -> Reply<'a, Vec<Settled>> {
+        Box::pin(self.end(settlements))
+    }
+
+    fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>> {
+        Box::pin(self.extend(leases, lease))
+    }
+
+    fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()> {
+        Box::pin(async move {
+            self.changes.changed(&self.pool, queue).await;
+            Ok(())
+        })
+    }
+
+    fn get(&self, id: JobId) -> Reply<'_, Option<Job>> {
+        Box::pin(self.one(id))
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
+        Box::pin(self.many(filter))
+    }
+
+    fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {
+        Box::pin(self.change(id, edit))
+    }
+
+    fn remove<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        Box::pin(self.discard(filter))
+    }
+
+    fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64> {
+        Box::pin(self.again(filter, redrive))
+    }
+
+    fn queues(&self) -> Reply<'_, Vec<String>> {
+        Box::pin(self.names())
+    }
+
+    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
+        Box::pin(self.rules(queue))
+    }
+
+    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
+        Box::pin(async move {
+            self.queue(queue)?;
+            self.rule(queue, settings).await
+        })
+    }
+
+    fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts> {
+        Box::pin(self.tally(queue))
+    }
+}

@@ -1,0 +1,145 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio_postgres::Row;
+
+use super::row::{signed, span};
+use super::{PostgresStore, error};
+use crate::durable::text::remember;
+use crate::durable::{Lease, Settled, Settlement, StoreError, Tried, Verdict};
+
+/// Where the number of the queue ends in a fence, and that of the claim begins.
+const QUEUE_BITS: i64 = (1 << 24) - 1;
+
+impl PostgresStore {
+    pub(super) async fn end(
+        &self,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<Settled>, StoreError> {
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let leases: Vec<_> = settlements.iter().map(|one| one.lease).collect();
+        let leases = once(&leases);
+        let order = in_order(&leases);
+        let columns = Columns::new(&settlements, &leases, &order);
+        let rows = self.pool.call("settle", &columns.params()).await?;
+        let (taken, woken) = taken(&rows)?;
+        self.changes.tell(&self.pool, &woken).await;
+        let counts = |lease: &Lease| match lease.fence > QUEUE_BITS && taken.contains(&lease.id.0) {
+            true => Settled::Taken,
+            false => Settled::Stale,
+        };
+        Ok(leases.iter().map(counts).collect())
+    }
+
+    pub(super) async fn extend(
+        &self,
+        leases: &[Lease],
+        time: Duration,
+    ) -> Result<Vec<bool>, StoreError> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let leases = once(leases);
+        let order = in_order(&leases);
+        let ids: Vec<_> = order.iter().map(|i| leases[*i].id.0).collect();
+        let fences: Vec<_> = order.iter().map(|i| leases[*i].fence).collect();
+        let rows = self.pool.call("beat", &[&ids, &fences, &span(time)]).await?;
+        let kept: Vec<i64> = match rows.first() {
+            Some(row) => row.try_get(0).map_err(|error| error::store(&error))?,
+            None => Vec::new(),
+        };
+        let kept: HashSet<_> = kept.into_iter().collect();
+        Ok(leases.iter().map(|one| one.fence > QUEUE_BITS && kept.contains(&one.id.0)).collect())
+    }
+}
+
+fn taken(rows: &[Row]) -> Result<(HashSet<i64>, Vec<String>), StoreError> {
+    let Some(row) = rows.first() else {
+        return Ok((HashSet::new(), Vec::new()));
+    };
+    let wrong = |error| error::store(&error);
+    let taken: Vec<i64> = row.try_get(0).map_err(wrong)?;
+    Ok((taken.into_iter().collect(), row.try_get(1).map_err(wrong)?))
+}
+
+/// A claim that is named twice counts once: the second one gets the fence of no claim, of the same queue.
+fn once(leases: &[Lease]) -> Vec<Lease> {
+    let mut ids = HashSet::with_capacity(leases.len());
+    let one = |lease: &Lease| match ids.insert(*lease) {
+        true => *lease,
+        false => Lease { fence: lease.fence & QUEUE_BITS, ..*lease },
+    };
+    leases.iter().map(one).collect()
+}
+
+/// Rows are locked in the order of their numbers by everybody, so that nobody waits in a circle.
+fn in_order(leases: &[Lease]) -> Vec<usize> {
+    let mut order: Vec<_> = (0..leases.len()).collect();
+    order.sort_by_key(|i| leases[*i].id);
+    order
+}
+
+/// Settlements, by column.
+#[derive(Default)]
+struct Columns {
+    ids: Vec<i64>,
+    fences: Vec<i64>,
+    verdicts: Vec<i16>,
+    waits: Vec<Option<i64>>,
+    steps: Vec<Option<i32>>,
+    draws: Vec<Option<i64>>,
+    tooks: Vec<i64>,
+    outcomes: Vec<String>,
+    reasons: Vec<Option<String>>,
+}
+
+impl Columns {
+    fn new(settlements: &[Settlement], leases: &[Lease], order: &[usize]) -> Self {
+        let mut all = Self::default();
+        for i in order {
+            let one = &settlements[*i];
+            let (verdict, wait, progress, reason) = match &one.verdict {
+                Verdict::Done => (0, None, None, None),
+                Verdict::Retry { wait, progress } => (1, Some(*wait), Some(progress), None),
+                Verdict::Postpone { wait } => (2, Some(*wait), None, None),
+                Verdict::Dead { reason } => (3, None, None, Some(reason.replace('\0', " "))),
+            };
+            all.ids.push(leases[*i].id.0);
+            all.fences.push(leases[*i].fence);
+            all.verdicts.push(verdict);
+            all.waits.push(wait.map(span));
+            all.steps
+                .push(progress.map(|progress| i32::try_from(progress.step).unwrap_or(i32::MAX)));
+            all.draws.push(progress.map(|progress| signed(progress.drawn)));
+            all.tooks.push(span(one.took));
+            all.outcomes.push(if verdict == 0 { String::new() } else { line(&one.outcome) });
+            all.reasons.push(reason);
+        }
+        all
+    }
+
+    fn params(&self) -> [&(dyn tokio_postgres::types::ToSql + Sync); 9] {
+        [
+            &self.ids,
+            &self.fences,
+            &self.verdicts,
+            &self.waits,
+            &self.steps,
+            &self.draws,
+            &self.tooks,
+            &self.outcomes,
+            &self.reasons,
+        ]
+    }
+}
+
+/// The outcome as the history keeps it.
+fn line(outcome: &str) -> String {
+    let ended = std::time::SystemTime::UNIX_EPOCH;
+    let tried = Tried { number: 1, ended, took: Duration::ZERO, outcome: outcome.to_owned() };
+    let mut history = Vec::with_capacity(1);
+    remember(&mut history, tried);
+    history.pop().map(|tried| tried.outcome).unwrap_or_default()
+}
