@@ -35,7 +35,9 @@ async fn receive(headers: HeaderMap, order: String) -> StatusCode {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/orders", listener.local_addr()?);
-    tokio::spawn(async { axum::serve(listener, Router::new().route("/orders", post(receive))).await });
+    tokio::spawn(async {
+        axum::serve(listener, Router::new().route("/orders", post(receive))).await
+    });
 
     let folder = std::env::temp_dir().join(format!("redial-webhooks-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;

@@ -72,7 +72,9 @@ async fn everything_arrives_and_once() {
     queue.enqueue_all(jobs.collect()).await.unwrap();
     assert_eq!(work(&queue, quick(|p| p), Until::Empty).await.done, 300);
     let mut bodies: Vec<u32> = Vec::new();
-    bodies.extend(sink.seen().iter().map(|s| std::str::from_utf8(&s.body).unwrap().parse::<u32>().unwrap()));
+    bodies.extend(
+        sink.seen().iter().map(|s| std::str::from_utf8(&s.body).unwrap().parse::<u32>().unwrap()),
+    );
     bodies.sort_unstable();
     assert_eq!(bodies, Vec::from_iter(0..300));
     assert_eq!(queue.counts().await.unwrap().done, 300);
