@@ -8,16 +8,16 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt, pin_mut};
+use futures::{TryStreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use redial_core::admit::RateRule;
-use redial_core::decide::{Class, Failure};
+use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Preset, Rate};
-use redial_queue::{Happened, Priority, Reconciled, Reconciler, WorkQueue};
+use redial_queue::{Happened, Reconciled, Reconciler, WorkQueue};
 
 const LABEL: &str = "redial.example/copy-to";
 const MANAGER: &str = "redial-kube-controller";
@@ -99,14 +99,16 @@ async fn reconcile(client: Client, cache: &Store<ConfigMap>, key: &Key) -> Recon
 }
 
 /// What the API server says decides whether it is worth another try: 429 and 503 are, 403 is not. A namespace that is
-/// missing may be made yet, so a 404 is.
+/// missing may be made yet, and a conflict is over by the next time, so 404 and 409 are.
 fn failure(error: &kube::Error) -> Failure {
+    let transient = Failure::new(Class::Transient);
     match error {
-        kube::Error::Api(status) if status.code == 404 => Failure::new(Class::Transient),
-        kube::Error::Api(status) => {
-            Failure::new(Class::of_status(status.code)).code(status.code)
-        }
-        _ => Failure::new(Class::Transient),
+        kube::Error::Api(status) if matches!(status.code, 404 | 409) => transient.code(status.code),
+        kube::Error::Api(status) => match Outcome::of_status(status.code) {
+            Outcome::Failure(failure) => failure,
+            _ => transient,
+        },
+        _ => transient,
     }
 }
 

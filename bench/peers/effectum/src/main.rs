@@ -36,16 +36,12 @@ unsafe extern "C" fn ignore_synchronous(
     if is_it { ffi::SQLITE_IGNORE } else { ffi::SQLITE_OK }
 }
 
-unsafe extern "C" fn on_open(db: *mut ffi::sqlite3, _: *mut *mut c_char, _: *const ffi::sqlite3_api_routines) -> c_int {
+unsafe extern "C" fn on_open(db: *mut ffi::sqlite3, _: *mut *const c_char, _: *const ffi::sqlite3_api_routines) -> c_int {
     unsafe { ffi::sqlite3_set_authorizer(db, Some(ignore_synchronous), std::ptr::null_mut()) }
 }
 
 fn stay_full() -> Result<(), Box<dyn StdError>> {
-    type Entry = unsafe extern "C" fn(*mut ffi::sqlite3, *mut *mut c_char, *const ffi::sqlite3_api_routines) -> c_int;
-    let entry: Entry = on_open;
-    // SQLite declares the type of the entry point without its arguments, and calls it with these.
-    let entry = unsafe { std::mem::transmute::<Entry, unsafe extern "C" fn()>(entry) };
-    if unsafe { ffi::sqlite3_auto_extension(Some(entry)) } != ffi::SQLITE_OK {
+    if unsafe { ffi::sqlite3_auto_extension(Some(on_open)) } != ffi::SQLITE_OK {
         return Err("SQLite takes no extension".into());
     }
     let probe = rusqlite::Connection::open_in_memory()?;
