@@ -111,8 +111,8 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.add_later(key, level, |_, _, _| due)
     }
 
-    /// As one that failed once more: at `due(failures, last wait)`, which is also its wait from `now`. One that is to run
-    /// already has not failed again, however often this is said.
+    /// As one that failed once more: `wait(failures, last wait)` from now. One that is to run already has not failed again,
+    /// however often this is said.
     pub(super) fn add_failed(
         &mut self,
         key: K,

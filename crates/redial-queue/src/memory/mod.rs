@@ -14,7 +14,9 @@ mod order;
 mod queue;
 mod slots;
 mod table;
+mod work;
 
 pub use build::{Builder, Priority};
 pub use keys::{Added, WhenFull};
-pub use queue::{Depth, Work, WorkQueue};
+pub use queue::{Depth, WorkQueue};
+pub use work::Work;

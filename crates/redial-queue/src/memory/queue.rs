@@ -11,6 +11,7 @@ use tokio::time::timeout_at;
 
 use super::build::{Builder, Priority};
 use super::keys::{Added, Keys, Taken, WhenFull, later};
+use super::work::{End, Work};
 use crate::clock::Clock;
 
 /// A queue of keys, for any number of producers and workers. A clone is the same queue.
@@ -243,7 +244,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     fn hand_out(&self, state: &State<K>, taken: Taken, key: K) -> Work<K> {
         self.call(state);
         let attempt = state.keys.failures(taken).saturating_add(1);
-        Work { queue: self.clone(), key, attempt, taken: Some(taken) }
+        Work::new(self.clone(), key, attempt, taken)
     }
 
     /// Calls those that wait for what there is now.
@@ -301,7 +302,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     }
 
     /// Ends the work on a key.
-    fn finish(&self, taken: Taken, end: End) {
+    pub(super) fn finish(&self, taken: Taken, end: End) {
         let mut state = self.state();
         let state = &mut *state;
         match end {
@@ -330,75 +331,5 @@ struct Waits<'a, K: Hash + Eq + Clone> {
 impl<K: Hash + Eq + Clone> Drop for Waits<'_, K> {
     fn drop(&mut self) {
         *(self.count)(&mut self.queue.state().waiters) -= 1;
-    }
-}
-
-/// How the work on a key ended.
-enum End {
-    Done,
-    After(Duration),
-    /// With another wait than the queue's own, if there is one.
-    Failed(Option<Duration>),
-}
-
-/// A key that this worker works on, and nobody else. Dropped without a word, as by a panic, it has failed. It ends once:
-///
-/// ```compile_fail,E0382
-/// # let queue = redial_queue::WorkQueue::<u32>::default();
-/// let work = queue.try_get().unwrap();
-/// work.done();
-/// work.done();
-/// ```
-#[derive(Debug)]
-#[must_use = "work that is dropped has failed"]
-pub struct Work<K: Hash + Eq + Clone> {
-    queue: WorkQueue<K>,
-    key: K,
-    attempt: u32,
-    /// Until it has ended.
-    taken: Option<Taken>,
-}
-
-impl<K: Hash + Eq + Clone> Work<K> {
-    /// The key.
-    pub fn key(&self) -> &K {
-        &self.key
-    }
-
-    /// 1 is the first; it counts the failures in a row before this.
-    pub fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    /// It is done, and its failures are forgotten. If it was added meanwhile, it runs once more.
-    pub fn done(mut self) {
-        self.end(End::Done);
-    }
-
-    /// It is done for now, and runs again after this long, or earlier if somebody asks for it.
-    pub fn again_after(mut self, after: Duration) {
-        self.end(End::After(after));
-    }
-
-    /// It failed, and runs again after its backoff, or earlier if somebody asks for it.
-    pub fn failed(mut self) {
-        self.end(End::Failed(None));
-    }
-
-    /// It failed, and runs again after this long, or earlier if somebody asks for it.
-    pub fn failed_for(mut self, wait: Duration) {
-        self.end(End::Failed(Some(wait)));
-    }
-
-    fn end(&mut self, end: End) {
-        if let Some(taken) = self.taken.take() {
-            self.queue.finish(taken, end);
-        }
-    }
-}
-
-impl<K: Hash + Eq + Clone> Drop for Work<K> {
-    fn drop(&mut self) {
-        self.end(End::Failed(None));
     }
 }
