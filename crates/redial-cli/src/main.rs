@@ -7,6 +7,7 @@ mod explain;
 mod failed;
 mod policy;
 mod presets;
+mod queue;
 mod run;
 mod schema;
 mod sim;
@@ -30,10 +31,12 @@ struct Args {
 enum Command {
     Check(Box<check::Args>),
     Demo(Box<demo::Args>),
+    Dlq(queue::dead::Args),
     Explain(Box<explain::Args>),
     Export(convert::ExportArgs),
     Import(convert::ImportArgs),
     Presets(presets::Args),
+    Queue(queue::Args),
     Run(Box<run::Args>),
     Schema(schema::Args),
     Sim(Box<sim::Args>),
@@ -44,10 +47,12 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
+        Command::Dlq(args) => queue::dead::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Export(args) => convert::export(&args, &mut out),
         Command::Import(args) => convert::import(&args, &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
+        Command::Queue(args) => queue::run(&args, &mut out),
         Command::Run(args) => return run::run(&args),
         Command::Schema(args) => schema::run(&args, &mut out).map_err(Failed::from),
         Command::Sim(args) => sim::run(&args, &mut out),

@@ -74,6 +74,13 @@ fn from_file(text: &str, path: &str, chosen: Option<&str>) -> Result<Policy, Str
     Ok(found.policy.clone())
 }
 
+/// All policies of a file, with their names.
+pub(crate) fn all(path: &str) -> Result<Vec<(String, Policy)>, String> {
+    let text = read_file(path).map_err(|error| format!("the file cannot be read: {error}"))?;
+    let all = policy_file(&text)?.policies.into_iter();
+    Ok(all.map(|named| (named.name, named.policy)).collect())
+}
+
 fn policy_file(text: &str) -> Result<PolicyFile, String> {
     PolicyFile::read(text).map_err(|problem| {
         let place = problem.span.map(|span| excerpt(text, span)).unwrap_or_default();

@@ -8,7 +8,7 @@
 mod args;
 mod attempt;
 mod budget;
-mod clock;
+pub(crate) mod clock;
 mod group;
 mod judge;
 mod log;
@@ -20,6 +20,10 @@ mod stdin;
 mod wait;
 
 pub(crate) use args::Args;
+pub(crate) use attempt::Status;
+pub(crate) use group::Group;
+pub(crate) use judge::{Codes, Rules, not_started};
+pub(crate) use log::Form;
 
 use std::env;
 use std::io;
@@ -33,10 +37,9 @@ use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Ve
 
 use crate::failed::Failed;
 use args::Budgeted;
-use attempt::{End, Setting, Status};
+use attempt::{End, Setting};
 use budget::{Account, Patience, Place};
 use group::Grouping;
-use judge::Rules;
 use log::Log;
 use output::Routes;
 use scan::Patterns;

@@ -5,6 +5,10 @@
 #[doc = include_str!("../docs/controllers.md")]
 mod page {}
 
+#[cfg(all(doctest, feature = "delivery", feature = "postgres", feature = "sqlite"))]
+#[doc = include_str!("../docs/webhooks.md")]
+mod webhooks {}
+
 mod clock;
 #[cfg(feature = "delivery")]
 pub mod delivery;

@@ -39,14 +39,14 @@ pub(super) struct Setting {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(crate) enum Status {
     Code(u8),
     Signal(u8),
 }
 
 impl Status {
     /// As a shell puts it.
-    pub(super) fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Self::Code(code) => code,
             Self::Signal(signal) => 128 + (signal & 127),

@@ -13,7 +13,7 @@ const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
 #[cfg(not(target_os = "linux"))]
 const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
 
-pub(super) fn now() -> Nanos {
+pub(crate) fn now() -> Nanos {
     clock_gettime(CLOCK).map_or(0, |time| {
         let (seconds, nanos) = (time.tv_sec() as u64, time.tv_nsec() as u64);
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
@@ -21,6 +21,6 @@ pub(super) fn now() -> Nanos {
 }
 
 /// What a calendar says, for the dates that servers send and for logs.
-pub(super) fn wall() -> SystemTime {
+pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }

@@ -37,7 +37,7 @@ impl Grouping {
 
 /// The processes of one attempt.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     pub(super) leader: Pid,
     grouping: Grouping,
 }
@@ -50,7 +50,12 @@ impl Group {
         group
     }
 
-    pub(super) fn signal(self, signal: Signal) {
+    /// Of a command that has a group of its own and nothing to do with a terminal.
+    pub(crate) fn own(leader: Pid) -> Self {
+        Self { leader, grouping: Grouping::Own }
+    }
+
+    pub(crate) fn signal(self, signal: Signal) {
         // It may be gone already, and then there is nobody to tell.
         let _ = match self.grouping {
             Grouping::Own | Grouping::Foreground => killpg(self.leader, signal),
@@ -70,13 +75,13 @@ impl Group {
     }
 
     /// Asks it to end. What is stopped cannot hear it.
-    pub(super) fn terminate(self) {
+    pub(crate) fn terminate(self) {
         self.signal(Signal::SIGTERM);
         self.signal(Signal::SIGCONT);
     }
 
     /// Whether anything is left of it, after the command itself has ended.
-    pub(super) fn remains(self) -> bool {
+    pub(crate) fn remains(self) -> bool {
         if self.grouping == Grouping::Shared {
             return false;
         }

@@ -35,10 +35,10 @@ impl Codes {
 
 /// What is retried. By default everything that fails; whoever lists exit codes or patterns means those and nothing else.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
-    pub(super) retry_on_exit: Option<Codes>,
-    pub(super) stop_on_exit: Option<Codes>,
-    pub(super) lists_output: bool,
+pub(crate) struct Rules {
+    pub(crate) retry_on_exit: Option<Codes>,
+    pub(crate) stop_on_exit: Option<Codes>,
+    pub(crate) lists_output: bool,
 }
 
 /// The exit code of a command that said it had failed, and whose own was 0.
@@ -68,7 +68,8 @@ impl Rules {
         end.found.hint().map_or(failure, |hint| failure.hint(hint)).into()
     }
 
-    fn class(&self, status: Status, printed: bool) -> Class {
+    /// What kind of failure an end that is none of success is. `printed` says that the output asks for a retry.
+    pub(crate) fn class(&self, status: Status, printed: bool) -> Class {
         let code = status.code();
         let listed = |codes: &Option<Codes>| codes.as_ref().map(|codes| codes.contains(code));
         if listed(&self.stop_on_exit) == Some(true) {
@@ -105,7 +106,7 @@ pub(super) fn exit_code(end: &End) -> u8 {
 }
 
 /// A command that could not be started: whether that may pass, and the exit code if not.
-pub(super) fn not_started(error: &io::Error) -> (Failure, u8) {
+pub(crate) fn not_started(error: &io::Error) -> (Failure, u8) {
     let errno = error.raw_os_error().map(Errno::from_raw);
     let passes = matches!(
         errno,

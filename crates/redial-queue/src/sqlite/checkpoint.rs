@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use rusqlite::Connection;
 
+use super::bell::Bell;
 use super::fault::Fault;
 use super::writer::Message;
 
@@ -49,24 +50,34 @@ pub(super) fn log(conn: &Connection, mode: &str) -> Result<Log, Fault> {
     Ok(checkpoint.query_row([], |row| Ok(Log { pages: row.get(1)?, moved: row.get(2)? }))?)
 }
 
-/// Until it is closed. What is wrong with the disk the writer will find out by itself, and the log keeps what is not moved.
-pub(super) fn run(conn: &Connection, due: &Receiver<Due>, writer: &Sender<Message>) {
+/// Until it is closed. When the disk has failed, the log has to stay as it is: it has what did not get into the file.
+pub(super) fn run(conn: &Connection, due: &Receiver<Due>, writer: &Sender<Message>, bell: &Bell) {
     while let Ok(Due::Soon) = due.recv() {
         if due.try_iter().any(|due| matches!(due, Due::Close)) {
             return;
         }
-        let mut rest = i64::MAX;
-        for _ in 0..ROUNDS {
-            let Ok(before) = log(conn, "PASSIVE") else { break };
-            let Ok(after) = log(conn, "NOOP") else { break };
-            let left = after.pages.saturating_sub(before.moved);
-            if left <= LITTLE || left >= rest {
-                break;
-            }
-            rest = left;
+        if let Err(Fault::Stop(why)) =
+            bell.stopped().map_err(Fault::from).and_then(|()| shorten(conn))
+        {
+            bell.stop(&why);
+            return;
         }
         if writer.send(Message::Flush).is_err() {
             return;
         }
     }
+}
+
+/// Until little is left, or it gets no less.
+fn shorten(conn: &Connection) -> Result<(), Fault> {
+    let mut rest = i64::MAX;
+    for _ in 0..ROUNDS {
+        let moved = log(conn, "PASSIVE")?.moved;
+        let left = log(conn, "NOOP")?.pages.saturating_sub(moved);
+        if left <= LITTLE || left >= rest {
+            break;
+        }
+        rest = left;
+    }
+    Ok(())
 }

@@ -46,7 +46,11 @@ impl Step<'_> {
         }
         let most = claim.most.min(1 << 20);
         let (mut candidates, mut next) = self.waiting(queue.id, most)?;
-        candidates.append(&mut self.expired(queue.id, most.saturating_add(1))?);
+        let mut expires = self.next_expiry(queue.id)?;
+        let lost = expires.is_some_and(|until| until <= self.now);
+        if lost {
+            candidates.append(&mut self.expired(queue.id, most + 1)?);
+        }
         candidates.sort_unstable_by_key(Candidate::rank);
         let (taken, limited) = self.take(&queue, candidates.len().min(most))?;
         if candidates.len() > taken {
@@ -59,36 +63,41 @@ impl Step<'_> {
             jobs.extend(self.lease(candidate, fence, claim.lease, queue.id)?);
             fence += 1 << QUEUE_BITS;
         }
-        let next = [next, self.next_expiry(queue.id)?].into_iter().flatten().min();
+        if lost {
+            expires = self.next_expiry(queue.id)?;
+        } else if !jobs.is_empty() {
+            let until = self.now.saturating_add(span(claim.lease));
+            expires = Some(expires.map_or(until, |expires| expires.min(until)));
+        }
+        let next = [next, expires].into_iter().flatten().min();
         let next = next.map(|due| between(self.now, due));
         Ok(Claims { jobs, next: next.map(|wait| wait.max(limited.unwrap_or_default())) })
     }
 
     /// Up to `most` due jobs of each level, and when the first of the others is due.
     fn waiting(&self, queue: i64, most: usize) -> Result<(Vec<Candidate>, Option<i64>), Fault> {
-        let level = "SELECT priority FROM redial_ready WHERE queue = ?1 AND priority > ?2 \
-                     ORDER BY priority LIMIT 1";
-        let heads = "SELECT due, id FROM redial_ready WHERE queue = ?1 AND priority = ?2 \
-                     ORDER BY due, id LIMIT ?3";
-        let (mut level, mut heads) =
-            (self.conn.prepare_cached(level)?, self.conn.prepare_cached(heads)?);
+        let sql = "SELECT priority, due, id FROM redial_ready WHERE queue = ?1 AND priority > ?2 \
+                   ORDER BY priority, due, id LIMIT ?3";
+        let mut heads = self.conn.prepare_cached(sql)?;
         let (mut candidates, mut next, mut below) = (Vec::new(), None::<i64>, -1_i64);
-        while let Some(priority) =
-            level.query_row([queue, below], |row| row.get::<_, i64>(0)).optional()?
-        {
-            below = priority;
-            let priority = u8::try_from(priority).unwrap_or(0);
+        while below < i64::from(Priority::HIGHEST.level()) {
             let mut rows = heads.query(params![queue, below, most + 1])?;
-            let mut taken = 0;
+            let (mut level, mut taken) = (None, 0);
             while let Some(row) = rows.next()? {
-                let due: i64 = row.get(0)?;
+                let (priority, due): (i64, i64) = (row.get(0)?, row.get(1)?);
+                if *level.get_or_insert(priority) != priority {
+                    break;
+                }
                 if due > self.now || taken == most {
                     next = Some(next.map_or(due, |next| next.min(due)));
                     break;
                 }
-                candidates.push(Candidate { id: row.get(1)?, priority, due, lost: false });
+                let priority = u8::try_from(priority).unwrap_or(0);
+                candidates.push(Candidate { id: row.get(2)?, priority, due, lost: false });
                 taken += 1;
             }
+            let Some(level) = level else { break };
+            below = level;
         }
         Ok((candidates, next))
     }
@@ -148,6 +157,11 @@ impl Step<'_> {
         let Some((found, since)) = found else {
             return Err(damaged(&format!("job {id} is in a queue, but not there")));
         };
+        let state = if lost { State::Running } else { State::Waiting };
+        if found.job.state != state && !found.is_broken() {
+            let is = found.job.state.name();
+            return Err(damaged(&format!("job {id} is {is}, and in a queue as if it were not")));
+        }
         if !lost {
             self.make_unready(queue, priority, due, id)?;
         }

@@ -33,8 +33,12 @@ impl Fault {
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        let Error::SqliteFailure(code, _) = &error else {
-            return Self::Request(unavailable(error));
+        let code = match &error {
+            Error::SqliteFailure(code, _) => code,
+            Error::InvalidColumnType(..)
+            | Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..) => return damaged(&error.to_string()),
+            _ => return Self::Request(unavailable(error)),
         };
         match code.code {
             ErrorCode::DatabaseCorrupt => damaged(&error.to_string()),

@@ -110,14 +110,18 @@ impl SqliteStore {
         let reader = open::connect(path, READER_KIB)?;
         let checkpointer = open::connect(path, READER_KIB)?;
         let (now, flush) = (clock.clone(), to_writer.clone());
+        let (reads, checks) = (bell.clone(), bell.clone());
+        // In the order in which they end: the writer closes the file.
         let threads = vec![
-            spawn("redial-write", move || writer.run(&messages))?,
             spawn("redial-read", move || {
                 while let Ok(Some(task)) = tasks.recv() {
-                    read(&reader, &now, task);
+                    read(&reader, &now, &reads, task);
                 }
             })?,
-            spawn("redial-checkpoint", move || checkpoint::run(&checkpointer, &due, &flush))?,
+            spawn("redial-checkpoint", move || {
+                checkpoint::run(&checkpointer, &due, &flush, &checks);
+            })?,
+            spawn("redial-write", move || writer.run(&messages))?,
         ];
         Ok(Self {
             path: path.to_owned(),
@@ -195,10 +199,13 @@ impl SqliteStore {
     }
 }
 
-fn read(conn: &Connection, clock: &Clock, mut task: Box<dyn Task>) {
+fn read(conn: &Connection, clock: &Clock, bell: &Bell, mut task: Box<dyn Task>) {
     if task.is_wanted() {
-        let read = task.run(&mut Step::new(conn, clock.now())).map_err(Fault::error);
-        task.answer(read);
+        let read = task.run(&mut Step::new(conn, clock.now()));
+        if let Err(Fault::Stop(why)) = &read {
+            bell.stop(why);
+        }
+        task.answer(read.map_err(Fault::error));
     }
 }
 
@@ -212,11 +219,13 @@ impl Drop for SqliteStore {
         // A thread that is gone needs no word.
         let _ = self.checkpoints.send(Due::Close);
         let _ = self.reader.send(None);
-        let _ = self.writer.send(Message::Close);
         let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let writer = threads.pop();
         for thread in threads.drain(..) {
             let _ = thread.join();
         }
+        let _ = self.writer.send(Message::Close);
+        let _ = writer.map(JoinHandle::join);
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::clock::{Clock, PATIENCE};
@@ -29,17 +30,18 @@ pub(super) enum Owner {
 pub(super) fn prepare(path: &Path, owner: Owner, clock: &Clock) -> Result<(), StoreError> {
     look(path)?;
     let conn = connect(path, 2000)?;
+    let ours = whose(&conn, owner).map_err(|fault| named(path, fault))?;
     let mode: String = conn
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
         .map_err(|error| told(path, error))?;
     if mode != "wal" {
         return Err(invalid(path, "is on a file system on which SQLite has no write-ahead log"));
     }
-    let made = make(&conn, owner, clock);
-    made.map_err(|fault| match fault {
-        Fault::Request(StoreError::Invalid(why)) => invalid(path, &why),
-        fault => fault.error(),
-    })
+    let made = if ours { Ok(()) } else { make(&conn, owner, clock) };
+    let mark =
+        made.and_then(|()| super::writer::mark(&conn)).map_err(|fault| named(path, fault))?;
+    clock.after(mark);
+    Ok(())
 }
 
 /// A connection to a file that is there.
@@ -49,6 +51,10 @@ pub(super) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, StoreEr
         let conn = Connection::open_with_flags(path, flags)?;
         conn.busy_timeout(PATIENCE)?;
         conn.set_prepared_statement_cache_capacity(96);
+        // Plans that depend on values would be made anew for each value.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        // Whether the log can be moved is for the writer to know.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         conn.execute_batch(&format!(
             "PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache_kib}; PRAGMA temp_store = MEMORY; \
              PRAGMA mmap_size = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA cell_size_check = ON; \
@@ -86,46 +92,56 @@ fn look(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn make(conn: &Connection, owner: Owner, clock: &Clock) -> Result<(), Fault> {
-    conn.execute_batch("BEGIN IMMEDIATE")?;
-    let made = make_tables(conn, owner, clock);
-    conn.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    made
-}
-
-fn make_tables(conn: &Connection, owner: Owner, clock: &Clock) -> Result<(), Fault> {
+/// Whether the tables are there; an error if they cannot be used, or should not be.
+fn whose(conn: &Connection, owner: Owner) -> Result<bool, Fault> {
     let wrong = |why: String| Err(Fault::Request(StoreError::Invalid(why)));
     let tables = |name: &str| -> rusqlite::Result<i64> {
         let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name LIKE ?1";
         conn.query_row(sql, [name], |row| row.get(0))
     };
-    let application: i32 = conn.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    if tables("redial_store")? == 1 {
-        let version = conn.query_row("SELECT version FROM redial_store", [], |row| row.get(0));
-        return match version {
-            Ok(VERSION) => {
-                clock.after(super::writer::mark(conn)?);
-                Ok(())
-            }
-            Ok(version @ 2..) => wrong(format!(
-                "was made by a newer version of Redial: its tables have version {version}, this one knows {VERSION}"
-            )),
-            Ok(version) => wrong(format!("has tables of version {version}, which there never was")),
-            Err(error) => Err(error.into()),
+    if tables("redial_store")? == 0 {
+        let application: i32 = conn.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+        return match owner {
+            Owner::Us if application != 0 || tables("%")? > 0 => wrong(
+                "is a database of another application; to keep jobs beside its tables, open it as such"
+                    .to_owned(),
+            ),
+            _ => Ok(false),
         };
     }
-    if owner == Owner::Us && (application != 0 || tables("%")? > 0) {
-        let why =
-            "is a database of another application; to keep jobs beside its tables, open it as such";
-        return wrong(why.to_owned());
+    match conn.query_row("SELECT version FROM redial_store", [], |row| row.get(0))? {
+        VERSION => Ok(true),
+        version if version > VERSION => wrong(format!(
+            "was made by a newer version of Redial: its tables have version {version}, this one knows {VERSION}"
+        )),
+        version => wrong(format!("has tables of version {version}, which there never was")),
     }
-    conn.execute_batch(include_str!("schema.sql"))?;
-    let sql = "INSERT INTO redial_store (version, clock, fence) VALUES (?1, ?2, 0)";
-    conn.execute(sql, [VERSION, clock.now()])?;
-    if owner == Owner::Us {
-        conn.execute_batch(&format!("PRAGMA application_id = {APPLICATION}"))?;
+}
+
+/// Makes the tables, unless somebody else has done so meanwhile.
+fn make(conn: &Connection, owner: Owner, clock: &Clock) -> Result<(), Fault> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    let made = whose(conn, owner).and_then(|ours| {
+        if !ours {
+            conn.execute_batch(include_str!("schema.sql"))?;
+            let sql = "INSERT INTO redial_store (version, clock, fence) VALUES (?1, ?2, 0)";
+            conn.execute(sql, [VERSION, clock.now()])?;
+            if owner == Owner::Us {
+                conn.execute_batch(&format!("PRAGMA application_id = {APPLICATION}"))?;
+            }
+        }
+        Ok(())
+    });
+    conn.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    made
+}
+
+fn named(path: &Path, fault: Fault) -> StoreError {
+    match fault {
+        Fault::Request(StoreError::Invalid(why)) => invalid(path, &why),
+        Fault::Request(error) => unavailable(format!("{}: {error}", path.display())),
+        Fault::Stop(why) => StoreError::Stopped(format!("{}: {why}", path.display())),
     }
-    Ok(())
 }
 
 fn invalid(path: &Path, why: &str) -> StoreError {
@@ -134,8 +150,5 @@ fn invalid(path: &Path, why: &str) -> StoreError {
 
 /// Why the file could not be opened.
 fn told(path: &Path, error: rusqlite::Error) -> StoreError {
-    match Fault::from(error) {
-        Fault::Stop(why) => StoreError::Stopped(format!("{}: {why}", path.display())),
-        Fault::Request(error) => unavailable(format!("{}: {error}", path.display())),
-    }
+    named(path, error.into())
 }

@@ -35,11 +35,7 @@ impl SqliteStore {
             self.bell.stopped().and_then(|()| self.reader.send(Some(task)).map_err(|_| closed()));
         Box::pin(async move {
             sent?;
-            let read = answer.await.map_err(|_| closed())?;
-            if let Err(StoreError::Stopped(why)) = &read {
-                self.bell.stop(why);
-            }
-            read
+            answer.await.map_err(|_| closed())?
         })
     }
 }

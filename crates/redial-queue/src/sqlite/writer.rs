@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use super::ask::Task;
 use super::bell::Bell;
@@ -83,7 +84,7 @@ impl Writer {
             match first {
                 Ok(message) => sort(message),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.close(),
             }
             messages.try_iter().take(MOST - 1).for_each(sort);
             if tasks.is_empty() {
@@ -95,8 +96,18 @@ impl Writer {
                 self.flush();
             }
             if closes {
-                return;
+                return self.close();
             }
+        }
+    }
+
+    /// Moves the log into the file, unless that cannot be trusted any more.
+    fn close(self) {
+        if self.bell.stopped().is_ok() {
+            let moves = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            // If it does not, the log is read by whoever opens the file next.
+            let _ = self.conn.set_db_config(moves, false);
+            let _ = self.conn.close();
         }
     }
 
@@ -219,7 +230,9 @@ impl Writer {
     }
 
     fn flush(&self) {
-        if let Err(Fault::Stop(why)) = checkpoint::log(&self.conn, "PASSIVE") {
+        if self.bell.stopped().is_ok()
+            && let Err(Fault::Stop(why)) = checkpoint::log(&self.conn, "PASSIVE")
+        {
             self.stop(&why);
         }
     }

@@ -8,3 +8,4 @@ mod queue_model;
 mod reconciler;
 mod sqlite;
 mod work_queue;
+mod worker;

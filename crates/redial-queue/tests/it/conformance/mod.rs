@@ -13,7 +13,7 @@ mod settle;
 mod shop;
 mod together;
 
-pub(crate) use shop::Shop;
+pub(crate) use shop::{HOUR, Shop, job};
 
 macro_rules! each {
     ($open:path: $($topic:ident { $($name:ident)+ })+) => {
@@ -128,5 +128,6 @@ macro_rules! conformance {
     };
 }
 
+mod postgres;
 mod postgres;
 mod sqlite;

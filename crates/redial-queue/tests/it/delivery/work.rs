@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redial::Policy;
-use redial_core::admit::breaker::BreakerRule;
+use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::Budget;
 use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Draft, Stop};

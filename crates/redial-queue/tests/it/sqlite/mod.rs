@@ -1,5 +1,10 @@
 //! The store in a file.
 
 mod basics;
+mod damage;
+mod disk;
 mod idempotency;
+mod opening;
+mod shared;
+mod shim;
 mod support;

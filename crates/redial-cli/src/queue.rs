@@ -1,0 +1,79 @@
+//! `redial queue …`: work that has to be done, whatever becomes of the process that was told so.
+//!
+//! The store has the last word in everything, so nothing is kept here between two of its answers.
+
+mod add;
+mod input;
+mod list;
+mod manage;
+mod place;
+mod print;
+mod send;
+mod show;
+mod stats;
+mod time;
+mod work;
+
+pub(crate) mod dead;
+
+use std::io::Write;
+
+use clap::Subcommand;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::failed::Failed;
+
+/// Enqueue jobs, work on them, and see how it goes
+#[derive(clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  redial queue add --store jobs.db --payload 'resize 17'        put a job into a queue, which is made if there is none
+  redial queue work --store jobs.db --exec './resize.sh'        work on them: the payload is on stdin
+  redial queue send --store jobs.db -d paid https://hooks.example/orders
+  redial queue work --store jobs.db                             send them
+  redial queue stats --store jobs.db
+  redial dlq ls --store jobs.db                                 what was given up"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Add(Box<add::Args>),
+    Ls(list::Args),
+    Pause(manage::Pause),
+    Resume(manage::Resume),
+    Rm(manage::Remove),
+    Send(Box<send::Args>),
+    Set(manage::Set),
+    Show(show::Args),
+    Stats(stats::Args),
+    Verify(manage::Verify),
+    Work(Box<work::Args>),
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    runtime()?.block_on(async {
+        match &args.command {
+            Command::Add(args) => add::run(args, out).await,
+            Command::Ls(args) => list::run(args, out).await,
+            Command::Pause(args) => manage::pause(args).await,
+            Command::Resume(args) => manage::resume(args).await,
+            Command::Rm(args) => manage::remove(args, out).await,
+            Command::Send(args) => send::run(args, out).await,
+            Command::Set(args) => manage::set(args).await,
+            Command::Show(args) => show::run(args, None, out).await,
+            Command::Stats(args) => stats::run(args, out).await,
+            Command::Verify(args) => manage::verify(args, out).await,
+            Command::Work(args) => work::run(args, out).await,
+        }
+    })
+}
+
+fn runtime() -> Result<Runtime, Failed> {
+    Ok(Builder::new_multi_thread().enable_all().build()?)
+}

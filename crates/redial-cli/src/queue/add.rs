@@ -1,0 +1,172 @@
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read as _, Write};
+
+use redial_queue::durable::{DurableQueue, Enqueued, NewJob};
+use serde_json::json;
+
+use super::input::{About, Source, header};
+use super::place::Place;
+use crate::failed::Failed;
+
+/// Put jobs into a queue
+///
+/// A job is on the disk before its number is printed.
+#[derive(clap::Args)]
+#[command(after_help = "\
+With --lines each line is a job. Empty lines are left out. The jobs go in by batches, each all or none, and their
+numbers are printed as soon as they are in.
+
+Exit codes: 0 if all are in (or another one will do, with --when-waiting keep), 1 if one was refused or the store
+failed, 2 for wrong usage.
+
+Examples:
+  redial queue add --store jobs.db --payload 'resize 17'
+  redial queue add --store jobs.db --queue mail --payload @letter.json --after 5m
+  redial queue add --store jobs.db --key user-7 --when-waiting replace --payload -  < state.json
+  find . -name '*.png' | redial queue add --store jobs.db --queue images --lines
+  REDIAL_STORE=postgres://me:secret@db/app redial queue add --payload hello")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// What the handler gets: the text, @ and the path of a file, or - for stdin; without this, stdin
+    #[arg(long, value_name = "TEXT|@FILE|-", value_parser = Source::read, help_heading = "The job")]
+    payload: Option<Source>,
+    /// Each line is a job
+    #[arg(long, conflicts_with = "idempotency_key", help_heading = "The job")]
+    lines: bool,
+    /// What the handler gets besides, such as 'Kind: thumbnail'; may be repeated
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header, help_heading = "The job")]
+    headers: Vec<(String, String)>,
+    #[command(flatten)]
+    about: About,
+}
+
+/// How many jobs go in at once, and how many bytes of them.
+const BATCH: usize = 1000;
+const BATCH_BYTES: usize = 4 << 20;
+
+pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    let source = match &args.payload {
+        Some(source) => source.clone(),
+        None if io::stdin().is_terminal() => {
+            return Err(Failed::input("--payload", "there is none, and stdin is a terminal"));
+        }
+        None => Source::Stdin,
+    };
+    let job = |payload: Vec<u8>| {
+        let mut job = args.about.apply(NewJob::new(payload));
+        job.headers.clone_from(&args.headers);
+        job
+    };
+    if args.lines {
+        return lines(args, &source, job, out).await;
+    }
+    let job = job(source.bytes()?);
+    let queue = args.place.make().await?;
+    let became = queue.enqueue(job).await?;
+    print(&[became], args.about.json, out)?;
+    refused(&[became])
+}
+
+async fn lines(
+    args: &Args,
+    source: &Source,
+    job: impl Fn(Vec<u8>) -> NewJob,
+    out: &mut impl Write,
+) -> Result<(), Failed> {
+    let mut from = BufReader::new(source.open()?);
+    let queue = args.place.make().await?;
+    let (mut line, mut number, mut bytes) = (Vec::new(), 0_u64, 0);
+    let (mut batch, mut first, mut all) = (Batch::default(), 1, Vec::new());
+    loop {
+        line.clear();
+        let most = NewJob::MOST_PAYLOAD as u64 + 2;
+        let read = from.by_ref().take(most).read_until(b'\n', &mut line);
+        let ended = read.map_err(|error| Failed::input(source.name(), error))? == 0;
+        number += 1;
+        while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+            line.pop();
+        }
+        if line.len() > NewJob::MOST_PAYLOAD {
+            let why = format!("a payload has at most {} bytes", NewJob::MOST_PAYLOAD);
+            batch.enqueue(&queue, first, args.about.json, &mut all, out).await?;
+            return Err(Failed::input(format!("line {number}"), stopped(why, number)));
+        }
+        if !line.is_empty() {
+            bytes += line.len();
+            batch.0.push(job(line.clone()));
+        }
+        if ended || batch.0.len() >= BATCH || bytes >= BATCH_BYTES {
+            batch.enqueue(&queue, first, args.about.json, &mut all, out).await?;
+            (first, bytes) = (number + 1, 0);
+        }
+        if ended {
+            return refused(&all);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Batch(Vec<NewJob>);
+
+impl Batch {
+    /// Puts them in, and keeps of what became of them what is not as it should be.
+    async fn enqueue(
+        &mut self,
+        queue: &DurableQueue,
+        first: u64,
+        json: bool,
+        wrong: &mut Vec<Enqueued>,
+        out: &mut impl Write,
+    ) -> Result<(), Failed> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let became = queue.enqueue_all(std::mem::take(&mut self.0)).await;
+        let became = became.map_err(|error| match Failed::from(error) {
+            Failed::Input(why) => Failed::Input(stopped(why, first)),
+            Failed::Work(why) => Failed::Work(stopped(why, first)),
+            other => other,
+        })?;
+        wrong.extend(became.iter().filter(|one| matches!(one, Enqueued::Refused(_))));
+        print(&became, json, out)
+    }
+}
+
+/// So that whoever puts it right knows where to go on.
+fn stopped(why: impl std::fmt::Display, line: u64) -> String {
+    format!("{why}; the lines before line {line} are in the queue")
+}
+
+/// The numbers of those that are in the queue.
+pub(super) fn print(all: &[Enqueued], json: bool, out: &mut impl Write) -> Result<(), Failed> {
+    for one in all {
+        let id = one.id();
+        let became = match one {
+            Enqueued::Added(_) => "added",
+            Enqueued::Replaced(_) => "replaced",
+            Enqueued::Kept(_) => "kept",
+            Enqueued::Refused(_) => "refused",
+        };
+        if json {
+            writeln!(out, "{}", json!({ "id": id.0, "became": became }))?;
+        } else if !matches!(one, Enqueued::Refused(_)) {
+            writeln!(out, "{id}")?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+pub(super) fn refused(all: &[Enqueued]) -> Result<(), Failed> {
+    let mut refused = all.iter().filter(|one| matches!(one, Enqueued::Refused(_)));
+    match (refused.next(), refused.count()) {
+        (None, _) => Ok(()),
+        (Some(one), 0) => {
+            let id = one.id();
+            Err(Failed::Work(format!("refused: job {id} with the same key waits")))
+        }
+        (Some(one), more) => {
+            let (id, all) = (one.id(), more + 1);
+            Err(Failed::Work(format!("{all} refused: job {id} with the same key waits")))
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! `redial dlq …`: what the policy gave up. Somebody looks at it, puts right what was wrong, and lets it start again, slowly.
+
+mod edit;
+mod filter;
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Subcommand;
+use redial_core::Rate;
+use redial_queue::durable::{Filter, Job, JobId, Redrive, State, Store};
+use serde_json::json;
+
+use super::list::{self, about};
+use super::manage::{Choice, choice};
+use super::place::Place;
+use super::print::{age, cell, table};
+use super::show;
+use super::time::short;
+use crate::failed::Failed;
+use crate::run::clock;
+use filter::Which;
+
+/// See, repair and restart the jobs that were given up
+#[derive(clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  redial dlq ls --store jobs.db                            which there are, and why
+  redial dlq show --store jobs.db 17                       what came of its attempts
+  redial dlq edit --store jobs.db 17 --payload @fixed.json
+  redial dlq redrive --store jobs.db --reason attempts --rate 100/s
+  redial dlq purge --store jobs.db --older 30d"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Ls(List),
+    Show(show::Args),
+    Edit(edit::Args),
+    Redrive(Again),
+    Purge(Purge),
+}
+
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    super::runtime()?.block_on(async {
+        match &args.command {
+            Command::Ls(args) => ls(args, out).await,
+            Command::Show(args) => show::run(args, Some(State::Dead), out).await,
+            Command::Edit(args) => edit::run(args, out).await,
+            Command::Redrive(args) => redrive(args, out).await,
+            Command::Purge(args) => purge(args, out).await,
+        }
+    })
+}
+
+/// Show the dead letters of a queue: since when, after how many attempts, why, and the last cause
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  redial dlq ls --store jobs.db
+  redial dlq ls --store jobs.db --outcome 'connection refused' --older 1h
+  redial dlq ls --store jobs.db --json                     an object in a line for each, with everything about it")]
+struct List {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    which: Which,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    most: u32,
+    /// Only those with a higher number than this
+    #[arg(long, value_name = "ID")]
+    after: Option<i64>,
+    /// Print an object in a line for each
+    #[arg(long)]
+    json: bool,
+}
+
+async fn ls(args: &List, out: &mut impl Write) -> Result<(), Failed> {
+    let queue = args.place.find().await?;
+    let filter = Filter { after: args.after.map(JobId), ..args.which.filter(args.place.filter()) };
+    let page = list::page(&queue, filter, args.most, |jobs| {
+        if args.json { list::lines(jobs, out) } else { rows(jobs, out) }
+    });
+    page.await
+}
+
+fn rows(jobs: &[Job], out: &mut impl Write) -> Result<(), Failed> {
+    let now = clock::wall();
+    let row = |job: &Job| {
+        let last = job.history.last();
+        [
+            job.id.to_string(),
+            age(last.map_or(job.created, |tried| tried.ended), now),
+            job.progress.attempts.to_string(),
+            cell(job.reason.as_deref().unwrap_or("-")),
+            last.map_or_else(|| "-".to_owned(), |tried| cell(&tried.outcome)),
+            about(job),
+        ]
+    };
+    let rows: Vec<_> = jobs.iter().map(row).collect();
+    Ok(table(["id", "age", "attempts", "reason", "last cause", "payload"], &rows, out)?)
+}
+
+/// Put dead letters back into their queue, with no attempt made
+///
+/// They start one after the other, at the rate, so that whoever has just recovered is not hit by all of them at once.
+/// What came of their earlier attempts stays in their history, and their idempotency keys stay the same.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  redial dlq redrive --store jobs.db --id 17
+  redial dlq redrive --store jobs.db --all --rate 100/s
+  redial dlq redrive --store jobs.db --outcome 503 --rate 5/s --delay 10m     the first one in ten minutes
+  redial dlq redrive --store jobs.db --key user-7 --rate none                 all of them at once")]
+struct Again {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    which: Which,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// At most so many, the oldest numbers first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    most: Option<u64>,
+    /// How often one starts, or none for all at once
+    #[arg(long, value_name = "RATE|none", default_value = "10/s", value_parser = choice::<Rate>)]
+    rate: Choice<Rate>,
+    /// The first one starts after this long
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = super::time::duration)]
+    delay: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+async fn redrive(args: &Again, out: &mut impl Write) -> Result<(), Failed> {
+    args.which.require(args.all, "redrives")?;
+    let apart = match args.rate {
+        Choice::None => Duration::ZERO,
+        Choice::Some(Rate { count: 0, .. }) => {
+            return Err(Failed::input("--rate", "none of them would ever start"));
+        }
+        // Rounded up: the rate is never exceeded.
+        Choice::Some(Rate { count, per }) => Duration::from_nanos(per.div_ceil(count.into())),
+    };
+    let queue = args.place.find().await?;
+    let (store, mut last) = (queue.store(), Duration::ZERO);
+    let filter = args.which.filter(args.place.filter());
+    let mut next = args.delay;
+    let count = in_pages(&**store, filter, args.most, async |page| {
+        let redriven = store.redrive(&page, Redrive { after: next, apart }).await?;
+        let steps = u32::try_from(redriven).unwrap_or(u32::MAX);
+        if steps > 0 {
+            last = next.saturating_add(apart.saturating_mul(steps - 1));
+            next = next.saturating_add(apart.saturating_mul(steps));
+        }
+        Ok(redriven)
+    })
+    .await?;
+    if args.json {
+        writeln!(
+            out,
+            "{}",
+            json!({ "redriven": count, "last_starts_in_ms": super::print::ms(last) })
+        )?;
+    } else if count > 0 {
+        writeln!(out, "{count} redriven; the last one starts in {}", short(last))?;
+    } else {
+        writeln!(out, "0 redriven")?;
+    }
+    Ok(())
+}
+
+/// Remove dead letters for good
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  redial dlq purge --store jobs.db --id 17 --id 18
+  redial dlq purge --store jobs.db --older 30d
+  redial dlq purge --store jobs.db --all")]
+struct Purge {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    which: Which,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// At most so many, the oldest numbers first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    most: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+async fn purge(args: &Purge, out: &mut impl Write) -> Result<(), Failed> {
+    args.which.require(args.all, "removes")?;
+    let queue = args.place.find().await?;
+    let (store, filter) = (queue.store(), args.which.filter(args.place.filter()));
+    let remove = async |page: Filter| Ok(store.remove(&page).await?);
+    let count = in_pages(&**store, filter, args.most, remove).await?;
+    if args.json {
+        writeln!(out, "{}", json!({ "purged": count }))?;
+    } else {
+        writeln!(out, "{count} purged")?;
+    }
+    Ok(())
+}
+
+/// How many are done in one step of the store, which others have to wait for.
+const PAGE: usize = 1000;
+
+/// Does something to dead letters, page by page. Pages go by number, so that one that dies again meanwhile is not met twice.
+async fn in_pages(
+    store: &dyn Store,
+    mut filter: Filter,
+    most: Option<u64>,
+    mut step: impl AsyncFnMut(Filter) -> Result<u64, Failed>,
+) -> Result<u64, Failed> {
+    let (mut count, most) = (0, most.unwrap_or(u64::MAX));
+    while count < most {
+        filter.most = usize::try_from(most - count).unwrap_or(PAGE).min(PAGE);
+        let ids: Vec<JobId> = store.list(&filter).await?.iter().map(|job| job.id).collect();
+        let Some(last) = ids.last().copied() else { break };
+        let page = Filter { ids, after: None, most: usize::MAX, ..filter.clone() };
+        count += step(page).await?;
+        filter.after = Some(last);
+    }
+    Ok(count)
+}

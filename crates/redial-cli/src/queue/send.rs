@@ -1,0 +1,59 @@
+use std::io::Write;
+
+use redial_queue::delivery::Delivery;
+
+use super::add;
+use super::input::{About, Source, header};
+use super::place::Place;
+use crate::failed::Failed;
+
+/// Put an HTTP delivery into a queue, such as a webhook
+///
+/// `redial queue work` sends it, again and again under its policy, with the same Idempotency-Key each time, until the
+/// receiver has it or it is a dead letter.
+#[derive(clap::Args)]
+#[command(after_help = "\
+As with curl, a request with data is a POST and one without is a GET, unless -X says otherwise. Other than with
+curl, data is sent as it is and has no Content-Type but the one that -H names.
+
+Examples:
+  redial queue send --store jobs.db -H 'Content-Type: application/json' -d '{\"order\":7}' https://hooks.example/orders
+  redial queue send --store jobs.db -X PUT -d @report.pdf https://files.example/report.pdf
+  redial queue send --store jobs.db --key order-7 --after 10s -d paid https://hooks.example/orders
+  redial queue work --store jobs.db                       and this sends them")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// The method; without this, POST if there is data and GET if not
+    #[arg(short = 'X', long = "request", value_name = "METHOD", help_heading = "The request")]
+    method: Option<String>,
+    /// A header; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header,
+          help_heading = "The request")]
+    headers: Vec<(String, String)>,
+    /// The body: the text, @ and the path of a file, or - for stdin
+    #[arg(short = 'd', long = "data", value_name = "TEXT|@FILE|-", value_parser = Source::read,
+          help_heading = "The request")]
+    data: Option<Source>,
+    #[command(flatten)]
+    about: About,
+    /// Where it goes: http:// or https://
+    url: String,
+}
+
+pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    let wrong = |why: redial_queue::delivery::Invalid| Failed::Input(why.to_string());
+    let usual = if args.data.is_some() { "POST" } else { "GET" };
+    let method = args.method.as_deref().unwrap_or(usual);
+    let mut delivery = Delivery::new(method, &args.url).map_err(wrong)?;
+    for (name, value) in &args.headers {
+        delivery = delivery.header(name, value).map_err(wrong)?;
+    }
+    if let Some(data) = &args.data {
+        delivery = delivery.body(data.bytes()?);
+    }
+    let job = args.about.apply(delivery.into_job());
+    let became = args.place.make().await?.enqueue(job).await?;
+    add::print(&[became], args.about.json, out)?;
+    add::refused(&[became])
+}

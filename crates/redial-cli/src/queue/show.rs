@@ -1,0 +1,108 @@
+use std::io::{IsTerminal as _, Write};
+
+use redial_queue::durable::{Job, JobId, State};
+
+use super::place::{Missing, Place};
+use super::print::{object, payload_lines, relative};
+use super::time::{Utc, short};
+use crate::failed::{Failed, harmless};
+use crate::run::clock;
+
+/// Show a job: what is in it, and what came of its attempts
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  redial queue show --store jobs.db 17
+  redial queue show --store jobs.db 17 --json | jq .history
+  redial queue show --store jobs.db 17 --payload > payload       the bytes, and nothing else")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// Its number
+    id: i64,
+    /// Print the payload only; a terminal gets it without control characters
+    #[arg(long, conflicts_with = "json")]
+    payload: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How many lines of a payload are shown beside everything else.
+const MOST_LINES: usize = 20;
+/// And how many characters of each.
+const MOST_WIDE: usize = 400;
+
+/// `only` is the state that it has to have.
+pub(crate) async fn run(
+    args: &Args,
+    only: Option<State>,
+    out: &mut impl Write,
+) -> Result<(), Failed> {
+    let store = args.place.open(Missing::Wrong).await?;
+    let job = args.place.job(&*store, JobId(args.id)).await?;
+    if let Some(only) = only
+        && job.state != only
+    {
+        let (id, state) = (job.id, job.state.name());
+        return Err(Failed::Work(format!("job {id} is {state}; `redial queue show` shows it")));
+    }
+    if args.payload && std::io::stdout().is_terminal() {
+        payload_lines(&job.payload).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    } else if args.payload {
+        out.write_all(&job.payload)?;
+    } else if args.json {
+        writeln!(out, "{:#}", object(&job))?;
+    } else {
+        show(&job, out)?;
+    }
+    Ok(())
+}
+
+fn show(job: &Job, out: &mut impl Write) -> std::io::Result<()> {
+    let now = clock::wall();
+    let time = |time| format!("{} ({})", Utc(time), relative(time, now));
+    let mut line = |name: &str, value: &str| writeln!(out, "{name:<16} {}", harmless(value));
+    line("job", &format!("{} of the queue {}", job.id, job.queue))?;
+    match &job.reason {
+        Some(reason) => line("state", &format!("{}: {reason}", job.state.name()))?,
+        None => line("state", job.state.name())?,
+    }
+    if let Some(key) = &job.key {
+        line("key", key)?;
+    }
+    line("priority", &job.priority.level().to_string())?;
+    line("policy", job.policy.as_deref().unwrap_or("the worker's"))?;
+    line("idempotency key", &job.idempotency_key)?;
+    line("enqueued", &time(job.created))?;
+    if let Some(begun) = job.begun {
+        line("first attempt", &time(begun))?;
+    }
+    match job.state {
+        State::Waiting | State::Held => line("due", &time(job.due))?,
+        State::Running => line("leased until", &time(job.due))?,
+        State::Dead => {}
+    }
+    line("attempts", &job.progress.attempts.to_string())?;
+    for tried in &job.history {
+        let (ended, took) = (relative(tried.ended, now), short(tried.took));
+        line(&format!("  {}", tried.number), &format!("{} ({ended}, took {took})", tried.outcome))?;
+    }
+    for (name, value) in &job.headers {
+        let secret =
+            ["authorization", "cookie"].iter().any(|known| name.eq_ignore_ascii_case(known));
+        let value = if secret { "(hidden; --json shows it)" } else { value };
+        line("header", &format!("{name}: {value}"))?;
+    }
+    line("payload", &format!("{} bytes", job.payload.len()))?;
+    let lines = payload_lines(&job.payload);
+    for line in lines.iter().take(MOST_LINES) {
+        let shown: String = line.chars().take(MOST_WIDE).collect();
+        let cut = if shown.len() < line.len() { "…" } else { "" };
+        writeln!(out, "  {shown}{cut}")?;
+    }
+    if lines.len() > MOST_LINES {
+        writeln!(out, "  … {} more lines; --payload prints them all", lines.len() - MOST_LINES)?;
+    }
+    Ok(())
+}

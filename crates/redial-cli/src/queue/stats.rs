@@ -1,0 +1,106 @@
+use std::io::Write;
+
+use redial_queue::durable::{Counts, Settings};
+use serde_json::{Value, json};
+
+use super::place::{Missing, Place};
+use super::print::ms;
+use super::time::short;
+use crate::failed::{Failed, harmless};
+
+/// Show how many jobs of each queue wait, run and are dead, and what became of the others
+#[derive(clap::Args)]
+#[command(after_help = "\
+Without --queue all queues of the store are shown.
+
+Examples:
+  redial queue stats --store jobs.db
+  redial queue stats --store jobs.db --queue mail --json | jq .dead")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// Print an object in a line for each queue
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    let (store, names) = match args.place.named() {
+        Some(name) => (args.place.find().await?.store().clone(), vec![name.to_owned()]),
+        None => {
+            let store = args.place.open(Missing::Wrong).await?;
+            let names = store.queues().await?;
+            (store, names)
+        }
+    };
+    for name in names {
+        let (counts, settings) = (store.counts(&name).await?, store.settings(&name).await?);
+        if args.json {
+            writeln!(out, "{}", object(&name, &counts, &settings))?;
+        } else {
+            show(&name, &counts, &settings, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn object(name: &str, counts: &Counts, settings: &Settings) -> Value {
+    json!({
+        "queue": name,
+        "paused": settings.paused,
+        "rate": settings.rate.map(|rule| rule.rate.to_string()),
+        "burst": settings.rate.map(|rule| rule.burst),
+        "per_key": settings.per_key,
+        "most_dead": settings.most_dead,
+        "due": counts.due,
+        "later": counts.later,
+        "held": counts.held,
+        "running": counts.running,
+        "dead": counts.dead,
+        "oldest_ms": ms(counts.oldest),
+        "enqueued": counts.enqueued,
+        "done": counts.done,
+        "retried": counts.retried,
+        "died": counts.died,
+        "lost": counts.lost,
+        "stale": counts.stale,
+        "dropped": counts.dropped,
+    })
+}
+
+fn show(
+    name: &str,
+    counts: &Counts,
+    settings: &Settings,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let mut set = Vec::new();
+    if settings.paused {
+        set.push("paused".to_owned());
+    }
+    if let Some(rule) = settings.rate {
+        set.push(format!("{} with a burst of {}", rule.rate, rule.burst));
+    }
+    if settings.per_key != 1 {
+        let many =
+            if settings.per_key == 0 { "any number".into() } else { settings.per_key.to_string() };
+        set.push(format!("{many} of a key at once"));
+    }
+    if let Some(most) = settings.most_dead {
+        set.push(format!("at most {most} dead letters"));
+    }
+    let set = if set.is_empty() { String::new() } else { format!(" ({})", set.join(", ")) };
+    let Counts { due, later, held, running, dead, oldest, .. } = counts;
+    let oldest = if *due > 0 { format!(" (for {})", short(*oldest)) } else { String::new() };
+    let Counts { enqueued, done, retried, died, lost, stale, dropped, .. } = counts;
+    writeln!(out, "{}{set}", harmless(name))?;
+    writeln!(
+        out,
+        "  now      due {due}{oldest}, later {later}, held {held}, running {running}, dead {dead}"
+    )?;
+    writeln!(out, "  in all   enqueued {enqueued}, done {done}, retried {retried}, died {died}")?;
+    writeln!(
+        out,
+        "  trouble  leases lost {lost}, stale settlements {stale}, dead letters dropped {dropped}"
+    )
+}

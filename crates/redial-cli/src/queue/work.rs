@@ -1,0 +1,246 @@
+mod ends;
+mod exec;
+mod log;
+
+use std::fs;
+use std::io::Write;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redial_core::{Policy, Preset};
+use redial_queue::delivery::{Deliverer, Secret};
+use redial_queue::durable::{Happening, Report, Until, Worker, standard};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+
+use super::place::Place;
+use super::time;
+use crate::failed::Failed;
+use crate::policy;
+use crate::run::{Codes, Form, Rules};
+use ends::Ends;
+use exec::Exec;
+use log::Log;
+
+const POLICY: &str = "How often and when";
+const EXEC: &str = "Commands";
+const HTTP: &str = "Deliveries";
+
+/// Work on the jobs of a queue: run a command for each, or send it
+///
+/// An attempt is charged when a job is claimed, so a job that kills its worker runs out of attempts too. Attempts and
+/// backoff are in the store: another worker goes on where this one was killed.
+#[derive(clap::Args)]
+#[command(after_help = "\
+With --exec each job is `sh -c CMD` in a process group of its own, with the payload on stdin and in its environment
+REDIAL_QUEUE, REDIAL_JOB_ID, REDIAL_ATTEMPT (1 is the first), REDIAL_IDEMPOTENCY_KEY (the same for all attempts),
+REDIAL_KEY if the job has one, and its headers as REDIAL_HEADER_ and the name in capitals, with _ for all but letters
+and digits. Exit code 0 is done and 75 is to be tried again. Others are judged as by `redial run`: they are tried again,
+except 126 and 127 (it cannot be executed, or is not there). The last line on stderr is kept as the cause. A command
+whose time is over, or whose lease is lost, gets SIGTERM with all that it has started, and SIGKILL after the grace. If the
+worker itself is killed with SIGKILL, its commands go on while others may claim their jobs: the idempotency key tells.
+
+Without --exec jobs are sent that `redial queue send` has put in, each with its Idempotency-Key.
+
+The first SIGTERM or Ctrl-C lets what runs come to its end and claims nothing more; the second one stops at once.
+
+Exit codes: 0 when it has come to its end or was asked to stop, 1 if the store has failed, 2 for wrong usage, 130 or
+143 when it was stopped at once.
+
+Examples:
+  redial queue work --store jobs.db --exec './resize.sh' --workers 4
+  redial queue work --store jobs.db --exec 'mail -s \"$REDIAL_HEADER_SUBJECT\" \"$REDIAL_KEY\"' --until nothing-due
+  redial queue work --store jobs.db --policies retry.toml      send deliveries, with policies that jobs can name
+  REDIAL_STORE=postgres://me:secret@db/app redial queue work --workers 64")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// How many jobs at once
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    workers: u16,
+    /// How long a job stays with a worker that is not heard of
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lease)]
+    lease: Duration,
+    /// How many jobs are claimed in advance; without this, as many as --workers for deliveries, and none for commands
+    #[arg(long, value_name = "N")]
+    prefetch: Option<u16>,
+    /// When to stop
+    #[arg(long, value_enum, default_value_t = End::Stopped)]
+    until: End,
+    /// How long what runs may go on after SIGTERM or Ctrl-C; without this, as long as its policy gives an attempt
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    drain: Option<Duration>,
+    /// What is told on stderr; when very much happens, only a part
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    log: Form,
+
+    /// The policy of jobs that name none: a preset, or the path of a policy file, with #NAME if it has several; without
+    /// this, 16 attempts of 30 s, with waits from 5 s to 1 h
+    #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
+    policy: Option<policy::Named>,
+    /// A file of policies that jobs can name, besides the presets; may be repeated
+    #[arg(long, help_heading = POLICY, value_name = "FILE", value_parser = policy::all)]
+    policies: Vec<Policies>,
+
+    /// Run this for each job
+    #[arg(long, help_heading = EXEC, value_name = "CMD")]
+    exec: Option<String>,
+    /// Try again only after these exit codes and 75, such as 1-3
+    #[arg(long, help_heading = EXEC, value_name = "CODES", value_parser = Codes::read, requires = "exec")]
+    retry_on_exit: Option<Codes>,
+    /// Never try again after these exit codes
+    #[arg(long, help_heading = EXEC, value_name = "CODES", value_parser = Codes::read, requires = "exec")]
+    stop_on_exit: Option<Codes>,
+    /// From SIGTERM to SIGKILL
+    #[arg(long, help_heading = EXEC, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
+    grace: Duration,
+
+    /// Deliver only to public addresses, for those who let others say where webhooks go
+    #[arg(long, help_heading = HTTP, conflicts_with = "exec")]
+    only_public: bool,
+    /// Sign deliveries as Standard Webhooks do, with the secret in this file: whsec_ and 24 to 64 bytes in base64
+    #[arg(long, help_heading = HTTP, value_name = "FILE", conflicts_with = "exec")]
+    secret_file: Option<String>,
+}
+
+type Policies = Vec<(String, Policy)>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum End {
+    /// When it is told to
+    Stopped,
+    /// When nothing is due; retries that wait are left to the next worker
+    NothingDue,
+    /// When nothing waits any more
+    Empty,
+}
+
+fn lease(text: &str) -> Result<Duration, String> {
+    match time::duration(text)? {
+        lease if lease < Duration::from_millis(100) => {
+            Err("a lease has at least 100ms: heartbeats have to come in between".to_owned())
+        }
+        lease => Ok(lease),
+    }
+}
+
+pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
+    let policy = args.policy.as_ref().map_or_else(standard, |named| named.policy.clone());
+    let deliverer = match &args.exec {
+        Some(_) => None,
+        None => Some(deliverer(args, &policy)?),
+    };
+    let signals = Signals::listen()?;
+    let (log, ends) = (Arc::new(Log::new(args.log)), Arc::new(Ends::new(args.grace)));
+    let worker = worker(args, policy, &log).await?;
+    let stop = Arc::new(Notify::new());
+    let stopped = Arc::clone(&stop);
+    let stopped = async move { stopped.notified().await };
+    let report = match (&args.exec, deliverer) {
+        (Some(command), _) => {
+            let rules = Rules {
+                retry_on_exit: args.retry_on_exit.clone(),
+                stop_on_exit: args.stop_on_exit.clone(),
+                lists_output: false,
+            };
+            let exec = Exec::new(command, rules, Arc::clone(&ends));
+            attend(worker.run(exec, stopped), signals, &stop, &log, &ends).await?
+        }
+        (None, Some(deliverer)) => {
+            attend(worker.run(deliverer, stopped), signals, &stop, &log, &ends).await?
+        }
+        (None, None) => Report::default(),
+    };
+    log.ended(&report);
+    Ok(())
+}
+
+fn deliverer(args: &Args, policy: &Policy) -> Result<Deliverer, Failed> {
+    let mut builder = Deliverer::builder(policy);
+    if args.only_public {
+        builder = builder.only_public();
+    }
+    if let Some(path) = &args.secret_file {
+        let secret = fs::read_to_string(path).map_err(|error| Failed::input(path, error))?;
+        let secret = Secret::new(secret.trim()).map_err(|error| Failed::input(path, error))?;
+        builder = builder.sign(secret);
+    }
+    builder.build().map_err(|error| Failed::Work(error.to_string()))
+}
+
+async fn worker(args: &Args, policy: Policy, log: &Arc<Log>) -> Result<Worker, Failed> {
+    let presets = Preset::ALL.map(|preset| (preset.name().to_owned(), preset.into()));
+    let log = Arc::clone(log);
+    let mut worker = Worker::new(args.place.make().await?)
+        .policy(policy)
+        .policies(presets)
+        .policies(args.policies.iter().flatten().cloned())
+        .workers(args.workers.into())
+        .lease(args.lease)
+        .until(match args.until {
+            End::Stopped => Until::Stopped,
+            End::NothingDue => Until::NothingDue,
+            End::Empty => Until::Empty,
+        })
+        .watch(move |happening: &Happening<'_>| log.happened(happening));
+    // A command that takes long, or its worker with it, would cost those behind it an attempt.
+    let prefetch = args.prefetch.or(args.exec.is_some().then_some(0));
+    if let Some(prefetch) = prefetch {
+        worker = worker.prefetch(prefetch.into());
+    }
+    Ok(match args.drain {
+        Some(drain) => worker.drain(drain),
+        None => worker,
+    })
+}
+
+/// Works until it is over. The first signal asks for that, the second one does not ask.
+async fn attend(
+    work: impl Future<Output = Result<Report, redial_queue::durable::StoreError>>,
+    mut signals: Signals,
+    stop: &Notify,
+    log: &Log,
+    ends: &Ends,
+) -> Result<Report, Failed> {
+    let whole = async {
+        let report = work.await;
+        ends.all().await;
+        report
+    };
+    let (mut whole, mut asked) = (pin!(whole), false);
+    loop {
+        let code = tokio::select! {
+            report = &mut whole => return Ok(report?),
+            code = signals.next() => code,
+        };
+        if asked {
+            ends.kill();
+            log.warn("stopped at once; what was leased is free when its lease runs out");
+            return Err(Failed::Said(code));
+        }
+        asked = true;
+        stop.notify_one();
+        log.warn("stopping; what runs may come to its end, unless this is said again");
+    }
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Self { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
+    }
+
+    /// The exit code that the next signal stands for.
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => 130,
+            _ = self.terminate.recv() => 143,
+        }
+    }
+}

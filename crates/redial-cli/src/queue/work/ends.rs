@@ -1,0 +1,120 @@
+//! A command whose attempt is over may not be: it gets a while to end, with all that it has started. Until then the same
+//! job must not start again, and the worker must not be gone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use redial_queue::durable::JobId;
+use tokio::process::Child;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use crate::run::Group;
+
+/// How often we look whether a group is gone, of which nothing tells us.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// The commands that run or come to their end.
+pub(super) struct Ends {
+    grace: Duration,
+    groups: Mutex<HashMap<JobId, Group>>,
+    changed: Notify,
+}
+
+impl Ends {
+    pub(super) fn new(grace: Duration) -> Self {
+        Self { grace, groups: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// A command was started.
+    pub(super) fn watch(self: &Arc<Self>, id: JobId, child: Child, group: Group) -> Running {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(id, group);
+        Running { id, group, child: Some(child), ends: Arc::clone(self) }
+    }
+
+    /// Waits until nothing of this job's last attempt here is left.
+    pub(super) async fn of(&self, id: JobId) {
+        self.until(|groups| !groups.contains_key(&id)).await;
+    }
+
+    /// Waits until nothing is left.
+    pub(super) async fn all(&self) {
+        self.until(HashMap::is_empty).await;
+    }
+
+    async fn until(&self, what: impl Fn(&HashMap<JobId, Group>) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if what(&self.groups.lock().unwrap_or_else(PoisonError::into_inner)) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends all of them, without asking.
+    pub(super) fn kill(&self) {
+        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.values().for_each(|group| group.signal(Signal::SIGKILL));
+    }
+
+    fn over(&self, id: JobId) {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.changed.notify_waiters();
+    }
+
+    /// Asks, waits, and makes it end.
+    async fn end(&self, child: &mut Child, group: Group) {
+        group.terminate();
+        let gone = async {
+            let _ = child.wait().await;
+            while group.remains() {
+                sleep(GLANCE).await;
+            }
+        };
+        if timeout(self.grace, gone).await.is_err() {
+            group.signal(Signal::SIGKILL);
+            let _ = child.wait().await;
+        }
+    }
+}
+
+/// A command that runs. Dropped before its end, as when its time is over, it is ended.
+pub(super) struct Running {
+    id: JobId,
+    group: Group,
+    child: Option<Child>,
+    ends: Arc<Ends>,
+}
+
+impl Running {
+    pub(super) fn child(&mut self) -> Option<&mut Child> {
+        self.child.as_mut()
+    }
+
+    /// The command has ended well, and what it has left running is meant to.
+    pub(super) fn leave(mut self) {
+        self.child = None;
+        self.ends.over(self.id);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        let (id, group, ends) = (self.id, self.group, Arc::clone(&self.ends));
+        match Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(async move {
+                    ends.end(&mut child, group).await;
+                    ends.over(id);
+                });
+            }
+            // Nobody would be there to wait.
+            Err(_) => group.signal(Signal::SIGKILL),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+use std::io::{self, Write as _};
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use redial_core::decide::{Class, Failure};
+use redial_queue::durable::{Handled, Handler, Job};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, Command};
+use tokio::time::timeout;
+
+use super::ends::{Ends, Running};
+use crate::run::{Group, Rules, Status, not_started};
+
+/// The exit code with which a command asks for another attempt, as `EX_TEMPFAIL` of sysexits does.
+const AGAIN: u8 = 75;
+/// After the command has ended, what it has left running may hold its stderr. So long is listened to that.
+const LISTEN: Duration = Duration::from_millis(500);
+/// The most bytes of the last line that are kept.
+const MOST_LINE: usize = 250;
+
+/// Runs a command for each job.
+pub(super) struct Exec {
+    command: String,
+    rules: Rules,
+    ends: Arc<Ends>,
+}
+
+impl Exec {
+    pub(super) fn new(command: &str, rules: Rules, ends: Arc<Ends>) -> Self {
+        Self { command: command.to_owned(), rules, ends }
+    }
+
+    fn start(&self, job: &Job) -> io::Result<(Running, Option<ChildStdin>, Option<ChildStderr>)> {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(&self.command).process_group(0);
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        command.env_remove("REDIAL_KEY").env_remove("REDIAL_ATTEMPTS");
+        command.envs(environment(job));
+        let mut child = command.spawn()?;
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        // It has not been waited for, so it has a number.
+        let leader = Pid::from_raw(child.id().unwrap_or_default() as i32);
+        Ok((self.ends.watch(job.id, child, Group::own(leader)), stdin, stderr))
+    }
+
+    fn handled(&self, status: ExitStatus, last: Option<String>) -> Handled {
+        let status = Status::from(status);
+        let code = status.code();
+        let class = match status {
+            Status::Code(0) => return Handled::Done,
+            Status::Code(AGAIN) => Class::Transient,
+            // Whoever has ended it did not mean the job, as when a machine goes down.
+            status => match self.rules.class(status, false) {
+                Class::Cancelled => Class::Transient,
+                class => class,
+            },
+        };
+        let ended = match status {
+            Status::Code(code) => format!("exit code {code}"),
+            Status::Signal(signal) => match Signal::try_from(i32::from(signal)) {
+                Ok(signal) => signal.as_str().to_owned(),
+                Err(_) => format!("signal {signal}"),
+            },
+        };
+        let cause = match last {
+            Some(line) => format!("{ended}: {line}"),
+            None => ended,
+        };
+        Handled::failed(Failure::new(class).code(u16::from(code)), cause)
+    }
+}
+
+impl Handler for Exec {
+    async fn handle(&self, job: Arc<Job>) -> Handled {
+        self.ends.of(job.id).await;
+        let (mut running, stdin, stderr) = match self.start(&job) {
+            Ok(started) => started,
+            Err(error) => {
+                let cause = format!("sh cannot be started: {error}");
+                return Handled::failed(not_started(&error).0, cause);
+            }
+        };
+        let mut last = LastLine::default();
+        let status = {
+            let (mut feeding, mut reading) =
+                (pin!(feed(stdin, &job.payload)), pin!(last.read(stderr)));
+            let (mut fed, mut read) = (false, false);
+            let Some(child) = running.child() else { return Handled::Done };
+            let status = loop {
+                tokio::select! {
+                    status = child.wait() => break status,
+                    () = &mut feeding, if !fed => fed = true,
+                    () = &mut reading, if !read => read = true,
+                }
+            };
+            if !read {
+                let _ = timeout(LISTEN, reading).await;
+            }
+            status
+        };
+        match status {
+            Ok(status) => {
+                let handled = self.handled(status, last.line());
+                if handled == Handled::Done {
+                    running.leave();
+                }
+                handled
+            }
+            Err(error) => {
+                let cause = format!("what came of the command is not known: {error}");
+                Handled::failed(Failure::new(Class::Transient), cause)
+            }
+        }
+    }
+}
+
+/// A command need not read its input.
+async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(payload).await;
+        let _ = stdin.shutdown().await;
+    }
+}
+
+fn environment(job: &Job) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("REDIAL_QUEUE".to_owned(), job.queue.clone()),
+        ("REDIAL_JOB_ID".to_owned(), job.id.to_string()),
+        ("REDIAL_ATTEMPT".to_owned(), job.progress.attempts.to_string()),
+        ("REDIAL_IDEMPOTENCY_KEY".to_owned(), job.idempotency_key.clone()),
+    ];
+    all.extend(job.key.iter().map(|key| ("REDIAL_KEY".to_owned(), key.clone())));
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    for (name, value) in &job.headers {
+        let name = format!("REDIAL_HEADER_{}", name.chars().map(plain).collect::<String>());
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = format!("{known}, {value}"),
+            None => all.push((name, value.clone())),
+        }
+    }
+    all
+}
+
+/// Passes on what a command says, and remembers its last line.
+#[derive(Default)]
+struct LastLine {
+    whole: Vec<u8>,
+    begun: Vec<u8>,
+}
+
+impl LastLine {
+    async fn read(&mut self, stderr: Option<ChildStderr>) {
+        let Some(mut stderr) = stderr else { return };
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = stderr.read(&mut bytes).await {
+            // A log that nobody can read must not end the command.
+            let _ = io::stderr().write_all(&bytes[..read]);
+            bytes[..read].iter().for_each(|byte| self.push(*byte));
+        }
+    }
+
+    fn push(&mut self, byte: u8) {
+        if byte != b'\n' {
+            if self.begun.len() < MOST_LINE {
+                self.begun.push(byte);
+            }
+        } else if !self.begun.trim_ascii().is_empty() {
+            self.whole = std::mem::take(&mut self.begun);
+        } else {
+            self.begun.clear();
+        }
+    }
+
+    fn line(&self) -> Option<String> {
+        let last = if self.begun.trim_ascii().is_empty() { &self.whole } else { &self.begun };
+        let last = last.trim_ascii();
+        (!last.is_empty()).then(|| String::from_utf8_lossy(last).into_owned())
+    }
+}

@@ -1,0 +1,151 @@
+//! A backend that is down makes every job of a queue fail, and a line for each of them would be a storm of its own. A few
+//! lines tell what is going on; of the others, how many they are.
+
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redial_core::Rate;
+use redial_core::admit::{RateLimit, RateRule};
+use redial_queue::durable::{Happening, Job, Report};
+use serde_json::{Value, json};
+
+use super::super::print::ms;
+use super::super::time::short;
+use crate::failed::harmless;
+use crate::run::{Form, clock};
+
+/// So many lines, in the long run and at once.
+const LINES: Rate = Rate::per_second(5);
+const BURST: u32 = 50;
+
+pub(super) struct Log {
+    form: Form,
+    limit: RateLimit,
+    left_out: AtomicU64,
+}
+
+impl Log {
+    pub(super) fn new(form: Form) -> Self {
+        let limit = RateLimit::new(&RateRule::new(LINES, BURST));
+        Self { form, limit, left_out: AtomicU64::new(0) }
+    }
+
+    pub(super) fn happened(&self, happening: &Happening<'_>) {
+        if self.form == Form::None || is_usual(happening) {
+            return;
+        }
+        if self.limit.take(clock::now()).is_err() {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.tell_left_out();
+        let (text, event, fields) = told(happening);
+        self.write(&text, event, fields);
+    }
+
+    pub(super) fn warn(&self, warning: &str) {
+        self.write(warning, "warning", json!({ "message": warning }));
+    }
+
+    pub(super) fn ended(&self, report: &Report) {
+        self.tell_left_out();
+        let Report { done, retried, dead, postponed, returned, lost, stale, .. } = *report;
+        let mut text = format!("done {done}, retried {retried}, dead {dead}");
+        for (name, count) in
+            [("postponed", postponed), ("given back", returned), ("lost", lost), ("stale", stale)]
+        {
+            if count > 0 {
+                text += &format!(", {name} {count}");
+            }
+        }
+        let fields = json!({
+            "done": done, "retried": retried, "dead": dead, "postponed": postponed,
+            "returned": returned, "lost": lost, "stale": stale,
+        });
+        self.write(&text, "ended", fields);
+    }
+
+    fn tell_left_out(&self) {
+        let count = self.left_out.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            let text =
+                format!("{count} lines were left out; `redial queue stats` counts everything");
+            self.write(&text, "left_out", json!({ "lines": count }));
+        }
+    }
+
+    /// Each message is one line and is written at once. A log that nobody can read must not end the work.
+    fn write(&self, text: &str, event: &str, fields: Value) {
+        let line = match self.form {
+            Form::None => return,
+            Form::Text => format!("redial: {}\n", harmless(text)),
+            Form::Json => {
+                let time = seconds(clock::wall());
+                let fields = fields.to_string();
+                let fields = fields.strip_prefix('{').unwrap_or(&fields);
+                format!("{{\"event\":\"{event}\",\"time\":{time},{fields}\n")
+            }
+        };
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+}
+
+/// What there is one of for each job that goes well.
+fn is_usual(happening: &Happening<'_>) -> bool {
+    matches!(happening, Happening::Started(_) | Happening::Done { .. })
+}
+
+fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
+    match happening {
+        Happening::Retry { job, wait, cause } => (
+            format!("{}: {cause}; the next attempt in {}", attempt(job), short(*wait)),
+            "retry",
+            about(job, json!({ "wait_ms": ms(*wait), "cause": cause })),
+        ),
+        Happening::Postponed { job, wait, stop } => {
+            let why = stop.map_or_else(|| "the worker stops".to_owned(), |stop| stop.to_string());
+            let text = format!("job {} was not tried: {why}; again in {}", job.id, short(*wait));
+            let stop = stop.map(|stop| stop.name());
+            (text, "postponed", about(job, json!({ "wait_ms": ms(*wait), "stop": stop })))
+        }
+        Happening::Dead { job, reason, outcome } => (
+            format!("{}: {outcome}; given up: {reason}", attempt(job)),
+            "dead",
+            about(job, json!({ "reason": reason, "outcome": outcome })),
+        ),
+        Happening::Lost(job) => (
+            format!("{}: the store was not reached before the lease was over; ended", attempt(job)),
+            "lost",
+            about(job, json!({})),
+        ),
+        Happening::Stale(job) => (
+            format!(
+                "{}: somebody else has the job by now; what came of this does not count",
+                attempt(job)
+            ),
+            "stale",
+            about(job, json!({})),
+        ),
+        Happening::Trouble { error, wait } => (
+            format!("{error}; asked again in {}", short(*wait)),
+            "trouble",
+            json!({ "error": error.to_string(), "wait_ms": ms(*wait) }),
+        ),
+        other => (format!("{other:?}"), "other", json!({ "message": format!("{other:?}") })),
+    }
+}
+
+fn attempt(job: &Job) -> String {
+    format!("job {}, attempt {}", job.id, job.progress.attempts)
+}
+
+fn about(job: &Job, mut fields: Value) -> Value {
+    fields["job"] = job.id.0.into();
+    fields["attempt"] = job.progress.attempts.into();
+    fields
+}
+
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as f64 / 1e3
+}

@@ -1,0 +1,197 @@
+//! Several who use one file: the application's own transactions, and other processes.
+
+use std::time::Duration;
+
+use redial_queue::durable::{Enqueued, JobId, NewJob, Settled, Start, Store, StoreError, Verdict};
+use redial_queue::sqlite::SqliteStore;
+use redial_queue::sqlite::rusqlite::{Connection, TransactionBehavior};
+
+use super::support::{Directory, MINUTE, claim, claim_for, open, settle, within};
+
+#[tokio::test]
+async fn a_job_comes_with_the_callers_transaction_or_not_at_all() {
+    let directory = Directory::new();
+    let path = directory.path("shop");
+    let store = open(&path);
+    let mut shop = Connection::open(&path).unwrap();
+    shop.execute_batch("CREATE TABLE orders (what TEXT)").unwrap();
+    for commits in [false, true] {
+        let sale = shop.transaction().unwrap();
+        sale.execute("INSERT INTO orders VALUES ('tea')", []).unwrap();
+        let added = store.enqueue_in(&sale, "mails", &[NewJob::new("thanks")]).unwrap();
+        assert_eq!(added, [Enqueued::Added(JobId(1))]);
+        if commits {
+            sale.commit().unwrap();
+        } else {
+            sale.rollback().unwrap();
+        }
+        let orders: u64 =
+            shop.query_row("SELECT count(*) FROM orders", [], |row| row.get(0)).unwrap();
+        assert_eq!(store.counts("mails").await.unwrap().enqueued, orders);
+        assert_eq!(orders, u64::from(commits));
+    }
+    assert_eq!(claim(&store, "mails", 9).await.jobs[0].job.payload, b"thanks");
+    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_writer_waits_for_the_callers_transaction() {
+    let directory = Directory::new();
+    let path = directory.path("shop");
+    let store = open(&path);
+    let mut shop = Connection::open(&path).unwrap();
+    let sale = shop.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    store.enqueue_in(&sale, "q", &[NewJob::new("first")]).unwrap();
+    let mut ours = store.enqueue("q", vec![NewJob::new("second")]);
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut ours).await;
+    assert!(early.is_err(), "the file is locked");
+    sale.commit().unwrap();
+    assert_eq!(within(ours).await.unwrap(), [Enqueued::Added(JobId(2))]);
+}
+
+#[tokio::test]
+async fn a_file_that_stays_locked_is_said_and_does_not_stop_the_store() {
+    let directory = Directory::new();
+    let path = directory.path("shop");
+    let store = open(&path);
+    let mut shop = Connection::open(&path).unwrap();
+    let sale = shop.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let error = within(store.enqueue("q", vec![NewJob::new("x")])).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+    assert!(error.to_string().contains("another process has had the file locked"), "{error}");
+    sale.commit().unwrap();
+    store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
+}
+
+#[test]
+fn a_transaction_on_another_file() {
+    let directory = Directory::new();
+    let store = open(directory.path("jobs"));
+    let mut other = Connection::open(directory.path("other")).unwrap();
+    let sale = other.transaction().unwrap();
+    let error = store.enqueue_in(&sale, "q", &[NewJob::new("x")]).unwrap_err();
+    assert!(matches!(error, StoreError::Invalid(_)));
+    assert!(error.to_string().contains("not on the store's file"), "{error}");
+    let large = NewJob::new(vec![0; NewJob::MOST_PAYLOAD + 1]);
+    let error = store.enqueue_in(&sale, "q", &[large]).unwrap_err();
+    assert!(error.to_string().contains("a payload may have at most"), "{error}");
+}
+
+#[tokio::test]
+async fn changed_ends_for_what_others_have_done() {
+    let directory = Directory::new();
+    let path = directory.path("jobs");
+    let store = open(&path);
+    let mut shop = Connection::open(&path).unwrap();
+    assert!(claim(&store, "q", 1).await.jobs.is_empty());
+    let before = shop.transaction().unwrap();
+    store.enqueue_in(&before, "q", &[NewJob::new("before it waits")]).unwrap();
+    before.commit().unwrap();
+    within(store.changed("q")).await.unwrap();
+    assert_eq!(claim(&store, "q", 2).await.jobs.len(), 1);
+
+    let waits = store.changed("q");
+    let other = async {
+        let other = open(&path);
+        other.enqueue("q", vec![NewJob::new("while it waits")]).await.unwrap();
+    };
+    let (changed, ()) = within(async { tokio::join!(waits, other) }).await;
+    changed.unwrap();
+    assert_eq!(claim(&store, "q", 2).await.jobs.len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_is_woken_for_another_queue() {
+    let directory = Directory::new();
+    let store = open(directory.path("jobs"));
+    assert!(claim(&store, "q", 1).await.jobs.is_empty());
+    let mut waits = store.changed("q");
+    store.enqueue("other", vec![NewJob::new("x")]).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut waits).await;
+    assert!(early.is_err());
+    store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
+    within(waits).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_slow_worker_in_another_process_is_fenced() {
+    let directory = Directory::new();
+    let path = directory.path("jobs");
+    let (slow, quick) = (open(&path), open(&path));
+    slow.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
+    let late = claim_for(&slow, "q", 1, Duration::ZERO).await.jobs.remove(0);
+    let taken = claim(&quick, "q", 1).await.jobs.remove(0);
+    assert!(taken.lease.fence > late.lease.fence);
+    assert_eq!(slow.beat(&[late.lease], MINUTE).await.unwrap(), [false]);
+    assert_eq!(settle(&slow, &late, Verdict::Done).await, Settled::Stale);
+    assert_eq!(settle(&quick, &taken, Verdict::Done).await, Settled::Taken);
+    assert_eq!(settle(&slow, &late, Verdict::Done).await, Settled::Stale);
+    let counts = slow.counts("q").await.unwrap();
+    assert_eq!((counts.done, counts.lost, counts.stale), (1, 1, 3));
+}
+
+/// Sets the mark of the time in a file that nobody has open.
+fn set_mark(path: &std::path::Path, ahead: i64) {
+    let conn = Connection::open(path).unwrap();
+    conn.execute("UPDATE redial_store SET clock = clock + ?1", [ahead]).unwrap();
+}
+
+const DAY: i64 = 24 * 3600 * 1_000_000;
+
+#[tokio::test]
+async fn a_clock_that_is_behind_the_file_goes_on_from_there() {
+    let directory = Directory::new();
+    let path = directory.path("jobs");
+    let store = open(&path);
+    let soon = NewJob::new("x").start(Start::After(Duration::from_secs(20 * 3600)));
+    store.enqueue("q", vec![soon]).await.unwrap();
+    assert!(claim(&store, "q", 1).await.jobs.is_empty());
+    drop(store);
+
+    set_mark(&path, DAY);
+    let store = open(&path);
+    let job = claim(&store, "q", 1).await.jobs.remove(0);
+    assert_eq!(job.job.progress.attempts, 1, "for the file a day has gone by");
+
+    // A wait is as long as it says, and time goes on although the wall clock is a day behind.
+    let wait = Duration::from_millis(50);
+    settle(&store, &job, Verdict::Retry { wait, progress: Default::default() }).await;
+    let next = claim(&store, "q", 1).await.next;
+    assert!(next.is_none_or(|next| next <= wait), "{next:?}");
+    within(async {
+        while claim(&store, "q", 1).await.jobs.is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_process_that_is_ahead_pulls_the_others_along() {
+    let directory = Directory::new();
+    let path = directory.path("jobs");
+    let store = open(&path);
+    let soon = NewJob::new("x").start(Start::After(Duration::from_secs(20 * 3600)));
+    store.enqueue("q", vec![soon]).await.unwrap();
+    set_mark(&path, DAY);
+    let claims = claim(&store, "q", 1).await;
+    assert_eq!(claims.jobs.len(), 1);
+    let left = claims.jobs[0].job.due.duration_since(claims.jobs[0].job.begun.unwrap()).unwrap();
+    assert_eq!(left, MINUTE, "a lease is as long as it was");
+}
+
+#[tokio::test]
+async fn the_mark_is_kept() {
+    let directory = Directory::new();
+    let path = directory.path("jobs");
+    drop(open(&path));
+    set_mark(&path, -DAY);
+    let mark = || {
+        let conn = Connection::open(&path).unwrap();
+        conn.query_row("SELECT clock FROM redial_store", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let before = mark();
+    let store = SqliteStore::open(&path).unwrap();
+    store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
+    assert!(mark() >= before + DAY, "it is a second behind at most");
+}

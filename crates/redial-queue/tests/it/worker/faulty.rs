@@ -1,0 +1,139 @@
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redial_queue::durable::{
+    Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
+    Settings, Settled, Settlement, Store, StoreError,
+};
+
+/// How a step goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    /// It cannot be reached, and nothing was done.
+    Unavailable,
+    /// It was done, and the answer did not arrive.
+    Unanswered,
+    /// It has stopped.
+    Stopped,
+}
+
+impl Fault {
+    fn error(self) -> StoreError {
+        match self {
+            Self::Unavailable | Self::Unanswered => {
+                StoreError::Unavailable(Box::new(io::Error::other("the line is dead")))
+            }
+            Self::Stopped => StoreError::Stopped("the disk is full".to_owned()),
+        }
+    }
+}
+
+/// A real store behind a line that can be cut.
+pub(super) struct Faulty {
+    pub(super) inner: Arc<dyn Store>,
+    /// What becomes of the next claims, and of the next settlements.
+    pub(super) claims: Mutex<VecDeque<Fault>>,
+    pub(super) settlements: Mutex<VecDeque<Fault>>,
+    pub(super) no_beats: AtomicBool,
+    /// Leases are over at once, as far as the store knows.
+    pub(super) no_leases: AtomicBool,
+}
+
+impl Faulty {
+    pub(super) fn new(inner: &Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Arc::clone(inner),
+            claims: Mutex::default(),
+            settlements: Mutex::default(),
+            no_beats: AtomicBool::new(false),
+            no_leases: AtomicBool::new(false),
+        })
+    }
+}
+
+fn next(faults: &Mutex<VecDeque<Fault>>) -> Option<Fault> {
+    faults.lock().unwrap().pop_front()
+}
+
+impl Store for Faulty {
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims> {
+        Box::pin(async move {
+            match next(&self.claims) {
+                Some(fault) => Err(fault.error()),
+                None if self.no_leases.load(Ordering::Relaxed) => {
+                    self.inner.claim(&Claim { lease: Duration::ZERO, ..claim.clone() }).await
+                }
+                None => self.inner.claim(claim).await,
+            }
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: Vec<Settlement>) -> Reply<'a, Vec<Settled>> {
+        Box::pin(async move {
+            match next(&self.settlements) {
+                Some(fault @ Fault::Unanswered) => {
+                    self.inner.settle(settlements).await?;
+                    Err(fault.error())
+                }
+                Some(fault) => Err(fault.error()),
+                None => self.inner.settle(settlements).await,
+            }
+        })
+    }
+
+    fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>> {
+        Box::pin(async move {
+            if self.no_beats.load(Ordering::Relaxed) {
+                return Err(Fault::Unavailable.error());
+            }
+            self.inner.beat(leases, lease).await
+        })
+    }
+
+    fn enqueue<'a>(&'a self, queue: &'a str, jobs: Vec<NewJob>) -> Reply<'a, Vec<Enqueued>> {
+        self.inner.enqueue(queue, jobs)
+    }
+
+    fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()> {
+        self.inner.changed(queue)
+    }
+
+    fn get(&self, id: JobId) -> Reply<'_, Option<Job>> {
+        self.inner.get(id)
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
+        self.inner.list(filter)
+    }
+
+    fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {
+        self.inner.edit(id, edit)
+    }
+
+    fn remove<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        self.inner.remove(filter)
+    }
+
+    fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64> {
+        self.inner.redrive(filter, redrive)
+    }
+
+    fn queues(&self) -> Reply<'_, Vec<String>> {
+        self.inner.queues()
+    }
+
+    fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
+        self.inner.settings(queue)
+    }
+
+    fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
+        self.inner.set(queue, settings)
+    }
+
+    fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts> {
+        self.inner.counts(queue)
+    }
+}

@@ -1,0 +1,124 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use redial_core::Progress;
+use redial_queue::durable::{Filter, Handled, Job, Report, State, Tried, Until};
+use tokio::sync::{Notify, Semaphore};
+
+use super::{Log, policy, wait_for, work, worker};
+use crate::conformance::{job, sqlite};
+
+#[tokio::test]
+async fn what_was_claimed_in_advance_is_given_back() {
+    let shop = sqlite::open().await;
+    shop.put_all((0..6).map(|_| job("")).collect()).await;
+    let (stop, gate) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+    let handler = {
+        let gate = Arc::clone(&gate);
+        move |_| {
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.acquire().await.unwrap().forget();
+                Handled::Done
+            }
+        }
+    };
+    let worker = worker(&shop).workers(1).prefetch(5);
+    let gauge = worker.gauge();
+    let run = tokio::spawn({
+        let stop = Arc::clone(&stop);
+        async move { worker.run(handler, stop.notified()).await }
+    });
+    wait_for("all are claimed", async || gauge.read().ready == 5).await;
+    assert_eq!(shop.counts().await.running, 6);
+    stop.notify_one();
+    wait_for("five are back", async || shop.counts().await.due == 5).await;
+    assert!(!run.is_finished(), "a handler still runs");
+    gate.add_permits(1);
+    let report = run.await.unwrap().unwrap();
+    assert_eq!(report, Report { done: 1, returned: 5, ..Report::default() });
+    for job in shop.store.list(&Filter::default()).await.unwrap() {
+        assert_eq!((job.state, job.progress), (State::Waiting, Progress::default()));
+        assert!(job.history.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_does_not_end_is_cut_off_and_its_job_is_tried_again() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let (stop, log) = (Arc::new(Notify::new()), Log::default());
+    let handler = {
+        let stop = Arc::clone(&stop);
+        move |_| {
+            stop.notify_one();
+            std::future::pending()
+        }
+    };
+    let worker = worker(&shop).drain(Duration::from_millis(10)).watch(log.watch());
+    let report = worker.run(handler, stop.notified()).await.unwrap();
+    assert_eq!(report, Report { retried: 1, ..Report::default() });
+    let job = shop.get(id).await;
+    assert_eq!((job.state, job.progress.attempts), (State::Waiting, 1));
+    assert_eq!(job.history[0].outcome, "the worker stopped before it was done");
+    assert_eq!(log.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_that_kills_its_workers_runs_out_of_attempts() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("poison")).await;
+    let three = || policy(|draft| draft.attempts(3));
+    for round in 1..=3 {
+        let started = Arc::new(Notify::new());
+        let handler = {
+            let started = Arc::clone(&started);
+            move |job: Arc<Job>| {
+                assert_eq!(job.progress.attempts, round);
+                started.notify_one();
+                std::future::pending()
+            }
+        };
+        let worker = worker(&shop).policy(three()).lease(Duration::from_millis(100));
+        let run = tokio::spawn(worker.run(handler, std::future::pending()));
+        started.notified().await;
+        run.abort();
+        assert!(run.await.unwrap_err().is_cancelled());
+    }
+    let started = |_| async { panic!("it has no attempts left") };
+    let report = work(worker(&shop).policy(three()), started).await;
+    assert_eq!(report, Report { dead: 1, ..Report::default() });
+    let job = shop.get(id).await;
+    assert_eq!((job.state, job.reason.as_deref()), (State::Dead, Some("attempts")));
+    let outcomes: Vec<_> = job.history.iter().map(|tried| &*tried.outcome).collect();
+    assert_eq!(outcomes[..3], [Tried::LOST; 3]);
+    assert!(outcomes[3].contains(Tried::LOST), "{}", outcomes[3]);
+    assert_eq!(shop.counts().await.lost, 3);
+}
+
+#[tokio::test]
+async fn an_empty_queue_ends_a_worker_that_waits_for_that() {
+    let shop = sqlite::open().await;
+    for until in [Until::NothingDue, Until::Empty] {
+        let run = worker(&shop).until(until);
+        let report = run.run(|_| async { Handled::Done }, std::future::pending()).await.unwrap();
+        assert_eq!(report, Report::default());
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_waits_takes_what_comes() {
+    let shop = sqlite::open().await;
+    let stop = Arc::new(Notify::new());
+    let worker = worker(&shop);
+    let run = tokio::spawn({
+        let stop = Arc::clone(&stop);
+        async move { worker.run(|_| async { Handled::Done }, stop.notified()).await }
+    });
+    for done in 1..=3 {
+        shop.add(job("")).await;
+        wait_for("it is done", async || shop.counts().await.done == done).await;
+    }
+    stop.notify_one();
+    assert_eq!(run.await.unwrap().unwrap().done, 3);
+}
