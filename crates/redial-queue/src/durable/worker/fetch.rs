@@ -44,15 +44,13 @@ impl<H: Handler> Shift<H> {
         if self.is_stopping() {
             return;
         }
-        if self.changing.is_none() && now >= self.fetch.changed.until {
-            let queue = self.with.queue.clone();
-            self.changing =
-                Some(Box::pin(async move { queue.store().changed(queue.name()).await }));
-        }
         if now >= self.fetch.look_at {
             (self.fetch.look, self.fetch.look_at) = (true, NEVER);
         }
         let asks = self.claiming.is_some() || self.counting.is_some();
+        if !asks && !self.fetch.look {
+            self.listen(now);
+        }
         if asks || !self.fetch.look || now < self.fetch.trouble.until {
             return;
         }
@@ -63,6 +61,15 @@ impl<H: Handler> Shift<H> {
         let wanted = self.ready.len() <= prefetch / 2;
         if room > 0 && wanted {
             self.claim(room, now);
+        }
+    }
+
+    /// Only when a claim has left nothing behind: until then there is something to claim, changed or not.
+    fn listen(&mut self, now: Nanos) {
+        if self.changing.is_none() && now >= self.fetch.changed.until {
+            let queue = self.with.queue.clone();
+            self.changing =
+                Some(Box::pin(async move { queue.store().changed(queue.name()).await }));
         }
     }
 
@@ -78,8 +85,8 @@ impl<H: Handler> Shift<H> {
             return NEVER;
         }
         let look = if self.fetch.look { self.fetch.trouble.until } else { self.fetch.look_at };
-        let changed = if self.changing.is_none() { self.fetch.changed.until } else { NEVER };
-        look.min(changed)
+        let listens = self.changing.is_some() || self.fetch.look;
+        look.min(if listens { NEVER } else { self.fetch.changed.until })
     }
 
     pub(super) fn claimed(&mut self, answer: Result<Claims, StoreError>, now: Nanos) {

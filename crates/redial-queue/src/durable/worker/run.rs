@@ -141,7 +141,7 @@ impl<H: Handler> Shift<H> {
             if self.is_over() {
                 return self.fatal.map_or(Ok(self.report), Err);
             }
-            let wake = self.clock.at(self.next_time());
+            let wake = self.clock.at(self.next_time(now));
             if alarm.deadline() != wake {
                 alarm.as_mut().reset(wake);
             }
@@ -218,13 +218,11 @@ impl<H: Handler> Shift<H> {
             && self.settling.is_none()
     }
 
-    /// When to look again if nothing happens.
-    fn next_time(&self) -> Nanos {
+    /// When to look again if nothing happens. What was due at `now` has been looked at.
+    fn next_time(&self, now: Nanos) -> Nanos {
         let drain = self.cut_off.filter(|_| !self.by_task.is_empty()).unwrap_or(NEVER);
         let settle = if self.outbox.is_empty() { NEVER } else { self.settle_trouble.until };
         let beat = if self.held.is_empty() { NEVER } else { self.heart.next() };
-        // What is in the past is waiting for an answer, not for a time.
-        let now = self.clock.now();
         let times = [drain, settle, beat, self.next_fetch(), self.earliest_let_go()];
         times.into_iter().filter(|time| *time > now).min().unwrap_or(NEVER)
     }

@@ -1,8 +1,9 @@
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redial_queue::durable::{Handled, Report, State, Store, Verdict};
+use redial_queue::durable::{Handled, Job, Report, State, Store, Verdict};
 use tokio::sync::Notify;
 
 use super::faulty::Faulty;
@@ -18,11 +19,13 @@ impl Drop for Inside {
     }
 }
 
+type Endless = Pin<Box<dyn Future<Output = Handled> + Send>>;
+
 /// A handler that starts, says so, and never ends by itself.
 fn endless(
     started: &Arc<Notify>,
     dropped: &Arc<Notify>,
-) -> impl Fn(Arc<redial_queue::durable::Job>) -> futures::Endless + Send + Sync + 'static {
+) -> impl Fn(Arc<Job>) -> Endless + Send + Sync + 'static {
     let (started, dropped) = (Arc::clone(started), Arc::clone(dropped));
     move |_| {
         let inside = Inside(Arc::clone(&dropped));
@@ -32,11 +35,6 @@ fn endless(
             std::future::pending().await
         })
     }
-}
-
-mod futures {
-    pub(super) type Endless =
-        std::pin::Pin<Box<dyn Future<Output = redial_queue::durable::Handled> + Send>>;
 }
 
 #[tokio::test]

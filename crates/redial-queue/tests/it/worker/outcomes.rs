@@ -4,7 +4,8 @@ use std::time::Duration;
 use redial_core::decide::{Class, Failure, Safety};
 use redial_core::schedule::{Backoff, Jitter};
 use redial_queue::durable::{
-    DurableQueue, Filter, Handled, Handler, Job, Report, Start, State, Until,
+    DurableQueue, Filter, Handled, Handler, Happening, Job, NewJob, Report, Start, State, Until,
+    Worker,
 };
 use redial_queue::sqlite::SqliteStore;
 use tokio::sync::Notify;
@@ -70,13 +71,13 @@ async fn attempts_and_backoff_go_on_in_another_process() {
         let queue = DurableQueue::new(store, Shop::QUEUE).unwrap();
         let failed = Arc::new(Notify::new());
         let stop = Arc::clone(&failed);
-        let worker = redial_queue::durable::Worker::new(queue)
-            .policy(policy(|draft| draft.backoff(backoff)))
-            .watch(move |happening: &redial_queue::durable::Happening<'_>| {
-                if matches!(happening, redial_queue::durable::Happening::Retry { .. }) {
+        let worker = Worker::new(queue).policy(policy(|draft| draft.backoff(backoff))).watch(
+            move |happening: &Happening<'_>| {
+                if matches!(happening, Happening::Retry { .. }) {
                     failed.notify_one();
                 }
-            });
+            },
+        );
         let handler = move |job: Arc<Job>| async move {
             assert_eq!(job.progress.attempts, round);
             broken()
@@ -192,7 +193,7 @@ impl Handler for Rash {
 #[tokio::test]
 async fn a_handler_that_panics_on_a_look_does_not_end_the_worker() {
     let shop = sqlite::open().await;
-    let id = shop.add(redial_queue::durable::NewJob::new(vec![0xff])).await;
+    let id = shop.add(NewJob::new(vec![0xff])).await;
     shop.add(job("fine")).await;
     let worker = worker(&shop).until(Until::Empty);
     let report = worker.run(Rash, std::future::pending()).await.unwrap();
