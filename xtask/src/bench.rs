@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use crate::cargo::{cargo, root, status, target_dir};
+use crate::postgres::{self, Postgres};
 use crate::setup::{self, Use};
 
 /// Measure the command itself, which stands beside `redial-bench` then.
@@ -18,17 +19,17 @@ const REAL_TIME: &str = "fidelity";
 /// Runs `redial-bench` with `args` and returns its exit code.
 pub fn run(args: &[String]) -> Result<u8, String> {
     setup::try_for(Use::Bench);
-    let is_real_time = args.first().is_some_and(|name| name == REAL_TIME);
     if args.first().is_none_or(|name| OF_COMMAND.contains(&name.as_str())) {
         let built = status(&mut cargo(["build", "--release", "--package", "redial-cli"]))?;
         if !built.success() {
             return Err("the command could not be built".to_owned());
         }
     }
-    if args.first().is_some_and(|name| name == BESIDE_PEERS) {
-        PEERS.iter().for_each(|name| build_peer(name));
-    }
-    let code = if is_real_time { ahead_of_others(args)? } else { as_any(args)? };
+    let code = match args.first().map(String::as_str) {
+        Some(REAL_TIME) => ahead_of_others(args)?,
+        Some(BESIDE_PEERS) => beside_peers(args)?,
+        _ => as_any(args)?,
+    };
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
@@ -42,9 +43,26 @@ fn build_peer(name: &str) {
     }
 }
 
+/// With a Postgres that nobody else uses, where there is one.
+fn beside_peers(args: &[String]) -> Result<Option<i32>, String> {
+    PEERS.iter().for_each(|name| build_peer(name));
+    let postgres = Postgres::start();
+    let mut command = bench(args);
+    match &postgres {
+        Ok(postgres) => drop(command.env(postgres::VARIABLE, postgres.url())),
+        Err(message) => eprintln!("{message}"),
+    }
+    Ok(status(&mut command)?.code())
+}
+
 fn as_any(args: &[String]) -> Result<Option<i32>, String> {
+    Ok(status(&mut bench(args))?.code())
+}
+
+fn bench(args: &[String]) -> Command {
     let mut command = cargo(["run", "--release", "--package", "redial-bench", "--"]);
-    Ok(status(command.args(args))?.code())
+    command.args(args);
+    command
 }
 
 /// Built as anything else, and then run before whatever else wants the processors. Where we may not ask for

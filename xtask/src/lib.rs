@@ -18,6 +18,8 @@ pub mod cargo;
 pub mod ci;
 pub mod envoy;
 pub mod fuzz;
+pub mod postgres;
+pub mod private;
 pub mod redis;
 pub mod setup;
 pub mod tally;

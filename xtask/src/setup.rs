@@ -45,6 +45,20 @@ pub const TOOLS: &[Tool] = &[
         service: Some("redis-server"),
     },
     Tool {
+        package: "postgresql",
+        program: "postgres",
+        why: "tests talk to a private Postgres",
+        used_by: &[Use::Test, Use::Bench],
+        service: Some("postgresql"),
+    },
+    Tool {
+        package: "faketime",
+        program: "faketime",
+        why: "tests set a program's clock with it",
+        used_by: &[Use::Test],
+        service: None,
+    },
+    Tool {
         package: "valgrind",
         program: "valgrind",
         why: "`cargo xtask bench` counts instructions with it",

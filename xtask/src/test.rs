@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 
 use crate::cargo::{cannot_start, cargo, root, shown, target_dir};
 use crate::envoy;
-use crate::redis::{Redis, VARIABLE};
+use crate::postgres::{self, Postgres};
+use crate::redis::{self, Redis};
 use crate::setup::{self, Use};
 use crate::tally::Tally;
 
@@ -52,21 +53,18 @@ impl fmt::Display for Report {
 /// servers.
 pub fn run(extra: &[String]) -> Result<Report, String> {
     setup::try_for(Use::Test);
-    let redis = match Redis::start() {
-        Ok(redis) => Some(redis),
-        Err(message) => {
-            eprintln!("warning: {message}");
-            None
-        }
-    };
-
-    let envoy = envoy::install().map_err(|message| eprintln!("warning: {message}")).ok();
+    let redis = or_warn(Redis::start());
+    let postgres = or_warn(Postgres::start());
+    let envoy = or_warn(envoy::install());
 
     let mut report = Report::default();
     for (stage, mut command) in stages() {
         command.arg("--no-fail-fast").args(extra);
         if let Some(redis) = &redis {
-            command.env(VARIABLE, redis.url());
+            command.env(redis::VARIABLE, redis.url());
+        }
+        if let Some(postgres) = &postgres {
+            command.env(postgres::VARIABLE, postgres.url());
         }
         if let Some(envoy) = &envoy {
             command.env(envoy::VARIABLE, envoy);
@@ -75,6 +73,11 @@ pub fn run(extra: &[String]) -> Result<Report, String> {
         report.add(stage, tally, succeeded);
     }
     Ok(report)
+}
+
+/// What is missing is a warning: the tests that need it fail by its name.
+fn or_warn<T>(started: Result<T, String>) -> Option<T> {
+    started.map_err(|message| eprintln!("warning: {message}")).ok()
 }
 
 fn stages() -> Vec<(&'static str, Command)> {

@@ -2,6 +2,7 @@
 
 mod args;
 mod findings;
+mod postgres;
 mod redis;
 mod setup;
 mod tally;

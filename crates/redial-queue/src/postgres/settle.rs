@@ -24,13 +24,13 @@ impl PostgresStore {
         let order = in_order(&leases);
         let columns = Columns::new(&settlements, &leases, &order);
         let rows = self.pool.call("settle", &columns.params()).await?;
-        let (taken, woken) = taken(&rows)?;
-        self.changes.tell(&self.pool, &woken).await;
-        let counts = |lease: &Lease| match lease.fence > QUEUE_BITS && taken.contains(&lease.id.0) {
-            true => Settled::Taken,
-            false => Settled::Stale,
-        };
-        Ok(leases.iter().map(counts).collect())
+        let mut settled = vec![Settled::Stale; leases.len()];
+        taken(&rows, &order)?.for_each(|i| settled[i] = Settled::Taken);
+        if let Some(row) = rows.first() {
+            let woken: Vec<String> = row.try_get(1).map_err(|error| error::store(&error))?;
+            self.changes.tell(&self.pool, &woken).await;
+        }
+        Ok(settled)
     }
 
     pub(super) async fn extend(
@@ -46,22 +46,20 @@ impl PostgresStore {
         let ids: Vec<_> = order.iter().map(|i| leases[*i].id.0).collect();
         let fences: Vec<_> = order.iter().map(|i| leases[*i].fence).collect();
         let rows = self.pool.call("beat", &[&ids, &fences, &span(time)]).await?;
-        let kept: Vec<i64> = match rows.first() {
-            Some(row) => row.try_get(0).map_err(|error| error::store(&error))?,
-            None => Vec::new(),
-        };
-        let kept: HashSet<_> = kept.into_iter().collect();
-        Ok(leases.iter().map(|one| one.fence > QUEUE_BITS && kept.contains(&one.id.0)).collect())
+        let mut kept = vec![false; leases.len()];
+        taken(&rows, &order)?.for_each(|i| kept[i] = true);
+        Ok(kept)
     }
 }
 
-fn taken(rows: &[Row]) -> Result<(HashSet<i64>, Vec<String>), StoreError> {
-    let Some(row) = rows.first() else {
-        return Ok((HashSet::new(), Vec::new()));
+/// Which of the claims, as the caller counts them, are among the places of the first column, as the server counts them.
+fn taken(rows: &[Row], order: &[usize]) -> Result<impl Iterator<Item = usize>, StoreError> {
+    let places: Vec<i32> = match rows.first() {
+        Some(row) => row.try_get(0).map_err(|error| error::store(&error))?,
+        None => Vec::new(),
     };
-    let wrong = |error| error::store(&error);
-    let taken: Vec<i64> = row.try_get(0).map_err(wrong)?;
-    Ok((taken.into_iter().collect(), row.try_get(1).map_err(wrong)?))
+    let place = |place: i32| order.get(usize::try_from(place - 1).ok()?).copied();
+    Ok(places.into_iter().filter_map(place).collect::<Vec<_>>().into_iter())
 }
 
 /// A claim that is named twice counts once: the second one gets the fence of no claim, of the same queue.

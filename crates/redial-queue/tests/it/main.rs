@@ -4,6 +4,7 @@
 
 mod conformance;
 mod delivery;
+mod postgres;
 mod queue_model;
 mod reconciler;
 mod sqlite;

@@ -55,17 +55,12 @@ begin
 end $$;
 
 -- The numbers of jobs that are due, locked, and how many of them somebody else had. Of each level as many as the order of all
--- of them says.
+-- of them says; of leases that ran out, the first thousand are looked at.
 create function choose(of_queue int, most int, t timestamptz, out ids bigint[], out n_lost int) language plpgsql as $$
 declare
-    lost bigint[];
     level record;
+    lost bigint[];
 begin
-    lost := array(
-        select j.id from job j
-        where j.queue = of_queue and j.state = 2 and j.checked <= t and j.until <= t
-        order by j.checked limit most for update skip locked
-    );
     -- Those whose workers have been heard of since: look again when that lease runs out.
     update job set checked = until where id = any(array(
         select j.id from job j
@@ -75,7 +70,7 @@ begin
     ids := '{}';
     n_lost := 0;
     for level in
-        select f.p, count(*) as n, coalesce(array_agg(f.id) filter (where f.p is null), '{}') as back from (
+        select f.p, count(*) as n, array_agg(f.id) filter (where f.p is null) as back from (
             select h.p, h.id from (
                 select p, j.id, j.due + (7 - p) * interval '10 seconds' as turn
                 from generate_series(0, 7) p cross join lateral (
@@ -84,21 +79,35 @@ begin
                     order by i.due, i.id limit most
                 ) j
                 union all
-                select null, j.id, j.due + (7 - j.priority) * interval '10 seconds'
-                from unnest(lost) as l (id) join job j on j.id = l.id
+                select null, j.id, j.due + (7 - j.priority) * interval '10 seconds' from (
+                    select i.id, i.due, i.priority from job i
+                    where i.queue = of_queue and i.state = 2 and i.checked <= t and i.until <= t
+                    order by i.checked limit 1000 + most
+                ) j
             ) h order by h.turn, h.id limit most
         ) f group by f.p
     loop
-        if level.p is null then
-            ids := ids || level.back;
-            n_lost := level.n;
-        else
+        if level.p is not null then
             ids := ids || array(
                 select i.id from job i
                 where i.queue = of_queue and i.priority = level.p and i.state = 0 and i.due <= t
                 order by i.due, i.id limit level.n for update skip locked
             );
+            continue;
         end if;
+        lost := array(
+            select i.id from job i where i.id = any(level.back) and i.state = 2 and i.until <= t for update skip locked
+        );
+        -- Where another worker takes the same ones, any others do.
+        if cardinality(lost) < level.n then
+            lost := lost || array(
+                select i.id from job i
+                where i.queue = of_queue and i.state = 2 and i.checked <= t and i.until <= t and i.id <> all (lost)
+                order by i.checked limit level.n - cardinality(lost) for update skip locked
+            );
+        end if;
+        ids := ids || lost;
+        n_lost := cardinality(lost);
     end loop;
 end $$;
 

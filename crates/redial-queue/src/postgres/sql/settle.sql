@@ -1,7 +1,8 @@
--- Verdicts: 0 done, 1 again, 2 not tried, 3 dead. Says whose verdict counts, and in which queues jobs were let out of hold.
+-- Verdicts: 0 done, 1 again, 2 not tried, 3 dead. Says the places of those that count, and in which queues jobs were let out
+-- of hold.
 create function settle(
     ids bigint[], fences bigint[], verdicts smallint[], waits bigint[], steps int[], draws bigint[], tooks bigint[],
-    outcomes text[], reasons text[], out taken bigint[], out woken text[]
+    outcomes text[], reasons text[], out taken int[], out woken text[]
 ) language plpgsql as $$
 declare
     t timestamptz;
@@ -14,9 +15,9 @@ begin
     woken := '{}';
     for one in
         with done as (
-            delete from job j using unnest(ids, fences, verdicts) as u (id, fence, verdict)
+            delete from job j using unnest(ids, fences, verdicts) with ordinality as u (id, fence, verdict, place)
             where j.id = u.id and j.fence = u.fence and j.state = 2 and u.verdict = 0
-            returning j.id, j.queue, j.key, u.verdict
+            returning u.place, j.queue, j.key, u.verdict
         ), others as (
             update job j set
                 state = case when u.verdict = 3 then 3 else 0 end,
@@ -26,17 +27,17 @@ begin
                 claimed = null, until = null, checked = null,
                 history = case when u.verdict = 2 then j.history
                     else remember(j.history, j.attempts, t, u.took, u.outcome) end
-            from unnest(ids, fences, verdicts, waits, steps, draws, tooks, outcomes, reasons)
-                as u (id, fence, verdict, wait, step, drawn, took, outcome, reason)
+            from unnest(ids, fences, verdicts, waits, steps, draws, tooks, outcomes, reasons) with ordinality
+                as u (id, fence, verdict, wait, step, drawn, took, outcome, reason, place)
             where j.id = u.id and j.fence = u.fence and j.state = 2 and u.verdict > 0
-            returning j.id, j.queue, j.key, u.verdict
+            returning u.place, j.queue, j.key, u.verdict
         ), every as (select * from done union all select * from others)
-        select e.queue, array_agg(e.id) as ids, count(*) filter (where e.verdict = 0) as done,
+        select e.queue, array_agg(e.place::int) as places, count(*) filter (where e.verdict = 0) as done,
             count(*) filter (where e.verdict = 1) as again, count(*) filter (where e.verdict = 3) as dead,
             array_agg(distinct e.key) filter (where e.key is not null and e.verdict in (0, 3)) as keys
         from every e group by e.queue
     loop
-        taken := taken || one.ids;
+        taken := taken || one.places;
         perform count_up(one.queue, done => one.done, retried => one.again, died => one.dead);
         if one.dead > 0 then
             perform drop_dead(one.queue);
@@ -45,7 +46,7 @@ begin
             woken := woken || (select q.name from queue q where q.number = one.queue);
         end if;
     end loop;
-    perform count_stale(ids, fences, taken);
+    perform count_stale(fences, taken);
     if random() < 0.002 then
         perform fold_tally(q.number) from queue q where q.number = any(select distinct (f & 16777215)::int from unnest(fences) f);
     end if;
@@ -63,31 +64,32 @@ begin
 end $$;
 
 -- Counts those of the claims that are not among the taken ones, each for the queue that its fence tells.
-create function count_stale(ids bigint[], fences bigint[], taken bigint[]) returns void language plpgsql as $$
+create function count_stale(fences bigint[], taken int[]) returns void language plpgsql as $$
 begin
-    if cardinality(taken) < cardinality(ids) then
+    if cardinality(taken) < cardinality(fences) then
         perform count_up(q.number, stale => s.n) from (
-            select (u.fence & 16777215)::int as queue, count(*) as n from unnest(ids, fences) as u (id, fence)
-            where (u.fence >> 24) = 0 or u.id <> all (taken) group by 1
+            select (u.fence & 16777215)::int as queue, count(*) as n
+            from unnest(fences) with ordinality as u (fence, place)
+            where u.place <> all (taken) group by 1
         ) s join queue q on q.number = s.queue;
     end if;
 end $$;
 
--- Starts leases anew, and says which of them there still are.
-create function beat(ids bigint[], fences bigint[], lease bigint) returns bigint[] language plpgsql as $$
+-- Starts leases anew, and says the places of those that there still are.
+create function beat(ids bigint[], fences bigint[], lease bigint) returns int[] language plpgsql as $$
 declare
     t constant timestamptz := clock_timestamp();
-    taken bigint[];
+    taken int[];
 begin
     with kept as (
         update job j set
             until = t + lease * interval '1 microsecond',
             checked = least(j.checked, t + lease * interval '1 microsecond')
-        from unnest(ids, fences) as u (id, fence)
+        from unnest(ids, fences) with ordinality as u (id, fence, place)
         where j.id = u.id and j.fence = u.fence and j.state = 2
-        returning j.id
+        returning u.place
     )
-    select coalesce(array_agg(id), '{}') into taken from kept;
-    perform count_stale(ids, fences, taken);
+    select coalesce(array_agg(place::int), '{}') into taken from kept;
+    perform count_stale(fences, taken);
     return taken;
 end $$;

@@ -13,7 +13,8 @@ mod settle;
 mod shop;
 mod together;
 
-pub(crate) use shop::{HOUR, Shop, job};
+mod postgres;
+mod sqlite;
 
 macro_rules! each {
     ($open:path: $($topic:ident { $($name:ident)+ })+) => {
@@ -128,6 +129,5 @@ macro_rules! conformance {
     };
 }
 
-mod postgres;
 mod postgres;
 mod sqlite;

@@ -1,0 +1,128 @@
+use std::time::Duration;
+
+use redial_queue::durable::{NewJob, Store};
+use redial_queue::postgres::PostgresStore;
+use redial_queue::postgres::tokio_postgres::IsolationLevel;
+use tokio::time::{Instant, timeout};
+
+use super::server::{HOUR, QUEUE, claim, client, own, store, url};
+
+/// Waits until nothing happens that this store has not heard of.
+async fn quiet(store: &PostgresStore) {
+    for _ in 0..2 {
+        store.changed(QUEUE).await.unwrap();
+        assert!(claim(store, 1, HOUR).await.unwrap().is_empty());
+    }
+}
+
+/// Whether a change is heard of; a wait that ends for no reason takes about 5 s, so one of several rounds is quicker.
+async fn heard(store: &PostgresStore, mut change: impl AsyncFnMut()) {
+    for _ in 0..5 {
+        quiet(store).await;
+        let start = Instant::now();
+        let (ended, ()) = tokio::join!(store.changed(QUEUE), change());
+        ended.unwrap();
+        while !claim(store, 10, HOUR).await.unwrap().is_empty() {}
+        if start.elapsed() < Duration::from_secs(4) {
+            return;
+        }
+    }
+    panic!("five changes in a row were not heard of");
+}
+
+#[tokio::test]
+async fn a_job_that_another_process_enqueues_is_heard_of() {
+    let (store, schema) = store().await;
+    let other = PostgresStore::builder(&url()).schema(&schema).connect().await.unwrap();
+    heard(&store, async || {
+        other.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_job_in_somebodys_transaction_is_heard_of_when_it_is_committed() {
+    let (store, schema) = store().await;
+    let other = PostgresStore::builder(&url()).schema(&schema).connect().await.unwrap();
+    let mut client = client(&url()).await;
+    heard(&store, async || {
+        let transaction = client.transaction().await.unwrap();
+        other.enqueue_in(&transaction, QUEUE, vec![NewJob::new("x")]).await.unwrap();
+        transaction.commit().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_listens_again_after_a_restart() {
+    let mut own = own(&[]);
+    let store = PostgresStore::connect(&own.url()).await.unwrap();
+    quiet(&store).await;
+    own.kill().unwrap();
+    own.start_again().unwrap();
+    let other = PostgresStore::connect(&own.url()).await.unwrap();
+    super::server::until_reached(|| claim(&store, 1, HOUR)).await;
+    heard(&store, async || {
+        other.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_leaves_no_connection() {
+    let own = own(&[]);
+    let store = PostgresStore::connect(&own.url()).await.unwrap();
+    quiet(&store).await;
+    drop(store);
+    let admin = client(&own.url()).await;
+    let count = "select count(*) from pg_stat_activity where application_name = 'redial'";
+    let gone = async {
+        while admin.query_one(count, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), gone).await.expect("connections are left");
+}
+
+#[tokio::test]
+async fn jobs_belong_to_the_callers_transaction() {
+    let (store, schema) = store().await;
+    let mut client = client(&url()).await;
+    client.batch_execute(&format!("create table {schema}.orders (n int)")).await.unwrap();
+    for (level, commit) in [
+        (IsolationLevel::ReadCommitted, false),
+        (IsolationLevel::ReadCommitted, true),
+        (IsolationLevel::RepeatableRead, true),
+        (IsolationLevel::Serializable, true),
+    ] {
+        let transaction = client.build_transaction().isolation_level(level).start().await.unwrap();
+        transaction
+            .batch_execute(&format!("insert into {schema}.orders values (1)"))
+            .await
+            .unwrap();
+        // Others count meanwhile, in the rows that this one might want.
+        store.enqueue("another", vec![NewJob::new("y")]).await.unwrap();
+        let jobs = vec![NewJob::new("x"), NewJob::new("z")];
+        store.enqueue_in(&transaction, QUEUE, jobs).await.unwrap();
+        assert!(claim(&store, 5, HOUR).await.unwrap().is_empty(), "it is not committed");
+        match commit {
+            true => transaction.commit().await.unwrap(),
+            false => transaction.rollback().await.unwrap(),
+        }
+        let there = claim(&store, 5, HOUR).await.unwrap();
+        let payloads: Vec<_> = there.iter().map(|one| &one.job.payload[..]).collect();
+        assert_eq!(payloads, if commit { vec![&b"x"[..], b"z"] } else { vec![] }, "{level:?}");
+    }
+    assert_eq!(store.counts(QUEUE).await.unwrap().enqueued, 6);
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_before_it_spoils_the_transaction() {
+    let (store, _) = store().await;
+    let mut client = client(&url()).await;
+    let transaction = client.transaction().await.unwrap();
+    let nul = NewJob::new("x").header("a", "b\0c");
+    store.enqueue_in(&transaction, QUEUE, vec![nul]).await.unwrap_err();
+    store.enqueue_in(&transaction, "no\nqueue", vec![NewJob::new("x")]).await.unwrap_err();
+    transaction.batch_execute("select 1").await.unwrap();
+}

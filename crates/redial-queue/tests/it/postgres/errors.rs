@@ -1,0 +1,135 @@
+use std::time::Duration;
+
+use redial_queue::durable::{NewJob, Store, StoreError};
+use redial_queue::postgres::PostgresStore;
+
+use super::server::{QUEUE, claim, client, done, own, store, until_reached, url};
+use crate::conformance::fresh;
+
+/// The error of connecting, which never shows the password.
+async fn refused(url: &str) -> StoreError {
+    let error = PostgresStore::builder(url).schema(&fresh()).connect().await.err();
+    let error = error.expect("it must not connect");
+    assert!(!error.to_string().contains("geheim"), "{error}");
+    assert!(!format!("{error:?}").contains("geheim"), "{error:?}");
+    error
+}
+
+fn invalid(error: &StoreError, part: &str) {
+    assert!(matches!(error, StoreError::Invalid(_)), "{error:?}");
+    assert!(error.to_string().contains(part), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_url_says_so() {
+    for url in ["", "postgres://", "mysql://me:geheim@there/x", "postgres://me:geheim@there:port/x"]
+    {
+        invalid(&refused(url).await, "postgres://USER:PASSWORD@HOST:PORT/DATABASE");
+    }
+    invalid(&refused("postgres://me:geheim@there/x?sslmode=maybe").await, "sslmode=maybe");
+    let verify = "postgres://me:geheim@there/x?sslmode=verify-full";
+    invalid(&refused(verify).await, "sslrootcert=FILE");
+    let missing = "postgres://me:geheim@there/x?sslmode=verify-ca&sslrootcert=/no/such.pem";
+    invalid(&refused(missing).await, "/no/such.pem");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_tls_says_so() {
+    invalid(&refused(&format!("{}?sslmode=require", url())).await, "sslmode=disable");
+}
+
+#[tokio::test]
+async fn nobody_there_is_unavailable() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = refused(&format!("postgres://me:geheim@{free}/x")).await;
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(error.to_string().contains(&format!("me@127.0.0.1:{}/x", free.port())), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_and_a_missing_database_say_so() {
+    let own = own(&[]);
+    let admin = client(&own.url()).await;
+    admin.batch_execute("create role locked login password 'geheimnis'").await.unwrap();
+    let at = own.address();
+    invalid(&refused(&format!("postgres://locked:geheim@{at}/postgres")).await, "28P01");
+    invalid(&refused(&format!("postgres://locked@{at}/postgres")).await, "password");
+    invalid(&refused(&format!("postgres://redial@{at}/nowhere")).await, "\"nowhere\"");
+    // The right one is let in, and then may not make the tables.
+    let bare = format!("postgres://locked:geheimnis@{at}/postgres");
+    invalid(&refused(&bare).await, "grant CREATE on the database");
+    admin.batch_execute("grant create on database postgres to locked").await.unwrap();
+    PostgresStore::connect(&bare).await.unwrap();
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_version_are_left_alone() {
+    let (_, schema) = store().await;
+    let admin = client(&url()).await;
+    let newer = format!("update {schema}.version set version = 99");
+    admin.batch_execute(&newer).await.unwrap();
+    let error = PostgresStore::builder(&url()).schema(&schema).connect().await.err().unwrap();
+    invalid(&error, "use a newer program");
+}
+
+#[tokio::test]
+async fn a_schema_has_a_plain_name() {
+    for name in ["", "1st", "pg_mine", "a\"b", "Upper", "ä"] {
+        let error = PostgresStore::builder(&url()).schema(name).connect().await.err().unwrap();
+        invalid(&error, "a schema's name");
+    }
+}
+
+#[tokio::test]
+async fn ten_who_start_at_once_make_the_tables_once() {
+    let (schema, url) = (fresh(), url());
+    let tasks: Vec<_> = (0..10)
+        .map(|_| {
+            let builder = PostgresStore::builder(&url).schema(&schema);
+            tokio::spawn(async move { builder.connect().await.map(|_| ()) })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    let rows = client(&url).await.query(&format!("select from {schema}.version"), &[]).await;
+    assert_eq!(rows.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_without_room_is_unavailable_until_there_is_some() {
+    let own = own(&["max_connections=5", "superuser_reserved_connections=0", "max_wal_senders=0"]);
+    let store = PostgresStore::builder(&own.url()).connections(1).connect().await.unwrap();
+    let mut others = Vec::new();
+    for _ in 0..4 {
+        others.push(client(&own.url()).await);
+    }
+    let late = PostgresStore::connect(&own.url()).await.err().unwrap();
+    assert!(matches!(late, StoreError::Unavailable(_)), "{late:?}");
+    assert!(late.to_string().contains("53300"), "{late}");
+    // Whoever has a connection goes on with it.
+    store.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
+    others.clear();
+    let url = own.url();
+    let late = until_reached(|| PostgresStore::connect(&url)).await;
+    let claimed = claim(&late, 1, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(claimed[0].job.payload, b"x");
+}
+
+#[tokio::test]
+async fn a_step_that_somebody_blocks_is_given_up_in_time() {
+    let schema = fresh();
+    let builder = PostgresStore::builder(&url()).schema(&schema);
+    let store = builder.timeout(Duration::from_millis(300)).connect().await.unwrap();
+    store.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
+    let claimed = claim(&store, 1, Duration::from_secs(3600)).await.unwrap();
+    let mut other = client(&url()).await;
+    let blocking = other.transaction().await.unwrap();
+    blocking.query(&format!("select from {schema}.job for update"), &[]).await.unwrap();
+    let error = store.settle(vec![done(&claimed[0])]).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(error.to_string().contains("57014"), "{error}");
+    blocking.rollback().await.unwrap();
+    let settled = store.settle(vec![done(&claimed[0])]).await.unwrap();
+    assert_eq!(settled, [redial_queue::durable::Settled::Taken]);
+}
