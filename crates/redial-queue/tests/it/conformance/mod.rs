@@ -13,8 +13,7 @@ mod settle;
 mod shop;
 mod together;
 
-mod postgres;
-mod sqlite;
+pub(crate) use shop::{HOUR, Shop, fresh, job};
 
 macro_rules! each {
     ($open:path: $($topic:ident { $($name:ident)+ })+) => {
@@ -130,4 +129,4 @@ macro_rules! conformance {
 }
 
 mod postgres;
-mod sqlite;
+pub(crate) mod sqlite;
