@@ -139,32 +139,52 @@ impl NewJob {
 
     /// Whether a store can keep it.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let wrong = |what: &str, most: usize| {
-            Err(StoreError::Invalid(format!("{what} may have at most {most} bytes")))
-        };
-        if self.payload.len() > Self::MOST_PAYLOAD {
-            return wrong("a payload", Self::MOST_PAYLOAD);
-        }
-        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
-        if headers.sum::<usize>() > Self::MOST_TEXT {
-            return wrong("all headers together", Self::MOST_TEXT);
-        }
+        check_payload(&self.payload)?;
+        check_headers(&self.headers)?;
         let names = [self.key.as_deref(), self.policy.as_deref(), Some(&*self.idempotency_key)];
-        if names.into_iter().flatten().any(|name| name.len() > Self::MOST_NAME) {
-            return wrong("a key or the name of a policy", Self::MOST_NAME);
-        }
-        let pairs = self.headers.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
-        if names.into_iter().flatten().chain(pairs).any(|text| text.contains('\0')) {
-            let why = "a key, a policy's name or a header has a NUL, which no database keeps";
-            return Err(StoreError::Invalid(why.to_owned()));
-        }
-        Ok(())
+        names.into_iter().flatten().try_for_each(check_name)
     }
 
     /// With the caller's own idempotency key.
     pub fn idempotency_key(self, key: impl Into<String>) -> Self {
         Self { idempotency_key: key.into(), ..self }
     }
+}
+
+fn too_long(what: &str, most: usize) -> Result<(), StoreError> {
+    Err(StoreError::Invalid(format!("{what} may have at most {most} bytes")))
+}
+
+pub(crate) fn check_payload(payload: &[u8]) -> Result<(), StoreError> {
+    match payload.len() {
+        ..=NewJob::MOST_PAYLOAD => Ok(()),
+        _ => too_long("a payload", NewJob::MOST_PAYLOAD),
+    }
+}
+
+pub(crate) fn check_headers(headers: &[(String, String)]) -> Result<(), StoreError> {
+    let size: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if size > NewJob::MOST_TEXT {
+        return too_long("all headers together", NewJob::MOST_TEXT);
+    }
+    let mut texts = headers.iter().flat_map(|(name, value)| [name, value]);
+    texts.try_for_each(|text| check_text(text))
+}
+
+/// A key, the name of a policy, or an idempotency key.
+pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
+    if name.len() > NewJob::MOST_NAME {
+        return too_long("a key or the name of a policy", NewJob::MOST_NAME);
+    }
+    check_text(name)
+}
+
+fn check_text(text: &str) -> Result<(), StoreError> {
+    if text.contains('\0') {
+        let why = "a key, a policy's name or a header has a NUL, which no database keeps";
+        return Err(StoreError::Invalid(why.to_owned()));
+    }
+    Ok(())
 }
 
 /// A job as its store has it.

@@ -14,6 +14,7 @@ mod job;
 mod queue;
 mod settings;
 mod store;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod text;
 mod worker;
 

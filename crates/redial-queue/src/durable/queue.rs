@@ -1,6 +1,11 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Counts, Enqueued, NewJob, Settings, Store, StoreError};
+use redial_core::Rate;
+
+use super::{
+    Counts, Edit, Enqueued, Filter, Job, JobId, NewJob, Redrive, Settings, Store, StoreError,
+};
 
 /// A queue in a store.
 #[derive(Clone)]
@@ -71,15 +76,78 @@ impl DurableQueue {
         self.change(|settings| settings.paused = false).await
     }
 
-    /// Changes what holds for the queue.
+    /// What holds for the queue.
     ///
     /// # Errors
     ///
     /// The store failed.
+    pub async fn settings(&self) -> Result<Settings, StoreError> {
+        self.store.settings(&self.name).await
+    }
+
+    /// Changes what holds for the queue.
+    ///
+    /// # Errors
+    ///
+    /// The settings make no sense: a rate of nothing at a time, or in no time. Or the store failed.
     pub async fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), StoreError> {
-        let mut settings = self.store.settings(&self.name).await?;
+        let mut settings = self.settings().await?;
         change(&mut settings);
+        settings.check()?;
         self.store.set(&self.name, &settings).await
+    }
+
+    /// The job with this number, if it is in this queue.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn get(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.store.get(id).await?.filter(|job| job.queue == self.name))
+    }
+
+    /// Jobs of this queue by their number, ascending.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn list(&self, filter: Filter) -> Result<Vec<Job>, StoreError> {
+        self.store.list(&self.mine(filter)).await
+    }
+
+    /// Changes a job of this queue that is not running; `false` when it is, or is not there.
+    ///
+    /// # Errors
+    ///
+    /// The job would be too large or have a text that no store can keep, or the store failed.
+    pub async fn edit(&self, id: JobId, edit: Edit) -> Result<bool, StoreError> {
+        edit.check()?;
+        Ok(self.get(id).await?.is_some() && self.store.edit(id, edit).await?)
+    }
+
+    /// Removes jobs of this queue that are not running, and says how many.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn remove(&self, filter: Filter) -> Result<u64, StoreError> {
+        self.store.remove(&self.mine(filter)).await
+    }
+
+    /// Tries dead letters of this queue again, from the first attempt, and says how many: all at once, or no more often
+    /// than `rate`.
+    ///
+    /// # Errors
+    ///
+    /// The rate is zero, or the store failed.
+    pub async fn redrive(&self, filter: Filter, rate: Option<Rate>) -> Result<u64, StoreError> {
+        let apart = rate.map_or(Ok(Duration::ZERO), apart)?;
+        let redrive = Redrive { after: Duration::ZERO, apart };
+        self.store.redrive(&self.mine(filter), redrive).await
+    }
+
+    fn mine(&self, filter: Filter) -> Filter {
+        Filter { queue: Some(self.name.clone()), ..filter }
     }
 
     /// How it is going.
@@ -90,4 +158,13 @@ impl DurableQueue {
     pub async fn counts(&self) -> Result<Counts, StoreError> {
         self.store.counts(&self.name).await
     }
+}
+
+/// How far apart jobs start at this rate. Rounded up to what every store can tell apart: the rate is never exceeded.
+fn apart(rate: Rate) -> Result<Duration, StoreError> {
+    if rate.count == 0 || rate.per == 0 {
+        let why = "a redrive at a rate of zero would never start: name a rate above it, or none";
+        return Err(StoreError::Invalid(why.to_owned()));
+    }
+    Ok(Duration::from_micros(rate.per.div_ceil(u64::from(rate.count)).div_ceil(1000)))
 }

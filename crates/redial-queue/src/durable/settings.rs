@@ -1,4 +1,7 @@
+use redial_core::LONGEST;
 use redial_core::admit::RateRule;
+
+use super::StoreError;
 
 /// What holds for all workers of a queue. It is kept in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +20,22 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self { paused: false, rate: None, per_key: 1, most_dead: None }
+    }
+}
+
+impl Settings {
+    /// Whether they make sense.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let Some(RateRule { rate, burst }) = self.rate else { return Ok(()) };
+        let wrong = |why: &str| Err(StoreError::Invalid(why.to_owned()));
+        match (rate.count, rate.per, burst) {
+            (0, ..) | (_, 0, _) => {
+                wrong("rate: 0 would claim nothing; to stop a queue for a while, pause it")
+            }
+            (_, _, 0) => wrong("burst: 0 would claim nothing; 1 is the least"),
+            (_, LONGEST.., _) => wrong("rate: it is counted in at most 366 days"),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use redial_core::Progress;
 use redial_core::decide::{Class, Classify, Failure};
 
+use super::job::{check_headers, check_name, check_payload};
 use super::{Counts, Enqueued, Job, JobId, NewJob, Settings, State};
 
 /// What a store answers, in time.
@@ -212,6 +213,15 @@ pub struct Edit {
     pub policy: Option<Option<String>>,
     /// Another priority.
     pub priority: Option<crate::memory::Priority>,
+}
+
+impl Edit {
+    /// Whether a store can keep the job with it.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.payload.as_deref().map_or(Ok(()), check_payload)?;
+        self.headers.as_deref().map_or(Ok(()), check_headers)?;
+        self.policy.iter().flatten().try_for_each(|name| check_name(name))
+    }
 }
 
 /// Why a store did not do what it was asked to.

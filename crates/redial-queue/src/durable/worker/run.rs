@@ -160,11 +160,11 @@ impl<H: Handler> Shift<H> {
         if let Some(answer) = answered(&mut self.settling, cx) {
             return Poll::Ready(Event::Settled(answer));
         }
-        if let Some((_, asked)) = &mut self.beating {
-            if let Poll::Ready(answer) = asked.as_mut().poll(cx) {
-                let leases = self.beating.take().map(|(leases, _)| leases).unwrap_or_default();
-                return Poll::Ready(Event::Beaten(leases, answer));
-            }
+        if let Some((_, asked)) = &mut self.beating
+            && let Poll::Ready(answer) = asked.as_mut().poll(cx)
+        {
+            let leases = self.beating.take().map(|(leases, _)| leases).unwrap_or_default();
+            return Poll::Ready(Event::Beaten(leases, answer));
         }
         if let Some(answer) = answered(&mut self.claiming, cx) {
             return Poll::Ready(Event::Claimed(answer));
