@@ -15,6 +15,7 @@ mod costs;
 mod engine;
 mod fidelity;
 mod http;
+mod queue;
 mod run;
 mod sim;
 mod storm;
@@ -35,6 +36,9 @@ usage: redial-bench [COMMAND]
                     a blip and a brownout, simulated and as real traffic: means of N runs (10); takes twelve
                     minutes and wants the machine for itself (`cargo xtask bench fidelity` asks for it)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
+  queue [--json] [--pending N] [--seconds N]
+                    the queues, in memory and durable, beside their peers; N jobs wait in the SQLite file (1000000) and
+                    are worked on for N seconds (20); `cargo xtask bench queue` builds the peers and starts a Postgres
   run [--json]      how long `redial run -- true` takes longer than `true` (`cargo xtask bench run` builds it)
   sim [--json]      the simulator beside SimPy and a bare timing wheel, and the figures that it has to
                     make again (`--seed N` before that: the same ones); needs valgrind and pip3
@@ -45,7 +49,7 @@ usage: redial-bench [COMMAND]
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: all of them but `fidelity` and `run`. A bar that is not reached is marked RED; the exit code is 0
+Without a command: all of them but `fidelity`, `queue` and `run`. A bar that is not reached is marked RED; the exit code is 0
 as long as everything could be measured.";
 
 fn main() -> ExitCode {
@@ -72,6 +76,8 @@ fn dispatch(args: &[&str]) -> Result<(), String> {
         ["fidelity", rest @ ..] => fidelity(rest),
         ["http"] => http::measure().map(|report| print!("{report}")),
         ["http", "--json"] => http::measure().map(|report| print_json(&report)),
+        ["queue", args @ ..] => queue::command(args),
+        ["queue-case", args @ ..] => queue::run_case(args),
         ["run"] => run::measure().map(|report| print!("{report}")),
         ["run", "--json"] => run::measure().map(|report| print_json(&report)),
         ["sim", args @ ..] => sim::command(args),

@@ -9,6 +9,8 @@ use serde::Serialize;
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     pub(crate) notes: &'static [&'static str],
+    /// What could not be measured, and why.
+    pub(crate) absent: Vec<String>,
 }
 
 /// One question, and what belongs to it.
@@ -52,7 +54,11 @@ impl Report {
         notes: &'static [&'static str],
     ) -> Self {
         let numbered = rows.into_iter().zip(1..).map(|(lines, number)| Row { number, lines });
-        Self { rows: numbered.collect(), notes }
+        Self { rows: numbered.collect(), notes, absent: Vec::new() }
+    }
+
+    pub(crate) fn with(self, absent: Vec<String>) -> Self {
+        Self { absent, ..self }
     }
 }
 
@@ -115,6 +121,7 @@ impl fmt::Display for Report {
             }
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
+        self.absent.iter().try_for_each(|what| writeln!(f, "{what}"))?;
         for line in lines().filter(|line| !line.reached && !line.made_of.is_empty()) {
             writeln!(f, "RED: {}: {}", line.what, list(&line.made_of, " + "))?;
         }

@@ -21,4 +21,4 @@ mod reconcile;
 pub mod sqlite;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
-pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Watch};
+pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Trend, Watch};

@@ -4,7 +4,8 @@ use redial_core::{NEVER, Nanos};
 
 use super::later::Later;
 use super::order::Order;
-use super::slots::{Place, Slots};
+use super::slots::{NOWHERE, Place, Slots};
+use super::table;
 
 /// What became of a key that was added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub enum Added<K> {
     Again,
     /// There was no room: the oldest of the lowest priority made some, and does not run.
     InPlaceOf(K),
-    /// There is no room, and nothing of a lower or the same priority to drop.
+    /// There is no room, and nothing that waits for its turn with a lower or the same priority to drop.
     Full,
     /// The queue takes nothing any more.
     Closed,
@@ -26,14 +27,17 @@ pub enum Added<K> {
 /// What happens when there is no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// [`Added::Full`]; `add` waits for room, `try_add` does not.
+    /// `add` waits for room; `try_add` answers [`Added::Full`].
     #[default]
     Wait,
-    /// The oldest key of the lowest priority goes, if the new one's is not lower.
+    /// [`Added::Full`], at once.
+    Refuse,
+    /// The oldest key of the lowest priority goes, if the new one's is not lower; otherwise [`Added::Full`], at once. Keys
+    /// that wait for their time, as those that failed do, do not go.
     DropOldest,
 }
 
-/// The state of a queue, without a clock.
+/// The state of a queue, without a clock. Where `now` is a function, the time is asked for only if it matters.
 ///
 /// A key is in at most one of two places: in the order (dirty and not busy) or with a worker (busy); besides, it may have a
 /// time at which it joins the order. A key in none of the three is forgotten.
@@ -47,9 +51,12 @@ pub(super) struct Keys<K> {
     again: usize,
     /// The most keys that wait, in the order or for their time.
     most: usize,
-    when_full: WhenFull,
+    pub(super) when_full: WhenFull,
     pub(super) closed: bool,
 }
+
+/// Half of the places that have a number, so that those with workers have one too.
+const MOST: usize = (NOWHERE / 2) as usize;
 
 /// A key with a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,19 +70,26 @@ impl<K: Hash + Eq + Clone> Keys<K> {
             later: Later::default(),
             busy: 0,
             again: 0,
-            most: most.max(1),
+            most: most.clamp(1, MOST),
             when_full,
             closed: false,
         }
     }
 
     /// Now, or when whoever works on it is done.
-    pub(super) fn add(&mut self, key: K, level: u8, now: Nanos) -> Added<K> {
+    pub(super) fn add(&mut self, key: K, level: u8, now: impl FnOnce() -> Nanos) -> Added<K> {
         if self.closed {
             return Added::Closed;
         }
-        let Some(place) = self.slots.find(&key) else {
-            return self.insert(key, level, |this, place| this.queue(place, now));
+        let hash = self.slots.hash(&key);
+        let Some(place) = self.slots.find_hashed(hash, &key) else {
+            return match self.insert(hash, key, level) {
+                Ok((place, added)) => {
+                    self.queue(place, now());
+                    added
+                }
+                Err(full) => full,
+            };
         };
         let waited = self.slots[place].due != NEVER;
         self.later.cancel(&mut self.slots, place);
@@ -87,48 +101,84 @@ impl<K: Hash + Eq + Clone> Keys<K> {
             return if dirty { Added::Coalesced } else { Added::Again };
         }
         if !dirty {
-            self.queue(place, now);
+            self.queue(place, now());
         }
         if dirty || waited { Added::Coalesced } else { Added::Queued }
     }
 
     /// At `due`, unless it runs before that anyway.
-    pub(super) fn add_at(&mut self, key: K, level: u8, due: Nanos, now: Nanos) -> Added<K> {
-        if due <= now {
-            return self.add(key, level, now);
-        }
+    pub(super) fn add_at(&mut self, key: K, level: u8, due: Nanos) -> Added<K> {
+        self.add_later(key, level, |_, _, _| due)
+    }
+
+    /// As one that failed once more: `wait(failures, last wait)` from now. One that is to run already has not failed again,
+    /// however often this is said.
+    pub(super) fn add_failed(
+        &mut self,
+        key: K,
+        level: u8,
+        wait: impl FnOnce(u32, Nanos) -> Nanos,
+        now: Nanos,
+    ) -> Added<K> {
+        self.add_later(key, level, |this, place, waits| {
+            let slot = &mut this.slots[place];
+            if !waits {
+                slot.failures = slot.failures.saturating_add(1);
+                slot.drawn = wait(slot.failures, slot.drawn);
+            }
+            if waits { NEVER } else { later(now, slot.drawn) }
+        })
+    }
+
+    /// At the time that `due` says, given whether it is to run already.
+    fn add_later(
+        &mut self,
+        key: K,
+        level: u8,
+        due: impl FnOnce(&mut Self, Place, bool) -> Nanos,
+    ) -> Added<K> {
         if self.closed {
             return Added::Closed;
         }
-        let Some(place) = self.slots.find(&key) else {
-            return self.insert(key, level, |this, place| this.delay(place, due));
+        let hash = self.slots.hash(&key);
+        let (place, added) = match self.slots.find_hashed(hash, &key) {
+            Some(place) => (place, Added::Queued),
+            None => match self.insert(hash, key, level) {
+                Ok(new) => new,
+                Err(full) => return full,
+            },
         };
         self.raise(place, level);
         let waits = self.slots[place].dirty || self.slots[place].due != NEVER;
+        let due = due(self, place, waits);
         if !self.slots[place].dirty {
-            self.delay(place, due);
+            self.later.put(&mut self.slots, place, due);
         }
         match (waits, self.slots[place].busy) {
             (true, _) => Added::Coalesced,
             (false, true) => Added::Again,
-            (false, false) => Added::Queued,
+            (false, false) => added,
         }
     }
 
-    fn insert(&mut self, key: K, level: u8, start: impl FnOnce(&mut Self, Place)) -> Added<K> {
+    /// Makes a place for a key that has none, which wants nothing yet.
+    fn insert(
+        &mut self,
+        hash: table::Hash,
+        key: K,
+        level: u8,
+    ) -> Result<(Place, Added<K>), Added<K>> {
         let mut added = Added::Queued;
-        if self.waiting() >= self.most {
+        if !self.has_room() {
             let dropped = match self.when_full {
-                WhenFull::Wait => None,
+                WhenFull::Wait | WhenFull::Refuse => None,
                 WhenFull::DropOldest => self.drop_oldest(level),
             };
-            let Some(dropped) = dropped else { return Added::Full };
-            added = Added::InPlaceOf(dropped);
+            added = Added::InPlaceOf(dropped.ok_or(Added::Full)?);
         }
-        let place = self.slots.insert(key);
+        let place = self.slots.insert(hash, key);
         self.slots[place].level = level;
-        start(self, place);
-        added
+        Ok((place, added))
     }
 
     fn drop_oldest(&mut self, level: u8) -> Option<K> {
@@ -142,10 +192,6 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.slots[place].since = now;
         self.slots[place].dirty = true;
         self.order.push(&mut self.slots, place);
-    }
-
-    fn delay(&mut self, place: Place, due: Nanos) {
-        self.later.put(&mut self.slots, place, due);
     }
 
     /// To a higher level, with the time that it has waited.
@@ -164,8 +210,11 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// The next key to work on.
-    pub(super) fn take(&mut self, now: Nanos) -> Option<(Taken, K)> {
-        self.ripen(now, now);
+    pub(super) fn take(&mut self, now: impl Fn() -> Nanos) -> Option<(Taken, K)> {
+        if self.later.len() > 0 {
+            let now = now();
+            self.ripen(now, now);
+        }
         let place = self.order.first(&self.slots, now)?;
         self.order.remove(&mut self.slots, place);
         let slot = &mut self.slots[place];
@@ -174,12 +223,12 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         slot.key.clone().map(|key| (Taken(place), key))
     }
 
-    /// Those that are due by then join the order.
-    fn ripen(&mut self, due: Nanos, now: Nanos) {
-        while let Some(place) = self.later.pop(&mut self.slots, due) {
+    /// Those that are due by then join the order. They have waited since they were due, whenever somebody looks.
+    pub(super) fn ripen(&mut self, by: Nanos, now: Nanos) {
+        while let Some((place, due)) = self.later.pop(&mut self.slots, by) {
             let slot = &mut self.slots[place];
             match (slot.dirty, slot.busy) {
-                (false, false) => self.queue(place, now),
+                (false, false) => self.queue(place, due.min(now)),
                 (false, true) => {
                     slot.dirty = true;
                     self.again += 1;
@@ -190,13 +239,13 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// Nobody works on it any more. Whatever was asked for meanwhile happens now; otherwise it is forgotten.
-    pub(super) fn finish(&mut self, Taken(place): Taken, now: Nanos) {
+    pub(super) fn finish(&mut self, Taken(place): Taken, now: impl FnOnce() -> Nanos) {
         self.busy -= 1;
         self.slots[place].busy = false;
         if self.slots[place].dirty {
             self.again -= 1;
             self.slots[place].dirty = false;
-            self.queue(place, now);
+            self.queue(place, now());
         } else if !self.slots[place].is_wanted() {
             self.slots.remove(place);
         }
@@ -219,15 +268,15 @@ impl<K: Hash + Eq + Clone> Keys<K> {
             return slot.key.clone();
         }
         slot.drawn = wait(slot.failures, slot.drawn);
-        let due = now.saturating_add(slot.drawn).min(NEVER - 1);
-        self.delay(place, due);
+        let due = later(now, slot.drawn);
+        self.later.put(&mut self.slots, place, due);
         None
     }
 
     /// It runs at `due` again, or earlier if somebody has asked for it meanwhile.
     pub(super) fn again_at(&mut self, Taken(place): Taken, due: Nanos) {
         if !self.slots[place].dirty && !self.closed {
-            self.delay(place, due);
+            self.later.put(&mut self.slots, place, due);
         }
     }
 
@@ -246,6 +295,14 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         (self.slots[place].failures, self.slots[place].drawn) = (0, 0);
     }
 
+    /// As [`forgive`](Self::forgive), for a key; says whether it had failed.
+    pub(super) fn forget(&mut self, key: &K) -> bool {
+        let known = self.slots.find(key);
+        let failed = known.is_some_and(|place| self.slots[place].failures > 0);
+        known.into_iter().for_each(|place| self.forgive(Taken(place)));
+        failed
+    }
+
     /// When the next one is due, if none waits for its turn.
     pub(super) fn next_due(&mut self) -> Option<Nanos> {
         self.later.next(&self.slots)
@@ -254,6 +311,10 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     /// Keys that wait, for their turn or for their time. A busy key that runs once more has its place already.
     pub(super) fn waiting(&self) -> usize {
         self.order.len() + self.later.len()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting() < self.most
     }
 
     pub(super) fn ready(&self) -> usize {
@@ -280,4 +341,9 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     pub(super) fn is_over(&self) -> bool {
         self.closed && self.order.len() == 0 && self.later.len() == 0 && self.again == 0
     }
+}
+
+/// So long after `now`.
+pub(super) fn later(now: Nanos, wait: Nanos) -> Nanos {
+    now.saturating_add(wait).min(NEVER - 1)
 }

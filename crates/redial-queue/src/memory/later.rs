@@ -46,15 +46,19 @@ impl Later {
         }
     }
 
-    /// One that is due by now.
-    pub(super) fn pop<K: Hash + Eq>(&mut self, slots: &mut Slots<K>, now: Nanos) -> Option<Place> {
+    /// One that is due by now, and when it was.
+    pub(super) fn pop<K: Hash + Eq>(
+        &mut self,
+        slots: &mut Slots<K>,
+        now: Nanos,
+    ) -> Option<(Place, Nanos)> {
         let due = self.next(slots)?;
         if due > now {
             return None;
         }
         let Reverse((_, place)) = self.heap.pop()?;
         self.cancel(slots, place);
-        Some(place)
+        Some((place, due))
     }
 
     /// When the next one is due.

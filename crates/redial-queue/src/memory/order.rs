@@ -1,6 +1,7 @@
 //! Who is next? The oldest of the highest priority would starve the others, so whoever waits rises: by one level in every
 //! [`Order::step`].
 
+use std::cmp::Reverse;
 use std::hash::Hash;
 
 use redial_core::Nanos;
@@ -15,6 +16,8 @@ pub(super) const LEVELS: usize = 8;
 pub(super) struct Order {
     heads: [Place; LEVELS],
     tails: [Place; LEVELS],
+    /// A bit for each level that has any.
+    used: u8,
     length: usize,
     /// Waiting this long is worth one level.
     step: Nanos,
@@ -22,7 +25,13 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn new(step: Nanos) -> Self {
-        Self { heads: [NOWHERE; LEVELS], tails: [NOWHERE; LEVELS], length: 0, step: step.max(1) }
+        Self {
+            heads: [NOWHERE; LEVELS],
+            tails: [NOWHERE; LEVELS],
+            used: 0,
+            length: 0,
+            step: step.max(1),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -35,6 +44,7 @@ impl Order {
         (slots[place].previous, slots[place].next) = (last, NOWHERE);
         if last == NOWHERE {
             self.heads[level] = place;
+            self.used |= 1 << level;
         } else {
             slots[last].next = place;
         }
@@ -47,6 +57,7 @@ impl Order {
             (usize::from(slots[place].level), slots[place].previous, slots[place].next);
         if before == NOWHERE {
             self.heads[level] = after;
+            self.used &= !(u8::from(after == NOWHERE) << level);
         } else {
             slots[before].next = after;
         }
@@ -59,14 +70,27 @@ impl Order {
     }
 
     /// The one that is next; between equals, the one that has waited longer.
-    pub(super) fn first<K: Hash + Eq>(&self, slots: &Slots<K>, now: Nanos) -> Option<Place> {
-        let heads = self.heads.iter().enumerate().filter(|(_, head)| **head != NOWHERE);
-        let rank = |(level, head): &(usize, &Place)| {
-            let waited = now.saturating_sub(slots[**head].since);
-            (waited / self.step).saturating_add(*level as u64)
+    pub(super) fn first<K: Hash + Eq>(
+        &self,
+        slots: &Slots<K>,
+        now: impl FnOnce() -> Nanos,
+    ) -> Option<Place> {
+        if self.used.count_ones() < 2 {
+            let only = self.used.trailing_zeros() as usize;
+            return self.heads.get(only).copied();
+        }
+        let now = now();
+        let rank = |(level, head): &(usize, Place)| {
+            let since = slots[*head].since;
+            let risen = now.saturating_sub(since) / self.step;
+            (risen.saturating_add(*level as u64), Reverse(since))
         };
-        let age = |(_, head): &(usize, &Place)| std::cmp::Reverse(slots[**head].since);
-        heads.max_by_key(|head| (rank(head), age(head))).map(|(_, head)| *head)
+        self.heads().max_by_key(rank).map(|(_, head)| head)
+    }
+
+    /// The oldest of each level that has any.
+    fn heads(&self) -> impl Iterator<Item = (usize, Place)> {
+        self.heads.into_iter().enumerate().filter(|(_, head)| *head != NOWHERE)
     }
 
     /// The oldest of the lowest level below or at `level`: the first to go when there is no room.
@@ -76,7 +100,6 @@ impl Order {
 
     /// Since when the oldest has waited.
     pub(super) fn oldest<K: Hash + Eq>(&self, slots: &Slots<K>) -> Option<Nanos> {
-        let heads = self.heads.iter().filter(|head| **head != NOWHERE);
-        heads.map(|head| slots[*head].since).min()
+        self.heads().map(|(_, head)| slots[head].since).min()
     }
 }

@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
 use super::build::{Builder, Priority};
-use super::keys::{Added, Keys, Taken};
+use super::keys::{Added, Keys, Taken, WhenFull, later};
+use super::work::{End, Work};
 use crate::clock::Clock;
 
 /// A queue of keys, for any number of producers and workers. A clone is the same queue.
@@ -21,6 +22,7 @@ struct Shared<K> {
     /// A worker has something to look at: a key, an earlier time to wait for, or the end. Whoever takes a key and leaves
     /// others behind passes it on, so one of the workers that wait always knows the next time.
     ready: Notify,
+    /// There is room. Whoever was told and does not need it passes it on.
     room: Notify,
     idle: Notify,
     clock: Clock,
@@ -34,6 +36,15 @@ struct State<K> {
     drawn: u64,
     /// Keys that failed after the queue was closed.
     left: Vec<K>,
+    waiters: Waiters,
+}
+
+/// How many wait for what, so that nobody is called when nobody waits.
+#[derive(Clone, Copy, Default)]
+struct Waiters {
+    workers: usize,
+    adders: usize,
+    drainers: usize,
 }
 
 impl<K: Hash + Eq + Clone> Clone for WorkQueue<K> {
@@ -71,7 +82,12 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     pub(super) fn with(builder: &Builder) -> Self {
         let keys = Keys::new(builder.bound, builder.when_full, nanos(builder.rise));
         Self(Arc::new(Shared {
-            state: Mutex::new(State { keys, drawn: 0, left: Vec::new() }),
+            state: Mutex::new(State {
+                keys,
+                drawn: 0,
+                left: Vec::new(),
+                waiters: Waiters::default(),
+            }),
             ready: Notify::new(),
             room: Notify::new(),
             idle: Notify::new(),
@@ -120,43 +136,94 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
 
     /// As [`add_after`](Self::add_after), with a priority.
     pub async fn add_as(&self, key: K, priority: Priority, after: Duration) -> Added<K> {
-        loop {
-            let mut room = pin!(self.0.room.notified());
-            room.as_mut().enable();
-            match self.try_add(key.clone(), priority, after) {
-                Added::Full => room.await,
-                added => return added,
-            }
-        }
+        self.with_room(|| self.try_add(key.clone(), priority, after)).await
+    }
+
+    /// Adds a key that something went wrong with: it has failed once more and runs after its backoff, or earlier if somebody
+    /// asks for it. A key that is to run already has not failed again, however often this is said. A worker says
+    /// [`Work::failed`] instead.
+    pub async fn add_failed(&self, key: K) -> Added<K> {
+        self.with_room(|| self.try_add_failed(key.clone(), Priority::NORMAL)).await
     }
 
     /// Adds a key, and does not wait for room: [`Added::Full`] says that there is none.
     pub fn try_add(&self, key: K, priority: Priority, after: Duration) -> Added<K> {
-        let now = self.now();
-        let due = now.saturating_add(nanos(after));
-        let added = self.state().keys.add_at(key, priority.0, due, now);
-        if !matches!(added, Added::Full | Added::Closed) {
-            self.0.ready.notify_one();
+        let mut state = self.state();
+        let added = if after.is_zero() {
+            state.keys.add(key, priority.0, || self.now())
+        } else {
+            state.keys.add_at(key, priority.0, later(self.now(), nanos(after)))
+        };
+        self.call(&state);
+        added
+    }
+
+    /// As [`add_failed`](Self::add_failed), and does not wait for room.
+    pub fn try_add_failed(&self, key: K, priority: Priority) -> Added<K> {
+        let mut state = self.state();
+        let wait = self.draw(&mut state);
+        let added = state.keys.add_failed(key, priority.0, wait, self.now());
+        self.call(&state);
+        added
+    }
+
+    /// Forgets how often a key has failed, and says whether it had. If it waits, it goes on waiting.
+    pub fn forget(&self, key: &K) -> bool {
+        self.state().keys.forget(key)
+    }
+
+    async fn with_room(&self, add: impl Fn() -> Added<K>) -> Added<K> {
+        let mut added = add();
+        while added == Added::Full && self.state().keys.when_full == WhenFull::Wait {
+            let has_room =
+                |state: &mut State<K>| (state.keys.has_room() || state.keys.closed).then_some(());
+            self.wait_until(&self.0.room, |waiters| &mut waiters.adders, has_room).await;
+            added = add();
         }
         added
+    }
+
+    /// Waits until there is something. Whoever calls looks under the same lock, so no call is missed; and a waiter that is
+    /// dropped passes its call on.
+    async fn wait_until<T>(
+        &self,
+        bell: &Notify,
+        count: fn(&mut Waiters) -> &mut usize,
+        look: impl Fn(&mut State<K>) -> Option<T>,
+    ) -> T {
+        loop {
+            let mut call = pin!(bell.notified());
+            let _waits = {
+                let mut state = self.state();
+                if let Some(found) = look(&mut state) {
+                    return found;
+                }
+                call.as_mut().enable();
+                *count(&mut state.waiters) += 1;
+                Waits { queue: self, count }
+            };
+            call.await;
+        }
     }
 
     /// The next key to work on; `None` when the queue was closed and nothing is left to do.
     pub async fn get(&self) -> Option<Work<K>> {
         loop {
             let mut ready = pin!(self.0.ready.notified());
-            ready.as_mut().enable();
-            let due = {
+            let (due, _waits) = {
                 let mut state = self.state();
-                if let Some((taken, key)) = state.keys.take(self.now()) {
+                if let Some((taken, key)) = state.keys.take(|| self.now()) {
                     return Some(self.hand_out(&state, taken, key));
                 }
                 if state.keys.is_over() {
                     // The others may go home too.
-                    self.0.ready.notify_one();
+                    self.call(&state);
                     return None;
                 }
-                state.keys.next_due()
+                ready.as_mut().enable();
+                state.waiters.workers += 1;
+                let waits = Waits { queue: self, count: |waiters| &mut waiters.workers };
+                (state.keys.next_due(), waits)
             };
             match due {
                 Some(due) => {
@@ -170,47 +237,54 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     /// The next key, if there is one now.
     pub fn try_get(&self) -> Option<Work<K>> {
         let mut state = self.state();
-        let (taken, key) = state.keys.take(self.now())?;
+        let (taken, key) = state.keys.take(|| self.now())?;
         Some(self.hand_out(&state, taken, key))
     }
 
     fn hand_out(&self, state: &State<K>, taken: Taken, key: K) -> Work<K> {
-        if state.keys.waiting() > 0 {
+        self.call(state);
+        let attempt = state.keys.failures(taken).saturating_add(1);
+        Work::new(self.clone(), key, attempt, taken)
+    }
+
+    /// Calls those that wait for what there is now.
+    fn call(&self, state: &State<K>) {
+        let (keys, waiters) = (&state.keys, state.waiters);
+        if waiters.workers > 0 && (keys.waiting() > 0 || keys.is_over()) {
             self.0.ready.notify_one();
         }
-        self.0.room.notify_one();
-        let attempt = state.keys.failures(taken).saturating_add(1);
-        Work { queue: self.clone(), key, attempt, taken: Some(taken) }
+        if waiters.adders > 0 && (keys.has_room() || keys.closed) {
+            self.0.room.notify_one();
+        }
+        if waiters.drainers > 0 && keys.known() == 0 {
+            self.0.idle.notify_one();
+        }
     }
 
     /// Takes nothing any more; what waits for its time runs now. Workers get what is left, and then `None`.
     pub fn close(&self) {
-        let now = self.now();
-        self.state().keys.close(now);
-        self.0.ready.notify_one();
-        self.0.room.notify_waiters();
+        let mut state = self.state();
+        state.keys.close(self.now());
+        self.call(&state);
     }
 
     /// Closes the queue and waits until nobody works on anything. The keys that failed once more meanwhile come back: they
     /// are not done.
     pub async fn drain(&self) -> Vec<K> {
         self.close();
-        loop {
-            let mut idle = pin!(self.0.idle.notified());
-            idle.as_mut().enable();
-            {
-                let mut state = self.state();
-                if state.keys.known() == 0 {
-                    return std::mem::take(&mut state.left);
-                }
-            }
-            idle.await;
-        }
+        let left = |state: &mut State<K>| {
+            (state.keys.known() == 0).then(|| std::mem::take(&mut state.left))
+        };
+        let left = self.wait_until(&self.0.idle, |waiters| &mut waiters.drainers, left).await;
+        self.call(&self.state());
+        left
     }
 
     /// How much there is to do.
     pub fn depth(&self) -> Depth {
-        let (state, now) = (self.state(), self.now());
+        let mut state = self.state();
+        let now = self.now();
+        state.keys.ripen(now, now);
         let age = state.keys.oldest().map_or(0, |since| now.saturating_sub(since));
         Depth {
             ready: state.keys.ready(),
@@ -220,92 +294,42 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         }
     }
 
+    /// A wait of this queue's backoff, from a stream of its own.
+    fn draw(&self, state: &mut State<K>) -> impl FnOnce(u32, Nanos) -> Nanos + use<K> {
+        state.drawn += 1;
+        let (backoff, seed) = (self.0.backoff, draw(self.0.seed, state.drawn));
+        move |failures, last| backoff.delay(failures, last, seed)
+    }
+
     /// Ends the work on a key.
-    fn finish(&self, taken: Taken, end: End) {
-        let now = self.now();
+    pub(super) fn finish(&self, taken: Taken, end: End) {
         let mut state = self.state();
         let state = &mut *state;
         match end {
             End::Done => state.keys.forgive(taken),
             End::After(after) => {
                 state.keys.forgive(taken);
-                state.keys.again_at(taken, now.saturating_add(nanos(after)));
+                state.keys.again_at(taken, later(self.now(), nanos(after)));
             }
             End::Failed(given) => {
-                state.drawn += 1;
-                let seed = draw(self.0.seed, state.drawn);
-                let drawn = |failures, drawn| self.0.backoff.delay(failures, drawn, seed);
-                let wait = |failures, last| given.map_or_else(|| drawn(failures, last), nanos);
-                state.left.extend(state.keys.fail(taken, wait, now));
+                let draw = self.draw(state);
+                let wait = |failures, last| given.map_or_else(|| draw(failures, last), nanos);
+                state.left.extend(state.keys.fail(taken, wait, self.now()));
             }
         }
-        state.keys.finish(taken, now);
-        self.0.ready.notify_one();
-        if state.keys.known() == 0 {
-            self.0.idle.notify_waiters();
-        }
+        state.keys.finish(taken, || self.now());
+        self.call(state);
     }
 }
 
-/// How the work on a key ended.
-enum End {
-    Done,
-    After(Duration),
-    /// With another wait than the queue's own, if there is one.
-    Failed(Option<Duration>),
+/// One that waits, until it no longer does.
+struct Waits<'a, K: Hash + Eq + Clone> {
+    queue: &'a WorkQueue<K>,
+    count: fn(&mut Waiters) -> &mut usize,
 }
 
-/// A key that this worker works on, and nobody else. Dropped without a word, as by a panic, it has failed.
-#[derive(Debug)]
-#[must_use = "work that is dropped has failed"]
-pub struct Work<K: Hash + Eq + Clone> {
-    queue: WorkQueue<K>,
-    key: K,
-    attempt: u32,
-    /// Until it has ended.
-    taken: Option<Taken>,
-}
-
-impl<K: Hash + Eq + Clone> Work<K> {
-    /// The key.
-    pub fn key(&self) -> &K {
-        &self.key
-    }
-
-    /// 1 is the first; it counts the failures in a row before this.
-    pub fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    /// It is done, and its failures are forgotten. If it was added meanwhile, it runs once more.
-    pub fn done(mut self) {
-        self.end(End::Done);
-    }
-
-    /// It is done for now, and runs again after this long, or earlier if somebody asks for it.
-    pub fn again_after(mut self, after: Duration) {
-        self.end(End::After(after));
-    }
-
-    /// It failed, and runs again after its backoff, or earlier if somebody asks for it.
-    pub fn failed(mut self) {
-        self.end(End::Failed(None));
-    }
-
-    /// It failed, and runs again after this long, or earlier if somebody asks for it.
-    pub fn failed_for(mut self, wait: Duration) {
-        self.end(End::Failed(Some(wait)));
-    }
-
-    fn end(&mut self, end: End) {
-        if let Some(taken) = self.taken.take() {
-            self.queue.finish(taken, end);
-        }
-    }
-}
-
-impl<K: Hash + Eq + Clone> Drop for Work<K> {
+impl<K: Hash + Eq + Clone> Drop for Waits<'_, K> {
     fn drop(&mut self) {
-        self.end(End::Failed(None));
+        *(self.count)(&mut self.queue.state().waiters) -= 1;
     }
 }

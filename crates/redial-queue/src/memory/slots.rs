@@ -1,9 +1,11 @@
 //! Where keys live. Everything else names a key by its place here, so a key is stored and hashed once.
 
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 
-use hashbrown::HashTable;
+use foldhash::quality::RandomState;
 use redial_core::{NEVER, Nanos};
+
+use super::table::{self, Table};
 
 /// The place of a key, until the queue has forgotten it.
 pub(super) type Place = u32;
@@ -15,16 +17,16 @@ pub(super) const NOWHERE: Place = Place::MAX;
 #[derive(Debug)]
 pub(super) struct Slot<K> {
     pub(super) key: Option<K>,
-    hash: u64,
     /// When it joined the order.
     pub(super) since: Nanos,
     /// When it joins the order by itself; [`NEVER`] when it does not. An entry of the heap that says otherwise is stale.
     pub(super) due: Nanos,
+    /// The last drawn wait; the next decorrelated one builds on it.
+    pub(super) drawn: Nanos,
+    hash: table::Hash,
     /// Its neighbours in the order, and in the list of free places.
     pub(super) previous: Place,
     pub(super) next: Place,
-    /// The last drawn wait; the next decorrelated one builds on it.
-    pub(super) drawn: Nanos,
     /// How often it failed in a row.
     pub(super) failures: u32,
     pub(super) level: u8,
@@ -44,33 +46,40 @@ impl<K> Slot<K> {
 #[derive(Debug)]
 pub(super) struct Slots<K> {
     slots: Vec<Slot<K>>,
-    places: HashTable<Place>,
+    places: Table,
     free: Place,
+    /// With a seed of this queue's own, so that nobody can choose keys that collide.
     hasher: RandomState,
 }
 
 impl<K: Hash + Eq> Slots<K> {
     pub(super) fn new() -> Self {
-        let (slots, places, hasher) = (Vec::new(), HashTable::new(), RandomState::new());
+        let (slots, places, hasher) = (Vec::new(), Table::new(), RandomState::default());
         Self { slots, places, free: NOWHERE, hasher }
     }
 
+    pub(super) fn hash(&self, key: &K) -> table::Hash {
+        self.hasher.hash_one(key) as table::Hash
+    }
+
     pub(super) fn find(&self, key: &K) -> Option<Place> {
-        let same = |place: &Place| self.slots[*place as usize].key.as_ref() == Some(key);
-        self.places.find(self.hasher.hash_one(key), same).copied()
+        self.find_hashed(self.hash(key), key)
+    }
+
+    pub(super) fn find_hashed(&self, hash: table::Hash, key: &K) -> Option<Place> {
+        self.places.find(hash, |place| self.slots[place as usize].key.as_ref() == Some(key))
     }
 
     /// The place of a key that has none yet.
-    pub(super) fn insert(&mut self, key: K) -> Place {
-        let hash = self.hasher.hash_one(&key);
+    pub(super) fn insert(&mut self, hash: table::Hash, key: K) -> Place {
         let slot = Slot {
             key: Some(key),
-            hash,
             since: 0,
             due: NEVER,
+            drawn: 0,
+            hash,
             previous: NOWHERE,
             next: NOWHERE,
-            drawn: 0,
             failures: 0,
             level: 0,
             dirty: false,
@@ -85,8 +94,7 @@ impl<K: Hash + Eq> Slots<K> {
             self.slots[place as usize] = slot;
             place
         };
-        let slots = &self.slots;
-        self.places.insert_unique(hash, place, |place| slots[*place as usize].hash);
+        self.places.insert(hash, place);
         place
     }
 
@@ -96,9 +104,7 @@ impl<K: Hash + Eq> Slots<K> {
         slot.due = NEVER;
         slot.next = self.free;
         self.free = place;
-        if let Ok(entry) = self.places.find_entry(slot.hash, |known| *known == place) {
-            entry.remove();
-        }
+        self.places.remove(slot.hash, place);
         Some(key)
     }
 

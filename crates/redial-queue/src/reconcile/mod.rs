@@ -9,7 +9,7 @@ mod stats;
 mod watch;
 
 pub use stats::Stats;
-pub use watch::{Happened, Watch};
+pub use watch::{Happened, Trend, Watch};
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -19,8 +19,9 @@ use std::time::Duration;
 
 use redial_core::admit::{Guards, RateLimit, RateRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Call, Context, NEVER, Nanos, Policy, Request, Stop, Verdict, draw};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::clock::Clock;
@@ -41,7 +42,8 @@ pub enum Reconciled {
 /// A pool of workers over a queue of keys.
 ///
 /// Defaults: 4 workers, no token bucket. A key whose call stops (its attempts are used up, the budget is dry, the
-/// breaker is open) rests for as long as the policy's longest wait, and then starts anew: a key is not lost.
+/// breaker is open) rests, for half of the policy's longest wait or up to all of it, and then starts anew: a key is not
+/// lost, and those that stop together do not come back together.
 pub struct Reconciler<K: Hash + Eq + Clone> {
     queue: WorkQueue<K>,
     policy: Policy,
@@ -91,8 +93,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
 
     /// What is going on.
     pub fn stats(&self) -> Stats {
-        let failing = self.calls().len();
-        self.counters.stats(self.queue.depth(), failing, self.workers, self.now())
+        let now = self.now();
+        Stats {
+            failing: self.calls().len(),
+            workers: self.workers,
+            balance: self.guards.balance(now),
+            ..self.counters.stats(self.queue.depth(), now)
+        }
     }
 
     fn now(&self) -> Nanos {
@@ -134,10 +141,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         let mut call = self.calls().remove(&key).unwrap_or_else(fresh);
         let permit = match call.admit(&cx, self.now()) {
             Ok(permit) => permit,
-            Err(stop) => return self.rest(item, stop),
+            Err(stop) => return self.rest(item, stop, None),
         };
         let running = self.counters.begin(self.now());
-        let task = tokio::spawn({
+        let mut task = JoinSet::new();
+        task.spawn({
             let (work, key, number) = (Arc::clone(work), key.clone(), permit.number);
             async move { work(key, number).await }
         });
@@ -149,21 +157,48 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
             Reconciled::Failed(failure) => (failure.into(), None),
         };
         let (number, now) = (permit.number, self.now());
-        let seed = || draw(self.seed, self.counters.next_seed());
-        let verdict = call.settle(&cx, permit, &outcome, now, seed);
-        match (verdict, after, outcome) {
-            (Verdict::Done, Some(after), _) => item.again_after(after),
-            (Verdict::Done, None, _) => item.done(),
-            (Verdict::Wait(until), _, Outcome::Failure(failure)) => {
+        let verdict = call.settle(&cx, permit, &outcome, now, || self.next_seed());
+        match (verdict, outcome) {
+            (Verdict::Done, _) => self.done(item, number, after),
+            (Verdict::Wait(until), Outcome::Failure(failure)) => {
                 let wait = Duration::from_nanos(until.saturating_sub(now));
+                let trend = self.trend(&item, number);
                 self.counters.retry(failure.class);
-                self.tell(&key, &Happened::Failed { failure, failures: number, wait });
+                self.tell(&key, &Happened::Failed { failure, failures: number, wait, trend });
                 self.keep(key, call);
                 item.failed_for(wait);
             }
-            (Verdict::Stop(stop), ..) => self.rest(item, stop),
-            (Verdict::Wait(_) | Verdict::InFlight, ..) => item.failed(),
+            (Verdict::Stop(stop), Outcome::Failure(failure)) => {
+                self.rest(item, stop, Some(failure));
+            }
+            (Verdict::Stop(stop), _) => self.rest(item, stop, None),
+            (Verdict::Wait(_) | Verdict::InFlight, _) => item.failed(),
         }
+    }
+
+    fn done(&self, item: Work<K>, number: u32, after: Option<Duration>) {
+        self.counters.done();
+        if number > 1 {
+            self.tell(item.key(), &Happened::Recovered { failures: number - 1 });
+        }
+        match after {
+            Some(after) => item.again_after(after),
+            None => item.done(),
+        }
+    }
+
+    fn trend(&self, item: &Work<K>, number: u32) -> Trend {
+        let ceiling = |retry| self.policy.backoff().ceiling(retry);
+        match number {
+            1 if item.attempt() == 1 => Trend::First,
+            1 => Trend::Repeated,
+            _ if ceiling(number) > ceiling(number - 1) => Trend::Growing,
+            _ => Trend::Repeated,
+        }
+    }
+
+    fn next_seed(&self) -> u64 {
+        draw(self.seed, self.counters.next_seed())
     }
 
     /// Keeps a call until its retry. A full queue may drop keys, and their calls go when they outnumber the others.
@@ -183,10 +218,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
     }
 
     /// The call of a key is over, and the key is not done.
-    fn rest(&self, item: Work<K>, stop: Stop) {
-        let wait = Duration::from_nanos(self.policy.backoff().cap());
+    fn rest(&self, item: Work<K>, stop: Stop, failure: Option<Failure>) {
+        let longest = Duration::from_nanos(self.policy.backoff().cap());
+        let rest = Backoff::constant(longest).jitter(Jitter::Equal);
+        let wait = Duration::from_nanos(rest.delay(1, 0, self.next_seed()));
         self.counters.stop(stop);
-        self.tell(item.key(), &Happened::Stopped { reason: stop, wait });
+        self.tell(item.key(), &Happened::Stopped { reason: stop, failure, wait });
         item.failed_for(wait);
     }
 
@@ -212,13 +249,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
     }
 }
 
-/// What came of a task; cut off at its time.
-async fn finish(mut task: JoinHandle<Reconciled>, expires: Instant) -> Reconciled {
-    let class = match timeout_at(expires, &mut task).await {
-        Ok(Ok(reconciled)) => return reconciled,
-        Ok(Err(_)) => Class::Transient,
+/// What came of the only task of this set; cut off at its time. It is over then, also if this is dropped: nobody else gets
+/// the key while it runs.
+async fn finish(mut task: JoinSet<Reconciled>, expires: Instant) -> Reconciled {
+    let class = match timeout_at(expires, task.join_next()).await {
+        Ok(Some(Ok(reconciled))) => return reconciled,
+        Ok(_) => Class::Transient,
         Err(_) => {
-            task.abort();
+            task.shutdown().await;
             Class::Timeout
         }
     };

@@ -8,29 +8,33 @@ use redial_core::{Nanos, Stop};
 
 use crate::memory::Depth;
 
-/// What a pool of workers is doing, and has done.
+/// What a pool of workers is doing, and has done since it was made. Beside each is the usual name of the metric.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    /// What there is to do.
+    /// What there is to do, and for how long the oldest key has waited: `queue_depth`, `queue_age_seconds`.
     pub depth: Depth,
     /// Keys that failed and wait for their retry.
     pub failing: usize,
     /// How many workers there are.
     pub workers: usize,
-    /// How many of them work on a key.
+    /// How many of them work on a key, which one that waits for the token bucket does not: `inflight_requests`.
     pub running: usize,
-    /// For how long the longest of them has.
+    /// For how long the longest of them has: `longest_running_seconds`.
     pub longest: Duration,
-    /// Retries, by what went wrong.
+    /// Keys that were done, or done for now.
+    pub done: u64,
+    /// Retries, by what went wrong: `retries_total{reason}`.
     pub retries: BTreeMap<&'static str, u64>,
-    /// Calls that ended without success, by why.
+    /// Calls that ended without success, by why; `budget` among them is `retry_budget_exhausted_total`.
     pub stops: BTreeMap<&'static str, u64>,
-    /// For how long workers have waited for the token bucket, all of them together.
+    /// The retries that the budget would pay for now; `None` without one: `retry_budget_balance`.
+    pub balance: Option<u64>,
+    /// For how long workers have waited for the token bucket, all of them together: `rate_limiter_wait_seconds`.
     pub limiter_wait: Duration,
 }
 
 impl Stats {
-    /// The share of the workers that work on a key.
+    /// The share of the workers that work on a key, 0 to 1: `worker_utilization`.
     pub fn utilisation(&self) -> f64 {
         self.running as f64 / self.workers.max(1) as f64
     }
@@ -49,6 +53,7 @@ struct Tally {
     /// When each began, by number.
     running: BTreeMap<u64, Nanos>,
     begun: u64,
+    done: u64,
     retries: BTreeMap<&'static str, u64>,
     stops: BTreeMap<&'static str, u64>,
 }
@@ -70,6 +75,10 @@ impl Counters {
         self.tally().running.remove(&number);
     }
 
+    pub(super) fn done(&self) {
+        self.tally().done += 1;
+    }
+
     pub(super) fn retry(&self, class: Class) {
         *self.tally().retries.entry(class.name()).or_default() += 1;
     }
@@ -87,17 +96,20 @@ impl Counters {
         self.seeds.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn stats(&self, depth: Depth, failing: usize, workers: usize, now: Nanos) -> Stats {
+    /// What is going on in a queue of this depth.
+    pub(super) fn stats(&self, depth: Depth, now: Nanos) -> Stats {
         let tally = self.tally();
         let longest = tally.running.values().min().map_or(0, |began| now.saturating_sub(*began));
         Stats {
             depth,
-            failing,
-            workers,
+            failing: 0,
+            workers: 0,
             running: tally.running.len(),
             longest: Duration::from_nanos(longest),
+            done: tally.done,
             retries: tally.retries.clone(),
             stops: tally.stops.clone(),
+            balance: None,
             limiter_wait: Duration::from_nanos(self.limiter_wait.load(Ordering::Relaxed)),
         }
     }

@@ -10,6 +10,8 @@ use redial_queue::{Added, Builder, Priority, WhenFull, Work, WorkQueue};
 #[derive(Clone, Debug)]
 enum Op {
     Add { key: u8, level: u8, after: u64 },
+    AddFailed(u8),
+    Forget(u8),
     Get,
     End { which: usize, how: u8 },
     Advance(u64),
@@ -19,6 +21,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         4 => (0..12_u8, 0..8_u8, prop_oneof![Just(0), 1..200_u64])
             .prop_map(|(key, level, after)| Op::Add { key, level, after }),
+        1 => (0..12_u8).prop_map(Op::AddFailed),
+        1 => (0..12_u8).prop_map(Op::Forget),
         3 => Just(Op::Get),
         3 => (any::<usize>(), 0..3_u8).prop_map(|(which, how)| Op::End { which, how }),
         2 => (1..300_u64).prop_map(Op::Advance),
@@ -103,6 +107,19 @@ impl Model {
         }
     }
 
+    fn add_failed(&mut self, key: u8, gone: Option<u8>) -> Added<u8> {
+        let known = self.keys.get(&key).cloned().unwrap_or_default();
+        let waits = known.queued.is_some() || known.again || known.due.is_some();
+        let failures = known.failures + u32::from(!waits);
+        // One that is to run already is not set back.
+        let after = if waits { 1 << 40 } else { backoff(failures) };
+        let added = self.add(key, Priority::NORMAL.level(), after, gone);
+        if let Some(known) = self.keys.get_mut(&key) {
+            known.failures = failures;
+        }
+        added
+    }
+
     fn ripen(&mut self) {
         let mut due: Vec<(u64, u8)> = self
             .keys
@@ -117,13 +134,13 @@ impl Model {
             // Those that are due at the same time have no order among each other.
             self.count += u64::from(last != Some(at));
             last = Some(at);
-            let (count, now) = (self.count, self.now);
+            let count = self.count;
             if let Some(known) = self.keys.get_mut(&key) {
                 known.due = None;
                 if known.busy {
                     known.again = true;
                 } else {
-                    known.queued = Some((count, now));
+                    known.queued = Some((count, at));
                 }
             }
         }
@@ -145,6 +162,11 @@ impl Model {
         let is_best = |head: &&&(u8, u8, u64, u64, u64)| Some((head.4, u64::MAX - head.3)) == best;
         heads.iter().filter(is_best).map(|head| head.0).collect()
     }
+}
+
+/// The wait after so many failures.
+fn backoff(failures: u32) -> u64 {
+    (10 << (failures - 1).min(10)).min(1000)
 }
 
 fn check(ops: Vec<Op>, drops: bool) {
@@ -173,11 +195,21 @@ fn check(ops: Vec<Op>, drops: bool) {
                     let gone = if let Added::InPlaceOf(gone) = &added { Some(*gone) } else { None };
                     assert_eq!(added, model.add(key, level, after, gone), "{key}");
                 }
+                Op::AddFailed(key) => {
+                    let added = queue.try_add_failed(key, Priority::NORMAL);
+                    let gone = if let Added::InPlaceOf(gone) = &added { Some(*gone) } else { None };
+                    assert_eq!(added, model.add_failed(key, gone), "{key}");
+                }
+                Op::Forget(key) => {
+                    let known = model.keys.get_mut(&key).map(|known| &mut known.failures);
+                    let failures = known.map_or(0, std::mem::take);
+                    assert_eq!(queue.forget(&key), failures > 0, "{key}");
+                }
                 Op::Get => {
                     model.ripen();
                     let first = model.first();
                     let Some(work) = queue.try_get() else {
-                        assert!(first.is_empty());
+                        assert!(first.is_empty(), "{first:?}");
                         continue;
                     };
                     assert!(first.contains(work.key()), "{} of {first:?}", work.key());
@@ -210,7 +242,7 @@ fn end(model: &mut Model, key: u8, how: u8) {
     let wait = match how {
         0 => None,
         1 => Some(50),
-        _ => Some((10 << (known.failures - 1).min(10)).min(1000)),
+        _ => Some(backoff(known.failures)),
     };
     if known.again {
         known.again = false;

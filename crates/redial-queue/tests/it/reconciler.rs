@@ -113,13 +113,108 @@ async fn when_everything_is_broken_the_budget_ends_the_retries_and_no_key_is_los
             async { broken() }
         }
     }));
-    sleep(Duration::from_secs(30)).await;
+    sleep(Duration::from_secs(29)).await;
     let runs = runs.load(Ordering::Relaxed);
     assert!((1090..=1100).contains(&runs), "a tenth more than 1000, not {runs}");
     assert_eq!(pool.stats().stops[Stop::Budget.name()], 1000);
     let depth = pool.stats().depth;
     assert_eq!(depth.later, 1000, "all of them rest");
+    assert_eq!(pool.stats().balance, Some(0));
+    for second in 1..=30 {
+        let before = pool.stats().depth.later;
+        sleep(Duration::from_secs(1)).await;
+        let woken = before.abs_diff(pool.stats().depth.later);
+        assert!(woken < 100, "{woken} come back in second {second}");
+    }
     task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_news_about_a_key_says_what_is_new() {
+    let queue = filled(1);
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let watch = {
+        let seen = Arc::clone(&seen);
+        move |_: &u32, happened: &Happened| {
+            let news = match happened {
+                Happened::Failed { failures, trend, .. } => format!("{failures} {trend:?}"),
+                Happened::Stopped { reason, failure, wait } => {
+                    let class = failure.map(|failure| failure.class.name());
+                    assert!(*wait >= ms(100) && *wait <= ms(200), "{wait:?}");
+                    format!("{} {class:?}", reason.name())
+                }
+                Happened::Recovered { failures } => format!("{failures} recovered"),
+                _ => String::new(),
+            };
+            seen.lock().unwrap().push(news);
+        }
+    };
+    let backoff = Backoff::exponential(ms(100), ms(200));
+    let policy = policy(|draft| draft.backoff(backoff).attempts(4));
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy).watch(watch));
+    let runs = Arc::new(AtomicU32::new(0));
+    Arc::clone(&pool)
+        .run(move |_, _| {
+            let last = runs.fetch_add(1, Ordering::Relaxed) == 5;
+            if last {
+                queue.close();
+            }
+            async move { if last { Reconciled::Done } else { broken() } }
+        })
+        .await;
+    let expected = [
+        "1 First",
+        "2 Growing",
+        "3 Repeated",
+        "attempts Some(\"server-error\")",
+        "1 Repeated",
+        "1 recovered",
+    ];
+    assert_eq!(*seen.lock().unwrap(), expected);
+    let stats = pool.stats();
+    assert_eq!((stats.done, stats.failing, stats.retries["server-error"]), (1, 0, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_and_the_share_of_the_workers_are_known() {
+    let queue = filled(3);
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy(|draft| draft)).workers(2));
+    let work = |key: u32, _| async move {
+        sleep(ms(100 * u64::from(key + 1))).await;
+        Reconciled::Done
+    };
+    let task = tokio::spawn(Arc::clone(&pool).run(work));
+    sleep(ms(150)).await;
+    let stats = pool.stats();
+    assert_eq!((stats.running, stats.longest, stats.done), (2, ms(150), 1));
+    assert!((stats.utilisation() - 1.0).abs() < 1e-9);
+    sleep(ms(100)).await;
+    assert!((pool.stats().utilisation() - 0.5).abs() < 1e-9, "2 runs, and nothing waits");
+    queue.close();
+    task.await.unwrap();
+    assert_eq!(pool.stats().running, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_ends_with_its_pool() {
+    let queue = filled(1);
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy(|draft| draft)));
+    let (inside, ends) = tokio::sync::oneshot::channel::<()>();
+    let inside = Arc::new(Mutex::new(Some(inside)));
+    let task = tokio::spawn(Arc::clone(&pool).run(move |_, _| {
+        let inside = inside.lock().unwrap().take();
+        async move {
+            sleep(Duration::from_secs(3600)).await;
+            drop(inside);
+            Reconciled::Done
+        }
+    }));
+    sleep(ms(10)).await;
+    task.abort();
+    let start = Instant::now();
+    assert!(ends.await.is_err(), "nobody sends");
+    assert!(start.elapsed() < ms(10), "nobody works on a key that nobody has");
+    assert_eq!(queue.get().await.unwrap().attempt(), 2);
 }
 
 #[tokio::test(start_paused = true)]

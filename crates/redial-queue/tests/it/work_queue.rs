@@ -229,3 +229,153 @@ async fn workers_that_wait_see_an_earlier_time() {
     assert_eq!(keys, ["soon", "next", "late"]);
     assert!(seen[1].1 < ms(25) && seen[2].1 < ms(1005), "{seen:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_are_said_to_have_failed_back_off_and_can_be_forgiven() {
+    let backoff = Backoff::exponential(ms(100), ms(400)).jitter(Jitter::None);
+    let (queue, start) = (Builder::default().backoff(backoff).build(), Instant::now());
+    assert_eq!(queue.add_failed("a").await, Added::Queued);
+    for _ in 0..10 {
+        assert_eq!(queue.add_failed("a").await, Added::Coalesced, "said twice is failed once");
+    }
+    let work = queue.get().await.unwrap();
+    assert_eq!((work.attempt(), start.elapsed()), (2, ms(100)));
+    work.failed();
+    let work = queue.get().await.unwrap();
+    assert_eq!((work.attempt(), start.elapsed()), (3, ms(300)));
+    assert!(queue.forget(&"a"));
+    assert!(!queue.forget(&"a") && !queue.forget(&"b"));
+    work.failed();
+    let work = queue.get().await.unwrap();
+    assert_eq!((work.attempt(), start.elapsed()), (2, ms(400)), "it starts over");
+    work.done();
+    assert_eq!(queue.add_failed("a").await, Added::Queued);
+    assert_eq!(now(&queue, "a"), Added::Coalesced);
+    assert_eq!(
+        queue.try_get().unwrap().attempt(),
+        2,
+        "an add runs it at once and forgives nothing"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_refuses_if_it_was_told_to() {
+    let queue: WorkQueue<u32> = Builder::default().bound(1).when_full(WhenFull::Refuse).build();
+    assert_eq!(queue.add_after(1, ms(10)).await, Added::Queued);
+    assert_eq!(queue.add(2).await, Added::Full);
+    assert_eq!(queue.add_failed(2).await, Added::Full);
+    let work = queue.get().await.unwrap();
+    assert_eq!(queue.add(2).await, Added::Queued, "one that is worked on takes no room");
+    work.done();
+
+    let queue: WorkQueue<u32> = Builder::default().bound(1).when_full(WhenFull::DropOldest).build();
+    assert_eq!(queue.add_after(1, ms(10)).await, Added::Queued);
+    assert_eq!(queue.add(2).await, Added::Full, "those that wait for their time stay");
+}
+
+/// An `add` that waits for room.
+fn adding(queue: &WorkQueue<u32>, key: u32) -> tokio::task::JoinHandle<Added<u32>> {
+    let queue = queue.clone();
+    tokio::spawn(async move { queue.add(key).await })
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_that_one_does_not_need_goes_to_the_next() {
+    let queue: WorkQueue<u32> = Builder::default().bound(1).build();
+    queue.add(1).await;
+    let (first, second) = (adding(&queue, 2), adding(&queue, 3));
+    tokio::task::yield_now().await;
+    let work = queue.get().await.unwrap();
+    first.abort();
+    assert_eq!(second.await.unwrap(), Added::Queued, "whoever was called is gone");
+
+    // 1 runs again at a later time, which takes room, until an add makes it run again at once.
+    let queue: WorkQueue<u32> = Builder::default().bound(1).build();
+    queue.add(1).await;
+    let held = queue.get().await.unwrap();
+    queue.add_after(1, ms(1000)).await;
+    let waiting = adding(&queue, 2);
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    assert_eq!(queue.add(1).await, Added::Again);
+    assert_eq!(waiting.await.unwrap(), Added::Queued);
+    held.done();
+    work.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_reaches_everybody_who_waits() {
+    let queue: WorkQueue<u32> = Builder::default().bound(1).build();
+    let workers: Vec<_> = (0..5)
+        .map(|_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.get().await.is_none() })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    queue.close();
+    for worker in workers {
+        assert!(worker.await.unwrap());
+    }
+
+    let queue: WorkQueue<u32> = Builder::default().bound(1).build();
+    queue.add(0).await;
+    let adders: Vec<_> = (1..5).map(|key| adding(&queue, key)).collect();
+    let drains: Vec<_> = (0..3)
+        .map(|_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.drain().await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    for adder in adders {
+        assert_eq!(adder.await.unwrap(), Added::Closed);
+    }
+    queue.get().await.unwrap().failed();
+    let mut left = Vec::new();
+    for drain in drains {
+        left.extend(drain.await.unwrap());
+    }
+    assert_eq!(left, [0], "one of them is told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_counts_from_when_a_key_was_due_whoever_looks() {
+    let queue = queue();
+    queue.add_after("a", ms(100)).await;
+    tokio::time::advance(ms(350)).await;
+    let depth = queue.depth();
+    assert_eq!((depth.ready, depth.later, depth.age), (1, 0, ms(250)));
+    tokio::time::advance(ms(50)).await;
+    assert_eq!(queue.depth().age, ms(300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_that_never_comes_is_not_lost() {
+    let queue = queue();
+    assert_eq!(queue.add_after("a", Duration::MAX).await, Added::Queued);
+    assert_eq!(queue.depth().later, 1);
+    queue.close();
+    assert_eq!(*queue.get().await.unwrap().key(), "a");
+}
+
+#[test]
+fn many_keys_are_found_again_whatever_comes_and_goes() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _inside = runtime.enter();
+    let queue: WorkQueue<u64> = Builder::default().bound(1 << 20).build();
+    let add = |key| queue.try_add(key, Priority::NORMAL, Duration::ZERO);
+    for key in 0..20_000 {
+        assert_eq!(add(key), Added::Queued);
+        assert_eq!(add(key / 2 + key / 4), Added::Coalesced);
+        if key % 4 == 3 {
+            let work = queue.try_get().unwrap();
+            assert_eq!(*work.key(), key / 4);
+            work.done();
+        }
+    }
+    assert_eq!(queue.depth().ready, 15_000);
+    for key in 5_000..20_000 {
+        assert_eq!(add(key), Added::Coalesced);
+    }
+}
