@@ -48,8 +48,8 @@ impl<S: Store> Store for Timed<S> {
         self.store.beat(leases, lease)
     }
 
-    fn changed<'a>(&'a self, queue: &'a str) -> Reply<'a, ()> {
-        self.store.changed(queue)
+    fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()> {
+        self.store.changed(queue, seen)
     }
 
     fn get(&self, id: JobId) -> Reply<'_, Option<Job>> {
