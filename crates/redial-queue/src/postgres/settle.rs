@@ -7,8 +7,8 @@ use tokio_postgres::Row;
 
 use super::row::{signed, span};
 use super::{PostgresStore, error};
-use crate::durable::text::remember;
-use crate::durable::{Lease, Settled, Settlement, StoreError, Tried, Verdict};
+use crate::durable::text;
+use crate::durable::{Lease, Settled, Settlement, StoreError, Verdict};
 
 /// Where the number of the queue ends in a fence, and that of the claim begins.
 const QUEUE_BITS: i64 = (1 << 24) - 1;
@@ -123,7 +123,7 @@ impl Columns {
                 Verdict::Done => (0, None, None, None),
                 Verdict::Retry { wait, progress } => (1, Some(*wait), Some(progress), None),
                 Verdict::Postpone { wait } => (2, Some(*wait), None, None),
-                Verdict::Dead { reason } => (3, None, None, Some(reason.replace('\0', " "))),
+                Verdict::Dead { reason } => (3, None, None, Some(text::reason(reason))),
             };
             all.ids.push(leases[*i].id.0);
             all.fences.push(leases[*i].fence);
@@ -133,7 +133,11 @@ impl Columns {
                 .push(progress.map(|progress| i32::try_from(progress.step).unwrap_or(i32::MAX)));
             all.draws.push(progress.map(|progress| signed(progress.drawn)));
             all.tooks.push(span(one.took));
-            all.outcomes.push(if verdict == 0 { String::new() } else { line(&one.outcome) });
+            all.outcomes.push(if verdict == 0 {
+                String::new()
+            } else {
+                text::outcome(&one.outcome)
+            });
             all.reasons.push(reason);
         }
         all
@@ -152,13 +156,4 @@ impl Columns {
             &self.reasons,
         ]
     }
-}
-
-/// The outcome as the history keeps it.
-fn line(outcome: &str) -> String {
-    let ended = std::time::SystemTime::UNIX_EPOCH;
-    let tried = Tried { number: 1, ended, took: Duration::ZERO, outcome: outcome.to_owned() };
-    let mut history = Vec::with_capacity(1);
-    remember(&mut history, tried);
-    history.pop().map(|tried| tried.outcome).unwrap_or_default()
 }
