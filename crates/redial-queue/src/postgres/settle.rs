@@ -13,8 +13,9 @@ use crate::durable::{Lease, Settled, Settlement, StoreError, Verdict};
 /// Where the number of the queue ends in a fence, and that of the claim begins.
 const QUEUE_BITS: i64 = (1 << 24) - 1;
 
-/// After so many settlements the server is asked to clean up.
+/// After so many settlements the server is asked to clean up, in a table with no more rows than this.
 const CLEAN_UP_EVERY: usize = 20_000;
+const CLEAN_UP_MOST: f32 = 500_000.0;
 
 impl PostgresStore {
     pub(super) async fn end(
@@ -40,8 +41,8 @@ impl PostgresStore {
     }
 
     /// Each job that is done leaves entries in the indexes, in front of those that a claim looks for. The server removes them once a
-    /// minute, and by then there may be half a million, so we ask for it. Where that fails, claims are slower until the server
-    /// does it.
+    /// minute, and by then there may be half a million, so we ask for it. Not in a large table, where it would read all of the
+    /// indexes for a few of their entries. Where it fails, claims are slower until the server does it.
     fn clean_up(&self, settled: usize) {
         let before = self.settled.fetch_add(settled, Ordering::Relaxed);
         if before / CLEAN_UP_EVERY == before.wrapping_add(settled) / CLEAN_UP_EVERY {
@@ -49,8 +50,11 @@ impl PostgresStore {
         }
         let pool = Arc::clone(&self.pool);
         tokio::spawn(async move {
-            let vacuum = format!("vacuum (skip_locked, truncate off) {}.job", pool.schema());
-            let _ = pool.run(&vacuum).await;
+            let table = format!("{}.job", pool.schema());
+            let rows = format!("select reltuples from pg_class where oid = '{table}'::regclass");
+            if pool.ask::<f32>(&rows).await.is_ok_and(|rows| rows <= CLEAN_UP_MOST) {
+                let _ = pool.run(&format!("vacuum (skip_locked, truncate off) {table}")).await;
+            }
         });
     }
 
