@@ -16,7 +16,8 @@ begin
                 order by f.id for update
             )) returning j.queue, j.key, j.state
         )
-        select g.queue, count(*) as n, count(*) filter (where g.state = 3) as dead, array_agg(distinct g.key) filter (where g.key is not null and g.state = 0) as keys
+        select g.queue, count(*) as n, count(*) filter (where g.state = 3) as dead,
+            array_agg(distinct g.key) filter (where g.key is not null and g.state = 0) as keys
         from gone g group by g.queue
     loop
         removed := removed + one.n;
