@@ -179,6 +179,15 @@ pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
     check_text(name)
 }
 
+/// Whether a queue can have this name.
+pub(crate) fn check_queue(name: &str) -> Result<(), StoreError> {
+    if name.is_empty() || name.chars().count() > 100 || name.contains(char::is_control) {
+        let why = "the name of a queue has 1 to 100 characters, and no control characters";
+        return Err(StoreError::Invalid(why.to_owned()));
+    }
+    Ok(())
+}
+
 fn check_text(text: &str) -> Result<(), StoreError> {
     if text.contains('\0') {
         let why = "a key, a policy's name or a header has a NUL, which no database keeps";

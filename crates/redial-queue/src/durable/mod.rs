@@ -10,7 +10,7 @@
 //! how many attempts there were, how far the backoff has come, when the first attempt was.
 
 mod handler;
-mod job;
+pub(crate) mod job;
 mod queue;
 mod settings;
 mod store;

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use redial_core::Rate;
 
+use super::job::check_queue;
 use super::{
     Counts, Edit, Enqueued, Filter, Job, JobId, NewJob, Redrive, Settings, Store, StoreError,
 };
@@ -21,10 +22,7 @@ impl DurableQueue {
     ///
     /// No queue can have this name: 1 to 100 characters, none of them a control character.
     pub fn new(store: Arc<dyn Store>, name: &str) -> Result<Self, StoreError> {
-        if name.is_empty() || name.chars().count() > 100 || name.contains(char::is_control) {
-            let why = "the name of a queue has 1 to 100 characters, and no control characters";
-            return Err(StoreError::Invalid(why.to_owned()));
-        }
+        check_queue(name)?;
         Ok(Self { store, name: name.to_owned() })
     }
 

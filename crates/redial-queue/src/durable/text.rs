@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::Tried;
+use super::{NewJob, Tried};
 
 /// A time in microseconds since 1970; what is before is 1970.
 pub(crate) fn micros(time: SystemTime) -> i64 {
@@ -46,16 +46,31 @@ pub(crate) fn read_history(text: &str) -> Option<Vec<Tried>> {
     Some(rows.into_iter().map(row).collect())
 }
 
-/// One attempt more, and those that are too many fewer. An outcome is a line, and a short one.
-pub(crate) fn remember(history: &mut Vec<Tried>, mut tried: Tried) {
-    let mut most = Tried::MOST_OUTCOME;
-    let fits = |c: &char| {
-        most = most.saturating_sub(c.len_utf8());
-        most > 0
-    };
-    let line = tried.outcome.chars().map(|c| if c.is_control() { ' ' } else { c });
-    tried.outcome = line.take_while(fits).collect();
-    history.push(tried);
+/// One attempt more, and those that are too many fewer.
+pub(crate) fn remember(history: &mut Vec<Tried>, tried: Tried) {
+    history.push(Tried { outcome: outcome(&tried.outcome), ..tried });
     let surplus = history.len().saturating_sub(Tried::KEPT);
     history.drain(..surplus);
+}
+
+/// An outcome as it is kept.
+pub(crate) fn outcome(text: &str) -> String {
+    line(text, Tried::MOST_OUTCOME)
+}
+
+/// A reason as it is kept.
+pub(crate) fn reason(text: &str) -> String {
+    line(text, NewJob::MOST_NAME)
+}
+
+/// As much of a text as is at most so many bytes, in one line.
+fn line(text: &str, most: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(most));
+    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+        if line.len() + c.len_utf8() > most {
+            break;
+        }
+        line.push(c);
+    }
+    line
 }

@@ -4,6 +4,7 @@ use tokio_postgres::{Row, Transaction};
 use super::pool::calling;
 use super::row::span;
 use super::{PostgresStore, error};
+use crate::durable::job::check_queue;
 use crate::durable::text::{micros, write_headers};
 use crate::durable::{Enqueued, JobId, NewJob, Start, StoreError, WhenWaiting};
 
@@ -30,8 +31,7 @@ impl PostgresStore {
         queue: &str,
         jobs: Vec<NewJob>,
     ) -> Result<Vec<Enqueued>, StoreError> {
-        self.queue(queue)?;
-        jobs.iter().try_for_each(NewJob::check)?;
+        check_queue(queue)?;
         let columns = Columns::new(jobs)?;
         let text = calling(self.pool.schema(), "enqueue", Columns::COUNT);
         let params = columns.params(&queue);
@@ -49,10 +49,10 @@ impl PostgresStore {
         queue: &str,
         jobs: Vec<NewJob>,
     ) -> Result<Vec<Enqueued>, StoreError> {
+        check_queue(queue)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        jobs.iter().try_for_each(NewJob::check)?;
         let many = jobs.len() > MANY;
         let columns = Columns::new(jobs)?;
         let params = columns.params(&queue);
@@ -112,6 +112,7 @@ impl Columns {
     ];
 
     fn new(jobs: Vec<NewJob>) -> Result<Self, StoreError> {
+        jobs.iter().try_for_each(NewJob::check)?;
         let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
         if bytes > MOST_BYTES {
             let why =

@@ -85,9 +85,9 @@ impl Changes {
         }
     }
 
-    /// The channel, and what is said on it about a queue.
+    /// The channel, and what a transaction says on it whose end only the server knows: it is nobody's, so we hear it too.
     pub(super) fn message(&self, queue: &str) -> (&str, String) {
-        (&self.channel, format!("{} {queue}", self.me))
+        (&self.channel, format!(" {queue}"))
     }
 
     /// How far a claim that begins now will have seen.
@@ -124,8 +124,7 @@ impl Changes {
         };
         let quoted = |text: &str| text.replace('\'', "''");
         let one = |queue: &String| {
-            let (channel, text) = self.message(queue);
-            format!("select pg_notify('{channel}', '{}');", quoted(&text))
+            format!("select pg_notify('{}', '{} {}');", self.channel, self.me, quoted(queue))
         };
         let all: String = queues.iter().map(one).collect();
         // A notification does not outlive the server anyway, so nothing has to reach the disk.

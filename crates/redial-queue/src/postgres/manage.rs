@@ -7,10 +7,9 @@ use tokio_postgres::{Client, Error, Row};
 use super::claim::read_rule;
 use super::row::{self, COLUMNS, micros, number_of, signed, span, unsigned};
 use super::{PostgresStore, error};
+use crate::durable::job::check_queue;
 use crate::durable::text::write_headers;
-use crate::durable::{
-    Counts, Edit, Filter, Job, JobId, NewJob, Redrive, Settings, State, StoreError,
-};
+use crate::durable::{Counts, Edit, Filter, Job, JobId, Redrive, Settings, State, StoreError};
 
 /// How long a step with any number of jobs may take.
 const BULK: Duration = Duration::from_secs(600);
@@ -22,18 +21,16 @@ impl PostgresStore {
     }
 
     pub(super) async fn many(&self, filter: &Filter) -> Result<Vec<Job>, StoreError> {
-        let query = Query::new(self.pool.schema(), &format!("{COLUMNS}, q.name"), filter)?;
-        let rows = self.bulk(async |client, _| query.run(client).await).await?;
+        check(filter)?;
+        let columns = format!("{COLUMNS}, q.name");
+        let rows = self.bulk(async |client, schema| find(client, schema, &columns, filter).await);
+        let rows = rows.await?;
         let one = |row: &Row| row::read(row, row.try_get("name")?).map(|(job, _)| job);
         rows.iter().map(one).collect::<Result<_, Error>>().map_err(|error| error::store(&error))
     }
 
     pub(super) async fn change(&self, id: JobId, edit: Edit) -> Result<bool, StoreError> {
-        // The limits of a new job hold for what is changed about an old one.
-        let mut job = NewJob::new(edit.payload.clone().unwrap_or_default());
-        job.headers = edit.headers.clone().unwrap_or_default();
-        job.policy = edit.policy.clone().flatten();
-        job.check()?;
+        edit.check()?;
         let text = format!(
             "update {}.job set payload = coalesce($2, payload), headers = coalesce($3::text::json, headers), \
              policy = case when $4 then $5 else policy end, priority = coalesce($6, priority) \
@@ -78,9 +75,9 @@ impl PostgresStore {
         call: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<u64, StoreError> {
-        let query = Query::new(self.pool.schema(), "j.id", filter)?;
+        check(filter)?;
         let work = async |client: &Client, schema: &str| {
-            let found = query.run(client).await?;
+            let found = find(client, schema, "j.id", filter).await?;
             let ids = found.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
             let mut all: Vec<(&(dyn ToSql + Sync), Type)> = vec![(&ids, Type::INT8_ARRAY)];
             all.extend(params.iter().cloned());
@@ -121,6 +118,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn rule(&self, queue: &str, settings: &Settings) -> Result<(), StoreError> {
+        check_queue(queue)?;
         let rate = settings.rate;
         let count = rate.map(|rule| i64::from(rule.rate.count));
         let per = rate.map(|rule| signed(rule.rate.per));
@@ -182,6 +180,37 @@ impl PostgresStore {
     }
 }
 
+fn check(filter: &Filter) -> Result<(), StoreError> {
+    let texts = [&filter.queue, &filter.key, &filter.reason, &filter.outcome];
+    if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+        return Err(StoreError::Invalid("a filter's text has a NUL, which nothing has".to_owned()));
+    }
+    Ok(())
+}
+
+/// The jobs that a filter chooses.
+async fn find(
+    client: &Client,
+    schema: &str,
+    columns: &str,
+    filter: &Filter,
+) -> Result<Vec<Row>, Error> {
+    let number = match &filter.queue {
+        None => None,
+        Some(name) => {
+            let text = format!("select number from {schema}.queue where name = $1");
+            match client.query_typed_opt(&text, &[(name, Type::TEXT)]).await? {
+                Some(row) => Some(row.try_get(0)?),
+                None => return Ok(Vec::new()),
+            }
+        }
+    };
+    let query = Query::new(schema, columns, number, filter);
+    let params = query.params.iter();
+    let typed = params.map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()));
+    client.query_typed(&query.text, &typed.collect::<Vec<_>>()).await
+}
+
 /// A filter as a statement. Only what is said is in it, so that the server can choose the index for it.
 struct Query {
     text: String,
@@ -189,23 +218,23 @@ struct Query {
 }
 
 impl Query {
-    fn new(schema: &str, columns: &str, filter: &Filter) -> Result<Self, StoreError> {
-        let texts = [&filter.queue, &filter.key, &filter.reason, &filter.outcome];
-        if texts.into_iter().flatten().any(|text| text.contains('\0')) {
-            return Err(StoreError::Invalid(
-                "a filter's text has a NUL, which nothing has".to_owned(),
-            ));
-        }
+    /// The number of the queue is in the text, so that the server knows whether it has few of all jobs; and without a state all
+    /// states are, as each has an index of its own.
+    fn new(schema: &str, columns: &str, queue: Option<i32>, filter: &Filter) -> Self {
         let from = format!("from {schema}.job j join {schema}.queue q on q.number = j.queue");
         let mut this =
             Self { text: format!("select {columns} {from} where true"), params: Vec::new() };
-        if let Some(state) = filter.state {
-            let _ = write!(this.text, " and j.state = {}", number_of(state));
+        if let Some(number) = queue {
+            let _ = write!(this.text, " and j.queue = {number}");
         }
-        if let Some(queue) = &filter.queue {
-            let number = format!("j.queue = (select number from {schema}.queue where name = $)");
-            this.and(&number, queue.clone(), Type::TEXT);
-        }
+        this.text += &match filter.state {
+            Some(state) => format!(" and j.state = {}", number_of(state)),
+            None if queue.is_some() && filter.ids.is_empty() && filter.key.is_none() => {
+                " and (j.state = 0 or j.state = 2 or j.state = 3 or j.state = 1 and j.key is not null)"
+                    .to_owned()
+            }
+            None => String::new(),
+        };
         if !filter.ids.is_empty() {
             let ids: Vec<_> = filter.ids.iter().map(|id| id.0).collect();
             this.and("j.id = any($)", ids, Type::INT8_ARRAY);
@@ -228,18 +257,12 @@ impl Query {
         }
         let most = i64::try_from(filter.most).unwrap_or(i64::MAX);
         let _ = write!(this.text, " order by j.id limit {most}");
-        Ok(this)
+        this
     }
 
     fn and(&mut self, condition: &str, value: impl ToSql + Sync + Send + 'static, kind: Type) {
         self.params.push((Box::new(value), kind));
         let number = format!("${}", self.params.len());
         let _ = write!(self.text, " and {}", condition.replace('$', &number));
-    }
-
-    async fn run(&self, client: &Client) -> Result<Vec<Row>, Error> {
-        let typed =
-            self.params.iter().map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()));
-        client.query_typed(&self.text, &typed.collect::<Vec<_>>()).await
     }
 }

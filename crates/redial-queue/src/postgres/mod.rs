@@ -113,23 +113,11 @@ impl PostgresStore {
             timeout: Duration::from_secs(30),
         }
     }
-
-    /// Whether a queue can have this name.
-    fn queue(&self, name: &str) -> Result<(), StoreError> {
-        if name.is_empty() || name.chars().count() > 100 || name.contains(char::is_control) {
-            let why = "the name of a queue has 1 to 100 characters, and no control characters";
-            return Err(StoreError::Invalid(why.to_owned()));
-        }
-        Ok(())
-    }
 }
 
 impl Store for PostgresStore {
     fn enqueue<'a>(&'a self, queue: &'a str, jobs: Vec<NewJob>) -> Reply<'a, Vec<Enqueued>> {
-        Box::pin(async move {
-            self.queue(queue)?;
-            self.put(queue, jobs).await
-        })
+        Box::pin(self.put(queue, jobs))
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims> {
@@ -181,10 +169,7 @@ impl Store for PostgresStore {
     }
 
     fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
-        Box::pin(async move {
-            self.queue(queue)?;
-            self.rule(queue, settings).await
-        })
+        Box::pin(self.rule(queue, settings))
     }
 
     fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts> {

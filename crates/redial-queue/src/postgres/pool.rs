@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{FromSqlOwned, ToSql};
 use tokio_postgres::{Client, Config, Error, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -158,6 +158,15 @@ impl Pool {
         done.map_err(|error| error::store(&error))?;
         lent.give_back();
         Ok(())
+    }
+
+    /// Asks for one value.
+    pub(super) async fn ask<T: FromSqlOwned>(&self, text: &str) -> Result<T, StoreError> {
+        let mut lent = self.lend().await?;
+        let row = self.within(lent.get()?.client.query_typed_one(text, &[])).await?;
+        let value = row.and_then(|row| row.try_get(0)).map_err(|error| error::store(&error))?;
+        lent.give_back();
+        Ok(value)
     }
 
     /// Waits no longer than a statement may take: the network may have swallowed the answer.

@@ -7,14 +7,15 @@ use tokio_postgres::Row;
 
 use super::row::{signed, span};
 use super::{PostgresStore, error};
-use crate::durable::text::remember;
-use crate::durable::{Lease, Settled, Settlement, StoreError, Tried, Verdict};
+use crate::durable::text;
+use crate::durable::{Lease, Settled, Settlement, StoreError, Verdict};
 
 /// Where the number of the queue ends in a fence, and that of the claim begins.
 const QUEUE_BITS: i64 = (1 << 24) - 1;
 
-/// After so many settlements the server is asked to clean up.
+/// After so many settlements the server is asked to clean up, in a table with no more rows than this.
 const CLEAN_UP_EVERY: usize = 20_000;
+const CLEAN_UP_MOST: f32 = 500_000.0;
 
 impl PostgresStore {
     pub(super) async fn end(
@@ -40,8 +41,8 @@ impl PostgresStore {
     }
 
     /// Each job that is done leaves entries in the indexes, in front of those that a claim looks for. The server removes them once a
-    /// minute, and by then there may be half a million, so we ask for it. Where that fails, claims are slower until the server
-    /// does it.
+    /// minute, and by then there may be half a million, so we ask for it. Not in a large table, where it would read all of the
+    /// indexes for a few of their entries. Where it fails, claims are slower until the server does it.
     fn clean_up(&self, settled: usize) {
         let before = self.settled.fetch_add(settled, Ordering::Relaxed);
         if before / CLEAN_UP_EVERY == before.wrapping_add(settled) / CLEAN_UP_EVERY {
@@ -49,8 +50,11 @@ impl PostgresStore {
         }
         let pool = Arc::clone(&self.pool);
         tokio::spawn(async move {
-            let vacuum = format!("vacuum (skip_locked, truncate off) {}.job", pool.schema());
-            let _ = pool.run(&vacuum).await;
+            let table = format!("{}.job", pool.schema());
+            let rows = format!("select reltuples from pg_class where oid = '{table}'::regclass");
+            if pool.ask::<f32>(&rows).await.is_ok_and(|rows| rows <= CLEAN_UP_MOST) {
+                let _ = pool.run(&format!("vacuum (skip_locked, truncate off) {table}")).await;
+            }
         });
     }
 
@@ -123,7 +127,7 @@ impl Columns {
                 Verdict::Done => (0, None, None, None),
                 Verdict::Retry { wait, progress } => (1, Some(*wait), Some(progress), None),
                 Verdict::Postpone { wait } => (2, Some(*wait), None, None),
-                Verdict::Dead { reason } => (3, None, None, Some(reason.replace('\0', " "))),
+                Verdict::Dead { reason } => (3, None, None, Some(text::reason(reason))),
             };
             all.ids.push(leases[*i].id.0);
             all.fences.push(leases[*i].fence);
@@ -133,7 +137,11 @@ impl Columns {
                 .push(progress.map(|progress| i32::try_from(progress.step).unwrap_or(i32::MAX)));
             all.draws.push(progress.map(|progress| signed(progress.drawn)));
             all.tooks.push(span(one.took));
-            all.outcomes.push(if verdict == 0 { String::new() } else { line(&one.outcome) });
+            all.outcomes.push(if verdict == 0 {
+                String::new()
+            } else {
+                text::outcome(&one.outcome)
+            });
             all.reasons.push(reason);
         }
         all
@@ -152,13 +160,4 @@ impl Columns {
             &self.reasons,
         ]
     }
-}
-
-/// The outcome as the history keeps it.
-fn line(outcome: &str) -> String {
-    let ended = std::time::SystemTime::UNIX_EPOCH;
-    let tried = Tried { number: 1, ended, took: Duration::ZERO, outcome: outcome.to_owned() };
-    let mut history = Vec::with_capacity(1);
-    remember(&mut history, tried);
-    history.pop().map(|tried| tried.outcome).unwrap_or_default()
 }

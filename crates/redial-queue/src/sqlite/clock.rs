@@ -49,3 +49,11 @@ pub(super) fn between(from: i64, to: i64) -> Duration {
 
 /// Longer than this nobody has held a lock for an honest reason.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether to ask for a lock once more. Another process that is busy has the file locked nearly all the time: whoever asks
+/// less and less often, as SQLite itself does, hardly ever comes between two of its commits.
+pub(super) fn is_patient(asked: i32) -> bool {
+    const BREAK: Duration = Duration::from_millis(1);
+    std::thread::sleep(BREAK);
+    BREAK.saturating_mul(asked.unsigned_abs()) < PATIENCE
+}

@@ -17,6 +17,7 @@ struct Other {
 
 impl Step<'_> {
     pub(super) fn enqueue(&mut self, queue: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Fault> {
+        jobs.iter().try_for_each(NewJob::check)?;
         let queue = self.queue(queue)?;
         jobs.iter().map(|job| self.enqueue_one(&queue, job)).collect()
     }
@@ -117,7 +118,6 @@ impl Step<'_> {
     /// Whether one more job of a key may be out of hold. Those that were held before go first.
     pub(super) fn admit(&mut self, queue: i64, key: &str, per_key: u32) -> Result<bool, Fault> {
         if per_key == 0 {
-            self.release(queue, key, per_key)?;
             return Ok(true);
         }
         if self.out_of_hold(queue, key, per_key)? >= per_key {

@@ -38,6 +38,7 @@ impl Step<'_> {
     }
 
     pub(super) fn edit(&mut self, id: JobId, edit: &Edit) -> Result<bool, Fault> {
+        edit.check()?;
         let Some(job) = self.idle(id.0)? else { return Ok(false) };
         if let Some(payload) = &edit.payload {
             self.write("payload", id, payload)?;
@@ -65,7 +66,7 @@ impl Step<'_> {
     }
 
     pub(super) fn remove(&mut self, filter: &Filter) -> Result<u64, Fault> {
-        let mut chosen = Chosen::new(filter, self.now);
+        let mut chosen = Chosen::new(self.conn, filter, self.now)?;
         chosen.add("running.id IS NULL", []);
         let mut removed = 0;
         for id in chosen.ids(self.conn)? {
@@ -85,7 +86,7 @@ impl Step<'_> {
     }
 
     pub(super) fn redrive(&mut self, filter: &Filter, redrive: Redrive) -> Result<u64, Fault> {
-        let mut chosen = Chosen::new(filter, self.now);
+        let mut chosen = Chosen::new(self.conn, filter, self.now)?;
         chosen.add("job.state = 2", []);
         let mut due = self.now.saturating_add(span(redrive.after));
         let mut redriven = 0;
@@ -124,6 +125,6 @@ impl Step<'_> {
             settings.most_dead.map(most),
         ])?;
         self.ring(id);
-        Ok(())
+        self.trim(id)
     }
 }

@@ -175,7 +175,6 @@ impl SqliteStore {
         jobs: &[NewJob],
     ) -> Result<Vec<Enqueued>, StoreError> {
         self.bell.stopped()?;
-        jobs.iter().try_for_each(NewJob::check)?;
         let enqueue = || -> Result<_, Fault> {
             let there = "SELECT count(*) FROM main.sqlite_schema WHERE name = 'redial_store'";
             if transaction.query_row(there, [], |row| row.get::<_, i64>(0))? == 0 {

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::clock::{Clock, PATIENCE};
+use super::clock::{Clock, is_patient};
 use super::fault::{Fault, unavailable};
 use crate::durable::StoreError;
 
@@ -48,8 +48,8 @@ pub(super) fn prepare(path: &Path, owner: Owner, clock: &Clock) -> Result<(), St
 pub(super) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<Connection> {
-        let conn = Connection::open_with_flags(path, flags)?;
-        conn.busy_timeout(PATIENCE)?;
+        let mut conn = Connection::open_with_flags(path, flags)?;
+        conn.busy_handler(Some(is_patient))?;
         conn.set_prepared_statement_cache_capacity(96);
         // Plans that depend on values would be made anew for each value.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

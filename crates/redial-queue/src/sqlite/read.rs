@@ -1,7 +1,7 @@
 //! What can be seen without changing anything.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::clock::{between, span};
 use super::fault::Fault;
@@ -16,7 +16,7 @@ pub(super) fn get(conn: &Connection, id: JobId) -> Result<Option<Job>, Fault> {
 }
 
 pub(super) fn list(conn: &Connection, filter: &Filter, now: i64) -> Result<Vec<Job>, Fault> {
-    let chosen = Chosen::new(filter, now);
+    let chosen = Chosen::new(conn, filter, now)?;
     let mut select = conn.prepare(&chosen.select(COLUMNS))?;
     let found = select.query_map(params_from_iter(&chosen.values), row::read)?;
     Ok(found.map(|found| found.map(|found| found.job)).collect::<Result<_, _>>()?)
@@ -33,6 +33,8 @@ pub(super) fn settings(conn: &Connection, queue: &str) -> Result<Settings, Fault
 }
 
 pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts, Fault> {
+    // Jobs move while they are counted; all is as of one moment.
+    let conn = conn.unchecked_transaction()?;
     let sql = "SELECT id, dead, enqueued, done, retried, died, lost, stale, dropped, waiting \
                FROM redial_queue WHERE name = ?1";
     let read = |row: &rusqlite::Row<'_>| {
@@ -56,7 +58,7 @@ pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts,
     };
     counts.held = number("SELECT count(*) FROM redial_job WHERE queue = ?1 AND state = 1")?;
     counts.running = number("SELECT count(*) FROM redial_running WHERE queue = ?1")?;
-    counts.due = due(conn, id, waiting, now)?;
+    counts.due = due(&conn, id, waiting, now)?;
     counts.later = waiting.saturating_sub(counts.due);
     let sql = "SELECT min(due) FROM redial_ready WHERE queue = ?1 AND priority = ?2";
     let mut head = conn.prepare_cached(sql)?;
@@ -71,7 +73,7 @@ pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts,
 /// How many of a queue's waiting jobs are due. There may be millions of them, and millions of others; mostly there are few
 /// of one kind, so these are counted.
 fn due(conn: &Connection, queue: i64, waiting: u64, now: i64) -> rusqlite::Result<u64> {
-    const FEW: i64 = 10_000;
+    const MANY: i64 = 10_000;
     let count = |which: &str, most: i64| -> rusqlite::Result<u64> {
         let sql = format!(
             "SELECT count(*) FROM (SELECT 1 FROM redial_ready \
@@ -83,13 +85,26 @@ fn due(conn: &Connection, queue: i64, waiting: u64, now: i64) -> rusqlite::Resul
         };
         (0..8).map(level).sum()
     };
-    let due = count("<=", FEW)?;
-    if due < FEW.unsigned_abs() {
+    let due = count("<=", MANY)?;
+    if due < MANY.unsigned_abs() {
         Ok(due)
     } else {
         Ok(waiting.saturating_sub(count(">", i64::MAX)?))
     }
 }
+
+/// The number of a queue, and how many jobs it has; no more than [`FEW`] held ones are counted.
+fn size(conn: &Connection, queue: &str) -> Result<(i64, i64), Fault> {
+    let sql = "SELECT id, waiting + dead + (SELECT count(*) FROM (SELECT 1 FROM redial_job AS job \
+               WHERE job.queue = queue.id AND job.state = 1 LIMIT ?2)) FROM redial_queue AS queue WHERE name = ?1";
+    let mut select = conn.prepare_cached(sql)?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    Ok(select.query_row(params![queue, FEW], read).optional()?.unwrap_or_default())
+}
+
+/// A queue with fewer jobs is listed by the numbers of all of them. In a larger one, the next job is not far in the order of
+/// all jobs of the file.
+const FEW: i64 = 300_000;
 
 /// A filter in SQL.
 pub(super) struct Chosen {
@@ -99,12 +114,20 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn new(filter: &Filter, now: i64) -> Self {
+    pub(super) fn new(conn: &Connection, filter: &Filter, now: i64) -> Result<Self, Fault> {
         let most = i64::try_from(filter.most).unwrap_or(i64::MAX);
         let mut chosen = Self { terms: vec!["1".to_owned()], values: Vec::new(), most };
         if let Some(queue) = &filter.queue {
-            let term = "job.queue = (SELECT id FROM redial_queue WHERE name = ?)";
-            chosen.add(term, [Value::Text(queue.clone())]);
+            let (id, jobs) = size(conn, queue)?;
+            chosen.add(&format!("job.queue = {id}"), []);
+            if jobs < FEW && filter.ids.is_empty() && filter.key.is_none() {
+                let these = "SELECT id FROM redial_ready WHERE queue = # UNION ALL \
+                             SELECT id FROM redial_running WHERE queue = # UNION ALL \
+                             SELECT id FROM redial_job WHERE queue = # AND state = 1 UNION ALL \
+                             SELECT id FROM redial_job WHERE queue = # AND state = 2";
+                let these = these.replace('#', &id.to_string());
+                chosen.add(&format!("job.id IN ({these})"), []);
+            }
         }
         match filter.state {
             None => {}
@@ -136,7 +159,7 @@ impl Chosen {
         if let Some(after) = filter.after {
             chosen.add("job.id > ?", [Value::Integer(after.0)]);
         }
-        chosen
+        Ok(chosen)
     }
 
     /// And this as well.

@@ -6,8 +6,8 @@ use super::claim::queue_of;
 use super::clock::span;
 use super::fault::{Fault, damaged};
 use super::step::Step;
-use crate::durable::text::{read_history, remember, time, write_history};
-use crate::durable::{Lease, NewJob, Settled, Settlement, Tried, Verdict};
+use crate::durable::text::{self, read_history, remember, time, write_history};
+use crate::durable::{Lease, Settled, Settlement, Tried, Verdict};
 
 /// A claim that nobody has taken over.
 struct Running {
@@ -119,7 +119,7 @@ impl Step<'_> {
         let sql = "UPDATE redial_job SET state = 2, due = ?2, attempts = ?3, begun = ?4, history = ?5, \
                    reason = ?6 WHERE id = ?1";
         let Running { id, attempts, begun, .. } = *running;
-        let values = params![id, self.now, attempts, begun, history, reason_of(reason)];
+        let values = params![id, self.now, attempts, begun, history, text::reason(reason)];
         self.conn.prepare_cached(sql)?.execute(values)?;
         let tally = self.tally(running.queue);
         (tally.dead, tally.died) = (tally.dead + 1, tally.died + 1);
@@ -152,13 +152,4 @@ impl Step<'_> {
 
 fn missing(id: i64) -> Fault {
     damaged(&format!("job {id} runs, but is not there"))
-}
-
-/// As much of a reason as is kept.
-fn reason_of(reason: &str) -> &str {
-    let mut end = reason.len().min(NewJob::MOST_NAME);
-    while !reason.is_char_boundary(end) {
-        end -= 1;
-    }
-    &reason[..end]
 }

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
 use crate::durable::Settings;
+use crate::durable::job::check_queue;
 
 /// One request inside of a transaction.
 pub(super) struct Step<'a> {
@@ -66,6 +67,7 @@ impl<'a> Step<'a> {
         if let Some(queue) = self.find_queue(name)? {
             return Ok(queue);
         }
+        check_queue(name)?;
         let mut insert = self.conn.prepare_cached("INSERT INTO redial_queue (name) VALUES (?1)")?;
         insert.execute([name])?;
         let id = self.conn.last_insert_rowid();
@@ -95,7 +97,7 @@ impl<'a> Step<'a> {
     }
 
     /// Drops the dead letters that are too many, those that have been dead for longest.
-    fn trim(&self, queue: i64) -> Result<(), Fault> {
+    pub(super) fn trim(&self, queue: i64) -> Result<(), Fault> {
         let sql = "SELECT dead - most_dead FROM redial_queue WHERE id = ?1";
         let surplus: Option<i64> =
             self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?;

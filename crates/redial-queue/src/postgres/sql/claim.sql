@@ -33,7 +33,7 @@ begin
                     claimed = t, until = t + lease * interval '1 microsecond',
                     checked = t + lease * interval '1 microsecond', begun = coalesce(j.begun, t),
                     history = case when j.state = 2 then remember(
-                        j.history, j.attempts, t, greatest(0, (extract(epoch from t - j.claimed) * 1000000)::bigint),
+                        j.history, j.attempts, j.until, greatest(0, (extract(epoch from j.until - j.claimed) * 1000000)::bigint),
                         'the lease ran out: the worker was not heard of again'
                     ) else j.history end
                 from unnest(ids) as chosen (id) where j.id = chosen.id

@@ -87,8 +87,11 @@ begin
         end if;
     end if;
     if of_key is not null and per_key > 0 then
-        hold := room_for(of_queue, of_key, per_key) = 0
-            or exists (select from job j where j.queue = of_queue and j.key = of_key and j.state = held);
+        hold := room_for(of_queue, of_key, per_key) = 0;
+        -- The bound was raised meanwhile: those that were held before go first.
+        if not hold and promote(of_queue, of_key) then
+            hold := room_for(of_queue, of_key, per_key) = 0;
+        end if;
     end if;
     what := 0;
     insert into job (queue, state, priority, due, created, key, policy, idempotency_key, headers, payload)

@@ -16,10 +16,14 @@ begin
                 order by f.id for update
             )) returning j.queue, j.key, j.state
         )
-        select g.queue, count(*) as n, array_agg(distinct g.key) filter (where g.key is not null and g.state = 0) as keys
+        select g.queue, count(*) as n, count(*) filter (where g.state = 3) as dead,
+            array_agg(distinct g.key) filter (where g.key is not null and g.state = 0) as keys
         from gone g group by g.queue
     loop
         removed := removed + one.n;
+        if one.dead > 0 then
+            perform count_up(one.queue, fetched => one.dead);
+        end if;
         if promote_all(one.queue, one.keys) then
             woken := woken || (select q.name from queue q where q.number = one.queue);
         end if;
@@ -53,9 +57,10 @@ begin
             where j.id = u.id and q.number = j.queue
             returning j.queue, j.key, j.state, q.name
         )
-        select b.queue, b.name, array_agg(distinct b.key) filter (where b.state = 1) as keys
+        select b.queue, b.name, count(*) as n, array_agg(distinct b.key) filter (where b.state = 1) as keys
         from back b group by b.queue, b.name
     loop
+        perform count_up(one.queue, fetched => one.n);
         perform promote_all(one.queue, one.keys);
         woken := woken || one.name;
     end loop;
@@ -77,19 +82,26 @@ create function counts(of_name text) returns table (
     retried bigint, died bigint, lost bigint, stale bigint, dropped bigint
 ) language sql as $$
     select
-        (select count(*) from job j where j.queue = q.number and j.state = 0 and j.due <= t),
-        (select count(*) from job j where j.queue = q.number and j.state = 0 and j.due > t),
+        levels.due, levels.later,
         (select count(*) from job j where j.queue = q.number and j.key is not null and j.state = 1),
         (select count(*) from job j where j.queue = q.number and j.state = 2),
-        (select count(*) from job j where j.queue = q.number and j.state = 3),
-        (select greatest(0, (extract(epoch from t - min(j.due)) * 1000000)::bigint) from job j
-            where j.queue = q.number and j.state = 0 and j.due <= t),
-        sums.*
+        sums.died - sums.dropped - sums.fetched,
+        greatest(0, (extract(epoch from t - levels.first) * 1000000)::bigint),
+        sums.enqueued, sums.done, sums.retried, sums.died, sums.lost, sums.stale, sums.dropped
     from queue q cross join (select clock_timestamp() as t) as clock cross join lateral (
-        select coalesce(sum(y.enqueued), 0)::bigint, coalesce(sum(y.done), 0)::bigint, coalesce(sum(y.retried), 0)::bigint,
-            coalesce(sum(y.died), 0)::bigint, coalesce(sum(y.lost), 0)::bigint, coalesce(sum(y.stale), 0)::bigint,
-            coalesce(sum(y.dropped), 0)::bigint
+        select sum(y.enqueued)::bigint as enqueued, sum(y.done)::bigint as done, sum(y.retried)::bigint as retried,
+            sum(y.died)::bigint as died, sum(y.lost)::bigint as lost, sum(y.stale)::bigint as stale,
+            sum(y.dropped)::bigint as dropped, sum(y.fetched)::bigint as fetched
         from tally y where y.queue = q.number
-    ) as sums
+    ) as sums cross join lateral (
+        select sum(d.n)::bigint as due, sum(l.n)::bigint as later, min(f.due) as first
+        from generate_series(0, 7) p cross join lateral (
+            select count(*) as n from job j where j.queue = q.number and j.priority = p and j.state = 0 and j.due <= t
+        ) d cross join lateral (
+            select count(*) as n from job j where j.queue = q.number and j.priority = p and j.state = 0 and j.due > t
+        ) l left join lateral (
+            select j.due from job j where j.queue = q.number and j.priority = p and j.state = 0 order by j.due, j.id limit 1
+        ) f on true
+    ) as levels
     where q.name = of_name
 $$;

@@ -29,7 +29,7 @@ end $$;
 -- Adds to a queue's tally, in a row that nobody else is adding to.
 create function count_up(
     of_queue int, enqueued bigint = 0, done bigint = 0, retried bigint = 0, died bigint = 0, lost bigint = 0,
-    stale bigint = 0, dropped bigint = 0
+    stale bigint = 0, dropped bigint = 0, fetched bigint = 0
 ) returns void language plpgsql as $$
 declare
     mine bigint;
@@ -39,13 +39,13 @@ begin
         select t.id into mine from tally t where t.queue = of_queue limit 1 for update skip locked;
     end if;
     if mine is null then
-        insert into tally (queue, enqueued, done, retried, died, lost, stale, dropped)
-        values (of_queue, $2, $3, $4, $5, $6, $7, $8);
+        insert into tally (queue, enqueued, done, retried, died, lost, stale, dropped, fetched)
+        values (of_queue, $2, $3, $4, $5, $6, $7, $8, $9);
         return;
     end if;
     update tally t set
         enqueued = t.enqueued + $2, done = t.done + $3, retried = t.retried + $4, died = t.died + $5,
-        lost = t.lost + $6, stale = t.stale + $7, dropped = t.dropped + $8
+        lost = t.lost + $6, stale = t.stale + $7, dropped = t.dropped + $8, fetched = t.fetched + $9
     where t.id = mine;
 end $$;
 
@@ -57,8 +57,8 @@ begin
             select f.id from tally f where f.queue = of_queue for update skip locked
         )) returning *
     )
-    insert into tally (queue, enqueued, done, retried, died, lost, stale, dropped)
-    select of_queue, sum(enqueued), sum(done), sum(retried), sum(died), sum(lost), sum(stale), sum(dropped)
+    insert into tally (queue, enqueued, done, retried, died, lost, stale, dropped, fetched)
+    select of_queue, sum(enqueued), sum(done), sum(retried), sum(died), sum(lost), sum(stale), sum(dropped), sum(fetched)
     from gone having count(*) > 0;
 end $$;
 
@@ -102,15 +102,19 @@ create function drop_dead(of_queue int) returns void language plpgsql as $$
 declare
     most bigint;
     n bigint;
+    dead constant smallint := 3;
 begin
     select q.most_dead into most from queue q where q.number = of_queue;
     if most is null then
         return;
     end if;
     perform pg_advisory_xact_lock(hashtextextended(current_schema() || of_queue, 2));
-    delete from job where state = 3 and id = any(array(
-        select j.id from job j where j.queue = of_queue and j.state = 3
-        order by j.due desc, j.id desc offset most
+    select sum(y.died - y.dropped - y.fetched) - most into n from tally y where y.queue = of_queue;
+    if n is null or n <= 0 then
+        return;
+    end if;
+    delete from job where state = dead and id = any(array(
+        select j.id from job j where j.queue = of_queue and j.state = 3 order by j.due, j.id limit n
     ));
     get diagnostics n = row_count;
     if n > 0 then

@@ -67,7 +67,9 @@ create table tally (
     died bigint not null default 0,
     lost bigint not null default 0,
     stale bigint not null default 0,
-    dropped bigint not null default 0
+    dropped bigint not null default 0,
+    -- Dead letters that were redriven or removed.
+    fetched bigint not null default 0
 ) with (fillfactor = 20, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 create index tally_queue on tally (queue);

@@ -133,3 +133,23 @@ pub(super) async fn purge(shop: &Shop) {
     let counts = shop.counts().await;
     assert_eq!((counts.dead, counts.died, counts.dropped), (0, 2, 0));
 }
+
+pub(super) async fn a_lower_bound_on_dead_letters_counts_at_once(shop: &Shop) {
+    let mut ids = Vec::new();
+    for name in ["a", "b", "c"] {
+        ids.push(shop.dead(job(name)).await);
+    }
+    shop.set(&Settings { most_dead: Some(1), ..Settings::default() }).await;
+    assert_eq!(shop.list(Filter::default()).await, ids[2..]);
+    let numbers = async || {
+        let counts = shop.counts().await;
+        (counts.dead, counts.died, counts.dropped)
+    };
+    assert_eq!(numbers().await, (1, 3, 2));
+    assert_eq!(shop.store.redrive(&Filter::default(), Default::default()).await.unwrap(), 1);
+    assert_eq!(shop.kill("again").await, ids[2]);
+    assert_eq!(numbers().await, (1, 4, 2), "one that was redriven is not counted twice");
+    assert_eq!(shop.store.remove(&Filter::default()).await.unwrap(), 1);
+    shop.dead(job("d")).await;
+    assert_eq!(numbers().await, (1, 5, 2), "one that was removed makes room");
+}

@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redial_queue::Priority;
 use redial_queue::durable::{
-    DurableQueue, Enqueued, Filter, NewJob, Start, State, StoreError, WhenWaiting,
+    DurableQueue, Edit, Enqueued, Filter, NewJob, Settings, Start, State, StoreError, WhenWaiting,
 };
 
 use super::shop::{HOUR, Shop, job};
@@ -100,4 +100,32 @@ pub(super) async fn odd_texts_and_bytes(shop: &Shop) {
     assert_eq!(shop.list(filter).await, [id]);
     let empty = shop.add(NewJob::new(Vec::new()).idempotency_key("")).await;
     assert_eq!(shop.claim_one().await.job.id, empty);
+}
+
+pub(super) async fn what_no_store_keeps_is_refused(shop: &Shop) {
+    let id = shop.add(job("")).await;
+    let long = "x".repeat(NewJob::MOST_NAME + 1);
+    let wrong = [
+        job("").key("a\0b", WhenWaiting::Append),
+        job("").header("a", "\0"),
+        job("").policy(long.clone()),
+        job("").idempotency_key(long.clone()),
+        job("").header("a", "x".repeat(NewJob::MOST_TEXT)),
+        NewJob::new(vec![0; NewJob::MOST_PAYLOAD + 1]),
+    ];
+    for job in wrong {
+        let answer = shop.store.enqueue(Shop::QUEUE, vec![job]).await;
+        assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
+    }
+    let edit = Edit { policy: Some(Some(long)), ..Edit::default() };
+    let answer = shop.store.edit(id, edit).await;
+    assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
+    for name in ["", "a\nb", &"x".repeat(101)] {
+        let answer = shop.store.enqueue(name, vec![job("")]).await;
+        assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
+        let answer = shop.store.set(name, &Settings::default()).await;
+        assert!(matches!(answer, Err(StoreError::Invalid(_))), "{answer:?}");
+    }
+    assert_eq!(shop.store.queues().await.unwrap(), [Shop::QUEUE]);
+    assert_eq!(shop.list(Filter::default()).await, [id]);
 }

@@ -215,3 +215,19 @@ pub(super) async fn a_redriven_letter_waits_for_its_key(shop: &Shop) {
     shop.settle(&first, Verdict::Postpone { wait: NOW }).await;
     assert_eq!(states(shop, &ids).await, [Waiting, State::Dead, Held]);
 }
+
+pub(super) async fn a_raised_bound_counts_for_what_comes_later(shop: &Shop) {
+    let ids = three(shop).await;
+    shop.per_key(3).await;
+    assert_eq!(states(shop, &ids).await, [Waiting, Held, Held]);
+    let fourth = shop.add(keyed("d", WhenWaiting::Append)).await;
+    assert_eq!(states(shop, &ids).await, [Waiting; 3], "older ones go first");
+    assert_eq!(shop.state(fourth).await, Held);
+    shop.per_key(0).await;
+    let fifth = shop.add(keyed("e", WhenWaiting::Append)).await;
+    assert_eq!(states(shop, &[fourth, fifth]).await, [Held, Waiting]);
+    let claimed = shop.claim(10).await;
+    assert_eq!(claimed.len(), 4);
+    shop.settle(&claimed[0], Verdict::Done).await;
+    assert_eq!(shop.ids(10).await, [fourth]);
+}

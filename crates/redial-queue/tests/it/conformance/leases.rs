@@ -13,6 +13,8 @@ pub(super) async fn a_lease_that_ran_out_is_claimed_again(shop: &Shop) {
     assert_eq!(second.job.progress.attempts, 2);
     let history: Vec<_> = second.job.history.iter().map(|t| (t.number, &*t.outcome)).collect();
     assert_eq!(history, [(1, Tried::LOST)]);
+    let lost = &second.job.history[0];
+    assert_eq!((lost.ended, lost.took), (first.job.due, NOW), "it ends with its lease");
     assert_eq!(shop.counts().await.lost, 1);
     assert_eq!(shop.get(id).await.history, second.job.history);
     assert_eq!(shop.ids(1).await, []);

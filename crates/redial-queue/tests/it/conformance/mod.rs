@@ -38,6 +38,7 @@ macro_rules! conformance {
                 ten_thousand_at_once
                 times_at_both_ends_of_the_calendar
                 odd_texts_and_bytes
+                what_no_store_keeps_is_refused
             }
             claims {
                 what_is_due_and_nothing_else
@@ -68,6 +69,7 @@ macro_rules! conformance {
                 dead_keeps_the_reason_and_the_last_outcome
                 history_is_short
                 outcomes_are_a_short_line
+                reasons_are_a_short_line
                 many_at_once_in_their_order
             }
             keys {
@@ -87,12 +89,14 @@ macro_rules! conformance {
                 replaces_the_newest
                 a_batch_sees_itself
                 a_redriven_letter_waits_for_its_key
+                a_raised_bound_counts_for_what_comes_later
             }
             dead {
                 redrive_starts_over_and_keeps_the_history
                 redrive_apart
                 redrive_touches_only_dead_letters
                 the_most_dead_letters
+                a_lower_bound_on_dead_letters_counts_at_once
                 edit_then_redrive
                 edit_does_not_touch_what_runs
                 remove_does_not_touch_what_runs

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use redial_core::Progress;
-use redial_queue::durable::{Filter, Settled, Settlement, State, Tried, Verdict};
+use redial_queue::durable::{Filter, NewJob, Settled, Settlement, State, Tried, Verdict};
 
 use super::shop::{HOUR, NOW, Shop, dead, job, retry};
 
@@ -88,6 +88,18 @@ pub(super) async fn outcomes_are_a_short_line(shop: &Shop) {
     let outcome = shop.get(id).await.history[0].outcome.clone();
     assert!(outcome.len() <= Tried::MOST_OUTCOME, "{} bytes", outcome.len());
     assert!(outcome.starts_with("two lines, a NUL  and \u{1f9e6}"), "{outcome}");
+}
+
+pub(super) async fn reasons_are_a_short_line(shop: &Shop) {
+    let id = shop.add(job("")).await;
+    shop.kill(&format!("two\nlines, a NUL\0 and {}", "\u{1f9e6}".repeat(200))).await;
+    let reason = shop.get(id).await.reason.unwrap();
+    assert!(reason.len() <= NewJob::MOST_NAME, "{} bytes", reason.len());
+    assert!(reason.starts_with("two lines, a NUL  and \u{1f9e6}"), "{reason}");
+    let longest = "x".repeat(Tried::MOST_OUTCOME);
+    let id = shop.add(job("")).await;
+    shop.settle_as(&shop.claim_one().await, retry(NOW), &longest).await;
+    assert_eq!(shop.get(id).await.history[0].outcome, longest);
 }
 
 pub(super) async fn many_at_once_in_their_order(shop: &Shop) {

@@ -47,12 +47,14 @@ async fn a_job_in_somebodys_transaction_is_heard_of_when_it_is_committed() {
     let (store, schema) = store().await;
     let other = PostgresStore::builder(&url()).schema(&schema).connect().await.unwrap();
     let mut client = client(&url()).await;
-    heard(&store, async || {
-        let transaction = client.transaction().await.unwrap();
-        other.enqueue_in(&transaction, QUEUE, vec![NewJob::new("x")]).await.unwrap();
-        transaction.commit().await.unwrap();
-    })
-    .await;
+    for enqueuing in [&other, &store] {
+        heard(&store, async || {
+            let transaction = client.transaction().await.unwrap();
+            enqueuing.enqueue_in(&transaction, QUEUE, vec![NewJob::new("x")]).await.unwrap();
+            transaction.commit().await.unwrap();
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

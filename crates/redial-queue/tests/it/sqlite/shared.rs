@@ -1,8 +1,11 @@
 //! Several who use one file: the application's own transactions, and other processes.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redial_queue::durable::{Enqueued, JobId, NewJob, Settled, Start, Store, StoreError, Verdict};
+use redial_queue::durable::{
+    Enqueued, JobId, NewJob, Settled, Start, Store, StoreError, Verdict, WhenWaiting,
+};
 use redial_queue::sqlite::SqliteStore;
 use redial_queue::sqlite::rusqlite::{Connection, TransactionBehavior};
 
@@ -72,6 +75,8 @@ fn a_transaction_on_another_file() {
     let error = store.enqueue_in(&sale, "q", &[NewJob::new("x")]).unwrap_err();
     assert!(matches!(error, StoreError::Invalid(_)));
     assert!(error.to_string().contains("not on the store's file"), "{error}");
+    let mut same = Connection::open(directory.path("jobs")).unwrap();
+    let sale = same.transaction().unwrap();
     let large = NewJob::new(vec![0; NewJob::MOST_PAYLOAD + 1]);
     let error = store.enqueue_in(&sale, "q", &[large]).unwrap_err();
     assert!(error.to_string().contains("a payload may have at most"), "{error}");
@@ -129,6 +134,47 @@ async fn a_slow_worker_in_another_process_is_fenced() {
     assert_eq!(settle(&slow, &late, Verdict::Done).await, Settled::Stale);
     let counts = slow.counts("q").await.unwrap();
     assert_eq!((counts.done, counts.lost, counts.stale), (1, 1, 3));
+}
+
+/// Works until `most` jobs are done by all.
+async fn work(store: SqliteStore, done: Arc<Mutex<Vec<JobId>>>, most: usize) {
+    while done.lock().unwrap().len() < most {
+        let claims = claim(&store, "q", 5).await;
+        for claimed in &claims.jobs {
+            assert_eq!(settle(&store, claimed, Verdict::Done).await, Settled::Taken);
+            done.lock().unwrap().push(claimed.job.id);
+        }
+        if claims.jobs.is_empty() {
+            // The last job may be the other one's, of which nobody is told.
+            let waits = store.changed("q", claims.seen);
+            let _ = tokio::time::timeout(Duration::from_millis(50), waits).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn two_workers_and_whoever_enqueues_on_one_file() {
+    let directory = Directory::new();
+    let path = directory.path("jobs");
+    let enqueuing = open(&path);
+    let done = Arc::<Mutex<Vec<JobId>>>::default();
+    let start = || tokio::spawn(work(open(&path), done.clone(), 400));
+    let workers = [start(), start()];
+    let mut ids = Vec::new();
+    for round in 0..100 {
+        let keyed = |key: usize| NewJob::new("x").key(key.to_string(), WhenWaiting::Append);
+        let jobs = vec![keyed(round % 3), NewJob::new("y"), keyed(round % 3), NewJob::new("z")];
+        ids.extend(enqueuing.enqueue("q", jobs).await.unwrap().into_iter().map(Enqueued::id));
+    }
+    for worker in workers {
+        within(worker).await.unwrap();
+    }
+    let mut done = std::mem::take(&mut *done.lock().unwrap());
+    done.sort();
+    assert_eq!(done, ids, "each once");
+    let counts = enqueuing.counts("q").await.unwrap();
+    assert_eq!((counts.done, counts.lost, counts.stale, counts.held), (400, 0, 0, 0));
+    assert_eq!(enqueuing.verify().unwrap(), Vec::<String>::new());
 }
 
 /// Sets the mark of the time in a file that nobody has open.
