@@ -21,11 +21,21 @@ impl DurableQueue {
     ///
     /// No queue can have this name: 1 to 100 characters, none of them a control character.
     pub fn new(store: Arc<dyn Store>, name: &str) -> Result<Self, StoreError> {
+        Self::check_name(name)?;
+        Ok(Self { store, name: name.to_owned() })
+    }
+
+    /// Whether a queue can have this name, before there is a store.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn check_name(name: &str) -> Result<(), StoreError> {
         if name.is_empty() || name.chars().count() > 100 || name.contains(char::is_control) {
             let why = "the name of a queue has 1 to 100 characters, and no control characters";
             return Err(StoreError::Invalid(why.to_owned()));
         }
-        Ok(Self { store, name: name.to_owned() })
+        Ok(())
     }
 
     /// Its name.
