@@ -30,6 +30,8 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     Made,
+    /// Made, and said: it may be that its name was mistyped.
+    Told,
     Wrong,
 }
 
@@ -86,6 +88,11 @@ impl Place {
         Ok(DurableQueue::new(self.open(Missing::Made).await?, self.queue_name())?)
     }
 
+    /// The queue, of a store that is usually there.
+    pub(super) async fn find_or_make(&self) -> Result<DurableQueue, Failed> {
+        Ok(DurableQueue::new(self.open(Missing::Told).await?, self.queue_name())?)
+    }
+
     /// The queue, of a store that has to be there. Whoever mistypes its name is told, and sees it empty.
     pub(super) async fn find(&self) -> Result<DurableQueue, Failed> {
         let queue = DurableQueue::new(self.open(Missing::Wrong).await?, self.queue_name())?;
@@ -128,11 +135,16 @@ impl Place {
 }
 
 pub(super) fn open_file(path: &Path, missing: Missing) -> Result<SqliteStore, Failed> {
-    if missing == Missing::Wrong && !path.exists() {
+    let is_new = !path.exists();
+    if is_new && missing == Missing::Wrong {
         let why = "there is no such file; `redial queue add` makes one";
         return Err(Failed::input(path.display(), why));
     }
-    Ok(SqliteStore::open(path)?)
+    let store = SqliteStore::open(path)?;
+    if is_new && missing == Missing::Told {
+        tell(&format!("{}: there was no store, so this one is new and empty", path.display()));
+    }
+    Ok(store)
 }
 
 /// What a store says, and which.

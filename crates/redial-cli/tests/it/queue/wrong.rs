@@ -55,6 +55,16 @@ fn wrong_usage_is_said_before_anything_is_done() {
     assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap());
 }
 
+/// Whoever mistypes a path would wait for ever.
+#[test]
+fn a_worker_says_that_its_store_is_new() {
+    let lab = Lab::new();
+    let new = lab.work(&["--exec", "cat", "--until", "empty"]);
+    assert!(text(&new.stderr).contains("jobs.db: there was no store"), "{new:?}");
+    let old = lab.work(&["--exec", "cat", "--until", "empty"]);
+    assert!(!text(&old.stderr).contains("jobs.db"), "{old:?}");
+}
+
 #[test]
 fn a_line_that_is_too_long_says_where_to_go_on() {
     let lab = Lab::new();
