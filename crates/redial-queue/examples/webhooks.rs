@@ -57,5 +57,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let worker = Worker::new(DurableQueue::new(store, "hooks")?).policy(policy.clone());
     let report = worker.until(Until::Empty).run(Deliverer::new(&policy)?, pending()).await?;
     println!("{} delivered, {} retried", report.done, report.retried);
+    assert_eq!(report.done, 2);
     Ok(std::fs::remove_dir_all(folder)?)
 }

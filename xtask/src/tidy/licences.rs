@@ -22,6 +22,8 @@ const ACCEPTED: &[&str] = &[
     "Unlicense",
     "MPL-2.0",
     "BSL-1.0",
+    // Mozilla's list of roots: data, that may be passed on with the text of the licence.
+    "CDLA-Permissive-2.0",
 ];
 
 /// Checks every package that is not ours.

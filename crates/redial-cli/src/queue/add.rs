@@ -13,7 +13,7 @@ use crate::failed::Failed;
 #[derive(clap::Args)]
 #[command(after_help = "\
 With --lines each line is a job. Empty lines are left out. The jobs go in by batches, each all or none, and their
-numbers are printed as soon as they are in.
+numbers are printed as soon as they are in. A batch does not wait for lines that are not there yet.
 
 Exit codes: 0 if all are in (or another one will do, with --when-waiting keep), 1 if one was refused or the store
 failed, 2 for wrong usage.
@@ -73,7 +73,7 @@ async fn lines(
     job: impl Fn(Vec<u8>) -> NewJob,
     out: &mut impl Write,
 ) -> Result<(), Failed> {
-    let mut from = BufReader::new(source.open()?);
+    let mut from = BufReader::with_capacity(BATCH_BYTES, source.open()?);
     let queue = args.place.make().await?;
     let (mut line, mut number, mut bytes) = (Vec::new(), 0_u64, 0);
     let (mut batch, mut first, mut all) = (Batch::default(), 1, Vec::new());
@@ -95,7 +95,9 @@ async fn lines(
             bytes += line.len();
             batch.0.push(job(line.clone()));
         }
-        if ended || batch.0.len() >= BATCH || bytes >= BATCH_BYTES {
+        // Whoever writes slowly may be gone before a batch is full.
+        let may_wait = !from.buffer().contains(&b'\n');
+        if ended || may_wait || batch.0.len() >= BATCH || bytes >= BATCH_BYTES {
             batch.enqueue(&queue, first, args.about.json, &mut all, out).await?;
             (first, bytes) = (number + 1, 0);
         }

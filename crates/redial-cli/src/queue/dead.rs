@@ -14,7 +14,7 @@ use serde_json::json;
 use super::list::{self, about};
 use super::manage::{Choice, choice};
 use super::place::Place;
-use super::print::{age, cell, table};
+use super::print::{age, cell};
 use super::show;
 use super::time::short;
 use crate::failed::Failed;
@@ -85,13 +85,6 @@ struct List {
 async fn ls(args: &List, out: &mut impl Write) -> Result<(), Failed> {
     let queue = args.place.find().await?;
     let filter = Filter { after: args.after.map(JobId), ..args.which.filter(args.place.filter()) };
-    let page = list::page(&queue, filter, args.most, |jobs| {
-        if args.json { list::lines(jobs, out) } else { rows(jobs, out) }
-    });
-    page.await
-}
-
-fn rows(jobs: &[Job], out: &mut impl Write) -> Result<(), Failed> {
     let now = clock::wall();
     let row = |job: &Job| {
         let last = job.history.last();
@@ -104,8 +97,8 @@ fn rows(jobs: &[Job], out: &mut impl Write) -> Result<(), Failed> {
             about(job),
         ]
     };
-    let rows: Vec<_> = jobs.iter().map(row).collect();
-    Ok(table(["id", "age", "attempts", "reason", "last cause", "payload"], &rows, out)?)
+    let head = ["id", "age", "attempts", "reason", "last cause", "payload"];
+    list::show(&queue, filter, args.most, args.json, head, row, out).await
 }
 
 /// Put dead letters back into their queue, with no attempt made
@@ -228,12 +221,20 @@ async fn in_pages(
 ) -> Result<u64, Failed> {
     let (mut count, most) = (0, most.unwrap_or(u64::MAX));
     while count < most {
-        filter.most = usize::try_from(most - count).unwrap_or(PAGE).min(PAGE);
-        let ids: Vec<JobId> = store.list(&filter).await?.iter().map(|job| job.id).collect();
-        let Some(last) = ids.last().copied() else { break };
+        let wanted = usize::try_from(most - count).unwrap_or(PAGE).min(PAGE);
+        let mut ids = Vec::new();
+        while ids.len() < wanted {
+            filter.most = (wanted - ids.len()).min(list::PAGE);
+            let found = store.list(&filter).await?;
+            let Some(last) = found.last() else { break };
+            filter.after = Some(last.id);
+            ids.extend(found.iter().map(|job| job.id));
+        }
+        if ids.is_empty() {
+            break;
+        }
         let page = Filter { ids, after: None, most: usize::MAX, ..filter.clone() };
         count += step(page).await?;
-        filter.after = Some(last);
     }
     Ok(count)
 }

@@ -1,6 +1,6 @@
 use std::io::Write;
 
-use redial_queue::durable::{Filter, Job, JobId, State};
+use redial_queue::durable::{DurableQueue, Filter, Job, JobId, State};
 
 use super::place::{Place, tell};
 use super::print::{cell, object, payload_cell, table, when};
@@ -45,58 +45,6 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
         after: args.after.map(JobId),
         ..args.place.filter()
     };
-    let jobs =
-        page(
-            &queue,
-            filter,
-            args.most,
-            |jobs| {
-                if args.json { lines(jobs, out) } else { rows(jobs, out) }
-            },
-        );
-    jobs.await
-}
-
-/// How many jobs are read at once: each of them may be large.
-const PAGE: u32 = 500;
-
-/// Shows up to `most` jobs, and says if there are more.
-pub(crate) async fn page(
-    queue: &redial_queue::durable::DurableQueue,
-    mut filter: Filter,
-    most: u32,
-    mut show: impl FnMut(&[Job]) -> Result<(), Failed>,
-) -> Result<(), Failed> {
-    let mut left = most;
-    loop {
-        // One more than is shown tells whether there is more.
-        let page = left.min(PAGE);
-        filter.most = page as usize + 1;
-        let mut jobs = queue.store().list(&filter).await?;
-        let more = jobs.len() > page as usize;
-        jobs.truncate(page as usize);
-        if !jobs.is_empty() || left == most {
-            show(&jobs)?;
-        }
-        left -= page;
-        filter.after = jobs.last().map(|job| job.id).or(filter.after);
-        if !more {
-            return Ok(());
-        }
-        if left == 0 {
-            let last = filter.after.map_or(0, |id| id.0);
-            tell(&format!("there are more: --after {last} shows them, and --most sets how many"));
-            return Ok(());
-        }
-    }
-}
-
-pub(crate) fn lines(jobs: &[Job], out: &mut impl Write) -> Result<(), Failed> {
-    jobs.iter().try_for_each(|job| writeln!(out, "{}", object(job)))?;
-    Ok(())
-}
-
-fn rows(jobs: &[Job], out: &mut impl Write) -> Result<(), Failed> {
     let now = clock::wall();
     let row = |job: &Job| {
         [
@@ -109,8 +57,50 @@ fn rows(jobs: &[Job], out: &mut impl Write) -> Result<(), Failed> {
             about(job),
         ]
     };
-    let rows: Vec<_> = jobs.iter().map(row).collect();
-    Ok(table(["id", "state", "due", "attempts", "priority", "key", "payload"], &rows, out)?)
+    let head = ["id", "state", "due", "attempts", "priority", "key", "payload"];
+    show(&queue, filter, args.most, args.json, head, row, out).await
+}
+
+/// How many jobs are read at once: each of them may be large.
+pub(crate) const PAGE: usize = 64;
+
+/// Shows up to `most` jobs, as a table or each as an object in a line, and says if there are more.
+pub(crate) async fn show<const N: usize>(
+    queue: &DurableQueue,
+    mut filter: Filter,
+    most: u32,
+    json: bool,
+    head: [&str; N],
+    row: impl Fn(&Job) -> [String; N],
+    out: &mut impl Write,
+) -> Result<(), Failed> {
+    let (mut rows, mut left) = (Vec::new(), most as usize);
+    let more = loop {
+        // One more than is shown tells whether there is more.
+        let page = left.min(PAGE);
+        filter.most = page + 1;
+        let mut jobs = queue.store().list(&filter).await?;
+        let more = jobs.len() > page;
+        jobs.truncate(page);
+        if json {
+            jobs.iter().try_for_each(|job| writeln!(out, "{}", object(job)))?;
+        } else {
+            rows.extend(jobs.iter().map(&row));
+        }
+        left -= page;
+        filter.after = jobs.last().map(|job| job.id).or(filter.after);
+        if !more || left == 0 {
+            break more;
+        }
+    };
+    if !json {
+        table(head, &rows, out)?;
+    }
+    if let Some(last) = filter.after.filter(|_| more) {
+        out.flush()?;
+        tell(&format!("there are more: --after {last} shows them, and --most sets how many"));
+    }
+    Ok(())
 }
 
 /// Of a delivery, where it goes says more than what is in it.

@@ -32,11 +32,11 @@ pub(crate) struct Resume {
 }
 
 pub(super) async fn pause(args: &Pause) -> Result<(), Failed> {
-    Ok(args.place.make().await?.pause().await?)
+    Ok(args.place.find_or_make().await?.pause().await?)
 }
 
 pub(super) async fn resume(args: &Resume) -> Result<(), Failed> {
-    Ok(args.place.make().await?.resume().await?)
+    Ok(args.place.find_or_make().await?.resume().await?)
 }
 
 /// Set what holds for all workers of a queue
@@ -106,7 +106,7 @@ pub(crate) fn choice<T: Settable>(text: &str) -> Result<Choice<T>, String> {
 
 pub(super) async fn set(args: &Set) -> Result<(), Failed> {
     let rate = args.rate.map(|rate| rule(rate.into_option(), args.burst)).transpose()?;
-    let queue = args.place.make().await?;
+    let queue = args.place.find_or_make().await?;
     let change = queue.change(|settings| {
         settings.rate = rate.unwrap_or(settings.rate);
         settings.per_key = args.per_key.unwrap_or(settings.per_key);

@@ -30,6 +30,8 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     Made,
+    /// Made, and said: it may be that its name was mistyped.
+    Told,
     Wrong,
 }
 
@@ -71,6 +73,7 @@ impl Place {
     }
 
     pub(super) async fn open(&self, missing: Missing) -> Result<Arc<dyn Store>, Failed> {
+        DurableQueue::check_name(self.queue_name()).map_err(|error| said("--queue", error))?;
         match self.kept()? {
             Kept::In(path) => Ok(Arc::new(open_file(&path, missing)?)),
             Kept::Postgres(url) => {
@@ -82,12 +85,17 @@ impl Place {
 
     /// The queue, of a store that is made if it is not there.
     pub(super) async fn make(&self) -> Result<DurableQueue, Failed> {
-        self.in_store(self.open(Missing::Made).await?)
+        Ok(DurableQueue::new(self.open(Missing::Made).await?, self.queue_name())?)
+    }
+
+    /// The queue, of a store that is usually there.
+    pub(super) async fn find_or_make(&self) -> Result<DurableQueue, Failed> {
+        Ok(DurableQueue::new(self.open(Missing::Told).await?, self.queue_name())?)
     }
 
     /// The queue, of a store that has to be there. Whoever mistypes its name is told, and sees it empty.
     pub(super) async fn find(&self) -> Result<DurableQueue, Failed> {
-        let queue = self.in_store(self.open(Missing::Wrong).await?)?;
+        let queue = DurableQueue::new(self.open(Missing::Wrong).await?, self.queue_name())?;
         if let Some(name) = &self.queue {
             let all = queue.store().queues().await?;
             if !all.contains(name) {
@@ -96,10 +104,6 @@ impl Place {
             }
         }
         Ok(queue)
-    }
-
-    fn in_store(&self, store: Arc<dyn Store>) -> Result<DurableQueue, Failed> {
-        DurableQueue::new(store, self.queue_name()).map_err(|error| said("--queue", error))
     }
 
     pub(super) fn queue_name(&self) -> &str {
@@ -131,11 +135,16 @@ impl Place {
 }
 
 pub(super) fn open_file(path: &Path, missing: Missing) -> Result<SqliteStore, Failed> {
-    if missing == Missing::Wrong && !path.exists() {
+    let is_new = !path.exists();
+    if is_new && missing == Missing::Wrong {
         let why = "there is no such file; `redial queue add` makes one";
         return Err(Failed::input(path.display(), why));
     }
-    SqliteStore::open(path).map_err(|error| said(path.display(), error))
+    let store = SqliteStore::open(path)?;
+    if is_new && missing == Missing::Told {
+        tell(&format!("{}: there was no store, so this one is new and empty", path.display()));
+    }
+    Ok(store)
 }
 
 /// What a store says, and which.

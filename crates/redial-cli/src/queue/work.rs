@@ -172,7 +172,7 @@ fn deliverer(args: &Args, policy: &Policy) -> Result<Deliverer, Failed> {
 async fn worker(args: &Args, policy: Policy, log: &Arc<Log>) -> Result<Worker, Failed> {
     let presets = Preset::ALL.map(|preset| (preset.name().to_owned(), preset.into()));
     let log = Arc::clone(log);
-    let mut worker = Worker::new(args.place.make().await?)
+    let mut worker = Worker::new(args.place.find_or_make().await?)
         .policy(policy)
         .policies(presets)
         .policies(args.policies.iter().flatten().cloned())

@@ -29,6 +29,14 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
+/// Where the Postgres of the tests is.
+fn postgres() -> String {
+    let Ok(url) = std::env::var("REDIAL_TEST_POSTGRES") else {
+        panic!("REDIAL_TEST_POSTGRES is not set: `cargo xtask test` starts a Postgres and sets it");
+    };
+    url
+}
+
 /// A directory for the files of a test, which goes away with it.
 struct Scratch(std::path::PathBuf);
 

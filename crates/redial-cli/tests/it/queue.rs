@@ -10,6 +10,7 @@ mod work;
 mod wrong;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -40,6 +41,16 @@ impl Lab {
         command.args(args).env("REDIAL_STORE", &self.store).env("NO_PROXY", "127.0.0.1");
         command.current_dir(&self.scratch.0).stdin(Stdio::null());
         command
+    }
+
+    /// What a page shows for a shell.
+    fn shell(&self, script: &str) -> Command {
+        let bin = Path::new(env!("CARGO_BIN_EXE_redial")).parent().unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let mut shell = Command::new("sh");
+        shell.arg("-ec").arg(format!("exec 2>&1; {script}")).current_dir(&self.scratch.0);
+        shell.env("REDIAL_STORE", &self.store).env("NO_PROXY", "127.0.0.1").env("PATH", path);
+        shell
     }
 
     fn run(&self, args: &[&str]) -> Output {

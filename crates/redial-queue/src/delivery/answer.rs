@@ -14,6 +14,8 @@ use crate::durable::Handled;
 const MOST: usize = 64 << 10;
 /// And not for longer than this: what came of the delivery is known by then.
 const LONGEST: Duration = Duration::from_secs(1);
+/// Nor so long if it is done: it would be sent again if its time were over meanwhile.
+const LONGEST_IF_DONE: Duration = Duration::from_millis(50);
 /// The most characters of a cause that are the receiver's.
 const MOST_SAID: usize = 160;
 
@@ -22,7 +24,11 @@ pub(super) async fn read(response: reqwest::Response, keyed: bool) -> Handled {
     let response: Response<reqwest::Body> = response.into();
     let outcome = judge(&response, keyed);
     let (status, location) = (response.status(), response.headers().get(header::LOCATION).cloned());
-    let said = body(reqwest::Response::from(response)).await;
+    let patience = match outcome {
+        Outcome::Failure(_) => LONGEST,
+        Outcome::Success | Outcome::NotYet(_) => LONGEST_IF_DONE,
+    };
+    let said = body(response.into(), patience).await;
     let failure = match outcome {
         Outcome::Success => return Handled::Done,
         Outcome::NotYet(hint) => return Handled::NotYet(hint),
@@ -61,7 +67,7 @@ fn judge(response: &Response<reqwest::Body>, keyed: bool) -> Outcome {
 }
 
 /// The start of a body, in a line. What is markup says nothing in a line.
-async fn body(mut response: reqwest::Response) -> String {
+async fn body(mut response: reqwest::Response, patience: Duration) -> String {
     let mut start = Vec::new();
     let mut left = MOST;
     let reading = async {
@@ -74,7 +80,7 @@ async fn body(mut response: reqwest::Response) -> String {
             }
         }
     };
-    let _ = tokio::time::timeout(LONGEST, reading).await;
+    let _ = tokio::time::timeout(patience, reading).await;
     let said = line(&String::from_utf8_lossy(&start));
     if said.starts_with('<') { String::new() } else { said }
 }
@@ -91,16 +97,20 @@ pub(super) fn unanswered(error: &reqwest::Error) -> Handled {
     if let Some(blocked) = Blocked::find(error) {
         return Handled::failed(Failure::new(Class::Permanent), blocked);
     }
-    // The outermost words are about the URL, which the job has.
+    Handled::failed(redial::http::failure(error), line(&chain(error)))
+}
+
+/// What went wrong, without the outermost words: those are about the URL, which the job has, and then about which part of
+/// the client it was.
+fn chain(error: &reqwest::Error) -> String {
     let mut cause = String::new();
     let mut next = error.source();
     while let Some(error) = next {
         let (separator, text) = (if cause.is_empty() { "" } else { ": " }, error.to_string());
-        if !cause.ends_with(&text) {
+        if !cause.ends_with(&text) && !text.starts_with("client error (") {
             let _ = write!(cause, "{separator}{text}");
         }
         next = error.source();
     }
-    let cause = if cause.is_empty() { error.to_string() } else { cause };
-    Handled::failed(redial::http::failure(error), line(&cause))
+    if cause.is_empty() { error.to_string() } else { cause }
 }

@@ -22,8 +22,17 @@ impl DurableQueue {
     ///
     /// No queue can have this name: 1 to 100 characters, none of them a control character.
     pub fn new(store: Arc<dyn Store>, name: &str) -> Result<Self, StoreError> {
-        check_queue(name)?;
+        Self::check_name(name)?;
         Ok(Self { store, name: name.to_owned() })
+    }
+
+    /// Whether a queue can have this name, before there is a store.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn check_name(name: &str) -> Result<(), StoreError> {
+        check_queue(name)
     }
 
     /// Its name.

@@ -2,6 +2,8 @@
 //! job must not start again, and the worker must not be gone.
 
 use std::collections::HashMap;
+use std::io;
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -97,8 +99,12 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn child(&mut self) -> Option<&mut Child> {
-        self.child.as_mut()
+    /// Waits for the command, not for what it has started.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        match &mut self.child {
+            Some(child) => child.wait().await,
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// The command has ended well, and what it has left running is meant to.

@@ -89,10 +89,9 @@ impl Handler for Exec {
             let (mut feeding, mut reading) =
                 (pin!(feed(stdin, &job.payload)), pin!(last.read(stderr)));
             let (mut fed, mut read) = (false, false);
-            let Some(child) = running.child() else { return Handled::Done };
             let status = loop {
                 tokio::select! {
-                    status = child.wait() => break status,
+                    status = running.wait() => break status,
                     () = &mut feeding, if !fed => fed = true,
                     () = &mut reading, if !read => read = true,
                 }

@@ -101,7 +101,7 @@ fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
         Happening::Retry { job, wait, cause } => (
             format!("{}: {cause}; the next attempt in {}", attempt(job), short(*wait)),
             "retry",
-            about(job, json!({ "wait_ms": ms(*wait), "cause": cause })),
+            about(job, json!({ "wait_ms": ms(*wait), "outcome": cause })),
         ),
         Happening::Postponed { job, wait, stop } => {
             let why = stop.map_or_else(|| "the worker stops".to_owned(), |stop| stop.to_string());

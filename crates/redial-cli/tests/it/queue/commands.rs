@@ -1,5 +1,8 @@
 //! What is put in is there, and is shown.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
 use super::{Lab, fails, good};
 use crate::{redial, text};
 
@@ -108,6 +111,9 @@ fn each_line_is_a_job() {
     assert!(text(&page.stderr).contains("--after 1700"), "{page:?}");
     let page = lab.run(&["queue", "ls", "--json", "--most", "700", "--after", "1800"]);
     assert!(page.stderr.is_empty(), "there is no more: {page:?}");
+    let table = lab.ok(&["queue", "ls", "--most", "700"]);
+    assert_eq!(table.matches("payload").count(), 1, "the table has one head");
+    assert_eq!(table.lines().count(), 701);
 }
 
 #[test]
@@ -203,4 +209,23 @@ fn what_is_removed_is_gone() {
     assert_eq!(text(&some.stdout), "1 removed\n");
     assert!(text(&some.stderr).contains("there is no job 3"));
     assert!(lab.jobs().is_empty());
+}
+
+/// Whoever writes a line now and then does not have to write a thousand.
+#[test]
+fn a_line_is_in_before_the_next_one_is_there() {
+    let lab = Lab::new();
+    let mut add = lab.command(&["queue", "add", "--lines"]);
+    let mut add = add.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) =
+        (add.stdin.take().unwrap(), BufReader::new(add.stdout.take().unwrap()));
+    for (line, id) in [("one\ntw", "1\n"), ("o\n", "2\n")] {
+        to.write_all(line.as_bytes()).unwrap();
+        let mut printed = String::new();
+        from.read_line(&mut printed).unwrap();
+        assert_eq!(printed, id);
+    }
+    assert_eq!(lab.jobs().len(), 2);
+    drop(to);
+    assert!(add.wait().unwrap().success());
 }

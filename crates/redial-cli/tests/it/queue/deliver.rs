@@ -140,3 +140,24 @@ fn deliveries_are_signed() {
     request.answer("200 OK");
     assert!(worker.wait().unwrap().success());
 }
+
+#[test]
+fn the_page_on_webhooks_and_a_shell() {
+    let page = include_str!("../../../../../docs/webhooks.md");
+    let script = page.split("\n```sh\n").nth(1).unwrap().split("\n```").next().unwrap();
+    let (lab, receiver) = (Lab::new(), Receiver::new());
+    let url = receiver.url().replace("/hook", "");
+    let answering = std::thread::spawn(move || {
+        let received = receiver.receive();
+        let head = received.head.clone();
+        let body = received.body.clone();
+        received.answer("204 No Content");
+        (head, body)
+    });
+    let output = lab.shell(script).env("RECEIVER", url).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(text(&output.stdout).contains("enqueued 1, done 1"), "{output:?}");
+    let (head, body) = answering.join().unwrap();
+    assert_eq!((head[0].as_str(), body.as_str()), ("post /orders http/1.1", "{\"order\":7}"));
+    assert!(head.contains(&"content-type: application/json".to_owned()), "{head:?}");
+}

@@ -1,9 +1,6 @@
 //! Whoever changes what `redial queue` and `redial dlq` say sees the pages that show it: every command of them runs, in its
 //! order.
 
-use std::path::Path;
-use std::process::Command;
-
 use regex_lite::Regex;
 
 use super::Lab;
@@ -28,8 +25,6 @@ fn plain(text: &str) -> Vec<String> {
 /// Runs a page, and returns how many commands it has.
 fn run(page: &str) -> usize {
     let lab = Lab::new();
-    let bin = Path::new(env!("CARGO_BIN_EXE_redial")).parent().unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut commands = 0;
     for block in page.split("\n```").skip(1).step_by(2) {
         let (head, body) = block.split_once('\n').unwrap();
@@ -40,9 +35,7 @@ fn run(page: &str) -> usize {
         assert_eq!(head, "console");
         for step in body.strip_prefix("$ ").unwrap().split("\n$ ") {
             let (command, shown) = step.split_once('\n').unwrap_or((step, ""));
-            let mut shell = Command::new("sh");
-            shell.arg("-c").arg(format!("exec 2>&1; {command}")).current_dir(&lab.scratch.0);
-            let output = shell.env("REDIAL_STORE", &lab.store).env("PATH", &path).output().unwrap();
+            let output = lab.shell(command).output().unwrap();
             assert_eq!(plain(text(&output.stdout)), plain(shown), "{command}");
             commands += 1;
         }

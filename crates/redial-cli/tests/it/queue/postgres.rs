@@ -4,11 +4,8 @@ use super::{Lab, eventually, fails, good};
 
 /// A store that others use too, and a queue that nobody else has.
 fn lab(test: &str) -> (Lab, String) {
-    let Ok(url) = std::env::var("REDIAL_TEST_POSTGRES") else {
-        panic!("REDIAL_TEST_POSTGRES is not set: `cargo xtask test` starts a Postgres and sets it");
-    };
     let queue = format!("{test}-{}", redial::Key::fresh());
-    (Lab { store: url, ..Lab::new() }, queue)
+    (Lab { store: crate::postgres(), ..Lab::new() }, queue)
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn a_store_has_to_be_named_and_to_be_one() {
     lab.scratch.file("text.db", "this is no database, however long it is".repeat(100));
     let no_database = lab.run(&["queue", "ls", "--store", "text.db"]);
     assert_ne!(no_database.status.code(), Some(0));
-    assert!(text(&no_database.stderr).contains("text.db"), "{no_database:?}");
+    assert_eq!(text(&no_database.stderr).matches("text.db").count(), 1, "{no_database:?}");
     assert_eq!(text(&no_database.stderr).lines().count(), 1, "{no_database:?}");
     assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap(), "looking makes nothing");
     let unreachable = lab.run(&["queue", "ls", "--store", "postgres://me:secret@127.0.0.1:1/x"]);
@@ -44,6 +44,8 @@ fn wrong_usage_is_said_before_anything_is_done() {
         (&["queue", "work", "--policy", "nowhere.toml"], "nowhere.toml"),
         (&["queue", "work", "--policies", "nowhere.toml"], "nowhere.toml"),
         (&["queue", "work", "--stop-on-exit", "3"], "--exec"),
+        (&["queue", "add", "--payload", "x", "--queue", ""], "--queue: the name of a queue"),
+        (&["queue", "work", "--exec", "cat", "--queue", "\n"], "--queue: the name of a queue"),
         (&["queue", "rm"], "ID"),
         (&["dlq", "edit", "1"], "--payload"),
     ] {
@@ -51,8 +53,16 @@ fn wrong_usage_is_said_before_anything_is_done() {
         fails(&output, 2, says);
     }
     assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap());
-    let nameless = lab.run(&["queue", "add", "--payload", "x", "--queue", ""]);
-    fails(&nameless, 2, "--queue: the name of a queue");
+}
+
+/// Whoever mistypes a path would wait for ever.
+#[test]
+fn a_worker_says_that_its_store_is_new() {
+    let lab = Lab::new();
+    let new = lab.work(&["--exec", "cat", "--until", "empty"]);
+    assert!(text(&new.stderr).contains("jobs.db: there was no store"), "{new:?}");
+    let old = lab.work(&["--exec", "cat", "--until", "empty"]);
+    assert!(!text(&old.stderr).contains("jobs.db"), "{old:?}");
 }
 
 #[test]

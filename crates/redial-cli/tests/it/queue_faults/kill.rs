@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::{Lab, Random, feed, promised};
 
-const ROUNDS: u64 = 200;
 /// How many jobs a writer has to enqueue.
 const JOBS: u64 = 10;
 
@@ -20,23 +19,33 @@ fn kill(mut child: Child) -> Output {
 
 #[test]
 fn no_job_is_lost_when_workers_and_writers_are_killed() {
-    let lab = Lab::new("queue-kill");
+    nothing_is_lost(&Lab::new("queue-kill"), 200, 120);
+}
+
+/// A process is there for longer: it has to connect.
+#[test]
+fn no_job_is_lost_on_postgres_either() {
+    nothing_is_lost(&Lab::on_postgres("queue-kill-postgres"), 40, 360);
+}
+
+/// Each process of a round lives for up to so many milliseconds.
+fn nothing_is_lost(lab: &Lab, rounds: u64, most: u64) {
     let mut random = Random(20_261_115);
     let (mut offered, mut acknowledged) = (BTreeSet::new(), BTreeSet::new());
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let jobs: Vec<String> = (0..JOBS).map(|job| format!("{round}-{job}")).collect();
         offered.extend(jobs.iter().cloned());
         let worker = lab.work(&["--workers", "4"]).spawn().unwrap();
         let writer = feed(lab.add(), jobs.join("\n"));
         let written = match random.below(2) {
-            // It dies before the worker does, or at the same time.
-            0 => {
-                sleep(Duration::from_millis(random.below(40)));
+            // It dies before the worker does, or at the same time; what it has begun is over before the last round is.
+            0 if round + 1 < rounds => {
+                sleep(Duration::from_millis(random.below(most / 3)));
                 kill(writer)
             }
             _ => writer.wait_with_output().unwrap(),
         };
-        sleep(Duration::from_millis(random.below(120)));
+        sleep(Duration::from_millis(random.below(most)));
         kill(worker);
         // A batch is all or none, so as many as were printed are in, from the first.
         acknowledged.extend(jobs.into_iter().take(promised(&written).len()));

@@ -17,6 +17,7 @@ use sink::Sink;
 struct Lab {
     scratch: Scratch,
     store: String,
+    queue: String,
     sink: Sink,
 }
 
@@ -27,12 +28,19 @@ impl Lab {
         let policy =
             "attempts = 1000\ndeadline = \"none\"\nattempt_timeout = \"20s\"\nbudget = \"none\"\n";
         scratch.file("policy.toml", policy);
-        Self { store: scratch.path("jobs.db"), scratch, sink: Sink::start() }
+        let (store, queue) = (scratch.path("jobs.db"), "hooks".to_owned());
+        Self { scratch, store, queue, sink: Sink::start() }
+    }
+
+    /// On the Postgres of the tests, which others use too.
+    fn on_postgres(name: &str) -> Self {
+        let queue = format!("{name}-{}", redial::Key::fresh());
+        Self { store: crate::postgres(), queue, ..Self::new(name) }
     }
 
     fn queue(&self, command: &str) -> Command {
         let mut redial = Command::new(env!("CARGO_BIN_EXE_redial"));
-        redial.args(["queue", command, "--store", &self.store]);
+        redial.args(["queue", command, "--store", &self.store, "--queue", &self.queue]);
         redial.env("NO_PROXY", "127.0.0.1").stdin(Stdio::null());
         redial.stdout(Stdio::piped()).stderr(Stdio::piped());
         redial

@@ -64,6 +64,19 @@ async fn dead(queue: &DurableQueue) -> Vec<Job> {
     queue.store().list(&filter).await.unwrap()
 }
 
+/// The time of an attempt is for the answer, not for what may or may not come behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_arrived_is_not_sent_again_for_the_rest_of_an_answer() {
+    let stalled = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\npart";
+    let (place, address) = (Place::new(), trouble::rude(stalled, false).await);
+    let queue = place.queue();
+    queue.enqueue(post(&format!("http://{address}/"))).await.unwrap();
+    // A machine that is busy may need more than one.
+    let short = quick(|p| p.attempts(10).attempt_timeout(Duration::from_millis(500)));
+    let report = work(&queue, short, Until::Empty).await;
+    assert_eq!((report.done, report.dead), (1, 0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_arrives_and_once() {
     let (place, sink) = (Place::new(), Sink::start(&[status(200)]).await);
