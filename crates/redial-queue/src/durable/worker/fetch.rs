@@ -61,7 +61,7 @@ impl<H: Handler> Shift<H> {
             return;
         }
         let prefetch = if self.fetch.slow { 0 } else { self.with.prefetched() };
-        let room = (self.with.workers + prefetch).saturating_sub(self.held.len());
+        let room = self.with.workers.saturating_add(prefetch).saturating_sub(self.held.len());
         // A claim for every job that ends would be a write for every job: it waits until half of what was claimed in
         // advance is used up.
         let wanted = self.ready.len() <= prefetch / 2;
