@@ -61,7 +61,11 @@ impl<H: Handler> Shift<H> {
             return;
         }
         let prefetch = if self.fetch.slow { 0 } else { self.with.prefetched() };
-        let room = self.with.workers.saturating_add(prefetch).saturating_sub(self.held.len());
+        let most = self.with.workers.saturating_add(prefetch);
+        let unfinished = self.ready.len() + self.by_task.len();
+        // The next ones are claimed while the last ones are settled, but not more of them than are waiting for that.
+        let unsettled = self.held.len().saturating_sub(unfinished);
+        let room = most.saturating_sub(unfinished.max(unsettled));
         // A claim for every job that ends would be a write for every job: it waits until half of what was claimed in
         // advance is used up.
         let wanted = self.ready.len() <= prefetch / 2;

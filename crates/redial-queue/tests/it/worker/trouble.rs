@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::faulty::{Fault, Faulty};
-use super::{Log, over, work};
+use super::{Log, over, wait_for, work};
 use crate::conformance::{job, sqlite};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -181,4 +181,21 @@ fn a_store_that_is_always_ready_leaves_the_thread_to_others() {
     });
     let report = ends.recv_timeout(MINUTE).expect("the worker has the thread for itself");
     assert_eq!(report, Report::default());
+}
+
+#[tokio::test]
+async fn work_goes_on_while_something_is_settled_but_not_for_ever() {
+    let shop = sqlite::open().await;
+    shop.put_all((0..50).map(|_| job("")).collect()).await;
+    let faulty = Faulty::new(&shop.store);
+    faulty.settlements.lock().unwrap().push_back(Fault::Silent);
+    let (store, log): (Arc<dyn Store>, _) = (faulty, Log::default());
+    let worker = over(&store).workers(4).prefetch(4).watch(log.watch());
+    let gauge = worker.gauge();
+    let run = tokio::spawn(worker.run(|_| async { Handled::Done }, std::future::pending()));
+    wait_for("more than it has room for", async || log.count("started 1") > 8).await;
+    wait_for("all of them are over", async || gauge.read().unsettled >= 8).await;
+    assert!(gauge.read().unsettled <= 16, "{:?}", gauge.read());
+    assert_eq!(shop.counts().await.done, 0);
+    run.abort();
 }
