@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::faulty::{Fault, Faulty};
 use super::{Log, over, wait_for, work};
-use crate::conformance::{job, sqlite};
+use crate::conformance::{HOUR, job, sqlite};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -190,7 +190,7 @@ async fn work_goes_on_while_something_is_settled_but_not_for_ever() {
     let faulty = Faulty::new(&shop.store);
     faulty.settlements.lock().unwrap().push_back(Fault::Silent);
     let (store, log): (Arc<dyn Store>, _) = (faulty, Log::default());
-    let worker = over(&store).workers(4).prefetch(4).watch(log.watch());
+    let worker = over(&store).workers(4).prefetch(4).lease(HOUR).watch(log.watch());
     let gauge = worker.gauge();
     let run = tokio::spawn(worker.run(|_| async { Handled::Done }, std::future::pending()));
     wait_for("more than it has room for", async || log.count("started 1") > 8).await;
