@@ -42,14 +42,16 @@ impl Call {
         Progress { attempts: self.attempts, step: self.step, drawn: self.drawn }
     }
 
-    /// The call that was written down and whose wait is over; it pays for its retry here and now. `deadline` is the
-    /// call's own, the policy's included. A call that has made no attempt is a new one.
+    /// The call that was written down and whose wait is over. A `retry` is paid for here and now; what asks again after
+    /// [`Outcome::NotYet`](crate::decide::Outcome::NotYet) is none. `deadline` is the call's own, the policy's included. A
+    /// call that has made no attempt is a new one.
     ///
     /// # Errors
     ///
     /// All attempts are used up, retries are off, or the budget is dry.
     pub fn revive(
         progress: Progress,
+        retry: bool,
         cx: &Context<'_>,
         deadline: Nanos,
         now: Nanos,
@@ -58,8 +60,10 @@ impl Call {
         // The policy's deadline counts from the first attempt, which was somewhere else.
         let mut call = Self { deadline, drawn, attempts, step, ..Self::new(cx.policy, now, NEVER) };
         if attempts > 0 {
-            call.attempts_left(cx, true)?;
-            call.pay(cx, Class::Transient, now)?;
+            call.attempts_left(cx, retry)?;
+            if retry {
+                call.pay(cx, Class::Transient, now)?;
+            }
             cx.guards.ledger.call_revived();
         }
         Ok(call)

@@ -12,7 +12,7 @@ fn handed_over(lab: &mut Lab, deadline: Nanos) -> Trace {
     lab.seed += 1;
     let (started, mut waits, mut progress) = (lab.now, Vec::new(), Progress::default());
     let end = loop {
-        let mut call = match Call::revive(progress, &lab.cx(), deadline, lab.now) {
+        let mut call = match Call::revive(progress, true, &lab.cx(), deadline, lab.now) {
             Ok(call) => call,
             Err(stop) => break Err(stop),
         };
@@ -73,9 +73,9 @@ fn a_wait_that_is_written_down_holds_nothing() {
     assert_eq!(lab.balance(), before);
 
     while lab.guards.withdraw_up_to(1, Class::Reset, lab.now) == 1 {}
-    assert_eq!(Call::revive(progress, &lab.cx(), NEVER, lab.now).unwrap_err(), Stop::Budget);
+    assert_eq!(Call::revive(progress, true, &lab.cx(), NEVER, lab.now).unwrap_err(), Stop::Budget);
     lab.now += 20 * SECOND;
-    let mut call = Call::revive(progress, &lab.cx(), NEVER, lab.now).unwrap();
+    let mut call = Call::revive(progress, true, &lab.cx(), NEVER, lab.now).unwrap();
     assert_eq!(call.admit(&lab.cx(), lab.now).unwrap().number, 2);
 }
 
@@ -94,7 +94,7 @@ fn a_call_that_goes_on_is_in_flight_once() {
 fn a_deadline_that_has_passed_elsewhere_has_passed() {
     let lab = Lab::new(policy(|p| p));
     let progress = Progress { attempts: 1, step: 1, drawn: MS };
-    let mut call = Call::revive(progress, &lab.cx(), lab.now, lab.now).unwrap();
+    let mut call = Call::revive(progress, true, &lab.cx(), lab.now, lab.now).unwrap();
     assert_eq!(call.admit(&lab.cx(), lab.now).unwrap_err(), Stop::Deadline);
 }
 
@@ -102,6 +102,18 @@ fn a_deadline_that_has_passed_elsewhere_has_passed() {
 fn a_call_with_no_attempt_left_is_not_revived() {
     let lab = Lab::new(policy(|p| p.attempts(3)));
     let progress = |attempts| Progress { attempts, step: attempts, drawn: 0 };
-    let revive = |attempts| Call::revive(progress(attempts), &lab.cx(), NEVER, lab.now).err();
+    let revive = |attempts| Call::revive(progress(attempts), true, &lab.cx(), NEVER, lab.now).err();
     assert_eq!((revive(2), revive(3)), (None, Some(Stop::Attempts)));
+}
+
+#[test]
+fn asking_again_whether_it_is_ready_is_free() {
+    let budget = WindowBudget::ratio(0.1).floor(Rate::ZERO).bootstrap(0);
+    let lab = Lab::new(policy(|p| p.attempts(3).budget(Budget::Window(budget))));
+    let progress = |attempts| Progress { attempts, step: attempts, drawn: 0 };
+    let revive =
+        |attempts, retry| Call::revive(progress(attempts), retry, &lab.cx(), NEVER, lab.now);
+    assert_eq!(revive(1, true).unwrap_err(), Stop::Budget);
+    assert_eq!(revive(1, false).unwrap().admit(&lab.cx(), lab.now).unwrap().number, 2);
+    assert_eq!(revive(3, false).unwrap_err(), Stop::Attempts);
 }

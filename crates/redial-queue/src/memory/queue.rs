@@ -193,16 +193,17 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     ) -> T {
         loop {
             let mut call = pin!(bell.notified());
-            let _waits = {
+            let mut waits = {
                 let mut state = self.state();
                 if let Some(found) = look(&mut state) {
                     return found;
                 }
                 call.as_mut().enable();
                 *count(&mut state.waiters) += 1;
-                Waits { queue: self, count }
+                Waits { queue: self, count, leaves: true }
             };
             call.await;
+            waits.leaves = false;
         }
     }
 
@@ -210,7 +211,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     pub async fn get(&self) -> Option<Work<K>> {
         loop {
             let mut ready = pin!(self.0.ready.notified());
-            let (due, _waits) = {
+            let (due, mut waits) = {
                 let mut state = self.state();
                 if let Some((taken, key)) = state.keys.take(|| self.now()) {
                     return Some(self.hand_out(&state, taken, key));
@@ -222,8 +223,8 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
                 }
                 ready.as_mut().enable();
                 state.waiters.workers += 1;
-                let waits = Waits { queue: self, count: |waiters| &mut waiters.workers };
-                (state.keys.next_due(), waits)
+                let count: fn(&mut Waiters) -> &mut usize = |waiters| &mut waiters.workers;
+                (state.keys.next_due(), Waits { queue: self, count, leaves: true })
             };
             match due {
                 Some(due) => {
@@ -231,6 +232,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
                 }
                 None => ready.await,
             }
+            waits.leaves = false;
         }
     }
 
@@ -326,10 +328,16 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
 struct Waits<'a, K: Hash + Eq + Clone> {
     queue: &'a WorkQueue<K>,
     count: fn(&mut Waiters) -> &mut usize,
+    /// It goes away without having been called. It may be the only one that knew the next time.
+    leaves: bool,
 }
 
 impl<K: Hash + Eq + Clone> Drop for Waits<'_, K> {
     fn drop(&mut self) {
-        *(self.count)(&mut self.queue.state().waiters) -= 1;
+        let mut state = self.queue.state();
+        *(self.count)(&mut state.waiters) -= 1;
+        if self.leaves {
+            self.queue.call(&state);
+        }
     }
 }

@@ -137,8 +137,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         self.wait_for_token().await;
         let cx = self.context();
         let key = item.key().clone();
-        let fresh = || Call::new(&self.policy, self.now(), NEVER);
-        let mut call = self.calls().remove(&key).unwrap_or_else(fresh);
+        let mut call = self.call(&item);
         let permit = match call.admit(&cx, self.now()) {
             Ok(permit) => permit,
             Err(stop) => return self.rest(item, stop, None),
@@ -173,6 +172,20 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
             }
             (Verdict::Stop(stop), _) => self.rest(item, stop, None),
             (Verdict::Wait(_) | Verdict::InFlight, _) => item.failed(),
+        }
+    }
+
+    /// The call of a key that failed, or a new one. Whoever forgets the failures of a key, or drops it, has ended its call.
+    fn call(&self, item: &Work<K>) -> Call {
+        let known = self.calls().remove(item.key());
+        let fresh = Call::new(&self.policy, self.now(), NEVER);
+        match known {
+            Some(call) if item.attempt() > 1 => call,
+            Some(mut call) => {
+                call.cancel(&self.context(), self.now());
+                fresh
+            }
+            None => fresh,
         }
     }
 

@@ -299,3 +299,28 @@ async fn calls_of_keys_that_were_dropped_are_forgotten() {
     assert!(pool.stats().failing < 100, "{}", pool.stats().failing);
     task.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_forgotten_starts_over() {
+    let queue = filled(1);
+    let seen: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let policy = policy(|draft| draft.backoff(Backoff::constant(ms(1000))));
+    let pool = Arc::new(Reconciler::new(queue.clone(), policy).workers(1));
+    let task = tokio::spawn(Arc::clone(&pool).run({
+        let seen = Arc::clone(&seen);
+        move |_, attempt| {
+            seen.lock().unwrap().push(attempt);
+            async { broken() }
+        }
+    }));
+    for _ in 0..2 {
+        sleep(ms(1)).await;
+        queue.try_add(0, Priority::NORMAL, Duration::ZERO);
+    }
+    sleep(ms(1)).await;
+    assert!(queue.forget(&0));
+    queue.try_add(0, Priority::NORMAL, Duration::ZERO);
+    sleep(ms(1)).await;
+    assert_eq!(*seen.lock().unwrap(), [1, 2, 3, 1]);
+    task.abort();
+}

@@ -379,3 +379,19 @@ fn many_keys_are_found_again_whatever_comes_and_goes() {
         assert_eq!(add(key), Added::Coalesced);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_goes_away_leaves_the_next_time_to_another() {
+    let (queue, start) = (queue(), Instant::now());
+    let [first, second] = [(), ()].map(|()| {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.get().await.map(|work| *work.key()) })
+    });
+    tokio::task::yield_now().await;
+    // It wakes the first one, which then knows when to look.
+    queue.add_after("a", ms(100)).await;
+    tokio::task::yield_now().await;
+    first.abort();
+    let got = timeout(Duration::from_secs(10), second).await.expect("nobody knows the time");
+    assert_eq!((got.unwrap(), start.elapsed()), (Some("a"), ms(100)));
+}

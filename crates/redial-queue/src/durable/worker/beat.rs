@@ -2,6 +2,8 @@
 //! times in a lease; and where it does not, or says that somebody else has the job, the handler is aborted before two work
 //! on the same job.
 
+use std::collections::HashSet;
+
 use redial_core::{NEVER, Nanos};
 
 use super::super::{Handler, Lease, StoreError};
@@ -34,22 +36,18 @@ impl<H: Handler> Shift<H> {
         if waits || self.held.is_empty() {
             return;
         }
+        self.leave_to_others(now);
         self.heart.asked = now;
         let leases: Vec<Lease> = self.held.keys().copied().collect();
         let (store, lease) = (self.with.queue.store().clone(), self.with.lease);
-        let asked = {
-            let leases = leases.clone();
-            Box::pin(async move { store.beat(&leases, lease).await })
-        };
-        self.beating = Some((leases, asked));
+        // A late one would still count, but settlements wait for it.
+        self.beating = self.ask(lease / 2, async move {
+            let alive = store.beat(&leases, lease).await?;
+            Ok(leases.into_iter().zip(alive).collect())
+        });
     }
 
-    pub(super) fn beaten(
-        &mut self,
-        leases: &[Lease],
-        answer: Result<Vec<bool>, StoreError>,
-        now: Nanos,
-    ) {
+    pub(super) fn beaten(&mut self, answer: Result<Vec<(Lease, bool)>, StoreError>, now: Nanos) {
         let alive = match answer {
             Ok(alive) => alive,
             Err(error) => {
@@ -61,14 +59,16 @@ impl<H: Handler> Shift<H> {
         self.heart.trouble = Trouble::default();
         self.heart.next = self.heart.asked.saturating_add(self.lease() / 3);
         let expires = self.heart.asked.saturating_add(self.lease());
-        for (lease, alive) in leases.iter().zip(alive) {
-            let Some(held) = self.held.get_mut(lease) else { continue };
-            if alive {
+        let stopping = self.is_stopping();
+        for (lease, alive) in alive {
+            let Some(held) = self.held.get_mut(&lease) else { continue };
+            let over = matches!(held.stage, Stage::Settling);
+            if alive && !(over && stopping) {
                 held.expires = held.expires.max(expires);
-            } else if !matches!(held.stage, Stage::Settling) {
+            } else if !alive && !over {
                 self.report.stale += 1;
                 let job = held.job.clone();
-                self.drop_claim(*lease, now);
+                self.drop_claim(lease, now);
                 self.tell(&Happening::Stale(&job));
             }
         }
@@ -86,22 +86,18 @@ impl<H: Handler> Shift<H> {
         }
     }
 
-    /// Lets go of what is nearly over. What is done already is still worth settling, as long as nobody has claimed it; only
-    /// a worker that stops does not wait for that.
+    /// Lets go of what is nearly over. What is done already is still worth settling, as long as nobody has claimed it; a
+    /// worker that stops tries that until the lease runs out, which heartbeats do not extend any more.
     pub(super) fn let_go(&mut self, now: Nanos) {
         if now < self.earliest_let_go() {
             return;
         }
         let (margin, stopping) = (self.margin(), self.is_stopping());
-        let sent: Vec<Lease> = self.sent.iter().map(|out| out.settlement.lease).collect();
+        let sent: HashSet<Lease> = self.sent.iter().map(|out| out.settlement.lease).collect();
         let mut over = Vec::new();
         self.earliest = NEVER;
         for (lease, held) in &self.held {
-            let keeps = matches!(held.stage, Stage::Settling) && !stopping || sent.contains(lease);
-            if keeps && stopping {
-                // It is with the store; whether it comes back is to be seen.
-                self.earliest = self.earliest.min(held.expires.max(now).saturating_add(2 * margin));
-            } else if keeps {
+            if matches!(held.stage, Stage::Settling) && !stopping || sent.contains(lease) {
                 continue;
             } else if held.expires.saturating_sub(margin) <= now {
                 over.push(*lease);

@@ -16,6 +16,10 @@ use redial_core::{
 };
 
 use super::super::{Job, Verdict};
+use super::turns::{Turns, gap};
+
+/// What the history says of an attempt that was only to ask again: no store keeps it elsewhere.
+pub(super) const NOT_YET: &str = "not yet: it is under way";
 
 /// Destinations with guards of their own, of each policy.
 const MOST_DESTINATIONS: usize = 10_000;
@@ -33,12 +37,13 @@ pub(super) struct Engine {
 struct Rules {
     policy: Arc<Policy>,
     scopes: Scopes<Option<String>>,
+    turns: Turns,
 }
 
 impl Rules {
     fn new(policy: &Policy) -> Self {
         let scopes = Scopes::new(MOST_DESTINATIONS, policy.memory());
-        Self { policy: Arc::new(policy.clone()), scopes }
+        Self { policy: Arc::new(policy.clone()), scopes, turns: Turns::new() }
     }
 }
 
@@ -96,6 +101,7 @@ impl Engine {
             Some(name) => return Err(self.unknown(name)),
         };
         let policy = Arc::clone(&rules.policy);
+        let place = self.state.hash_one(&destination);
         let guards = rules.scopes.get(destination, now, || Guards::new(&policy, 1, seed));
         let request = Request { safety, key, ..Request::default() };
         let cx = Context { policy: &policy, guards: &guards, observer: None, request };
@@ -106,12 +112,18 @@ impl Engine {
         // The store has charged this attempt already; the engine counts it when it admits it.
         let attempts = job.progress.attempts.saturating_sub(1);
         let progress = Progress { attempts, ..job.progress };
-        let revived = Call::revive(progress, &cx, deadline, now);
+        let polls = job.history.last().is_some_and(|last| last.outcome == NOT_YET);
+        let revived = Call::revive(progress, !polls, &cx, deadline, now);
         let admitted =
             revived.and_then(|mut call| call.admit(&cx, now).map(|permit| (call, permit)));
         match admitted {
             Ok((call, permit)) => Ok(Attempt { policy, guards, request, call, permit }),
-            Err(stop) => Err(refused(&policy, job, stop, seed)),
+            Err(stop) if passes(stop) => {
+                let gap = gap(&policy, stop);
+                let wait = rules.turns.next(place, gap, now) + pause(&policy, job.progress, seed);
+                Err(refused(job, stop, Verdict::Postpone { wait }))
+            }
+            Err(stop) => Err(refused(job, stop, dead(stop))),
         }
     }
 
@@ -127,15 +139,14 @@ impl Engine {
 }
 
 /// The attempt is not made.
-fn refused(policy: &Policy, job: &Job, stop: Stop, seed: u64) -> Decision {
+fn refused(job: &Job, stop: Stop, verdict: Verdict) -> Decision {
     let last = job.history.last().map(|tried| tried.outcome.as_str());
     let outcome = last.map_or_else(|| stop.to_string(), |last| format!("{stop}; before: {last}"));
-    let verdict = if passes(stop) {
-        Verdict::Postpone { wait: pause(policy, job.progress, seed) }
-    } else {
-        Verdict::Dead { reason: stop.name().to_owned() }
-    };
     Decision { verdict, outcome, stop: Some(stop) }
+}
+
+fn dead(stop: Stop) -> Verdict {
+    Verdict::Dead { reason: stop.name().to_owned() }
 }
 
 /// Whether a refusal says nothing about the job: later it may be another.
@@ -187,9 +198,9 @@ impl Attempt {
             }
             Next::Stop(stop) if passes(stop) => match again(&policy, before, outcome, seed) {
                 Ok(verdict) => (verdict, Some(stop)),
-                Err(stop) => (Verdict::Dead { reason: stop.name().to_owned() }, Some(stop)),
+                Err(stop) => (dead(stop), Some(stop)),
             },
-            Next::Stop(stop) => (Verdict::Dead { reason: stop.name().to_owned() }, Some(stop)),
+            Next::Stop(stop) => (dead(stop), Some(stop)),
             Next::InFlight => {
                 (Verdict::Retry { wait: pause(&policy, before, seed), progress: before }, None)
             }

@@ -1,11 +1,12 @@
 //! Claims as much as there is room for, when there may be something to claim.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::{MS, NEVER, Nanos, nanos};
 
-use super::super::{Claim, Claims, Counts, Handler, StoreError, Verdict};
+use super::super::{Claim, Claims, Handler, Lease, StoreError, Verdict};
 use super::Until;
 use super::run::{Held, Shift, Stage, Trouble};
 
@@ -20,6 +21,8 @@ pub(super) struct Fetch {
     most: usize,
     /// How many changes the last claim has seen.
     seen: u64,
+    /// Handlers take so long that nothing is claimed in advance.
+    pub(super) slow: bool,
     trouble: Trouble,
     changed: Trouble,
 }
@@ -27,7 +30,8 @@ pub(super) struct Fetch {
 impl Fetch {
     pub(super) fn new() -> Self {
         let (trouble, changed) = (Trouble::default(), Trouble::default());
-        Self { look: true, look_at: NEVER, asked: 0, most: 0, seen: 0, trouble, changed }
+        let (look, look_at) = (true, NEVER);
+        Self { look, look_at, asked: 0, most: 0, seen: 0, slow: false, trouble, changed }
     }
 
     /// A job of this worker is due again after this long.
@@ -56,8 +60,12 @@ impl<H: Handler> Shift<H> {
         if asks || !self.fetch.look || now < self.fetch.trouble.until {
             return;
         }
-        let prefetch = self.with.prefetched();
-        let room = (self.with.workers + prefetch).saturating_sub(self.held.len());
+        let prefetch = if self.fetch.slow { 0 } else { self.with.prefetched() };
+        let most = self.with.workers.saturating_add(prefetch);
+        let unfinished = self.ready.len() + self.by_task.len();
+        // The next ones are claimed while the last ones are settled, but not more of them than are waiting for that.
+        let unsettled = self.held.len().saturating_sub(unfinished);
+        let room = most.saturating_sub(unfinished.max(unsettled));
         // A claim for every job that ends would be a write for every job: it waits until half of what was claimed in
         // advance is used up.
         let wanted = self.ready.len() <= prefetch / 2;
@@ -78,7 +86,8 @@ impl<H: Handler> Shift<H> {
         (self.fetch.look, self.fetch.asked, self.fetch.most) = (false, now, most);
         let queue = self.with.queue.clone();
         let claim = Claim { queue: queue.name().to_owned(), most, lease: self.with.lease };
-        self.claiming = Some(Box::pin(async move { queue.store().claim(&claim).await }));
+        let asked = async move { queue.store().claim(&claim).await };
+        self.claiming = self.ask(self.with.lease, asked);
     }
 
     pub(super) fn next_fetch(&self) -> Nanos {
@@ -93,12 +102,7 @@ impl<H: Handler> Shift<H> {
     pub(super) fn claimed(&mut self, answer: Result<Claims, StoreError>, now: Nanos) {
         let claims = match answer {
             Ok(claims) => claims,
-            Err(error) => {
-                self.fetch.trouble.failures += 1;
-                self.fetch.trouble.until = self.trouble(error, self.fetch.trouble.failures, now);
-                self.fetch.look = true;
-                return;
-            }
+            Err(error) => return self.fetch_failed(error, now),
         };
         self.fetch.trouble = Trouble::default();
         self.fetch.seen = claims.seen;
@@ -128,35 +132,39 @@ impl<H: Handler> Shift<H> {
             self.earliest = self.earliest.min(expires);
         }
         if self.is_stopping() {
-            self.give_back();
-        } else if none && self.held.is_empty() && self.until() != Until::Stopped {
-            let queue = self.with.queue.clone();
-            self.counting = Some(Box::pin(async move { queue.counts().await }));
+            self.give_back(NEVER);
+        } else if none && self.held.is_empty() && self.with.until != Until::Stopped {
+            self.count_left();
         }
     }
 
-    /// Nothing could be claimed and nothing is held here. Is that the end?
-    pub(super) fn counted(&mut self, answer: Result<Counts, StoreError>, now: Nanos) {
-        let counts = match answer {
-            Ok(counts) => counts,
-            Err(error) => {
-                self.fetch.trouble.failures += 1;
-                self.fetch.trouble.until = self.trouble(error, self.fetch.trouble.failures, now);
-                self.fetch.look = true;
-                return;
+    /// How many jobs keep the worker from going home.
+    fn count_left(&mut self) {
+        let (queue, until) = (self.with.queue.clone(), self.with.until);
+        self.counting = self.ask(self.with.lease, async move {
+            let counts = queue.counts().await?;
+            match until {
+                Until::NothingDue if queue.settings().await?.paused => Ok(0),
+                Until::NothingDue => Ok(counts.due),
+                _ => Ok(counts.due + counts.later + counts.held + counts.running),
             }
-        };
-        let left = match self.until() {
-            Until::Stopped => return,
-            Until::NothingDue => counts.due,
-            Until::Empty => counts.due + counts.later + counts.held + counts.running,
-        };
-        if left == 0 {
-            self.stop(now);
-        } else {
+        });
+    }
+
+    /// Nothing could be claimed and nothing is held here. Is that the end?
+    pub(super) fn counted(&mut self, answer: Result<u64, StoreError>, now: Nanos) {
+        match answer {
+            Ok(0) => self.stop(now),
             // Nobody says when another worker's job is done.
-            self.fetch.due_after(Duration::from_secs(1), now);
+            Ok(_) => self.fetch.due_after(Duration::from_secs(1), now),
+            Err(error) => self.fetch_failed(error, now),
         }
+    }
+
+    fn fetch_failed(&mut self, error: StoreError, now: Nanos) {
+        self.fetch.trouble.failures += 1;
+        self.fetch.trouble.until = self.trouble(error, self.fetch.trouble.failures, now);
+        self.fetch.look = true;
     }
 
     pub(super) fn changed(&mut self, answer: Result<(), StoreError>, now: Nanos) {
@@ -170,9 +178,21 @@ impl<H: Handler> Shift<H> {
         self.fetch.look = true;
     }
 
-    /// Nobody here will work on what is ready.
-    pub(super) fn give_back(&mut self) {
-        for lease in std::mem::take(&mut self.ready) {
+    /// Whoever takes long leaves what it has claimed in advance to others: it has waited for a third of a lease. Until
+    /// something goes quicker again, only what can be worked on at once is claimed.
+    pub(super) fn leave_to_others(&mut self, now: Nanos) {
+        let before = self.outbox.len();
+        self.give_back(now.saturating_sub(self.lease() / 3));
+        self.fetch.slow |= self.outbox.len() > before;
+    }
+
+    /// Nobody here will work soon on what is ready and was claimed by then.
+    pub(super) fn give_back(&mut self, by: Nanos) {
+        let waits = |lease: &Lease| self.held.get(lease).is_some_and(|held| held.claimed > by);
+        let (kept, back): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.ready).into_iter().partition(waits);
+        self.ready = kept;
+        for lease in back {
             let verdict = Verdict::Postpone { wait: Duration::ZERO };
             self.post(lease, verdict, String::new(), Duration::ZERO);
             if let Some(last) = self.outbox.last_mut() {

@@ -17,6 +17,7 @@ mod fetch;
 mod run;
 mod settle;
 mod stats;
+mod turns;
 mod watch;
 mod work;
 
@@ -28,7 +29,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial_core::schedule::Backoff;
+use redial_core::schedule::{Backoff, HintRule, TooLong};
 use redial_core::{Invalid, NEVER, Nanos, Policy, nanos};
 
 use super::{DurableQueue, Handler, StoreError};
@@ -36,10 +37,12 @@ use crate::clock::Clock;
 use run::Shift;
 
 /// The policy of jobs that name none, unless the worker has another: 16 attempts, full jitter doubling from 5 s to 1 h, an
-/// attempt is cut off after 30 s, no deadline, and the usual budget.
+/// attempt is cut off after 30 s, no deadline, and the usual budget. A server that asks for patience gets it, for up to a day.
 pub fn standard() -> Policy {
     let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(3600));
-    let draft = Policy::draft().attempts(16).backoff(backoff).without_deadline();
+    let day = nanos(Duration::from_secs(24 * 3600));
+    let hint = HintRule::Honour { cap: day, too_long: TooLong::Clip, spread: None };
+    let draft = Policy::draft().attempts(16).backoff(backoff).hint(hint).without_deadline();
     let built: Result<Policy, Invalid> = draft.attempt_timeout(Duration::from_secs(30)).build();
     built.unwrap_or_else(|_| Policy::standard())
 }
@@ -50,7 +53,7 @@ pub enum Until {
     /// Never: when it is told to.
     #[default]
     Stopped,
-    /// When nothing is due and nothing runs here. Retries that wait are left to the next worker.
+    /// When nothing is due, as in a paused queue, and nothing runs here. Retries that wait are left to the next worker.
     NothingDue,
     /// When nothing waits at all, held jobs, later ones and those of other workers included.
     Empty,
@@ -67,7 +70,7 @@ pub struct Report {
     pub dead: u64,
     /// Jobs that were not tried because the budget, the breaker or a limit said no.
     pub postponed: u64,
-    /// Jobs that were claimed in advance and given back because the worker stopped.
+    /// Jobs that were claimed in advance and given back, because the worker stopped or took too long over others.
     pub returned: u64,
     /// Jobs that were let go, and their handlers aborted, because the store was not reached until the lease was nearly over.
     pub lost: u64,
@@ -133,7 +136,8 @@ impl Worker {
     }
 
     /// How many jobs are claimed beyond those that are worked on. It saves a wait for the store between two jobs. The cost:
-    /// a worker that is killed has charged an attempt of each of them.
+    /// a worker that is killed has charged an attempt of each of them. Those that have waited here for a third of a lease
+    /// are given back, for other workers.
     pub fn prefetch(self, jobs: usize) -> Self {
         Self { prefetch: Some(jobs), ..self }
     }

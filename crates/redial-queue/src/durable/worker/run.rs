@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use redial_core::schedule::Backoff;
 use redial_core::{NEVER, Nanos, nanos};
+use tokio::task::coop::consume_budget;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Sleep, sleep_until, timeout};
 
-use super::super::{Claims, Counts, Handler, Job, Lease, Settled, Settlement, StoreError};
+use super::super::{Claims, Handler, Job, Lease, Settled, Settlement, StoreError};
 use super::engine::{Attempt, Engine};
 use super::work::Ended;
-use super::{Happening, Report, Until, Worker};
+use super::{Happening, Report, Worker};
 use crate::clock::Clock;
 
 /// Something that was asked of the store.
@@ -41,8 +42,8 @@ pub(super) struct Shift<H> {
     pub(super) claiming: Option<Asked<Claims>>,
     pub(super) settling: Option<Asked<Vec<Settled>>>,
     /// Never at the same time as a settlement: a heartbeat that comes after it would look stale.
-    pub(super) beating: Option<(Vec<Lease>, Asked<Vec<bool>>)>,
-    pub(super) counting: Option<Asked<Counts>>,
+    pub(super) beating: Option<Asked<Vec<(Lease, bool)>>>,
+    pub(super) counting: Option<Asked<u64>>,
     pub(super) changing: Option<Asked<()>>,
     pub(super) fetch: super::fetch::Fetch,
     pub(super) heart: super::beat::Heart,
@@ -68,7 +69,12 @@ pub(super) struct Held {
 
 pub(super) enum Stage {
     Ready,
-    Running { attempt: Box<Attempt>, task: AbortHandle, began: Nanos },
+    Running {
+        attempt: Box<Attempt>,
+        task: AbortHandle,
+        began: Nanos,
+    },
+    /// What came of it is in the outbox, or with the store.
     Settling,
 }
 
@@ -77,8 +83,10 @@ pub(super) struct Outgoing {
     pub(super) settlement: Settlement,
     pub(super) stop: Option<redial_core::Stop>,
     pub(super) class: Option<&'static str>,
-    /// Whether it is given back because the worker stops.
+    /// Whether it is given back because nobody here will work on it soon.
     pub(super) returned: bool,
+    /// Whether the store may have it already: it was asked, and did not answer.
+    pub(super) asked: bool,
 }
 
 /// What happened.
@@ -86,11 +94,10 @@ enum Event {
     Ended(Result<(Id, Ended), JoinError>),
     Claimed(Result<Claims, StoreError>),
     Settled(Result<Vec<Settled>, StoreError>),
-    Beaten(Vec<Lease>, Result<Vec<bool>, StoreError>),
-    Counted(Result<Counts, StoreError>),
+    Beaten(Result<Vec<(Lease, bool)>, StoreError>),
+    Counted(Result<u64, StoreError>),
     Changed(Result<(), StoreError>),
     Stop,
-    Time,
 }
 
 impl<H: Handler> Shift<H> {
@@ -129,7 +136,10 @@ impl<H: Handler> Shift<H> {
     ) -> Result<Report, StoreError> {
         let mut stop = pin!(stop);
         let mut alarm = pin!(sleep_until(self.clock.at(0)));
+        let mut events = Vec::new();
         loop {
+            // Whatever is always ready must not keep the thread from others.
+            consume_budget().await;
             let now = self.clock.now();
             self.let_go(now);
             self.cut_off(now);
@@ -145,56 +155,44 @@ impl<H: Handler> Shift<H> {
             if alarm.deadline() != wake {
                 alarm.as_mut().reset(wake);
             }
-            let event = poll_fn(|cx| self.poll(cx, stop.as_mut(), alarm.as_mut())).await;
-            self.take(event);
+            poll_fn(|cx| self.poll(cx, stop.as_mut(), alarm.as_mut(), &mut events)).await;
+            let now = self.clock.now();
+            events.drain(..).for_each(|event| self.take(event, now));
         }
     }
 
-    /// Answers of the store come first: they make room for what the others bring.
+    /// Everything that has happened, so that nothing waits behind what happens more often. Answers of the store come
+    /// first: they make room for what the others bring.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         stop: Pin<&mut impl Future<Output = ()>>,
         alarm: Pin<&mut Sleep>,
-    ) -> Poll<Event> {
-        if let Some(answer) = answered(&mut self.settling, cx) {
-            return Poll::Ready(Event::Settled(answer));
-        }
-        if let Some((_, asked)) = &mut self.beating
-            && let Poll::Ready(answer) = asked.as_mut().poll(cx)
-        {
-            let leases = self.beating.take().map(|(leases, _)| leases).unwrap_or_default();
-            return Poll::Ready(Event::Beaten(leases, answer));
-        }
-        if let Some(answer) = answered(&mut self.claiming, cx) {
-            return Poll::Ready(Event::Claimed(answer));
-        }
-        if let Some(answer) = answered(&mut self.counting, cx) {
-            return Poll::Ready(Event::Counted(answer));
-        }
+        events: &mut Vec<Event>,
+    ) -> Poll<()> {
+        events.extend(answered(&mut self.settling, cx).map(Event::Settled));
+        events.extend(answered(&mut self.beating, cx).map(Event::Beaten));
+        events.extend(answered(&mut self.claiming, cx).map(Event::Claimed));
+        events.extend(answered(&mut self.counting, cx).map(Event::Counted));
         if self.cut_off.is_none() && stop.poll(cx).is_ready() {
-            return Poll::Ready(Event::Stop);
+            events.push(Event::Stop);
         }
-        if let Poll::Ready(Some(ended)) = self.tasks.poll_join_next_with_id(cx) {
-            return Poll::Ready(Event::Ended(ended));
+        while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next_with_id(cx) {
+            events.push(Event::Ended(ended));
         }
-        if let Some(answer) = answered(&mut self.changing, cx) {
-            return Poll::Ready(Event::Changed(answer));
-        }
-        alarm.poll(cx).map(|()| Event::Time)
+        events.extend(answered(&mut self.changing, cx).map(Event::Changed));
+        if events.is_empty() { alarm.poll(cx) } else { Poll::Ready(()) }
     }
 
-    fn take(&mut self, event: Event) {
-        let now = self.clock.now();
+    fn take(&mut self, event: Event, now: Nanos) {
         match event {
             Event::Ended(ended) => self.ended(ended, now),
             Event::Claimed(answer) => self.claimed(answer, now),
             Event::Settled(answer) => self.settled(answer, now),
-            Event::Beaten(leases, answer) => self.beaten(&leases, answer, now),
+            Event::Beaten(answer) => self.beaten(answer, now),
             Event::Counted(answer) => self.counted(answer, now),
             Event::Changed(answer) => self.changed(answer, now),
             Event::Stop => self.stop(now),
-            Event::Time => {}
         }
     }
 
@@ -205,7 +203,7 @@ impl<H: Handler> Shift<H> {
             self.changing = None;
             // What is over and not settled can be let go from now on.
             self.earliest = 0;
-            self.give_back();
+            self.give_back(NEVER);
         }
     }
 
@@ -244,6 +242,18 @@ impl<H: Handler> Shift<H> {
         now.saturating_add(wait)
     }
 
+    /// Asks the store for something, and no longer than this: an answer that comes later is worth nothing.
+    pub(super) fn ask<T>(
+        &self,
+        most: Duration,
+        asked: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Option<Asked<T>> {
+        Some(Box::pin(async move {
+            let silent = |_| StoreError::Unavailable(format!("no answer in {most:?}").into());
+            timeout(most, asked).await.map_err(silent)?
+        }))
+    }
+
     pub(super) fn lease(&self) -> Nanos {
         nanos(self.with.lease)
     }
@@ -252,10 +262,6 @@ impl<H: Handler> Shift<H> {
         if let Some(watch) = &self.with.watch {
             watch.happened(happening);
         }
-    }
-
-    pub(super) fn until(&self) -> Until {
-        self.with.until
     }
 
     fn show(&self) {

@@ -18,7 +18,8 @@ impl<H: Handler> Shift<H> {
         let Some(held) = self.held.get_mut(&lease) else { return };
         held.stage = Stage::Settling;
         let settlement = Settlement { lease, verdict, took, outcome };
-        self.outbox.push(Outgoing { settlement, stop: None, class: None, returned: false });
+        let (stop, class) = (None, None);
+        self.outbox.push(Outgoing { settlement, stop, class, returned: false, asked: false });
     }
 
     pub(super) fn settle(&mut self, now: Nanos) {
@@ -31,7 +32,8 @@ impl<H: Handler> Shift<H> {
         let settlements: Vec<Settlement> =
             self.sent.iter().map(|out| out.settlement.clone()).collect();
         let store = self.with.queue.store().clone();
-        self.settling = Some(Box::pin(async move { store.settle(settlements).await }));
+        let settle = async move { store.settle(settlements).await };
+        self.settling = self.ask(self.with.lease, settle);
     }
 
     pub(super) fn settled(&mut self, answer: Result<Vec<Settled>, StoreError>, now: Nanos) {
@@ -51,8 +53,12 @@ impl<H: Handler> Shift<H> {
                 self.settle_trouble.failures += 1;
                 let failures = self.settle_trouble.failures;
                 self.settle_trouble.until = self.trouble(error, failures, now);
+                sent.iter_mut().for_each(|out| out.asked = true);
                 sent.append(&mut self.outbox);
                 self.outbox = sent;
+                if self.is_stopping() {
+                    self.earliest = 0;
+                }
             }
             Err(error) => {
                 self.trouble(error, 1, now);
@@ -67,7 +73,9 @@ impl<H: Handler> Shift<H> {
     fn written(&mut self, out: &Outgoing, settled: Settled, now: Nanos) {
         let Some(held) = self.held.remove(&out.settlement.lease) else { return };
         let job = &*held.job;
-        if settled == Settled::Stale {
+        // Before the lease runs out nobody else can have ended the claim: it was an answer that did not arrive.
+        let known = out.asked && now < held.expires;
+        if settled == Settled::Stale && !known {
             self.report.stale += 1;
             self.tell(&Happening::Stale(job));
             return;

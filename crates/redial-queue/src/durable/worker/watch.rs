@@ -32,7 +32,7 @@ pub enum Happening<'a> {
         job: &'a Job,
         /// For this long.
         wait: Duration,
-        /// Who said no; `None` when the worker stops.
+        /// Who said no; `None` when it was claimed in advance and is given back.
         stop: Option<Stop>,
     },
     /// It was given up.

@@ -12,7 +12,7 @@ use tokio::time::timeout_at;
 
 use super::super::{Handled, Handler, Lease, Verdict};
 use super::Happening;
-use super::engine::{Decision, Tried, failure};
+use super::engine::{Decision, NOT_YET, Tried, failure};
 use super::run::{Shift, Stage};
 
 /// The reason of a job that nobody can make sense of.
@@ -87,6 +87,7 @@ impl<H: Handler> Shift<H> {
         };
         self.with.gauge.tally().began.remove(&(began, lease.id.0));
         let took = Duration::from_nanos(now.saturating_sub(began));
+        self.fetch.slow &= took >= self.with.lease / 3;
         let seed = self.engine.next_seed();
         let (outcome, text, unreadable) = judged(ended, took);
         let (verdict, stop) = attempt.settle(&outcome, now, seed);
@@ -134,7 +135,7 @@ fn judged(ended: Result<Ended, JoinError>, took: Duration) -> (Outcome, String, 
     match ended {
         Ok(Ended::Handled(Handled::Done)) => (Outcome::Success, String::new(), false),
         Ok(Ended::Handled(Handled::NotYet(hint))) => {
-            (Outcome::NotYet(hint), "not yet".to_owned(), false)
+            (Outcome::NotYet(hint), NOT_YET.to_owned(), false)
         }
         Ok(Ended::Handled(Handled::Failed { failure, cause })) => (failure.into(), cause, false),
         Ok(Ended::Handled(Handled::Unreadable(why))) => (failure(Class::Permanent), why, true),

@@ -6,12 +6,17 @@ use std::time::Duration;
 
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::admit::{BreakerRule, RateRule};
+use redial_core::decide::{Class, Failure};
+use redial_core::schedule::{Hint, HintRule, TooLong};
 use redial_core::{Policy, Rate};
-use redial_queue::durable::{Filter, Handled, Handler, Happening, Job, State, standard};
+use redial_queue::durable::{
+    Filter, Handled, Handler, Happening, Job, Report, State, Until, standard,
+};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 
-use super::{Log, broken, policy, worker};
-use crate::conformance::{Shop, job, sqlite};
+use super::{Log, broken, policy, wait_for, worker};
+use crate::conformance::{HOUR, Shop, job, sqlite};
 
 /// Fails where its payload says so, and goes to where its header says.
 struct Sender;
@@ -85,7 +90,7 @@ async fn a_rate_of_the_policy_postpones() {
     shop.put_all((0..10).map(|_| job("up")).collect()).await;
     let slow = RateRule::new(Rate::new(1, Duration::from_secs(3600)), 3);
     let log = Log::default();
-    until_postponed(&shop, policy(|draft| draft.rate(slow)), 20, &log).await;
+    until_postponed(&shop, policy(|draft| draft.rate(slow)), 7, &log).await;
     assert_eq!((log.count("done"), shop.counts().await.done), (3, 3));
     let left = shop.store.list(&Filter::default()).await.unwrap();
     assert!(left.iter().all(|job| job.progress.attempts == 0 && job.history.is_empty()));
@@ -115,4 +120,57 @@ fn the_standard_policy_is_what_its_doc_says() {
     assert_eq!(standard.attempt_timeout(), 30_000_000_000);
     assert_eq!(standard.deadline(), redial_core::NEVER);
     assert_eq!(*standard.budget(), Budget::default());
+    let HintRule::Honour { cap, too_long, .. } = standard.hint_rule() else { panic!("deaf") };
+    assert_eq!((*cap, *too_long), (86_400 * 1_000_000_000, TooLong::Clip));
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_an_hour_gets_it() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let handler = |_| async {
+        let failure = Failure::new(Class::Overloaded).hint(Hint::at_least(HOUR));
+        Handled::failed(failure, "503, Retry-After: 3600")
+    };
+    let worker = worker(&shop).policy(standard()).until(Until::NothingDue);
+    let report = worker.run(handler, std::future::pending()).await.unwrap();
+    assert_eq!((report.retried, report.dead), (1, 0));
+    let job = shop.get(id).await;
+    assert!(job.due.duration_since(job.history[0].ended).unwrap() >= HOUR);
+}
+
+#[tokio::test]
+async fn asking_whether_it_is_ready_is_no_retry() {
+    let shop = sqlite::open().await;
+    shop.add(job("")).await;
+    let dry = WindowBudget::ratio(0.001).floor(Rate::ZERO);
+    let dry = policy(|draft| draft.budget(Budget::Window(dry)));
+    let handler = |job: Arc<Job>| async move {
+        if job.progress.attempts < 4 { Handled::NotYet(None) } else { Handled::Done }
+    };
+    let worker = worker(&shop).policy(dry).until(Until::Empty);
+    let gauge = worker.gauge();
+    let run =
+        worker.run(handler, wait_for("a refusal", async || gauge.read().report.postponed > 0));
+    assert_eq!(run.await.unwrap(), Report { done: 1, retried: 3, ..Report::default() });
+}
+
+#[tokio::test]
+async fn what_an_open_breaker_refuses_does_not_keep_the_store_busy() {
+    const JOBS: u64 = 2000;
+    let shop = sqlite::open().await;
+    shop.put_all((0..JOBS).map(|_| job("down")).collect()).await;
+    let rule = BreakerRule::default().last_calls(5).minimum_calls(5);
+    let rule = rule.open_for(Duration::from_secs(3600), 0.0);
+    let guarded = policy(|draft| draft.attempts(1000).breaker(rule));
+    let worker = worker(&shop).policy(guarded).workers(32);
+    let (gauge, start) = (worker.gauge(), Instant::now());
+    let stop = async {
+        let all = || gauge.read().report.postponed >= JOBS - 32;
+        wait_for("all are out of the way", async || all()).await;
+        sleep(Duration::from_secs(3)).await;
+    };
+    let report = worker.run(Sender, stop).await.unwrap();
+    let most = JOBS + 220 * start.elapsed().as_secs() + 220;
+    assert!(report.postponed <= most, "{} in {:?}", report.postponed, start.elapsed());
 }

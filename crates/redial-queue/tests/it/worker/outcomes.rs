@@ -92,6 +92,14 @@ async fn attempts_and_backoff_go_on_in_another_process() {
 }
 
 #[tokio::test]
+async fn no_number_is_too_large() {
+    let shop = sqlite::open().await;
+    shop.add(job("")).await;
+    let worker = worker(&shop).workers(usize::MAX).lease(Duration::MAX).drain(Duration::MAX);
+    assert_eq!(work(worker, |_| async { Handled::Done }).await.done, 1);
+}
+
+#[tokio::test]
 async fn a_handler_that_panics_has_failed() {
     let shop = sqlite::open().await;
     let id = shop.add(job("poison")).await;

@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redial_core::Progress;
-use redial_queue::durable::{Filter, Handled, Job, Report, State, Store, Tried, Until};
+use redial_queue::durable::{Filter, Handled, Job, Report, Settings, State, Store, Tried, Until};
 use tokio::sync::{Notify, Semaphore};
 
 use super::faulty::Faulty;
@@ -110,6 +110,50 @@ async fn an_empty_queue_ends_a_worker_that_waits_for_that() {
         let report = run.run(|_| async { Handled::Done }, std::future::pending()).await.unwrap();
         assert_eq!(report, Report::default());
     }
+}
+
+#[tokio::test]
+async fn nothing_is_due_in_a_paused_queue() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    shop.set(&Settings { paused: true, ..Settings::default() }).await;
+    let run = worker(&shop).until(Until::NothingDue);
+    let run = run.run(|_| async { Handled::Done }, std::future::pending());
+    let ended = tokio::time::timeout(Duration::from_secs(60), run).await;
+    assert_eq!(ended.expect("it waits for ever").unwrap(), Report::default());
+    assert_eq!(shop.state(id).await, State::Waiting);
+}
+
+#[tokio::test]
+async fn what_a_slow_worker_has_claimed_in_advance_is_left_to_others() {
+    let shop = sqlite::open().await;
+    shop.put_all((0..6).map(|_| job("")).collect()).await;
+    let (stop, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handler = {
+        let gate = Arc::clone(&gate);
+        move |_| {
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.notified().await;
+                Handled::Done
+            }
+        }
+    };
+    let slow = worker(&shop).workers(1).prefetch(5).lease(Duration::from_secs(6));
+    let run = tokio::spawn({
+        let stop = Arc::clone(&stop);
+        async move { slow.run(handler, stop.notified()).await }
+    });
+    wait_for("all are claimed", async || shop.counts().await.running == 6).await;
+    wait_for("five are back", async || shop.counts().await.due == 5).await;
+    let quick = worker(&shop).until(Until::NothingDue);
+    let report = quick.run(|_| async { Handled::Done }, std::future::pending()).await.unwrap();
+    assert_eq!(report, Report { done: 5, ..Report::default() });
+    gate.notify_one();
+    wait_for("the last one", async || shop.counts().await.done == 6).await;
+    stop.notify_one();
+    let report = run.await.unwrap().unwrap();
+    assert_eq!(report, Report { done: 1, returned: 5, ..Report::default() });
 }
 
 #[tokio::test]

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use redial_queue::durable::{Handled, Report, State, Store, StoreError};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::faulty::{Fault, Faulty};
-use super::{Log, over, work};
-use crate::conformance::{job, sqlite};
+use super::{Log, over, wait_for, work};
+use crate::conformance::{HOUR, job, sqlite};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn a_store_that_comes_back_is_asked_again() {
@@ -31,7 +34,8 @@ async fn a_settlement_whose_answer_is_lost_counts_once() {
     faulty.settlements.lock().unwrap().extend([Fault::Unanswered]);
     let store: Arc<dyn Store> = faulty;
     let report = work(over(&store), |_| async { Handled::Done }).await;
-    assert_eq!(report, Report { stale: 1, ..Report::default() });
+    // The lease has not run out, so nobody else can have ended the claim.
+    assert_eq!(report, Report { done: 1, ..Report::default() });
     assert_eq!(shop.counts().await.done, 1);
 }
 
@@ -75,4 +79,123 @@ async fn a_worker_that_stops_waits_for_a_dead_store_no_longer_than_a_lease() {
     // Another worker finds it.
     assert_eq!(work(over(&shop.store), |_| async { Handled::Done }).await.done, 1);
     assert_eq!((shop.store.get(id).await.unwrap(), shop.counts().await.lost), (None, 1));
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_tries_to_settle_no_longer_than_a_lease() {
+    let shop = sqlite::open().await;
+    shop.add(job("")).await;
+    let faulty = Faulty::new(&shop.store);
+    faulty.settlements.lock().unwrap().extend([Fault::Unavailable; 100_000]);
+    let stop = Arc::new(Notify::new());
+    let handler = {
+        let stop = Arc::clone(&stop);
+        move |_| {
+            stop.notify_one();
+            async { Handled::Done }
+        }
+    };
+    let store: Arc<dyn Store> = faulty;
+    // Heartbeats arrive.
+    let run = over(&store).lease(Duration::from_secs(2)).run(handler, stop.notified());
+    let report = timeout(MINUTE, run).await.expect("it tries for ever").unwrap();
+    assert_eq!(report, Report { lost: 1, ..Report::default() });
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_asked_again() {
+    let shop = sqlite::open().await;
+    let faulty = Faulty::new(&shop.store);
+    let store: Arc<dyn Store> = faulty.clone();
+    for silent in [&faulty.claims, &faulty.settlements] {
+        silent.lock().unwrap().push_back(Fault::Silent);
+        shop.add(job("")).await;
+        let log = Log::default();
+        let worker = over(&store).lease(Duration::from_secs(1)).watch(log.watch());
+        let run = work(worker, |_| async { Handled::Done });
+        let report = timeout(MINUTE, run).await.expect("it waits for ever");
+        assert_eq!(report.done + report.stale, 1);
+        assert!(log.lines().iter().any(|line| line.contains("no answer")), "{:?}", log.lines());
+    }
+    // A heartbeat that is not answered keeps settlements back no longer than half a lease.
+    faulty.beats.lock().unwrap().extend([Fault::Silent; 100_000]);
+    shop.add(job("")).await;
+    let handler = |_| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Handled::Done
+    };
+    let run = work(over(&store).lease(Duration::from_secs(3)), handler);
+    let report = timeout(MINUTE, run).await.expect("it waits for ever");
+    assert_eq!(report.done + report.stale, 1);
+    assert_eq!(shop.counts().await.done, 3);
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_does_not_keep_a_worker_from_stopping() {
+    let shop = sqlite::open().await;
+    for at in ["claim", "settle", "beat"] {
+        shop.add(job("")).await;
+        let faulty = Faulty::new(&shop.store);
+        let faults = match at {
+            "claim" => &faulty.claims,
+            "settle" => &faulty.settlements,
+            _ => &faulty.beats,
+        };
+        faults.lock().unwrap().extend([Fault::Silent; 1000]);
+        let store: Arc<dyn Store> = faulty.clone();
+        let lease = Duration::from_secs(1);
+        let worker = over(&store).lease(lease).drain(Duration::ZERO);
+        let handler = move |_| async move {
+            if at == "beat" {
+                std::future::pending::<()>().await;
+            }
+            Handled::Done
+        };
+        let run = worker.run(handler, tokio::time::sleep(lease / 2));
+        let ended = timeout(MINUTE, run).await;
+        ended.unwrap_or_else(|_| panic!("{at}: it waits for ever")).unwrap();
+    }
+}
+
+#[test]
+fn a_store_that_is_always_ready_leaves_the_thread_to_others() {
+    let (told, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let shop = sqlite::open().await;
+            let faulty = Faulty::new(&shop.store);
+            faulty.hasty.store(true, Ordering::Relaxed);
+            let store: Arc<dyn Store> = faulty;
+            let stop = Arc::new(Notify::new());
+            let worker = tokio::spawn({
+                let (worker, stop) = (over(&store), Arc::clone(&stop));
+                async move { worker.run(|_| async { Handled::Done }, stop.notified()).await }
+            });
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            stop.notify_one();
+            told.send(worker.await.unwrap().unwrap()).unwrap();
+        });
+    });
+    let report = ends.recv_timeout(MINUTE).expect("the worker has the thread for itself");
+    assert_eq!(report, Report::default());
+}
+
+#[tokio::test]
+async fn work_goes_on_while_something_is_settled_but_not_for_ever() {
+    let shop = sqlite::open().await;
+    shop.put_all((0..50).map(|_| job("")).collect()).await;
+    let faulty = Faulty::new(&shop.store);
+    faulty.settlements.lock().unwrap().push_back(Fault::Silent);
+    let (store, log): (Arc<dyn Store>, _) = (faulty, Log::default());
+    let worker = over(&store).workers(4).prefetch(4).lease(HOUR).watch(log.watch());
+    let gauge = worker.gauge();
+    let run = tokio::spawn(worker.run(|_| async { Handled::Done }, std::future::pending()));
+    wait_for("more than it has room for", async || log.count("started 1") > 8).await;
+    wait_for("all of them are over", async || gauge.read().unsettled >= 8).await;
+    assert!(gauge.read().unsettled <= 16, "{:?}", gauge.read());
+    assert_eq!(shop.counts().await.done, 0);
+    run.abort();
 }
