@@ -7,7 +7,7 @@ use redial::http::reqwest::client_builder;
 use reqwest::redirect;
 use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
 use rustls_platform_verifier::Verifier;
 
@@ -97,11 +97,11 @@ impl Builder {
     }
 }
 
-/// The ring provider is named here, so that it matters to nobody which one the process has for others.
+/// The provider is named here, so that it matters to nobody which one the process has for others.
 ///
 /// A machine without roots can still deliver to `http`: then the text says why not to `https`.
 fn tls(roots: Vec<CertificateDer<'static>>) -> Result<(ClientConfig, Option<String>), BuildError> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let own = !roots.is_empty();
     let verifier = Verifier::new_with_extra_roots(roots, Arc::clone(&provider));
     match verifier {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
@@ -63,7 +63,7 @@ impl Trust {
 
     /// The provider is given here, so that nothing is installed for the whole process.
     pub(super) fn connector(&self) -> Result<MakeRustlsConnect, StoreError> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let wrong = |why: String| StoreError::Invalid(format!("TLS: {why}"));
         let inner = match &self.roots {
             None => None,

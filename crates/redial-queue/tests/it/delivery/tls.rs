@@ -7,7 +7,7 @@ use redial_core::decide::Class;
 use redial_queue::delivery::Deliverer;
 use redial_queue::durable::Handled;
 use rustls::ServerConfig;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ async fn server(protocols: &[&str]) -> (Sink, Vec<u8>) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
