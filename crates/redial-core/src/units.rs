@@ -145,6 +145,14 @@ impl Rate {
         Self { count, per: nanos(per) }
     }
 
+    /// How far apart they are, rounded up: what is that far apart never exceeds the rate. A rate of zero has no next one.
+    pub const fn interval(self) -> Nanos {
+        match self.count {
+            0 => NEVER,
+            count => self.per.div_ceil(count as u64),
+        }
+    }
+
     /// How many billionths of a token come in over `span`, rounded down; saturates.
     pub(crate) fn over(self, span: Nanos) -> u64 {
         let amount = u128::from(self.count) * u128::from(span) * u128::from(ONE);

@@ -136,13 +136,9 @@ struct Again {
 
 async fn redrive(args: &Again, out: &mut impl Write) -> Result<(), Failed> {
     args.which.require(args.all, "redrives")?;
-    let apart = match args.rate {
-        Choice::None => Duration::ZERO,
-        Choice::Some(Rate { count: 0, .. }) => {
-            return Err(Failed::input("--rate", "none of them would ever start"));
-        }
-        // Rounded up: the rate is never exceeded.
-        Choice::Some(Rate { count, per }) => Duration::from_nanos(per.div_ceil(count.into())),
+    let Redrive { apart, .. } = match args.rate {
+        Choice::None => Redrive::default(),
+        Choice::Some(rate) => Redrive::at(rate).map_err(|error| Failed::input("--rate", error))?,
     };
     let queue = args.place.find().await?;
     let (store, mut last) = (queue.store(), Duration::ZERO);

@@ -24,18 +24,10 @@ impl RateRule {
         Self { rate, burst }
     }
 
-    /// How far apart attempts are in the long run. Rounded up: the rate is never exceeded.
-    fn interval(&self) -> Nanos {
-        match self.rate.count {
-            0 => NEVER,
-            count => self.rate.per.div_ceil(u64::from(count)),
-        }
-    }
-
     /// Takes up to `n` out of a bucket that would be full again at `full_at`: how many, and when it would be full then.
     /// For a bucket that is kept somewhere else; [`RateLimit`] is one of this process.
     pub fn take_up_to(&self, n: u64, full_at: Nanos, now: Nanos) -> (u64, Nanos) {
-        let interval = self.interval();
+        let interval = self.rate.interval();
         if interval == NEVER {
             return (0, full_at);
         }
@@ -46,7 +38,7 @@ impl RateRule {
 
     /// When there will be one in a bucket that would be full again at `full_at`.
     pub fn next(&self, full_at: Nanos, now: Nanos) -> Nanos {
-        match self.interval() {
+        match self.rate.interval() {
             NEVER => NEVER,
             interval => {
                 full_at.max(now).saturating_add(interval).saturating_sub(self.refill()).max(now)
@@ -56,7 +48,7 @@ impl RateRule {
 
     /// How long an empty bucket takes to be full.
     pub(crate) fn refill(&self) -> Nanos {
-        self.interval().saturating_mul(u64::from(self.burst))
+        self.rate.interval().saturating_mul(u64::from(self.burst))
     }
 }
 

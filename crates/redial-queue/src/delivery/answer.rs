@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use http::{Response, StatusCode, header};
+use http::{Response, header};
 use redial_core::decide::{Class, Failure, Outcome};
 
 use super::public::Blocked;
@@ -55,9 +55,7 @@ fn judge(response: &Response<reqwest::Body>, keyed: bool) -> Outcome {
     match redial::http::outcome(response) {
         // An earlier attempt with this key is still being worked on.
         Outcome::Failure(failure)
-            if keyed
-                && status == StatusCode::CONFLICT
-                && response.headers().contains_key(header::RETRY_AFTER) =>
+            if keyed && redial::http::is_in_flight(status, response.headers()) =>
         {
             let refused = Failure::new(Class::Refused);
             Failure { class: refused.class, reach: refused.reach, ..failure }.into()

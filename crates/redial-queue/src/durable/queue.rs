@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use redial_core::Rate;
 
@@ -148,8 +147,7 @@ impl DurableQueue {
     ///
     /// The rate is zero, or the store failed.
     pub async fn redrive(&self, filter: Filter, rate: Option<Rate>) -> Result<u64, StoreError> {
-        let apart = rate.map_or(Ok(Duration::ZERO), apart)?;
-        let redrive = Redrive { after: Duration::ZERO, apart };
+        let redrive = rate.map_or(Ok(Redrive::default()), Redrive::at)?;
         self.store.redrive(&self.mine(filter), redrive).await
     }
 
@@ -165,13 +163,4 @@ impl DurableQueue {
     pub async fn counts(&self) -> Result<Counts, StoreError> {
         self.store.counts(&self.name).await
     }
-}
-
-/// How far apart jobs start at this rate. Rounded up to what every store can tell apart: the rate is never exceeded.
-fn apart(rate: Rate) -> Result<Duration, StoreError> {
-    if rate.count == 0 || rate.per == 0 {
-        let why = "a redrive at a rate of zero would never start: name a rate above it, or none";
-        return Err(StoreError::Invalid(why.to_owned()));
-    }
-    Ok(Duration::from_micros(rate.per.div_ceil(u64::from(rate.count)).div_ceil(1000)))
 }

@@ -7,8 +7,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use redial_core::Progress;
 use redial_core::decide::{Class, Classify, Failure};
+use redial_core::{Progress, Rate};
 
 use super::job::{check_headers, check_name, check_payload};
 use super::{Counts, Enqueued, Job, JobId, NewJob, Settings, State};
@@ -202,6 +202,23 @@ pub struct Redrive {
     pub after: Duration,
     /// Each one this much later than the one before.
     pub apart: Duration,
+}
+
+impl Redrive {
+    /// From now on, no more often than `rate`: rounded up to what every store can tell apart.
+    ///
+    /// # Errors
+    ///
+    /// The rate is zero.
+    pub fn at(rate: Rate) -> Result<Self, StoreError> {
+        if rate.count == 0 || rate.per == 0 {
+            let why =
+                "a redrive at a rate of zero would never start: name a rate above it, or none";
+            return Err(StoreError::Invalid(why.to_owned()));
+        }
+        let apart = Duration::from_micros(rate.interval().div_ceil(1000));
+        Ok(Self { apart, ..Self::default() })
+    }
 }
 
 /// What is changed about a job.

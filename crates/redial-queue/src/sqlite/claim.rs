@@ -106,12 +106,12 @@ impl Step<'_> {
     /// Running jobs whose lease has run out.
     fn expired(&self, queue: i64, most: usize) -> Result<Vec<Candidate>, Fault> {
         let sql = "SELECT id, priority, due FROM redial_running WHERE queue = ?1 AND until <= ?2 \
-                   ORDER BY due + (7 - priority) * 10000000, id LIMIT ?3";
+                   ORDER BY due - priority * ?4, id LIMIT ?3";
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Candidate { id: row.get(0)?, priority: row.get(1)?, due: row.get(2)?, lost: true })
         };
         let mut select = self.conn.prepare_cached(sql)?;
-        let found = select.query_map(params![queue, self.now, most], read)?;
+        let found = select.query_map(params![queue, self.now, most, RISE], read)?;
         Ok(found.collect::<Result<_, _>>()?)
     }
 

@@ -25,5 +25,5 @@ use hints::hinted;
 pub use hints::{Hints, hints};
 pub use reach::{Transport, failure};
 pub use safety::safety;
-pub use status::outcome;
+pub use status::{is_in_flight, outcome};
 pub use travel::{attempt, grpc_timeout, grpc_timeout_value, timeout};

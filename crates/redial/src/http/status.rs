@@ -49,7 +49,7 @@ pub(crate) fn read(
 
 /// Whether the answer to a request with a key says that an earlier one with the same key is still being
 /// executed: a conflict with a time to come back at, as the draft of `Idempotency-Key` has it.
-pub(crate) fn is_in_flight(status: StatusCode, headers: &HeaderMap) -> bool {
+pub fn is_in_flight(status: StatusCode, headers: &HeaderMap) -> bool {
     status == StatusCode::CONFLICT && headers.contains_key(http::header::RETRY_AFTER)
 }
 

@@ -34,7 +34,7 @@ impl Turns {
 /// can know, 200 a second; a place among those that run may be free sooner.
 pub(super) fn gap(policy: &Policy, stop: Stop) -> Nanos {
     match (stop, policy.rate()) {
-        (Stop::RateLimit, Some(rule)) => rule.rate.per / u64::from(rule.rate.count.max(1)),
+        (Stop::RateLimit, Some(rule)) => rule.rate.interval(),
         (Stop::Concurrency | Stop::CoolDown, _) => MS,
         _ => 5 * MS,
     }
