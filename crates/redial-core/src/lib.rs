@@ -46,6 +46,7 @@ mod policy;
 mod random;
 pub mod schedule;
 mod stop;
+pub mod storm;
 mod sync;
 #[cfg(feature = "serde")]
 mod text;
