@@ -88,9 +88,18 @@ mod retry;
 #[cfg(feature = "tokio")]
 mod run;
 mod session;
+#[cfg(any(feature = "otel", feature = "tracing"))]
+pub mod telemetry;
 pub mod testing;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(not(feature = "otel"))]
+mod untraced;
+
+#[cfg(feature = "otel")]
+use telemetry::otel as spans;
+#[cfg(not(feature = "otel"))]
+use untraced as spans;
 
 pub use redial_core::{
     Draft, DurationText, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Stop,

@@ -14,6 +14,7 @@ use crate::clock::{self, Ambient, Clock};
 use crate::entropy;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
+use crate::spans::Spans;
 
 /// Makes calls under a policy.
 ///
@@ -26,6 +27,7 @@ pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
     observer: Option<Arc<dyn Observer>>,
+    pub(crate) spans: Spans,
     pub(crate) classifier: C,
     safety: Safety,
     key: KeySource,
@@ -75,6 +77,7 @@ impl Retry {
             shared: Arc::new(Shared { policy, off: AtomicBool::new(false), scopes }),
             guards,
             observer: None,
+            spans: Spans::default(),
             classifier: Typed,
             safety: Safety::Unsafe,
             key: KeySource::None,
@@ -108,9 +111,9 @@ impl<C> Retry<C> {
     }
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
-        let Self { shared, guards, observer, classifier, safety, key, about, deadline } = self;
+        let Self { shared, guards, observer, spans, classifier, safety, key, about, deadline } = self;
         let classifier = map(classifier);
-        Retry { shared, guards, observer, classifier, safety, key, about, deadline }
+        Retry { shared, guards, observer, spans, classifier, safety, key, about, deadline }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -169,6 +172,15 @@ impl<C> Retry<C> {
     /// As [`observe`](Self::observe), with an observer that others hold too.
     pub fn observe_shared(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// Makes a span of every call, and one of each of its attempts.
+    #[cfg(feature = "otel")]
+    pub fn traced(mut self, otel: crate::telemetry::Otel) -> Self {
+        self.spans = Spans::new(otel);
+        // An observed call never goes the short way, which knows no spans.
+        self.observer.get_or_insert_with(|| Arc::new(|_: &redial_core::Event| {}));
         self
     }
 

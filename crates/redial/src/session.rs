@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Story};
 use crate::here::idle_stripe;
 use crate::retry::Retry;
+use crate::spans::{Current, Trace};
 use crate::{entropy, inbound, testing};
 
 /// A call in progress, which borrows its [`Retry`] or has one of its own. Dropping it gives back whatever
@@ -37,6 +38,7 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     pending: Option<(Hint, Nanos)>,
     /// Why the request cannot be repeated, whatever the outcome: the runner knows something about it.
     pub(crate) barred: Option<Stop>,
+    trace: Trace,
     kind: PhantomData<fn() -> (C, K)>,
 }
 
@@ -144,7 +146,8 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     fn new(retry: R, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
         let (key, seed, previous) = (retry.borrow().call_key(), None, None);
         let (pending, barred, kind) = (None, None, PhantomData);
-        Self { retry, call, started, permit, key, seed, previous, pending, barred, kind }
+        let trace = retry.borrow().spans.trace();
+        Self { retry, call, started, permit, key, seed, previous, pending, barred, trace, kind }
     }
 
     /// The first attempt, if it is admitted.
@@ -183,6 +186,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     #[inline(always)]
     fn sent(&mut self, permit: Permit) -> Attempt {
         let attempt = Attempt::of(&self.call, &permit, self.key, self.previous);
+        self.trace.sent(&permit);
         self.permit = Some(permit);
         attempt
     }
@@ -193,6 +197,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         if let Some(permit) = self.permit.take() {
             let cx = self.retry.borrow().context();
             let now = if cx.guards.timed() { K::now() } else { permit.started };
+            self.trace.landed(permit.number, &Outcome::Success, now);
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
     }
@@ -219,12 +224,16 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             Outcome::Success | Outcome::NotYet(_) => None,
         };
         let now = K::now();
+        self.trace.landed(permit.number, &outcome, now);
         let outcome = self.with_pending(outcome, now);
         let cx = limited(self.retry.borrow(), self.barred);
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
         let kept = outcome.hint().map(|hint| (hint, now.saturating_add(hint.after())));
         self.pending = kept.filter(|_| verdict == Verdict::InFlight);
+        if let Verdict::Wait(until) = verdict {
+            self.trace.waits(until - now);
+        }
         match verdict {
             Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
             Verdict::Wait(until) => Step::WaitUntil(until),
@@ -247,7 +256,8 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     }
 
     #[cold]
-    fn error<E>(&self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
+    fn error<E>(&mut self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
+        self.trace.stopped(reason);
         inbound::gave_up(reason, self.call.attempts());
         let elapsed = Duration::from_nanos(K::now().saturating_sub(self.started));
         let (attempts, failure, cause) = (self.call.attempts(), self.previous, cause.take());
@@ -256,6 +266,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     /// Nobody waits for this attempt any more.
     pub(crate) fn abandon(&mut self, permit: Permit) {
+        self.trace.abandoned(permit.number);
         self.call.abandon(&self.retry.borrow().context(), permit, K::now());
     }
 
@@ -264,7 +275,14 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         if let Some(permit) = self.permit.take() {
             self.abandon(permit);
         }
+        self.trace.stopped(Stop::Cancelled);
         self.call.cancel(&self.retry.borrow().context(), K::now());
+    }
+
+    /// The span of the attempt that was sent last, for whatever happens in it.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<Current> {
+        self.trace.current()
     }
 
     /// The caller wants no further attempt.
@@ -283,6 +301,17 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     pub(crate) fn retry_mut(&mut self) -> &mut R {
         &mut self.retry
+    }
+
+    pub(crate) fn trace_mut(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+
+    /// The attempt that is settled next got a response with this status.
+    pub(crate) fn responded(&mut self, status: u16) {
+        if let Some(permit) = &self.permit {
+            self.trace.responded(permit.number, status);
+        }
     }
 
     /// How many attempts were made.
