@@ -220,10 +220,15 @@ impl<C> Retry<C> {
         self.shared.off.store(!enabled, Ordering::Release);
     }
 
+    #[inline(always)]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observer.is_some()
+    }
+
     /// Whether nobody observes the calls and they carry no key.
     #[inline(always)]
     pub(crate) fn is_light(&self) -> bool {
-        self.observer.is_none() && matches!(self.key, KeySource::None)
+        !self.is_observed() && matches!(self.key, KeySource::None)
     }
 
     /// Why there are no retries now, if there are none.
@@ -306,7 +311,7 @@ impl<C: Clone> Retry<C> {
 
     pub(crate) fn tell(&self, event: &redial_core::Event) {
         if let Some(observer) = &self.observer {
-            observer.event(event);
+            observer.about(&self.context().request, event);
         }
     }
 }
