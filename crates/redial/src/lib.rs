@@ -65,6 +65,7 @@
 //! | `tonic` | a channel for gRPC clients that retries |
 //! | `redis` | idempotency keys that a fleet shares |
 //! | `tower` | an exact budget for tower's own retry layer |
+//! | `metrics` | meters for the crate `metrics`, and a detector of storms |
 //!
 //! # Concepts
 //!
@@ -88,13 +89,14 @@ mod retry;
 #[cfg(feature = "tokio")]
 mod run;
 mod session;
-#[cfg(any(feature = "otel", feature = "tracing"))]
+#[cfg(any(feature = "metrics", feature = "otel", feature = "tracing"))]
 pub mod telemetry;
 pub mod testing;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(not(feature = "otel"))]
 mod untraced;
+mod watch;
 
 #[cfg(feature = "otel")]
 use telemetry::otel as spans;
@@ -102,8 +104,8 @@ use telemetry::otel as spans;
 use untraced as spans;
 
 pub use redial_core::{
-    Draft, DurationText, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Stop,
-    Unreadable, WorstCase, nanos, parse_duration,
+    Draft, DurationText, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Request,
+    Stop, Unreadable, WorstCase, nanos, parse_duration,
 };
 pub use redial_core::{admit, decide, schedule};
 

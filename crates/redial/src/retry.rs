@@ -15,6 +15,12 @@ use crate::entropy;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
 use crate::spans::Spans;
+use crate::watch::Watch;
+#[cfg(all(feature = "http", feature = "metrics"))]
+use crate::{
+    clock::Tokio,
+    telemetry::{Core, Counted},
+};
 
 /// Makes calls under a policy.
 ///
@@ -26,7 +32,7 @@ use crate::spans::Spans;
 pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
-    observer: Option<Arc<dyn Observer>>,
+    watch: Watch,
     pub(crate) spans: Spans,
     pub(crate) classifier: C,
     safety: Safety,
@@ -39,6 +45,18 @@ struct Shared {
     policy: Policy,
     off: AtomicBool,
     scopes: Mutex<Scopes<String>>,
+    /// Those of calls without a destination of their own.
+    #[cfg(feature = "metrics")]
+    guards: Arc<Guards>,
+}
+
+#[cfg(feature = "metrics")]
+impl crate::telemetry::Watched for Shared {
+    fn each(&self, see: &mut dyn FnMut(&Guards)) {
+        see(&self.guards);
+        let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        scopes.guards().for_each(see);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -73,10 +91,17 @@ impl Retry {
     pub fn new(policy: Policy) -> Self {
         let guards = Arc::new(new_guards(&policy));
         let scopes = Mutex::new(Scopes::new(MOST_SCOPES, policy.memory()));
+        let shared = Shared {
+            policy,
+            off: AtomicBool::new(false),
+            scopes,
+            #[cfg(feature = "metrics")]
+            guards: Arc::clone(&guards),
+        };
         Self {
-            shared: Arc::new(Shared { policy, off: AtomicBool::new(false), scopes }),
+            shared: Arc::new(shared),
             guards,
-            observer: None,
+            watch: Watch::Nobody,
             spans: Spans::default(),
             classifier: Typed,
             safety: Safety::Unsafe,
@@ -111,9 +136,9 @@ impl<C> Retry<C> {
     }
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
-        let Self { shared, guards, observer, spans, classifier, safety, key, about, deadline } = self;
+        let Self { shared, guards, watch, spans, classifier, safety, key, about, deadline } = self;
         let classifier = map(classifier);
-        Retry { shared, guards, observer, spans, classifier, safety, key, about, deadline }
+        Retry { shared, guards, watch, spans, classifier, safety, key, about, deadline }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -171,7 +196,16 @@ impl<C> Retry<C> {
 
     /// As [`observe`](Self::observe), with an observer that others hold too.
     pub fn observe_shared(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
+        self.watch = self.watch.own(observer);
+        self
+    }
+
+    /// Counts the calls with `meter`, instead of one set before, and beside an observer. The destinations of
+    /// [`scope`](Self::scope) are one upstream for it.
+    #[cfg(feature = "metrics")]
+    pub fn meter(mut self, meter: &crate::telemetry::Meter) -> Self {
+        meter.core().watch(&self.shared);
+        self.watch = self.watch.meter(Arc::clone(meter.core()));
         self
     }
 
@@ -179,8 +213,7 @@ impl<C> Retry<C> {
     #[cfg(feature = "otel")]
     pub fn traced(mut self, otel: crate::telemetry::Otel) -> Self {
         self.spans = Spans::new(otel);
-        // An observed call never goes the short way, which knows no spans.
-        self.observer.get_or_insert_with(|| Arc::new(|_: &redial_core::Event| {}));
+        self.watch = self.watch.somebody();
         self
     }
 
@@ -222,7 +255,20 @@ impl<C> Retry<C> {
 
     #[inline(always)]
     pub(crate) fn is_observed(&self) -> bool {
-        self.observer.is_some()
+        !self.watch.is_nobody()
+    }
+
+    /// The meter of calls that nobody else observes.
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn lone_meter(&self) -> Option<&Arc<crate::telemetry::Core>> {
+        self.watch.lone_meter()
+    }
+
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn is_unkeyed(&self) -> bool {
+        matches!(self.key, KeySource::None)
     }
 
     /// Whether nobody observes the calls and they carry no key.
@@ -274,7 +320,7 @@ impl<C> Retry<C> {
             stripe: stripe(),
             ..Request::default()
         };
-        let observer = self.observer.as_deref();
+        let observer = self.watch.observer();
         Context { policy: &self.shared.policy, guards: &self.guards, observer, request }
     }
 
@@ -295,7 +341,22 @@ impl<C: Clone> Retry<C> {
     /// Whether the first attempt of such a request goes the short way.
     #[inline(always)]
     pub(crate) fn pass_unkeyed(&self, now: Nanos, latest: Nanos) -> bool {
-        self.observer.is_none() && now < latest && self.guards.pass(stripe(), now)
+        self.watch.is_nobody() && now < latest && self.guards.pass(stripe(), now)
+    }
+
+    /// The same, for one that a meter counts. One that is made for a retry of the layer above goes the full way.
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn count_unkeyed(
+        &self,
+        now: Nanos,
+        latest: Nanos,
+    ) -> Option<Counted<Arc<Core>, Tokio>> {
+        let meter = self.lone_meter()?;
+        let again = here::is_serving() && Inbound::current().is_retry();
+        let stripe = stripe();
+        let passed = !again && now < latest && self.guards.pass(stripe, now);
+        passed.then(|| Counted::begin(Arc::clone(meter), stripe, now))
     }
 
     /// When an attempt that starts now has to be cut off.
@@ -310,7 +371,7 @@ impl<C: Clone> Retry<C> {
     }
 
     pub(crate) fn tell(&self, event: &redial_core::Event) {
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = self.watch.observer() {
             observer.about(&self.context().request, event);
         }
     }

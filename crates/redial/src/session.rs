@@ -20,6 +20,8 @@ use crate::error::{Error, Story};
 use crate::here::{self, idle_stripe};
 use crate::retry::Retry;
 use crate::spans::{Current, Trace};
+#[cfg(feature = "metrics")]
+use crate::telemetry::{Core, Counted};
 use crate::{entropy, inbound, testing};
 
 /// A call in progress, which borrows its [`Retry`] or has one of its own. Dropping it gives back whatever
@@ -90,13 +92,23 @@ pub(crate) fn pass<C, K: Clock>(retry: &Retry<C>) -> Result<Passed, Nanos> {
     }
 }
 
+/// The same for a call that nobody but a meter observes.
+#[cfg(feature = "metrics")]
+#[inline(always)]
+pub(crate) fn count<C, K: Clock>(retry: &Retry<C>, now: Nanos) -> Option<Counted<&Core, K>> {
+    let meter = retry.lone_meter().filter(|_| retry.is_unkeyed())?;
+    let stripe = idle_stripe()?;
+    let passed = now < retry.own_latest() && retry.guards().pass(stripe, now);
+    passed.then(|| Counted::begin(&**meter, stripe, now))
+}
+
 /// The start of an attempt that holds nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Passed(Nanos);
 
 impl Passed {
     /// As if it had been let through then.
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http", feature = "metrics"))]
     #[inline(always)]
     pub(crate) fn at(started: Nanos) -> Self {
         Self(started)

@@ -164,6 +164,11 @@ impl Guards {
         self.breaker.as_ref().map_or(BreakerState::Closed, Breaker::state)
     }
 
+    /// Whether there is a breaker.
+    pub fn has_breaker(&self) -> bool {
+        self.breaker.is_some()
+    }
+
     /// The probability with which the throttle refuses the next attempt; 0 when there is none.
     pub fn refusal(&self, now: Nanos) -> f64 {
         self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now))

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Call, Context, Event, NEVER, Observer, Policy, Request};
+use redial_core::{Call, Context, Event, NEVER, Observer, Policy, Request, Stop};
 
 use crate::support::{Lab, Log, MS, fail};
 
@@ -69,4 +69,14 @@ fn an_observer_may_know_whose_event_it_is_and_two_hear_the_same() {
     call.settle(&cx, permit, &Outcome::Success, lab.now, || 0);
     assert_eq!(*observers.0.0.lock().unwrap(), [(3, 7); 3]);
     assert_eq!(observers.1.take().len(), 3);
+}
+
+#[test]
+fn reasons_and_classes_are_counted_in_their_places() {
+    for (place, stop) in Stop::ALL.into_iter().enumerate() {
+        assert_eq!(stop as usize, place, "{stop:?}");
+    }
+    for (place, class) in Class::all().enumerate() {
+        assert_eq!(class as usize, place, "{class:?}");
+    }
 }

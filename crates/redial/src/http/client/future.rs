@@ -180,7 +180,7 @@ where
                     Poll::Ready(Ok(response))
                         if response.status().as_u16() < 400
                             && !*this.grpc
-                            && matches!(this.lead, Lead::Light(..))
+                            && this.lead.is_short()
                             && this.options.judge.is_none() =>
                     {
                         this.lead.win(this.options);
