@@ -1,19 +1,5 @@
 //! When everything fails, a line for every failure is a second storm, in the logs, and what changed drowns in what goes
 //! on. So a line is written when something changes, and only so many.
-//!
-//! | transition | level | when |
-//! |---|---|---|
-//! | `first-failure` | info | the first failed attempt of a key that was well |
-//! | `backoff-growing` | info | a wait of a key is at least twice as long as its first one, then as the one of the last such line |
-//! | `repeated-failure` | warn | another call of a key gave up, and none succeeded in between |
-//! | `recovered` | info | a call of a key that had failed, and of which a line was written, succeeded |
-//! | `budget-dry` | warn | the budget refused a retry |
-//! | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
-//! | `storm-level` | warn when it rose, else info | the storm detector changed its level ([`Logs::storm`]) |
-//!
-//! The fields are `transition`, `upstream`, and as far as they are known `key` (its hash), `attempt`, `delay_ms`, `class`, `code`,
-//! `stop`, `failures`, `state`, `level`, `multiplier`; `suppressed` says how many lines of this transition and key were left out
-//! since the last one, `others_suppressed` how many of keys whose own lines did not come. The target is `redial`.
 
 mod line;
 mod table;
@@ -37,6 +23,20 @@ use table::{Limit, Table};
 /// Defaults: of each transition at most one line in 10 s for each key, and 20 lines a minute for all keys together with room for
 /// 20 at once. Lines about the upstream itself (budget, breaker, storm) have as many of their own. The state of 1024 keys is
 /// kept; of more, those that failed last.
+///
+/// | transition | level | when |
+/// |---|---|---|
+/// | `first-failure` | info | the first failed attempt of a key that was well |
+/// | `backoff-growing` | info | a wait of a key is at least twice as long as its first one, then as the one of the last such line |
+/// | `repeated-failure` | warn | another call of a key gave up, and none succeeded in between |
+/// | `recovered` | info | a call of a key that had failed, and of which a line was written, succeeded |
+/// | `budget-dry` | warn | the budget refused a retry |
+/// | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
+/// | `storm-level` | warn when it rose, else info | the storm detector changed its level ([`storm`](Self::storm)) |
+///
+/// The fields are `transition`, `upstream`, and as far as they are known `key` (its hash), `attempt`, `delay_ms`, `class`, `code`,
+/// `stop`, `failures`, `state`, `level`, `multiplier`; `suppressed` says how many lines of this transition and key were left out
+/// since the last one, `others_suppressed` how many of keys whose own lines did not come. The target is `redial`.
 ///
 /// ```
 /// use redial::telemetry::Logs;
@@ -128,7 +128,8 @@ impl Observer for Logs {
     fn about(&self, request: &Request, event: &Event) {
         match event {
             Event::BudgetDry => {
-                let line = Line { key: (request.key != 0).then_some(request.key), ..Line::default() };
+                let line =
+                    Line { key: (request.key != 0).then_some(request.key), ..Line::default() };
                 self.change(0, About::BudgetDry, line, Ambient::now());
             }
             Event::BreakerMoved { to } => {

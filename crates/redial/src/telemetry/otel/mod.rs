@@ -2,23 +2,6 @@
 //!
 //! A trace that shows a call as one span hides why it took so long; one that shows only requests hides that three
 //! of them were one call. Here a call is a span, and each attempt is a span below it.
-//!
-//! | span | attribute | |
-//! |---|---|---|
-//! | call | `redial.attempts` | how many attempts were made |
-//! | | `redial.stop` | why the call ended without success ([`Stop::name`](crate::Stop::name)) |
-//! | attempt | `redial.attempt` | 1 is the first |
-//! | | `redial.wait_seconds` | for how long was waited before it; not on the first |
-//! | | `redial.hedge` | it was sent beside another one |
-//! | | `redial.transparent` | a gRPC stream that no server looked at was opened anew, as the same attempt |
-//! | | `redial.outcome` | `success`, `failure`, `not-yet`, or `cancelled` for the loser of a race and what was dropped |
-//! | | `error.type` | the class of the failure ([`Class::name`](crate::decide::Class::name)) |
-//!
-//! A call that gave up has the status error, and so has every attempt that failed. An attempt of an HTTP client is of the
-//! kind client and has `http.request.method`, `http.request.resend_count` (from the second on), `server.address`,
-//! `server.port`, `url.full` (without user and query, which may hold secrets) and `http.response.status_code`; one of gRPC
-//! has `rpc.system.name`, `rpc.method` and `rpc.response.status_code`. It ends with the head of the response. When a text map
-//! propagator is installed, each attempt carries its own `traceparent`.
 
 mod call;
 mod grpc;
@@ -41,6 +24,23 @@ use grpc::Grpc;
 ///
 /// Defaults: the tracer provider that is installed when a call starts, spans named after what is done, no metrics. The parent
 /// is the caller's current context; while an attempt runs, its own span is current.
+///
+/// | span | attribute | |
+/// |---|---|---|
+/// | call | `redial.attempts` | how many attempts were made |
+/// | | `redial.stop` | why the call ended without success ([`Stop::name`](crate::Stop::name)) |
+/// | attempt | `redial.attempt` | 1 is the first |
+/// | | `redial.wait_seconds` | for how long was waited before it; not on the first |
+/// | | `redial.hedge` | it was sent beside another one |
+/// | | `redial.transparent` | a gRPC stream that no server looked at was opened anew, as the same attempt |
+/// | | `redial.outcome` | `success`, `failure`, `not-yet`, or `cancelled` for the loser of a race and what was dropped |
+/// | | `error.type` | the class of the failure ([`Class::name`](crate::decide::Class::name)) |
+///
+/// A call that gave up has the status error, and so has every attempt that failed. An attempt of an HTTP client is of the
+/// kind client and has `http.request.method`, `http.request.resend_count` (from the second on), `server.address`,
+/// `server.port`, `url.full` (without user and query, which may hold secrets) and `http.response.status_code`; one of gRPC
+/// has `rpc.system.name`, `rpc.method` and `rpc.response.status_code`. It ends with the head of the response. When a text map
+/// propagator is installed, each attempt carries its own `traceparent`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
