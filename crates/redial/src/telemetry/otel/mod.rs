@@ -4,6 +4,7 @@
 //! of them were one call. Here a call is a span, and each attempt is a span below it.
 
 mod call;
+#[cfg(feature = "http")]
 mod grpc;
 #[cfg(feature = "http")]
 mod request;
@@ -13,12 +14,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use opentelemetry::global::{self, BoxedTracer};
-use opentelemetry::metrics::Meter;
 use opentelemetry::trace::{Span, Tracer, TracerProvider};
 use opentelemetry::{Context, InstrumentationScope};
 
 pub(crate) use call::Trace;
-use grpc::Grpc;
+#[cfg(feature = "http")]
+use {grpc::Grpc, opentelemetry::metrics::Meter};
 
 /// How calls become spans, for [`Retry::traced`](crate::Retry::traced).
 ///
@@ -56,6 +57,7 @@ use grpc::Grpc;
 pub struct Otel {
     name: Option<Cow<'static, str>>,
     tracer: Option<Arc<BoxedTracer>>,
+    #[cfg(feature = "http")]
     grpc: Option<Arc<Grpc>>,
 }
 
@@ -87,11 +89,13 @@ impl Otel {
     /// `dns:///inventory.internal:50051`.
     ///
     /// The meter is that of the global provider when the first call ends.
+    #[cfg(feature = "http")]
     pub fn grpc(self, target: impl Into<Cow<'static, str>>) -> Self {
         Self { grpc: Some(Arc::new(Grpc::new(target.into(), None))), ..self }
     }
 
     /// As [`grpc`](Self::grpc), with this meter.
+    #[cfg(feature = "http")]
     pub fn grpc_with(self, target: impl Into<Cow<'static, str>>, meter: Meter) -> Self {
         Self { grpc: Some(Arc::new(Grpc::new(target.into(), Some(meter)))), ..self }
     }
@@ -108,9 +112,7 @@ fn scope() -> InstrumentationScope {
 
 impl fmt::Debug for Otel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, grpc, .. } = self;
-        let target = grpc.as_ref().map(|grpc| grpc.target());
-        f.debug_struct("Otel").field("name", name).field("grpc", &target).finish_non_exhaustive()
+        f.debug_struct("Otel").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
