@@ -30,7 +30,7 @@ struct Active {
 
 struct Out {
     number: u32,
-    context: Context,
+    context: Arc<Context>,
 }
 
 /// What is attempted.
@@ -125,7 +125,7 @@ impl Trace {
     /// That of the attempt that was sent last.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Current> {
-        self.0.as_ref()?.out.last().map(|out| Current(out.context.clone()))
+        self.0.as_ref()?.out.last().map(|out| Current(Arc::clone(&out.context)))
     }
 }
 
@@ -176,10 +176,11 @@ impl Active {
         };
         let builder = builder.with_attributes(attributes);
         let span = self.tracer.build_with_context(builder, &self.context);
-        self.out.push(Out { number, context: self.context.with_span(span) });
+        let context = Arc::new(self.context.with_span(span));
+        self.out.push(Out { number, context });
     }
 
-    fn take(&mut self, number: u32) -> Option<Context> {
+    fn take(&mut self, number: u32) -> Option<Arc<Context>> {
         let place = self.out.iter().position(|out| out.number == number)?;
         Some(self.out.remove(place).context)
     }

@@ -137,11 +137,11 @@ impl Spans {
 
 /// The context of an attempt, which is current wherever the attempt runs.
 #[derive(Clone)]
-pub(crate) struct Current(Context);
+pub(crate) struct Current(Arc<Context>);
 
 impl Current {
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _current = self.0.clone().attach();
+        let _current = Context::clone(&self.0).attach();
         work()
     }
 

@@ -2,11 +2,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redial::admit::BreakerState::{Closed, HalfOpen, Open};
 use redial::admit::{BreakerRule, RateRule};
 use redial::decide::Class;
 use redial::schedule::{Backoff, Jitter};
 use redial::telemetry::{Logs, Meter};
-use redial::{Policy, Rate, Retry};
+use redial::{Event, Observer as _, Policy, Rate, Retry};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, advance, sleep_until};
 use tracing::field::{Field, Visit};
@@ -166,6 +167,33 @@ async fn the_budget_and_the_breaker_are_the_upstreams() {
     let opened = of("breaker-moved");
     assert_eq!((opened[0].get("state"), &*opened[0].level), ("open", "WARN"));
     assert_eq!(opened.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_state_of_a_breaker_that_flaps_is_told() {
+    let (journal, _guard) = Journal::start();
+    let logs = Logs::new("inventory");
+    let states = || {
+        let lines = journal.take();
+        let moved = lines.iter().filter(|line| line.get("transition") == "breaker-moved");
+        moved.map(|l| (l.get("state").to_owned(), l.number("suppressed"))).collect::<Vec<_>>()
+    };
+    let told = |state: &str, suppressed| (state.to_owned(), suppressed);
+    for to in [Open, HalfOpen, Open, HalfOpen, Closed] {
+        logs.event(&Event::BreakerMoved { to });
+        advance(ms(1_000)).await;
+    }
+    assert_eq!(states(), [told("open", 0), told("half-open", 0), told("closed", 0)]);
+    logs.event(&Event::BreakerMoved { to: Open });
+    logs.event(&Event::Succeeded { attempts: 1 });
+    assert_eq!(states(), []);
+    advance(ms(10_000)).await;
+    logs.event(&Event::Succeeded { attempts: 1 });
+    logs.event(&Event::Succeeded { attempts: 1 });
+    assert_eq!(states(), [told("open", 1)], "late, and once");
+    advance(ms(10_000)).await;
+    logs.event(&Event::BreakerMoved { to: HalfOpen });
+    assert_eq!(states(), [told("half-open", 1)]);
 }
 
 /// So many calls that fail in a minute, a thousand at once; what they are about.
