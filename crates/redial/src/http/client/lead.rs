@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
 
-use http::{Method, Request, Uri};
+use http::{HeaderMap, Method, Request, Uri};
 use redial_core::decide::{Failure, Typed};
 use redial_core::{NEVER, Nanos, Permit};
 use tower_service::Service;
@@ -16,7 +16,7 @@ use super::{BoxError, Error};
 use crate::clock::{Clock as _, Tokio};
 use crate::retry::Retry;
 use crate::session::{Passed, Session};
-use crate::spans::Current;
+use crate::spans::{Current, Entered};
 #[cfg(feature = "metrics")]
 use crate::telemetry::{Core, Counted};
 
@@ -98,21 +98,13 @@ impl Course {
         }
     }
 
-    /// Sends a request in the span of the attempt that was admitted last.
+    /// Enters the span of the attempt that was admitted last, and writes it on the request.
     #[cold]
-    fn send<S: Service<Request<B>>, B>(
-        &mut self,
-        service: &mut S,
-        mut request: Request<B>,
-    ) -> S::Future {
+    fn enter(&mut self, headers: &mut HeaderMap) -> Option<Entered> {
         self.current = self.session.current();
-        match &self.current {
-            Some(current) => {
-                current.write(request.headers_mut());
-                current.during(|| service.call(request))
-            }
-            None => service.call(request),
-        }
+        let current = self.current.as_ref()?;
+        current.write(headers);
+        Some(current.enter())
     }
 
     /// How long the oldest attempt on its way has taken: when a hedge wins, its own time says nothing of
@@ -162,16 +154,20 @@ impl Lead {
     }
 
     /// Sends the attempt that was admitted last.
-    #[inline(always)]
     pub(super) fn send<S: Service<Request<B>>, B, R>(
         &mut self,
         service: &mut S,
-        request: Request<B>,
+        mut request: Request<B>,
     ) -> State<S::Future, R> {
+        let _entered = match self {
+            Self::Refused(_) => return State::Over,
+            Self::Full(course) => course.enter(request.headers_mut()),
+            _ => None,
+        };
+        let call = service.call(request);
         match self {
-            Self::Refused(_) => State::Over,
-            Self::Full(course) => State::Traced { call: course.send(service, request) },
-            _ => State::Calling { call: service.call(request) },
+            Self::Full(_) => State::Traced { call },
+            _ => State::Calling { call },
         }
     }
 
