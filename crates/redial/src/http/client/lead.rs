@@ -18,7 +18,7 @@ use crate::retry::Retry;
 use crate::session::{Passed, Session};
 use crate::spans::{Current, Entered};
 #[cfg(feature = "metrics")]
-use crate::telemetry::{Core, Counted};
+use crate::telemetry::{Counted, Stripe};
 
 /// What is asked of the server.
 pub(super) struct Asked<'a> {
@@ -35,7 +35,7 @@ pub(super) enum Lead {
     Light(Whose, Passed, Nanos),
     /// The same, and a meter counts it.
     #[cfg(feature = "metrics")]
-    Counted(Whose, Counted<Arc<Core>, Tokio>, Nanos),
+    Counted(Whose, Passed, Nanos, Counted<Arc<Stripe>, Tokio>),
     /// Not within the future: most requests never have one, and all would have to carry its size.
     Full(Box<Course>),
     /// The first attempt was refused.
@@ -126,7 +126,7 @@ impl Lead {
         }
         #[cfg(feature = "metrics")]
         if let Some(counted) = retry.count_unkeyed(span.now, span.latest) {
-            return Self::Counted(whose, counted, span.latest);
+            return Self::Counted(whose, Passed::at(span.now), span.latest, counted);
         }
         Self::full(retry, span, asked)
     }
@@ -217,13 +217,11 @@ impl Lead {
                 1
             }
             #[cfg(feature = "metrics")]
-            Self::Counted(..) => {
-                if let Self::Counted(whose, counted, _) = std::mem::replace(self, Self::Alone) {
-                    if let Some(hedge) = &options.hedge {
-                        hedge.learn(Passed::at(counted.started()).taken::<Tokio>());
-                    }
-                    counted.succeed(whose.retry(options).guards());
+            Self::Counted(whose, passed, _, counted) => {
+                if let Some(hedge) = &options.hedge {
+                    hedge.learn(passed.taken::<Tokio>());
                 }
+                counted.end(passed.started(), whose.retry(options).guards());
                 1
             }
             Self::Full(course) => {
@@ -271,10 +269,12 @@ impl Lead {
         }
         #[cfg(feature = "metrics")]
         if matches!(self, Self::Counted(..))
-            && let Self::Counted(whose, counted, latest) = std::mem::replace(self, Self::Alone)
+            && let Self::Counted(whose, passed, latest, counted) =
+                std::mem::replace(self, Self::Alone)
         {
             let retry = whose.retry(options).unkeyed(latest);
-            let session = Session::resume(retry, Passed::at(counted.go_on()));
+            let session = Session::resume(retry, passed);
+            counted.go_on();
             *self = Self::Full(Course::new(session));
         }
         match self {
