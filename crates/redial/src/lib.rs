@@ -66,6 +66,8 @@
 //! | `redis` | idempotency keys that a fleet shares |
 //! | `tower` | an exact budget for tower's own retry layer |
 //! | `metrics` | meters for the crate `metrics`, and a detector of storms |
+//! | `otel` | spans for OpenTelemetry, and gRPC's retry metrics with `http` |
+//! | `tracing` | log lines for what changes |
 //!
 //! # Concepts
 //!

@@ -3,7 +3,8 @@
 //! many more attempts than there are calls.
 //!
 //! A [`Meter`] counts for one upstream, and [`publish`] hands its numbers to the recorder of the crate `metrics` that the
-//! program has installed, from where an exporter takes them. [`METRICS`] are their names.
+//! program has installed, from where an exporter takes them. [`METRICS`] are their names. [`Otel`] shows one call and its
+//! attempts in a trace; [`Logs`] writes what changes, and not what goes on.
 
 #[cfg(feature = "metrics")]
 mod counted;

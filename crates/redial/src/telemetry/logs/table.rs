@@ -127,8 +127,9 @@ impl Table {
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, [Episode; PLACES]> {
-        // Keys are hashes, so any of their bits will do.
-        let place = (key >> 32) as usize % SHARDS;
+        // Keys are hashes, but of somebody else's making.
+        let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = (mixed >> 32) as usize % SHARDS;
         self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
