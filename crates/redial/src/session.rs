@@ -122,7 +122,7 @@ fn passes<C>(retry: &Retry<C>, stripe: usize, now: Nanos) -> bool {
 pub(crate) struct Passed(Nanos);
 
 impl Passed {
-    #[cfg(feature = "metrics")]
+    #[cfg(all(feature = "http", feature = "metrics"))]
     #[inline(always)]
     pub(crate) fn started(self) -> Nanos {
         self.0

@@ -1,8 +1,13 @@
 //! What calls tell of themselves.
 
 mod logs;
+mod meter;
+mod meter_http;
 mod otel;
 mod otel_grpc;
 mod otel_http;
 mod otlp;
+mod publish;
+mod scrape;
 mod spans;
+mod storm;
