@@ -37,7 +37,7 @@ pub(crate) use meter::{Core, Watched};
 #[cfg(feature = "metrics")]
 pub use names::{Kind, METRICS, Metric};
 #[cfg(feature = "metrics")]
-pub use publish::buckets;
+pub use publish::{Publisher, buckets};
 #[cfg(feature = "metrics")]
 pub use redial_core::storm::{Flow, Level};
 #[cfg(feature = "metrics")]
