@@ -46,7 +46,7 @@ pub use names::{Kind, METRICS, Metric};
 #[cfg(feature = "otel")]
 pub use otel::Otel;
 #[cfg(feature = "metrics")]
-pub use publish::buckets;
+pub use publish::{Publisher, buckets};
 #[cfg(feature = "metrics")]
 pub use redial_core::storm::{Flow, Level};
 #[cfg(feature = "metrics")]

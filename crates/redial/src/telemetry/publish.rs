@@ -7,6 +7,7 @@
 //! values that are off by at most the width of a bucket.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
 use redial_core::admit::BreakerState;
@@ -41,11 +42,11 @@ pub fn buckets() -> [(&'static str, &'static [f64]); 3] {
     ]
 }
 
-/// What one recorder has been told.
+/// What one recorder has been told, for a program that does not install its recorder for the whole process; see
+/// [`Registry::publish_to`](super::Registry::publish_to).
 #[derive(Default)]
-pub(super) struct Publisher {
-    /// Where the recorder is; one that was installed later is another one.
-    recorder: usize,
+pub struct Publisher {
+    described: bool,
     upstreams: HashMap<String, Upstream>,
     servers: HashMap<String, [Counter; 2]>,
 }
@@ -57,9 +58,7 @@ impl Publisher {
         meters: impl Iterator<Item = &'a Meter>,
         servers: impl Iterator<Item = &'a ServerMeter>,
     ) {
-        let place = std::ptr::from_ref(recorder).cast::<()>().addr();
-        if self.recorder != place {
-            *self = Self { recorder: place, ..Self::default() };
+        if !std::mem::replace(&mut self.described, true) {
             names::describe(recorder);
         }
         for meter in meters {
@@ -83,6 +82,12 @@ fn known<'a, T>(
     make: impl FnOnce() -> T,
 ) -> &'a mut T {
     all.entry(name.to_owned()).or_insert_with(make)
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
 }
 
 /// What the recorder knows of one upstream.

@@ -3,6 +3,8 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
+use metrics::Recorder;
+
 use super::meter::Meter;
 use super::publish::Publisher;
 use super::server::ServerMeter;
@@ -20,6 +22,8 @@ struct Kept {
     meters: HashMap<String, Meter>,
     servers: HashMap<String, ServerMeter>,
     publisher: Publisher,
+    /// Where the recorder is that `publisher` tells; one that was installed later is another one.
+    recorder: usize,
 }
 
 /// What is counted under no name of its own.
@@ -56,13 +60,24 @@ impl Registry {
         self.with(|kept| find(&mut kept.servers, server.into(), ServerMeter::made))
     }
 
-    /// Hands the numbers of all meters to the recorder that is installed at this moment.
+    /// Hands the numbers of all meters to the recorder that is installed for the process. One that is installed after
+    /// this was first called is told everything then.
     pub fn publish(&self) {
-        self.with(|Kept { meters, servers, publisher }| {
+        self.with(|Kept { meters, servers, publisher, recorder: known }| {
             metrics::with_recorder(|recorder| {
+                let place = std::ptr::from_ref(recorder).cast::<()>().addr();
+                if std::mem::replace(known, place) != place {
+                    *publisher = Publisher::default();
+                }
                 publisher.publish(recorder, meters.values(), servers.values());
             });
         });
+    }
+
+    /// Hands the numbers of all meters to `recorder`. `publisher` knows what it was told: it belongs to this recorder
+    /// and to this registry.
+    pub fn publish_to(&self, recorder: &dyn Recorder, publisher: &mut Publisher) {
+        self.with(|kept| publisher.publish(recorder, kept.meters.values(), kept.servers.values()));
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Kept) -> T) -> T {

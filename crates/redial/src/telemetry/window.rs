@@ -1,9 +1,9 @@
 //! What went to an upstream over the last minute, and over the one before.
 //!
 //! The counters only grow. Every so often somebody notes down what they are: whoever publishes or takes a reading, and the
-//! first call of a slice that is not a plain success. A sum over the window is a counter minus what it was when the window
-//! began, and between two notes it is taken to have grown evenly. Where that is far from the truth there was no trouble to
-//! note.
+//! first attempt of a slice that is not a plain success. A sum over the window is a counter minus what it was when the
+//! window began. Between two notes calls are taken to have come evenly, and trouble right after the first of them: later,
+//! it would have been noted.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use redial_core::Nanos;
 use redial_core::storm::Flow;
 
-/// A window has so many slices, and a slice at most one note.
+/// A window has so many slices, and a slice at most two notes.
 const SLICES: u64 = 30;
 
 /// What has been counted until some time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) calls: u64,
     pub(super) inherited: u64,
@@ -29,13 +29,22 @@ pub(super) struct Window {
     /// When the next slice begins.
     next: AtomicU64,
     /// What the counters were at some times, oldest first. The first is at most one that is older than two windows.
-    notes: Mutex<VecDeque<(Nanos, Totals)>>,
+    notes: Mutex<VecDeque<Note>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    at: Nanos,
+    totals: Totals,
+    /// Whether a later one of the same slice takes its place.
+    last: bool,
 }
 
 impl Window {
     /// One that begins now, with nothing counted.
     pub(super) fn new(window: Nanos, now: Nanos) -> Self {
-        let notes = Mutex::new(VecDeque::from([(now, Totals::default())]));
+        let notes =
+            Mutex::new(VecDeque::from([Note { at: now, totals: Totals::default(), last: false }]));
         Self { window, next: AtomicU64::new(0), notes }
     }
 
@@ -57,7 +66,7 @@ impl Window {
 
     fn note(
         &self,
-        notes: &mut VecDeque<(Nanos, Totals)>,
+        notes: &mut VecDeque<Note>,
         now: Nanos,
         totals: impl FnOnce() -> Totals,
     ) -> bool {
@@ -66,10 +75,10 @@ impl Window {
         }
         // One that is older stays, to know how the counters grew up to the first that is not.
         let oldest = now.saturating_sub(2 * self.window);
-        while notes.get(1).is_some_and(|(at, _)| *at <= oldest) {
+        while notes.get(1).is_some_and(|note| note.at <= oldest) {
             notes.pop_front();
         }
-        notes.push_back((now, totals()));
+        notes.push_back(Note { at: now, totals: totals(), last: false });
         let slice = (self.window / SLICES).max(1);
         self.next.store((now / slice + 1).saturating_mul(slice), Ordering::Relaxed);
         true
@@ -80,7 +89,13 @@ impl Window {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         self.note(&mut notes, now, &totals);
         let until = totals();
-        let born = notes.front().map_or(now, |(at, _)| *at);
+        if notes.back().is_some_and(|note| note.totals != until) {
+            if notes.back().is_some_and(|note| note.last) {
+                notes.pop_back();
+            }
+            notes.push_back(Note { at: now, totals: until, last: true });
+        }
+        let born = notes.front().map_or(now, |note| note.at);
         let start = now.saturating_sub(self.window).max(born);
         let before = now.saturating_sub(2 * self.window).max(born);
         let (since, long_since) = (at(&notes, start), at(&notes, before));
@@ -92,24 +107,16 @@ impl Window {
 }
 
 /// The totals at that time.
-fn at(notes: &VecDeque<(Nanos, Totals)>, time: Nanos) -> Totals {
-    let next = notes.partition_point(|(at, _)| *at < time);
-    let Some((to, after)) = notes.get(next).or(notes.back()).copied() else {
-        return Totals::default();
-    };
-    let Some((from, before)) = next.checked_sub(1).and_then(|i| notes.get(i)).copied() else {
-        return after;
-    };
-    let grown = |before: u64, after: u64| {
-        let (part, whole) = (time.saturating_sub(from), to.saturating_sub(from).max(1));
-        let grown = u128::from(after.saturating_sub(before)) * u128::from(part) / u128::from(whole);
-        before + u64::try_from(grown).unwrap_or(0)
-    };
-    Totals {
-        calls: grown(before.calls, after.calls),
-        inherited: grown(before.inherited, after.inherited),
-        attempts: grown(before.attempts, after.attempts),
-    }
+fn at(notes: &VecDeque<Note>, time: Nanos) -> Totals {
+    let next = notes.partition_point(|note| note.at < time);
+    let Some(after) = notes.get(next).or(notes.back()) else { return Totals::default() };
+    let Some(before) = next.checked_sub(1).and_then(|i| notes.get(i)) else { return after.totals };
+    let (part, whole) = (time.saturating_sub(before.at), after.at.saturating_sub(before.at).max(1));
+    let come = u128::from(after.totals.calls.saturating_sub(before.totals.calls));
+    let come = come * u128::from(part) / u128::from(whole);
+    let calls = before.totals.calls.saturating_add(u64::try_from(come).unwrap_or(0));
+    let Totals { calls: all, inherited, attempts } = after.totals;
+    Totals { calls, inherited, attempts: (attempts + calls).saturating_sub(all) }
 }
 
 fn flow(from: Totals, to: Totals, over: Nanos) -> Flow {

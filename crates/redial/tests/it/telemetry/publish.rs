@@ -1,13 +1,17 @@
 //! What exporters are told.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use redial::decide::{Class, Failure, Outcome};
 use redial::telemetry::{self, METRICS, Registry};
 use redial::{Event, Observer as _, Policy, Retry};
 
 use super::scrape::{Exporter, scrape};
 use crate::support::Fault;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn took(taken: u64) -> Event {
     Event::AttemptEnded { number: 1, taken, outcome: Outcome::Success }
@@ -61,7 +65,7 @@ fn an_exporter_is_told_everything_once_and_another_one_everything_again() {
     let registry = Registry::new();
     let meter = registry.meter("api");
     meter.event(&took(3_000_000));
-    registry.publish(); // Nobody listens yet.
+    registry.publish(); // Nobody has installed one.
     let first = Exporter::new();
     let count = "redial_attempt_duration_seconds_count outcome=success";
     let sum = "redial_attempt_duration_seconds_sum outcome=success";
@@ -116,15 +120,20 @@ async fn what_is_published_is_what_is_listed() {
     assert_eq!(published, listed);
 }
 
+/// The recorder is installed after the task has begun to publish.
 #[tokio::test(start_paused = true)]
 async fn the_global_registry_is_published_in_the_background() {
     let meter = telemetry::Meter::new("published-in-the-background");
     let failed = Failure::new(Class::Reset).into();
     meter.event(&Event::AttemptEnded { number: 1, taken: 1, outcome: failed });
-    // It publishes to the recorder of its thread for as long as it is polled, and ends only by being dropped.
-    let task = telemetry::publish_every(std::time::Duration::from_secs(1));
-    tokio::time::timeout(std::time::Duration::from_secs(3), task).await.unwrap_err();
-    let shown = scrape(Registry::global()).0;
-    let name = "redial_attempt_duration_seconds_count{upstream=\"published-in-the-background\",outcome=\"failure\"}";
-    assert_eq!(shown[name], 1.0);
+    let mut task = std::pin::pin!(telemetry::publish_every(SECOND));
+    tokio::time::timeout(2 * SECOND, &mut task).await.unwrap_err();
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let installed = metrics::set_default_local_recorder(&recorder);
+    tokio::time::timeout(2 * SECOND, &mut task).await.unwrap_err();
+    drop(installed);
+    let line = "redial_attempt_duration_seconds_count{upstream=\"published-in-the-background\",\
+                outcome=\"failure\"} 1";
+    assert!(handle.render().contains(line), "{}", handle.render());
 }

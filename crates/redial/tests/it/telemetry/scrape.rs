@@ -1,11 +1,12 @@
 //! What an exporter shows of a registry.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
-use redial::telemetry::{self, Registry};
+use redial::telemetry::{self, Publisher, Registry};
 
-pub(crate) struct Exporter(PrometheusRecorder);
+pub(crate) struct Exporter(PrometheusRecorder, Mutex<Publisher>);
 
 /// The lines of an exposition, by name and labels.
 #[derive(Debug)]
@@ -17,11 +18,11 @@ impl Exporter {
         for (name, bounds) in telemetry::buckets() {
             builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), bounds).unwrap();
         }
-        Self(builder.build_recorder())
+        Self(builder.build_recorder(), Mutex::default())
     }
 
     pub(crate) fn scrape(&self, registry: &Registry) -> Scrape {
-        metrics::with_local_recorder(&self.0, || registry.publish());
+        registry.publish_to(&self.0, &mut self.1.lock().unwrap());
         self.0.handle().run_upkeep();
         let text = self.0.handle().render();
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
