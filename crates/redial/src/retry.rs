@@ -14,7 +14,6 @@ use crate::clock::{self, Ambient, Clock};
 use crate::entropy;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
-use crate::spans::Spans;
 #[cfg(feature = "metrics")]
 use crate::telemetry::Core;
 use crate::watch::Watch;
@@ -37,7 +36,7 @@ pub struct Retry<C = Typed> {
     watch: Watch,
     /// What `watch` and `key` come down to, for the first thing that a call asks.
     begins: Begins,
-    pub(crate) spans: Spans,
+    pub(crate) spans: crate::spans::Spans,
     pub(crate) classifier: C,
     safety: Safety,
     key: KeySource,
@@ -118,7 +117,7 @@ impl Retry {
             guards,
             watch: Watch::Nobody,
             begins: Begins::Short,
-            spans: Spans::default(),
+            spans: Default::default(),
             classifier: Typed,
             safety: Safety::Unsafe,
             key: KeySource::None,
@@ -229,7 +228,7 @@ impl<C> Retry<C> {
     /// Makes a span of every call, and one of each of its attempts.
     #[cfg(feature = "otel")]
     pub fn traced(mut self, otel: crate::telemetry::Otel) -> Self {
-        self.spans = Spans::new(otel);
+        self.spans = crate::spans::Spans::new(otel);
         self.watch = self.watch.somebody();
         self.rethink()
     }

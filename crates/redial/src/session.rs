@@ -356,13 +356,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         &mut self.trace
     }
 
-    /// The attempt that is settled next got a response with this status.
-    pub(crate) fn responded(&mut self, status: u16) {
-        if let Some(permit) = &self.permit {
-            self.trace.responded(permit.number, status);
-        }
-    }
-
     /// How many attempts were made.
     pub(crate) fn attempts(&self) -> u32 {
         self.call.attempts()

@@ -182,10 +182,12 @@ impl Lead {
         }
     }
 
-    /// The attempt got a response.
+    /// The attempt that is settled next got a response.
     pub(super) fn responded(&mut self, status: u16) {
-        if let Self::Full(course) = self {
-            course.session.responded(status);
+        if let Self::Full(course) = self
+            && let Some(number) = course.session.permit.as_ref().map(|permit| permit.number)
+        {
+            course.session.trace_mut().responded(number, status);
         }
     }
 
