@@ -7,13 +7,14 @@ use std::time::Instant;
 
 use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
-use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request, Stop};
+use redial_core::{Context, NEVER, Nanos, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
 use crate::entropy;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
+use crate::spans::Spans;
 #[cfg(feature = "metrics")]
 use crate::telemetry::Core;
 use crate::watch::Watch;
@@ -22,6 +23,8 @@ use crate::{
     clock::Tokio,
     telemetry::{Counted, Stripe},
 };
+
+mod watched;
 
 /// Makes calls under a policy.
 ///
@@ -36,7 +39,7 @@ pub struct Retry<C = Typed> {
     watch: Watch,
     /// What `watch` and `key` come down to, for the first thing that a call asks.
     begins: Begins,
-    pub(crate) spans: crate::spans::Spans,
+    pub(crate) spans: Spans,
     pub(crate) classifier: C,
     safety: Safety,
     key: KeySource,
@@ -117,7 +120,7 @@ impl Retry {
             guards,
             watch: Watch::Nobody,
             begins: Begins::Short,
-            spans: Default::default(),
+            spans: Spans::default(),
             classifier: Typed,
             safety: Safety::Unsafe,
             key: KeySource::None,
@@ -203,34 +206,6 @@ impl<C> Retry<C> {
     pub fn deadline_at(mut self, deadline: Instant) -> Self {
         self.deadline = clock::far_nanos_at(deadline);
         self
-    }
-
-    /// Tells `observer` what happens to the calls, instead of one set before.
-    pub fn observe(self, observer: impl Observer + 'static) -> Self {
-        self.observe_shared(Arc::new(observer))
-    }
-
-    /// As [`observe`](Self::observe), with an observer that others hold too.
-    pub fn observe_shared(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.watch = self.watch.own(observer);
-        self.rethink()
-    }
-
-    /// Counts the calls with `meter`, instead of one set before, and beside an observer. The destinations of
-    /// [`scope`](Self::scope) are one upstream for it.
-    #[cfg(feature = "metrics")]
-    pub fn meter(mut self, meter: &crate::telemetry::Meter) -> Self {
-        meter.core().watch(&self.shared);
-        self.watch = self.watch.meter(Arc::clone(meter.core()));
-        self.rethink()
-    }
-
-    /// Makes a span of every call, and one of each of its attempts.
-    #[cfg(feature = "otel")]
-    pub fn traced(mut self, otel: crate::telemetry::Otel) -> Self {
-        self.spans = crate::spans::Spans::new(otel);
-        self.watch = self.watch.somebody();
-        self.rethink()
     }
 
     /// The same policy with the guards of another destination, so that one bad host does not spend the
