@@ -218,7 +218,7 @@ async fn threads_count_in_places_of_their_own_and_nothing_is_lost() {
     std::thread::scope(|scope| {
         for _ in 0..40 {
             scope.spawn(|| {
-                (0..500).for_each(|_| retry.run_blocking(|_| Ok::<_, Fault>(())).unwrap())
+                (0..500).for_each(|_| retry.run_blocking(|_| Ok::<_, Fault>(())).unwrap());
             });
         }
     });
@@ -244,13 +244,16 @@ async fn fails(retry: &Retry, failure: Failure) {
     retry.run(|_| async { Err::<(), _>(Says(failure)) }).await.unwrap_err();
 }
 
+/// A reason, the failure that leads to it, and under which policy.
+type Case = (&'static str, Failure, fn(Draft) -> Draft);
+
 #[tokio::test(start_paused = true)]
 async fn every_reason_to_stop_is_counted() {
     let stopped = |registry: &Registry| scrape(registry).nonzero("redial_stops_total");
     let reset = Failure::new(Class::Reset);
     let permanent = Failure::new(Class::Permanent);
     let too_long = reset.hint(Hint::AtLeast(3_600_000_000_000));
-    let cases: [(&str, Failure, fn(Draft) -> Draft); 5] = [
+    let cases: [Case; 5] = [
         ("permanent", permanent, |p| p),
         ("attempts", reset, |p| p.attempts(2)),
         ("deadline", reset, |p| p.deadline(ms(150))),

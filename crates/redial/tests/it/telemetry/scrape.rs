@@ -59,7 +59,8 @@ impl Scrape {
             let mut found_labels: Vec<&str> =
                 found_labels.filter(|label| *label != "upstream=\"api\"").collect();
             let mut wanted: Vec<&str> = labels.iter().map(String::as_str).collect();
-            (found_labels.sort_unstable(), wanted.sort_unstable());
+            found_labels.sort_unstable();
+            wanted.sort_unstable();
             found == name && found_labels == wanted
         };
         self.0.iter().find(|(line, _)| matches(line)).map(|(_, value)| *value)
