@@ -5,6 +5,7 @@ use opentelemetry::trace::{FutureExt as _, SpanKind, TraceContextExt as _, Trace
 use opentelemetry::trace::{Status, TracerProvider as _};
 use redial::admit::RateRule;
 use redial::decide::Class;
+use redial::telemetry::Meter;
 use redial::{Hedge, Rate, Retry, RetryableBlocking as _, Stop};
 
 use super::spans::{Recorder, is_error, text, texts};
@@ -191,4 +192,25 @@ async fn an_observer_beside_the_spans_sees_every_event() {
     let seen = traced_first.take();
     assert!(seen.len() >= 4, "{seen:?}");
     assert_eq!(seen.len(), observed_first.take().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_meter_beside_the_spans_counts_every_call() {
+    let recorder = Recorder::new();
+    let (traced_first, metered_first) = (Meter::new("otel-first"), Meter::new("otel-second"));
+    let retry = || Retry::new(unbounded(|p| p)).idempotent();
+    for retry in [
+        retry().traced(recorder.otel()).meter(&traced_first),
+        retry().meter(&metered_first).traced(recorder.otel()),
+    ] {
+        let script = Script::new(&[Err(RESET), Ok(7)]);
+        retry.run(|_| async { script.next() }).await.unwrap();
+        retry.run(|_| async { Ok::<_, Fault>(7) }).await.unwrap();
+    }
+    let calls = recorder.named("redial");
+    assert_eq!(texts(&calls, "redial.attempts"), ["2", "1", "2", "1"]);
+    for meter in [traced_first, metered_first] {
+        let flow = meter.reading().flow;
+        assert_eq!((flow.calls, flow.attempts), (2, 3));
+    }
 }
