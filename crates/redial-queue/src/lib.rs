@@ -14,6 +14,8 @@ mod clock;
 pub mod delivery;
 pub mod durable;
 mod memory;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod reconcile;

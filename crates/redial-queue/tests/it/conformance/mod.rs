@@ -134,5 +134,5 @@ macro_rules! conformance {
     };
 }
 
-mod postgres;
+pub(crate) mod postgres;
 pub(crate) mod sqlite;
