@@ -21,6 +21,7 @@ pub mod postgres;
 mod reconcile;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod told;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
 pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Trend, Watch};

@@ -7,39 +7,6 @@ use redial_core::decide::Class;
 
 use super::names::{self, INFLIGHT, LIMITER_WAIT, RETRIES, STOPS, UTILIZATION};
 
-/// What can fail and be tried again, besides what is only not there yet.
-const CLASSES: [Class; 10] = [
-    Class::Connect,
-    Class::Refused,
-    Class::Reset,
-    Class::Timeout,
-    Class::Throttled,
-    Class::Overloaded,
-    Class::ServerError,
-    Class::Transient,
-    Class::Permanent,
-    Class::Cancelled,
-];
-
-const REASONS: [Stop; 16] = [
-    Stop::Permanent,
-    Stop::Unsafe,
-    Stop::Attempts,
-    Stop::Deadline,
-    Stop::HintTooLong,
-    Stop::Budget,
-    Stop::BreakerOpen,
-    Stop::Throttled,
-    Stop::RateLimit,
-    Stop::Concurrency,
-    Stop::CoolDown,
-    Stop::ToldToStop,
-    Stop::SwitchedOff,
-    Stop::Nested,
-    Stop::Body,
-    Stop::Cancelled,
-];
-
 /// A counter that is told a sum. It grows by what is new: a worker that is started again in the same process begins at
 /// nothing, and the counter must go on.
 pub(super) struct Sum {
@@ -109,12 +76,12 @@ impl Work {
     pub(super) fn new(queue: &str) -> Self {
         names::describe();
         let label = || queue.to_owned();
-        let classes = CLASSES.into_iter().map(Class::name).chain(["not-yet"]);
+        let classes = Class::all().map(Class::name).chain(["not-yet"]);
         Self {
             inflight: gauge!(INFLIGHT, "queue" => label()),
             utilization: gauge!(UTILIZATION, "queue" => label()),
             retries: Reasons::new(RETRIES, queue, classes),
-            stops: Reasons::new(STOPS, queue, REASONS.into_iter().map(Stop::name)),
+            stops: Reasons::new(STOPS, queue, Stop::ALL.into_iter().map(Stop::name)),
             limiter_wait: Sum::new(counter!(LIMITER_WAIT, "queue" => label())),
         }
     }
