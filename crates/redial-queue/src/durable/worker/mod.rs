@@ -166,6 +166,11 @@ impl Worker {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
 
+    /// Whose jobs it works on.
+    pub fn queue(&self) -> &DurableQueue {
+        &self.queue
+    }
+
     /// Shows what it is doing, from another task.
     pub fn gauge(&self) -> Gauge {
         self.gauge.clone()

@@ -1,6 +1,7 @@
 //! What a scrape of a queue shows. Recorders are of the thread, and so of the test.
 
 mod durable;
+mod observed;
 mod pool;
 
 use std::collections::BTreeMap;

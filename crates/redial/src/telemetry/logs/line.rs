@@ -9,9 +9,13 @@ pub(super) enum About {
     RepeatedFailure,
     Recovered,
     BudgetDry,
-    BreakerMoved { opened: bool },
+    BreakerMoved {
+        opened: bool,
+    },
     #[cfg(feature = "metrics")]
-    StormLevel { rose: bool },
+    StormLevel {
+        rose: bool,
+    },
 }
 
 impl About {
@@ -30,7 +34,9 @@ impl About {
         match self {
             Self::FirstFailure => ("first-failure", "an attempt failed, the first of its key"),
             Self::BackoffGrowing => ("backoff-growing", "the waits of a key grow"),
-            Self::RepeatedFailure => ("repeated-failure", "calls of a key give up, one after another"),
+            Self::RepeatedFailure => {
+                ("repeated-failure", "calls of a key give up, one after another")
+            }
             Self::Recovered => ("recovered", "a key that failed succeeds again"),
             Self::BudgetDry => ("budget-dry", "the retry budget is dry, a retry was refused"),
             Self::BreakerMoved { .. } => ("breaker-moved", "the circuit breaker moved"),

@@ -128,7 +128,8 @@ impl Observer for Logs {
     fn about(&self, request: &Request, event: &Event) {
         match event {
             Event::BudgetDry => {
-                let line = Line { key: (request.key != 0).then_some(request.key), ..Line::default() };
+                let line =
+                    Line { key: (request.key != 0).then_some(request.key), ..Line::default() };
                 self.change(0, About::BudgetDry, line, Ambient::now());
             }
             Event::BreakerMoved { to } => {

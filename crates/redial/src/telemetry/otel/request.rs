@@ -7,19 +7,21 @@ use redial_core::decide::{Failure, GRPC_STATUSES};
 
 /// What is known of a request before it is sent.
 pub(super) enum Facts {
-    Http { method: &'static str, server: Option<(String, u16)>, url: Option<String> },
+    Http {
+        method: &'static str,
+        server: Option<(String, u16)>,
+        url: Option<String>,
+    },
     /// The method with its service.
-    Grpc { method: String, server: Option<(String, u16)> },
+    Grpc {
+        method: String,
+        server: Option<(String, u16)>,
+    },
 }
 
 impl Facts {
     /// `server` is where a channel goes whose requests do not say it.
-    pub(super) fn new(
-        method: &Method,
-        uri: &Uri,
-        grpc: bool,
-        server: Option<(&str, u16)>,
-    ) -> Self {
+    pub(super) fn new(method: &Method, uri: &Uri, grpc: bool, server: Option<(&str, u16)>) -> Self {
         let named = server_of(uri);
         if grpc {
             let server = named.or(server).map(owned);
@@ -111,9 +113,8 @@ fn owned((host, port): (&str, u16)) -> (String, u16) {
 const OTHER: &str = "_OTHER";
 
 fn known(method: &Method) -> &'static str {
-    const KNOWN: [&str; 10] = [
-        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY",
-    ];
+    const KNOWN: [&str; 10] =
+        ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"];
     KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER)
 }
 

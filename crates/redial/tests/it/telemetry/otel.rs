@@ -53,8 +53,7 @@ async fn a_call_is_a_span_and_its_attempts_are_spans_below_it() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_gives_up_says_why() {
     let recorder = Recorder::new();
-    let retry =
-        Retry::new(unbounded(|p| p.attempts(2))).idempotent().traced(recorder.otel());
+    let retry = Retry::new(unbounded(|p| p.attempts(2))).idempotent().traced(recorder.otel());
     let error = retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
     assert_eq!(error.reason(), Stop::Attempts);
     let call = recorder.root();
@@ -73,15 +72,18 @@ async fn a_call_that_is_refused_has_no_attempts() {
     let retry = untraced.traced(recorder.otel());
     retry.run(|_| async { Ok::<_, Fault>(()) }).await.unwrap_err();
     let call = recorder.root();
-    assert_eq!((text(&call, "redial.attempts"), text(&call, "redial.stop")), ("0".into(), "rate-limit".into()));
+    assert_eq!(
+        (text(&call, "redial.attempts"), text(&call, "redial.stop")),
+        ("0".into(), "rate-limit".into())
+    );
     assert!(is_error(&call) && recorder.below(&call).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_cut_off_timed_out() {
     let recorder = Recorder::new();
-    let retry = Retry::new(unbounded(|p| p.attempt_timeout(ms(50)).attempts(1)))
-        .traced(recorder.otel());
+    let retry =
+        Retry::new(unbounded(|p| p.attempt_timeout(ms(50)).attempts(1))).traced(recorder.otel());
     retry.run(|_| std::future::pending::<Result<(), Fault>>()).await.unwrap_err();
     let attempts = recorder.below(&recorder.root());
     assert_eq!(texts(&attempts, "error.type"), ["timeout"]);

@@ -137,8 +137,7 @@ impl Health for Moody {
         Ok(Response::new(HealthCheckResponse { status: 1 }))
     }
 
-    type WatchStream =
-        tonic::codegen::tokio_stream::Empty<Result<HealthCheckResponse, Status>>;
+    type WatchStream = tonic::codegen::tokio_stream::Empty<Result<HealthCheckResponse, Status>>;
 
     async fn watch(
         &self,
@@ -231,7 +230,8 @@ async fn a_collector_gets_the_spans_and_grpcs_metrics() {
     .unwrap();
     check_http(&collector, address);
     let ids = collector.spans(|span| span.name == "GET").into_iter().map(|span| span.span_id);
-    let ids: Vec<String> = ids.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+    let ids: Vec<String> =
+        ids.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
     let sent = site.header("traceparent");
     assert!(sent.iter().zip(&ids).all(|(sent, id)| sent.contains(id)), "{sent:?} {ids:?}");
     check_grpc(&collector, "grpc.health.v1.Health/Check", &target);
