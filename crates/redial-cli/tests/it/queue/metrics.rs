@@ -99,7 +99,7 @@ async fn metrics_are_served_while_jobs_fail_and_are_retried() {
         ])
         .await;
     let page = include_str!("../../../../../docs/queue.md");
-    let known = redial::telemetry::METRICS.map(|metric| metric.name);
+    let known: Vec<_> = redial::telemetry::METRICS.iter().map(|metric| metric.name).collect();
     for series in scrape.keys() {
         let name = series.split('{').next().unwrap();
         let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
