@@ -261,9 +261,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
         let kept = outcome.hint().map(|hint| (hint, now.saturating_add(hint.after())));
         self.pending = kept.filter(|_| verdict == Verdict::InFlight);
-        if let Verdict::Wait(until) = verdict {
-            self.trace.waits(until - now);
-        }
         match verdict {
             Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
             Verdict::Wait(until) => Step::WaitUntil(until),

@@ -37,9 +37,6 @@ impl Trace {
     pub(crate) fn abandoned(&mut self, _number: u32) {}
 
     #[inline(always)]
-    pub(crate) fn waits(&mut self, _delay: Nanos) {}
-
-    #[inline(always)]
     pub(crate) fn stopped(&mut self, _: Stop) {}
 
     #[inline(always)]
