@@ -146,7 +146,7 @@ async fn whoever_connects_and_says_nothing_keeps_nobody_out() {
     lab.ok(&["queue", "add", "--payload", "x"]);
     let scraped = Scraped::start(&lab, &["--exec", "true"]);
     let address = &scraped.url["http://".len()..].trim_end_matches("/metrics");
-    let _silent: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let _silent: Vec<_> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
     let done = "redial_queue_jobs_total{queue=\"default\",result=\"done\"}";
     scraped.until(&[(done, 1.0)]).await;
     assert_eq!(scraped.end(), Some(0));
