@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, Tracer, TracerProvider};
-use opentelemetry::{Context, InstrumentationScope};
+use opentelemetry::{Context, ContextGuard, InstrumentationScope};
 
 pub(crate) use call::Trace;
 #[cfg(feature = "http")]
@@ -135,14 +135,21 @@ impl Spans {
     }
 }
 
+/// As long as this lives, on this thread, an attempt is current.
+pub(crate) type Entered = ContextGuard;
+
 /// The context of an attempt, which is current wherever the attempt runs.
 #[derive(Clone)]
 pub(crate) struct Current(Arc<Context>);
 
 impl Current {
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _current = Context::clone(&self.0).attach();
+        let _entered = self.enter();
         work()
+    }
+
+    pub(crate) fn enter(&self) -> Entered {
+        Context::clone(&self.0).attach()
     }
 
     /// Writes on a request whose attempt it is, if a propagator is installed.
