@@ -5,6 +5,7 @@ mod breaker;
 mod budget;
 mod call;
 mod herd;
+mod lease;
 mod limits;
 mod peers;
 mod policy;

@@ -15,7 +15,7 @@ const SOURCE: &str =
 const BEGAN: u64 = 1_790_000_000_000_000;
 
 /// A Redis of one key.
-pub struct Script {
+pub(super) struct Script {
     lua: Lua,
     step: Function,
     state: Rc<RefCell<State>>,
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Script {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let lua = Lua::new();
         let state = Rc::<RefCell<State>>::default();
         let calls = Rc::clone(&state);
@@ -51,7 +51,7 @@ impl Script {
         Self { lua, step, state }
     }
 
-    pub fn ask(&self, ask: &Ask, now: Nanos) -> Answer {
+    pub(super) fn ask(&self, ask: &Ask, now: Nanos) -> Answer {
         self.state.borrow_mut().at(BEGAN + now / 1_000);
         let words =
             self.lua.create_sequence_from(ask.words().map(|word| word.to_string())).unwrap();
@@ -63,13 +63,8 @@ impl Script {
     }
 
     /// As `FLUSHALL`, or a restart without data.
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         self.state.borrow_mut().hash.clear();
-    }
-
-    pub fn is_empty(&self, now: Nanos) -> bool {
-        self.state.borrow_mut().at(BEGAN + now / 1_000);
-        self.state.borrow().hash.is_empty()
     }
 }
 
