@@ -42,6 +42,7 @@ mod call;
 mod context;
 pub mod decide;
 mod event;
+pub mod fleet;
 mod policy;
 mod random;
 pub mod schedule;

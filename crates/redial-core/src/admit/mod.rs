@@ -24,8 +24,10 @@ pub use throttle::ThrottleRule;
 
 pub(crate) use breaker::{MOST_PROBES, Probe};
 
+use core::task::Waker;
+
 use breaker::{Breaker, Pass};
-use budget::{Budget, Charge, Ledger, Saved};
+use budget::{Budget, Charge, Lease, Ledger, Saved};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use throttle::Throttle;
@@ -77,6 +79,14 @@ impl Guards {
             other => *other,
         };
         Self::with(policy, Ledger::new(&budget, 1), 0)
+    }
+
+    /// The guards of an instance that leases its retries from the ledger of a [`fleet`](crate::fleet); `bell` is woken when
+    /// a retry waits for a lease. Only a window can be shared: `None` for any other budget.
+    pub fn leased(policy: &Policy, stripes: usize, seed: u64, bell: Waker) -> Option<Self> {
+        let Budget::Window(window) = policy.budget() else { return None };
+        let lease = Lease::new(window, stripes, bell);
+        Some(Self::with(policy, Ledger::Lease(lease), seed))
     }
 
     fn with(policy: &Policy, ledger: Ledger, seed: u64) -> Self {
@@ -145,6 +155,11 @@ impl Guards {
     /// How many retries the budget would grant right now; `None` when there is no budget.
     pub fn balance(&self, now: Nanos) -> Option<u64> {
         self.ledger.balance(now)
+    }
+
+    /// What these guards have of a fleet's budget, if they share one.
+    pub fn lease(&self) -> Option<&Lease> {
+        if let Ledger::Lease(lease) = &self.ledger { Some(lease) } else { None }
     }
 
     /// The account of the budget, for the next process that shares it. The other guards are not part of it.

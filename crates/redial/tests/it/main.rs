@@ -8,6 +8,7 @@ mod deadline;
 mod docs;
 mod entropy;
 mod examples;
+mod fleet;
 mod gate;
 mod hedge;
 mod http;

@@ -9,11 +9,14 @@
 //! bring back (AWS, gRPC), and a share of what is in flight (Envoy).
 
 mod inflight;
+mod lease;
 mod saved;
+mod striped;
 mod tokens;
 mod window;
 
 pub use inflight::InflightBudget;
+pub use lease::Lease;
 pub use saved::Saved;
 pub use tokens::{ThrottlingBudget, TokenBudget};
 pub use window::{Deposit, WindowBudget};
@@ -72,6 +75,7 @@ pub(crate) enum Ledger {
     Tokens(Tokens),
     Throttling(Throttling),
     Inflight(Inflight),
+    Lease(Lease),
 }
 
 impl Ledger {
@@ -90,6 +94,8 @@ impl Ledger {
     pub(crate) fn call_started(&self, stripe: usize, now: Nanos) {
         if let Self::Window(window) = self {
             window.call_started(stripe, now);
+        } else if let Self::Lease(lease) = self {
+            lease.call_started(stripe);
         } else if let Self::Inflight(inflight) = self {
             inflight.call_started();
         }
@@ -122,6 +128,7 @@ impl Ledger {
         match self {
             Self::None | Self::Inflight(_) => Some(Charge::default()),
             Self::Window(window) => window.charge(now),
+            Self::Lease(lease) => lease.charge(now),
             Self::Tokens(tokens) => tokens.charge(class),
             Self::Throttling(throttling) => throttling.open().then(Charge::default),
         }
@@ -133,12 +140,13 @@ impl Ledger {
         if let Self::Window(window) = self {
             window.withdraw_up_to(n, now)
         } else {
-            self.withdraw_elsewhere(n, class)
+            self.withdraw_elsewhere(n, class, now)
         }
     }
 
-    fn withdraw_elsewhere(&self, n: u64, class: Class) -> u64 {
+    fn withdraw_elsewhere(&self, n: u64, class: Class, now: Nanos) -> u64 {
         match self {
+            Self::Lease(lease) => lease.withdraw_up_to(n, now),
             Self::Tokens(tokens) => tokens.withdraw_up_to(n, class),
             Self::Inflight(inflight) => n.min(inflight.balance()),
             Self::Throttling(throttling) => n * u64::from(throttling.open()),
@@ -150,6 +158,7 @@ impl Ledger {
     pub(crate) fn retry_sent(&self, charge: Charge, now: Nanos) -> Option<Charge> {
         match self {
             Self::Window(window) => window.renew(charge, now),
+            Self::Lease(lease) => lease.renew(charge, now),
             Self::Inflight(inflight) => inflight.acquire().then_some(charge),
             Self::None | Self::Tokens(_) | Self::Throttling(_) => Some(charge),
         }
@@ -160,6 +169,8 @@ impl Ledger {
     pub(crate) fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
         if let Self::Window(window) = self {
             window.add(stripe, n, now);
+        } else if let Self::Lease(lease) = self {
+            lease.deposit(stripe, n);
         }
     }
 
@@ -174,6 +185,7 @@ impl Ledger {
     pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Nanos) {
         match self {
             Self::Window(window) => window.succeeded(stripe, now),
+            Self::Lease(lease) => lease.succeeded(stripe),
             Self::Tokens(tokens) => tokens.succeeded(charge),
             Self::Throttling(throttling) => throttling.succeeded(),
             Self::None | Self::Inflight(_) => {}
@@ -192,6 +204,7 @@ impl Ledger {
     pub(crate) fn refund(&self, charge: Charge, now: Nanos) {
         match self {
             Self::Window(window) => window.refund(charge, now),
+            Self::Lease(lease) => lease.refund(charge, now),
             Self::Tokens(tokens) => tokens.refund(charge),
             Self::None | Self::Throttling(_) | Self::Inflight(_) => {}
         }
@@ -202,6 +215,7 @@ impl Ledger {
         match self {
             Self::None => None,
             Self::Window(window) => Some(window.balance(now)),
+            Self::Lease(lease) => Some(lease.held(now)),
             Self::Tokens(tokens) => Some(tokens.balance()),
             Self::Throttling(throttling) => Some(throttling.balance()),
             Self::Inflight(inflight) => Some(inflight.balance()),
@@ -215,7 +229,11 @@ impl Ledger {
 
     /// Whether [`Ledger::succeeded`] does anything.
     pub(crate) fn rewards_success(&self) -> bool {
-        matches!(self, Self::Tokens(_) | Self::Throttling(_)) || self.times_success()
+        match self {
+            Self::Tokens(_) | Self::Throttling(_) => true,
+            Self::Lease(lease) => lease.deposits_on(Deposit::Success),
+            _ => self.times_success(),
+        }
     }
 
     /// Whether [`Ledger::succeeded`] looks at the time.

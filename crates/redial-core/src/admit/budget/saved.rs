@@ -43,13 +43,14 @@ impl Ledger {
             Self::Tokens(_) => 2,
             Self::Throttling(_) => 3,
             Self::Inflight(_) => 4,
+            Self::Lease(_) => 5,
         }
     }
 
     pub(crate) fn save(&self) -> Saved {
         let mut account = [0; ACCOUNT];
         match self {
-            Self::None => {}
+            Self::None | Self::Lease(_) => {}
             Self::Window(window) => window.save(&mut account),
             Self::Tokens(Tokens { level, .. }) | Self::Throttling(Throttling { level, .. }) => {
                 account[0] = u64::from(level.load(crate::sync::Ordering::Acquire));
@@ -68,7 +69,7 @@ impl Ledger {
         }
         let first = saved.account[0];
         match self {
-            Self::None => {}
+            Self::None | Self::Lease(_) => {}
             Self::Window(window) => return Window::restore(window, &saved.account),
             Self::Tokens(tokens) => return tokens.restore(first),
             Self::Throttling(throttling) => return throttling.restore(first),

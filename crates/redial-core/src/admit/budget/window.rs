@@ -10,11 +10,11 @@
 //! and a retry needs a whole token of it. Deposits are striped, because every call makes one; spending
 //! is one counter that is moved by compare-and-swap, because two threads must not spend one token.
 
-use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::Charge;
 use super::saved::ACCOUNT;
+use super::striped::Striped;
 use crate::admit::sliding::{RING, SLICES, Sliding};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
 use crate::units::{Nanos, ONE, Rate, SECOND, billionths, nanos};
@@ -101,11 +101,6 @@ impl WindowBudget {
     }
 }
 
-/// Alone on its cache line, so that two threads that deposit do not slow each other down.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Stripe(AtomicU64);
-
 #[derive(Debug)]
 pub(crate) struct Window {
     /// Billionths of a token that a call earns.
@@ -116,8 +111,7 @@ pub(crate) struct Window {
     /// The totals at the starts of slices: spent, deposited. Spent is read first, so a token that
     /// counts as spent before the window is never matched with a deposit inside of it.
     sliding: Sliding<2>,
-    /// A power of two of them.
-    deposited: Box<[Stripe]>,
+    deposited: Striped,
     spent: AtomicU64,
     /// Tokens given back, by the slice that they were spent in: slice and count in one word.
     refunded: [AtomicU64; RING],
@@ -132,13 +126,12 @@ const SLICE: u32 = BOOTSTRAP - 1;
 
 impl Window {
     pub(crate) fn new(budget: &WindowBudget, stripes: usize) -> Self {
-        let stripes = stripes.clamp(1, 1024).next_power_of_two();
         Self {
             ratio: billionths(budget.ratio),
             reserve: budget.floor.over(budget.ttl),
             deposit: budget.deposit,
             sliding: Sliding::new(budget.ttl),
-            deposited: (0..stripes).map(|_| Stripe(AtomicU64::new(0))).collect(),
+            deposited: Striped::new(stripes),
             spent: AtomicU64::new(0),
             refunded: core::array::from_fn(|_| AtomicU64::new(0)),
             refunds_until: AtomicU64::new(0),
@@ -167,8 +160,7 @@ impl Window {
     #[inline(always)]
     pub(crate) fn add(&self, stripe: usize, n: u64, now: Nanos) {
         self.advance(now);
-        let stripe = &self.deposited[stripe & (self.deposited.len() - 1)];
-        stripe.0.fetch_add(n, Ordering::AcqRel);
+        self.deposited.add(stripe, n);
     }
 
     pub(crate) fn charge(&self, now: Nanos) -> Option<Charge> {
@@ -219,7 +211,7 @@ impl Window {
     fn available(&self, spent: u64) -> u64 {
         let current = self.sliding.current();
         let [spent_before, deposited_before] = self.sliding.since(current);
-        let deposited = self.deposited_total().wrapping_sub(deposited_before);
+        let deposited = self.deposited.total().wrapping_sub(deposited_before);
         let earned = self.reserve.saturating_add(self.ratio.saturating_mul(deposited));
         let mut used = spent.saturating_sub(spent_before);
         if self.refunds_until.load(Ordering::Acquire) > current {
@@ -274,7 +266,7 @@ impl Window {
         head[0] = self.sliding.slice();
         head[1] = self.sliding.begun();
         head[2] = load(&self.spent);
-        head[3] = self.deposited_total();
+        head[3] = self.deposited.total();
         head[4] = load(&self.refunds_until);
         head[5] = u64::from(self.bootstrap.load(Ordering::Acquire));
         for (index, words) in notes.chunks_exact_mut(3).enumerate() {
@@ -290,9 +282,7 @@ impl Window {
             return false;
         }
         self.spent.store(head[2], Ordering::Release);
-        for (index, stripe) in self.deposited.iter().enumerate() {
-            stripe.0.store(if index == 0 { head[3] } else { 0 }, Ordering::Release);
-        }
+        self.deposited.set(head[3]);
         self.refunds_until.store(head[4], Ordering::Release);
         self.bootstrap.store(head[5] as u32, Ordering::Release);
         let words = |index: usize| &notes[index * 3..];
@@ -307,16 +297,7 @@ impl Window {
     fn advance(&self, now: Nanos) {
         self.sliding.advance(now, || {
             let spent = self.spent.load(Ordering::Acquire);
-            [spent, self.deposited_total()]
+            [spent, self.deposited.total()]
         });
-    }
-
-    #[inline(always)]
-    fn deposited_total(&self) -> u64 {
-        let load = |stripe: &Stripe| stripe.0.load(Ordering::Acquire);
-        match &*self.deposited {
-            [only] => load(only),
-            stripes => stripes.iter().map(load).fold(0, u64::wrapping_add),
-        }
     }
 }

@@ -1,0 +1,235 @@
+//! The budget of a fleet, as one of its instances sees it.
+//!
+//! The account is elsewhere, and a call never waits for it. Calls are counted here and deposited there now and then;
+//! tokens come from there in small leases, each with an end of its own, and are spent here like any others. A retry
+//! that finds no token is not refused at once if it is worth asking: it rings for the one who tends the lease
+//! ([`fleet::Instance`](crate::fleet::Instance)), waits out its backoff, and is paid for when it leaves.
+
+use core::task::Waker;
+
+use super::striped::Striped;
+use super::{Charge, Deposit, WindowBudget};
+use crate::fleet::{LEASED, SLICES};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
+use crate::units::Nanos;
+
+/// Ticks in which the ends of leases are counted, per slice of the ledger.
+const FINE: u32 = 16;
+/// How long a charge may wait before it is paid anew: the window's whole length.
+const KEPT: u32 = FINE * SLICES as u32;
+/// Longer than this before its end no lease was made.
+const LONGEST_LEASE: u32 = FINE * LEASED as u32 + 1;
+
+/// Marks a charge that is still to be paid.
+const PENDING: u32 = 1 << 31;
+/// The slot that a charge was paid from. The bits below it are the tick.
+const SLOT: u32 = 1 << 30;
+const TICK: u32 = SLOT - 1;
+
+/// What an instance of a fleet has of the fleet's budget.
+#[derive(Debug)]
+pub struct Lease {
+    calls: Striped,
+    deposit: Deposit,
+    tick: Nanos,
+    /// The tick that a lease ends with, and how many tokens are left of it, in one word. Leases end with slices of the
+    /// ledger, and live for two at most, so there are never more.
+    slots: [AtomicU64; 2],
+    /// Charges that wait to be paid.
+    pending: AtomicU32,
+    taken: AtomicU64,
+    /// The ledger was asked and had too little; until then there is no use in asking again.
+    dry_until: AtomicU64,
+    bell: Waker,
+}
+
+impl Lease {
+    pub(crate) fn new(budget: &WindowBudget, stripes: usize, bell: Waker) -> Self {
+        Self {
+            calls: Striped::new(stripes),
+            deposit: budget.deposit,
+            tick: (budget.ttl / u64::from(KEPT)).max(1),
+            slots: [AtomicU64::new(0), AtomicU64::new(0)],
+            pending: AtomicU32::new(0),
+            taken: AtomicU64::new(0),
+            dry_until: AtomicU64::new(0),
+            bell,
+        }
+    }
+
+    /// Calls that count as deposits, since the beginning.
+    pub fn calls(&self) -> u64 {
+        self.calls.total()
+    }
+
+    /// Retries that wait to be paid for.
+    pub fn pending(&self) -> u32 {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// Tokens that were spent, since the beginning.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Tokens that can be spent now.
+    pub fn held(&self, now: Nanos) -> u64 {
+        let tick = self.tick_of(now);
+        let words = self.slots.iter().map(|slot| slot.load(Ordering::Acquire));
+        words.filter(|&word| left(word, tick) > 0).map(tokens).sum()
+    }
+
+    /// Adds `n` tokens that have to be spent before `end`. For one thread at a time.
+    pub fn add(&self, n: u32, end: Nanos, now: Nanos) {
+        if n == 0 {
+            return;
+        }
+        let (tick, end) = (self.tick_of(now), (end / self.tick) as u32);
+        let words = self.slots.each_ref().map(|slot| slot.load(Ordering::Acquire));
+        let lives = |index: &usize| left(words[*index], tick) > 0;
+        let same = |index: &usize| (ends(words[*index]).wrapping_sub(end) as i32).abs() <= 1;
+        let index = (0..2).filter(lives).find(same);
+        let dead = || (0..2).find(|index| !lives(index));
+        // With both in use, those that end first would end soon.
+        let first = || if left(words[0], tick) <= left(words[1], tick) { 0 } else { 1 };
+        let index = index.or_else(dead).unwrap_or_else(first);
+        let _ = update(&self.slots[index], |word| {
+            if left(word, tick) > 0 && (ends(word).wrapping_sub(end) as i32).abs() <= 1 {
+                let sooner =
+                    if (ends(word).wrapping_sub(end) as i32) < 0 { ends(word) } else { end };
+                Some(pack(sooner, (tokens(word) as u32).saturating_add(n)))
+            } else {
+                Some(pack(end, n))
+            }
+        });
+    }
+
+    /// Retries that find no token are refused at once until then.
+    pub fn set_dry(&self, until: Nanos) {
+        self.dry_until.store(until, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn call_started(&self, stripe: usize) {
+        if self.deposits_on(Deposit::Request) {
+            self.calls.add(stripe, 1);
+        }
+    }
+
+    pub(crate) fn succeeded(&self, stripe: usize) {
+        if self.deposits_on(Deposit::Success) {
+            self.calls.add(stripe, 1);
+        }
+    }
+
+    pub(crate) fn deposits_on(&self, deposit: Deposit) -> bool {
+        self.deposit == deposit
+    }
+
+    #[inline(always)]
+    pub(crate) fn deposit(&self, stripe: usize, n: u64) {
+        self.calls.add(stripe, n);
+    }
+
+    pub(crate) fn charge(&self, now: Nanos) -> Option<Charge> {
+        self.take(now).or_else(|| {
+            if now < self.dry_until.load(Ordering::Acquire) {
+                return None;
+            }
+            self.pending.fetch_add(1, Ordering::AcqRel);
+            self.bell.wake_by_ref();
+            Some(Charge(PENDING))
+        })
+    }
+
+    /// The retry leaves: what is pending is paid now, and what was paid too long ago is paid anew.
+    pub(crate) fn renew(&self, charge: Charge, now: Nanos) -> Option<Charge> {
+        if charge.0 == PENDING {
+            self.pending.fetch_sub(1, Ordering::AcqRel);
+            self.take(now)
+        } else if self.age(charge, now) <= KEPT {
+            Some(charge)
+        } else {
+            self.take(now)
+        }
+    }
+
+    /// Back to the lease that it was taken from, if that still lives, else nowhere.
+    pub(crate) fn refund(&self, charge: Charge, now: Nanos) {
+        if charge.0 == PENDING {
+            self.pending.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
+        let (tick, age) = (self.tick_of(now), self.age(charge, now));
+        let slot = &self.slots[usize::from(charge.0 & SLOT != 0)];
+        let _ = update(slot, |word| {
+            let ended = (ends(word).wrapping_sub(tick) as i32) <= 0;
+            let older = || age <= KEPT && left_of(word, tick) + age <= LONGEST_LEASE;
+            (!ended && older()).then(|| word + 1)
+        });
+    }
+
+    pub(crate) fn withdraw_up_to(&self, n: u64, now: Nanos) -> u64 {
+        let n = u32::try_from(n).unwrap_or(u32::MAX);
+        let mut granted = 0;
+        while granted < n {
+            match self.take_up_to(n - granted, now) {
+                Some((taken, _)) => granted += taken,
+                None => break,
+            }
+        }
+        u64::from(granted)
+    }
+
+    fn take(&self, now: Nanos) -> Option<Charge> {
+        self.take_up_to(1, now).map(|(_, charge)| charge)
+    }
+
+    /// From the lease that ends first.
+    fn take_up_to(&self, n: u32, now: Nanos) -> Option<(u32, Charge)> {
+        let tick = self.tick_of(now);
+        loop {
+            let words = self.slots.each_ref().map(|slot| slot.load(Ordering::Acquire));
+            let living = (0..2).filter(|index| left(words[*index], tick) > 0);
+            let index = living.min_by_key(|index| left(words[*index], tick))?;
+            let taken = n.min(tokens(words[index]) as u32);
+            let (next, success, failure) =
+                (words[index] - u64::from(taken), Ordering::AcqRel, Ordering::Acquire);
+            let slot = &self.slots[index];
+            if slot.compare_exchange_weak(words[index], next, success, failure).is_ok() {
+                self.taken.fetch_add(u64::from(taken), Ordering::AcqRel);
+                let slot = if index == 1 { SLOT } else { 0 };
+                return Some((taken, Charge(tick & TICK | slot)));
+            }
+        }
+    }
+
+    fn age(&self, charge: Charge, now: Nanos) -> u32 {
+        self.tick_of(now).wrapping_sub(charge.0) & TICK
+    }
+
+    fn tick_of(&self, now: Nanos) -> u32 {
+        (now / self.tick) as u32
+    }
+}
+
+fn pack(end: u32, tokens: u32) -> u64 {
+    u64::from(end) << 32 | u64::from(tokens)
+}
+
+fn ends(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+fn tokens(word: u64) -> u64 {
+    word & u64::from(u32::MAX)
+}
+
+/// Ticks until the lease ends; 0 when it has, or has nothing left.
+fn left(word: u64, tick: u32) -> u32 {
+    if tokens(word) == 0 { 0 } else { left_of(word, tick) }
+}
+
+fn left_of(word: u64, tick: u32) -> u32 {
+    (ends(word).wrapping_sub(tick) as i32).max(0) as u32
+}

@@ -1,0 +1,65 @@
+use super::{FRESH, SLICES};
+use crate::units::{Nanos, ONE};
+
+/// What an instance has earned and not yet spent or given away, in billionths of a token: never more than it earned in
+/// the last ttl, or one token if that is less. Without the second, an instance whose share is a token in twenty seconds
+/// would never have one.
+#[derive(Debug)]
+pub(super) struct Earnings {
+    slice: Nanos,
+    level: u64,
+    /// What was earned in each of the last slices.
+    earned: [u64; SLICES],
+    /// The newest slice.
+    current: u64,
+}
+
+impl Earnings {
+    pub(super) fn new(ttl: Nanos) -> Self {
+        Self { slice: slice(ttl), level: 0, earned: [0; SLICES], current: 0 }
+    }
+
+    pub(super) fn set_ttl(&mut self, ttl: Nanos) {
+        if self.slice != slice(ttl) {
+            *self = Self::new(ttl);
+        }
+    }
+
+    pub(super) fn earn(&mut self, amount: u64, now: Nanos) {
+        let current = now / self.slice;
+        for gone in (self.current + 1..=current).take(SLICES) {
+            self.earned[gone as usize % SLICES] = 0;
+        }
+        // After a longer time all are gone, those that the loop has not reached too.
+        if current.saturating_sub(self.current) > SLICES as u64 {
+            self.earned = [0; SLICES];
+        }
+        self.current = self.current.max(current);
+        let newest = &mut self.earned[self.current as usize % SLICES];
+        *newest = newest.saturating_add(amount);
+        let most = self.over(SLICES).max(ONE);
+        self.level = self.level.saturating_add(amount).min(most);
+    }
+
+    /// Up to `n` whole tokens of it.
+    pub(super) fn mint(&mut self, n: u64) -> u64 {
+        let minted = n.min(self.level / ONE);
+        self.level -= minted * ONE;
+        minted
+    }
+
+    /// All of it, to be given away. What is older than a few slices is lost then: it would begin another life.
+    pub(super) fn give(&mut self) -> u64 {
+        core::mem::take(&mut self.level).min(self.over(FRESH))
+    }
+
+    /// What was earned over the last so many slices.
+    fn over(&self, slices: usize) -> u64 {
+        let newest = (0..slices as u64).map(|back| self.current.wrapping_sub(back));
+        newest.map(|slice| self.earned[slice as usize % SLICES]).fold(0, u64::saturating_add)
+    }
+}
+
+fn slice(ttl: Nanos) -> Nanos {
+    (ttl / SLICES as u64).max(1)
+}

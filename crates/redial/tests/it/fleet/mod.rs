@@ -1,0 +1,3 @@
+mod script;
+mod simulated;
+mod world;

@@ -1,0 +1,270 @@
+//! A fleet in virtual time: the engine, the lease and the ledger's script as they are, and a network that can be cut.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::task::Waker;
+use std::time::Duration;
+
+use redial_core::admit::Guards;
+use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::fleet::{Answer, Ask, Instance, Role, Terms};
+use redial_core::schedule::Backoff;
+use redial_core::{Call, Context, MS, NEVER, Nanos, Policy, Request, Verdict, draw};
+
+use super::script::Script;
+
+/// How long a message to the ledger or back takes.
+const LATENCY: Nanos = MS / 2;
+/// After how long an ask that nobody answers is given up, and after how long another is made.
+const PATIENCE: Nanos = 250 * MS;
+
+/// What happens to the fleet, and when.
+pub(super) struct Plan {
+    pub(super) budget: WindowBudget,
+    pub(super) instances: usize,
+    /// Each instance makes a call this often.
+    pub(super) every: Nanos,
+    pub(super) until: Nanos,
+    /// When calls fail.
+    pub(super) fails: fn(Nanos) -> bool,
+    /// Whether this instance reaches the ledger.
+    pub(super) reaches: Box<dyn Fn(usize, Nanos) -> bool>,
+    /// When this instance is killed.
+    pub(super) killed: Box<dyn Fn(usize) -> Nanos>,
+    /// When the ledger loses everything.
+    pub(super) forgets: Vec<Nanos>,
+    pub(super) seed: u64,
+}
+
+impl Plan {
+    pub(super) fn new(budget: WindowBudget, instances: usize, every: Nanos, until: Nanos) -> Self {
+        Self {
+            budget,
+            instances,
+            every,
+            until,
+            fails: |_| true,
+            reaches: Box::new(|_, _| true),
+            killed: Box::new(|_| NEVER),
+            forgets: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
+/// What was seen.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) calls: Vec<Nanos>,
+    pub(super) retries: Vec<Nanos>,
+    /// When the ledger was asked.
+    pub(super) asks: Vec<Nanos>,
+    pub(super) members: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Call(usize),
+    Retry(usize, usize),
+    Sync(usize),
+    Arrives(usize, Ask, Nanos),
+    Answered(usize, Ask, Answer, Nanos),
+    Unanswered(usize),
+    Forget,
+}
+
+struct Node {
+    guards: Guards,
+    instance: Instance,
+    /// When it asks next; later or earlier events of this kind are stale.
+    sync: Nanos,
+    asking: bool,
+    killed: Nanos,
+}
+
+struct Entry(Nanos, u64, Event);
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+struct World<'a> {
+    plan: &'a Plan,
+    policy: Policy,
+    script: Script,
+    nodes: Vec<Node>,
+    calls: Vec<Call>,
+    idle: Vec<usize>,
+    events: BinaryHeap<Reverse<Entry>>,
+    count: u64,
+    now: Nanos,
+    seen: Seen,
+}
+
+/// Runs the plan.
+pub(super) fn run(plan: &Plan) -> Seen {
+    let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(2));
+    let policy = Policy::draft().attempts(4).backoff(backoff).budget(Budget::Window(plan.budget));
+    let policy = policy.build().unwrap();
+    let terms = Terms::from(&plan.budget);
+    let nodes = (0..plan.instances).map(|index| Node {
+        guards: Guards::leased(&policy, 1, 0, Waker::noop().clone()).unwrap(),
+        instance: Instance::new(Role::Member, terms, 0),
+        sync: 0,
+        asking: false,
+        killed: (plan.killed)(index),
+    });
+    let nodes = nodes.collect();
+    let mut world = World {
+        plan,
+        nodes,
+        policy,
+        script: Script::new(),
+        calls: Vec::new(),
+        idle: Vec::new(),
+        events: BinaryHeap::new(),
+        count: 0,
+        now: 0,
+        seen: Seen::default(),
+    };
+    for index in 0..plan.instances {
+        let phase = draw(plan.seed, index as u64);
+        world.push(phase % plan.every, Event::Call(index));
+        world.nodes[index].sync = phase / 7 % (500 * MS);
+        world.push(world.nodes[index].sync, Event::Sync(index));
+    }
+    for at in &plan.forgets {
+        world.push(*at, Event::Forget);
+    }
+    while let Some(Reverse(Entry(at, _, event))) = world.events.pop() {
+        if at >= plan.until {
+            break;
+        }
+        world.now = at;
+        world.step(event);
+    }
+    world.seen
+}
+
+impl World<'_> {
+    fn push(&mut self, at: Nanos, event: Event) {
+        self.count += 1;
+        self.events.push(Reverse(Entry(at, self.count, event)));
+    }
+
+    fn step(&mut self, event: Event) {
+        match event {
+            Event::Forget => self.script.forget(),
+            Event::Call(index) => {
+                if self.lives(index) {
+                    self.seen.calls.push(self.now);
+                    self.push(self.now + self.plan.every, Event::Call(index));
+                    let call = Call::new(&self.policy, self.now, NEVER);
+                    let place = self.idle.pop().unwrap_or(self.calls.len());
+                    if place == self.calls.len() {
+                        self.calls.push(call);
+                    } else {
+                        self.calls[place] = call;
+                    }
+                    self.attempt(index, place);
+                }
+            }
+            Event::Retry(index, place) => {
+                if self.lives(index) {
+                    self.attempt(index, place);
+                }
+            }
+            Event::Sync(index) => {
+                if self.lives(index) && self.nodes[index].sync == self.now {
+                    self.sync(index);
+                }
+            }
+            Event::Arrives(index, ask, sent) => {
+                self.seen.asks.push(self.now);
+                let answer = self.script.ask(&ask, self.now);
+                self.seen.members = answer.members;
+                self.push(self.now + LATENCY, Event::Answered(index, ask, answer, sent));
+            }
+            Event::Answered(index, ask, answer, sent) => {
+                let (now, Node { guards, instance, asking, .. }) =
+                    (self.now, &mut self.nodes[index]);
+                instance.answered(guards.lease().unwrap(), &ask, &answer, sent, now);
+                *asking = false;
+                self.plan_sync(index);
+            }
+            Event::Unanswered(index) => {
+                let (now, Node { guards, instance, asking, .. }) =
+                    (self.now, &mut self.nodes[index]);
+                instance.failed(guards.lease().unwrap(), now);
+                *asking = false;
+                self.plan_sync(index);
+            }
+        }
+    }
+
+    fn lives(&self, index: usize) -> bool {
+        self.now < self.nodes[index].killed
+    }
+
+    fn attempt(&mut self, index: usize, place: usize) {
+        let (now, node, call) = (self.now, &mut self.nodes[index], &mut self.calls[place]);
+        let request = Request { safety: Safety::Idempotent, ..Request::default() };
+        let cx = Context { policy: &self.policy, guards: &node.guards, observer: None, request };
+        let lease = node.guards.lease().unwrap();
+        let Ok(permit) = call.admit(&cx, now) else {
+            self.idle.push(place);
+            return;
+        };
+        if permit.number > 1 {
+            self.seen.retries.push(now);
+        }
+        let failure = Failure::new(Class::Transient).into();
+        let outcome = if (self.plan.fails)(now) { failure } else { Outcome::Success };
+        let seed = draw(self.plan.seed, self.count);
+        match call.settle(&cx, permit, &outcome, now, || seed) {
+            Verdict::Wait(until) => {
+                node.instance.go_on(lease, now);
+                self.push(until, Event::Retry(index, place));
+                if !self.nodes[index].asking {
+                    self.plan_sync(index);
+                }
+            }
+            _ => self.idle.push(place),
+        }
+    }
+
+    fn plan_sync(&mut self, index: usize) {
+        let (now, node) = (self.now, &mut self.nodes[index]);
+        node.sync = match node.instance.is_reached() {
+            true => node.instance.next(node.guards.lease().unwrap(), now).max(now + 1),
+            false => now + PATIENCE,
+        };
+        let sync = node.sync;
+        self.push(sync, Event::Sync(index));
+    }
+
+    fn sync(&mut self, index: usize) {
+        let (now, node) = (self.now, &mut self.nodes[index]);
+        node.asking = true;
+        if (self.plan.reaches)(index, now) {
+            let ask = node.instance.ask(node.guards.lease().unwrap(), now);
+            self.push(now + LATENCY, Event::Arrives(index, ask, now));
+        } else {
+            self.push(now + LATENCY, Event::Unanswered(index));
+        }
+    }
+}
