@@ -1,0 +1,151 @@
+//! What was found, for people and for programs.
+
+use std::io::{self, Write};
+
+use redial_cli::diagnose::{Diagnosis, Kind, Subject};
+use redial_core::storm::{Flow, Level};
+use serde_json::{Value, json};
+
+use crate::failed::harmless;
+
+const WIDTH: usize = 100;
+
+/// Sentences, the worst first.
+pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) -> io::Result<()> {
+    let seconds = diagnosis.over as f64 / 1e9;
+    let verdict = match diagnosis.level() {
+        Level::Calm => "no storm",
+        Level::Warn => "nearly a storm",
+        Level::Storm => "a storm",
+        Level::Critical => "a critical storm",
+    };
+    wrap(out, "", &format!("{verdict}, of what {place} counted in {seconds:.1}s"))?;
+    for subject in &diagnosis.subjects {
+        writeln!(out)?;
+        wrap(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
+        for finding in &subject.findings {
+            wrap(out, "  - ", &format!("{}: {}.", finding.saw, finding.symptom.fix()))?;
+        }
+        for unknown in &subject.unknown {
+            wrap(out, "  ? ", &format!("Not known is {}.", harmless(unknown)))?;
+        }
+    }
+    if !diagnosis.unknown.is_empty() {
+        writeln!(out)?;
+    }
+    for unknown in &diagnosis.unknown {
+        wrap(out, "? ", &format!("Not known is {unknown}."))?;
+    }
+    Ok(())
+}
+
+fn level(subject: &Subject) -> &'static str {
+    match subject.level() {
+        Some(level) => level.name(),
+        None if subject.kind >= Kind::Queue && subject.findings.is_empty() => "well",
+        None if subject.kind >= Kind::Queue => "look",
+        None => "unknown",
+    }
+}
+
+/// What one sees of it.
+fn sentence(subject: &Subject) -> String {
+    let name = harmless(&subject.name);
+    let Some(flow) = subject.flow.filter(|flow| flow.calls > 0) else {
+        return format!("{} {name}", subject.kind.name());
+    };
+    let multiplier = number(flow.multiplier().unwrap_or_default());
+    let first = match subject.kind {
+        Kind::Server => {
+            format!("each request of a user arrives {multiplier} times at server {name}")
+        }
+        Kind::Cluster => format!("Envoy sends {multiplier} attempts per call to cluster {name}"),
+        _ => format!("you send {multiplier} attempts per call to upstream {name}"),
+    };
+    format!("{first}; {} ({})", share(subject.kind, &flow), counted(&flow))
+}
+
+fn share(kind: Kind, flow: &Flow) -> String {
+    let own = if kind == Kind::Cluster { "Envoy's own retries" } else { "your own retries" };
+    match flow.from_above() {
+        None => "nothing is sent twice".to_owned(),
+        Some(0.0) => format!("the excess is {own}"),
+        Some(1.0) => "all of the excess arrives as retries from a layer above".to_owned(),
+        Some(above) => {
+            // Neither all nor nothing, whatever it is rounded to.
+            let percent = (above * 100.0).round().clamp(1.0, 99.0);
+            format!(
+                "{percent}% of the excess arrives as retries from a layer above, the rest is {own}"
+            )
+        }
+    }
+}
+
+fn counted(flow: &Flow) -> String {
+    let of_above = match flow.inherited {
+        0 => String::new(),
+        n => format!(", {n} of them for a retry from above"),
+    };
+    format!("attempts: {}, calls: {}{of_above}", flow.attempts, flow.calls)
+}
+
+/// Two digits behind the point where they matter.
+fn number(multiplier: f64) -> String {
+    if multiplier < 1.1 { format!("{multiplier:.2}") } else { format!("{multiplier:.1}") }
+}
+
+/// Lines of a paragraph, the first one with `mark` before it and the others below its text.
+fn wrap(out: &mut impl Write, mark: &str, text: &str) -> io::Result<()> {
+    let indent = " ".repeat(mark.chars().count());
+    let mut line = mark.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(out, "{line}")?;
+            line.clone_from(&indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    writeln!(out, "{line}")
+}
+
+/// The same as an object.
+pub(super) fn json(place: &str, diagnosis: &Diagnosis) -> Value {
+    json!({
+        "url": place,
+        "seconds": diagnosis.over as f64 / 1e9,
+        "level": diagnosis.level().name(),
+        "subjects": diagnosis.subjects.iter().map(subject).collect::<Vec<_>>(),
+        "unknown": diagnosis.unknown,
+    })
+}
+
+fn subject(subject: &Subject) -> Value {
+    let findings = subject.findings.iter().map(|finding| {
+        json!({
+            "symptom": finding.symptom.name(),
+            "saw": finding.saw,
+            "fix": finding.symptom.fix(),
+        })
+    });
+    let flow = subject.flow.as_ref();
+    json!({
+        "kind": subject.kind.name(),
+        "name": subject.name,
+        "level": subject.level().map(Level::name),
+        "calls": flow.map(|flow| flow.calls),
+        "inherited": flow.map(|flow| flow.inherited),
+        "attempts": flow.map(|flow| flow.attempts),
+        "multiplier": flow.and_then(Flow::multiplier),
+        "amplification": flow.and_then(Flow::amplification),
+        "from_above": flow.and_then(Flow::from_above),
+        "surge": subject.surge,
+        "findings": findings.collect::<Vec<_>>(),
+        "unknown": subject.unknown,
+    })
+}

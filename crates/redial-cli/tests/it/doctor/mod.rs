@@ -1,0 +1,6 @@
+//! `redial doctor`.
+
+mod endpoint;
+mod envoy;
+mod judge;
+mod page;
