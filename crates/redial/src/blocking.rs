@@ -11,6 +11,8 @@ use crate::clock::{Clock, Monotonic};
 use crate::error::Error;
 use crate::retry::Retry;
 use crate::session::{Brought, Session, Step, judge, pass};
+#[cfg(feature = "metrics")]
+use crate::session::{Passed, count};
 
 impl<C> Retry<C> {
     /// Runs a blocking operation on this thread.
@@ -70,7 +72,19 @@ impl<C> Retry<C> {
                 }
                 brought => self.persist(Session::resume(self, passed), Some(brought), op, token),
             },
-            Err(now) => self.persist(Session::start(self, now), None, op, token),
+            Err(now) => {
+                #[cfg(feature = "metrics")]
+                if let Some(counted) = count::<C, Monotonic>(self, now) {
+                    let brought = judge(self, Some(op(Passed::at(now).attempt(self))));
+                    if let Brought::Value(value) = brought {
+                        counted.succeed(self.guards());
+                        return Ok(value);
+                    }
+                    let session = Session::resume(self, Passed::at(counted.go_on()));
+                    return self.persist(session, Some(brought), op, token);
+                }
+                self.persist(Session::start(self, now), None, op, token)
+            }
         }
     }
 

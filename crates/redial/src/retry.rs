@@ -14,6 +14,12 @@ use crate::clock::{self, Ambient, Clock};
 use crate::entropy;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
+use crate::watch::Watch;
+#[cfg(all(feature = "http", feature = "metrics"))]
+use crate::{
+    clock::Tokio,
+    telemetry::{Core, Counted},
+};
 
 /// Makes calls under a policy.
 ///
@@ -25,7 +31,7 @@ use crate::inbound::Inbound;
 pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
-    observer: Option<Arc<dyn Observer>>,
+    watch: Watch,
     pub(crate) classifier: C,
     safety: Safety,
     key: KeySource,
@@ -37,6 +43,18 @@ struct Shared {
     policy: Policy,
     off: AtomicBool,
     scopes: Mutex<Scopes<String>>,
+    /// Those of calls without a destination of their own.
+    #[cfg(feature = "metrics")]
+    guards: Arc<Guards>,
+}
+
+#[cfg(feature = "metrics")]
+impl crate::telemetry::Watched for Shared {
+    fn each(&self, see: &mut dyn FnMut(&Guards)) {
+        see(&self.guards);
+        let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        scopes.guards().for_each(see);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -71,10 +89,17 @@ impl Retry {
     pub fn new(policy: Policy) -> Self {
         let guards = Arc::new(new_guards(&policy));
         let scopes = Mutex::new(Scopes::new(MOST_SCOPES, policy.memory()));
+        let shared = Shared {
+            policy,
+            off: AtomicBool::new(false),
+            scopes,
+            #[cfg(feature = "metrics")]
+            guards: Arc::clone(&guards),
+        };
         Self {
-            shared: Arc::new(Shared { policy, off: AtomicBool::new(false), scopes }),
+            shared: Arc::new(shared),
             guards,
-            observer: None,
+            watch: Watch::Nobody,
             classifier: Typed,
             safety: Safety::Unsafe,
             key: KeySource::None,
@@ -108,9 +133,9 @@ impl<C> Retry<C> {
     }
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
-        let Self { shared, guards, observer, classifier, safety, key, about, deadline } = self;
+        let Self { shared, guards, watch, classifier, safety, key, about, deadline } = self;
         let classifier = map(classifier);
-        Retry { shared, guards, observer, classifier, safety, key, about, deadline }
+        Retry { shared, guards, watch, classifier, safety, key, about, deadline }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -168,7 +193,16 @@ impl<C> Retry<C> {
 
     /// As [`observe`](Self::observe), with an observer that others hold too.
     pub fn observe_shared(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
+        self.watch = self.watch.own(observer);
+        self
+    }
+
+    /// Counts the calls with `meter`, instead of one set before, and beside an observer. The destinations of
+    /// [`scope`](Self::scope) are one upstream for it.
+    #[cfg(feature = "metrics")]
+    pub fn meter(mut self, meter: &crate::telemetry::Meter) -> Self {
+        meter.core().watch(&self.shared);
+        self.watch = self.watch.meter(Arc::clone(meter.core()));
         self
     }
 
@@ -208,10 +242,28 @@ impl<C> Retry<C> {
         self.shared.off.store(!enabled, Ordering::Release);
     }
 
+    #[inline(always)]
+    pub(crate) fn is_observed(&self) -> bool {
+        !self.watch.is_nobody()
+    }
+
+    /// The meter of calls that nobody else observes.
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn lone_meter(&self) -> Option<&Arc<crate::telemetry::Core>> {
+        self.watch.lone_meter()
+    }
+
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn is_unkeyed(&self) -> bool {
+        matches!(self.key, KeySource::None)
+    }
+
     /// Whether nobody observes the calls and they carry no key.
     #[inline(always)]
     pub(crate) fn is_light(&self) -> bool {
-        self.observer.is_none() && matches!(self.key, KeySource::None)
+        !self.is_observed() && matches!(self.key, KeySource::None)
     }
 
     /// Why there are no retries now, if there are none.
@@ -257,7 +309,7 @@ impl<C> Retry<C> {
             stripe: stripe(),
             ..Request::default()
         };
-        let observer = self.observer.as_deref();
+        let observer = self.watch.observer();
         Context { policy: &self.shared.policy, guards: &self.guards, observer, request }
     }
 
@@ -278,7 +330,22 @@ impl<C: Clone> Retry<C> {
     /// Whether the first attempt of such a request goes the short way.
     #[inline(always)]
     pub(crate) fn pass_unkeyed(&self, now: Nanos, latest: Nanos) -> bool {
-        self.observer.is_none() && now < latest && self.guards.pass(stripe(), now)
+        self.watch.is_nobody() && now < latest && self.guards.pass(stripe(), now)
+    }
+
+    /// The same, for one that a meter counts. One that is made for a retry of the layer above goes the full way.
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn count_unkeyed(
+        &self,
+        now: Nanos,
+        latest: Nanos,
+    ) -> Option<Counted<Arc<Core>, Tokio>> {
+        let meter = self.lone_meter()?;
+        let again = here::is_serving() && Inbound::current().is_retry();
+        let stripe = stripe();
+        let passed = !again && now < latest && self.guards.pass(stripe, now);
+        passed.then(|| Counted::begin(Arc::clone(meter), stripe, now))
     }
 
     /// When an attempt that starts now has to be cut off.
@@ -293,8 +360,8 @@ impl<C: Clone> Retry<C> {
     }
 
     pub(crate) fn tell(&self, event: &redial_core::Event) {
-        if let Some(observer) = &self.observer {
-            observer.event(event);
+        if let Some(observer) = self.watch.observer() {
+            observer.about(&self.context().request, event);
         }
     }
 }

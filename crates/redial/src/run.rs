@@ -13,6 +13,8 @@ use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
 use crate::session::{Brought, Session, Step, judge, pass};
+#[cfg(feature = "metrics")]
+use crate::session::{Passed, count};
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -115,6 +117,18 @@ impl<C> Retry<C> {
                 }
             }
             Err(now) => {
+                #[cfg(feature = "metrics")]
+                if let Some(counted) = count::<C, Tokio>(self, now) {
+                    let attempt = Passed::at(now).attempt(self);
+                    let expires = || Passed::at(now).attempt(self).expires;
+                    let brought = judge(self, Within::new(op.start(attempt), expires).await);
+                    if let Brought::Value(value) = brought {
+                        counted.succeed(self.guards());
+                        return Ok(value);
+                    }
+                    let session = Session::resume(self, Passed::at(counted.go_on()));
+                    return Box::pin(self.go_on(session, brought, &mut op)).await;
+                }
                 let mut session = Session::start(self, now);
                 let attempt = session.first()?;
                 let brought = judge(self, within(op.start(attempt), attempt.expires).await);
