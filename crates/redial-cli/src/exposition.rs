@@ -14,13 +14,16 @@ pub const LONGEST_LINE: usize = 64 * 1024;
 /// The most labels of a sample.
 pub const MOST_LABELS: usize = 64;
 
+/// Name and value.
+pub type Label<'a> = (Cow<'a, str>, Cow<'a, str>);
+
 /// A line that has a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample<'a> {
     /// Of the metric, with what a histogram puts behind it.
     pub name: Cow<'a, str>,
     /// In the order of the line.
-    pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub labels: Vec<Label<'a>>,
     /// Infinite, or no number at all, is allowed too.
     pub value: f64,
 }
@@ -144,7 +147,7 @@ impl<'a> Line<'a> {
         Ok(name)
     }
 
-    fn labels(&mut self) -> Result<Vec<(Cow<'a, str>, Cow<'a, str>)>, Why> {
+    fn labels(&mut self) -> Result<Vec<Label<'a>>, Why> {
         let mut labels = Vec::new();
         loop {
             self.blanks();

@@ -128,6 +128,16 @@ pub fn diagnose(before: Option<&Scrape>, from: &Scrape, to: &Scrape) -> Diagnosi
                 .into(),
         );
     }
+    let says_nothing = |subject: &Subject| {
+        let flow = subject.flow.filter(|flow| flow.calls > 0 && flow.inherited == 0);
+        flow.is_some() && subject.kind != Kind::Cluster
+    };
+    if subjects.iter().any(says_nothing) {
+        unknown.push(
+            "whether a layer above retries without saying so: only a request with an attempt header counts as a retry"
+                .into(),
+        );
+    }
     if judged {
         unknown.push("what other instances do: each has an endpoint of its own".into());
     }

@@ -177,7 +177,7 @@ fn envoys(subject: &mut Subject, change: Change<'_>) {
     let overflow = count(names::ENVOY_OVERFLOW);
     if overflow > 0 {
         let saw = format!(
-            "the retry budget, or the circuit breaker's max_retries, refused {overflow} retries"
+            "the retry budget, or the limit of retries at once, refused {overflow} retries"
         );
         subject.find(Symptom::BudgetDry, saw);
     }
@@ -209,16 +209,11 @@ fn doubt(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     if began_again {
         unknown.push(BEGAN_AGAIN.to_owned());
     }
-    match subject.kind {
-        Kind::Cluster => unknown.push(
+    if subject.kind == Kind::Cluster {
+        unknown.push(
             "whose retries come to Envoy: it does not count requests by attempt, so those of the layers above are calls \
              here"
                 .into(),
-        ),
-        _ if flow.calls > 0 && flow.inherited == 0 => unknown.push(
-            "whether a layer above retries without saying so: only requests with an attempt header count as retries"
-                .into(),
-        ),
-        _ => {}
+        );
     }
 }

@@ -24,17 +24,18 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
         writeln!(out)?;
         wrap(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
         for finding in &subject.findings {
-            wrap(out, "  - ", &format!("{}: {}.", finding.saw, finding.symptom.fix()))?;
+            wrap(out, "  - ", &finding.saw)?;
+            wrap(out, "    fix: ", finding.symptom.fix())?;
         }
         for unknown in &subject.unknown {
-            wrap(out, "  ? ", &format!("Not known is {}.", harmless(unknown)))?;
+            wrap(out, "  ? ", &format!("cannot know {}", harmless(unknown)))?;
         }
     }
     if !diagnosis.unknown.is_empty() {
         writeln!(out)?;
     }
     for unknown in &diagnosis.unknown {
-        wrap(out, "? ", &format!("Not known is {unknown}."))?;
+        wrap(out, "? ", &format!("cannot know {unknown}"))?;
     }
     Ok(())
 }
@@ -62,7 +63,7 @@ fn sentence(subject: &Subject) -> String {
         Kind::Cluster => format!("Envoy sends {multiplier} attempts per call to cluster {name}"),
         _ => format!("you send {multiplier} attempts per call to upstream {name}"),
     };
-    format!("{first}; {} ({})", share(subject.kind, &flow), counted(&flow))
+    format!("{first}; {} ({})", share(subject.kind, &flow), counted(subject.kind, &flow))
 }
 
 fn share(kind: Kind, flow: &Flow) -> String {
@@ -81,12 +82,15 @@ fn share(kind: Kind, flow: &Flow) -> String {
     }
 }
 
-fn counted(flow: &Flow) -> String {
+fn counted(kind: Kind, flow: &Flow) -> String {
     let of_above = match flow.inherited {
         0 => String::new(),
         n => format!(", {n} of them for a retry from above"),
     };
-    format!("attempts: {}, calls: {}{of_above}", flow.attempts, flow.calls)
+    match kind {
+        Kind::Server => format!("requests: {}{of_above}", flow.attempts),
+        _ => format!("attempts: {}, calls: {}{of_above}", flow.attempts, flow.calls),
+    }
 }
 
 /// Two digits behind the point where they matter.

@@ -156,7 +156,7 @@ static_resources:
               - match: { prefix: "/" }
                 route:
                   cluster: orders
-                  retry_policy: { retry_on: "5xx", num_retries: 3, retry_back_off: { base_interval: 0.005s } }
+                  retry_policy: { retry_on: "5xx", num_retries: 3, retry_back_off: { base_interval: 0.005s } } # tidy-allow: Envoy's name
           http_filters:
           - name: envoy.filters.http.router
             typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }

@@ -48,7 +48,7 @@ fn our_own_retries_are_a_storm() {
     assert_eq!((flow.calls, flow.inherited, flow.attempts, flow.over), (100, 0, 310, 10 * SECOND));
     assert_eq!(flow.multiplier(), Some(3.1));
     assert_eq!(symptoms(api), [Symptom::Unbounded]);
-    assert!(is_unknown(&api.unknown, "without saying so"));
+    assert!(is_unknown(&found.unknown, "without saying so"));
     assert!(is_unknown(&found.unknown, "--baseline"));
     assert_eq!(found.level(), Level::Storm);
 }
@@ -60,7 +60,7 @@ fn retries_from_above_are_blamed_on_the_layer_above() {
     assert_eq!(api.level(), Some(Level::Storm));
     assert_eq!(api.flow.unwrap().from_above(), Some(190.0 / 210.0));
     assert_eq!(symptoms(api), [Symptom::FromAbove]);
-    assert!(!is_unknown(&api.unknown, "without saying so"), "a layer above does say so");
+    assert!(!is_unknown(&found.unknown, "without saying so"), "a layer above does say so");
 }
 
 #[test]
