@@ -23,13 +23,11 @@ pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
         let ended =
             |result| change.count(names::QUEUE_JOBS, &[with, &[("result", result)]].concat());
         let (done, dead) = (ended("done"), ended("dead"));
-        if retries > done + dead {
+        let all = done.saturating_add(dead);
+        if retries > all {
             queue.find(
                 Symptom::QueueRetries,
-                format!(
-                    "{retries} attempts ended in a retry, and {} jobs came to an end",
-                    done + dead
-                ),
+                format!("{retries} attempts ended in a retry, and {all} jobs came to an end",),
             );
         }
         if dead > 0 {

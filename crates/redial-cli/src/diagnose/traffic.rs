@@ -78,7 +78,8 @@ fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {
                 count(names::SERVER_REQUESTS, &[("attempt", "first")]),
                 count(names::SERVER_REQUESTS, &[("attempt", "retry")]),
             );
-            Flow { calls: first + retry, inherited: retry, attempts: first + retry, over }
+            let all = first.saturating_add(retry);
+            Flow { calls: all, inherited: retry, attempts: all, over }
         }
         _ => {
             let inherited = count(names::CALLS, &[("origin", "retried")]);
@@ -101,7 +102,8 @@ fn blame(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     }
     if bad && above < 0.5 {
         let hedges = change.count(names::RETRIES, &[&with[..], &[("reason", "hedge")]].concat());
-        let saw = format!("{own} of {} attempts are retries of this client", flow.attempts);
+        let whose = if subject.kind == Kind::Cluster { "of Envoy" } else { "of this client" };
+        let saw = format!("{own} of {} attempts are retries {whose}", flow.attempts);
         if hedges.saturating_mul(2) > own {
             subject.find(Symptom::Hedges, format!("{hedges} of {own} retries are hedges"));
         } else if change.to.gauge(names::BUDGET_BALANCE, &with).is_some() {

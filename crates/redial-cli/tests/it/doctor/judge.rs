@@ -239,6 +239,27 @@ redial_attempts_total{upstream=\"api\"} +Inf\n";
 }
 
 #[test]
+fn numbers_that_are_too_large_are_as_large_as_can_be() {
+    let huge: String = [
+        "redial_calls_total{upstream=\"api\",origin=\"fresh\"}",
+        "redial_calls_total{upstream=\"api\",origin=\"retried\"}",
+        "redial_attempts_total{upstream=\"api\"}",
+        "redial_server_requests_total{server=\"shop\",attempt=\"first\"}",
+        "redial_server_requests_total{server=\"shop\",attempt=\"retry\"}",
+        "redial_queue_jobs_total{queue=\"mail\",result=\"done\"}",
+        "redial_queue_jobs_total{queue=\"mail\",result=\"dead\"}",
+        "envoy_cluster_upstream_rq_total{envoy_cluster_name=\"orders\"}",
+        "envoy_cluster_upstream_rq_retry{envoy_cluster_name=\"orders\"}",
+    ]
+    .map(|series| format!("{series} 1e300\n"))
+    .concat();
+    let found = judge("", &huge);
+    assert_eq!(found.subjects.len(), 4);
+    let back = judge(&huge, &huge.replace("1e300", "-1e300"));
+    assert!(back.subjects.iter().all(|subject| subject.level().is_none()));
+}
+
+#[test]
 fn queues_and_fleets_are_looked_at() {
     let page = |age: f64, retries: u64, done: u64, dead: u64, connected: u64| {
         format!(

@@ -55,7 +55,8 @@ fn retries_of_a_gateway_come_from_above() {
         assert!(subject["from_above"].as_f64().unwrap() > 0.9, "{subject}");
         assert_eq!(symptoms(subject)[0], "from-above", "{subject}");
     }
-    assert_eq!(subject(&said, "backend")["amplification"], 1.0);
+    // A call that one of the looks cuts in two shifts it a little.
+    assert!(subject(&said, "backend")["amplification"].as_f64().unwrap() < 1.1, "{said}");
 }
 
 #[test]
