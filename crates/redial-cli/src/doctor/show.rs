@@ -82,14 +82,16 @@ fn share(kind: Kind, flow: &Flow) -> String {
     }
 }
 
+/// The numbers behind it: calls are those that the multiplier is about.
 fn counted(kind: Kind, flow: &Flow) -> String {
-    let of_above = match flow.inherited {
-        0 => String::new(),
-        n => format!(", {n} of them for a retry from above"),
-    };
-    match kind {
-        Kind::Server => format!("requests: {}{of_above}", flow.attempts),
-        _ => format!("attempts: {}, calls: {}{of_above}", flow.attempts, flow.calls),
+    let (attempts, fresh) = (flow.attempts, flow.fresh());
+    match (kind, flow.inherited) {
+        (Kind::Server, 0) => format!("requests: {attempts}"),
+        (Kind::Server, above) => format!("requests: {attempts}, {above} of them retries"),
+        (_, 0) => format!("attempts: {attempts}, calls: {fresh}"),
+        (_, above) => {
+            format!("attempts: {attempts}, calls: {fresh}, and {above} for retries from above")
+        }
     }
 }
 

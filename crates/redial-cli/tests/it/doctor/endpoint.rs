@@ -67,8 +67,8 @@ fn a_storm_is_told_in_words() {
     let words = words.join(" ");
     assert!(words.starts_with("a storm, of what http://127.0.0.1:"), "{said}");
     let sentence = "storm: you send 3.1 attempts per call to upstream api; 90% of the excess arrives as retries from a \
-                    layer above, the rest is your own retries (attempts: 310, calls: 290, 190 of them for a retry \
-                    from above)";
+                    layer above, the rest is your own retries (attempts: 310, calls: 100, and 190 for retries from \
+                    above)";
     assert!(words.contains(sentence), "{said}");
     assert!(
         words.contains("- 190 of 290 calls are retries of a layer above fix: attempts multiply"),

@@ -164,6 +164,36 @@ redial_server_requests_total{{server=\"shop\",attempt=\"retry\"}} {retry}\n"
 }
 
 #[test]
+fn an_envoy_is_judged_by_its_own_counters() {
+    let page = |all: u64, retries: u64, overflow: u64, exceeded: u64, helped: u64| {
+        let line = |name: &str, value| {
+            format!("envoy_cluster_upstream_rq_{name}{{envoy_cluster_name=\"orders\"}} {value}\n")
+        };
+        line("total", all)
+            + &line("retry", retries)
+            + &line("retry_overflow", overflow)
+            + &line("retry_limit_exceeded", exceeded)
+            + &line("retry_success", helped)
+    };
+    let found = judge(&page(0, 0, 0, 0, 0), &page(400, 240, 17, 0, 23));
+    let orders = only(&found);
+    assert_eq!((orders.kind, orders.level()), (Kind::Cluster, Some(Level::Storm)));
+    assert_eq!(symptoms(orders), [Symptom::Unbounded, Symptom::BudgetDry]);
+    assert!(orders.findings[0].saw.contains("240 of 400 attempts are retries of Envoy"));
+    assert!(orders.findings[1].saw.contains("17"));
+    assert!(is_unknown(&orders.unknown, "whose retries come to Envoy"));
+    assert!(!is_unknown(&found.unknown, "without saying so"));
+
+    let found = judge(&page(0, 0, 0, 0, 0), &page(400, 20, 0, 5, 15));
+    assert_eq!(
+        (only(&found).level(), symptoms(only(&found))),
+        (Some(Level::Calm), vec![Symptom::AttemptsUsed])
+    );
+    let saw = "5 calls failed after all their retries, and 15 succeeded by one";
+    assert_eq!(only(&found).findings[0].saw, saw);
+}
+
+#[test]
 fn the_worst_is_first() {
     let page = |calls: [u64; 3]| {
         let line = |name: &str, attempts: u64| {
@@ -194,8 +224,9 @@ fn what_cannot_be_known_is_said() {
         "10 attempts are retries of calls that began before"
     ));
 
-    let found = judge(&quiet, &client(8, 0, 12));
-    assert!(is_unknown(&only(&found).unknown, "much from 3 calls"));
+    let few = |calls: u64| judge(&quiet, &client(5 + calls, 0, 9 + calls));
+    assert!(is_unknown(&only(&few(19)).unknown, "much from 19 calls"));
+    assert!(only(&few(20)).unknown.is_empty());
 
     let found = judge(&client(5000, 0, 9000), &client(100, 0, 100));
     let api = only(&found);
@@ -283,6 +314,10 @@ redial_fleet_balance{{fleet=\"shop\"}} {connected}\n",
     let fleet = vec![Symptom::FleetLost, Symptom::FleetDiffers, Symptom::FleetDry];
     assert_eq!(by(&found, Kind::Fleet), (None, fleet));
     assert_eq!(found.level(), Level::Calm, "a queue that retries is no storm");
+
+    let dry = "redial_queue_retry_budget_balance{queue=\"mail\"} 0\n";
+    let found = judge("", &(page(3.0, 0, 0, 0, 1) + dry));
+    assert_eq!(by(&found, Kind::Queue), (None, vec![Symptom::BudgetDry]));
 
     let found = judge(&page(5.0, 10, 10, 0, 1), &page(3.0, 12, 20, 0, 1));
     assert_eq!(
