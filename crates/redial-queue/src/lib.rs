@@ -14,11 +14,14 @@ mod clock;
 pub mod delivery;
 pub mod durable;
 mod memory;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod reconcile;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod told;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
 pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Trend, Watch};

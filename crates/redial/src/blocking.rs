@@ -13,6 +13,7 @@ use crate::retry::Retry;
 use crate::session::{Brought, Session, Step, judge, pass};
 #[cfg(feature = "metrics")]
 use crate::session::{Passed, count};
+use crate::spans::Current;
 
 impl<C> Retry<C> {
     /// Runs a blocking operation on this thread.
@@ -104,7 +105,10 @@ impl<C> Retry<C> {
         let mut cause = None;
         let mut brought = match brought {
             Some(brought) => brought,
-            None => judge(self, Some(op(session.first()?))),
+            None => {
+                let attempt = session.first()?;
+                judge(self, Some(inside(session.current(), || op(attempt))))
+            }
         };
         loop {
             match session.settle(brought, &mut cause) {
@@ -115,8 +119,18 @@ impl<C> Retry<C> {
             if token.is_some_and(CancelToken::is_cancelled) {
                 return Err(session.cancel(&mut cause));
             }
-            brought = judge(self, Some(op(session.next(&mut cause)?)));
+            let attempt = session.next(&mut cause)?;
+            brought = judge(self, Some(inside(session.current(), || op(attempt))));
         }
+    }
+}
+
+/// Makes an attempt inside its span, if it has one.
+#[inline(always)]
+fn inside<T>(current: Option<Current>, op: impl FnOnce() -> T) -> T {
+    match current {
+        Some(current) => current.during(op),
+        None => op(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::attempt::Attempt;
 use crate::clock::{Clock, Tokio};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::run::{sleep, within};
+use crate::run::{inside, sleep, within};
 use crate::session::{Brought, Session, Step, judge};
 
 /// When to send a second attempt beside a slow first one.
@@ -99,11 +99,13 @@ impl<C> Retry<C> {
         let mut session = Session::start(self, Tokio::now());
         let (attempt, mut cause) = (session.first()?, None);
         let mut race = Race { session, runners: Vec::new(), hedging: true };
-        race.start(op(attempt));
+        race.start(inside(race.session.current(), || op(attempt)));
         loop {
             let Some(result) = race.next(hedge).await else {
                 match race.session.hedge() {
-                    Some(attempt) => race.start(op(attempt)),
+                    Some(attempt) => {
+                        race.start(inside(race.session.current(), || op(attempt)));
+                    }
                     None => race.hedging = false,
                 }
                 continue;
@@ -118,7 +120,7 @@ impl<C> Retry<C> {
                 Step::WaitUntil(until) => {
                     sleep(until).await;
                     let attempt = race.session.next(&mut cause)?;
-                    race.start(op(attempt));
+                    race.start(inside(race.session.current(), || op(attempt)));
                 }
             }
         }

@@ -94,7 +94,14 @@ pub mod telemetry;
 pub mod testing;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(not(feature = "otel"))]
+mod untraced;
 mod watch;
+
+#[cfg(feature = "otel")]
+use telemetry::otel as spans;
+#[cfg(not(feature = "otel"))]
+use untraced as spans;
 
 pub use redial_core::{
     Draft, DurationText, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Request,

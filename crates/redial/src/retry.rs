@@ -14,6 +14,7 @@ use crate::clock::{self, Ambient, Clock};
 use crate::entropy;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
+use crate::spans::Spans;
 use crate::watch::Watch;
 #[cfg(all(feature = "http", feature = "metrics"))]
 use crate::{
@@ -32,6 +33,7 @@ pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
     watch: Watch,
+    pub(crate) spans: Spans,
     pub(crate) classifier: C,
     safety: Safety,
     key: KeySource,
@@ -100,6 +102,7 @@ impl Retry {
             shared: Arc::new(shared),
             guards,
             watch: Watch::Nobody,
+            spans: Spans::default(),
             classifier: Typed,
             safety: Safety::Unsafe,
             key: KeySource::None,
@@ -133,9 +136,9 @@ impl<C> Retry<C> {
     }
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
-        let Self { shared, guards, watch, classifier, safety, key, about, deadline } = self;
+        let Self { shared, guards, watch, spans, classifier, safety, key, about, deadline } = self;
         let classifier = map(classifier);
-        Retry { shared, guards, watch, classifier, safety, key, about, deadline }
+        Retry { shared, guards, watch, spans, classifier, safety, key, about, deadline }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -203,6 +206,14 @@ impl<C> Retry<C> {
     pub fn meter(mut self, meter: &crate::telemetry::Meter) -> Self {
         meter.core().watch(&self.shared);
         self.watch = self.watch.meter(Arc::clone(meter.core()));
+        self
+    }
+
+    /// Makes a span of every call, and one of each of its attempts.
+    #[cfg(feature = "otel")]
+    pub fn traced(mut self, otel: crate::telemetry::Otel) -> Self {
+        self.spans = Spans::new(otel);
+        self.watch = self.watch.somebody();
         self
     }
 

@@ -15,6 +15,7 @@ use crate::retry::Retry;
 use crate::session::{Brought, Session, Step, judge, pass};
 #[cfg(feature = "metrics")]
 use crate::session::{Passed, count};
+use crate::spans::Current;
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -131,7 +132,8 @@ impl<C> Retry<C> {
                 }
                 let mut session = Session::start(self, now);
                 let attempt = session.first()?;
-                let brought = judge(self, within(op.start(attempt), attempt.expires).await);
+                let op_in = inside(session.current(), || op.start(attempt));
+                let brought = judge(self, within(op_in, attempt.expires).await);
                 if let Brought::Value(value) = brought {
                     session.win();
                     return Ok(value);
@@ -160,7 +162,8 @@ impl<C> Retry<C> {
                 Step::InFlight => {}
             }
             let attempt = session.next(&mut cause)?;
-            brought = judge(self, within(op.start(attempt), attempt.expires).await);
+            let op_in = inside(session.current(), || op.start(attempt));
+            brought = judge(self, within(op_in, attempt.expires).await);
         }
     }
 }
@@ -193,6 +196,38 @@ impl<X, R, F: AsyncFnMut(&mut X, Attempt) -> R> Operation for Lending<'_, X, F, 
 
     fn start(&mut self, attempt: Attempt) -> impl Future<Output = R> {
         (self.1)(self.0, attempt)
+    }
+}
+
+/// Starts an attempt inside its span, and keeps it there.
+#[inline(always)]
+pub(crate) fn inside<F>(current: Option<Current>, start: impl FnOnce() -> F) -> Inside<F> {
+    let op = match &current {
+        Some(current) => current.during(start),
+        None => start(),
+    };
+    Inside { op, current }
+}
+
+pin_project! {
+    /// An attempt whose span is current in every poll, if it has one.
+    pub(crate) struct Inside<F> {
+        #[pin]
+        op: F,
+        current: Option<Current>,
+    }
+}
+
+impl<F: Future> Future for Inside<F> {
+    type Output = F::Output;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        match this.current {
+            Some(current) => current.during(|| this.op.poll(cx)),
+            None => this.op.poll(cx),
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Story};
 use crate::here::{self, idle_stripe};
 use crate::retry::Retry;
+use crate::spans::{Current, Trace};
 #[cfg(feature = "metrics")]
 use crate::telemetry::{Core, Counted};
 use crate::{entropy, inbound, testing};
@@ -39,6 +40,7 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     pending: Option<(Hint, Nanos)>,
     /// Why the request cannot be repeated, whatever the outcome: the runner knows something about it.
     pub(crate) barred: Option<Stop>,
+    trace: Trace,
     /// Its number, if somebody observes it.
     number: u64,
     kind: PhantomData<fn() -> (C, K)>,
@@ -159,7 +161,21 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         let (key, seed, previous) = (retry.borrow().call_key(), None, None);
         let (pending, barred, kind) = (None, None, PhantomData);
         let number = if retry.borrow().is_observed() { here::new_number() } else { 0 };
-        Self { retry, call, started, permit, key, seed, previous, pending, barred, number, kind }
+        let trace = retry.borrow().spans.trace();
+        Self {
+            retry,
+            call,
+            started,
+            permit,
+            key,
+            seed,
+            previous,
+            pending,
+            barred,
+            trace,
+            number,
+            kind,
+        }
     }
 
     /// The first attempt, if it is admitted.
@@ -199,6 +215,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     #[inline(always)]
     fn sent(&mut self, permit: Permit) -> Attempt {
         let attempt = Attempt::of(&self.call, &permit, self.key, self.previous);
+        self.trace.sent(&permit);
         self.permit = Some(permit);
         attempt
     }
@@ -210,6 +227,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             let cx = numbered(self.retry.borrow(), self.number);
             let timed = cx.guards.timed() || cx.observer.is_some();
             let now = if timed { K::now() } else { permit.started };
+            self.trace.landed(permit.number, &Outcome::Success, now);
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
     }
@@ -236,12 +254,16 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             Outcome::Success | Outcome::NotYet(_) => None,
         };
         let now = K::now();
+        self.trace.landed(permit.number, &outcome, now);
         let outcome = self.with_pending(outcome, now);
         let cx = limited(self.retry.borrow(), self.number, self.barred);
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
         let kept = outcome.hint().map(|hint| (hint, now.saturating_add(hint.after())));
         self.pending = kept.filter(|_| verdict == Verdict::InFlight);
+        if let Verdict::Wait(until) = verdict {
+            self.trace.waits(until - now);
+        }
         match verdict {
             Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
             Verdict::Wait(until) => Step::WaitUntil(until),
@@ -264,7 +286,8 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     }
 
     #[cold]
-    fn error<E>(&self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
+    fn error<E>(&mut self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
+        self.trace.stopped(reason);
         inbound::gave_up(reason, self.call.attempts());
         let elapsed = Duration::from_nanos(K::now().saturating_sub(self.started));
         let (attempts, failure, cause) = (self.call.attempts(), self.previous, cause.take());
@@ -273,6 +296,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     /// Nobody waits for this attempt any more.
     pub(crate) fn abandon(&mut self, permit: Permit) {
+        self.trace.abandoned(permit.number);
         let cx = numbered(self.retry.borrow(), self.number);
         self.call.abandon(&cx, permit, K::now());
     }
@@ -282,7 +306,14 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         if let Some(permit) = self.permit.take() {
             self.abandon(permit);
         }
+        self.trace.stopped(Stop::Cancelled);
         self.call.cancel(&numbered(self.retry.borrow(), self.number), K::now());
+    }
+
+    /// The span of the attempt that was sent last, for whatever happens in it.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<Current> {
+        self.trace.current()
     }
 
     /// The caller wants no further attempt.
@@ -301,6 +332,17 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     pub(crate) fn retry_mut(&mut self) -> &mut R {
         &mut self.retry
+    }
+
+    pub(crate) fn trace_mut(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+
+    /// The attempt that is settled next got a response with this status.
+    pub(crate) fn responded(&mut self, status: u16) {
+        if let Some(permit) = &self.permit {
+            self.trace.responded(permit.number, status);
+        }
     }
 
     /// How many attempts were made.

@@ -45,6 +45,20 @@ impl Watch {
         }
     }
 
+    /// With an observer, be it one that does nothing: the short way, which only the unobserved go, knows no spans.
+    #[cfg(feature = "otel")]
+    pub(crate) fn somebody(self) -> Self {
+        let goes_short = match self {
+            Self::Nobody => true,
+            Self::Own(_) => false,
+            #[cfg(feature = "metrics")]
+            Self::Meter(_) => true,
+            #[cfg(feature = "metrics")]
+            Self::Both(_) => false,
+        };
+        if goes_short { self.own(Arc::new(|_: &redial_core::Event| {})) } else { self }
+    }
+
     /// With a meter, instead of one before.
     #[cfg(feature = "metrics")]
     pub(crate) fn meter(self, meter: Arc<Core>) -> Self {

@@ -1,6 +1,7 @@
 mod ends;
 mod exec;
 mod log;
+mod serve;
 
 use std::fs;
 use std::io::Write;
@@ -26,6 +27,7 @@ use log::Log;
 const POLICY: &str = "How often and when";
 const EXEC: &str = "Commands";
 const HTTP: &str = "Deliveries";
+const METRICS: &str = "Metrics";
 
 /// Work on the jobs of a queue: run a command for each, or send it
 ///
@@ -52,7 +54,7 @@ Examples:
   redial queue work --store jobs.db --exec './resize.sh' --workers 4
   redial queue work --store jobs.db --exec 'mail -s \"$REDIAL_HEADER_SUBJECT\" \"$REDIAL_KEY\"' --until nothing-due
   redial queue work --store jobs.db --policies retry.toml      send deliveries, with policies that jobs can name
-  REDIAL_STORE=postgres://me:secret@db/app redial queue work --workers 64")]
+  REDIAL_STORE=postgres://me:secret@db/app redial queue work --workers 64 --metrics 127.0.0.1:9464")]
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
@@ -102,6 +104,9 @@ pub(crate) struct Args {
     /// Sign deliveries as Standard Webhooks do, with the secret in this file: whsec_ and 24 to 64 bytes in base64
     #[arg(long, help_heading = HTTP, value_name = "FILE", conflicts_with = "exec")]
     secret_file: Option<String>,
+
+    #[command(flatten)]
+    serve: serve::Serve,
 }
 
 type Policies = Vec<(String, Policy)>;
@@ -133,7 +138,13 @@ pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
     };
     let signals = Signals::listen()?;
     let (log, ends) = (Arc::new(Log::new(args.log)), Arc::new(Ends::new(args.grace)));
-    let worker = worker(args, policy, &log).await?;
+    let listening = args.serve.listen().await?;
+    let mut worker = worker(args, policy, &log).await?;
+    let mut served = None;
+    if let Some(listening) = listening {
+        let (observed, server) = listening.serve(worker, &log)?;
+        (worker, served) = (observed, Some(server));
+    }
     let stop = Arc::new(Notify::new());
     let stopped = Arc::clone(&stop);
     let stopped = async move { stopped.notified().await };
@@ -152,6 +163,7 @@ pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
         }
         (None, None) => Report::default(),
     };
+    drop(served);
     log.ended(&report);
     Ok(())
 }

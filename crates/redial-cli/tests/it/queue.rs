@@ -4,6 +4,7 @@ mod clock;
 mod commands;
 mod dead;
 mod deliver;
+mod metrics;
 mod page;
 mod postgres;
 mod work;

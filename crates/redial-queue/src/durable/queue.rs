@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use redial_core::Rate;
 
@@ -162,5 +163,14 @@ impl DurableQueue {
     /// The store failed.
     pub async fn counts(&self) -> Result<Counts, StoreError> {
         self.store.counts(&self.name).await
+    }
+    /// How long the job has been due that is so longest. Unlike [`counts`](Self::counts), this costs the same however many
+    /// jobs there are.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn oldest(&self) -> Result<Duration, StoreError> {
+        self.store.oldest(&self.name).await
     }
 }

@@ -64,8 +64,13 @@ pub trait Store: Send + Sync + 'static {
     /// What shall hold for a queue.
     fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()>;
 
-    /// How it is going.
+    /// How it is going. It may take a while where there are millions of jobs.
     fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts>;
+
+    /// [`Counts::oldest`] alone. In our stores that is a look into an index, however many jobs there are.
+    fn oldest<'a>(&'a self, queue: &'a str) -> Reply<'a, Duration> {
+        Box::pin(async move { Ok(self.counts(queue).await?.oldest) })
+    }
 }
 
 /// A worker that wants jobs.
@@ -86,6 +91,8 @@ pub struct Claims {
     pub jobs: Vec<Claimed>,
     /// After how long there may be more, if nothing changes; `None` when there is nothing.
     pub next: Option<Duration>,
+    /// Whether more are due, and the rate of the queue keeps them.
+    pub limited: bool,
     /// How many changes of the queue it has seen, for [`Store::changed`].
     pub seen: u64,
 }

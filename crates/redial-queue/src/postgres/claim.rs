@@ -64,12 +64,15 @@ impl PostgresStore {
                 connection.client.execute_typed(&text, params).await?;
             }
             connection.client.batch_execute("commit").await?;
-            Ok((rows, after.map(|(rule, full_at)| rule.next(full_at, now).saturating_sub(now))))
+            let token = after.map(|(rule, full_at)| rule.next(full_at, now).saturating_sub(now));
+            Ok((rows, token, allowed))
         };
         let done: Result<_, tokio_postgres::Error> = self.pool.within(work).await?;
-        let (rows, token) = done.map_err(|error| error::store(&error))?;
+        let (rows, token, allowed) = done.map_err(|error| error::store(&error))?;
         lent.give_back();
         let mut found = read(&rows, &claim.queue)?;
+        // It took all that it was allowed to, and there is more to be had at once.
+        found.claims.limited = allowed < most && found.claims.next == Some(Duration::ZERO);
         let token = token.filter(|wait| *wait < NEVER).map(Duration::from_nanos);
         found.claims.next = found.claims.next.map(|next| next.max(token.unwrap_or(next)));
         Ok(found)

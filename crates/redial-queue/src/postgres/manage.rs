@@ -158,6 +158,24 @@ impl PostgresStore {
         self.bulk(read).await
     }
 
+    /// How long the job has been due that is so longest: the first of each level is at the head of an index.
+    pub(super) async fn first_due(&self, queue: &str) -> Result<Duration, StoreError> {
+        let mut lent = self.pool.lend().await?;
+        let (client, schema) = (&lent.get()?.client, self.pool.schema());
+        let text = format!(
+            "select greatest(0, (extract(epoch from clock_timestamp() - min(f.due)) * 1000000)::bigint) \
+             from {schema}.queue q cross join generate_series(0, 7) p cross join lateral ( \
+                 select j.due from {schema}.job j \
+                 where j.queue = q.number and j.priority = p and j.state = 0 order by j.due, j.id limit 1 \
+             ) f where q.name = $1"
+        );
+        let row = self.pool.within(client.query_typed_one(&text, &[(&queue, Type::TEXT)])).await?;
+        let read = row.and_then(|row| row.try_get::<_, Option<i64>>(0));
+        let waited = read.map_err(|error| error::store(&error))?;
+        lent.give_back();
+        Ok(waited.map(micros).unwrap_or_default())
+    }
+
     /// A transaction that may take its time.
     pub(super) async fn bulk<T>(
         &self,

@@ -175,4 +175,7 @@ impl Store for PostgresStore {
     fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts> {
         Box::pin(self.tally(queue))
     }
+    fn oldest<'a>(&'a self, queue: &'a str) -> Reply<'a, Duration> {
+        Box::pin(self.first_due(queue))
+    }
 }

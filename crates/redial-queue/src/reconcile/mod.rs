@@ -13,19 +13,20 @@ pub use watch::{Happened, Trend, Watch};
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redial_core::admit::{Guards, RateLimit, RateRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::{Backoff, Jitter};
-use redial_core::{Call, Context, NEVER, Nanos, Policy, Request, Stop, Verdict, draw};
+use redial_core::{Call, Context, NEVER, Nanos, Observer, Policy, Request, Stop, Verdict, draw};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::clock::Clock;
 use crate::memory::{Work, WorkQueue};
+use crate::told::{Told, seen};
 use stats::Counters;
 
 /// What came of working on a key.
@@ -51,6 +52,7 @@ pub struct Reconciler<K: Hash + Eq + Clone> {
     workers: usize,
     bucket: Option<RateLimit>,
     watch: Option<Arc<dyn Watch<K>>>,
+    observer: Option<Arc<dyn Observer>>,
     /// Calls that wait for their retry: keys of the queue, so at most as many.
     calls: Mutex<HashMap<K, Call>>,
     counters: Counters,
@@ -69,6 +71,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
             workers: 4,
             bucket: None,
             watch: None,
+            observer: None,
             calls: Mutex::default(),
             counters: Counters::default(),
             clock,
@@ -89,6 +92,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
     /// Who wants to know what becomes of keys.
     pub fn watch(self, watch: impl Watch<K> + 'static) -> Self {
         Self { watch: Some(Arc::new(watch)), ..self }
+    }
+
+    /// Who sees the engine's events, such as a meter or what writes log lines; the keys that it is given are hashes of ours.
+    pub fn observe(self, observer: impl Observer + 'static) -> Self {
+        Self { observer: Some(Arc::new(observer)), ..self }
     }
 
     /// What is going on.
@@ -135,9 +143,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         R: Future<Output = Reconciled> + Send + 'static,
     {
         self.wait_for_token().await;
-        let cx = self.context();
         let key = item.key().clone();
-        let mut call = self.call(&item);
+        let told = self.told(&key);
+        let cx = self.context(told.as_ref());
+        let mut call = self.call(&item, &cx);
         let permit = match call.admit(&cx, self.now()) {
             Ok(permit) => permit,
             Err(stop) => return self.rest(item, stop, None),
@@ -176,13 +185,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
     }
 
     /// The call of a key that failed, or a new one. Whoever forgets the failures of a key, or drops it, has ended its call.
-    fn call(&self, item: &Work<K>) -> Call {
+    fn call(&self, item: &Work<K>, cx: &Context<'_>) -> Call {
         let known = self.calls().remove(item.key());
         let fresh = Call::new(&self.policy, self.now(), NEVER);
         match known {
             Some(call) if item.attempt() > 1 => call,
             Some(mut call) => {
-                call.cancel(&self.context(), self.now());
+                call.cancel(cx, self.now());
                 fresh
             }
             None => fresh,
@@ -219,11 +228,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         let mut calls = self.calls();
         calls.insert(key, call);
         if calls.len() > 2 * self.queue.known() + 64 {
-            let (cx, now) = (self.context(), self.now());
+            let now = self.now();
             calls.retain(|key, call| {
                 let kept = self.queue.knows(key);
                 if !kept {
-                    call.cancel(&cx, now);
+                    let told = self.told(key);
+                    call.cancel(&self.context(told.as_ref()), now);
                 }
                 kept
             });
@@ -249,10 +259,16 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         self.counters.waited(self.now().saturating_sub(asked));
     }
 
-    fn context(&self) -> Context<'_> {
+    fn told(&self, key: &K) -> Option<Told> {
+        let observer = Arc::clone(self.observer.as_ref()?);
+        let key = foldhash::quality::FixedState::with_seed(self.seed).hash_one(key);
+        Some(Told { observer, key, goes_on: |_| false })
+    }
+
+    fn context<'a>(&'a self, told: Option<&'a Told>) -> Context<'a> {
         // Whoever reconciles says that it can be done twice: it is what reconciling is.
         let request = Request { safety: Safety::Idempotent, ..Request::default() };
-        Context { policy: &self.policy, guards: &self.guards, observer: None, request }
+        Context { policy: &self.policy, guards: &self.guards, observer: seen(told), request }
     }
 
     fn tell(&self, key: &K, happened: &Happened) {

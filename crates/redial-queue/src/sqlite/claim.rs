@@ -52,7 +52,8 @@ impl Step<'_> {
             candidates.append(&mut self.expired(queue.id, most + 1)?);
         }
         candidates.sort_unstable_by_key(Candidate::rank);
-        let (taken, limited) = self.take(&queue, candidates.len().min(most))?;
+        let wanted = candidates.len().min(most);
+        let (taken, token) = self.take(&queue, wanted)?;
         if candidates.len() > taken {
             next = Some(self.now);
         }
@@ -71,8 +72,8 @@ impl Step<'_> {
         }
         let next = [next, expires].into_iter().flatten().min();
         let next = next.map(|due| between(self.now, due));
-        let next = next.map(|wait| wait.max(limited.unwrap_or_default()));
-        Ok(Claims { jobs, next, ..Claims::default() })
+        let next = next.map(|wait| wait.max(token.unwrap_or_default()));
+        Ok(Claims { jobs, next, limited: taken < wanted, ..Claims::default() })
     }
 
     /// Up to `most` due jobs of each level, and when the first of the others is due.

@@ -1,5 +1,7 @@
 //! What can be seen without changing anything.
 
+use std::time::Duration;
+
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
@@ -60,14 +62,26 @@ pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts,
     counts.running = number("SELECT count(*) FROM redial_running WHERE queue = ?1")?;
     counts.due = due(&conn, id, waiting, now)?;
     counts.later = waiting.saturating_sub(counts.due);
+    counts.oldest = oldest_of(&conn, id, now)?;
+    Ok(counts)
+}
+
+pub(super) fn oldest(conn: &Connection, queue: &str, now: i64) -> Result<Duration, Fault> {
+    let sql = "SELECT id FROM redial_queue WHERE name = ?1";
+    let id = conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0)).optional()?;
+    Ok(id.map_or(Ok(Duration::ZERO), |id| oldest_of(conn, id, now))?)
+}
+
+/// How long the job has been due that is so longest: the first of each level is at the head of an index.
+fn oldest_of(conn: &Connection, queue: i64, now: i64) -> rusqlite::Result<Duration> {
     let sql = "SELECT min(due) FROM redial_ready WHERE queue = ?1 AND priority = ?2";
     let mut head = conn.prepare_cached(sql)?;
+    let mut oldest = Duration::ZERO;
     for priority in 0..8 {
-        let first: Option<i64> = head.query_row([id, priority], |row| row.get(0))?;
-        let waited = first.map(|due| between(due, now)).unwrap_or_default();
-        counts.oldest = counts.oldest.max(waited);
+        let first: Option<i64> = head.query_row([queue, priority], |row| row.get(0))?;
+        oldest = oldest.max(first.map(|due| between(due, now)).unwrap_or_default());
     }
-    Ok(counts)
+    Ok(oldest)
 }
 
 /// How many of a queue's waiting jobs are due. There may be millions of them, and millions of others; mostly there are few

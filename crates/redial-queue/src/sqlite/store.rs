@@ -115,4 +115,8 @@ impl Store for SqliteStore {
         let queue = queue.to_owned();
         self.read(move |step| read::counts(step.conn, &queue, step.now))
     }
+    fn oldest<'a>(&'a self, queue: &'a str) -> Reply<'a, Duration> {
+        let queue = queue.to_owned();
+        self.read(move |step| read::oldest(step.conn, &queue, step.now))
+    }
 }

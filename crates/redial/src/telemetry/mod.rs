@@ -7,10 +7,14 @@
 
 #[cfg(feature = "metrics")]
 mod counts;
+#[cfg(feature = "tracing")]
+mod logs;
 #[cfg(feature = "metrics")]
 mod meter;
 #[cfg(feature = "metrics")]
 mod names;
+#[cfg(feature = "otel")]
+pub(crate) mod otel;
 #[cfg(feature = "metrics")]
 mod publish;
 #[cfg(feature = "metrics")]
@@ -24,12 +28,16 @@ mod times;
 #[cfg(feature = "metrics")]
 mod window;
 
+#[cfg(feature = "tracing")]
+pub use logs::Logs;
 #[cfg(feature = "metrics")]
 pub use meter::Meter;
 #[cfg(feature = "metrics")]
 pub(crate) use meter::{Core, Counted, Watched};
 #[cfg(feature = "metrics")]
 pub use names::{Kind, METRICS, Metric};
+#[cfg(feature = "otel")]
+pub use otel::Otel;
 #[cfg(feature = "metrics")]
 pub use publish::buckets;
 #[cfg(feature = "metrics")]

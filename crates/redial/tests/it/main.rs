@@ -17,4 +17,5 @@ mod run;
 mod shed;
 mod slots;
 mod support;
+mod telemetry;
 mod tower;

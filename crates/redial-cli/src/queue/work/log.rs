@@ -48,6 +48,11 @@ impl Log {
         self.write(warning, "warning", json!({ "message": warning }));
     }
 
+    /// Metrics are to be had there.
+    pub(super) fn serves(&self, url: &str) {
+        self.write(&format!("metrics at {url}"), "metrics", json!({ "url": url }));
+    }
+
     pub(super) fn ended(&self, report: &Report) {
         self.tell_left_out();
         let Report { done, retried, dead, postponed, returned, lost, stale, .. } = *report;

@@ -12,11 +12,13 @@ use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::{Backoff, Jitter, wait};
 use redial_core::{
-    Call, Context, MS, NEVER, Nanos, Permit, Policy, Progress, Request, Stop, Verdict as Next, draw,
+    Call, Context, Event, MS, NEVER, Nanos, Observer, Permit, Policy, Progress, Request, Stop,
+    Verdict as Next, draw,
 };
 
 use super::super::{Job, Verdict};
 use super::turns::{Turns, gap};
+use crate::told::{Told, seen};
 
 /// What the history says of an attempt that was only to ask again: no store keeps it elsewhere.
 pub(super) const NOT_YET: &str = "not yet: it is under way";
@@ -28,6 +30,7 @@ const MOST_DESTINATIONS: usize = 10_000;
 pub(super) struct Engine {
     own: Rules,
     named: BTreeMap<String, Rules>,
+    observer: Option<Arc<dyn Observer>>,
     /// Hashes the keys of jobs for the cool-down, and names the random streams.
     state: RandomState,
     seed: u64,
@@ -62,6 +65,7 @@ pub(super) struct Attempt {
     policy: Arc<Policy>,
     guards: Arc<Guards>,
     request: Request,
+    told: Option<Told>,
     call: Call,
     permit: Permit,
 }
@@ -75,11 +79,16 @@ pub(super) struct Decision {
 }
 
 impl Engine {
-    pub(super) fn new(own: &Policy, named: &BTreeMap<String, Policy>) -> Self {
+    pub(super) fn new(
+        own: &Policy,
+        named: &BTreeMap<String, Policy>,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Self {
         let named = named.iter().map(|(name, policy)| (name.clone(), Rules::new(policy)));
         let state = RandomState::new();
         let seed = state.hash_one(0);
-        Self { own: Rules::new(own), named: named.collect(), state, seed, drawn: 0 }
+        let own = Rules::new(own);
+        Self { own, named: named.collect(), observer, state, seed, drawn: 0 }
     }
 
     /// A number that names a random stream of its own.
@@ -104,7 +113,12 @@ impl Engine {
         let place = self.state.hash_one(&destination);
         let guards = rules.scopes.get(destination, now, || Guards::new(&policy, 1, seed));
         let request = Request { safety, key, ..Request::default() };
-        let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+        let told = self.observer.as_ref().map(|observer| {
+            let key = if key == 0 { self.state.hash_one(job.id) } else { key };
+            Told { observer: Arc::clone(observer), key, goes_on: passes }
+        });
+        let observer = seen(told.as_ref());
+        let cx = Context { policy: &policy, guards: &guards, observer, request };
         let deadline = match policy.deadline() {
             NEVER => NEVER,
             whole => claimed.saturating_add(whole.saturating_sub(redial_core::nanos(age))),
@@ -114,10 +128,13 @@ impl Engine {
         let progress = Progress { attempts, ..job.progress };
         let polls = job.history.last().is_some_and(|last| last.outcome == NOT_YET);
         let revived = Call::revive(progress, !polls, &cx, deadline, now);
+        if let (Err(reason), Some(told)) = (&revived, &told) {
+            told.about(&request, &Event::Stopped { reason: *reason, attempts });
+        }
         let admitted =
             revived.and_then(|mut call| call.admit(&cx, now).map(|permit| (call, permit)));
         match admitted {
-            Ok((call, permit)) => Ok(Attempt { policy, guards, request, call, permit }),
+            Ok((call, permit)) => Ok(Attempt { policy, guards, request, told, call, permit }),
             Err(stop) if passes(stop) => {
                 let gap = gap(&policy, stop);
                 let wait = rules.turns.next(place, gap, now) + pause(&policy, job.progress, seed);
@@ -184,8 +201,9 @@ impl Attempt {
         now: Nanos,
         seed: u64,
     ) -> (Verdict, Option<Stop>) {
-        let Self { policy, guards, request, mut call, permit } = self;
-        let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+        let Self { policy, guards, request, told, mut call, permit } = self;
+        let observer = seen(told.as_ref());
+        let cx = Context { policy: &policy, guards: &guards, observer, request };
         let before = call.progress();
         match call.settle(&cx, permit, outcome, now, || seed) {
             Next::Done => (Verdict::Done, None),
@@ -197,7 +215,15 @@ impl Attempt {
                 (Verdict::Retry { wait, progress }, None)
             }
             Next::Stop(stop) if passes(stop) => match again(&policy, before, outcome, seed) {
-                Ok(verdict) => (verdict, Some(stop)),
+                Ok((verdict, delay)) => {
+                    if let Some(told) = &told {
+                        let failure =
+                            if let Outcome::Failure(why) = outcome { Some(*why) } else { None };
+                        let attempt = before.attempts.saturating_add(1);
+                        told.about(&request, &Event::RetryScheduled { attempt, delay, failure });
+                    }
+                    (verdict, Some(stop))
+                }
                 Err(stop) => (dead(stop), Some(stop)),
             },
             Next::Stop(stop) => (dead(stop), Some(stop)),
@@ -209,8 +235,9 @@ impl Attempt {
 
     /// It was cut off half-way, for no fault of its own: it is tried again.
     pub(super) fn abandon(self, now: Nanos, seed: u64) -> Verdict {
-        let Self { policy, guards, request, mut call, permit } = self;
-        let cx = Context { policy: &policy, guards: &guards, observer: None, request };
+        let Self { policy, guards, request, told, mut call, permit } = self;
+        let observer = seen(told.as_ref());
+        let cx = Context { policy: &policy, guards: &guards, observer, request };
         let progress = call.progress();
         call.abandon(&cx, permit, now);
         call.cancel(&cx, now);
@@ -219,11 +246,17 @@ impl Attempt {
 }
 
 /// An attempt failed, and a retry would be refused now: whoever claims the job next asks again.
-fn again(policy: &Policy, from: Progress, outcome: &Outcome, seed: u64) -> Result<Verdict, Stop> {
+fn again(
+    policy: &Policy,
+    from: Progress,
+    outcome: &Outcome,
+    seed: u64,
+) -> Result<(Verdict, Nanos), Stop> {
     let step = from.step.saturating_add(1);
     let drawn = wait(policy, step, from.drawn, outcome.hint(), seed)?;
     let progress = Progress { step, drawn: drawn.drawn, ..from };
-    Ok(Verdict::Retry { wait: Duration::from_nanos(drawn.delay.max(MS)), progress })
+    let delay = drawn.delay.max(MS);
+    Ok((Verdict::Retry { wait: Duration::from_nanos(delay), progress }, delay))
 }
 
 /// The failure of a handler that did not say what it was.

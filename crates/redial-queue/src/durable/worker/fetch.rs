@@ -23,6 +23,8 @@ pub(super) struct Fetch {
     seen: u64,
     /// Handlers take so long that nothing is claimed in advance.
     pub(super) slow: bool,
+    /// Since when, and until when, the rate of the queue keeps what is due.
+    limited: Option<(Nanos, Nanos)>,
     trouble: Trouble,
     changed: Trouble,
 }
@@ -30,8 +32,8 @@ pub(super) struct Fetch {
 impl Fetch {
     pub(super) fn new() -> Self {
         let (trouble, changed) = (Trouble::default(), Trouble::default());
-        let (look, look_at) = (true, NEVER);
-        Self { look, look_at, asked: 0, most: 0, seen: 0, slow: false, trouble, changed }
+        let (look, look_at, limited) = (true, NEVER, None);
+        Self { look, look_at, asked: 0, most: 0, seen: 0, slow: false, limited, trouble, changed }
     }
 
     /// A job of this worker is due again after this long.
@@ -84,6 +86,10 @@ impl<H: Handler> Shift<H> {
 
     fn claim(&mut self, most: usize, now: Nanos) {
         (self.fetch.look, self.fetch.asked, self.fetch.most) = (false, now, most);
+        if let Some((since, until)) = self.fetch.limited.take() {
+            let waited = Duration::from_nanos(now.min(until).saturating_sub(since));
+            self.with.gauge.tally().stats.limiter_wait += waited;
+        }
         let queue = self.with.queue.clone();
         let claim = Claim { queue: queue.name().to_owned(), most, lease: self.with.lease };
         let asked = async move { queue.store().claim(&claim).await };
@@ -112,7 +118,9 @@ impl<H: Handler> Shift<H> {
         } else {
             // Another worker that has stopped may have left a retry that nobody here knows of.
             let next = claims.next.map_or(NEVER, |next| nanos(next).max(MS)).min(self.lease());
-            self.fetch.look_at = self.fetch.look_at.min(now.saturating_add(next));
+            let next = now.saturating_add(next);
+            self.fetch.limited = claims.limited.then_some((now, next));
+            self.fetch.look_at = self.fetch.look_at.min(next);
         }
         let expires = self.fetch.asked.saturating_add(self.lease());
         if self.held.is_empty() {

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::schedule::{Backoff, HintRule, TooLong};
-use redial_core::{Invalid, NEVER, Nanos, Policy, nanos};
+use redial_core::{Invalid, NEVER, Nanos, Observer, Policy, nanos};
 
 use super::{DurableQueue, Handler, StoreError};
 use crate::clock::Clock;
@@ -93,6 +93,7 @@ pub struct Worker {
     drain: Option<Duration>,
     until: Until,
     watch: Option<Arc<dyn WatchJobs>>,
+    observer: Option<Arc<dyn Observer>>,
     gauge: Gauge,
 }
 
@@ -109,6 +110,7 @@ impl Worker {
             drain: None,
             until: Until::default(),
             watch: None,
+            observer: None,
             gauge: Gauge::new(Clock::start()),
         }
     }
@@ -155,6 +157,18 @@ impl Worker {
     /// Who wants to know what becomes of jobs.
     pub fn watch(self, watch: impl WatchJobs + 'static) -> Self {
         Self { watch: Some(Arc::new(watch)), ..self }
+    }
+
+    /// Who sees the engine's events, such as a meter or what writes log lines. A job is one call, however many attempts it takes
+    /// and in how many processes; its key is that of the job, or the job itself if it has none. That a job is
+    /// [postponed](Happening::Postponed) does not end its call.
+    pub fn observe(self, observer: impl Observer + 'static) -> Self {
+        Self { observer: Some(Arc::new(observer)), ..self }
+    }
+
+    /// Whose jobs it works on.
+    pub fn queue(&self) -> &DurableQueue {
+        &self.queue
     }
 
     /// Shows what it is doing, from another task.

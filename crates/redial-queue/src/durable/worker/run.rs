@@ -105,7 +105,7 @@ impl<H: Handler> Shift<H> {
         let clock = with.gauge.clock();
         with.gauge.tally().stats.workers = with.workers;
         Self {
-            engine: Engine::new(&with.policy, &with.policies),
+            engine: Engine::new(&with.policy, &with.policies, with.observer.clone()),
             clock,
             handler: Arc::new(handler),
             held: HashMap::new(),

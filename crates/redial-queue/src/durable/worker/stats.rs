@@ -24,6 +24,8 @@ pub struct WorkerStats {
     pub retries: BTreeMap<&'static str, u64>,
     /// Jobs that were postponed or given up by the engine, by why.
     pub stops: BTreeMap<&'static str, u64>,
+    /// For how long it had room for jobs that were due, and the rate of the queue kept them.
+    pub limiter_wait: Duration,
     /// What became of the jobs.
     pub report: Report,
 }

@@ -112,10 +112,12 @@ macro_rules! conformance {
                 a_paused_queue_claims_nothing
                 settings_are_kept
                 a_rate_bounds_claims
+                a_rate_that_keeps_nothing_limits_nothing
                 a_rate_of_zero_claims_nothing
                 an_unknown_queue_is_empty
                 queues_are_listed
                 counts_of_each_state
+                the_oldest_is_what_has_been_due_longest
                 changed_ends_for_a_new_job
                 changed_ends_for_what_happened_before
                 changed_ends_for_a_release_a_redrive_and_a_resume
@@ -132,5 +134,5 @@ macro_rules! conformance {
     };
 }
 
-mod postgres;
+pub(crate) mod postgres;
 pub(crate) mod sqlite;

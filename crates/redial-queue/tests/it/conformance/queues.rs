@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use redial_core::Rate;
 use redial_core::admit::RateRule;
+use redial_queue::Priority;
 use redial_queue::durable::{
     Claim, Claims, Counts, Filter, JobId, Redrive, Settings, Start, Store, Verdict, WhenWaiting,
 };
@@ -48,15 +49,29 @@ pub(super) async fn a_rate_bounds_claims(shop: &Shop) {
     shop.put_all((0..9).map(|_| job("")).collect()).await;
     let rate = Some(RateRule::new(Rate::new(1, HOUR), 4));
     shop.set(&Settings { rate, ..Settings::default() }).await;
-    assert_eq!(shop.claim(3).await.len(), 3);
     let claims = shop.look(3, 5 * HOUR).await;
-    assert_eq!(claims.jobs.len(), 1);
+    assert_eq!((claims.jobs.len(), claims.limited), (3, false));
     let claims = shop.look(3, 5 * HOUR).await;
-    assert_eq!(claims.jobs.len(), 0);
+    assert_eq!((claims.jobs.len(), claims.limited), (1, true));
+    let claims = shop.look(3, 5 * HOUR).await;
+    assert_eq!((claims.jobs.len(), claims.limited), (0, true));
     assert!(about(claims.next, HOUR), "{:?}", claims.next);
     assert_eq!((shop.counts().await.due, shop.counts().await.running), (5, 4));
     shop.set(&Settings::default()).await;
     assert_eq!(shop.claim(9).await.len(), 5);
+}
+
+pub(super) async fn a_rate_that_keeps_nothing_limits_nothing(shop: &Shop) {
+    let rate = Some(RateRule::new(Rate::new(1, HOUR), 1));
+    shop.set(&Settings { rate, ..Settings::default() }).await;
+    assert!(!shop.look(3, HOUR).await.limited, "there is nothing");
+    shop.put_all(vec![job(""), job("").start(Start::After(HOUR))]).await;
+    let claims = shop.look(3, 5 * HOUR).await;
+    assert_eq!((claims.jobs.len(), claims.limited), (1, false), "the other one is not due");
+    shop.add(job("")).await;
+    assert!(shop.look(3, HOUR).await.limited);
+    shop.set(&Settings { rate, paused: true, ..Settings::default() }).await;
+    assert!(!shop.look(3, HOUR).await.limited, "it is paused");
 }
 
 pub(super) async fn a_rate_of_zero_claims_nothing(shop: &Shop) {
@@ -110,6 +125,26 @@ pub(super) async fn counts_of_each_state(shop: &Shop) {
         ..Counts::default()
     };
     assert_eq!(counts, expected);
+}
+
+pub(super) async fn the_oldest_is_what_has_been_due_longest(shop: &Shop) {
+    let oldest = async || shop.store.oldest(Shop::QUEUE).await.unwrap();
+    assert_eq!(oldest().await, Duration::ZERO, "there is no queue");
+    shop.add(job("").start(Start::After(HOUR))).await;
+    assert_eq!(oldest().await, Duration::ZERO, "nothing is due");
+    let ago = |hours| Start::At(SystemTime::now() - hours * HOUR);
+    let low = job("").start(ago(4)).priority(Priority::LOWEST);
+    let high = job("").start(ago(2)).priority(Priority::HIGHEST);
+    shop.put_all(vec![high, low]).await;
+    shop.store.enqueue("elsewhere", vec![job("").start(ago(9))]).await.unwrap();
+    for hours in [4, 2] {
+        let (before, is, after) =
+            (shop.counts().await.oldest, oldest().await, shop.counts().await.oldest);
+        assert!(before <= is && is <= after, "{before:?} {is:?} {after:?}");
+        assert!(is >= hours * HOUR && is < (hours + 1) * HOUR, "{is:?}");
+        shop.claim_one().await;
+    }
+    assert_eq!(oldest().await, Duration::ZERO, "what runs waits no longer");
 }
 
 /// Long enough for any machine; a test that gets here has failed.

@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::layer::{Options, Whose};
-use super::lead::Lead;
+use super::lead::{Asked, Lead};
 use super::outgoing::{self, Outgoing, Span};
 use super::race::Race;
 use super::{Answer, BoxError, Error, Replay, RetryLayer};
@@ -54,6 +54,8 @@ pin_project! {
     #[project = StateProj]
     pub(super) enum State<F, R> {
         Calling { #[pin] call: F },
+        // The same for a call that has a session, and may have spans.
+        Traced { #[pin] call: F },
         // The attempt has ended, and its rivals have not.
         Racing,
         // A gRPC response whose first frame may be its last.
@@ -97,11 +99,9 @@ where
         let kept = Outgoing { parts, body: tape };
         let mut request = Request::from_parts(kept.parts.clone(), body);
         let span = Span::begin(&options, retry, request.headers_mut(), grpc);
-        let lead = Lead::admit(&options, whose, &span);
-        let state = match lead {
-            Lead::Refused(_) => State::Over,
-            _ => State::Calling { call: service.call(request) },
-        };
+        let asked = Asked { method: &kept.parts.method, uri: &kept.parts.uri, grpc };
+        let mut lead = Lead::admit(&options, whose, &span, &asked);
+        let state = lead.send(&mut service, request);
         Self {
             service,
             options,
@@ -131,18 +131,16 @@ where
     ) -> Self {
         let safety = outgoing::safety_of(&parts);
         let mut request = Request::from_parts(parts, body);
-        let (lead, until) = match whose {
+        let (mut lead, until) = match whose {
             None => (Lead::Alone, NEVER),
             Some(whose) => {
                 let retry = whose.retry(&options);
                 let span = Span::begin(&options, retry, request.headers_mut(), grpc);
-                (Lead::admit(&options, whose, &span), span.until)
+                let asked = Asked { method: request.method(), uri: request.uri(), grpc };
+                (Lead::admit(&options, whose, &span, &asked), span.until)
             }
         };
-        let state = match lead {
-            Lead::Refused(_) => State::Over,
-            _ => State::Calling { call: service.call(request) },
-        };
+        let state = lead.send(&mut service, request);
         let (kept, last, race, timer, unanswered) = (None, None, None, None, false);
         Self {
             service,
@@ -178,29 +176,22 @@ where
             let mut this = self.as_mut().project();
             let done = match this.state.as_mut().project() {
                 StateProj::Calling { call } => match call.poll(cx) {
-                    Poll::Ready(Ok(response)) => {
-                        // Most requests end here.
-                        let plain = response.status().as_u16() < 400 && !*this.grpc;
-                        if plain && this.lead.is_short() && this.options.judge.is_none() {
-                            this.lead.win(this.options);
-                            return Poll::Ready(Ok(response.map(Answer::new)));
-                        }
-                        self.as_mut().leave_race();
-                        self.as_mut().responded(response)
+                    // Most requests end here.
+                    Poll::Ready(Ok(response))
+                        if response.status().as_u16() < 400
+                            && !*this.grpc
+                            && this.lead.is_short()
+                            && this.options.judge.is_none() =>
+                    {
+                        this.lead.win(this.options);
+                        return Poll::Ready(Ok(response.map(Answer::new)));
                     }
-                    Poll::Ready(Err(error)) => {
-                        self.as_mut().leave_race();
-                        self.as_mut().failed(error.into())
-                    }
-                    Poll::Pending => match self.as_mut().poll_race(cx) {
-                        Poll::Ready(done) => done,
-                        Poll::Pending => {
-                            ready!(self.as_mut().poll_timer(cx));
-                            self.as_mut().leave_race();
-                            self.as_mut().cut_off()
-                        }
-                    },
+                    polled => ready!(self.as_mut().called(polled, cx)),
                 },
+                StateProj::Traced { call } => {
+                    let polled = this.lead.inside(|| call.poll(cx));
+                    ready!(self.as_mut().called(polled, cx))
+                }
                 StateProj::Racing => ready!(self.as_mut().poll_race(cx)),
                 StateProj::Peeking { response } => {
                     let Some(peeked) = response else { return Poll::Pending };
@@ -234,6 +225,39 @@ where
             if let Some(answer) = done {
                 return Poll::Ready(answer);
             }
+        }
+    }
+}
+
+impl<S, B, R> ResponseFuture<S, B, R>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
+{
+    /// What follows from the attempt that the future holds.
+    fn called(
+        mut self: Pin<&mut Self>,
+        polled: Poll<Result<Response<R>, S::Error>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Answered<R>>> {
+        match polled {
+            Poll::Ready(Ok(response)) => {
+                self.as_mut().leave_race();
+                Poll::Ready(self.responded(response))
+            }
+            Poll::Ready(Err(error)) => {
+                self.as_mut().leave_race();
+                Poll::Ready(self.failed(error.into()))
+            }
+            Poll::Pending => match self.as_mut().poll_race(cx) {
+                Poll::Ready(done) => Poll::Ready(done),
+                Poll::Pending => {
+                    ready!(self.as_mut().poll_timer(cx));
+                    self.as_mut().leave_race();
+                    Poll::Ready(self.cut_off())
+                }
+            },
         }
     }
 }

@@ -4,17 +4,28 @@ use std::ops::{Deref, DerefMut};
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
 
-use redial_core::decide::Typed;
+use http::{Method, Request, Uri};
+use redial_core::decide::{Failure, Typed};
 use redial_core::{NEVER, Nanos, Permit};
+use tower_service::Service;
 
+use super::future::State;
 use super::layer::{Options, Whose};
 use super::outgoing::Span;
 use super::{BoxError, Error};
 use crate::clock::{Clock as _, Tokio};
 use crate::retry::Retry;
 use crate::session::{Passed, Session};
+use crate::spans::Current;
 #[cfg(feature = "metrics")]
 use crate::telemetry::{Core, Counted};
+
+/// What is asked of the server.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a Method,
+    pub(super) uri: &'a Uri,
+    pub(super) grpc: bool,
+}
 
 /// Who decides what follows.
 pub(super) enum Lead {
@@ -36,6 +47,8 @@ pub(super) struct Course {
     session: Session<Retry, Typed, Tokio>,
     /// Those beside the one that the session settles next.
     aside: Vec<Permit>,
+    /// The span of the attempt that the future holds, if there are spans.
+    current: Option<Current>,
 }
 
 impl Deref for Course {
@@ -62,7 +75,7 @@ impl Drop for Course {
 
 impl Course {
     fn new(session: Session<Retry, Typed, Tokio>) -> Box<Self> {
-        Box::new(Self { session, aside: Vec::new() })
+        Box::new(Self { session, aside: Vec::new(), current: None })
     }
 
     /// Whether others are on their way.
@@ -85,6 +98,23 @@ impl Course {
         }
     }
 
+    /// Sends a request in the span of the attempt that was admitted last.
+    #[cold]
+    fn send<S: Service<Request<B>>, B>(
+        &mut self,
+        service: &mut S,
+        mut request: Request<B>,
+    ) -> S::Future {
+        self.current = self.session.current();
+        match &self.current {
+            Some(current) => {
+                current.write(request.headers_mut());
+                current.during(|| service.call(request))
+            }
+            None => service.call(request),
+        }
+    }
+
     /// How long the oldest attempt on its way has taken: when a hedge wins, its own time says nothing of
     /// the slow attempt that it was sent beside.
     fn taken(&self) -> Option<Nanos> {
@@ -97,7 +127,7 @@ impl Course {
 impl Lead {
     /// Asks the engine for the first attempt.
     #[inline(always)]
-    pub(super) fn admit(options: &Options, whose: Whose, span: &Span) -> Self {
+    pub(super) fn admit(options: &Options, whose: Whose, span: &Span, asked: &Asked<'_>) -> Self {
         let retry = whose.retry(options);
         if retry.pass_unkeyed(span.now, span.latest) {
             return Self::Light(whose, Passed::at(span.now), span.latest);
@@ -106,7 +136,7 @@ impl Lead {
         if let Some(counted) = retry.count_unkeyed(span.now, span.latest) {
             return Self::Counted(whose, counted, span.latest);
         }
-        Self::full(retry, span)
+        Self::full(retry, span, asked)
     }
 
     /// Whether the first attempt went the short way, and nothing followed yet.
@@ -122,11 +152,60 @@ impl Lead {
 
     /// For one that holds something or is watched.
     #[cold]
-    fn full(retry: &Retry, span: &Span) -> Self {
+    fn full(retry: &Retry, span: &Span, asked: &Asked<'_>) -> Self {
         let mut session = Session::start(retry.unkeyed(span.latest), span.now);
+        session.trace_mut().request(asked.method, asked.uri, asked.grpc);
         match session.first::<BoxError>() {
             Ok(_) => Self::Full(Course::new(session)),
             Err(error) => Self::Refused(Some(error.into())),
+        }
+    }
+
+    /// Sends the attempt that was admitted last.
+    #[inline(always)]
+    pub(super) fn send<S: Service<Request<B>>, B, R>(
+        &mut self,
+        service: &mut S,
+        request: Request<B>,
+    ) -> State<S::Future, R> {
+        match self {
+            Self::Refused(_) => State::Over,
+            Self::Full(course) => State::Traced { call: course.send(service, request) },
+            _ => State::Calling { call: service.call(request) },
+        }
+    }
+
+    /// Does something in the span of the attempt that the future holds.
+    pub(super) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Full(course) => match &course.current {
+                Some(current) => current.during(work),
+                None => work(),
+            },
+            _ => work(),
+        }
+    }
+
+    /// The attempt got a response.
+    pub(super) fn responded(&mut self, status: u16) {
+        if let Self::Full(course) = self {
+            course.session.responded(status);
+        }
+    }
+
+    /// No server looked at the attempt, and it leaves anew.
+    pub(super) fn turned_away(&mut self, failure: Failure) {
+        if let Self::Full(course) = self {
+            let number = course.attempts();
+            course.session.trace_mut().landed(number, &failure.into(), Tokio::now());
+        }
+    }
+
+    /// The same attempt leaves once more.
+    pub(super) fn anew(&mut self) {
+        if let Self::Full(course) = self {
+            let number = course.attempts();
+            course.session.trace_mut().anew(number, Tokio::now());
         }
     }
 

@@ -13,7 +13,7 @@ use super::future::{Answered, ResponseFuture, State};
 use super::{BoxError, Replay};
 use crate::clock::{Clock as _, Tokio};
 use crate::hedge::Hedge;
-use crate::run::timer;
+use crate::run::{Inside, inside, timer};
 
 /// The attempts of a request beside the one that its future holds itself.
 pub(super) struct Race<F> {
@@ -28,7 +28,7 @@ type Alarm = Option<Pin<Box<Sleep>>>;
 
 struct Rival<F> {
     number: u32,
-    call: Pin<Box<F>>,
+    call: Pin<Box<Inside<F>>>,
     timer: Alarm,
 }
 
@@ -130,10 +130,14 @@ where
         }
         let Some(attempt) = session.hedge() else { return };
         session.set_aside();
-        let request = kept.again(this.options, attempt.number(), attempt.left(), *this.grpc);
+        let mut request = kept.again(this.options, attempt.number(), attempt.left(), *this.grpc);
+        let current = session.current();
+        if let Some(current) = &current {
+            current.write(request.headers_mut());
+        }
         race.rivals.push(Rival {
             number: attempt.number(),
-            call: Box::pin(service.call(request)),
+            call: Box::pin(inside(current, || service.call(request))),
             timer: timer(attempt.expires).map(Box::pin),
         });
         if race.rivals.len() < hedge.beside() {

@@ -31,6 +31,7 @@ where
         response: Response<R>,
     ) -> Option<Answered<R>> {
         let this = self.as_mut().project();
+        this.lead.responded(response.status().as_u16());
         if response.status().as_u16() < 400 && !*this.grpc && this.options.judge.is_none() {
             return Some(Ok(self.succeed(response.map(Answer::new))));
         }
@@ -100,6 +101,7 @@ where
         }
         let failure = reach::failure(&*cause);
         if failure.class == Class::Refused && self.may_send_anew() {
+            self.as_mut().project().lead.turned_away(failure);
             self.as_mut().send_anew();
             return None;
         }
@@ -154,8 +156,9 @@ where
         let left = this.until.saturating_sub(Tokio::now());
         if let Some(kept) = this.kept {
             let request = kept.again(this.options, this.lead.attempts(), left, *this.grpc);
-            let call = this.service.call(request);
-            this.state.set(State::Calling { call });
+            this.lead.anew();
+            let state = this.lead.send(this.service, request);
+            this.state.set(state);
         }
     }
 
@@ -169,7 +172,9 @@ where
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
         *this.race = None;
-        match this.lead.win(this.options) {
+        let attempts = this.lead.win(this.options);
+        *this.lead = Lead::Alone;
+        match attempts {
             1 => response,
             attempts => reported(this.options, response, Attempts::new(attempts, None, false)),
         }
@@ -253,9 +258,9 @@ where
             Err(error) => return Some(self.give_up(error, false)),
         };
         let request = kept.again(this.options, attempt.number(), attempt.left(), *this.grpc);
-        let call = this.service.call(request);
+        let state = this.lead.send(this.service, request);
         self.as_mut().set_timer(attempt.expires);
-        self.project().state.set(State::Calling { call });
+        self.project().state.set(state);
         None
     }
 
@@ -268,6 +273,7 @@ where
         let mut this = self.as_mut().project();
         this.state.set(State::Over);
         *this.race = None;
+        *this.lead = Lead::Alone;
         let (attempts, reason) = (error.attempts(), error.reason());
         let mut story = error.into_story();
         let cause = match story.cause.take().map(|last| *last) {

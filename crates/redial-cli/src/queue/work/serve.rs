@@ -1,0 +1,149 @@
+//! Whoever scrapes a worker may be slow, many or confused, and the jobs must not notice: connections are few and short, and
+//! one more waits until there is room.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use redial::telemetry::{self, Meter};
+use redial_queue::durable::Worker;
+use redial_queue::metrics::Publisher;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::log::Log;
+use crate::failed::Failed;
+
+/// Connections at once.
+const MOST: usize = 16;
+/// From the connection to the last byte of the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A retry may come up to an hour after the call that it belongs to, and in a minute the two would never meet.
+const WINDOW: Duration = Duration::from_secs(3600);
+
+/// Where metrics are served, and how often jobs are counted for them.
+#[derive(clap::Args)]
+pub(super) struct Serve {
+    /// Serve metrics for Prometheus at http://IP:PORT/metrics; with port 0, at any that is free
+    #[arg(long, help_heading = super::METRICS, value_name = "IP:PORT", value_parser = address)]
+    metrics: Option<SocketAddr>,
+    /// The longest time between two counts of the jobs for --metrics; where a count takes long they are further apart
+    #[arg(long, help_heading = super::METRICS, value_name = "TIME", default_value = "30s", requires = "metrics", value_parser = super::time::duration)]
+    depth_every: Duration,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it is an IP address and a port, such as 127.0.0.1:9464 or [::1]:9464".to_owned()
+    })
+}
+
+impl Serve {
+    /// Where it will be, if somebody wants it. It is said that this cannot be before anything else is done.
+    pub(super) async fn listen(&self) -> Result<Option<Listening>, Failed> {
+        let Some(address) = self.metrics else { return Ok(None) };
+        let cannot = |why: std::io::Error| {
+            let hint = "another port, or 0 for any that is free, may do";
+            Failed::Input(format!("--metrics {address}: cannot listen there: {why}; {hint}"))
+        };
+        let listener = TcpListener::bind(address).await.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        Ok(Some(Listening { listener, address, depth_every: self.depth_every }))
+    }
+}
+
+/// A place where nobody answers yet.
+pub(super) struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    depth_every: Duration,
+}
+
+/// A server, until it is dropped.
+pub(super) struct Served(#[expect(dead_code, reason = "dropping it ends them")] JoinSet<()>);
+
+impl Listening {
+    /// Serves the metrics of a worker.
+    pub(super) fn serve(self, worker: Worker, log: &Log) -> Result<(Worker, Served), Failed> {
+        let Self { listener, address, depth_every } = self;
+        let handle = recorder()?;
+        let queue = worker.queue().clone();
+        let worker = worker.observe(Meter::over(queue.name(), WINDOW));
+        let publisher = Publisher::new(queue).worker(worker.gauge()).depth_every(depth_every);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(publisher.run(std::future::pending()));
+        tasks.spawn(accept(listener, Arc::new(handle)));
+        log.serves(&format!("http://{address}/metrics"));
+        Ok((worker, Served(tasks)))
+    }
+}
+
+fn recorder() -> Result<PrometheusHandle, Failed> {
+    let wrong = |why: &dyn std::fmt::Display| Failed::Work(format!("--metrics: {why}"));
+    let mut exporter = PrometheusBuilder::new();
+    for (name, bounds) in telemetry::buckets() {
+        let set = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds);
+        exporter = set.map_err(|error| wrong(&error))?;
+    }
+    exporter.install_recorder().map_err(|error| wrong(&error))
+}
+
+async fn accept(listener: TcpListener, handle: Arc<PrometheusHandle>) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.len() >= MOST {
+            connections.join_next().await;
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                connections.spawn(timeout(PATIENCE, converse(stream, Arc::clone(&handle))));
+            }
+            // Most likely too many open files, which passes when others close theirs.
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn converse(stream: TcpStream, handle: Arc<PrometheusHandle>) {
+    let service = service_fn(|request| {
+        let answer = answer(&request, &handle);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    // One answer for a connection: whoever keeps it open would keep others out. If it breaks, the one who asked knows.
+    let _ = http1::Builder::new()
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+fn answer(request: &Request<Incoming>, handle: &PrometheusHandle) -> Response<Full<Bytes>> {
+    let (status, kind, text) = match (request.uri().path(), request.method()) {
+        ("/metrics", &Method::GET) => {
+            telemetry::publish();
+            handle.run_upkeep();
+            (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", handle.render())
+        }
+        ("/metrics", _) => {
+            (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET is answered\n".to_owned())
+        }
+        _ => (StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(header::ALLOW, header::HeaderValue::from_static("GET"));
+    }
+    response
+}

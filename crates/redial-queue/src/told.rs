@@ -1,0 +1,33 @@
+//! Observers know calls of one process. A key is hashed for them here, and a job that has none is its own; and what ends a
+//! call in this process may not be the end of a job.
+
+use std::sync::Arc;
+
+use redial_core::{Event, Observer, Request, Stop};
+
+/// Who is told of a call, and what it is about.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(crate) observer: Arc<dyn Observer>,
+    /// For the observer alone: the engine's own key says what cools down.
+    pub(crate) key: u64,
+    /// After which stops the work goes on, so that nothing has ended.
+    pub(crate) goes_on: fn(Stop) -> bool,
+}
+
+impl Observer for Told {
+    fn event(&self, event: &Event) {
+        self.about(&Request::default(), event);
+    }
+
+    fn about(&self, request: &Request, event: &Event) {
+        if !matches!(event, Event::Stopped { reason, .. } if (self.goes_on)(*reason)) {
+            self.observer.about(&Request { key: self.key, ..*request }, event);
+        }
+    }
+}
+
+/// For a context.
+pub(crate) fn seen(told: Option<&Told>) -> Option<&dyn Observer> {
+    told.map(|told| told as &dyn Observer)
+}

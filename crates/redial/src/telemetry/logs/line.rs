@@ -1,0 +1,97 @@
+use redial_core::Nanos;
+use redial_core::decide::Failure;
+
+/// What a line is about.
+#[derive(Clone, Copy)]
+pub(super) enum About {
+    FirstFailure,
+    BackoffGrowing,
+    RepeatedFailure,
+    Recovered,
+    BudgetDry,
+    BreakerMoved {
+        opened: bool,
+    },
+    #[cfg(feature = "metrics")]
+    StormLevel {
+        rose: bool,
+    },
+}
+
+impl About {
+    /// Which of the transitions of a key it is.
+    pub(super) fn of_key(self) -> usize {
+        match self {
+            Self::FirstFailure => 0,
+            Self::BackoffGrowing => 1,
+            Self::RepeatedFailure => 2,
+            _ => 3,
+        }
+    }
+
+    /// Its name, and what it says.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::FirstFailure => ("first-failure", "an attempt failed, the first of its key"),
+            Self::BackoffGrowing => ("backoff-growing", "the waits of a key grow"),
+            Self::RepeatedFailure => {
+                ("repeated-failure", "calls of a key give up, one after another")
+            }
+            Self::Recovered => ("recovered", "a key that failed succeeds again"),
+            Self::BudgetDry => ("budget-dry", "the retry budget is dry, a retry was refused"),
+            Self::BreakerMoved { .. } => ("breaker-moved", "the circuit breaker moved"),
+            #[cfg(feature = "metrics")]
+            Self::StormLevel { .. } => ("storm-level", "calls become more or fewer attempts"),
+        }
+    }
+
+    fn is_bad(self) -> bool {
+        match self {
+            Self::RepeatedFailure | Self::BudgetDry => true,
+            Self::BreakerMoved { opened } => opened,
+            #[cfg(feature = "metrics")]
+            Self::StormLevel { rose } => rose,
+            Self::FirstFailure | Self::BackoffGrowing | Self::Recovered => false,
+        }
+    }
+}
+
+/// What a line says, as far as it is known.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Line {
+    pub(super) key: Option<u64>,
+    pub(super) attempt: Option<u32>,
+    pub(super) delay: Option<Nanos>,
+    pub(super) class: Option<&'static str>,
+    pub(super) code: Option<u16>,
+    pub(super) stop: Option<&'static str>,
+    pub(super) failures: Option<u64>,
+    pub(super) state: Option<&'static str>,
+    pub(super) level: Option<&'static str>,
+    pub(super) multiplier: Option<f64>,
+    pub(super) suppressed: u64,
+}
+
+impl Line {
+    pub(super) fn of(failure: &Failure) -> Self {
+        let code = Some(failure.code).filter(|code| *code != 0);
+        Self { class: Some(failure.class.name()), code, ..Self::default() }
+    }
+
+    pub(super) fn write(self, about: About, upstream: &str, others_suppressed: u64) {
+        let (transition, message) = about.words();
+        let Self { attempt, class, code, stop, failures, state, level, .. } = self;
+        let Self { multiplier, suppressed, .. } = self;
+        let key = self.key.map(|key| format!("{key:016x}"));
+        let (key, delay_ms) = (key.as_deref(), self.delay.map(|delay| delay / 1_000_000));
+        macro_rules! write {
+            ($write:ident) => {
+                tracing::$write!(
+                    target: "redial", transition, upstream, key, attempt, delay_ms, class, code, stop,
+                    failures, state, level, multiplier, suppressed, others_suppressed, "{message}"
+                )
+            };
+        }
+        if about.is_bad() { write!(warn) } else { write!(info) }
+    }
+}

@@ -1,0 +1,161 @@
+//! When everything fails, a line for every failure is a second storm, in the logs, and what changed drowns in what goes
+//! on. So a line is written when something changes, and only so many.
+//!
+//! | transition | level | when |
+//! |---|---|---|
+//! | `first-failure` | info | the first failed attempt of a key that was well |
+//! | `backoff-growing` | info | a wait of a key is at least twice as long as its first one, then as the one of the last such line |
+//! | `repeated-failure` | warn | another call of a key gave up, and none succeeded in between |
+//! | `recovered` | info | a call of a key that had failed, and of which a line was written, succeeded |
+//! | `budget-dry` | warn | the budget refused a retry |
+//! | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
+//! | `storm-level` | warn when it rose, else info | the storm detector changed its level ([`Logs::storm`]) |
+//!
+//! The fields are `transition`, `upstream`, and as far as they are known `key` (its hash), `attempt`, `delay_ms`, `class`, `code`,
+//! `stop`, `failures`, `state`, `level`, `multiplier`; `suppressed` says how many lines of this transition and key were left out
+//! since the last one, `others_suppressed` how many of keys whose own lines did not come. The target is `redial`.
+
+mod line;
+mod table;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use redial_core::admit::{BreakerState, RateLimit, RateRule};
+use redial_core::decide::{Class, Outcome};
+use redial_core::{Event, Nanos, Observer, Rate, Request, nanos};
+
+use crate::clock::{Ambient, Clock as _};
+use line::{About, Line};
+use table::{Limit, Table};
+
+/// Writes what changes for the calls to one upstream as events of the crate `tracing`. An [`Observer`]; beside another one
+/// it is told in a pair, `retry.observe((logs, mine))`.
+///
+/// Defaults: of each transition at most one line in 10 s for each key, and 20 lines a minute for all keys together with room for
+/// 20 at once. Lines about the upstream itself (budget, breaker, storm) have as many of their own. The state of 1024 keys is
+/// kept; of more, those that failed last.
+///
+/// ```
+/// use redial::telemetry::Logs;
+/// use redial::{Policy, Retry};
+///
+/// let retry = Retry::new(Policy::standard()).observe(Logs::new("inventory"));
+/// ```
+pub struct Logs {
+    upstream: String,
+    interval: Nanos,
+    keys: RateLimit,
+    upstreams: RateLimit,
+    table: Table,
+    /// The limits of what is about the upstream itself.
+    changes: Mutex<[Limit; CHANGES]>,
+    /// Lines that were left out and of which no line of their own will tell.
+    untold: AtomicU64,
+}
+
+/// The budget, each state of the breaker, each level of a storm.
+const CHANGES: usize = 8;
+
+impl Logs {
+    /// For calls to an upstream of this name.
+    pub fn new(upstream: impl Into<String>) -> Self {
+        let rule = RateRule::new(Rate::new(20, Duration::from_secs(60)), 20);
+        Self {
+            upstream: upstream.into(),
+            interval: nanos(Duration::from_secs(10)),
+            keys: RateLimit::new(&rule),
+            upstreams: RateLimit::new(&rule),
+            table: Table::new(),
+            changes: Mutex::new([Limit::default(); CHANGES]),
+            untold: AtomicU64::new(0),
+        }
+    }
+
+    /// At most one line of each transition and key in this time.
+    pub fn every(self, interval: Duration) -> Self {
+        Self { interval: nanos(interval), ..self }
+    }
+
+    /// So many lines about keys in all, and as many about the upstream.
+    pub fn at_most(self, rule: RateRule) -> Self {
+        Self { keys: RateLimit::new(&rule), upstreams: RateLimit::new(&rule), ..self }
+    }
+
+    /// Writes that a storm changed its level: `meter.on_change(move |changed| logs.storm(changed))`.
+    #[cfg(feature = "metrics")]
+    pub fn storm(&self, changed: &super::StormChanged) {
+        let (level, multiplier) = (changed.reading.level, changed.reading.flow.multiplier());
+        let line = Line { level: Some(level.name()), multiplier, ..Line::default() };
+        let rose = level > changed.from;
+        let place = 4 + level as usize;
+        self.change(place, About::StormLevel { rose }, line, Ambient::now());
+    }
+
+    /// Something about the upstream changed.
+    fn change(&self, place: usize, about: About, line: Line, now: Nanos) {
+        let suppressed = {
+            let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            changes[place].pass(now, self.interval, || self.upstreams.take(now).is_ok())
+        };
+        if let Some(suppressed) = suppressed {
+            self.write(about, Line { suppressed, ..line });
+        }
+    }
+
+    /// Something about a key changed.
+    fn about_key(&self, key: u64, event: &Event, now: Nanos) {
+        let seen = self.table.see(key, event, now, self.interval, || self.keys.take(now).is_ok());
+        self.untold.fetch_add(seen.untold, Ordering::Relaxed);
+        if let Some((about, line)) = seen.line {
+            self.write(about, Line { key: (key != 0).then_some(key), ..line });
+        }
+    }
+
+    fn write(&self, about: About, line: Line) {
+        let others = self.untold.swap(0, Ordering::Relaxed);
+        line.write(about, &self.upstream, others);
+    }
+}
+
+impl Observer for Logs {
+    fn event(&self, event: &Event) {
+        self.about(&Request::default(), event);
+    }
+
+    fn about(&self, request: &Request, event: &Event) {
+        match event {
+            Event::BudgetDry => {
+                let line =
+                    Line { key: (request.key != 0).then_some(request.key), ..Line::default() };
+                self.change(0, About::BudgetDry, line, Ambient::now());
+            }
+            Event::BreakerMoved { to } => {
+                let (place, state) = match to {
+                    BreakerState::Closed => (1, "closed"),
+                    BreakerState::Open => (2, "open"),
+                    BreakerState::HalfOpen => (3, "half-open"),
+                };
+                let line = Line { state: Some(state), ..Line::default() };
+                let about = About::BreakerMoved { opened: *to == BreakerState::Open };
+                self.change(place, about, line, Ambient::now());
+            }
+            Event::Succeeded { .. } if self.table.is_calm() => {}
+            Event::AttemptEnded { outcome: Outcome::Failure(failure), .. }
+                if failure.class == Class::Cancelled => {}
+            Event::AttemptEnded { outcome: Outcome::Failure(_), .. }
+            | Event::RetryScheduled { failure: Some(_), .. }
+            | Event::Stopped { .. }
+            | Event::Succeeded { .. } => self.about_key(request.key, event, Ambient::now()),
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Logs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logs").field("upstream", &self.upstream).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+//! How the keys are doing that failed lately. The table never grows: a key that has no place takes that of the one that was
+//! not heard of for the longest time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use redial_core::decide::Outcome;
+use redial_core::{Event, NEVER, Nanos, Stop};
+
+use super::line::{About, Line};
+
+const SHARDS: usize = 64;
+const PLACES: usize = 16;
+
+pub(super) struct Table {
+    shards: Box<[Mutex<[Episode; PLACES]>]>,
+    /// How many keys are failing, so that a success has nothing to look up when none is.
+    failing: AtomicUsize,
+}
+
+/// One key, from its first failure to its next success.
+#[derive(Clone, Copy, Default)]
+struct Episode {
+    key: u64,
+    /// When it was last heard of; 0 is a place that nobody has taken.
+    heard: Nanos,
+    /// Failed attempts; 0 when the key is well.
+    failures: u64,
+    /// Calls that gave up.
+    gave_up: u64,
+    /// What waits are compared with: the first one, or the last one that had grown.
+    waited: Nanos,
+    /// Whether a line was written about it.
+    told: bool,
+    limits: [Limit; 4],
+}
+
+/// One line in an interval.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Limit {
+    next: Nanos,
+    suppressed: u64,
+}
+
+/// What follows from an event.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) line: Option<(About, Line)>,
+    /// Lines that were left out, and whose place is gone.
+    pub(super) untold: u64,
+}
+
+impl Limit {
+    /// Whether a line may be written now: then, how many were left out before it. `rest` is asked last, so that what
+    /// is left out costs nothing of it.
+    pub(super) fn pass(
+        &mut self,
+        now: Nanos,
+        interval: Nanos,
+        rest: impl FnOnce() -> bool,
+    ) -> Option<u64> {
+        if now < self.next || !rest() {
+            self.suppressed += 1;
+            return None;
+        }
+        self.next = now.saturating_add(interval).min(NEVER - 1);
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::new([Episode::default(); PLACES])).collect();
+        Self { shards, failing: AtomicUsize::new(0) }
+    }
+
+    /// Whether no key is failing.
+    pub(super) fn is_calm(&self) -> bool {
+        self.failing.load(Ordering::Relaxed) == 0
+    }
+
+    /// What an event says about a key, and whether that is worth a line.
+    pub(super) fn see(
+        &self,
+        key: u64,
+        event: &Event,
+        now: Nanos,
+        interval: Nanos,
+        rest: impl FnOnce() -> bool,
+    ) -> Seen {
+        let mut shard = self.shard(key);
+        let known = shard.iter().position(|place| place.heard != 0 && place.key == key);
+        let (place, untold) = match known {
+            Some(place) => (place, 0),
+            // Only a failure begins an episode.
+            None if !matches!(event, Event::AttemptEnded { .. }) => return Seen::default(),
+            None => {
+                let place = (0..PLACES).min_by_key(|place| shard[*place].heard).unwrap_or(0);
+                let gone = std::mem::take(&mut shard[place]);
+                self.count(gone.failures > 0, false);
+                shard[place].key = key;
+                (place, gone.limits.iter().map(|limit| limit.suppressed).sum())
+            }
+        };
+        let episode = &mut shard[place];
+        episode.heard = now.max(1);
+        let was = episode.failures > 0;
+        let change = episode.change(event);
+        self.count(was, episode.failures > 0);
+        let line = change.and_then(|(about, line)| {
+            let suppressed = episode.limits[about.of_key()].pass(now, interval, rest)?;
+            episode.told = !matches!(about, About::Recovered);
+            Some((about, Line { suppressed, ..line }))
+        });
+        Seen { line, untold }
+    }
+
+    fn shard(&self, key: u64) -> MutexGuard<'_, [Episode; PLACES]> {
+        // Keys are hashes, so any of their bits will do.
+        let place = (key >> 32) as usize % SHARDS;
+        self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, was: bool, is: bool) {
+        match (was, is) {
+            (false, true) => _ = self.failing.fetch_add(1, Ordering::Relaxed),
+            (true, false) => _ = self.failing.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+}
+
+impl Episode {
+    /// What changed, if anything did.
+    fn change(&mut self, event: &Event) -> Option<(About, Line)> {
+        match event {
+            Event::AttemptEnded { number, outcome: Outcome::Failure(failure), .. } => {
+                self.failures += 1;
+                let line = Line { attempt: Some(*number), ..Line::of(failure) };
+                (self.failures == 1).then_some((About::FirstFailure, line))
+            }
+            Event::RetryScheduled { attempt, delay, failure: Some(failure) } => {
+                let grows = self.waited > 0 && *delay >= self.waited.saturating_mul(2);
+                if grows || self.waited == 0 {
+                    self.waited = *delay;
+                }
+                let line =
+                    Line { attempt: Some(*attempt), delay: Some(*delay), ..Line::of(failure) };
+                grows.then_some((About::BackoffGrowing, line))
+            }
+            Event::Stopped { reason, attempts } if *reason != Stop::Cancelled => {
+                self.gave_up += u64::from(self.failures > 0);
+                let line = Line {
+                    attempt: Some(*attempts),
+                    stop: Some(reason.name()),
+                    failures: Some(self.gave_up),
+                    ..Line::default()
+                };
+                (self.gave_up > 1).then_some((About::RepeatedFailure, line))
+            }
+            Event::Succeeded { attempts } => {
+                let before = *self;
+                (self.failures, self.gave_up, self.waited, self.told) = (0, 0, 0, false);
+                let line = Line {
+                    attempt: Some(*attempts),
+                    failures: Some(before.failures),
+                    ..Line::default()
+                };
+                (before.failures > 0 && before.told).then_some((About::Recovered, line))
+            }
+            _ => None,
+        }
+    }
+}

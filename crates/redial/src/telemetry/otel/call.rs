@@ -1,0 +1,257 @@
+use std::sync::Arc;
+
+use opentelemetry::global::BoxedTracer;
+use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt as _, Tracer as _};
+use opentelemetry::{Context, KeyValue};
+use redial_core::decide::{Class, Outcome};
+use redial_core::{Nanos, Permit, Stop};
+
+use super::grpc::Tally;
+#[cfg(feature = "http")]
+use super::request::Facts;
+use super::{Current, Otel};
+
+/// What becomes of a call, as spans. Dropping it ends them.
+pub(crate) struct Trace(Option<Box<Active>>);
+
+struct Active {
+    otel: Arc<Otel>,
+    tracer: Arc<BoxedTracer>,
+    /// The caller's context until the call's span is made, then the span's.
+    context: Context,
+    begun: bool,
+    subject: Subject,
+    /// The attempts on their way, in the order they were sent.
+    out: Vec<Out>,
+    /// For how long was waited since the last attempt.
+    waited: Option<Nanos>,
+    attempts: u32,
+    stop: Option<Stop>,
+    tally: Tally,
+}
+
+struct Out {
+    number: u32,
+    context: Context,
+}
+
+/// What is attempted.
+pub(super) enum Subject {
+    Plain,
+    #[cfg(feature = "http")]
+    Request(Facts),
+}
+
+impl Trace {
+    #[inline(always)]
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
+    #[cold]
+    pub(super) fn new(otel: &Arc<Otel>) -> Self {
+        Self(Some(Box::new(Active {
+            otel: Arc::clone(otel),
+            tracer: otel.tracer(),
+            context: Context::current(),
+            begun: false,
+            subject: Subject::Plain,
+            out: Vec::new(),
+            waited: None,
+            attempts: 0,
+            stop: None,
+            tally: Tally::default(),
+        })))
+    }
+
+    /// What is known of the request. Comes before the first attempt.
+    #[cfg(feature = "http")]
+    pub(crate) fn request(&mut self, method: &http::Method, uri: &http::Uri, grpc: bool) {
+        if let Some(active) = &mut self.0 {
+            let server = active.otel.grpc.as_ref().and_then(|grpc| grpc.server());
+            active.subject = Subject::Request(Facts::new(method, uri, grpc, server));
+        }
+    }
+
+    /// An attempt leaves.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, permit: &Permit) {
+        if let Some(active) = &mut self.0 {
+            active.sent(permit.number, permit.started, false);
+        }
+    }
+
+    /// The same attempt leaves once more.
+    #[cfg(feature = "http")]
+    pub(crate) fn anew(&mut self, number: u32, now: Nanos) {
+        if let Some(active) = &mut self.0 {
+            active.sent(number, now, true);
+        }
+    }
+
+    /// An attempt got a response with this status.
+    #[cfg(feature = "http")]
+    pub(crate) fn responded(&mut self, number: u32, status: u16) {
+        if let Some(active) = &mut self.0
+            && let Some(out) = active.out.iter().find(|out| out.number == number)
+            && let Subject::Request(facts) = &active.subject
+        {
+            out.context.span().set_attributes(facts.response(status));
+        }
+    }
+
+    /// An attempt has ended.
+    #[inline(always)]
+    pub(crate) fn landed(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+        if let Some(active) = &mut self.0 {
+            active.landed(number, outcome, now);
+        }
+    }
+
+    /// Nobody waits for an attempt any more.
+    #[inline(always)]
+    pub(crate) fn abandoned(&mut self, number: u32) {
+        if let Some(active) = &mut self.0 {
+            active.abandoned(number);
+        }
+    }
+
+    /// The next attempt comes after this wait.
+    #[inline(always)]
+    pub(crate) fn waits(&mut self, delay: Nanos) {
+        if let Some(active) = &mut self.0 {
+            active.waited = Some(delay);
+        }
+    }
+
+    /// The call has ended without success. What is said last counts.
+    #[inline(always)]
+    pub(crate) fn stopped(&mut self, reason: Stop) {
+        if let Some(active) = &mut self.0 {
+            active.stop = Some(reason);
+        }
+    }
+
+    /// That of the attempt that was sent last.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<Current> {
+        self.0.as_ref()?.out.last().map(|out| Current(out.context.clone()))
+    }
+}
+
+impl Active {
+    /// Makes the call's span: not before its subject is known.
+    fn begin(&mut self) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        let name = match (&self.otel.name, &self.subject) {
+            (Some(name), _) => name.clone(),
+            (None, Subject::Plain) => "redial".into(),
+            #[cfg(feature = "http")]
+            (None, Subject::Request(facts)) => format!("redial {}", facts.name()).into(),
+        };
+        let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Internal);
+        let span = self.tracer.build_with_context(builder, &self.context);
+        self.context = self.context.with_span(span);
+    }
+
+    #[cold]
+    fn sent(&mut self, number: u32, now: Nanos, anew: bool) {
+        self.begin();
+        let hedge = !self.out.is_empty();
+        self.tally.sent(number, now, hedge, anew);
+        self.attempts = self.attempts.max(number);
+        let mut attributes = vec![KeyValue::new("redial.attempt", i64::from(number))];
+        if let Some(delay) = self.waited.take() {
+            attributes.push(KeyValue::new("redial.wait_seconds", delay as f64 / 1e9));
+        }
+        if hedge {
+            attributes.push(KeyValue::new("redial.hedge", true));
+        }
+        if anew {
+            attributes.push(KeyValue::new("redial.transparent", true));
+        }
+        let builder = match &self.subject {
+            Subject::Plain => {
+                let name = self.otel.name.as_deref().unwrap_or("redial");
+                SpanBuilder::from_name(format!("{name} attempt")).with_kind(SpanKind::Internal)
+            }
+            #[cfg(feature = "http")]
+            Subject::Request(facts) => {
+                attributes.extend(facts.request(number));
+                SpanBuilder::from_name(facts.name().to_owned()).with_kind(SpanKind::Client)
+            }
+        };
+        let builder = builder.with_attributes(attributes);
+        let span = self.tracer.build_with_context(builder, &self.context);
+        self.out.push(Out { number, context: self.context.with_span(span) });
+    }
+
+    fn take(&mut self, number: u32) -> Option<Context> {
+        let place = self.out.iter().position(|out| out.number == number)?;
+        Some(self.out.remove(place).context)
+    }
+
+    #[cold]
+    fn landed(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+        let Some(context) = self.take(number) else { return };
+        if self.out.is_empty() {
+            self.tally.idle_since(now);
+        }
+        let span = context.span();
+        let name = match outcome {
+            Outcome::Success => "success",
+            Outcome::NotYet(_) => "not-yet",
+            Outcome::Failure(failure) => {
+                span.set_attribute(KeyValue::new("error.type", failure.class.name()));
+                #[cfg(feature = "http")]
+                if let Subject::Request(facts) = &self.subject {
+                    span.set_attributes(facts.failure(failure));
+                }
+                span.set_status(Status::error(""));
+                "failure"
+            }
+        };
+        span.set_attribute(KeyValue::new("redial.outcome", name));
+        span.end();
+    }
+
+    #[cold]
+    fn abandoned(&mut self, number: u32) {
+        if let Some(context) = self.take(number) {
+            cancel(&context);
+        }
+    }
+}
+
+/// Not an error: nobody asked for it any more.
+fn cancel(context: &Context) {
+    context.span().set_attribute(KeyValue::new("redial.outcome", Class::Cancelled.name()));
+    context.span().end();
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.begin();
+        for out in self.out.drain(..) {
+            cancel(&out.context);
+        }
+        let span = self.context.span();
+        span.set_attribute(KeyValue::new("redial.attempts", i64::from(self.attempts)));
+        if let Some(stop) = self.stop {
+            span.set_attribute(KeyValue::new("redial.stop", stop.name()));
+            if stop != Stop::Cancelled {
+                span.set_status(Status::error(stop.to_string()));
+            }
+        }
+        span.end();
+        #[cfg(feature = "http")]
+        if let (Subject::Request(facts), Some(grpc)) = (&self.subject, &self.otel.grpc)
+            && let Some(method) = facts.grpc_method()
+        {
+            let _current = self.context.clone().attach();
+            grpc.record(method, &self.tally);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Spans of calls and of their attempts, for OpenTelemetry.
+//!
+//! A trace that shows a call as one span hides why it took so long; one that shows only requests hides that three
+//! of them were one call. Here a call is a span, and each attempt is a span below it.
+//!
+//! | span | attribute | |
+//! |---|---|---|
+//! | call | `redial.attempts` | how many attempts were made |
+//! | | `redial.stop` | why the call ended without success ([`Stop::name`](crate::Stop::name)) |
+//! | attempt | `redial.attempt` | 1 is the first |
+//! | | `redial.wait_seconds` | for how long was waited before it; not on the first |
+//! | | `redial.hedge` | it was sent beside another one |
+//! | | `redial.transparent` | a gRPC stream that no server looked at was opened anew, as the same attempt |
+//! | | `redial.outcome` | `success`, `failure`, `not-yet`, or `cancelled` for the loser of a race and what was dropped |
+//! | | `error.type` | the class of the failure ([`Class::name`](crate::decide::Class::name)) |
+//!
+//! A call that gave up has the status error, and so has every attempt that failed. An attempt of an HTTP client is of the
+//! kind client and has `http.request.method`, `http.request.resend_count` (from the second on), `server.address`,
+//! `server.port`, `url.full` (without user and query, which may hold secrets) and `http.response.status_code`; one of gRPC
+//! has `rpc.system.name`, `rpc.method` and `rpc.response.status_code`. It ends with the head of the response. When a text map
+//! propagator is installed, each attempt carries its own `traceparent`.
+
+mod call;
+mod grpc;
+#[cfg(feature = "http")]
+mod request;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use opentelemetry::global::{self, BoxedTracer};
+use opentelemetry::metrics::Meter;
+use opentelemetry::trace::{Span, Tracer, TracerProvider};
+use opentelemetry::{Context, InstrumentationScope};
+
+pub(crate) use call::Trace;
+use grpc::Grpc;
+
+/// How calls become spans, for [`Retry::traced`](crate::Retry::traced).
+///
+/// Defaults: the tracer provider that is installed when a call starts, spans named after what is done, no metrics. The parent
+/// is the caller's current context; while an attempt runs, its own span is current.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+/// use redial::telemetry::Otel;
+/// use redial::{Policy, Retry};
+///
+/// let retry = Retry::new(Policy::standard()).traced(Otel::new().named("fetch score"));
+/// let score = retry.run(|_| async { Ok::<_, std::io::Error>(7) }).await;
+/// # assert_eq!(score.unwrap(), 7);
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct Otel {
+    name: Option<Cow<'static, str>>,
+    tracer: Option<Arc<BoxedTracer>>,
+    grpc: Option<Arc<Grpc>>,
+}
+
+impl Otel {
+    /// Spans by the global tracer provider.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Spans by this provider.
+    pub fn with_provider<P, T, S>(provider: &P) -> Self
+    where
+        P: TracerProvider<Tracer = T>,
+        T: Tracer<Span = S> + Send + Sync + 'static,
+        S: Span + Send + Sync + 'static,
+    {
+        let tracer = Box::new(provider.tracer_with_scope(scope()));
+        Self { tracer: Some(Arc::new(BoxedTracer::new(tracer))), ..Self::default() }
+    }
+
+    /// What the calls are called: a name for all of them, without anything that differs from call to call.
+    pub fn named(self, name: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// Records gRPC's retry metrics (proposal A96) of the gRPC calls among them: `grpc.client.call.retries`,
+    /// `grpc.client.call.transparent_retries` and `grpc.client.call.hedges`, of calls that had any, and
+    /// `grpc.client.call.retry_delay`, each by `grpc.method` and `grpc.target`. `target` is that of the channel, such as
+    /// `dns:///inventory.internal:50051`.
+    ///
+    /// The meter is that of the global provider when the first call ends.
+    pub fn grpc(self, target: impl Into<Cow<'static, str>>) -> Self {
+        Self { grpc: Some(Arc::new(Grpc::new(target.into(), None))), ..self }
+    }
+
+    /// As [`grpc`](Self::grpc), with this meter.
+    pub fn grpc_with(self, target: impl Into<Cow<'static, str>>, meter: Meter) -> Self {
+        Self { grpc: Some(Arc::new(Grpc::new(target.into(), Some(meter)))), ..self }
+    }
+
+    fn tracer(&self) -> Arc<BoxedTracer> {
+        let global = || Arc::new(global::tracer_with_scope(scope()));
+        self.tracer.clone().unwrap_or_else(global)
+    }
+}
+
+fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder("redial").with_version(env!("CARGO_PKG_VERSION")).build()
+}
+
+impl fmt::Debug for Otel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, grpc, .. } = self;
+        let target = grpc.as_ref().map(|grpc| grpc.target());
+        f.debug_struct("Otel").field("name", name).field("grpc", &target).finish_non_exhaustive()
+    }
+}
+
+/// Whether the calls of a `Retry` become spans.
+#[derive(Clone, Default)]
+pub(crate) struct Spans(Option<Arc<Otel>>);
+
+impl Spans {
+    pub(crate) fn new(otel: Otel) -> Self {
+        Self(Some(Arc::new(otel)))
+    }
+
+    /// Of a call that starts here.
+    #[inline(always)]
+    pub(crate) fn trace(&self) -> Trace {
+        match &self.0 {
+            Some(otel) => Trace::new(otel),
+            None => Trace::none(),
+        }
+    }
+}
+
+/// The context of an attempt, which is current wherever the attempt runs.
+#[derive(Clone)]
+pub(crate) struct Current(Context);
+
+impl Current {
+    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _current = self.0.clone().attach();
+        work()
+    }
+
+    /// Writes on a request whose attempt it is, if a propagator is installed.
+    #[cfg(feature = "http")]
+    pub(crate) fn write(&self, headers: &mut http::HeaderMap) {
+        request::inject(&self.0, headers);
+    }
+}

@@ -1,0 +1,64 @@
+//! What stands in for spans when no feature makes any: nothing.
+
+use std::convert::Infallible;
+
+use redial_core::decide::Outcome;
+use redial_core::{Nanos, Permit, Stop};
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Spans;
+
+impl Spans {
+    #[inline(always)]
+    pub(crate) fn trace(&self) -> Trace {
+        Trace
+    }
+}
+
+pub(crate) struct Trace;
+
+impl Trace {
+    #[cfg(feature = "http")]
+    pub(crate) fn request(&mut self, _: &http::Method, _: &http::Uri, _grpc: bool) {}
+
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, _: &Permit) {}
+
+    #[cfg(feature = "http")]
+    pub(crate) fn anew(&mut self, _number: u32, _now: Nanos) {}
+
+    #[cfg(feature = "http")]
+    pub(crate) fn responded(&mut self, _number: u32, _status: u16) {}
+
+    #[inline(always)]
+    pub(crate) fn landed(&mut self, _number: u32, _: &Outcome, _now: Nanos) {}
+
+    #[inline(always)]
+    pub(crate) fn abandoned(&mut self, _number: u32) {}
+
+    #[inline(always)]
+    pub(crate) fn waits(&mut self, _delay: Nanos) {}
+
+    #[inline(always)]
+    pub(crate) fn stopped(&mut self, _: Stop) {}
+
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<Current> {
+        None
+    }
+}
+
+/// There is none.
+#[derive(Clone, Copy)]
+pub(crate) struct Current(Infallible);
+
+impl Current {
+    pub(crate) fn during<T>(&self, _: impl FnOnce() -> T) -> T {
+        match self.0 {}
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn write(&self, _: &mut http::HeaderMap) {
+        match self.0 {}
+    }
+}

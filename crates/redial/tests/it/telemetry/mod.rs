@@ -1,0 +1,7 @@
+//! What calls tell of themselves.
+
+// mod logs;
+mod otel;
+mod otel_http;
+mod otlp;
+mod spans;
