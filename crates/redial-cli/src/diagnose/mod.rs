@@ -68,6 +68,9 @@ pub struct Subject {
     pub flow: Option<Flow>,
     /// How many times the fresh calls of the time before there were; `None` without a time before.
     pub surge: Option<f64>,
+    /// What a queue's program says about the multiplier over its own, long window: a retry of a job may come an hour after
+    /// it, so that what comes in some seconds is no ratio.
+    pub of_jobs: Option<f64>,
     /// What to do something about, the most important first.
     pub findings: Vec<Finding>,
     /// What could not be known about it.
@@ -77,12 +80,21 @@ pub struct Subject {
 impl Subject {
     fn new(kind: Kind, name: &str) -> Self {
         let (findings, unknown) = (Vec::new(), Vec::new());
-        Self { kind, name: name.to_owned(), flow: None, surge: None, findings, unknown }
+        Self {
+            kind,
+            name: name.to_owned(),
+            flow: None,
+            surge: None,
+            of_jobs: None,
+            findings,
+            unknown,
+        }
     }
 
     /// How bad it is; `None` if nothing began in that time, so that there is nothing to judge.
     pub fn level(&self) -> Option<Level> {
-        self.flow.filter(|flow| flow.calls > 0).map(|flow| flow.level())
+        let level = self.flow.filter(|flow| flow.calls > 0).map(|flow| flow.level())?;
+        Some(self.of_jobs.map_or(level, |ratio| level.min(Level::of(ratio))))
     }
 
     fn find(&mut self, symptom: Symptom, saw: impl Into<String>) {

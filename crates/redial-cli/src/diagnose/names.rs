@@ -8,6 +8,7 @@ pub(super) const STOPS: &str = "redial_stops_total";
 pub(super) const ATTEMPTS_PER_CALL: &str = "redial_attempts_per_call_bucket";
 pub(super) const BUDGET_BALANCE: &str = "redial_retry_budget_balance";
 pub(super) const BUDGET_EXHAUSTED: &str = "redial_retry_budget_exhausted_total";
+pub(super) const MULTIPLIER: &str = "redial_multiplier_ratio";
 pub(super) const BREAKER_STATE: &str = "redial_breaker_state";
 pub(super) const HINTS: &str = "redial_hints_total";
 
@@ -51,6 +52,7 @@ pub(super) const COUNTERS: &[&str] = &[
 /// What also falls.
 pub(super) const GAUGES: &[&str] = &[
     BUDGET_BALANCE,
+    MULTIPLIER,
     BREAKER_STATE,
     QUEUE_AGE,
     QUEUE_BALANCE,

@@ -51,6 +51,9 @@ fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>
     let flow = flow(kind, name, change);
     subject.flow = Some(flow);
     subject.surge = usual.and_then(|usual| flow.surge(&self::flow(kind, name, usual)));
+    if kind == Kind::Upstream && is_queue(name, change) {
+        subject.of_jobs = change.to.gauge(names::MULTIPLIER, &[(kind.label(), name)]);
+    }
     blame(&mut subject, flow, change);
     match kind {
         Kind::Upstream => ours(&mut subject, change),
@@ -59,6 +62,11 @@ fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>
     }
     doubt(&mut subject, flow, change);
     subject
+}
+
+/// Whether it is the workers of a queue whose attempts are counted under this name.
+fn is_queue(name: &str, change: Change<'_>) -> bool {
+    change.to.values(names::QUEUE_JOBS, Kind::Queue.label()).contains(name)
 }
 
 /// What went through it.
@@ -210,6 +218,12 @@ fn doubt(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     }
     if began_again {
         unknown.push(BEGAN_AGAIN.to_owned());
+    }
+    if let Some(ratio) = subject.of_jobs {
+        unknown.push(format!(
+            "to which jobs these attempts belong: retries come long after; over its own window the worker counts \
+             {ratio:.1} attempts for each job"
+        ));
     }
     if subject.kind == Kind::Cluster {
         unknown.push(

@@ -291,6 +291,28 @@ fn numbers_that_are_too_large_are_as_large_as_can_be() {
 }
 
 #[test]
+fn retries_of_jobs_from_long_ago_are_no_storm() {
+    let page = |calls: u64, attempts: u64, ratio: f64| {
+        format!(
+            "redial_calls_total{{upstream=\"mail\",origin=\"fresh\"}} {calls}
+redial_attempts_total{{upstream=\"mail\"}} {attempts}
+redial_multiplier_ratio{{upstream=\"mail\"}} {ratio}\n"
+        )
+    };
+    let queue = "redial_queue_jobs_total{queue=\"mail\",result=\"done\"} 7\n";
+    let level = |more: &str, ratio| {
+        let found = judge(&page(0, 0, 1.0), &(page(100, 500, ratio) + more));
+        let mail = found.subjects.iter().find(|subject| subject.kind == Kind::Upstream).unwrap();
+        assert_eq!(is_unknown(&mail.unknown, "to which jobs"), !more.is_empty());
+        assert_eq!(symptoms(mail).is_empty(), mail.level() == Some(Level::Calm));
+        mail.level().unwrap()
+    };
+    assert_eq!(level(queue, 1.2), Level::Calm);
+    assert_eq!(level(queue, 2.5), Level::Storm);
+    assert_eq!(level("", 1.2), Level::Critical, "nobody but a queue waits for so long");
+}
+
+#[test]
 fn queues_and_fleets_are_looked_at() {
     let page = |age: f64, retries: u64, done: u64, dead: u64, connected: u64| {
         format!(

@@ -1,12 +1,12 @@
 //! `redial doctor` finds the storm that a running program was given, and no other.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use super::example::Storm;
-use crate::{redial, text};
+use super::example::{Storm, wait_for};
+use crate::{Scratch, redial, text};
 
 fn ask(storm: &Storm) -> (Option<i32>, Value) {
     let output = redial(&["doctor", &storm.metrics(), "--for", "4s", "--json"]);
@@ -81,4 +81,52 @@ fn a_surge_is_no_storm_and_is_seen_beside_what_was_before() {
         (&"calm".into(), vec!["surge"]),
         "{backend}"
     );
+}
+
+/// Ends with its handle.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_queue_whose_jobs_fail_is_no_storm() {
+    let scratch = Scratch::new("doctor-queue");
+    let store = scratch.path("jobs.db");
+    for _ in 0..30 {
+        let added = redial(&["queue", "add", "--store", &store, "--payload", "x"]);
+        assert!(added.status.success(), "{}", text(&added.stderr));
+    }
+    // Without a budget and nearly without waits: in some seconds each job has many attempts.
+    let policy = scratch.file("policy.toml", "attempts = 1000\nbudget = 'none'\ndeadline = 'none'\nbackoff = { base = '10ms', cap = '10ms' }\n");
+    let worker = Command::new(env!("CARGO_BIN_EXE_redial"))
+        .args(["queue", "work", "--store", &store, "--exec", "exit 1", "--policy", &policy])
+        .args(["--metrics", "127.0.0.1:0", "--depth-every", "100ms"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut worker = Worker(worker);
+    let mut notes = BufReader::new(worker.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let url =
+        notes.find_map(|note| Some(note.strip_prefix("redial: metrics at ")?.to_owned())).unwrap();
+    // A pipe that nobody reads would stop it.
+    std::thread::spawn(move || notes.for_each(drop));
+
+    // The first looks may see jobs begin, later ones see only retries.
+    let (code, said) = wait_for("only retries are seen", || {
+        let output = redial(&["doctor", &url, "--for", "1s", "--json"]);
+        let said: Value = serde_json::from_slice(&output.stdout).ok()?;
+        let of = |kind: &str| {
+            said["subjects"].as_array()?.iter().find(|one| one["kind"] == kind).cloned()
+        };
+        let (jobs, queue) = (of("upstream")?, of("queue")?);
+        (jobs["calls"] == 0 && symptoms(&queue) == ["queue-retries"])
+            .then_some((output.status.code(), said))
+    });
+    assert_eq!(code, Some(0), "no job began in that second: {said}");
+    assert_eq!(said["level"], "calm");
 }
