@@ -97,6 +97,12 @@ impl Subject {
         Some(self.of_jobs.map_or(level, |ratio| level.min(Level::of(ratio))))
     }
 
+    /// Whether nothing went through it, and there is nothing else to say about it.
+    pub fn is_idle(&self) -> bool {
+        let quiet = self.flow.is_some_and(|flow| flow.calls == 0 && flow.attempts == 0);
+        quiet && self.findings.is_empty() && self.unknown.is_empty()
+    }
+
     fn find(&mut self, symptom: Symptom, saw: impl Into<String>) {
         self.findings.push(Finding::new(symptom, saw));
     }

@@ -205,9 +205,13 @@ fn envoys(subject: &mut Subject, change: Change<'_>) {
 fn doubt(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     let began_again = change.began_again((subject.kind.label(), &subject.name));
     let unknown = &mut subject.unknown;
-    if flow.calls == 0 && flow.attempts == 0 {
-        unknown.push("anything: no call was made in that time; --for 1m looks longer".into());
-    } else if flow.calls == 0 {
+    if began_again {
+        unknown.push(BEGAN_AGAIN.to_owned());
+    }
+    if flow.attempts == 0 {
+        return;
+    }
+    if flow.calls == 0 {
         unknown.push(format!(
             "whether it is a storm: {} attempts are retries of calls that began before, and no call began in that \
              time; --for 1m looks longer",
@@ -215,9 +219,6 @@ fn doubt(subject: &mut Subject, flow: Flow, change: Change<'_>) {
         ));
     } else if flow.calls < FEW {
         unknown.push(format!("much from {} calls: --for 1m looks longer", flow.calls));
-    }
-    if began_again {
-        unknown.push(BEGAN_AGAIN.to_owned());
     }
     if let Some(ratio) = subject.of_jobs {
         unknown.push(format!(

@@ -9,18 +9,23 @@ use serde_json::{Value, json};
 use crate::failed::harmless;
 
 const WIDTH: usize = 100;
+/// An Envoy may have a thousand clusters that nobody calls.
+const MOST_IDLE: usize = 20;
 
 /// Sentences, the worst first.
 pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) -> io::Result<()> {
     let seconds = diagnosis.over as f64 / 1e9;
+    let (idle, seen): (Vec<_>, Vec<_>) =
+        diagnosis.subjects.iter().partition(|subject| subject.is_idle());
     let verdict = match diagnosis.level() {
+        Level::Calm if seen.is_empty() => "nothing to judge",
         Level::Calm => "no storm",
         Level::Warn => "nearly a storm",
         Level::Storm => "a storm",
         Level::Critical => "a critical storm",
     };
     wrap(out, "", &format!("{verdict}, of what {place} counted in {seconds:.1}s"))?;
-    for subject in &diagnosis.subjects {
+    for subject in seen {
         writeln!(out)?;
         wrap(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
         for finding in &subject.findings {
@@ -30,6 +35,16 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
         for unknown in &subject.unknown {
             wrap(out, "  ? ", &format!("cannot know {}", harmless(unknown)))?;
         }
+    }
+    if !idle.is_empty() {
+        let named =
+            |subject: &&Subject| format!("{} {}", subject.kind.name(), harmless(&subject.name));
+        let mut names: Vec<_> = idle.iter().take(MOST_IDLE).map(named).collect();
+        if let Some(more) = idle.len().checked_sub(MOST_IDLE).filter(|more| *more > 0) {
+            names.push(format!("and {more} more"));
+        }
+        writeln!(out)?;
+        wrap(out, "", &format!("idle: {} (--for 1m looks longer)", names.join(", ")))?;
     }
     if !diagnosis.unknown.is_empty() {
         writeln!(out)?;

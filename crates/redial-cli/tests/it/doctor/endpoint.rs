@@ -102,6 +102,20 @@ fn a_surge_is_told_from_a_storm_by_what_was_before() {
 }
 
 #[test]
+fn those_that_nobody_calls_are_one_line() {
+    let line =
+        |n| format!("envoy_cluster_upstream_rq_total{{envoy_cluster_name=\"c{n:02}\"}} {n}\n");
+    let page = (0..24).map(line).collect::<String>();
+    let url = serve(vec![metrics(&page), metrics(&page.replace("\"c00\"} 0", "\"c00\"} 50"))]);
+    let (code, said, _) = ask(&url, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("calm: Envoy sends 1.00 attempts per call to cluster c00;"), "{said}");
+    let idle = said.split("\n\n").find(|part| part.starts_with("idle: cluster c01, ")).unwrap();
+    assert!(idle.contains("cluster c20, and 3 more (--for"), "{said}");
+    assert_eq!(said.matches("cluster").count(), 21, "{said}");
+}
+
+#[test]
 fn json_has_the_numbers() {
     let url = serve(vec![client(7, 7, 7), client(107, 197, 317)]);
     let (code, said, _) = ask(&url, &["--json"]);
