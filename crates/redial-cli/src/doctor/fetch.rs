@@ -69,7 +69,7 @@ impl Endpoint {
     async fn page(&self) -> Result<String, String> {
         let client = Client::builder().no_proxy().build().map_err(|error| chain(&error))?;
         let got = client.get(self.url.clone()).header(ACCEPT, ACCEPTED).send().await;
-        let answer = got.map_err(|error| format!("cannot get it: {}", chain(&error)))?;
+        let answer = got.map_err(|error| self.unreached(&error))?;
         let status = answer.status();
         match status.as_u16() {
             200..=299 => {}
@@ -94,6 +94,14 @@ impl Endpoint {
             return Err(format!("answers with JSON; {PATHS}"));
         }
         Ok(page)
+    }
+
+    fn unreached(&self, error: &reqwest::Error) -> String {
+        let hint = match self.url.scheme() {
+            "https" => "if it has no TLS, write http://",
+            _ => "see whether it runs, and whether this is its port",
+        };
+        format!("cannot get it: {}; {hint}", chain(error))
     }
 }
 

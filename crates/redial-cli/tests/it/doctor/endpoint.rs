@@ -26,7 +26,8 @@ fn serve(answers: Vec<Vec<u8>>) -> String {
 fn read_head(stream: &mut TcpStream) -> std::io::Result<()> {
     let mut head = Vec::new();
     let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte)? == 1 {
+    // Whoever wants TLS begins with this byte, and is answered at once, as web servers do.
+    while !head.ends_with(b"\r\n\r\n") && head != [0x16] && stream.read(&mut byte)? == 1 {
         head.push(byte[0]);
     }
     Ok(())
@@ -178,6 +179,22 @@ fn what_is_no_endpoint_is_exit_2_and_says_what_to_do() {
 }
 
 #[test]
+fn a_page_as_large_as_it_may_be_is_read() {
+    let metric = "redial_attempts_total{upstream=\"api\"} 3\n";
+    let comment = format!("# {}\n", "x".repeat(1021));
+    let mut page = comment.repeat(16 * 1024 - 1);
+    page += &"\n".repeat(1024 - metric.len());
+    page += metric;
+    assert_eq!(page.len(), 16 * 1024 * 1024);
+    let (code, said, stderr) = ask(&serve(vec![metrics(&page)]), &[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(said.contains("idle: upstream api"), "{said}");
+    let (code, _, stderr) = ask(&serve(vec![metrics(&(page + "\n"))]), &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("more than 16 MiB"), "{stderr}");
+}
+
+#[test]
 fn an_endpoint_that_goes_away_in_between_is_exit_2() {
     let url = serve(vec![client(7, 7, 7), http("500 Internal Server Error", "text/plain", "")]);
     let (code, stdout, stderr) = ask(&url, &[]);
@@ -192,7 +209,15 @@ fn nobody_there_is_exit_2() {
     drop(free);
     let (code, _, stderr) = ask(&url, &[]);
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("refused"), "{stderr}");
+    assert!(stderr.contains("refused") && stderr.contains("whether this is its port"), "{stderr}");
+}
+
+#[test]
+fn one_without_tls_is_said() {
+    let url = serve(vec![client(0, 0, 0)]).replace("http://", "https://");
+    let (code, _, stderr) = ask(&url, &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("; if it has no TLS, write http://"), "{stderr}");
 }
 
 #[test]

@@ -64,6 +64,15 @@ fn retries_from_above_are_blamed_on_the_layer_above() {
 }
 
 #[test]
+fn whoever_makes_most_of_it_is_blamed() {
+    let blamed = |retried, attempts| {
+        symptoms(only(&judge(&client(0, 0, 0), &client(100, retried, attempts)))).to_vec()
+    };
+    assert_eq!(blamed(100, 300), [Symptom::FromAbove], "half of it");
+    assert_eq!(blamed(99, 300), [Symptom::Unbounded]);
+}
+
+#[test]
 fn a_surge_is_no_storm() {
     let before = look(&client(0, 0, 0), 0);
     let (from, to) = (look(&client(600, 0, 600), 60), look(&client(1000, 0, 1010), 70));

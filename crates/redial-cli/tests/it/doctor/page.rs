@@ -86,6 +86,15 @@ fn a_wrong_line_is_named() {
     }
 }
 
+#[test]
+fn what_is_as_long_as_it_may_be_is_read() {
+    let line = format!("a{{x=\"{}\"}} 1", "y".repeat(LONGEST_LINE - "a{x=\"\"} 1".len()));
+    assert_eq!(line.len(), LONGEST_LINE);
+    assert_eq!(one(&line).value, 1.0);
+    let labels: String = (0..MOST_LABELS).map(|n| format!("l{n}=\"\",")).collect();
+    assert_eq!(one(&format!("a{{{labels}}} 1")).labels.len(), MOST_LABELS);
+}
+
 fn written(name: &str, labels: &[(String, String)], value: f64) -> String {
     let escape = |text: &str| text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
     let labels: Vec<_> =
