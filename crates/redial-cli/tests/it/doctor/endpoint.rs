@@ -90,6 +90,17 @@ fn no_storm_is_exit_0() {
 }
 
 #[test]
+fn the_first_line_is_exit_1() {
+    let url = serve(vec![client(0, 0, 0), client(100, 0, 150)]);
+    let (code, said, _) = ask(&url, &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("nearly a storm, of what "), "{said}");
+    assert!(said.contains("\nwarn: you send 1.5 attempts per call"), "{said}");
+    let url = serve(vec![client(0, 0, 0), client(100, 0, 149)]);
+    assert_eq!(ask(&url, &[]).0, Some(0));
+}
+
+#[test]
 fn a_surge_is_told_from_a_storm_by_what_was_before() {
     let url = serve(vec![client(0, 0, 0), client(10, 0, 10), client(20_010, 0, 20_010)]);
     let (code, said, noted) = ask(&url, &["--baseline", "100ms", "--json"]);

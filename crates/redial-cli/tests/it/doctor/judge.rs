@@ -269,6 +269,14 @@ redial_attempts_total{{upstream=\"api\",instance=\"i{instance}\"}} {}\n",
 }
 
 #[test]
+fn the_order_of_labels_does_not_matter() {
+    let turned = "redial_calls_total{origin=\"fresh\",upstream=\"api\"} 150
+redial_attempts_total{upstream=\"api\"} 150\n";
+    let found = judge(&client(100, 0, 100), turned);
+    assert_eq!(only(&found).flow.unwrap().calls, 50);
+}
+
+#[test]
 fn numbers_that_are_none_count_as_nothing() {
     let odd = "redial_calls_total{upstream=\"api\",origin=\"fresh\"} NaN
 redial_attempts_total{upstream=\"api\"} +Inf\n";
@@ -345,6 +353,9 @@ redial_fleet_balance{{fleet=\"shop\"}} {connected}\n",
     let fleet = vec![Symptom::FleetLost, Symptom::FleetDiffers, Symptom::FleetDry];
     assert_eq!(by(&found, Kind::Fleet), (None, fleet));
     assert_eq!(found.level(), Level::Calm, "a queue that retries is no storm");
+
+    let found = judge(&page(0.0, 0, 0, 0, 1), &page(2.0, 0, 9, 0, 1));
+    assert_eq!(by(&found, Kind::Queue), (None, vec![]), "nothing was due before");
 
     let dry = "redial_queue_retry_budget_balance{queue=\"mail\"} 0\n";
     let found = judge("", &(page(3.0, 0, 0, 0, 1) + dry));
