@@ -15,11 +15,13 @@ use crate::entropy;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
 use crate::spans::Spans;
+#[cfg(feature = "metrics")]
+use crate::telemetry::Core;
 use crate::watch::Watch;
 #[cfg(all(feature = "http", feature = "metrics"))]
 use crate::{
     clock::Tokio,
-    telemetry::{Core, Counted},
+    telemetry::{Counted, Stripe},
 };
 
 /// Makes calls under a policy.
@@ -33,6 +35,8 @@ pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
     watch: Watch,
+    /// What `watch` and `key` come down to, for the first thing that a call asks.
+    begins: Begins,
     pub(crate) spans: Spans,
     pub(crate) classifier: C,
     safety: Safety,
@@ -78,6 +82,17 @@ impl KeySource {
     }
 }
 
+/// How the first attempt of a call begins, if its guards let it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// As one that nobody observes, and that carries no key.
+    Short,
+    /// As one that only a meter observes.
+    #[cfg(feature = "metrics")]
+    Counted,
+    Full,
+}
+
 /// Destinations with guards of their own, per [`Retry::new`].
 const MOST_SCOPES: usize = 1024;
 
@@ -102,6 +117,7 @@ impl Retry {
             shared: Arc::new(shared),
             guards,
             watch: Watch::Nobody,
+            begins: Begins::Short,
             spans: Spans::default(),
             classifier: Typed,
             safety: Safety::Unsafe,
@@ -136,9 +152,10 @@ impl<C> Retry<C> {
     }
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
-        let Self { shared, guards, watch, spans, classifier, safety, key, about, deadline } = self;
+        let Self { shared, guards, watch, begins, spans, classifier, safety, key, about, deadline } =
+            self;
         let classifier = map(classifier);
-        Retry { shared, guards, watch, spans, classifier, safety, key, about, deadline }
+        Retry { shared, guards, watch, begins, spans, classifier, safety, key, about, deadline }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -165,14 +182,14 @@ impl<C> Retry<C> {
     /// it along ([`Attempt::key`](crate::Attempt::key)).
     pub fn keyed(mut self) -> Self {
         (self.safety, self.key) = (Safety::Keyed, KeySource::Fresh);
-        self
+        self.rethink()
     }
 
     /// As [`keyed`](Self::keyed), with a key that the caller keeps with the user's action, so that it
     /// outlives this call.
     pub fn key(mut self, key: Key) -> Self {
         (self.safety, self.key) = (Safety::Keyed, KeySource::Given(key));
-        self
+        self.rethink()
     }
 
     /// What the calls are about, for a policy with a cool-down per key. Calls about nothing never cool down.
@@ -197,7 +214,7 @@ impl<C> Retry<C> {
     /// As [`observe`](Self::observe), with an observer that others hold too.
     pub fn observe_shared(mut self, observer: Arc<dyn Observer>) -> Self {
         self.watch = self.watch.own(observer);
-        self
+        self.rethink()
     }
 
     /// Counts the calls with `meter`, instead of one set before, and beside an observer. The destinations of
@@ -206,7 +223,7 @@ impl<C> Retry<C> {
     pub fn meter(mut self, meter: &crate::telemetry::Meter) -> Self {
         meter.core().watch(&self.shared);
         self.watch = self.watch.meter(Arc::clone(meter.core()));
-        self
+        self.rethink()
     }
 
     /// Makes a span of every call, and one of each of its attempts.
@@ -214,7 +231,7 @@ impl<C> Retry<C> {
     pub fn traced(mut self, otel: crate::telemetry::Otel) -> Self {
         self.spans = Spans::new(otel);
         self.watch = self.watch.somebody();
-        self
+        self.rethink()
     }
 
     /// The same policy with the guards of another destination, so that one bad host does not spend the
@@ -258,23 +275,28 @@ impl<C> Retry<C> {
         !self.watch.is_nobody()
     }
 
-    /// The meter of calls that nobody else observes.
-    #[cfg(feature = "metrics")]
+    fn rethink(mut self) -> Self {
+        self.begins = match (&self.watch, self.key) {
+            (Watch::Nobody, KeySource::None) => Begins::Short,
+            #[cfg(feature = "metrics")]
+            (Watch::Meter(_), KeySource::None) => Begins::Counted,
+            _ => Begins::Full,
+        };
+        self
+    }
+
     #[inline(always)]
-    pub(crate) fn lone_meter(&self) -> Option<&Arc<crate::telemetry::Core>> {
-        self.watch.lone_meter()
+    pub(crate) fn begins(&self) -> Begins {
+        self.begins
     }
 
     #[cfg(feature = "metrics")]
     #[inline(always)]
-    pub(crate) fn is_unkeyed(&self) -> bool {
-        matches!(self.key, KeySource::None)
-    }
-
-    /// Whether nobody observes the calls and they carry no key.
-    #[inline(always)]
-    pub(crate) fn is_light(&self) -> bool {
-        !self.is_observed() && matches!(self.key, KeySource::None)
+    pub(crate) fn lone_meter(&self) -> Option<&Arc<Core>> {
+        match &self.watch {
+            Watch::Meter(meter) => Some(meter),
+            _ => None,
+        }
     }
 
     /// Why there are no retries now, if there are none.
@@ -335,7 +357,7 @@ impl<C> Retry<C> {
 impl<C: Clone> Retry<C> {
     /// One of its own for a request that carries its key itself and ends by then.
     pub(crate) fn unkeyed(&self, latest: Nanos) -> Self {
-        Self { key: KeySource::None, deadline: latest, ..self.clone() }
+        Self { key: KeySource::None, deadline: latest, ..self.clone() }.rethink()
     }
 
     /// Whether the first attempt of such a request goes the short way.
@@ -351,12 +373,12 @@ impl<C: Clone> Retry<C> {
         &self,
         now: Nanos,
         latest: Nanos,
-    ) -> Option<Counted<Arc<Core>, Tokio>> {
+    ) -> Option<Counted<Arc<Stripe>, Tokio>> {
         let meter = self.lone_meter()?;
         let again = here::is_serving() && Inbound::current().is_retry();
         let stripe = stripe();
         let passed = !again && now < latest && self.guards.pass(stripe, now);
-        passed.then(|| Counted::begin(Arc::clone(meter), stripe, now))
+        passed.then(|| Counted::new(Arc::clone(meter.begin(stripe)), now))
     }
 
     /// When an attempt that starts now has to be cut off.

@@ -9,13 +9,15 @@ use redial_core::{NEVER, Nanos};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::attempt::Attempt;
-use crate::clock::Tokio;
+use crate::clock::{Clock as _, Tokio};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Session, Step, judge, pass};
 #[cfg(feature = "metrics")]
-use crate::session::{Passed, count};
+use crate::session::Passed;
+use crate::session::{Brought, Session, Step, Way, judge, pass};
 use crate::spans::Current;
+#[cfg(feature = "metrics")]
+use crate::telemetry::Counted;
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -103,8 +105,9 @@ impl<C> Retry<C> {
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        match pass::<C, Tokio>(self) {
-            Ok(passed) => {
+        let mark = Tokio::mark();
+        match pass(self, Tokio::nanos(mark)) {
+            Way::Short(passed) => {
                 let attempt = passed.attempt(self);
                 let expires = || passed.attempt(self).expires;
                 match judge(self, Within::new(op.start(attempt), expires).await) {
@@ -117,23 +120,33 @@ impl<C> Retry<C> {
                     }
                 }
             }
-            Err(now) => {
+            Way::Full(now, _counter) => {
                 #[cfg(feature = "metrics")]
-                if let Some(counted) = count::<C, Tokio>(self, now) {
-                    let attempt = Passed::at(now).attempt(self);
-                    let expires = || Passed::at(now).attempt(self).expires;
+                if let Some(stripe) = _counter {
+                    let counted = Counted::<_, Tokio>::new(stripe, mark);
+                    let passed = Passed::at(now);
+                    let attempt = passed.attempt(self);
+                    let expires = || passed.attempt(self).expires;
                     let brought = judge(self, Within::new(op.start(attempt), expires).await);
                     if let Brought::Value(value) = brought {
-                        counted.succeed(self.guards());
+                        counted.succeed(now, self.guards());
                         return Ok(value);
                     }
-                    let session = Session::resume(self, Passed::at(counted.go_on()));
+                    counted.go_on();
+                    let session = Session::resume(self, passed);
                     return Box::pin(self.go_on(session, brought, &mut op)).await;
                 }
                 let mut session = Session::start(self, now);
                 let attempt = session.first()?;
-                let op_in = inside(session.current(), || op.start(attempt));
-                let brought = judge(self, within(op_in, attempt.expires).await);
+                let result = match session.current() {
+                    None => within(op.start(attempt), attempt.expires).await,
+                    // Boxed, so that others do not carry its size.
+                    current => {
+                        let op = inside(current, || op.start(attempt));
+                        Box::pin(within(op, attempt.expires)).await
+                    }
+                };
+                let brought = judge(self, result);
                 if let Brought::Value(value) = brought {
                     session.win();
                     return Ok(value);
@@ -162,8 +175,8 @@ impl<C> Retry<C> {
                 Step::InFlight => {}
             }
             let attempt = session.next(&mut cause)?;
-            let op_in = inside(session.current(), || op.start(attempt));
-            brought = judge(self, within(op_in, attempt.expires).await);
+            let op = inside(session.current(), || op.start(attempt));
+            brought = judge(self, within(op, attempt.expires).await);
         }
     }
 }

@@ -18,10 +18,10 @@ use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
 use crate::error::{Error, Story};
 use crate::here::{self, idle_stripe};
-use crate::retry::Retry;
+use crate::retry::{Begins, Retry};
 use crate::spans::{Current, Trace};
 #[cfg(feature = "metrics")]
-use crate::telemetry::{Core, Counted};
+use crate::telemetry::Stripe;
 use crate::{entropy, inbound, testing};
 
 /// A call in progress, which borrows its [`Retry`] or has one of its own. Dropping it gives back whatever
@@ -78,28 +78,43 @@ pub(crate) fn judge<T, E, C: Classifier<T, E>>(
     }
 }
 
-/// When the first attempt was let through the short way, if it was.
+#[cfg(feature = "metrics")]
+type Counter<'a> = Option<&'a Stripe>;
+/// Nobody counts.
+#[cfg(not(feature = "metrics"))]
+type Counter<'a> = Option<&'a std::convert::Infallible>;
+
+/// How a call begins.
+pub(crate) enum Way<'a> {
+    /// The first attempt holds nothing, and nobody wants to know of it.
+    Short(Passed),
+    /// By a [`Session`] that starts then; unless it holds nothing either, and is counted here.
+    Full(Nanos, Counter<'a>),
+}
+
+/// Lets the first attempt through the short way if it can.
 #[inline(always)]
-pub(crate) fn pass<C, K: Clock>(retry: &Retry<C>) -> Result<Passed, Nanos> {
-    let now = K::now();
+pub(crate) fn pass<C>(retry: &Retry<C>, now: Nanos) -> Way<'_> {
     match idle_stripe() {
-        Some(stripe)
-            if retry.is_light() && now < retry.own_latest() && retry.guards().pass(stripe, now) =>
-        {
-            Ok(Passed(now))
+        Some(stripe) if retry.begins() == Begins::Short && passes(retry, stripe, now) => {
+            Way::Short(Passed(now))
         }
-        _ => Err(now),
+        #[cfg(feature = "metrics")]
+        Some(stripe) => Way::Full(now, count(retry, stripe, now)),
+        _ => Way::Full(now, None),
     }
 }
 
-/// The same for a call that nobody but a meter observes.
 #[cfg(feature = "metrics")]
 #[inline(always)]
-pub(crate) fn count<C, K: Clock>(retry: &Retry<C>, now: Nanos) -> Option<Counted<&Core, K>> {
-    let meter = retry.lone_meter().filter(|_| retry.is_unkeyed())?;
-    let stripe = idle_stripe()?;
-    let passed = now < retry.own_latest() && retry.guards().pass(stripe, now);
-    passed.then(|| Counted::begin(&**meter, stripe, now))
+fn count<C>(retry: &Retry<C>, stripe: usize, now: Nanos) -> Option<&Stripe> {
+    let meter = retry.lone_meter().filter(|_| retry.begins() == Begins::Counted)?;
+    passes(retry, stripe, now).then(|| &**meter.begin(stripe))
+}
+
+#[inline(always)]
+fn passes<C>(retry: &Retry<C>, stripe: usize, now: Nanos) -> bool {
+    now < retry.own_latest() && retry.guards().pass(stripe, now)
 }
 
 /// The start of an attempt that holds nothing.
@@ -107,6 +122,12 @@ pub(crate) fn count<C, K: Clock>(retry: &Retry<C>, now: Nanos) -> Option<Counted
 pub(crate) struct Passed(Nanos);
 
 impl Passed {
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn started(self) -> Nanos {
+        self.0
+    }
+
     /// As if it had been let through then.
     #[cfg(any(feature = "http", feature = "metrics"))]
     #[inline(always)]
@@ -261,9 +282,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
         let kept = outcome.hint().map(|hint| (hint, now.saturating_add(hint.after())));
         self.pending = kept.filter(|_| verdict == Verdict::InFlight);
-        if let Verdict::Wait(until) = verdict {
-            self.trace.waits(until - now);
-        }
         match verdict {
             Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
             Verdict::Wait(until) => Step::WaitUntil(until),

@@ -37,9 +37,6 @@ impl Trace {
     pub(crate) fn abandoned(&mut self, _number: u32) {}
 
     #[inline(always)]
-    pub(crate) fn waits(&mut self, _delay: Nanos) {}
-
-    #[inline(always)]
     pub(crate) fn stopped(&mut self, _: Stop) {}
 
     #[inline(always)]
@@ -48,12 +45,21 @@ impl Trace {
     }
 }
 
+/// Nobody enters anything.
+#[cfg(feature = "http")]
+pub(crate) struct Entered;
+
 /// There is none.
 #[derive(Clone, Copy)]
 pub(crate) struct Current(Infallible);
 
 impl Current {
     pub(crate) fn during<T>(&self, _: impl FnOnce() -> T) -> T {
+        match self.0 {}
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn enter(&self) -> Entered {
         match self.0 {}
     }
 

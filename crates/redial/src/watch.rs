@@ -67,14 +67,4 @@ impl Watch {
             Self::Own(own) | Self::Both((_, own)) => Self::Both((meter, own)),
         }
     }
-
-    /// The meter, if nobody else is told.
-    #[cfg(feature = "metrics")]
-    #[inline(always)]
-    pub(crate) fn lone_meter(&self) -> Option<&Arc<Core>> {
-        match self {
-            Self::Meter(meter) => Some(meter),
-            _ => None,
-        }
-    }
 }

@@ -3,8 +3,10 @@
 //! A call whose first attempt goes the short way and succeeds leaves three marks: that it was begun, in which bucket its
 //! time falls, and that time. Everything else that is true of it follows: it was fresh, and made one attempt.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use redial_core::admit::BreakerState;
 use redial_core::decide::{Class, Outcome};
 use redial_core::{Event, Nanos, Stop};
 
@@ -16,37 +18,59 @@ pub(super) const REASONS: usize = 12;
 const HEDGE: usize = REASONS - 2;
 const NOT_YET: usize = REASONS - 1;
 
+/// Threads beyond so many share places.
+const STRIPES: usize = 16;
+
 /// Finished calls by their attempts, up to so many.
 const MOST_ATTEMPTS: usize = 16;
 
 /// The counters of the threads with one number, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct Stripe {
+pub(crate) struct Stripe {
     /// Calls that were begun the short way. They are fresh.
     short: AtomicU64,
     /// Attempts that were answered, all of them.
-    pub(super) answered: Times,
+    answered: Times,
     failed: Times,
+    /// Calls that were begun the short way and dropped during their attempt.
+    dropped: AtomicU64,
     /// Calls that were begun the full way: fresh ones, and those for a request that is itself a retry.
     calls: [AtomicU64; 2],
     /// Attempts that were sent the full way.
     attempts: AtomicU64,
     /// Answered attempts of which the engine was told. The others succeeded the short way.
     told: AtomicU64,
+    /// By the state that the breaker moved to.
+    moved: [AtomicU64; 3],
 }
 
 impl Stripe {
     #[inline(always)]
     pub(super) fn begin_short(&self) {
-        self.short.fetch_add(1, Relaxed);
+        add(&self.short);
+    }
+
+    #[inline(always)]
+    pub(super) fn answer_short(&self, taken: Nanos) {
+        self.answered.add(taken);
+    }
+
+    #[cold]
+    pub(super) fn drop_short(&self, taken: Nanos) {
+        add(&self.dropped);
+        self.failed.add(taken);
+    }
+
+    #[cold]
+    pub(super) fn move_breaker(&self, to: BreakerState) {
+        add(&self.moved[to as usize]);
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// A power of two of them.
-    stripes: Box<[Stripe]>,
+    stripes: [Arc<Stripe>; STRIPES],
     /// Those below are added to when something went wrong.
     retries: [AtomicU64; REASONS],
     stops: [AtomicU64; Stop::ALL.len()],
@@ -56,8 +80,6 @@ pub(super) struct Counts {
     /// Attempts of those in the last place.
     beyond: AtomicU64,
     exhausted: AtomicU64,
-    /// By the state that the breaker moved to.
-    moved: [AtomicU64; 3],
     /// Honoured, ignored, unreadable.
     hints: [AtomicU64; 3],
 }
@@ -80,32 +102,9 @@ pub(super) struct Sums {
 }
 
 impl Counts {
-    pub(super) fn new(stripes: usize) -> Self {
-        let stripes = stripes.clamp(1, 64).next_power_of_two();
-        Self {
-            stripes: (0..stripes).map(|_| Stripe::default()).collect(),
-            retries: Default::default(),
-            stops: Default::default(),
-            delays: Times::default(),
-            per_call: Default::default(),
-            beyond: AtomicU64::new(0),
-            exhausted: AtomicU64::new(0),
-            moved: Default::default(),
-            hints: Default::default(),
-        }
-    }
-
     #[inline(always)]
-    pub(super) fn stripe(&self, number: usize) -> &Stripe {
-        &self.stripes[number & (self.stripes.len() - 1)]
-    }
-
-    /// A call that was begun the short way was dropped.
-    #[cold]
-    pub(super) fn drop_short(&self, stripe: &Stripe, taken: Nanos) {
-        stripe.failed.add(taken);
-        self.stop(Stop::Cancelled);
-        self.finish(1);
+    pub(super) fn stripe(&self, number: usize) -> &Arc<Stripe> {
+        &self.stripes[number % STRIPES]
     }
 
     /// `again`: whether the call is made for a request that is itself a retry.
@@ -141,16 +140,12 @@ impl Counts {
                 self.delays.add(delay);
             }
             Event::BudgetDry => add(&self.exhausted),
-            Event::BreakerMoved { to } => self.move_breaker(to as usize),
+            Event::BreakerMoved { to } => stripe.move_breaker(to),
             Event::HintHonoured { .. } => add(&self.hints[0]),
             Event::HintIgnored { .. } => add(&self.hints[1]),
             Event::HintUnreadable { .. } => add(&self.hints[2]),
             _ => {}
         }
-    }
-
-    pub(super) fn move_breaker(&self, to: usize) {
-        add(&self.moved[to]);
     }
 
     fn stop(&self, reason: Stop) {
@@ -191,6 +186,9 @@ impl Counts {
         let told = self.stripes.iter().map(|stripe| load(&stripe.told)).sum();
         let short = count(&answered).saturating_sub(told);
         let ended = count(&answered) + count(&failed);
+        let dropped: u64 = self.stripes.iter().map(|stripe| load(&stripe.dropped)).sum();
+        let mut stops = self.stops.each_ref().map(load);
+        stops[Stop::Cancelled as usize] += dropped;
         let totals = self.totals();
         Sums {
             calls: [totals.calls - totals.inherited, totals.inherited],
@@ -199,11 +197,12 @@ impl Counts {
             answered,
             failed,
             retries: self.retries.each_ref().map(load),
-            stops: self.stops.each_ref().map(load),
+            stops,
             delays,
-            per_call: self.sum_per_call(short),
+            per_call: self.sum_per_call(short + dropped),
             exhausted: load(&self.exhausted),
-            moved: self.moved.each_ref().map(load),
+            moved: [0, 1, 2]
+                .map(|i| self.stripes.iter().map(|stripe| load(&stripe.moved[i])).sum()),
             hints: self.hints.each_ref().map(load),
         }
     }
@@ -231,6 +230,7 @@ pub(super) fn reason(place: usize) -> &'static str {
     }
 }
 
+#[inline(always)]
 fn add(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }

@@ -1,7 +1,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 use std::time::Duration;
 
 use redial_core::admit::Guards;
@@ -71,11 +70,10 @@ impl Meter {
 
     pub(super) fn made(upstream: String, window: Duration) -> Self {
         let window = window.clamp(Duration::from_secs(1), Duration::from_secs(3600));
-        let stripes = thread::available_parallelism().map_or(1, usize::from);
         Self(Arc::new(Core {
             upstream,
-            counts: Counts::new(stripes),
-            window: Window::new(nanos(window)),
+            counts: Counts::default(),
+            window: Window::new(nanos(window), Ambient::now()),
             level: AtomicU8::new(Level::Calm as u8),
             on_change: Mutex::default(),
             watched: Mutex::default(),
@@ -105,12 +103,10 @@ impl Meter {
 }
 
 impl Core {
-    /// A call begins the short way.
+    /// A call begins the short way. The window does not turn for it: what went well makes no storm, and calls between two
+    /// notes are taken as spread evenly.
     #[inline(always)]
-    fn begin(&self, stripe: usize, now: Nanos) -> &Stripe {
-        if self.window.is_over(now) {
-            self.turn(now);
-        }
+    pub(crate) fn begin(&self, stripe: usize) -> &Arc<Stripe> {
         let stripe = self.counts.stripe(stripe);
         stripe.begin_short();
         stripe
@@ -190,61 +186,6 @@ impl Observer for Meter {
 impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Meter").field("upstream", &self.0.upstream).finish_non_exhaustive()
-    }
-}
-
-/// An attempt that went the short way and is counted as on its way, until it ends in whatever manner.
-pub(crate) struct Counted<M: AsRef<Core>, K: Clock> {
-    meter: M,
-    stripe: usize,
-    started: Nanos,
-    over: bool,
-    clock: std::marker::PhantomData<fn() -> K>,
-}
-
-impl<M: AsRef<Core>, K: Clock> Counted<M, K> {
-    #[inline(always)]
-    pub(crate) fn begin(meter: M, stripe: usize, started: Nanos) -> Self {
-        meter.as_ref().begin(stripe, started);
-        Self { meter, stripe, started, over: false, clock: std::marker::PhantomData }
-    }
-
-    #[inline(always)]
-    pub(crate) fn started(&self) -> Nanos {
-        self.started
-    }
-
-    /// It succeeded, and the guards have to know.
-    #[inline(always)]
-    pub(crate) fn succeed(mut self, guards: &Guards) {
-        let (now, counts) = (K::now(), &self.meter.as_ref().counts);
-        counts.stripe(self.stripe).answered.add(now.saturating_sub(self.started));
-        if let Some(to) = guards.passed(self.started, || now) {
-            counts.move_breaker(to as usize);
-        }
-        self.over = true;
-    }
-
-    /// The engine goes on, and tells what becomes of the attempt.
-    pub(crate) fn go_on(mut self) -> Nanos {
-        self.over = true;
-        self.started
-    }
-}
-
-impl<M: AsRef<Core>, K: Clock> Drop for Counted<M, K> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if !self.over {
-            let (meter, taken) = (self.meter.as_ref(), K::now().saturating_sub(self.started));
-            meter.counts.drop_short(meter.counts.stripe(self.stripe), taken);
-        }
-    }
-}
-
-impl AsRef<Core> for Core {
-    fn as_ref(&self) -> &Core {
-        self
     }
 }
 

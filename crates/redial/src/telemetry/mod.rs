@@ -6,6 +6,8 @@
 //! program has installed, from where an exporter takes them. [`METRICS`] are their names.
 
 #[cfg(feature = "metrics")]
+mod counted;
+#[cfg(feature = "metrics")]
 mod counts;
 #[cfg(feature = "tracing")]
 mod logs;
@@ -28,12 +30,16 @@ mod times;
 #[cfg(feature = "metrics")]
 mod window;
 
+#[cfg(feature = "metrics")]
+pub(crate) use counted::Counted;
+#[cfg(feature = "metrics")]
+pub(crate) use counts::Stripe;
 #[cfg(feature = "tracing")]
 pub use logs::Logs;
 #[cfg(feature = "metrics")]
 pub use meter::Meter;
 #[cfg(feature = "metrics")]
-pub(crate) use meter::{Core, Counted, Watched};
+pub(crate) use meter::{Core, Watched};
 #[cfg(feature = "metrics")]
 pub use names::{Kind, METRICS, Metric};
 #[cfg(feature = "otel")]

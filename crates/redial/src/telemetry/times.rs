@@ -34,28 +34,30 @@ pub(super) static SECONDS: [f64; BOUNDS.len()] = {
 };
 
 const BUCKETS: usize = BOUNDS.len() + 1;
+/// As many as the highest bits of an entry of `OCTAVES` can name.
+const PLACES: usize = 32;
+/// Nothing takes that long: 18 years.
+const LIMIT: u64 = 1 << 59;
 
-/// For the values from a power of two up to the next one.
-struct Octave {
-    /// The bound among them; the largest number when there is none.
-    bound: Nanos,
-    /// The bucket of those that are not above it.
-    bucket: usize,
-}
+const _: () = assert!(BUCKETS <= PLACES && PLACES as u64 * (LIMIT / 2) == 1 << 63);
 
-static OCTAVES: [Octave; 64] = {
-    let mut octaves = [const { Octave { bound: Nanos::MAX, bucket: 0 } }; 64];
+/// The times from a power of two up to the next one have at most one bound among them. Added to such a time, its entry
+/// has the bucket in its highest bits: a time above the bound carries into them.
+static OCTAVES: [u64; 64] = {
+    let mut octaves = [0; 64];
     let mut power = 0;
     while power < 64 {
+        let (mut bucket, mut bound) = (0, LIMIT - 1);
         let mut i = 0;
         while i < BOUNDS.len() {
             if BOUNDS[i].ilog2() < power {
-                octaves[power as usize].bucket = i + 1;
+                bucket = i as u64 + 1;
             } else if BOUNDS[i].ilog2() == power {
-                octaves[power as usize].bound = BOUNDS[i];
+                bound = BOUNDS[i];
             }
             i += 1;
         }
+        octaves[power as usize] = bucket * LIMIT + (LIMIT - 1 - bound);
         power += 1;
     }
     octaves
@@ -69,13 +71,13 @@ pub(super) struct Bucket {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Times([[AtomicU64; 2]; BUCKETS]);
+pub(super) struct Times([[AtomicU64; 2]; PLACES]);
 
 impl Times {
     #[inline(always)]
     pub(super) fn add(&self, taken: Nanos) {
-        let octave = &OCTAVES[(taken | 1).ilog2() as usize & 63];
-        let [count, sum] = &self.0[octave.bucket + usize::from(taken > octave.bound)];
+        let octave = OCTAVES[(taken | 1).ilog2() as usize];
+        let [count, sum] = &self.0[(octave.wrapping_add(taken) / LIMIT) as usize];
         // The sum first, and read last: it never lacks one that was counted.
         sum.fetch_add(taken, Relaxed);
         count.fetch_add(1, Relaxed);

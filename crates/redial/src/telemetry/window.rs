@@ -1,17 +1,18 @@
 //! What went to an upstream over the last minute, and over the one before.
 //!
-//! The counters only grow. The first call of every slice notes down what they were, so a sum over the window is a counter
-//! minus the note that the window begins with. Calls compare the time with one number; who finds that a slice has begun
-//! does the rest, unless another already does.
+//! The counters only grow. Every so often somebody notes down what they are: whoever publishes or takes a reading, and the
+//! first call of a slice that is not a plain success. A sum over the window is a counter minus what it was when the window
+//! began, and between two notes it is taken to have grown evenly. Where that is far from the truth there was no trouble to
+//! note.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use redial_core::Nanos;
 use redial_core::storm::Flow;
 
-/// The window reaches back this many slices before the current one: it is longer than it was asked to be by at most one.
+/// A window has so many slices, and a slice at most one note.
 const SLICES: u64 = 30;
 
 /// What has been counted until some time.
@@ -24,24 +25,18 @@ pub(super) struct Totals {
 
 #[derive(Debug)]
 pub(super) struct Window {
-    slice: Nanos,
-    /// When the next slice begins; 0 before the first.
+    window: Nanos,
+    /// When the next slice begins.
     next: AtomicU64,
-    notes: Mutex<Notes>,
-}
-
-/// What the counters were when slices began, oldest first. A slice without a note had no calls.
-#[derive(Debug, Default)]
-pub(super) struct Notes {
-    /// When the first call was made, or somebody first asked.
-    born: Nanos,
-    notes: VecDeque<(u64, Totals)>,
+    /// What the counters were at some times, oldest first. The first is at most one that is older than two windows.
+    notes: Mutex<VecDeque<(Nanos, Totals)>>,
 }
 
 impl Window {
-    pub(super) fn new(window: Nanos) -> Self {
-        let slice = window.div_ceil(SLICES).max(1);
-        Self { slice, next: AtomicU64::new(0), notes: Mutex::default() }
+    /// One that begins now, with nothing counted.
+    pub(super) fn new(window: Nanos, now: Nanos) -> Self {
+        let notes = Mutex::new(VecDeque::from([(now, Totals::default())]));
+        Self { window, next: AtomicU64::new(0), notes }
     }
 
     /// Whether a slice has begun that nobody has noted.
@@ -60,46 +55,60 @@ impl Window {
         self.note(&mut notes, now, totals)
     }
 
-    fn note(&self, notes: &mut Notes, now: Nanos, totals: impl FnOnce() -> Totals) -> bool {
+    fn note(
+        &self,
+        notes: &mut VecDeque<(Nanos, Totals)>,
+        now: Nanos,
+        totals: impl FnOnce() -> Totals,
+    ) -> bool {
         if !self.is_over(now) {
             return false;
         }
-        let slice = now / self.slice;
-        if notes.notes.is_empty() {
-            notes.born = now;
+        // One that is older stays, to know how the counters grew up to the first that is not.
+        let oldest = now.saturating_sub(2 * self.window);
+        while notes.get(1).is_some_and(|(at, _)| *at <= oldest) {
+            notes.pop_front();
         }
-        while notes.notes.front().is_some_and(|(old, _)| *old + 2 * SLICES < slice) {
-            notes.notes.pop_front();
-        }
-        notes.notes.push_back((slice, totals()));
-        self.next.store((slice + 1).saturating_mul(self.slice), Ordering::Relaxed);
+        notes.push_back((now, totals()));
+        let slice = (self.window / SLICES).max(1);
+        self.next.store((now / slice + 1).saturating_mul(slice), Ordering::Relaxed);
         true
     }
 
     /// What went to the upstream over the window that ends now, and over the one before it.
     pub(super) fn flows(&self, now: Nanos, totals: impl Fn() -> Totals) -> [Flow; 2] {
-        let mut notes = self.lock();
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         self.note(&mut notes, now, &totals);
-        let current = (now / self.slice).max(notes.notes.back().map_or(0, |(slice, _)| *slice));
-        let (start, before) = (current.saturating_sub(SLICES), current.saturating_sub(2 * SLICES));
-        let (since, until) = (notes.at(start), totals());
-        let time = |slice: u64| (slice * self.slice).max(notes.born);
+        let until = totals();
+        let born = notes.front().map_or(now, |(at, _)| *at);
+        let start = now.saturating_sub(self.window).max(born);
+        let before = now.saturating_sub(2 * self.window).max(born);
+        let (since, long_since) = (at(&notes, start), at(&notes, before));
         [
-            flow(since, until, now.saturating_sub(time(start))),
-            flow(notes.at(before), since, time(start).saturating_sub(time(before))),
+            flow(since, until, now.saturating_sub(start)),
+            flow(long_since, since, start.saturating_sub(before)),
         ]
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Notes {
-    /// The totals when this slice began. Without a note of its own nothing happened until the next one.
-    fn at(&self, slice: u64) -> Totals {
-        let next = self.notes.iter().find(|(noted, _)| *noted >= slice);
-        next.map_or_else(Totals::default, |(_, totals)| *totals)
+/// The totals at that time.
+fn at(notes: &VecDeque<(Nanos, Totals)>, time: Nanos) -> Totals {
+    let next = notes.partition_point(|(at, _)| *at < time);
+    let Some((to, after)) = notes.get(next).or(notes.back()).copied() else {
+        return Totals::default();
+    };
+    let Some((from, before)) = next.checked_sub(1).and_then(|i| notes.get(i)).copied() else {
+        return after;
+    };
+    let grown = |before: u64, after: u64| {
+        let (part, whole) = (time.saturating_sub(from), to.saturating_sub(from).max(1));
+        let grown = u128::from(after.saturating_sub(before)) * u128::from(part) / u128::from(whole);
+        before + u64::try_from(grown).unwrap_or(0)
+    };
+    Totals {
+        calls: grown(before.calls, after.calls),
+        inherited: grown(before.inherited, after.inherited),
+        attempts: grown(before.attempts, after.attempts),
     }
 }
 

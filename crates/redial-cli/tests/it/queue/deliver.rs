@@ -7,25 +7,25 @@ use super::Lab;
 use crate::text;
 
 /// A receiver that the test answers for.
-struct Receiver(TcpListener);
+pub(super) struct Receiver(TcpListener);
 
-struct Received {
+pub(super) struct Received {
     head: Vec<String>,
     body: String,
     stream: TcpStream,
 }
 
 impl Receiver {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("http://{}/hook", self.0.local_addr().unwrap())
     }
 
     /// Waits for a request.
-    fn receive(&self) -> Received {
+    pub(super) fn receive(&self) -> Received {
         let (stream, _) = self.0.accept().unwrap();
         let mut from = BufReader::new(stream.try_clone().unwrap());
         let mut head = Vec::new();
@@ -46,7 +46,7 @@ impl Receiver {
 }
 
 impl Received {
-    fn answer(mut self, status: &str) {
+    pub(super) fn answer(mut self, status: &str) {
         let head = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         self.stream.write_all(head.as_bytes()).unwrap();
     }

@@ -7,6 +7,7 @@ use std::process::{Child, Command};
 
 use reqwest::{Client, Method, StatusCode};
 
+use super::deliver::Receiver;
 use super::{Lab, fails, good};
 
 /// A worker, and where its metrics are.
@@ -120,12 +121,32 @@ async fn metrics_are_served_while_jobs_fail_and_are_retried() {
 }
 
 #[tokio::test]
+async fn attempts_of_deliveries_are_told_apart_by_what_was_answered() {
+    let (lab, receiver) = (Lab::new(), Receiver::new());
+    lab.ok(&["queue", "send", "-d", "x", &receiver.url()]);
+    let scraped = Scraped::start(&lab, &[]);
+    let answers = ["503 Service Unavailable", "429 Too Many Requests", "200 OK"];
+    std::thread::spawn(move || answers.map(|status| receiver.receive().answer(status)));
+    scraped
+        .until(&[
+            ("redial_queue_retries_total{queue=\"default\",reason=\"overloaded\"}", 1.0),
+            ("redial_queue_retries_total{queue=\"default\",reason=\"throttled\"}", 1.0),
+            ("redial_queue_jobs_total{queue=\"default\",result=\"done\"}", 1.0),
+            ("redial_calls_total{upstream=\"default\",origin=\"fresh\"}", 1.0),
+            ("redial_attempts_total{upstream=\"default\"}", 3.0),
+            ("redial_amplification_ratio{upstream=\"default\"}", 3.0),
+        ])
+        .await;
+    assert_eq!(scraped.end(), Some(0));
+}
+
+#[tokio::test]
 async fn whoever_connects_and_says_nothing_keeps_nobody_out() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "x"]);
     let scraped = Scraped::start(&lab, &["--exec", "true"]);
     let address = &scraped.url["http://".len()..].trim_end_matches("/metrics");
-    let _silent: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let _silent: Vec<_> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
     let done = "redial_queue_jobs_total{queue=\"default\",result=\"done\"}";
     scraped.until(&[(done, 1.0)]).await;
     assert_eq!(scraped.end(), Some(0));

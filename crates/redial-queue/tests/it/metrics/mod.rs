@@ -2,6 +2,7 @@
 
 mod durable;
 mod observed;
+mod paced;
 mod pool;
 
 use std::collections::BTreeMap;

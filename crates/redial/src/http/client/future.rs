@@ -99,9 +99,12 @@ where
         let kept = Outgoing { parts, body: tape };
         let mut request = Request::from_parts(kept.parts.clone(), body);
         let span = Span::begin(&options, retry, request.headers_mut(), grpc);
-        let asked = Asked { method: &kept.parts.method, uri: &kept.parts.uri, grpc };
-        let mut lead = Lead::admit(&options, whose, &span, &asked);
-        let state = lead.send(&mut service, request);
+        let asked = Asked { method: request.method(), uri: request.uri(), grpc };
+        let lead = Lead::admit(&options, whose, &span, &asked);
+        if !lead.is_short() {
+            return Self::slowly(service, options, lead, kept, request, grpc, span.until);
+        }
+        let state = State::Calling { call: service.call(request) };
         Self {
             service,
             options,
@@ -114,6 +117,35 @@ where
             anew: false,
             unanswered: false,
             until: span.until,
+            timer: None,
+            state,
+        }
+    }
+
+    /// A request whose call holds something, is watched or was refused.
+    #[cold]
+    fn slowly(
+        mut service: S,
+        options: Arc<Options>,
+        mut lead: Lead,
+        kept: Outgoing<B>,
+        request: Request<Replay<B>>,
+        grpc: bool,
+        until: Nanos,
+    ) -> Self {
+        let state = lead.send(&mut service, request);
+        Self {
+            service,
+            options,
+            lead,
+            kept: Some(kept),
+            safety: None,
+            last: None,
+            race: None,
+            grpc,
+            anew: false,
+            unanswered: false,
+            until,
             timer: None,
             state,
         }
@@ -176,22 +208,22 @@ where
             let mut this = self.as_mut().project();
             let done = match this.state.as_mut().project() {
                 StateProj::Calling { call } => match call.poll(cx) {
-                    // Most requests end here.
-                    Poll::Ready(Ok(response))
-                        if response.status().as_u16() < 400
-                            && !*this.grpc
-                            && this.lead.is_short()
-                            && this.options.judge.is_none() =>
-                    {
-                        this.lead.win(this.options);
-                        return Poll::Ready(Ok(response.map(Answer::new)));
+                    Poll::Ready(Ok(response)) => {
+                        // Most requests end here.
+                        let plain = response.status().as_u16() < 400 && !*this.grpc;
+                        if plain && this.lead.is_short() && this.options.judge.is_none() {
+                            this.lead.win(this.options);
+                            return Poll::Ready(Ok(response.map(Answer::new)));
+                        }
+                        self.as_mut().ended(Ok(response))
                     }
-                    polled => ready!(self.as_mut().called(polled, cx)),
+                    Poll::Ready(Err(error)) => self.as_mut().ended(Err(error)),
+                    Poll::Pending => ready!(self.as_mut().poll_beside(cx)),
                 },
-                StateProj::Traced { call } => {
-                    let polled = this.lead.inside(|| call.poll(cx));
-                    ready!(self.as_mut().called(polled, cx))
-                }
+                StateProj::Traced { call } => match this.lead.inside(|| call.poll(cx)) {
+                    Poll::Ready(result) => self.as_mut().ended(result),
+                    Poll::Pending => ready!(self.as_mut().poll_beside(cx)),
+                },
                 StateProj::Racing => ready!(self.as_mut().poll_race(cx)),
                 StateProj::Peeking { response } => {
                     let Some(peeked) = response else { return Poll::Pending };
@@ -235,30 +267,28 @@ where
     B: Body<Error: Into<BoxError>> + Unpin,
     R: Body<Error: Into<BoxError>> + Unpin,
 {
-    /// What follows from the attempt that the future holds.
-    fn called(
+    /// The attempt that the future holds has ended.
+    #[cold]
+    fn ended(
         mut self: Pin<&mut Self>,
-        polled: Poll<Result<Response<R>, S::Error>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Answered<R>>> {
-        match polled {
-            Poll::Ready(Ok(response)) => {
-                self.as_mut().leave_race();
-                Poll::Ready(self.responded(response))
-            }
-            Poll::Ready(Err(error)) => {
-                self.as_mut().leave_race();
-                Poll::Ready(self.failed(error.into()))
-            }
-            Poll::Pending => match self.as_mut().poll_race(cx) {
-                Poll::Ready(done) => Poll::Ready(done),
-                Poll::Pending => {
-                    ready!(self.as_mut().poll_timer(cx));
-                    self.as_mut().leave_race();
-                    Poll::Ready(self.cut_off())
-                }
-            },
+        result: Result<Response<R>, S::Error>,
+    ) -> Option<Answered<R>> {
+        self.as_mut().leave_race();
+        match result {
+            Ok(response) => self.responded(response),
+            Err(error) => self.failed(error.into()),
         }
+    }
+
+    /// Whether one of its rivals has ended, or its time is up.
+    #[cold]
+    fn poll_beside(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answered<R>>> {
+        if let Poll::Ready(done) = self.as_mut().poll_race(cx) {
+            return Poll::Ready(done);
+        }
+        ready!(self.as_mut().poll_timer(cx));
+        self.as_mut().leave_race();
+        Poll::Ready(self.cut_off())
     }
 }
 

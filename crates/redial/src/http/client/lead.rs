@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
 
-use http::{Method, Request, Uri};
+use http::{HeaderMap, Method, Request, Uri};
 use redial_core::decide::{Failure, Typed};
 use redial_core::{NEVER, Nanos, Permit};
 use tower_service::Service;
@@ -16,9 +16,9 @@ use super::{BoxError, Error};
 use crate::clock::{Clock as _, Tokio};
 use crate::retry::Retry;
 use crate::session::{Passed, Session};
-use crate::spans::Current;
+use crate::spans::{Current, Entered};
 #[cfg(feature = "metrics")]
-use crate::telemetry::{Core, Counted};
+use crate::telemetry::{Counted, Stripe};
 
 /// What is asked of the server.
 pub(super) struct Asked<'a> {
@@ -35,7 +35,7 @@ pub(super) enum Lead {
     Light(Whose, Passed, Nanos),
     /// The same, and a meter counts it.
     #[cfg(feature = "metrics")]
-    Counted(Whose, Counted<Arc<Core>, Tokio>, Nanos),
+    Counted(Whose, Passed, Nanos, Counted<Arc<Stripe>, Tokio>),
     /// Not within the future: most requests never have one, and all would have to carry its size.
     Full(Box<Course>),
     /// The first attempt was refused.
@@ -98,21 +98,13 @@ impl Course {
         }
     }
 
-    /// Sends a request in the span of the attempt that was admitted last.
+    /// Enters the span of the attempt that was admitted last, and writes it on the request.
     #[cold]
-    fn send<S: Service<Request<B>>, B>(
-        &mut self,
-        service: &mut S,
-        mut request: Request<B>,
-    ) -> S::Future {
+    fn enter(&mut self, headers: &mut HeaderMap) -> Option<Entered> {
         self.current = self.session.current();
-        match &self.current {
-            Some(current) => {
-                current.write(request.headers_mut());
-                current.during(|| service.call(request))
-            }
-            None => service.call(request),
-        }
+        let current = self.current.as_ref()?;
+        current.write(headers);
+        Some(current.enter())
     }
 
     /// How long the oldest attempt on its way has taken: when a hedge wins, its own time says nothing of
@@ -134,7 +126,7 @@ impl Lead {
         }
         #[cfg(feature = "metrics")]
         if let Some(counted) = retry.count_unkeyed(span.now, span.latest) {
-            return Self::Counted(whose, counted, span.latest);
+            return Self::Counted(whose, Passed::at(span.now), span.latest, counted);
         }
         Self::full(retry, span, asked)
     }
@@ -162,16 +154,20 @@ impl Lead {
     }
 
     /// Sends the attempt that was admitted last.
-    #[inline(always)]
     pub(super) fn send<S: Service<Request<B>>, B, R>(
         &mut self,
         service: &mut S,
-        request: Request<B>,
+        mut request: Request<B>,
     ) -> State<S::Future, R> {
+        let _entered = match self {
+            Self::Refused(_) => return State::Over,
+            Self::Full(course) => course.enter(request.headers_mut()),
+            _ => None,
+        };
+        let call = service.call(request);
         match self {
-            Self::Refused(_) => State::Over,
-            Self::Full(course) => State::Traced { call: course.send(service, request) },
-            _ => State::Calling { call: service.call(request) },
+            Self::Full(_) => State::Traced { call },
+            _ => State::Calling { call },
         }
     }
 
@@ -221,13 +217,11 @@ impl Lead {
                 1
             }
             #[cfg(feature = "metrics")]
-            Self::Counted(..) => {
-                if let Self::Counted(whose, counted, _) = std::mem::replace(self, Self::Alone) {
-                    if let Some(hedge) = &options.hedge {
-                        hedge.learn(Passed::at(counted.started()).taken::<Tokio>());
-                    }
-                    counted.succeed(whose.retry(options).guards());
+            Self::Counted(whose, passed, _, counted) => {
+                if let Some(hedge) = &options.hedge {
+                    hedge.learn(passed.taken::<Tokio>());
                 }
+                counted.end(passed.started(), whose.retry(options).guards());
                 1
             }
             Self::Full(course) => {
@@ -275,10 +269,12 @@ impl Lead {
         }
         #[cfg(feature = "metrics")]
         if matches!(self, Self::Counted(..))
-            && let Self::Counted(whose, counted, latest) = std::mem::replace(self, Self::Alone)
+            && let Self::Counted(whose, passed, latest, counted) =
+                std::mem::replace(self, Self::Alone)
         {
             let retry = whose.retry(options).unkeyed(latest);
-            let session = Session::resume(retry, Passed::at(counted.go_on()));
+            let session = Session::resume(retry, passed);
+            counted.go_on();
             *self = Self::Full(Course::new(session));
         }
         match self {

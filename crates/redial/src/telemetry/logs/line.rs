@@ -1,5 +1,8 @@
 use redial_core::Nanos;
+use redial_core::admit::BreakerState;
 use redial_core::decide::Failure;
+#[cfg(feature = "metrics")]
+use redial_core::storm::Level;
 
 /// What a line is about.
 #[derive(Clone, Copy)]
@@ -9,11 +12,10 @@ pub(super) enum About {
     RepeatedFailure,
     Recovered,
     BudgetDry,
-    BreakerMoved {
-        opened: bool,
-    },
+    BreakerMoved(BreakerState),
     #[cfg(feature = "metrics")]
     StormLevel {
+        to: Level,
         rose: bool,
     },
 }
@@ -29,6 +31,28 @@ impl About {
         }
     }
 
+    /// Which of the changes of an upstream it is.
+    pub(super) fn place(self) -> usize {
+        match self {
+            Self::BreakerMoved(BreakerState::Closed) => 1,
+            Self::BreakerMoved(BreakerState::Open) => 2,
+            Self::BreakerMoved(BreakerState::HalfOpen) => 3,
+            #[cfg(feature = "metrics")]
+            Self::StormLevel { to, .. } => 4 + to as usize,
+            _ => 0,
+        }
+    }
+
+    /// What it is a state of, if it is one.
+    pub(super) fn subject(self) -> Option<usize> {
+        match self {
+            Self::BreakerMoved(_) => Some(0),
+            #[cfg(feature = "metrics")]
+            Self::StormLevel { .. } => Some(1),
+            _ => None,
+        }
+    }
+
     /// Its name, and what it says.
     fn words(self) -> (&'static str, &'static str) {
         match self {
@@ -39,7 +63,7 @@ impl About {
             }
             Self::Recovered => ("recovered", "a key that failed succeeds again"),
             Self::BudgetDry => ("budget-dry", "the retry budget is dry, a retry was refused"),
-            Self::BreakerMoved { .. } => ("breaker-moved", "the circuit breaker moved"),
+            Self::BreakerMoved(_) => ("breaker-moved", "the circuit breaker moved"),
             #[cfg(feature = "metrics")]
             Self::StormLevel { .. } => ("storm-level", "calls become more or fewer attempts"),
         }
@@ -48,9 +72,9 @@ impl About {
     fn is_bad(self) -> bool {
         match self {
             Self::RepeatedFailure | Self::BudgetDry => true,
-            Self::BreakerMoved { opened } => opened,
+            Self::BreakerMoved(to) => to == BreakerState::Open,
             #[cfg(feature = "metrics")]
-            Self::StormLevel { rose } => rose,
+            Self::StormLevel { rose, .. } => rose,
             Self::FirstFailure | Self::BackoffGrowing | Self::Recovered => false,
         }
     }

@@ -1,26 +1,12 @@
 //! When everything fails, a line for every failure is a second storm, in the logs, and what changed drowns in what goes
 //! on. So a line is written when something changes, and only so many.
-//!
-//! | transition | level | when |
-//! |---|---|---|
-//! | `first-failure` | info | the first failed attempt of a key that was well |
-//! | `backoff-growing` | info | a wait of a key is at least twice as long as its first one, then as the one of the last such line |
-//! | `repeated-failure` | warn | another call of a key gave up, and none succeeded in between |
-//! | `recovered` | info | a call of a key that had failed, and of which a line was written, succeeded |
-//! | `budget-dry` | warn | the budget refused a retry |
-//! | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
-//! | `storm-level` | warn when it rose, else info | the storm detector changed its level ([`Logs::storm`]) |
-//!
-//! The fields are `transition`, `upstream`, and as far as they are known `key` (its hash), `attempt`, `delay_ms`, `class`, `code`,
-//! `stop`, `failures`, `state`, `level`, `multiplier`; `suppressed` says how many lines of this transition and key were left out
-//! since the last one, `others_suppressed` how many of keys whose own lines did not come. The target is `redial`.
 
+mod changes;
 mod line;
 mod table;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redial_core::admit::{BreakerState, RateLimit, RateRule};
@@ -28,8 +14,9 @@ use redial_core::decide::{Class, Outcome};
 use redial_core::{Event, Nanos, Observer, Rate, Request, nanos};
 
 use crate::clock::{Ambient, Clock as _};
+use changes::Changes;
 use line::{About, Line};
-use table::{Limit, Table};
+use table::Table;
 
 /// Writes what changes for the calls to one upstream as events of the crate `tracing`. An [`Observer`]; beside another one
 /// it is told in a pair, `retry.observe((logs, mine))`.
@@ -37,6 +24,20 @@ use table::{Limit, Table};
 /// Defaults: of each transition at most one line in 10 s for each key, and 20 lines a minute for all keys together with room for
 /// 20 at once. Lines about the upstream itself (budget, breaker, storm) have as many of their own. The state of 1024 keys is
 /// kept; of more, those that failed last.
+///
+/// | transition | level | when |
+/// |---|---|---|
+/// | `first-failure` | info | the first failed attempt of a key that was well |
+/// | `backoff-growing` | info | a wait of a key is at least twice as long as its first one, then as the one of the last such line |
+/// | `repeated-failure` | warn | another call of a key gave up, and none succeeded in between |
+/// | `recovered` | info | a call of a key that had failed, and of which a line was written, succeeded |
+/// | `budget-dry` | warn | the budget refused a retry |
+/// | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
+/// | `storm-level` | warn when it rose, else info | the storm detector changed its level ([`storm`](Self::storm)) |
+///
+/// The fields are `transition`, `upstream`, and as far as they are known `key` (its hash), `attempt`, `delay_ms`, `class`, `code`,
+/// `stop`, `failures`, `state`, `level`, `multiplier`; `suppressed` says how many lines of this transition and key were left out
+/// since the last one, `others_suppressed` how many of keys whose own lines did not come. The target is `redial`.
 ///
 /// ```
 /// use redial::telemetry::Logs;
@@ -50,14 +51,10 @@ pub struct Logs {
     keys: RateLimit,
     upstreams: RateLimit,
     table: Table,
-    /// The limits of what is about the upstream itself.
-    changes: Mutex<[Limit; CHANGES]>,
+    changes: Changes,
     /// Lines that were left out and of which no line of their own will tell.
     untold: AtomicU64,
 }
-
-/// The budget, each state of the breaker, each level of a storm.
-const CHANGES: usize = 8;
 
 impl Logs {
     /// For calls to an upstream of this name.
@@ -69,7 +66,7 @@ impl Logs {
             keys: RateLimit::new(&rule),
             upstreams: RateLimit::new(&rule),
             table: Table::new(),
-            changes: Mutex::new([Limit::default(); CHANGES]),
+            changes: Changes::new(),
             untold: AtomicU64::new(0),
         }
     }
@@ -87,21 +84,27 @@ impl Logs {
     /// Writes that a storm changed its level: `meter.on_change(move |changed| logs.storm(changed))`.
     #[cfg(feature = "metrics")]
     pub fn storm(&self, changed: &super::StormChanged) {
-        let (level, multiplier) = (changed.reading.level, changed.reading.flow.multiplier());
-        let line = Line { level: Some(level.name()), multiplier, ..Line::default() };
-        let rose = level > changed.from;
-        let place = 4 + level as usize;
-        self.change(place, About::StormLevel { rose }, line, Ambient::now());
+        let (to, multiplier) = (changed.reading.level, changed.reading.flow.multiplier());
+        let line = Line { level: Some(to.name()), multiplier, ..Line::default() };
+        self.change(About::StormLevel { to, rose: to > changed.from }, line);
     }
 
     /// Something about the upstream changed.
-    fn change(&self, place: usize, about: About, line: Line, now: Nanos) {
-        let suppressed = {
-            let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-            changes[place].pass(now, self.interval, || self.upstreams.take(now).is_ok())
-        };
-        if let Some(suppressed) = suppressed {
-            self.write(about, Line { suppressed, ..line });
+    fn change(&self, about: About, line: Line) {
+        let now = Ambient::now();
+        let rest = || self.upstreams.take(now).is_ok();
+        if let Some((about, line)) = self.changes.see(about, line, now, self.interval, rest) {
+            self.write(about, line);
+        }
+    }
+
+    /// A state of which nothing was written may be worth a line by now.
+    #[cold]
+    fn settle(&self) {
+        let now = Ambient::now();
+        let rest = || self.upstreams.take(now).is_ok();
+        if let Some((about, line)) = self.changes.settle(now, self.interval, rest) {
+            self.write(about, line);
         }
     }
 
@@ -126,21 +129,25 @@ impl Observer for Logs {
     }
 
     fn about(&self, request: &Request, event: &Event) {
+        if self.changes.owes() {
+            self.settle();
+        }
         match event {
             Event::BudgetDry => {
                 let line =
                     Line { key: (request.key != 0).then_some(request.key), ..Line::default() };
-                self.change(0, About::BudgetDry, line, Ambient::now());
+                self.change(About::BudgetDry, line);
             }
             Event::BreakerMoved { to } => {
-                let (place, state) = match to {
-                    BreakerState::Closed => (1, "closed"),
-                    BreakerState::Open => (2, "open"),
-                    BreakerState::HalfOpen => (3, "half-open"),
+                let state = match to {
+                    BreakerState::Closed => "closed",
+                    BreakerState::Open => "open",
+                    BreakerState::HalfOpen => "half-open",
                 };
-                let line = Line { state: Some(state), ..Line::default() };
-                let about = About::BreakerMoved { opened: *to == BreakerState::Open };
-                self.change(place, about, line, Ambient::now());
+                self.change(
+                    About::BreakerMoved(*to),
+                    Line { state: Some(state), ..Line::default() },
+                );
             }
             Event::Succeeded { .. } if self.table.is_calm() => {}
             Event::AttemptEnded { outcome: Outcome::Failure(failure), .. }

@@ -66,6 +66,17 @@ impl Limit {
         self.next = now.saturating_add(interval).min(NEVER - 1);
         Some(std::mem::take(&mut self.suppressed))
     }
+
+    /// The same for a line that was left out before, and is then not one of those that were.
+    pub(super) fn pass_late(
+        &mut self,
+        now: Nanos,
+        interval: Nanos,
+        rest: impl FnOnce() -> bool,
+    ) -> Option<u64> {
+        self.suppressed = self.suppressed.saturating_sub(1);
+        self.pass(now, interval, rest)
+    }
 }
 
 impl Table {

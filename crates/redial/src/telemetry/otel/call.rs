@@ -6,10 +6,9 @@ use opentelemetry::{Context, KeyValue};
 use redial_core::decide::{Class, Outcome};
 use redial_core::{Nanos, Permit, Stop};
 
-use super::grpc::Tally;
-#[cfg(feature = "http")]
-use super::request::Facts;
 use super::{Current, Otel};
+#[cfg(feature = "http")]
+use super::{grpc::Tally, request::Facts};
 
 /// What becomes of a call, as spans. Dropping it ends them.
 pub(crate) struct Trace(Option<Box<Active>>);
@@ -23,23 +22,22 @@ struct Active {
     subject: Subject,
     /// The attempts on their way, in the order they were sent.
     out: Vec<Out>,
-    /// For how long was waited since the last attempt.
-    waited: Option<Nanos>,
+    /// Since when no attempt is on its way, after the first.
+    idle_since: Option<Nanos>,
     attempts: u32,
     stop: Option<Stop>,
-    tally: Tally,
 }
 
 struct Out {
     number: u32,
-    context: Context,
+    context: Arc<Context>,
 }
 
 /// What is attempted.
 pub(super) enum Subject {
     Plain,
     #[cfg(feature = "http")]
-    Request(Facts),
+    Request(Facts, Tally),
 }
 
 impl Trace {
@@ -57,10 +55,9 @@ impl Trace {
             begun: false,
             subject: Subject::Plain,
             out: Vec::new(),
-            waited: None,
+            idle_since: None,
             attempts: 0,
             stop: None,
-            tally: Tally::default(),
         })))
     }
 
@@ -69,7 +66,8 @@ impl Trace {
     pub(crate) fn request(&mut self, method: &http::Method, uri: &http::Uri, grpc: bool) {
         if let Some(active) = &mut self.0 {
             let server = active.otel.grpc.as_ref().and_then(|grpc| grpc.server());
-            active.subject = Subject::Request(Facts::new(method, uri, grpc, server));
+            active.subject =
+                Subject::Request(Facts::new(method, uri, grpc, server), Tally::default());
         }
     }
 
@@ -94,7 +92,7 @@ impl Trace {
     pub(crate) fn responded(&mut self, number: u32, status: u16) {
         if let Some(active) = &mut self.0
             && let Some(out) = active.out.iter().find(|out| out.number == number)
-            && let Subject::Request(facts) = &active.subject
+            && let Subject::Request(facts, _) = &active.subject
         {
             out.context.span().set_attributes(facts.response(status));
         }
@@ -116,14 +114,6 @@ impl Trace {
         }
     }
 
-    /// The next attempt comes after this wait.
-    #[inline(always)]
-    pub(crate) fn waits(&mut self, delay: Nanos) {
-        if let Some(active) = &mut self.0 {
-            active.waited = Some(delay);
-        }
-    }
-
     /// The call has ended without success. What is said last counts.
     #[inline(always)]
     pub(crate) fn stopped(&mut self, reason: Stop) {
@@ -135,7 +125,7 @@ impl Trace {
     /// That of the attempt that was sent last.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Current> {
-        self.0.as_ref()?.out.last().map(|out| Current(out.context.clone()))
+        self.0.as_ref()?.out.last().map(|out| Current(Arc::clone(&out.context)))
     }
 }
 
@@ -149,7 +139,7 @@ impl Active {
             (Some(name), _) => name.clone(),
             (None, Subject::Plain) => "redial".into(),
             #[cfg(feature = "http")]
-            (None, Subject::Request(facts)) => format!("redial {}", facts.name()).into(),
+            (None, Subject::Request(facts, _)) => format!("redial {}", facts.name()).into(),
         };
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Internal);
         let span = self.tracer.build_with_context(builder, &self.context);
@@ -160,11 +150,11 @@ impl Active {
     fn sent(&mut self, number: u32, now: Nanos, anew: bool) {
         self.begin();
         let hedge = !self.out.is_empty();
-        self.tally.sent(number, now, hedge, anew);
         self.attempts = self.attempts.max(number);
         let mut attributes = vec![KeyValue::new("redial.attempt", i64::from(number))];
-        if let Some(delay) = self.waited.take() {
-            attributes.push(KeyValue::new("redial.wait_seconds", delay as f64 / 1e9));
+        let waited = self.idle_since.take().map(|since| now.saturating_sub(since));
+        if let Some(waited) = waited.filter(|_| !anew) {
+            attributes.push(KeyValue::new("redial.wait_seconds", waited as f64 / 1e9));
         }
         if hedge {
             attributes.push(KeyValue::new("redial.hedge", true));
@@ -172,23 +162,25 @@ impl Active {
         if anew {
             attributes.push(KeyValue::new("redial.transparent", true));
         }
-        let builder = match &self.subject {
+        let builder = match &mut self.subject {
             Subject::Plain => {
                 let name = self.otel.name.as_deref().unwrap_or("redial");
                 SpanBuilder::from_name(format!("{name} attempt")).with_kind(SpanKind::Internal)
             }
             #[cfg(feature = "http")]
-            Subject::Request(facts) => {
+            Subject::Request(facts, tally) => {
+                tally.sent(number, waited, hedge, anew);
                 attributes.extend(facts.request(number));
                 SpanBuilder::from_name(facts.name().to_owned()).with_kind(SpanKind::Client)
             }
         };
         let builder = builder.with_attributes(attributes);
         let span = self.tracer.build_with_context(builder, &self.context);
-        self.out.push(Out { number, context: self.context.with_span(span) });
+        let context = Arc::new(self.context.with_span(span));
+        self.out.push(Out { number, context });
     }
 
-    fn take(&mut self, number: u32) -> Option<Context> {
+    fn take(&mut self, number: u32) -> Option<Arc<Context>> {
         let place = self.out.iter().position(|out| out.number == number)?;
         Some(self.out.remove(place).context)
     }
@@ -196,9 +188,7 @@ impl Active {
     #[cold]
     fn landed(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
         let Some(context) = self.take(number) else { return };
-        if self.out.is_empty() {
-            self.tally.idle_since(now);
-        }
+        self.idle_since = self.out.is_empty().then_some(now);
         let span = context.span();
         let name = match outcome {
             Outcome::Success => "success",
@@ -206,7 +196,7 @@ impl Active {
             Outcome::Failure(failure) => {
                 span.set_attribute(KeyValue::new("error.type", failure.class.name()));
                 #[cfg(feature = "http")]
-                if let Subject::Request(facts) = &self.subject {
+                if let Subject::Request(facts, _) = &self.subject {
                     span.set_attributes(facts.failure(failure));
                 }
                 span.set_status(Status::error(""));
@@ -247,11 +237,11 @@ impl Drop for Active {
         }
         span.end();
         #[cfg(feature = "http")]
-        if let (Subject::Request(facts), Some(grpc)) = (&self.subject, &self.otel.grpc)
+        if let (Subject::Request(facts, tally), Some(grpc)) = (&self.subject, &self.otel.grpc)
             && let Some(method) = facts.grpc_method()
         {
             let _current = self.context.clone().attach();
-            grpc.record(method, &self.tally);
+            grpc.record(method, tally);
         }
     }
 }

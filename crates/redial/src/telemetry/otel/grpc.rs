@@ -35,10 +35,6 @@ impl Grpc {
         Self { target, meter, instruments: OnceLock::new() }
     }
 
-    pub(super) fn target(&self) -> &str {
-        &self.target
-    }
-
     /// The host and port that the target names, if it names them.
     pub(super) fn server(&self) -> Option<(&str, u16)> {
         let (_, path) = self.target.rsplit_once('/').unwrap_or(("", &self.target));
@@ -113,23 +109,15 @@ pub(super) struct Tally {
     retries: u64,
     hedges: u64,
     anew: u64,
-    /// Since when no attempt is on its way.
-    idle_since: Option<Nanos>,
     /// How long none was, between attempts.
     idle: Nanos,
 }
 
 impl Tally {
-    pub(super) fn sent(&mut self, number: u32, now: Nanos, hedge: bool, anew: bool) {
+    pub(super) fn sent(&mut self, number: u32, waited: Option<Nanos>, hedge: bool, anew: bool) {
         self.anew += u64::from(anew);
         self.hedges += u64::from(hedge);
         self.retries += u64::from(number > 1 && !hedge && !anew);
-        if let Some(since) = self.idle_since.take() {
-            self.idle += now.saturating_sub(since);
-        }
-    }
-
-    pub(super) fn idle_since(&mut self, now: Nanos) {
-        self.idle_since = Some(now);
+        self.idle += waited.unwrap_or(0);
     }
 }

@@ -2,25 +2,9 @@
 //!
 //! A trace that shows a call as one span hides why it took so long; one that shows only requests hides that three
 //! of them were one call. Here a call is a span, and each attempt is a span below it.
-//!
-//! | span | attribute | |
-//! |---|---|---|
-//! | call | `redial.attempts` | how many attempts were made |
-//! | | `redial.stop` | why the call ended without success ([`Stop::name`](crate::Stop::name)) |
-//! | attempt | `redial.attempt` | 1 is the first |
-//! | | `redial.wait_seconds` | for how long was waited before it; not on the first |
-//! | | `redial.hedge` | it was sent beside another one |
-//! | | `redial.transparent` | a gRPC stream that no server looked at was opened anew, as the same attempt |
-//! | | `redial.outcome` | `success`, `failure`, `not-yet`, or `cancelled` for the loser of a race and what was dropped |
-//! | | `error.type` | the class of the failure ([`Class::name`](crate::decide::Class::name)) |
-//!
-//! A call that gave up has the status error, and so has every attempt that failed. An attempt of an HTTP client is of the
-//! kind client and has `http.request.method`, `http.request.resend_count` (from the second on), `server.address`,
-//! `server.port`, `url.full` (without user and query, which may hold secrets) and `http.response.status_code`; one of gRPC
-//! has `rpc.system.name`, `rpc.method` and `rpc.response.status_code`. It ends with the head of the response. When a text map
-//! propagator is installed, each attempt carries its own `traceparent`.
 
 mod call;
+#[cfg(feature = "http")]
 mod grpc;
 #[cfg(feature = "http")]
 mod request;
@@ -30,17 +14,34 @@ use std::fmt;
 use std::sync::Arc;
 
 use opentelemetry::global::{self, BoxedTracer};
-use opentelemetry::metrics::Meter;
 use opentelemetry::trace::{Span, Tracer, TracerProvider};
-use opentelemetry::{Context, InstrumentationScope};
+use opentelemetry::{Context, ContextGuard, InstrumentationScope};
 
 pub(crate) use call::Trace;
-use grpc::Grpc;
+#[cfg(feature = "http")]
+use {grpc::Grpc, opentelemetry::metrics::Meter};
 
 /// How calls become spans, for [`Retry::traced`](crate::Retry::traced).
 ///
 /// Defaults: the tracer provider that is installed when a call starts, spans named after what is done, no metrics. The parent
 /// is the caller's current context; while an attempt runs, its own span is current.
+///
+/// | span | attribute | |
+/// |---|---|---|
+/// | call | `redial.attempts` | how many attempts were made |
+/// | | `redial.stop` | why the call ended without success ([`Stop::name`](crate::Stop::name)) |
+/// | attempt | `redial.attempt` | 1 is the first |
+/// | | `redial.wait_seconds` | for how long was waited before it; not on the first |
+/// | | `redial.hedge` | it was sent beside another one |
+/// | | `redial.transparent` | a gRPC stream that no server looked at was opened anew, as the same attempt |
+/// | | `redial.outcome` | `success`, `failure`, `not-yet`, or `cancelled` for the loser of a race and what was dropped |
+/// | | `error.type` | the class of the failure ([`Class::name`](crate::decide::Class::name)) |
+///
+/// A call that gave up has the status error, and so has every attempt that failed. An attempt of an HTTP client is of the
+/// kind client and has `http.request.method`, `http.request.resend_count` (from the second on), `server.address`,
+/// `server.port`, `url.full` (without user and query, which may hold secrets) and `http.response.status_code`; one of gRPC
+/// has `rpc.system.name`, `rpc.method` and `rpc.response.status_code`. It ends with the head of the response. When a text map
+/// propagator is installed, each attempt carries its own `traceparent`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -56,6 +57,7 @@ use grpc::Grpc;
 pub struct Otel {
     name: Option<Cow<'static, str>>,
     tracer: Option<Arc<BoxedTracer>>,
+    #[cfg(feature = "http")]
     grpc: Option<Arc<Grpc>>,
 }
 
@@ -87,11 +89,13 @@ impl Otel {
     /// `dns:///inventory.internal:50051`.
     ///
     /// The meter is that of the global provider when the first call ends.
+    #[cfg(feature = "http")]
     pub fn grpc(self, target: impl Into<Cow<'static, str>>) -> Self {
         Self { grpc: Some(Arc::new(Grpc::new(target.into(), None))), ..self }
     }
 
     /// As [`grpc`](Self::grpc), with this meter.
+    #[cfg(feature = "http")]
     pub fn grpc_with(self, target: impl Into<Cow<'static, str>>, meter: Meter) -> Self {
         Self { grpc: Some(Arc::new(Grpc::new(target.into(), Some(meter)))), ..self }
     }
@@ -108,9 +112,7 @@ fn scope() -> InstrumentationScope {
 
 impl fmt::Debug for Otel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, grpc, .. } = self;
-        let target = grpc.as_ref().map(|grpc| grpc.target());
-        f.debug_struct("Otel").field("name", name).field("grpc", &target).finish_non_exhaustive()
+        f.debug_struct("Otel").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -133,14 +135,21 @@ impl Spans {
     }
 }
 
+/// As long as this lives, on this thread, an attempt is current.
+pub(crate) type Entered = ContextGuard;
+
 /// The context of an attempt, which is current wherever the attempt runs.
 #[derive(Clone)]
-pub(crate) struct Current(Context);
+pub(crate) struct Current(Arc<Context>);
 
 impl Current {
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _current = self.0.clone().attach();
+        let _entered = self.enter();
         work()
+    }
+
+    pub(crate) fn enter(&self) -> Entered {
+        Context::clone(&self.0).attach()
     }
 
     /// Writes on a request whose attempt it is, if a propagator is installed.

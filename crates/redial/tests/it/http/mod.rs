@@ -1,5 +1,5 @@
 mod bad_input;
-mod faults;
+pub(crate) mod faults;
 mod grpc;
 mod hedge;
 mod layer;

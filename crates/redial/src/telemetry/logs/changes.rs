@@ -1,0 +1,81 @@
+//! What changes for an upstream as a whole. A state that was left out because it came too soon after itself is written later,
+//! with the next event, if it is still so: the last line about a breaker must not say open for ever.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use redial_core::{NEVER, Nanos};
+
+use super::line::{About, Line};
+use super::table::Limit;
+
+pub(super) struct Changes {
+    state: Mutex<State>,
+    /// When to look for lines that are owed.
+    due: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    limits: [Limit; PLACES],
+    /// The latest state of the breaker and that of the storm, if it was left out.
+    owed: [Option<(About, Line)>; 2],
+}
+
+/// The budget, each state of the breaker, each level of a storm.
+const PLACES: usize = 8;
+
+impl Changes {
+    pub(super) fn new() -> Self {
+        Self { state: Mutex::default(), due: AtomicU64::new(NEVER) }
+    }
+
+    /// Whether there may be a line that is owed.
+    pub(super) fn owes(&self) -> bool {
+        self.due.load(Ordering::Relaxed) != NEVER
+    }
+
+    /// The line, if it may be written now.
+    pub(super) fn see(
+        &self,
+        about: About,
+        line: Line,
+        now: Nanos,
+        interval: Nanos,
+        rest: impl FnOnce() -> bool,
+    ) -> Option<(About, Line)> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = state.limits[about.place()].pass(now, interval, rest);
+        if let Some(subject) = about.subject() {
+            state.owed[subject] = passed.is_none().then_some((about, line));
+            self.plan(&state, now, interval);
+        }
+        passed.map(|suppressed| (about, Line { suppressed, ..line }))
+    }
+
+    /// A line that is owed, if it may be written now.
+    pub(super) fn settle(
+        &self,
+        now: Nanos,
+        interval: Nanos,
+        rest: impl FnOnce() -> bool,
+    ) -> Option<(About, Line)> {
+        if now < self.due.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (about, line) = state.owed.iter().flatten().next().copied()?;
+        let passed = state.limits[about.place()].pass_late(now, interval, rest);
+        if let (Some(subject), true) = (about.subject(), passed.is_some()) {
+            state.owed[subject] = None;
+        }
+        self.plan(&state, now, interval);
+        passed.map(|suppressed| (about, Line { suppressed, ..line }))
+    }
+
+    fn plan(&self, state: &State, now: Nanos, interval: Nanos) {
+        let owes = state.owed.iter().any(Option::is_some);
+        let due = if owes { now.saturating_add(interval).min(NEVER - 1) } else { NEVER };
+        self.due.store(due, Ordering::Relaxed);
+    }
+}
