@@ -28,7 +28,7 @@ use redial::http::reqwest::{SendWith as _, client_builder};
 use redial::http::server::DeadlineLayer;
 use redial::schedule::Backoff;
 use redial::telemetry::{Meter, ServerMeter, buckets, publish};
-use redial::{Draft, Inbound, Policy, Retry};
+use redial::{Draft, Policy, Retry};
 use reqwest::Client;
 use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -97,11 +97,9 @@ struct Shop {
     client: Client,
     retry: Retry,
     backend: String,
-    arrivals: ServerMeter,
 }
 
 async fn order(State(shop): State<Shop>) -> StatusCode {
-    shop.arrivals.arrived(Inbound::current().attempt());
     let answer = shop.client.get(&shop.backend).send_with(&shop.retry).await;
     answer.map_or(StatusCode::BAD_GATEWAY, |answer| answer.status())
 }
@@ -178,10 +176,10 @@ async fn main() -> Result<(), Failure> {
         client: client_builder(&policy).build()?,
         retry: Retry::new(policy).meter(&Meter::new("backend")),
         backend,
-        arrivals: ServerMeter::new("shop"),
     };
     let shop = Router::new().route("/order", get(order)).with_state(shop);
-    let shop = serve(shop.layer(DeadlineLayer::new()), 0).await? + "/order";
+    let shop = serve(shop.layer(DeadlineLayer::new().meter(&ServerMeter::new("shop"))), 0).await?
+        + "/order";
     let admin = Router::new()
         .route("/metrics", get(metrics))
         .route("/phase/{name}", post(set_phase))
