@@ -20,6 +20,7 @@ pub mod envoy;
 pub mod fuzz;
 pub mod postgres;
 pub mod private;
+pub mod prometheus;
 pub mod redis;
 pub mod setup;
 pub mod tally;

@@ -52,6 +52,13 @@ pub const TOOLS: &[Tool] = &[
         service: Some("postgresql"),
     },
     Tool {
+        package: "prometheus",
+        program: "prometheus",
+        why: "tests let a private Prometheus scrape, and check rules with its promtool",
+        used_by: &[Use::Test],
+        service: Some("prometheus"),
+    },
+    Tool {
         package: "faketime",
         program: "faketime",
         why: "tests set a program's clock with it",

@@ -3,6 +3,7 @@
 mod check;
 mod convert;
 mod demo;
+mod doctor;
 mod explain;
 mod failed;
 mod policy;
@@ -31,6 +32,7 @@ struct Args {
 enum Command {
     Check(Box<check::Args>),
     Demo(Box<demo::Args>),
+    Doctor(Box<doctor::Args>),
     Dlq(queue::dead::Args),
     Explain(Box<explain::Args>),
     Export(convert::ExportArgs),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
+        Command::Doctor(args) => doctor::run(&args, &mut out),
         Command::Dlq(args) => queue::dead::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Export(args) => convert::export(&args, &mut out),

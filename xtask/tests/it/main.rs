@@ -3,6 +3,7 @@
 mod args;
 mod findings;
 mod postgres;
+mod prometheus;
 mod redis;
 mod setup;
 mod tally;

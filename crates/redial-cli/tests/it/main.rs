@@ -9,6 +9,7 @@ mod check_silent;
 mod check_simulate;
 mod convert;
 mod demo;
+mod doctor;
 mod explain;
 mod peers;
 mod queue;

@@ -1,0 +1,172 @@
+//! What was found, for people and for programs.
+
+use std::io::{self, Write};
+
+use redial_cli::diagnose::{Diagnosis, Kind, Subject};
+use redial_core::storm::{Flow, Level};
+use serde_json::{Value, json};
+
+use crate::failed::harmless;
+
+const WIDTH: usize = 100;
+/// An Envoy may have a thousand clusters that nobody calls.
+const MOST_IDLE: usize = 20;
+
+/// Sentences, the worst first.
+pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) -> io::Result<()> {
+    let seconds = diagnosis.over as f64 / 1e9;
+    let (idle, seen): (Vec<_>, Vec<_>) =
+        diagnosis.subjects.iter().partition(|subject| subject.is_idle());
+    let verdict = match diagnosis.level() {
+        Level::Calm if seen.is_empty() => "nothing to judge",
+        Level::Calm => "no storm",
+        Level::Warn => "nearly a storm",
+        Level::Storm => "a storm",
+        Level::Critical => "a critical storm",
+    };
+    wrap(out, "", &format!("{verdict}, of what {place} counted in {seconds:.1}s"))?;
+    for subject in seen {
+        writeln!(out)?;
+        wrap(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
+        for finding in &subject.findings {
+            wrap(out, "  - ", &finding.saw)?;
+            wrap(out, "    fix: ", finding.symptom.fix())?;
+        }
+        for unknown in &subject.unknown {
+            wrap(out, "  ? ", &format!("cannot know {}", harmless(unknown)))?;
+        }
+    }
+    if !idle.is_empty() {
+        let named =
+            |subject: &&Subject| format!("{} {}", subject.kind.name(), harmless(&subject.name));
+        let mut names: Vec<_> = idle.iter().take(MOST_IDLE).map(named).collect();
+        if let Some(more) = idle.len().checked_sub(MOST_IDLE).filter(|more| *more > 0) {
+            names.push(format!("and {more} more"));
+        }
+        writeln!(out)?;
+        wrap(out, "", &format!("idle: {} (--for 1m looks longer)", names.join(", ")))?;
+    }
+    if !diagnosis.unknown.is_empty() {
+        writeln!(out)?;
+    }
+    for unknown in &diagnosis.unknown {
+        wrap(out, "? ", &format!("cannot know {unknown}"))?;
+    }
+    Ok(())
+}
+
+fn level(subject: &Subject) -> &'static str {
+    match subject.level() {
+        Some(level) => level.name(),
+        None if subject.kind >= Kind::Queue && subject.findings.is_empty() => "well",
+        None if subject.kind >= Kind::Queue => "look",
+        None => "unknown",
+    }
+}
+
+/// What one sees of it.
+fn sentence(subject: &Subject) -> String {
+    let name = harmless(&subject.name);
+    let Some(flow) = subject.flow.filter(|flow| flow.calls > 0) else {
+        return format!("{} {name}", subject.kind.name());
+    };
+    let multiplier = number(flow.multiplier().unwrap_or_default());
+    let first = match subject.kind {
+        Kind::Server => {
+            format!("each request of a user arrives {multiplier} times at server {name}")
+        }
+        Kind::Cluster => format!("Envoy sends {multiplier} attempts per call to cluster {name}"),
+        _ => format!("you send {multiplier} attempts per call to upstream {name}"),
+    };
+    format!("{first}; {} ({})", share(subject.kind, &flow), counted(subject.kind, &flow))
+}
+
+fn share(kind: Kind, flow: &Flow) -> String {
+    let own = if kind == Kind::Cluster { "Envoy's own retries" } else { "your own retries" };
+    match flow.from_above() {
+        None => "nothing is sent twice".to_owned(),
+        Some(0.0) => format!("the excess is {own}"),
+        Some(1.0) => "all of the excess arrives as retries from a layer above".to_owned(),
+        Some(above) => {
+            // Neither all nor nothing, whatever it is rounded to.
+            let percent = (above * 100.0).round().clamp(1.0, 99.0);
+            format!(
+                "{percent}% of the excess arrives as retries from a layer above, the rest is {own}"
+            )
+        }
+    }
+}
+
+/// The numbers behind it: calls are those that the multiplier is about.
+fn counted(kind: Kind, flow: &Flow) -> String {
+    let (attempts, fresh) = (flow.attempts, flow.fresh());
+    match (kind, flow.inherited) {
+        (Kind::Server, 0) => format!("requests: {attempts}"),
+        (Kind::Server, above) => format!("requests: {attempts}, {above} of them retries"),
+        (_, 0) => format!("attempts: {attempts}, calls: {fresh}"),
+        (_, above) => {
+            format!("attempts: {attempts}, calls: {fresh}, and {above} for retries from above")
+        }
+    }
+}
+
+/// Two digits behind the point where they matter.
+fn number(multiplier: f64) -> String {
+    if multiplier < 1.1 { format!("{multiplier:.2}") } else { format!("{multiplier:.1}") }
+}
+
+/// Lines of a paragraph, the first one with `mark` before it and the others below its text.
+fn wrap(out: &mut impl Write, mark: &str, text: &str) -> io::Result<()> {
+    let indent = " ".repeat(mark.chars().count());
+    let mut line = mark.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(out, "{line}")?;
+            line.clone_from(&indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    writeln!(out, "{line}")
+}
+
+/// The same as an object.
+pub(super) fn json(place: &str, diagnosis: &Diagnosis) -> Value {
+    json!({
+        "url": place,
+        "seconds": diagnosis.over as f64 / 1e9,
+        "level": diagnosis.level().name(),
+        "subjects": diagnosis.subjects.iter().map(subject).collect::<Vec<_>>(),
+        "unknown": diagnosis.unknown,
+    })
+}
+
+fn subject(subject: &Subject) -> Value {
+    let findings = subject.findings.iter().map(|finding| {
+        json!({
+            "symptom": finding.symptom.name(),
+            "saw": finding.saw,
+            "fix": finding.symptom.fix(),
+        })
+    });
+    let flow = subject.flow.as_ref();
+    json!({
+        "kind": subject.kind.name(),
+        "name": subject.name,
+        "level": subject.level().map(Level::name),
+        "calls": flow.map(|flow| flow.calls),
+        "inherited": flow.map(|flow| flow.inherited),
+        "attempts": flow.map(|flow| flow.attempts),
+        "multiplier": flow.and_then(Flow::multiplier),
+        "amplification": flow.and_then(Flow::amplification),
+        "from_above": flow.and_then(Flow::from_above),
+        "surge": subject.surge,
+        "findings": findings.collect::<Vec<_>>(),
+        "unknown": subject.unknown,
+    })
+}

@@ -1,0 +1,264 @@
+//! What is at an address, and what a person is told about it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::{redial, text};
+
+/// Gives each connection the next of these answers, and the last one for ever; returns the address.
+fn serve(answers: Vec<Vec<u8>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            let answer = &answers[number.min(answers.len() - 1)];
+            let _ = read_head(&mut stream);
+            let _ = stream.write_all(answer);
+        }
+    });
+    format!("http://{address}/metrics")
+}
+
+fn read_head(stream: &mut TcpStream) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    // Whoever wants TLS begins with this byte, and is answered at once, as web servers do.
+    while !head.ends_with(b"\r\n\r\n") && head != [0x16] && stream.read(&mut byte)? == 1 {
+        head.push(byte[0]);
+    }
+    Ok(())
+}
+
+fn http(status: &str, kind: &str, body: &str) -> Vec<u8> {
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n");
+    format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+fn metrics(body: &str) -> Vec<u8> {
+    http("200 OK", "text/plain; version=0.0.4", body)
+}
+
+fn client(fresh: u64, retried: u64, attempts: u64) -> Vec<u8> {
+    metrics(&format!(
+        "# TYPE redial_calls_total counter
+redial_calls_total{{upstream=\"api\",origin=\"fresh\"}} {fresh}
+redial_calls_total{{upstream=\"api\",origin=\"retried\"}} {retried}
+redial_attempts_total{{upstream=\"api\"}} {attempts}
+# EOF
+"
+    ))
+}
+
+fn ask(url: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    let output = redial(&[&["doctor", url, "--for", "100ms"], more].concat());
+    let (stdout, stderr) = (text(&output.stdout).to_owned(), text(&output.stderr).to_owned());
+    (output.status.code(), stdout, stderr)
+}
+
+#[test]
+fn a_storm_is_told_in_words() {
+    let url = serve(vec![client(7, 7, 7), client(107, 197, 317)]);
+    let (code, said, _) = ask(&url, &[]);
+    assert_eq!(code, Some(1), "{said}");
+    let words: Vec<_> = said.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.starts_with("a storm, of what http://127.0.0.1:"), "{said}");
+    let sentence = "storm: you send 3.1 attempts per call to upstream api; 90% of the excess arrives as retries from a \
+                    layer above, the rest is your own retries (attempts: 310, calls: 100, and 190 for retries from \
+                    above)";
+    assert!(words.contains(sentence), "{said}");
+    assert!(
+        words.contains("- 190 of 290 calls are retries of a layer above fix: attempts multiply"),
+        "{said}"
+    );
+    assert!(words.contains("? cannot know whether there are more calls than usual"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
+}
+
+#[test]
+fn no_storm_is_exit_0() {
+    let url = serve(vec![client(0, 0, 0), client(100, 0, 102)]);
+    let (code, said, noted) = ask(&url, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("no storm, of what "), "{said}");
+    assert!(said.contains("calm: you send 1.02 attempts per call to upstream api"), "{said}");
+    assert_eq!(noted, "redial: looking for 100ms at what happens now\n");
+}
+
+#[test]
+fn the_first_line_is_exit_1() {
+    let url = serve(vec![client(0, 0, 0), client(100, 0, 150)]);
+    let (code, said, _) = ask(&url, &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("nearly a storm, of what "), "{said}");
+    assert!(said.contains("\nwarn: you send 1.5 attempts per call"), "{said}");
+    let url = serve(vec![client(0, 0, 0), client(100, 0, 149)]);
+    assert_eq!(ask(&url, &[]).0, Some(0));
+}
+
+#[test]
+fn a_surge_is_told_from_a_storm_by_what_was_before() {
+    let url = serve(vec![client(0, 0, 0), client(10, 0, 10), client(20_010, 0, 20_010)]);
+    let (code, said, noted) = ask(&url, &["--baseline", "100ms", "--json"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(noted.starts_with("redial: looking for 100ms at what is usual\n"), "{noted}");
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let api = &said["subjects"][0];
+    assert_eq!(api["findings"][0]["symptom"], "surge");
+    // Two thousand times the calls, in about the same time.
+    assert!(api["surge"].as_f64().unwrap() > 2.0, "{api}");
+}
+
+#[test]
+fn those_that_nobody_calls_are_one_line() {
+    let line =
+        |n| format!("envoy_cluster_upstream_rq_total{{envoy_cluster_name=\"c{n:02}\"}} {n}\n");
+    let page = (0..24).map(line).collect::<String>();
+    let url = serve(vec![metrics(&page), metrics(&page.replace("\"c00\"} 0", "\"c00\"} 50"))]);
+    let (code, said, _) = ask(&url, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("calm: Envoy sends 1.00 attempts per call to cluster c00;"), "{said}");
+    let idle = said.split("\n\n").find(|part| part.starts_with("idle: cluster c01, ")).unwrap();
+    assert!(idle.contains("cluster c20, and 3 more (--for"), "{said}");
+    assert_eq!(said.matches("cluster").count(), 21, "{said}");
+}
+
+#[test]
+fn json_has_the_numbers() {
+    let url = serve(vec![client(7, 7, 7), client(107, 197, 317)]);
+    let (code, said, _) = ask(&url, &["--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &said["level"]), (Some(1), &"storm".into()));
+    assert!(said["seconds"].as_f64().unwrap() >= 0.1);
+    let api = &said["subjects"][0];
+    assert_eq!(
+        (&api["kind"], &api["name"], &api["level"]),
+        (&"upstream".into(), &"api".into(), &"storm".into())
+    );
+    assert_eq!(
+        (&api["calls"], &api["inherited"], &api["attempts"]),
+        (&290.into(), &190.into(), &310.into())
+    );
+    assert_eq!(api["multiplier"], 3.1);
+    assert_eq!(api["findings"][0]["symptom"], "from-above");
+    assert!(!said["unknown"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn what_is_no_endpoint_is_exit_2_and_says_what_to_do() {
+    let huge = {
+        let mut huge = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+        huge.extend("a 1\n".repeat(5 * 1024 * 1024).bytes());
+        huge
+    };
+    let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nredial_attempts_total 3\n".to_vec();
+    for (answer, said) in [
+        (
+            http("200 OK", "text/html", "<!doctype html><p>hello"),
+            "a web page; metrics are often at /metrics",
+        ),
+        (http("200 OK", "application/json", "{\"a\": 1}"), "answers with JSON"),
+        (http("200 OK", "text/plain", "[1]"), "answers with JSON"),
+        (metrics(""), "no metrics in the answer"),
+        (metrics("# nothing\n# EOF\n"), "no metrics in the answer"),
+        (metrics("go_goroutines 7\nup 1\n"), "none of its 2 samples is about retries"),
+        (metrics("up 1\nhello there, world\n"), "line 2 has no number: hello there, world"),
+        (http("404 Not Found", "text/plain", "no"), "answers 404 Not Found; metrics are often"),
+        (http("401 Unauthorized", "text/plain", "no"), "write http://USER:PASSWORD@HOST"),
+        (
+            http("503 Service Unavailable", "text/plain", "no"),
+            "answers 503 Service Unavailable: see",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(), "cannot get it: "),
+        (b"HTTP/1.1 200 OK\r\n\r\n\x0a\xff\xfe\x00".to_vec(), "something that is no text"),
+        (huge, "more than 16 MiB"),
+        (cut, "breaks off after 24 bytes"),
+        (Vec::new(), "cannot get it: "),
+    ] {
+        let (code, stdout, stderr) = ask(&serve(vec![answer]), &[]);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{said}: {stderr}");
+        assert!(
+            stderr.starts_with("redial: http://127.0.0.1:") && stderr.contains(said),
+            "{stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_page_as_large_as_it_may_be_is_read() {
+    let metric = "redial_attempts_total{upstream=\"api\"} 3\n";
+    let comment = format!("# {}\n", "x".repeat(1021));
+    let mut page = comment.repeat(16 * 1024 - 1);
+    page += &"\n".repeat(1024 - metric.len());
+    page += metric;
+    assert_eq!(page.len(), 16 * 1024 * 1024);
+    let (code, said, stderr) = ask(&serve(vec![metrics(&page)]), &[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(said.contains("idle: upstream api"), "{said}");
+    let (code, _, stderr) = ask(&serve(vec![metrics(&(page + "\n"))]), &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("more than 16 MiB"), "{stderr}");
+}
+
+#[test]
+fn an_endpoint_that_goes_away_in_between_is_exit_2() {
+    let url = serve(vec![client(7, 7, 7), http("500 Internal Server Error", "text/plain", "")]);
+    let (code, stdout, stderr) = ask(&url, &[]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.contains("answers 500 Internal Server Error"), "{stderr}");
+}
+
+#[test]
+fn nobody_there_is_exit_2() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/metrics", free.local_addr().unwrap());
+    drop(free);
+    let (code, _, stderr) = ask(&url, &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("refused") && stderr.contains("whether this is its port"), "{stderr}");
+}
+
+#[test]
+fn one_without_tls_is_said() {
+    let url = serve(vec![client(0, 0, 0)]).replace("http://", "https://");
+    let (code, _, stderr) = ask(&url, &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("; if it has no TLS, write http://"), "{stderr}");
+}
+
+#[test]
+fn one_that_hangs_is_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (code, _, stderr) = ask(&format!("http://{}/", silent.local_addr().unwrap()), &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("has not answered within 10s"), "{stderr}");
+}
+
+#[test]
+fn wrong_usage_is_exit_2() {
+    for (args, said) in [
+        (&["localhost:9000/metrics"][..], "write it as http://HOST:PORT/metrics"),
+        (&["metrics"], "write it as http://HOST:PORT/metrics"),
+        (&["http://"], "write it as http://HOST:PORT/metrics"),
+        (&["http://localhost", "--for", "1ms"], "100ms to 1h"),
+        (&["http://localhost", "--for", "2h"], "100ms to 1h"),
+        (&["http://localhost", "--baseline", "soon"], "--baseline"),
+        (&[], "METRICS-URL"),
+    ] {
+        let output = redial(&[&["doctor"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(said), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_password_is_not_repeated() {
+    let url = serve(vec![http("404 Not Found", "text/plain", "no")]);
+    let (_, _, stderr) = ask(&url.replace("//", "//me:secret@"), &[]);
+    assert!(stderr.contains("me:") && !stderr.contains("secret"), "{stderr}");
+}

@@ -1,0 +1,11 @@
+//! `redial doctor`, and what else sees a storm.
+
+mod endpoint;
+mod envoy;
+mod example;
+mod judge;
+mod live;
+mod ops;
+mod page;
+mod pages;
+mod prometheus;

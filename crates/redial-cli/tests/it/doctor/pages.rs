@@ -1,0 +1,72 @@
+//! Whoever changes what `redial doctor` says sees the page that shows it.
+
+use std::process::Command;
+
+use regex_lite::Regex;
+
+use super::example::Storm;
+use crate::{Scratch, redial, text};
+
+const PAGE: &str = include_str!("../../../../../docs/seeing-a-storm.md");
+
+/// Without what is different each time: numbers, the address, and where lines end because of them.
+fn plain(text: &str) -> String {
+    let text = Regex::new(r"http://[^ ]+/metrics").unwrap().replace_all(text, "URL");
+    let text = Regex::new(r"\d+(\.\d+)?").unwrap().replace_all(&text, "N").into_owned();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A call that one of the looks cuts in two makes nearly all of all.
+    let nearly =
+        "N% of the excess arrives as retries from a layer above, the rest is your own retries";
+    text.replace(nearly, "all of the excess arrives as retries from a layer above")
+}
+
+#[test]
+fn the_page_shows_what_is_printed() {
+    let mut shown = 0;
+    for block in PAGE.split("\n```console ").skip(1) {
+        let (head, rest) = block.split_once('\n').unwrap();
+        let (policy, phase) = head.split_once(' ').unwrap();
+        let (command, rest) = rest.split_once('\n').unwrap();
+        let expected = rest.split_once("\n```").unwrap().0;
+        let storm = Storm::start(policy, phase);
+        let args = command.strip_prefix("$ redial ").unwrap();
+        let args = args.replace("http://localhost:9000/metrics", &storm.metrics());
+        let output = redial(&args.split(' ').collect::<Vec<_>>());
+        let printed = text(&output.stdout);
+        // Two that are as bad as each other may change places.
+        let mut paragraphs = [plain_paragraphs(printed), plain_paragraphs(expected)];
+        paragraphs.iter_mut().for_each(|all| all.sort());
+        assert_eq!(paragraphs[0], paragraphs[1], "{printed}");
+        assert!(expected.lines().all(|line| line.chars().count() <= 100));
+        shown += 1;
+    }
+    assert_eq!(shown, 2);
+}
+
+fn plain_paragraphs(text: &str) -> Vec<String> {
+    text.split("\n\n").map(plain).collect()
+}
+
+#[test]
+fn the_commands_of_the_symptom_table_work() {
+    let scratch = Scratch::new("symptoms");
+    let (_, policy) = PAGE.split_once("\n```toml policy.toml\n").unwrap();
+    scratch.file("policy.toml", policy.split_once("\n```").unwrap().0);
+    let commands = Regex::new(r"`redial ((?:check|explain|sim) [^`]+)`;? ?").unwrap();
+    let table = PAGE.lines().filter(|line| line.starts_with("| "));
+    let mut run = 0;
+    for found in table.flat_map(|line| commands.captures_iter(line).collect::<Vec<_>>()) {
+        let args: Vec<_> = found[1].split(' ').collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let output = command.args(&args).current_dir(&scratch.0).output().unwrap();
+        let said = text(&output.stdout);
+        match args[0] {
+            "check" => {
+                assert!(said.contains("no-jitter") && said.contains("too-many-attempts"), "{said}");
+            }
+            _ => assert!(output.status.success() && !said.is_empty(), "{args:?}"),
+        }
+        run += 1;
+    }
+    assert_eq!(run, 5);
+}
