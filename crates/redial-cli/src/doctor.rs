@@ -26,12 +26,13 @@ const LONGEST: Duration = Duration::from_secs(3600);
 #[derive(clap::Args)]
 #[command(after_help = "\
 Read are the metrics of Redial (clients, servers, queues, fleet budgets) and, as far as they go, those of Envoy
-at /stats/prometheus. From 1.5 attempts for a request of a user on it is a storm, whoever makes them.
+at /stats/prometheus. It warns from 1.5 attempts for a request of a user on, whoever makes them; 2 are a storm, and
+4 a critical one.
 
 With --baseline it first looks for that long at what is usual, so that a surge that begins then can be told from a
 storm. What it could not know it says.
 
-Exit codes: 0 for no storm, 1 for a storm (1.5 attempts and more), 2 if the endpoint cannot be read.
+Exit codes: 0 for no storm that it could see, 1 from 1.5 attempts on, 2 if the endpoint cannot be read.
 
 Examples:
   redial doctor http://localhost:9000/metrics
@@ -81,7 +82,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         show::words(&place, &diagnosis, out)?;
     }
     out.flush()?;
-    if diagnosis.level() > Level::Calm { Err(Failed::Said(1)) } else { Ok(()) }
+    if diagnosis.level().is_some_and(|level| level > Level::Calm) {
+        Err(Failed::Said(1))
+    } else {
+        Ok(())
+    }
 }
 
 #[allow(clippy::print_stderr, reason = "stdout has the answer and nothing else")]

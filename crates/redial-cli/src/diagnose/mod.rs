@@ -21,6 +21,9 @@ pub use symptom::{Finding, Symptom};
 
 use scrape::Change;
 
+/// Fewer attempts than this are no storm, whatever their ratio is: some unlucky calls are enough for one.
+const FEW: u64 = 20;
+
 /// What a part of an endpoint's metrics is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -91,10 +94,11 @@ impl Subject {
         }
     }
 
-    /// How bad it is; `None` if nothing began in that time, so that there is nothing to judge.
+    /// How bad it is; `None` if nothing began in that time, or too little was sent to call it a storm.
     pub fn level(&self) -> Option<Level> {
-        let level = self.flow.filter(|flow| flow.calls > 0).map(|flow| flow.level())?;
-        Some(self.of_jobs.map_or(level, |ratio| level.min(Level::of(ratio))))
+        let flow = self.flow.filter(|flow| flow.calls > 0)?;
+        let level = self.of_jobs.map_or(flow.level(), |ratio| flow.level().min(Level::of(ratio)));
+        (level == Level::Calm || flow.attempts >= FEW).then_some(level)
     }
 
     /// Whether nothing went through it, and there is nothing else to say about it.
@@ -120,9 +124,9 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// The worst that there is.
-    pub fn level(&self) -> Level {
-        self.subjects.iter().filter_map(Subject::level).max().unwrap_or_default()
+    /// The worst that there is; `None` if nothing could be judged.
+    pub fn level(&self) -> Option<Level> {
+        self.subjects.iter().filter_map(Subject::level).max()
     }
 }
 
@@ -138,27 +142,7 @@ pub fn diagnose(before: Option<&Scrape>, from: &Scrape, to: &Scrape) -> Diagnosi
         let attempts = subject.flow.map_or(0, |flow| flow.attempts);
         (Reverse((subject.level(), !subject.findings.is_empty(), attempts)), subject.kind)
     });
-    let judged = subjects.iter().any(|subject| subject.level().is_some());
-    let mut unknown = Vec::new();
-    if judged && before.is_none() {
-        unknown.push(
-            "whether there are more calls than usual: --baseline 1m looks for a minute before"
-                .into(),
-        );
-    }
-    let says_nothing = |subject: &Subject| {
-        let flow = subject.flow.filter(|flow| flow.calls > 0 && flow.inherited == 0);
-        flow.is_some() && subject.kind != Kind::Cluster
-    };
-    if subjects.iter().any(says_nothing) {
-        unknown.push(
-            "whether a layer above retries without saying so: only a request with an attempt header counts as a retry"
-                .into(),
-        );
-    }
-    if judged {
-        unknown.push("what other instances do: each has an endpoint of its own".into());
-    }
+    let mut unknown = unknown(&subjects, before.is_some());
     let repeated = from.repeated().max(to.repeated());
     if repeated > 0 {
         unknown.push(format!(
@@ -166,4 +150,32 @@ pub fn diagnose(before: Option<&Scrape>, from: &Scrape, to: &Scrape) -> Diagnosi
         ));
     }
     Diagnosis { over: change.over(), subjects, unknown }
+}
+
+/// What no look at these metrics can tell about any of them.
+fn unknown(subjects: &[Subject], is_compared: bool) -> Vec<String> {
+    let called = |subject: &&Subject| subject.flow.is_some_and(|flow| flow.calls > 0);
+    let called: Vec<_> = subjects.iter().filter(called).collect();
+    let any = |test: &dyn Fn(&Subject) -> bool| called.iter().any(|subject| test(subject));
+    let is_envoy = |subject: &Subject| subject.kind == Kind::Cluster;
+    let hears_nothing = |subject: &Subject| {
+        !is_envoy(subject) && subject.flow.is_some_and(|flow| flow.inherited == 0)
+    };
+    let all = [
+        (
+            !called.is_empty() && !is_compared,
+            "whether there are more calls than usual: --baseline 1m looks for a minute before",
+        ),
+        (
+            any(&hears_nothing),
+            "whether a layer above retries without saying so: only a request with an attempt header counts as a retry",
+        ),
+        (
+            any(&is_envoy),
+            "whose retries come to Envoy: it does not count requests by attempt, so those of the layers above are \
+             calls here",
+        ),
+        (!called.is_empty(), "what other instances do: each has an endpoint of its own"),
+    ];
+    all.into_iter().filter(|(applies, _)| *applies).map(|(_, what)| what.to_owned()).collect()
 }

@@ -65,3 +65,15 @@ pub(super) const GAUGES: &[&str] = &[
 pub(super) fn known(name: &str) -> Option<&'static str> {
     COUNTERS.iter().chain(GAUGES).find(|known| **known == name).copied()
 }
+
+/// The label that says what a metric is about.
+pub(super) fn label(metric: &str) -> &'static str {
+    let all = [
+        ("envoy_cluster_", "envoy_cluster_name"),
+        ("redial_server_", "server"),
+        ("redial_queue_", "queue"),
+        ("redial_fleet_", "fleet"),
+    ];
+    let found = all.iter().find(|(start, _)| metric.starts_with(start));
+    found.map_or("upstream", |(_, label)| label)
+}

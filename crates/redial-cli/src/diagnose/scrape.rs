@@ -8,13 +8,14 @@ use super::names;
 use crate::exposition::{Wrong, samples};
 
 /// Sorted, so that it does not matter in which order an endpoint writes them.
-pub(super) type Labels = Vec<(String, String)>;
+type Labels = Vec<(String, String)>;
 
 /// What an endpoint said at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Scrape {
     at: Nanos,
-    series: BTreeMap<(&'static str, Labels), f64>,
+    /// By metric and by what it is about: an Envoy may have ten thousand clusters, and each is asked about by its name.
+    series: BTreeMap<(&'static str, String), BTreeMap<Labels, f64>>,
     /// How many samples the page had, read here or not.
     samples: usize,
     /// How many stood there more than once, with the same labels.
@@ -32,12 +33,14 @@ impl Scrape {
         for sample in samples(page) {
             let sample = sample?;
             scrape.samples += 1;
-            let Some(name) = names::known(&sample.name) else { continue };
+            let Some(metric) = names::known(&sample.name) else { continue };
+            let Some(subject) = sample.label(names::label(metric)) else { continue };
             let own =
                 sample.labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
             let mut labels: Labels = own.collect();
             labels.sort();
-            let before = scrape.series.insert((name, labels), sample.value);
+            let series = scrape.series.entry((metric, subject.to_owned())).or_default();
+            let before = series.insert(labels, sample.value);
             scrape.repeated += usize::from(before.is_some());
         }
         Ok(scrape)
@@ -57,26 +60,39 @@ impl Scrape {
         self.repeated
     }
 
-    /// The series of a metric.
-    pub(super) fn of(&self, name: &'static str) -> impl Iterator<Item = (&Labels, f64)> {
-        let from = (name, Labels::new());
-        let found = self.series.range(from..).take_while(move |((known, _), _)| *known == name);
-        found.map(|((_, labels), value)| (labels, *value))
+    /// What a metric is there about.
+    pub(super) fn subjects(&self, metric: &'static str) -> BTreeSet<&str> {
+        let found = self.series.range((metric, String::new())..).map(|(key, _)| key);
+        found.take_while(|(known, _)| *known == metric).map(|(_, name)| name.as_str()).collect()
     }
 
-    /// The values that a label of a metric has.
-    pub(super) fn values(&self, name: &'static str, label: &str) -> BTreeSet<String> {
-        self.of(name).filter_map(|(labels, _)| value(labels, label)).map(str::to_owned).collect()
+    /// Whether a metric is there about it.
+    pub(super) fn is_about(&self, metric: &'static str, subject: &str) -> bool {
+        self.series.contains_key(&(metric, subject.to_owned()))
     }
 
-    /// The sum of the series of a gauge whose labels have these values; `None` if there is none.
-    pub(super) fn gauge(&self, name: &'static str, with: &[(&str, &str)]) -> Option<f64> {
-        let found = self.of(name).filter(|(labels, _)| has(labels, with)).map(|(_, value)| value);
-        found.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+    /// Those of a gauge whose labels have these values: one for each instance on the page.
+    pub(super) fn gauges(
+        &self,
+        metric: &'static str,
+        subject: &str,
+        with: &[(&str, &str)],
+    ) -> impl Iterator<Item = f64> {
+        let found = self.of(metric, subject).filter(|(labels, _)| has(labels, with));
+        found.map(|(_, value)| *value)
     }
 
-    fn get(&self, name: &'static str, labels: &Labels) -> Option<f64> {
-        self.series.get(&(name, labels.clone())).copied()
+    /// The largest of them.
+    pub(super) fn largest(&self, metric: &'static str, subject: &str) -> Option<f64> {
+        self.gauges(metric, subject, &[]).reduce(f64::max)
+    }
+
+    fn of(&self, metric: &'static str, subject: &str) -> impl Iterator<Item = (&Labels, &f64)> {
+        self.series.get(&(metric, subject.to_owned())).into_iter().flatten()
+    }
+
+    fn get(&self, metric: &'static str, subject: &str, labels: &Labels) -> Option<f64> {
+        self.series.get(&(metric, subject.to_owned()))?.get(labels).copied()
     }
 }
 
@@ -87,51 +103,49 @@ pub(super) struct Change<'a> {
     pub(super) to: &'a Scrape,
 }
 
-/// How a counter grew.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Growth {
-    pub(super) by: f64,
-    /// Whether it fell: then it has begun at zero again, and what it grew by before that is not known.
-    pub(super) fell: bool,
-}
-
 impl Change<'_> {
     pub(super) fn over(&self) -> Nanos {
         self.to.at.saturating_sub(self.from.at)
     }
 
-    /// How the series of a counter with these labels grew, in all.
-    pub(super) fn growth(&self, name: &'static str, with: &[(&str, &str)]) -> Growth {
-        let mut all = Growth::default();
-        for (labels, now) in self.to.of(name).filter(|(labels, _)| has(labels, with)) {
-            // A counter that was not there before has not been counted with before.
-            let before = self.from.get(name, labels).unwrap_or(0.0);
-            let fell = now < before;
-            let by = if fell { now } else { now - before };
-            all.by += if by.is_finite() { by } else { 0.0 };
-            all.fell |= fell;
-        }
-        all
+    /// By how much the series of a counter with these labels grew, in all.
+    pub(super) fn count(&self, metric: &'static str, subject: &str, with: &[(&str, &str)]) -> u64 {
+        let wanted = self.to.of(metric, subject).filter(|(labels, _)| has(labels, with));
+        let grown = wanted.map(|(labels, now)| {
+            // A counter that was not there has begun at zero, and so has one that fell.
+            let before = self.from.get(metric, subject, labels).unwrap_or(0.0);
+            if *now < before { *now } else { now - before }
+        });
+        grown.filter(|by| by.is_finite()).sum::<f64>().round() as u64
     }
 
-    /// The same as a whole number.
-    pub(super) fn count(&self, name: &'static str, with: &[(&str, &str)]) -> u64 {
-        self.growth(name, with).by.round() as u64
-    }
-
-    /// Whether a counter with these labels fell or is gone.
-    pub(super) fn began_again(&self, with: (&str, &str)) -> bool {
-        let with = [with];
-        names::COUNTERS.iter().any(|name| {
-            let gone = |labels: &Labels| self.to.get(name, labels).is_none();
-            let mut before = self.from.of(name).filter(|(labels, _)| has(labels, &with));
-            before.any(|(labels, _)| gone(labels)) || self.growth(name, &with).fell
+    /// Whether a counter of it fell or is gone.
+    pub(super) fn began_again(&self, label: &str, subject: &str) -> bool {
+        let metrics = names::COUNTERS.iter().filter(|metric| names::label(metric) == label);
+        let mut before = metrics.flat_map(|metric| {
+            self.from.of(metric, subject).map(move |(labels, was)| (metric, labels, was))
+        });
+        before.any(|(metric, labels, was)| {
+            self.to.get(metric, subject, labels).is_none_or(|now| now < *was)
         })
+    }
+
+    /// The calls of it whose histogram puts them above a bound; none if it has no such bound.
+    pub(super) fn above(&self, metric: &'static str, subject: &str, bound: f64) -> u64 {
+        let bounds = self.to.of(metric, subject).filter_map(|(labels, _)| value(labels, "le"));
+        let bounds: BTreeSet<_> = bounds.collect();
+        let up_to = |wanted: f64| {
+            let bound = bounds.iter().find(|bound| bound.parse() == Ok(wanted))?;
+            Some(self.count(metric, subject, &[("le", bound)]))
+        };
+        match (up_to(bound), up_to(f64::INFINITY)) {
+            (Some(few), Some(all)) => all.saturating_sub(few),
+            _ => 0,
+        }
     }
 }
 
-/// The value of a label.
-pub(super) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
+fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 

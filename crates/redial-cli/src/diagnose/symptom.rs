@@ -92,9 +92,7 @@ impl Symptom {
             Self::TooManyAttempts => {
                 "cap attempts at 5, and set a deadline; what has to happen in the end belongs into a queue"
             }
-            Self::AttemptsUsed => {
-                "retries did not help these: see why the upstream fails before anybody retries more"
-            }
+            Self::AttemptsUsed => "see why the upstream fails before anybody retries more",
             Self::Unsafe => {
                 "if they may be repeated, send one idempotency key for all attempts of a user's action"
             }
@@ -108,7 +106,8 @@ impl Symptom {
                 "calls fail at once until a probe succeeds: see why the upstream fails"
             }
             Self::QueueAgeing => {
-                "jobs come faster than they are done: see whether they fail (`redial queue stats`), or add workers"
+                "see whether jobs fail (`redial queue stats`); if they do not, they come faster than they are done: \
+                 add workers"
             }
             Self::QueueRetries => {
                 "see why they fail before there are more of them; attempts are in the store, so a restart does not \
@@ -116,10 +115,13 @@ impl Symptom {
             }
             Self::DeadLetters => "`redial dlq ls` shows why; `redial dlq redrive` tries them again",
             Self::FleetLost => {
-                "each instance now has its share of the floor and no more: see whether its Redis is there"
+                "who cannot reach it has at most its share of the floor: see whether its Redis is there"
             }
             Self::FleetDiffers => "the strictest settings hold: give all instances the same ones",
-            Self::FleetDry => "it does what it is for: see why the upstream fails",
+            Self::FleetDry => {
+                "new calls and the floor fill it; while retries are refused, it does what it is for: see why the \
+                 upstream fails"
+            }
         }
     }
 }

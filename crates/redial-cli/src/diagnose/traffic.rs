@@ -6,36 +6,28 @@ use redial_core::storm::{Flow, Level};
 
 use super::names;
 use super::others::BEGAN_AGAIN;
-use super::scrape::{Change, value};
+use super::scrape::{Change, Scrape};
 use super::symptom::Symptom;
-use super::{Kind, Subject};
+use super::{FEW, Kind, Subject};
 
-/// Fewer calls than this say little, whatever their ratio is.
-const FEW: u64 = 20;
 /// More attempts of a call than a policy should have: the rule too-many-attempts says so too.
 const MOST_ATTEMPTS: f64 = 5.0;
 
 pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Subject> {
-    let all = [
-        (Kind::Upstream, names::ATTEMPTS),
-        (Kind::Server, names::SERVER_REQUESTS),
-        (Kind::Cluster, names::ENVOY_REQUESTS),
+    // A name of which only calls are counted so far is one too.
+    let all: [(Kind, &[&'static str]); 3] = [
+        (Kind::Upstream, &[names::ATTEMPTS, names::CALLS]),
+        (Kind::Server, &[names::SERVER_REQUESTS]),
+        (Kind::Cluster, &[names::ENVOY_REQUESTS]),
     ];
     let mut subjects = Vec::new();
-    for (kind, metric) in all {
-        let label = kind.label();
-        let (was, is) = (change.from.values(metric, label), change.to.values(metric, label));
-        // A name of which only calls are counted so far is one too.
-        let (was, is) = match kind {
-            Kind::Upstream => (
-                was.union(&change.from.values(names::CALLS, label)).cloned().collect(),
-                is.union(&change.to.values(names::CALLS, label)).cloned().collect(),
-            ),
-            _ => (was, is),
+    for (kind, metrics) in all {
+        let named = |look: &'_ Scrape| -> BTreeSet<String> {
+            metrics.iter().flat_map(|metric| look.subjects(metric)).map(str::to_owned).collect()
         };
+        let (was, is) = (named(change.from), named(change.to));
         subjects.extend(is.iter().map(|name| examine(kind, name, change, usual)));
-        let gone = was.difference(&is).collect::<BTreeSet<_>>();
-        subjects.extend(gone.into_iter().map(|name| {
+        subjects.extend(was.difference(&is).map(|name| {
             let mut subject = Subject::new(kind, name);
             subject.unknown.push(
                 "what it does: it was there at the first look and not at the last one".into(),
@@ -50,10 +42,10 @@ fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>
     let mut subject = Subject::new(kind, name);
     let flow = flow(kind, name, change);
     subject.flow = Some(flow);
-    subject.surge = usual.and_then(|usual| flow.surge(&self::flow(kind, name, usual)));
-    if kind == Kind::Upstream && is_queue(name, change) {
-        subject.of_jobs = change.to.gauge(names::MULTIPLIER, &[(kind.label(), name)]);
+    if kind == Kind::Upstream && change.to.is_about(names::QUEUE_JOBS, name) {
+        subject.of_jobs = change.to.largest(names::MULTIPLIER, name);
     }
+    compare(&mut subject, flow, usual);
     blame(&mut subject, flow, change);
     match kind {
         Kind::Upstream => ours(&mut subject, change),
@@ -64,16 +56,9 @@ fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>
     subject
 }
 
-/// Whether it is the workers of a queue whose attempts are counted under this name.
-fn is_queue(name: &str, change: Change<'_>) -> bool {
-    change.to.values(names::QUEUE_JOBS, Kind::Queue.label()).contains(name)
-}
-
 /// What went through it.
 fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {
-    let count = |metric, with: &[(&str, &str)]| {
-        change.count(metric, &[&[(kind.label(), name)], with].concat())
-    };
+    let count = |metric, with: &[(&str, &str)]| change.count(metric, name, with);
     let over = change.over();
     match kind {
         Kind::Cluster => {
@@ -97,97 +82,113 @@ fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {
     }
 }
 
-/// Whose the excess is, and what to do about it.
-fn blame(subject: &mut Subject, flow: Flow, change: Change<'_>) {
-    let with = [(subject.kind.label(), subject.name.clone())];
-    let with = with.each_ref().map(|(label, name)| (*label, name.as_str()));
-    let bad = subject.level().is_some_and(|level| level > Level::Calm);
-    let above = flow.from_above().unwrap_or(0.0);
-    let (inherited, own) = (flow.inherited, flow.attempts.saturating_sub(flow.calls));
-    if bad && above >= 0.5 {
-        let saw = format!("{inherited} of {} calls are retries of a layer above", flow.calls);
-        subject.find(Symptom::FromAbove, saw);
+/// How it is beside what is usual.
+fn compare(subject: &mut Subject, flow: Flow, usual: Option<Change<'_>>) {
+    let Some(usual) = usual else { return };
+    if usual.began_again(subject.kind.label(), &subject.name) {
+        let why = "whether there are more calls than usual: its counters began at zero again in the time before";
+        subject.unknown.push(why.into());
+        return;
     }
-    if bad && above < 0.5 {
-        let hedges = change.count(names::RETRIES, &[&with[..], &[("reason", "hedge")]].concat());
-        let whose = if subject.kind == Kind::Cluster { "of Envoy" } else { "of this client" };
-        let saw = format!("{own} of {} attempts are retries {whose}", flow.attempts);
-        if hedges.saturating_mul(2) > own {
-            subject.find(Symptom::Hedges, format!("{hedges} of {own} retries are hedges"));
-        } else if change.to.gauge(names::BUDGET_BALANCE, &with).is_some() {
-            subject.find(Symptom::LooseBudget, saw);
-        } else {
-            subject.find(Symptom::Unbounded, saw);
-        }
-    }
+    subject.surge = flow.surge(&self::flow(subject.kind, &subject.name, usual));
     let grew = subject.surge.filter(|surge| Level::of(*surge) > Level::Calm);
-    if let Some(surge) = grew.filter(|_| !bad && flow.calls > 0) {
+    if let Some(surge) = grew.filter(|_| flow.calls >= FEW && subject.level() == Some(Level::Calm))
+    {
         let saw =
             format!("{surge:.1} times the calls of before, and each is still about one attempt");
         subject.find(Symptom::Surge, saw);
     }
 }
 
-fn ours(subject: &mut Subject, change: Change<'_>) {
-    let name = subject.name.clone();
-    let upstream = ("upstream", name.as_str());
-    let count = |metric, label, value| change.count(metric, &[upstream, (label, value)]);
-    let refused = change.count(names::BUDGET_EXHAUSTED, &[upstream]);
-    if refused > 0 {
-        subject.find(Symptom::BudgetDry, format!("the retry budget refused {refused} retries"));
+/// Whose the excess is, and what to do about it. Layers multiply, so that each may have its part in it: whoever would be
+/// a storm alone, and whoever makes most of one.
+fn blame(subject: &mut Subject, flow: Flow, change: Change<'_>) {
+    if subject.level().is_none_or(|level| level == Level::Calm) {
+        return;
     }
-    let ignored = count(names::HINTS, "result", "ignored");
-    if ignored > 0 {
-        let saw = format!("{ignored} times the server said when to come again, and it was ignored");
-        subject.find(Symptom::HintsIgnored, saw);
+    let above = flow.from_above().unwrap_or(0.0);
+    let is_storm = |ratio: Option<f64>| ratio.is_some_and(|ratio| Level::of(ratio) > Level::Calm);
+    let arrived = Flow { attempts: flow.calls, ..flow };
+    if above < 0.5 || is_storm(flow.amplification()) {
+        ours_or_hedges(subject, flow, change);
     }
-    let unreadable = count(names::HINTS, "result", "unreadable");
-    if unreadable > 0 {
-        let saw = format!("{unreadable} times what the server said about when could not be read");
-        subject.find(Symptom::HintsUnreadable, saw);
+    if above >= 0.5 || is_storm(arrived.multiplier()) {
+        let what = if subject.kind == Kind::Server { "requests" } else { "calls" };
+        let saw =
+            format!("{} of {} {what} are retries of a layer above", flow.inherited, flow.calls);
+        subject.find(Symptom::FromAbove, saw);
     }
-    let many = above_most(change, upstream);
-    if many > 0 {
-        let saw = format!("{many} calls made more than {MOST_ATTEMPTS} attempts");
-        subject.find(Symptom::TooManyAttempts, saw);
-    }
-    let unsafe_ones = count(names::STOPS, "reason", "unsafe");
-    if unsafe_ones > 0 {
-        let saw = format!("{unsafe_ones} calls were not repeated because that may do them twice");
-        subject.find(Symptom::Unsafe, saw);
-    }
-    let used = count(names::STOPS, "reason", "attempts");
-    if used > 0 {
-        let saw = format!("{used} calls failed after all their attempts");
-        subject.find(Symptom::AttemptsUsed, saw);
-    }
-    let open = change.to.gauge(names::BREAKER_STATE, &[upstream, ("state", "open")]);
-    if open.is_some_and(|open| open > 0.0) {
-        subject.find(Symptom::BreakerOpen, "the circuit breaker is open");
+    if above >= 0.5 {
+        subject.findings.reverse();
     }
 }
 
-/// The calls that made more than [`MOST_ATTEMPTS`].
-fn above_most(change: Change<'_>, with: (&str, &str)) -> u64 {
-    let series = change.to.of(names::ATTEMPTS_PER_CALL);
-    let bounds = series.filter_map(|(labels, _)| value(labels, "le")).collect::<BTreeSet<_>>();
-    let up_to = |wanted: f64| {
-        let bound = bounds.iter().find(|bound| bound.parse() == Ok(wanted))?;
-        Some(change.count(names::ATTEMPTS_PER_CALL, &[with, ("le", bound)]))
-    };
-    match (up_to(MOST_ATTEMPTS), up_to(f64::INFINITY)) {
-        (Some(few), Some(all)) => all.saturating_sub(few),
-        _ => 0,
+fn ours_or_hedges(subject: &mut Subject, flow: Flow, change: Change<'_>) {
+    let own = flow.attempts.saturating_sub(flow.calls);
+    let hedges = change.count(names::RETRIES, &subject.name, &[("reason", "hedge")]);
+    let whose = if subject.kind == Kind::Cluster { "of Envoy" } else { "of this client" };
+    let saw = format!("{own} of {} attempts are retries {whose}", flow.attempts);
+    if hedges.saturating_mul(2) > own {
+        let saw = format!("{hedges} of {} attempts are hedges", flow.attempts);
+        subject.find(Symptom::Hedges, saw);
+    } else if change.to.largest(names::BUDGET_BALANCE, &subject.name).is_some() {
+        subject.find(Symptom::LooseBudget, saw);
+    } else {
+        subject.find(Symptom::Unbounded, saw);
+    }
+}
+
+fn ours(subject: &mut Subject, change: Change<'_>) {
+    let name = subject.name.clone();
+    let count = |metric, label, value| change.count(metric, &name, &[(label, value)]);
+    let open = change.to.gauges(names::BREAKER_STATE, &name, &[("state", "open")]);
+    let open = open.fold(0.0, f64::max) as u64;
+    for (symptom, n, what) in [
+        (
+            Symptom::BudgetDry,
+            change.count(names::BUDGET_EXHAUSTED, &name, &[]),
+            "retries that the budget refused",
+        ),
+        (
+            Symptom::HintsIgnored,
+            count(names::HINTS, "result", "ignored"),
+            "times that the server said when to come again, and it was ignored",
+        ),
+        (
+            Symptom::HintsUnreadable,
+            count(names::HINTS, "result", "unreadable"),
+            "times that what the server said about when could not be read",
+        ),
+        (
+            Symptom::TooManyAttempts,
+            change.above(names::ATTEMPTS_PER_CALL, &name, MOST_ATTEMPTS),
+            "calls that made more than 5 attempts",
+        ),
+        (
+            Symptom::Unsafe,
+            count(names::STOPS, "reason", "unsafe"),
+            "calls that were not repeated because that may do them twice",
+        ),
+        (
+            Symptom::AttemptsUsed,
+            count(names::STOPS, "reason", "attempts"),
+            "calls that failed at their last attempt",
+        ),
+        (Symptom::BreakerOpen, open, "circuit breakers that are open"),
+    ] {
+        if n > 0 {
+            subject.find(symptom, format!("{what}: {n}"));
+        }
     }
 }
 
 fn envoys(subject: &mut Subject, change: Change<'_>) {
     let name = subject.name.clone();
-    let count = |metric| change.count(metric, &[(Kind::Cluster.label(), name.as_str())]);
+    let count = |metric| change.count(metric, &name, &[]);
     let overflow = count(names::ENVOY_OVERFLOW);
     if overflow > 0 {
         let saw = format!(
-            "the retry budget, or the limit of retries at once, refused {overflow} retries"
+            "retries that the budget, or the limit of retries at once, refused: {overflow}"
         );
         subject.find(Symptom::BudgetDry, saw);
     }
@@ -195,7 +196,7 @@ fn envoys(subject: &mut Subject, change: Change<'_>) {
     if exceeded > 0 {
         let helped = count(names::ENVOY_SUCCESS);
         let saw = format!(
-            "{exceeded} calls failed after all their retries, and {helped} succeeded by one"
+            "calls that failed after all their retries: {exceeded}; that one saved: {helped}"
         );
         subject.find(Symptom::AttemptsUsed, saw);
     }
@@ -203,7 +204,8 @@ fn envoys(subject: &mut Subject, change: Change<'_>) {
 
 /// What could not be known.
 fn doubt(subject: &mut Subject, flow: Flow, change: Change<'_>) {
-    let began_again = change.began_again((subject.kind.label(), &subject.name));
+    let level = subject.level();
+    let began_again = change.began_again(subject.kind.label(), &subject.name);
     let unknown = &mut subject.unknown;
     if began_again {
         unknown.push(BEGAN_AGAIN.to_owned());
@@ -217,6 +219,11 @@ fn doubt(subject: &mut Subject, flow: Flow, change: Change<'_>) {
              time; --for 1m looks longer",
             flow.attempts
         ));
+    } else if level.is_none() {
+        unknown.push(format!(
+            "whether it is a storm: {} attempts are few; --for 1m looks longer",
+            flow.attempts
+        ));
     } else if flow.calls < FEW {
         unknown.push(format!("much from {} calls: --for 1m looks longer", flow.calls));
     }
@@ -225,12 +232,5 @@ fn doubt(subject: &mut Subject, flow: Flow, change: Change<'_>) {
             "to which jobs these attempts belong: retries come long after; over its own window the worker counts \
              {ratio:.1} attempts for each job"
         ));
-    }
-    if subject.kind == Kind::Cluster {
-        unknown.push(
-            "whose retries come to Envoy: it does not count requests by attempt, so those of the layers above are calls \
-             here"
-                .into(),
-        );
     }
 }

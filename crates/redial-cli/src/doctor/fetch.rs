@@ -90,7 +90,7 @@ impl Endpoint {
         if start.starts_with('<') {
             return Err(format!("answers with a web page; {PATHS}"));
         }
-        if start.starts_with("{\"") && kind.contains("json") || start.starts_with('[') {
+        if kind.contains("json") || start.starts_with('[') {
             return Err(format!("answers with JSON; {PATHS}"));
         }
         Ok(page)

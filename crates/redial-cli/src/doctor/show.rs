@@ -18,11 +18,12 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
     let (idle, seen): (Vec<_>, Vec<_>) =
         diagnosis.subjects.iter().partition(|subject| subject.is_idle());
     let verdict = match diagnosis.level() {
-        Level::Calm if seen.is_empty() => "nothing to judge",
-        Level::Calm => "no storm",
-        Level::Warn => "nearly a storm",
-        Level::Storm => "a storm",
-        Level::Critical => "a critical storm",
+        None if seen.is_empty() => "nothing to judge",
+        None => "too little to judge",
+        Some(Level::Calm) => "no storm",
+        Some(Level::Warn) => "nearly a storm",
+        Some(Level::Storm) => "a storm",
+        Some(Level::Critical) => "a critical storm",
     };
     wrap(out, "", &format!("{verdict}, of what {place} counted in {seconds:.1}s"))?;
     for subject in seen {
@@ -78,13 +79,16 @@ fn sentence(subject: &Subject) -> String {
         Kind::Cluster => format!("Envoy sends {multiplier} attempts per call to cluster {name}"),
         _ => format!("you send {multiplier} attempts per call to upstream {name}"),
     };
-    format!("{first}; {} ({})", share(subject.kind, &flow), counted(subject.kind, &flow))
+    let usual = subject.surge.map(|surge| format!(", new ones: {surge:.1} times those of before"));
+    let counted = counted(subject.kind, &flow) + &usual.unwrap_or_default();
+    format!("{first}; {} ({counted})", share(subject.kind, &flow))
 }
 
 fn share(kind: Kind, flow: &Flow) -> String {
     let own = if kind == Kind::Cluster { "Envoy's own retries" } else { "your own retries" };
     match flow.from_above() {
-        None => "nothing is sent twice".to_owned(),
+        None if kind == Kind::Server => "none says that it is a retry".to_owned(),
+        None => "there are no more attempts than calls".to_owned(),
         Some(0.0) => format!("the excess is {own}"),
         Some(1.0) => "all of the excess arrives as retries from a layer above".to_owned(),
         Some(above) => {
@@ -110,9 +114,14 @@ fn counted(kind: Kind, flow: &Flow) -> String {
     }
 }
 
-/// Two digits behind the point where they matter.
+/// Two digits behind the point where they matter, and never above a line that it is below.
 fn number(multiplier: f64) -> String {
-    if multiplier < 1.1 { format!("{multiplier:.2}") } else { format!("{multiplier:.1}") }
+    if multiplier < 1.1 {
+        return format!("{multiplier:.2}");
+    }
+    let near = (multiplier * 10.0).round() / 10.0;
+    let is_above = Level::of(near) > Level::of(multiplier);
+    format!("{:.1}", if is_above { near - 0.1 } else { near })
 }
 
 /// Lines of a paragraph, the first one with `mark` before it and the others below its text.
@@ -140,7 +149,7 @@ pub(super) fn json(place: &str, diagnosis: &Diagnosis) -> Value {
     json!({
         "url": place,
         "seconds": diagnosis.over as f64 / 1e9,
-        "level": diagnosis.level().name(),
+        "level": diagnosis.level().map(Level::name),
         "subjects": diagnosis.subjects.iter().map(subject).collect::<Vec<_>>(),
         "unknown": diagnosis.unknown,
     })

@@ -1,8 +1,11 @@
 //! What is at an address, and what a person is told about it.
 
+#![allow(clippy::disallowed_methods, reason = "waits for another process")]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -96,8 +99,10 @@ fn the_first_line_is_exit_1() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.starts_with("nearly a storm, of what "), "{said}");
     assert!(said.contains("\nwarn: you send 1.5 attempts per call"), "{said}");
-    let url = serve(vec![client(0, 0, 0), client(100, 0, 149)]);
-    assert_eq!(ask(&url, &[]).0, Some(0));
+    let url = serve(vec![client(0, 0, 0), client(1000, 0, 1499)]);
+    let (code, said, _) = ask(&url, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("\ncalm: you send 1.4 attempts per call"), "{said}");
 }
 
 #[test]
@@ -111,6 +116,41 @@ fn a_surge_is_told_from_a_storm_by_what_was_before() {
     assert_eq!(api["findings"][0]["symptom"], "surge");
     // Two thousand times the calls, in about the same time.
     assert!(api["surge"].as_f64().unwrap() > 2.0, "{api}");
+}
+
+#[test]
+fn too_little_is_not_judged() {
+    let url = serve(vec![client(0, 0, 0), client(1, 0, 3)]);
+    let (code, said, _) = ask(&url, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("too little to judge, of what "), "{said}");
+    assert!(said.contains("\nunknown: you send 3.0 attempts per call to upstream api;"), "{said}");
+    let url = serve(vec![client(0, 0, 0), client(1, 0, 3)]);
+    let (_, said, _) = ask(&url, &["--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["level"], &said["subjects"][0]["level"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn an_envoy_of_a_mesh_is_read() {
+    let page: String = {
+        let cluster = |cluster: u64| {
+            ["total", "retry", "retry_overflow", "retry_limit_exceeded", "retry_success"]
+                .map(|name| {
+                    format!(
+                        "envoy_cluster_upstream_rq_{name}{{envoy_cluster_name=\"c{cluster}\"}} 7\n"
+                    )
+                })
+                .concat()
+        };
+        (0..20_000).map(cluster).collect()
+    };
+    let started = Instant::now();
+    let (code, said, _) = ask(&serve(vec![metrics(&page)]), &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("and 19980 more"), "{said}");
+    // Whoever compares each with each needs minutes.
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
@@ -162,6 +202,7 @@ fn what_is_no_endpoint_is_exit_2_and_says_what_to_do() {
             "a web page; metrics are often at /metrics",
         ),
         (http("200 OK", "application/json", "{\"a\": 1}"), "answers with JSON"),
+        (http("200 OK", "application/json", "{\n  \"a\": 1\n}"), "answers with JSON"),
         (http("200 OK", "text/plain", "[1]"), "answers with JSON"),
         (metrics(""), "no metrics in the answer"),
         (metrics("# nothing\n# EOF\n"), "no metrics in the answer"),

@@ -130,7 +130,7 @@ fn an_envoy_that_retries_is_a_storm() {
     let symptoms: Vec<_> =
         cluster["findings"].as_array().unwrap().iter().map(|f| &f["symptom"]).collect();
     assert_eq!(symptoms, ["unbounded", "attempts-used"]);
-    assert!(cluster["unknown"].to_string().contains("whose retries come to Envoy"));
+    assert!(said["unknown"].to_string().contains("whose retries come to Envoy"));
 
     let output = redial(&["doctor", &url, "--for", "100ms"]);
     assert_eq!(output.status.code(), Some(0), "nobody calls any more");

@@ -3,6 +3,7 @@
 mod endpoint;
 mod envoy;
 mod example;
+mod fair;
 mod judge;
 mod live;
 mod ops;
