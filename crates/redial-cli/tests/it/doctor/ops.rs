@@ -84,9 +84,9 @@ fn every_alert_is_tested_and_explained() {
 #[test]
 fn the_lines_are_those_of_the_core() {
     let lines: BTreeSet<_> = Level::LINES.iter().map(|(_, line)| line.to_string()).collect();
-    assert_eq!(all(r"upstream:redial_multiplier:ratio1m >= ([0-9.]+)\n", RULES), lines);
+    assert_eq!(all(r"job_upstream:redial_multiplier:ratio1m >= ([0-9.]+)\n", RULES), lines);
     assert_eq!(all(r"\(redial_multiplier_ratio\) >= ([0-9.]+)\n", RULES), lines);
-    let calm = all(r"and upstream:redial_multiplier:ratio1m < ([0-9.]+)", RULES);
+    let calm = all(r"and job_upstream:redial_multiplier:ratio1m < ([0-9.]+)", RULES);
     assert_eq!(calm, BTreeSet::from([Level::LINES[0].1.to_string()]));
 }
 

@@ -54,7 +54,7 @@ fn fires(prometheus: &Prometheus, alert: &str, severity: &str) -> bool {
 fn the_alert_fires_in_an_outage_and_not_in_a_surge_of_the_same_size() {
     let storm = Storm::start("naive", "normal");
     let prometheus = start(&storm);
-    let sent = || query(&prometheus, "upstream:redial_attempts:rate1m").first().copied();
+    let sent = || query(&prometheus, "job_upstream:redial_attempts:rate1m").first().copied();
     let is_storm = || fires(&prometheus, "RedialRetryStorm", "warning");
     wait_for("attempts are counted", || sent().filter(|rate| *rate > 0.0));
     assert!(!is_storm());
@@ -64,14 +64,14 @@ fn the_alert_fires_in_an_outage_and_not_in_a_surge_of_the_same_size() {
         (is_storm() && fires(&prometheus, "RedialRetryStorm", "critical")).then_some(())
     });
     let in_outage = sent().unwrap();
-    assert!(query(&prometheus, "upstream:redial_multiplier:ratio1m")[0] >= 2.0);
+    assert!(query(&prometheus, "job_upstream:redial_multiplier:ratio1m")[0] >= 2.0);
     assert!(!fires(&prometheus, "RedialTrafficSurge", "info"));
 
     storm.set("normal");
     wait_for("the storm is over", || (!is_storm()).then_some(()));
     // So that what is compared with is from a time in which Prometheus has counted.
     wait_for("there is a past", || {
-        query(&prometheus, "upstream:redial_calls_fresh:rate1m offset 15s > 0").pop()
+        query(&prometheus, "job_upstream:redial_calls_fresh:rate1m offset 15s > 0").pop()
     });
 
     storm.set("surge");
@@ -80,6 +80,6 @@ fn the_alert_fires_in_an_outage_and_not_in_a_surge_of_the_same_size() {
         assert!(!is_storm(), "a surge is no storm");
         fires(&prometheus, "RedialTrafficSurge", "info").then_some(())
     });
-    let multiplier = query(&prometheus, "max_over_time(upstream:redial_multiplier:ratio1m[1s])");
+    let multiplier = query(&prometheus, "max_over_time(job_upstream:redial_multiplier:ratio1m[1s])");
     assert!(multiplier[0] < 1.5, "{multiplier:?}");
 }
