@@ -63,6 +63,7 @@
 //! | `reqwest` | `send_with` for reqwest |
 //! | `reqwest-middleware` | a middleware for its chains |
 //! | `tonic` | a channel for gRPC clients that retries |
+//! | `fleet` | one budget for all instances of a service, kept in Redis |
 //! | `redis` | idempotency keys that a fleet shares |
 //! | `tower` | an exact budget for tower's own retry layer |
 //!
@@ -78,12 +79,16 @@ pub mod concepts;
 mod entropy;
 mod error;
 mod ext;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 #[cfg(feature = "tokio")]
 mod hedge;
 mod here;
 #[cfg(feature = "http")]
 pub mod http;
 mod inbound;
+#[cfg(any(feature = "fleet", feature = "redis"))]
+mod link;
 mod retry;
 #[cfg(feature = "tokio")]
 mod run;
@@ -104,6 +109,8 @@ pub use error::Error;
 #[cfg(feature = "tokio")]
 pub use ext::Retryable;
 pub use ext::RetryableBlocking;
+#[cfg(feature = "fleet")]
+pub use fleet::Fleet;
 #[cfg(feature = "tokio")]
 pub use hedge::Hedge;
 pub use inbound::Inbound;

@@ -5,13 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+#[cfg(feature = "fleet")]
+use redial_core::Invalid;
 use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
+#[cfg(feature = "fleet")]
+use redial_core::fleet::Role;
 use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
 use crate::entropy;
+#[cfg(feature = "fleet")]
+use crate::fleet::{Fleet, Membership};
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
 
@@ -37,6 +43,8 @@ struct Shared {
     policy: Policy,
     off: AtomicBool,
     scopes: Mutex<Scopes<String>>,
+    #[cfg(feature = "fleet")]
+    fleet: Option<Membership>,
 }
 
 #[derive(Clone, Copy)]
@@ -58,6 +66,31 @@ impl KeySource {
     }
 }
 
+impl Shared {
+    fn new(policy: Policy) -> Self {
+        Self {
+            off: AtomicBool::new(false),
+            scopes: Mutex::new(Scopes::new(MOST_SCOPES, policy.memory())),
+            policy,
+            #[cfg(feature = "fleet")]
+            fleet: None,
+        }
+    }
+
+    fn scope(&self, destination: String) -> Arc<Guards> {
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        #[cfg(feature = "fleet")]
+        if let Some(fleet) = &self.fleet {
+            let key = destination.clone();
+            return fleet.scope(&self.policy, &destination, |make| {
+                let own = || new_guards(&self.policy);
+                scopes.get(key, Ambient::now(), || make().unwrap_or_else(own))
+            });
+        }
+        scopes.get(destination, Ambient::now(), || new_guards(&self.policy))
+    }
+}
+
 /// Destinations with guards of their own, per [`Retry::new`].
 const MOST_SCOPES: usize = 1024;
 
@@ -70,9 +103,8 @@ impl Retry {
     /// said that this is safe.
     pub fn new(policy: Policy) -> Self {
         let guards = Arc::new(new_guards(&policy));
-        let scopes = Mutex::new(Scopes::new(MOST_SCOPES, policy.memory()));
         Self {
-            shared: Arc::new(Shared { policy, off: AtomicBool::new(false), scopes }),
+            shared: Arc::new(Shared::new(policy)),
             guards,
             observer: None,
             classifier: Typed,
@@ -176,13 +208,23 @@ impl<C> Retry<C> {
     /// budget of the others. The guards of the first 1024 destinations are kept apart; hold on to the
     /// clone where calls are frequent, finding it takes a lock.
     pub fn scope(mut self, destination: impl Into<String>) -> Self {
-        let shared = &self.shared;
-        let mut scopes = shared.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || new_guards(&shared.policy);
-        let guards = scopes.get(destination.into(), Ambient::now(), make);
-        drop(scopes);
-        self.guards = guards;
+        self.guards = self.shared.scope(destination.into());
         self
+    }
+
+    /// Shares the budget with all instances of `fleet`: what the policy says of its floor is then said of all of them
+    /// together. Destinations of [`scope`](Self::scope) have ledgers of their own. What is set before counts; clones
+    /// that were made before keep their own budget.
+    ///
+    /// An error if the policy's budget is not a window.
+    #[cfg(feature = "fleet")]
+    pub fn fleet(mut self, fleet: &Fleet) -> Result<Self, Invalid> {
+        let membership = fleet.join(self.policy(), Role::Member)?;
+        self.guards = Arc::clone(membership.guards());
+        let off = AtomicBool::new(!self.is_enabled());
+        let fresh = Shared::new(self.policy().clone());
+        self.shared = Arc::new(Shared { off, fleet: Some(membership), ..fresh });
+        Ok(self)
     }
 
     /// The policy.

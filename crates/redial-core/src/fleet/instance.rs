@@ -108,6 +108,11 @@ impl Instance {
         Ask { leaves: true, want: 0, ..self.ask(lease, now) }
     }
 
+    /// The last thing to ask when its lease is gone: gives back the share.
+    pub fn vanish(&self) -> Ask {
+        Ask { leaves: true, ..self.hello() }
+    }
+
     fn hello(&self) -> Ask {
         let Self { role, seat, members, terms, .. } = *self;
         Ask { role, leaves: false, seat, members, terms, deposit: 0, want: 0 }

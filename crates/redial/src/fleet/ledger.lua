@@ -82,7 +82,8 @@ if is_member then
     s.recalled, s.old_members, s.old_share = 1, heard_of, WHOLE - s.share
   end
   if epoch == s.epoch and generation == this then
-    s.members, s.share = s.members - 1, s.share - share
+    -- Not below nothing: an answer that was lost leaves a member with an older promise than the one that counts.
+    s.members, s.share = math.max(s.members - 1, 0), math.max(s.share - share, 0)
   elseif epoch == s.epoch and generation == this - 1 or epoch ~= 0 and epoch ~= s.epoch then
     s.old_members, s.old_share = math.max(s.old_members - 1, 0), math.max(s.old_share - share, 0)
   end
