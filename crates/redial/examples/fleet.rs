@@ -24,8 +24,7 @@ async fn call(retry: Retry, service: String) {
         RETRIES.fetch_add(u64::from(attempt.number() > 1), Relaxed);
         TcpStream::connect(service.clone())
     });
-    // That it fails is the example.
-    let _ = called.await;
+    drop(called.await);
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -39,8 +38,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let budget = Budget::Window(WindowBudget::ratio(0.1).floor(Rate::per_second(10)));
     let policy = Policy::standard().edit().attempts(6).backoff(backoff).budget(budget).build()?;
     let mut retry = Retry::new(policy);
-    if ledger != "local" {
-        retry = retry.fleet(&Fleet::open(&ledger, "example")?)?;
+    let fleet = (ledger != "local").then(|| Fleet::open(&ledger, "example")).transpose()?;
+    if let Some(fleet) = &fleet {
+        retry = retry.fleet(fleet)?;
     }
 
     let mut ticks = interval(Duration::from_secs(1) / rate);
@@ -53,5 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{time} calls {made} retries {}", RETRIES.load(Relaxed));
         }
     }
+    // Whoever goes without a word keeps its share of the floor from the others for a while.
+    fleet.iter().for_each(|fleet| drop(fleet.leave()));
     Ok(())
 }
