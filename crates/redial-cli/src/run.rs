@@ -348,8 +348,9 @@ fn account(args: &Args, policy: &Policy, seed: u64) -> Result<Account, Failed> {
     let can_share = matches!(policy.budget(), Budget::Window(_) | Budget::Tokens(_));
     match &args.budget {
         Some(Budgeted::No) => Ok(Account::own(policy, seed)),
-        Some(Budgeted::By { url, fleet }) => Account::of_fleet(policy, url, fleet)
-            .map_err(|wrong| Failed::input("--budget", wrong)),
+        Some(Budgeted::By { url, fleet }) => {
+            Account::of_fleet(policy, url, fleet).map_err(|wrong| Failed::input("--budget", wrong))
+        }
         Some(Budgeted::In(_)) if !can_share => Err(Failed::input(
             "--budget",
             "the policy's budget cannot be shared; only a window or tokens can, so set --budget-ratio too",

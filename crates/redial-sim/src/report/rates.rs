@@ -46,8 +46,8 @@ impl Rates<'_> {
         for (number, (_, values)) in self.curves.iter().enumerate() {
             // Less than one has no place on the scale, and none at all is drawn where one is.
             let steps = values.iter().zip(1..);
-            let steps = steps
-                .map(|(value, end)| (y.at(value.max(1.0).log10()), x.at(f64::from(end))));
+            let steps =
+                steps.map(|(value, end)| (y.at(value.max(1.0).log10()), x.at(f64::from(end))));
             svg.steps(x.at(0.0), steps, None, &class(number));
         }
         svg.finish()

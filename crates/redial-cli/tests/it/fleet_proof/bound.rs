@@ -58,8 +58,10 @@ pub(super) fn rates(lines: &[Vec<Line>], begin: f64, seconds: usize) -> Vec<(f64
     for lines in lines.iter().filter(|lines| !lines.is_empty()) {
         let all: Vec<Line> = [&[born(lines)], lines.as_slice()].concat();
         for pair in all.windows(2) {
-            let (from, to) = (pair[0].at - begin, (pair[1].at - begin).max(pair[0].at - begin + 1e-3));
-            let (calls, retries) = (pair[1].calls - pair[0].calls, pair[1].retries - pair[0].retries);
+            let (from, to) =
+                (pair[0].at - begin, (pair[1].at - begin).max(pair[0].at - begin + 1e-3));
+            let (calls, retries) =
+                (pair[1].calls - pair[0].calls, pair[1].retries - pair[0].retries);
             for (second, rate) in rates.iter_mut().enumerate() {
                 let within = to.min(second as f64 + 1.0) - from.max(second as f64);
                 let share = within.max(0.0) / (to - from);

@@ -52,7 +52,11 @@ fn two_thousand_in_waves_stay_within_the_bound_of_one_ledger() {
     let begin = attempts[0].0;
     let (mut calls, mut retries) = (0.0, 0.0);
     for (at, is_first) in attempts {
-        if is_first { calls += 1.0 } else { retries += 1.0 }
+        if is_first {
+            calls += 1.0
+        } else {
+            retries += 1.0
+        }
         let most = RATIO * calls + FLOOR * (at - begin + TTL);
         assert!(retries <= most * 1.05, "{retries} of {calls} calls after {} s", at - begin);
     }
@@ -237,9 +241,13 @@ const PAGE: &str = include_str!("../../../../../docs/fleet-budgets.md");
 fn shown(beginning: &str, redis: &Redis) -> Vec<Vec<String>> {
     let here = redis.url().replace("redis://", "");
     let lines = PAGE.lines().filter(|line| line.starts_with(beginning));
-    let flags = lines.map(|line| line.strip_prefix(beginning).unwrap().split(" -- ").next().unwrap());
+    let flags =
+        lines.map(|line| line.strip_prefix(beginning).unwrap().split(" -- ").next().unwrap());
     let flags = flags.map(|flags| {
-        flags.replace("redis.internal:6379", &here).replace("redis.internal", &here).replace('\'', "")
+        flags
+            .replace("redis.internal:6379", &here)
+            .replace("redis.internal", &here)
+            .replace('\'', "")
     });
     flags.map(|flags| flags.split_whitespace().map(str::to_owned).collect()).collect()
 }
