@@ -1,3 +1,7 @@
+mod faults;
+mod redis;
+mod retry;
+mod rig;
 mod script;
 mod simulated;
 mod world;

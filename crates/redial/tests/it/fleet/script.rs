@@ -8,11 +8,11 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use redial_core::Nanos;
 use redial_core::fleet::{Answer, Ask};
 
-const SOURCE: &str =
+pub const SOURCE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../redial/src/fleet/ledger.lua"));
 
 /// What Redis's clock says when virtual time begins.
-const BEGAN: u64 = 1_790_000_000_000_000;
+pub const BEGAN: u64 = 1_790_000_000_000_000;
 
 /// A Redis of one key.
 pub struct Script {
