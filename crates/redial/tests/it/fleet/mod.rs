@@ -1,3 +1,4 @@
+mod encrypted;
 mod faults;
 mod redis;
 mod retry;

@@ -118,7 +118,8 @@ fn where_instances_differ_the_stricter_counts_and_all_are_told() {
 #[test]
 fn what_one_earns_another_may_spend() {
     let (url, name) = (shared(), name());
-    let (earns, spends) = (Heard::draft(Fleet::draft(&url, &name)), Heard::draft(Fleet::draft(&url, &name)));
+    let (earns, spends) =
+        (Heard::draft(Fleet::draft(&url, &name)), Heard::draft(Fleet::draft(&url, &name)));
     let policy = policy(window(0), WAIT);
     let earning = Retry::new(policy.clone()).fleet(&earns.fleet).unwrap();
     let spending = Retry::new(policy).fleet(&spends.fleet).unwrap();

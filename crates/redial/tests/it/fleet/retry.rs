@@ -7,8 +7,8 @@ use redial::decide::{Class, Failure, Outcome};
 use redial::{Error, Fleet, Policy, Retry, Stop};
 
 use super::rig::{
-    Heard, LONG, Redis, WAIT, command, fails, free_port, name, policy, retries, retry, shared, until,
-    window,
+    Heard, LONG, Redis, WAIT, command, fails, free_port, name, policy, retries, retry, shared,
+    until, window,
 };
 
 #[test]
@@ -26,9 +26,8 @@ async fn also_one_on_tokio() {
     let heard = Heard::open(&shared());
     let retry = retry(&heard.fleet).idempotent();
     heard.reaches();
-    let failing = retry.classify(|_: &Result<(), ()>| -> Outcome {
-        Failure::new(Class::Transient).into()
-    });
+    let failing =
+        retry.classify(|_: &Result<(), ()>| -> Outcome { Failure::new(Class::Transient).into() });
     loop {
         let mut attempts = 0;
         let call = failing.run(|_| {
@@ -63,7 +62,8 @@ fn an_instance_that_never_reached_redis_has_no_floor() {
 fn calls_go_on_while_redis_hangs() {
     let redis = Redis::start(&[]);
     let heard = Heard::open(&redis.url());
-    let retry = Retry::new(policy(window(1), Duration::from_millis(1))).fleet(&heard.fleet).unwrap();
+    let retry =
+        Retry::new(policy(window(1), Duration::from_millis(1))).fleet(&heard.fleet).unwrap();
     heard.reaches();
     redis.signal("-STOP");
     for call in 0..1_000 {
@@ -104,7 +104,8 @@ fn only_a_window_can_be_shared() {
     let fleet = Fleet::open(&shared(), &name()).unwrap();
     let draft = Policy::standard().edit();
     let tokens = draft.budget(Budget::Tokens(TokenBudget::default())).build().unwrap();
-    let said = "budget is tokens, but must be a window, which is the only one that a fleet can share";
+    let said =
+        "budget is tokens, but must be a window, which is the only one that a fleet can share";
     assert_eq!(Retry::new(tokens.clone()).fleet(&fleet).unwrap_err().to_string(), said);
     assert_eq!(fleet.guest(&tokens).unwrap_err().to_string(), said);
 }
@@ -140,7 +141,8 @@ fn what_is_wrong_is_said_at_once() {
 /// The thread's name, so that others of this process are not counted; one test at a time has this prefix.
 fn threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|name| name.trim_end() == "redial-fleet").count()
 }
 
@@ -188,9 +190,8 @@ fn who_leaves_gives_back_its_share_and_retries_no_more() {
         stats.members == 1 && stats.share > 0.999
     });
     until("leases end", || fails(&gone) == 1);
-    let refused = gone.classify(|_: &Result<(), ()>| -> Outcome {
-        Failure::new(Class::Transient).into()
-    });
+    let refused =
+        gone.classify(|_: &Result<(), ()>| -> Outcome { Failure::new(Class::Transient).into() });
     let refused: Result<(), Error<()>> = refused.idempotent().run_blocking(|_| Err(()));
     assert_eq!(refused.unwrap_err().reason(), Stop::Budget);
     // A clone of it, and what joins it later, go on without it.
@@ -237,7 +238,8 @@ fn a_guest_deposits_what_its_call_earned_and_leases_its_retry() {
         safety: redial::decide::Safety::Keyed,
         ..redial_core::Request::default()
     };
-    let cx = redial_core::Context { policy: &policy, guards: guest.guards(), observer: None, request };
+    let cx =
+        redial_core::Context { policy: &policy, guards: guest.guards(), observer: None, request };
     let permit = call.admit(&cx, guest.now()).unwrap();
     let failure = Failure::new(Class::Transient).into();
     let verdict = call.settle(&cx, permit, &failure, guest.now(), || 0);

@@ -25,11 +25,14 @@ pub struct Redis {
 }
 
 impl Redis {
+    /// `PORT` in an argument is its port.
     pub fn start(args: &[&str]) -> Self {
         let port = free_port();
-        let folder = std::env::temp_dir().join(format!("redial-fleet-{}-{port}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("redial-fleet-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let args: Vec<String> =
+            args.iter().map(|arg| arg.replace("PORT", &port.to_string())).collect();
         let child = spawn(port, &args, &folder);
         let redis = Self { port, child, args, folder };
         redis.wait();
@@ -130,9 +133,9 @@ pub fn retry(fleet: &Fleet) -> Retry {
 /// A call that always fails; how many attempts it made.
 pub fn fails(retry: &Retry) -> u32 {
     let mut attempts = 0;
-    let failed = retry.clone().classify(|_: &Result<(), ()>| -> Outcome {
-        Failure::new(Class::Transient).into()
-    });
+    let failed = retry
+        .clone()
+        .classify(|_: &Result<(), ()>| -> Outcome { Failure::new(Class::Transient).into() });
     let failed = failed.idempotent().run_blocking(|_| {
         attempts += 1;
         Err::<(), ()>(())
