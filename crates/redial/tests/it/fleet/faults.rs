@@ -125,16 +125,25 @@ fn a_key_that_is_no_ledger() {
     retries(&retry);
 }
 
-/// A hash whose fields are not what a ledger has is begun anew.
+/// Numbers that make no sense are begun anew, and what is of another type is somebody else's.
 #[test]
-fn a_hash_that_is_no_ledger() {
+fn a_ledger_that_makes_no_sense() {
     let (url, name) = (shared(), name());
     let key = format!("redial:fleet:{name}");
-    let _: () = command(&url, &["HSET", &key, "epoch", "yesterday", "at", "-1", "3", "1e300"]);
+    let mut connection = redis::Client::open(&*url).unwrap().get_connection().unwrap();
+    let mut nonsense = b"redial1".to_vec();
+    nonsense.extend([f64::NAN, -1.0, 1e300, 7.0].repeat(8).into_iter().flat_map(f64::to_le_bytes));
+    let _: () = redis::cmd("SET").arg(&key).arg(&nonsense[..]).query(&mut connection).unwrap();
     let heard = Heard::draft(Fleet::draft(&url, &name));
-    let retry = retry(&heard.fleet);
+    let instance = retry(&heard.fleet);
     assert_eq!(heard.reaches(), 1);
-    retries(&retry);
+    retries(&instance);
+
+    let name = format!("{name}/other");
+    let _: () = command(&url, &["HSET", &format!("redial:fleet:{name}"), "epoch", "yesterday"]);
+    let heard = Heard::draft(Fleet::draft(&url, &name));
+    let _retry = retry(&heard.fleet);
+    assert!(heard.loses("refused").starts_with("Redis refuses with WRONGTYPE: "));
 }
 
 #[test]
