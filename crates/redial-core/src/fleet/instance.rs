@@ -170,7 +170,11 @@ impl Instance {
         let pace = (self.members * ELBOW_ROOM).clamp(BATCH, beat);
         let wait = match () {
             () if !self.reached => pace,
-            () if u64::from(lease.pending()) <= lease.held(now) => beat,
+            () if lease.pending() == 0 => beat,
+            // A retry that waits for longer than its lease lives needs another.
+            () if u64::from(lease.pending()) <= lease.held(now) => {
+                beat.min(lease.ends(now).saturating_sub(self.asked))
+            }
             () if self.dry => pace.max(self.slice() / 4),
             () => pace,
         };

@@ -86,7 +86,8 @@ impl Trouble {
 impl From<RedisError> for Trouble {
     fn from(error: RedisError) -> Self {
         let whole = error.to_string();
-        let text: String = whole.chars().filter(|it| !it.is_control()).take(MOST_TEXT).collect();
+        let said = error.code().and_then(|_| error.detail()).unwrap_or(&whole);
+        let text: String = said.chars().filter(|it| !it.is_control()).take(MOST_TEXT).collect();
         if error.is_timeout() {
             return Self::Timeout;
         }
@@ -120,10 +121,7 @@ impl fmt::Display for Trouble {
         match self {
             Self::Unreachable { text } => write!(f, "Redis cannot be reached: {text}"),
             Self::Timeout => f.write_str("Redis does not answer in time"),
-            Self::Refused { code, text } if text.contains(&**code) => {
-                write!(f, "Redis refuses: {text}")
-            }
-            Self::Refused { code, text } => write!(f, "Redis refuses: {code}: {text}"),
+            Self::Refused { code, text } => write!(f, "Redis refuses with {code}: {text}"),
             Self::Garbage { text } => write!(f, "not an answer of a ledger: {text}"),
         }
     }
