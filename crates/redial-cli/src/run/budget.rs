@@ -24,18 +24,18 @@ use visit::Visit;
 /// The guards of this call, and whose budget they have.
 pub(super) enum Account {
     /// The call's own, or that of all who share a file.
-    Book(Book),
+    Book(Box<Book>),
     /// That of a fleet.
     Visit(Visit),
 }
 
 impl Account {
     pub(super) fn own(policy: &Policy, seed: u64) -> Self {
-        Self::Book(Book::own(policy, seed))
+        Self::Book(Box::new(Book::own(policy, seed)))
     }
 
     pub(super) fn shared(policy: &Policy, seed: u64, place: &Place) -> io::Result<Self> {
-        Book::shared(policy, seed, place).map(Self::Book)
+        Book::shared(policy, seed, place).map(|book| Self::Book(Box::new(book)))
     }
 
     pub(super) fn of_fleet(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {

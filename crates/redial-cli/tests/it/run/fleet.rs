@@ -1,4 +1,5 @@
 //! Budgets that processes share through Redis.
+#![allow(clippy::print_stdout, reason = "the page on fleet budgets has these numbers")]
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -53,9 +54,9 @@ fn two_thousand_in_waves_stay_within_the_bound_of_one_ledger() {
     let (mut calls, mut retries) = (0.0, 0.0);
     for (at, is_first) in attempts {
         if is_first {
-            calls += 1.0
+            calls += 1.0;
         } else {
-            retries += 1.0
+            retries += 1.0;
         }
         let most = RATIO * calls + FLOOR * (at - begin + TTL);
         assert!(retries <= most * 1.05, "{retries} of {calls} calls after {} s", at - begin);
