@@ -208,6 +208,28 @@ fn a_signal_ends_the_wait_for_an_answer() {
     assert!((0..5).any(|_| interrupted()), "{}", lab.read("log"));
 }
 
+/// The fleet's clock has another zero than ours.
+#[test]
+fn times_are_those_of_the_call() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    let budget = format!("{}#a", redis.url());
+    let timed = |limit: &str, script: &str| {
+        let output = run(&lab, &flags(&budget, &["--attempts", "1", limit]), script);
+        let told = events(&output);
+        let took = named(&told, "ended").next().unwrap()["took_ms"].as_f64().unwrap();
+        (code(&output), took)
+    };
+    for limit in ["--attempt-timeout=200ms", "--deadline=200ms"] {
+        let (code, took) = timed(limit, "sleep 600");
+        assert!(
+            code == 124 && (190.0..60_000.0).contains(&took),
+            "{limit}: {code} after {took} ms"
+        );
+        let (code, took) = timed(&limit.replace("200ms", "10m"), "exit 0");
+        assert!(code == 0 && took < 60_000.0, "{limit}: {code} after {took} ms");
+    }
+}
+
 #[test]
 fn wrong_addresses_and_names_are_one_clear_error_each() {
     let lab = Lab::new();
