@@ -4,6 +4,7 @@
 mod breaker;
 mod budget;
 mod call;
+mod events;
 mod herd;
 mod limits;
 mod peers;
