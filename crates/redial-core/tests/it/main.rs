@@ -6,6 +6,7 @@ mod budget;
 mod call;
 mod events;
 mod herd;
+mod lease;
 mod limits;
 mod peers;
 mod policy;

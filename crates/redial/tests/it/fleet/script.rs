@@ -66,11 +66,6 @@ impl Script {
     pub(super) fn forget(&self) {
         self.state.borrow_mut().value = None;
     }
-
-    pub(super) fn is_empty(&self, now: Nanos) -> bool {
-        self.state.borrow_mut().at(BEGAN + now / 1_000);
-        self.state.borrow().value.is_none()
-    }
 }
 
 impl State {
