@@ -25,6 +25,7 @@ const CALLS: &[&str] = &[
     "backon-async",
     "tokio-retry",
     "redial-async",
+    "redial-metered",
     "tower-resilience",
     "redial-breaker",
     "backon-blocking",
@@ -35,6 +36,7 @@ pub(crate) fn measure() -> Result<Report, String> {
     let costs = Costs::measure(cases::CALLS, CALLS)?;
     let rows = [
         async_call(&costs),
+        metered(&costs),
         breaker(&costs),
         pending(&costs),
         blocking_call(&costs),
@@ -68,6 +70,28 @@ fn async_call(costs: &Costs) -> Vec<Line> {
         costs.allocations(&PEERS, call),
         costs.clock_reads(&PEERS, call, Bar::AtMost(1.0)),
         Line::new("with a concurrency limit", vec![], costs.of("redial-limited"), Bar::None),
+    ]
+}
+
+/// Instructions more than those of a call that nobody counts.
+fn metered(costs: &Costs) -> Vec<Line> {
+    let more = |call, metered| costs.beyond(call, metered);
+    let bar = Bar::AtMost(100.0);
+    vec![
+        Line::new(
+            "a meter: metered async call − async call",
+            vec![],
+            more("redial-async", "redial-metered"),
+            bar,
+        ),
+        Line::new(
+            "metered blocking call − blocking call",
+            vec![],
+            more("redial-blocking", "redial-metered-blocking"),
+            bar,
+        ),
+        costs.allocations(&[], "redial-metered"),
+        costs.clock_reads(&[], "redial-metered", Bar::AtMost(2.0)),
     ]
 }
 

@@ -15,6 +15,7 @@ use http::{HeaderValue, Method, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Empty, Full};
 use redial::http::{RetryLayer, names};
+use redial::telemetry::Meter;
 use redial::{Policy, Retry};
 use tower::retry::budget::{Budget, TpsBudget};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
@@ -74,8 +75,22 @@ pub(crate) fn redial<B>(n: u64, template: &Request<B>)
 where
     B: Body<Data = Bytes, Error = Infallible> + Clone + Unpin,
 {
-    let layer = RetryLayer::new(Retry::new(Policy::standard()));
-    let mut service = layer.layer(service_fn(answer));
+    through(n, template, Retry::new(Policy::standard()));
+}
+
+/// The same, counted by a meter.
+pub(crate) fn metered<B>(n: u64, template: &Request<B>)
+where
+    B: Body<Data = Bytes, Error = Infallible> + Clone + Unpin,
+{
+    through(n, template, Retry::new(Policy::standard()).meter(&Meter::new("bench")));
+}
+
+fn through<B>(n: u64, template: &Request<B>, retry: Retry)
+where
+    B: Body<Data = Bytes, Error = Infallible> + Clone + Unpin,
+{
+    let mut service = RetryLayer::new(retry).layer(service_fn(answer));
     repeat_async(n, async |_| service.ready().await?.call(template.clone()).await);
 }
 

@@ -38,6 +38,8 @@ pub(crate) const CALLS: &[Case] = &[
     Case { name: "clock", run: bare::clock },
     Case { name: "timeout", run: bare::timeout },
     Case { name: "redial-async", run: ours::ready },
+    Case { name: "redial-metered", run: ours::metered },
+    Case { name: "redial-metered-blocking", run: ours::metered_blocking },
     Case { name: "redial-breaker", run: ours::breaker },
     Case { name: "redial-limited", run: ours::limited },
     Case { name: "redial-pending", run: ours::pending },
@@ -71,6 +73,7 @@ pub(crate) const FLEET: &[Case] = &[
 pub(crate) const REQUESTS: &[Case] = &[
     Case { name: "http-bare", run: |n| http::bare(n, &http::put()) },
     Case { name: "http-redial", run: |n| http::redial(n, &http::put()) },
+    Case { name: "http-metered", run: |n| http::metered(n, &http::put()) },
     Case { name: "http-tower", run: |n| http::tower(n, &http::put()) },
     Case { name: "http-resilience", run: |n| http::tower_resilience(n, &http::put()) },
     Case { name: "http-bare-post", run: |n| http::bare(n, &http::post()) },

@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::io;
 use std::time::Duration;
 
+use redial::telemetry::Meter;
 use redial::{Policy, Retry};
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::admit::{BreakerRule, Guards};
@@ -18,6 +19,12 @@ pub(crate) const NOW: Nanos = 24 * 3600 * 1_000_000_000;
 
 pub(crate) fn ready(n: u64) {
     let retry = Retry::new(Policy::standard());
+    repeat_async(n, async |x| retry.run(|_| operation(x)).await);
+}
+
+/// The same, counted by a meter.
+pub(crate) fn metered(n: u64) {
+    let retry = Retry::new(Policy::standard()).meter(&Meter::new("bench"));
     repeat_async(n, async |x| retry.run(|_| operation(x)).await);
 }
 
@@ -43,6 +50,15 @@ pub(crate) fn blocking(n: u64) {
         retry.run_blocking(|_| op(x))
     }
     let retry = Retry::new(Policy::standard());
+    repeat(n, |x| call(&retry, x));
+}
+
+pub(crate) fn metered_blocking(n: u64) {
+    #[inline(never)]
+    fn call(retry: &Retry, x: u64) -> Result<u64, redial::Error<io::Error>> {
+        retry.run_blocking(|_| op(x))
+    }
+    let retry = Retry::new(Policy::standard()).meter(&Meter::new("bench"));
     repeat(n, |x| call(&retry, x));
 }
 

@@ -223,7 +223,7 @@ impl Call {
         if half_opened {
             cx.emit(|| Event::BreakerMoved { to: BreakerState::HalfOpen });
         }
-        cx.emit(|| Event::Attempt { number: self.attempts });
+        cx.emit(|| Event::Attempt { number: self.attempts, hedge: self.in_flight > 1 });
         let expires = deadline::expiry(now, cx.policy.attempt_timeout(), self.deadline);
         Ok(Permit { number: self.attempts, started: now, expires, probe, charge })
     }
@@ -252,7 +252,8 @@ impl Call {
     #[inline(always)]
     fn land(&mut self, cx: &Context<'_>, permit: Permit, outcome: &Outcome, now: Nanos) {
         self.in_flight -= 1;
-        let taken = now.saturating_sub(permit.started);
+        let (number, taken) = (permit.number, now.saturating_sub(permit.started));
+        cx.emit(|| Event::AttemptEnded { number, taken, outcome: *outcome });
         if let Some(to) = cx.guards.learn(permit.probe, outcome, taken, now) {
             cx.emit(|| Event::BreakerMoved { to });
         }

@@ -13,6 +13,9 @@ pub struct Request {
     pub safety: Safety,
     /// What it is about, hashed: the key of the cool-down. 0 is about nothing, and never cools down.
     pub key: u64,
+    /// Which call it is, for observers that keep something for each. A runner that is observed gives every call another
+    /// number; 0 has none.
+    pub call: u64,
     /// Which counter its deposit goes to. Threads that pass different numbers do not contend.
     pub stripe: usize,
     /// A limit below the policy's attempts.
@@ -23,7 +26,7 @@ pub struct Request {
 
 impl Default for Request {
     fn default() -> Self {
-        Self { safety: Safety::Unsafe, key: 0, stripe: 0, attempts: u32::MAX, off: None }
+        Self { safety: Safety::Unsafe, key: 0, call: 0, stripe: 0, attempts: u32::MAX, off: None }
     }
 }
 
@@ -45,13 +48,13 @@ impl Context<'_> {
     #[inline(always)]
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
         if let Some(observer) = self.observer {
-            tell(observer, event());
+            tell(observer, &self.request, event());
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn tell(observer: &dyn Observer, event: Event) {
-    observer.event(&event);
+fn tell(observer: &dyn Observer, request: &Request, event: Event) {
+    observer.about(request, &event);
 }

@@ -1,7 +1,10 @@
 //! What is worth observing, as it happens.
 
+use alloc::sync::Arc;
+
 use crate::admit::BreakerState;
-use crate::decide::Failure;
+use crate::context::Request;
+use crate::decide::{Failure, Outcome};
 use crate::schedule::Hint;
 use crate::stop::Stop;
 use crate::units::Nanos;
@@ -14,6 +17,18 @@ pub enum Event {
     Attempt {
         /// 1 is the first.
         number: u32,
+        /// Whether it is sent beside another one that is on its way.
+        hedge: bool,
+    },
+    /// An attempt is over. The loser of a hedge ends after its call.
+    AttemptEnded {
+        /// Which.
+        number: u32,
+        /// How long it took.
+        taken: Nanos,
+        /// What came of it; a failure of the class [`Cancelled`](crate::decide::Class::Cancelled) when nobody
+        /// waited for it any more.
+        outcome: Outcome,
     },
     /// The call succeeded.
     Succeeded {
@@ -68,10 +83,40 @@ pub enum Event {
 pub trait Observer: Send + Sync {
     /// Something happened.
     fn event(&self, event: &Event);
+
+    /// Something happened to a call of this request. This is what the engine calls; an observer that wants to know
+    /// which call it was, or what it is about, has its own.
+    fn about(&self, request: &Request, event: &Event) {
+        let _ = request;
+        self.event(event);
+    }
 }
 
 impl<F: Fn(&Event) + Send + Sync> Observer for F {
     fn event(&self, event: &Event) {
         self(event);
+    }
+}
+
+/// Both are told, in turn.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn event(&self, event: &Event) {
+        self.0.event(event);
+        self.1.event(event);
+    }
+
+    fn about(&self, request: &Request, event: &Event) {
+        self.0.about(request, event);
+        self.1.about(request, event);
+    }
+}
+
+impl<T: Observer + ?Sized> Observer for Arc<T> {
+    fn event(&self, event: &Event) {
+        (**self).event(event);
+    }
+
+    fn about(&self, request: &Request, event: &Event) {
+        (**self).about(request, event);
     }
 }

@@ -39,6 +39,26 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::Permanent,
+        Self::Unsafe,
+        Self::Attempts,
+        Self::Deadline,
+        Self::HintTooLong,
+        Self::Budget,
+        Self::BreakerOpen,
+        Self::Throttled,
+        Self::RateLimit,
+        Self::Concurrency,
+        Self::CoolDown,
+        Self::ToldToStop,
+        Self::SwitchedOff,
+        Self::Nested,
+        Self::Body,
+        Self::Cancelled,
+    ];
+
     const NAMES: [(&'static str, &'static str); 16] = [
         ("permanent", "the failure is not one that the policy repeats"),
         (

@@ -10,7 +10,11 @@ use crate::attempt::Attempt;
 use crate::clock::{Clock, Monotonic};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Session, Step, judge, pass};
+#[cfg(feature = "metrics")]
+use crate::session::Passed;
+use crate::session::{Brought, Session, Step, Way, judge, pass};
+#[cfg(feature = "metrics")]
+use crate::telemetry::Counted;
 
 impl<C> Retry<C> {
     /// Runs a blocking operation on this thread.
@@ -62,15 +66,30 @@ impl<C> Retry<C> {
         if token.is_some_and(CancelToken::is_cancelled) {
             return Err(Error::never_begun());
         }
-        match pass::<C, Monotonic>(self) {
-            Ok(passed) => match judge(self, Some(op(passed.attempt(self)))) {
+        let mark = Monotonic::mark();
+        match pass(self, Monotonic::nanos(mark)) {
+            Way::Short(passed) => match judge(self, Some(op(passed.attempt(self)))) {
                 Brought::Value(value) => {
                     passed.succeed::<C, Monotonic>(self);
                     Ok(value)
                 }
                 brought => self.persist(Session::resume(self, passed), Some(brought), op, token),
             },
-            Err(now) => self.persist(Session::start(self, now), None, op, token),
+            Way::Full(now, _counter) => {
+                #[cfg(feature = "metrics")]
+                if let Some(stripe) = _counter {
+                    let counted = Counted::<_, Monotonic>::new(stripe, mark);
+                    let passed = Passed::at(now);
+                    let brought = judge(self, Some(op(passed.attempt(self))));
+                    if let Brought::Value(value) = brought {
+                        counted.succeed(now, self.guards());
+                        return Ok(value);
+                    }
+                    counted.go_on();
+                    return self.persist(Session::resume(self, passed), Some(brought), op, token);
+                }
+                self.persist(Session::start(self, now), None, op, token)
+            }
         }
     }
 

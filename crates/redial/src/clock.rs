@@ -23,8 +23,13 @@ fn epoch() -> Instant {
 /// A reading of a clock, which is never far from now.
 #[inline]
 fn nanos_at(instant: Instant) -> Nanos {
-    let since = instant.saturating_duration_since(epoch());
-    since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos())
+    whole(instant.saturating_duration_since(epoch()))
+}
+
+/// In nanoseconds, for a time that is not long.
+#[inline(always)]
+fn whole(duration: Duration) -> Nanos {
+    duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos())
 }
 
 /// Any instant, however far away.
@@ -40,16 +45,43 @@ pub(crate) fn wall() -> SystemTime {
 
 /// Where a runner gets its time from.
 pub(crate) trait Clock {
-    fn now() -> Nanos;
+    /// A reading, as is best for whoever wants to know later how long it was.
+    type Mark: Copy;
+
+    fn mark() -> Self::Mark;
+
+    fn nanos(mark: Self::Mark) -> Nanos;
+
+    #[cfg(feature = "metrics")]
+    fn since(mark: Self::Mark) -> Nanos;
+
+    #[inline(always)]
+    fn now() -> Nanos {
+        Self::nanos(Self::mark())
+    }
 }
 
 /// The operating system's monotonic clock.
 pub(crate) struct Monotonic;
 
 impl Clock for Monotonic {
-    #[inline]
-    fn now() -> Nanos {
-        nanos_at(Instant::now())
+    /// Less work than another time of the engine, and the difference.
+    type Mark = Instant;
+
+    #[inline(always)]
+    fn mark() -> Instant {
+        Instant::now()
+    }
+
+    #[inline(always)]
+    fn nanos(mark: Instant) -> Nanos {
+        nanos_at(mark)
+    }
+
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    fn since(mark: Instant) -> Nanos {
+        whole(Instant::now().saturating_duration_since(mark))
     }
 }
 
@@ -65,9 +97,23 @@ pub(crate) struct Tokio;
 
 #[cfg(feature = "tokio")]
 impl Clock for Tokio {
-    #[inline]
-    fn now() -> Nanos {
+    /// A future keeps it, and this is the smaller.
+    type Mark = Nanos;
+
+    #[inline(always)]
+    fn mark() -> Nanos {
         nanos_at(tokio::time::Instant::now().into_std())
+    }
+
+    #[inline(always)]
+    fn nanos(mark: Nanos) -> Nanos {
+        mark
+    }
+
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    fn since(mark: Nanos) -> Nanos {
+        Self::now().saturating_sub(mark)
     }
 }
 

@@ -10,6 +10,9 @@ const SERVING: usize = 1 << (usize::BITS - 1);
 // 0 until the thread is numbered.
 thread_local!(static HERE: Cell<usize> = const { Cell::new(0) });
 
+// Calls that this thread has numbered.
+thread_local!(static NUMBERED: Cell<u64> = const { Cell::new(0) });
+
 /// A number for this thread, so that threads deposit in different places.
 #[inline(always)]
 pub(crate) fn stripe() -> usize {
@@ -42,4 +45,12 @@ pub(crate) fn is_serving() -> bool {
 pub(crate) fn set_serving(serving: bool) {
     let number = HERE.get() & !SERVING;
     HERE.set(if serving { number | SERVING } else { number });
+}
+
+/// A number that no other call of this process has: that of the thread and that of its call.
+#[cold]
+pub(crate) fn new_number() -> u64 {
+    let numbered = NUMBERED.get().wrapping_add(1);
+    NUMBERED.set(numbered);
+    (stripe() as u64) << 40 | numbered & ((1 << 40) - 1)
 }

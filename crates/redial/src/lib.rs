@@ -66,6 +66,7 @@
 //! | `fleet` | one budget for all instances of a service, kept in Redis |
 //! | `redis` | idempotency keys that a fleet shares |
 //! | `tower` | an exact budget for tower's own retry layer |
+//! | `metrics` | meters for the crate `metrics`, and a detector of storms |
 //!
 //! # Concepts
 //!
@@ -93,13 +94,17 @@ mod retry;
 #[cfg(feature = "tokio")]
 mod run;
 mod session;
+mod shared;
+#[cfg(any(feature = "metrics", feature = "otel", feature = "tracing"))]
+pub mod telemetry;
 pub mod testing;
 #[cfg(feature = "tower")]
 pub mod tower;
+mod watch;
 
 pub use redial_core::{
-    Draft, DurationText, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Stop,
-    Unreadable, WorstCase, nanos, parse_duration,
+    Draft, DurationText, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Request,
+    Stop, Unreadable, WorstCase, nanos, parse_duration,
 };
 pub use redial_core::{admit, decide, schedule};
 

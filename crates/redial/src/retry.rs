@@ -1,13 +1,14 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
+#[cfg(feature = "fleet")]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 #[cfg(feature = "fleet")]
 use redial_core::Invalid;
-use redial_core::admit::{Guards, Scopes};
+use redial_core::admit::Guards;
 use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
 #[cfg(feature = "fleet")]
 use redial_core::fleet::Role;
@@ -15,11 +16,19 @@ use redial_core::{Context, NEVER, Nanos, Observer, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
-use crate::entropy;
 #[cfg(feature = "fleet")]
-use crate::fleet::{Fleet, Membership};
+use crate::fleet::Fleet;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
+use crate::shared::{Shared, new_guards};
+#[cfg(feature = "metrics")]
+use crate::telemetry::Core;
+use crate::watch::Watch;
+#[cfg(all(feature = "http", feature = "metrics"))]
+use crate::{
+    clock::Tokio,
+    telemetry::{Counted, Stripe},
+};
 
 /// Makes calls under a policy.
 ///
@@ -31,20 +40,14 @@ use crate::inbound::Inbound;
 pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
-    observer: Option<Arc<dyn Observer>>,
+    watch: Watch,
+    /// What `watch` and `key` come down to, for the first thing that a call asks.
+    begins: Begins,
     pub(crate) classifier: C,
     safety: Safety,
     key: KeySource,
     about: u64,
     deadline: Nanos,
-}
-
-struct Shared {
-    policy: Policy,
-    off: AtomicBool,
-    scopes: Mutex<Scopes<String>>,
-    #[cfg(feature = "fleet")]
-    fleet: Option<Membership>,
 }
 
 #[derive(Clone, Copy)]
@@ -66,33 +69,16 @@ impl KeySource {
     }
 }
 
-impl Shared {
-    fn new(policy: Policy) -> Self {
-        Self {
-            off: AtomicBool::new(false),
-            scopes: Mutex::new(Scopes::new(MOST_SCOPES, policy.memory())),
-            policy,
-            #[cfg(feature = "fleet")]
-            fleet: None,
-        }
-    }
-
-    fn scope(&self, destination: String) -> Arc<Guards> {
-        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        #[cfg(feature = "fleet")]
-        if let Some(fleet) = &self.fleet {
-            let key = destination.clone();
-            return fleet.scope(&self.policy, &destination, |make| {
-                let own = || new_guards(&self.policy);
-                scopes.get(key, Ambient::now(), || make().unwrap_or_else(own))
-            });
-        }
-        scopes.get(destination, Ambient::now(), || new_guards(&self.policy))
-    }
+/// How the first attempt of a call begins, if its guards let it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// As one that nobody observes, and that carries no key.
+    Short,
+    /// As one that only a meter observes.
+    #[cfg(feature = "metrics")]
+    Counted,
+    Full,
 }
-
-/// Destinations with guards of their own, per [`Retry::new`].
-const MOST_SCOPES: usize = 1024;
 
 impl Retry {
     /// Calls under this policy, with fresh guards.
@@ -104,9 +90,10 @@ impl Retry {
     pub fn new(policy: Policy) -> Self {
         let guards = Arc::new(new_guards(&policy));
         Self {
-            shared: Arc::new(Shared::new(policy)),
+            shared: Arc::new(Shared::new(policy, &guards)),
             guards,
-            observer: None,
+            watch: Watch::Nobody,
+            begins: Begins::Short,
             classifier: Typed,
             safety: Safety::Unsafe,
             key: KeySource::None,
@@ -140,9 +127,9 @@ impl<C> Retry<C> {
     }
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
-        let Self { shared, guards, observer, classifier, safety, key, about, deadline } = self;
+        let Self { shared, guards, watch, begins, classifier, safety, key, about, deadline } = self;
         let classifier = map(classifier);
-        Retry { shared, guards, observer, classifier, safety, key, about, deadline }
+        Retry { shared, guards, watch, begins, classifier, safety, key, about, deadline }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -169,14 +156,14 @@ impl<C> Retry<C> {
     /// it along ([`Attempt::key`](crate::Attempt::key)).
     pub fn keyed(mut self) -> Self {
         (self.safety, self.key) = (Safety::Keyed, KeySource::Fresh);
-        self
+        self.rethink()
     }
 
     /// As [`keyed`](Self::keyed), with a key that the caller keeps with the user's action, so that it
     /// outlives this call.
     pub fn key(mut self, key: Key) -> Self {
         (self.safety, self.key) = (Safety::Keyed, KeySource::Given(key));
-        self
+        self.rethink()
     }
 
     /// What the calls are about, for a policy with a cool-down per key. Calls about nothing never cool down.
@@ -200,8 +187,17 @@ impl<C> Retry<C> {
 
     /// As [`observe`](Self::observe), with an observer that others hold too.
     pub fn observe_shared(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
-        self
+        self.watch = self.watch.own(observer);
+        self.rethink()
+    }
+
+    /// Counts the calls with `meter`, instead of one set before, and beside an observer. The destinations of
+    /// [`scope`](Self::scope) are one upstream for it.
+    #[cfg(feature = "metrics")]
+    pub fn meter(mut self, meter: &crate::telemetry::Meter) -> Self {
+        meter.core().watch(&self.shared);
+        self.watch = self.watch.meter(Arc::clone(meter.core()));
+        self.rethink()
     }
 
     /// The same policy with the guards of another destination, so that one bad host does not spend the
@@ -221,9 +217,14 @@ impl<C> Retry<C> {
     pub fn fleet(mut self, fleet: &Fleet) -> Result<Self, Invalid> {
         let membership = fleet.join(self.policy(), Role::Member)?;
         self.guards = Arc::clone(membership.guards());
-        let off = AtomicBool::new(!self.is_enabled());
-        let fresh = Shared::new(self.policy().clone());
-        self.shared = Arc::new(Shared { off, fleet: Some(membership), ..fresh });
+        let mut shared = Shared::new(self.policy().clone(), &self.guards);
+        shared.off = AtomicBool::new(!self.is_enabled());
+        shared.fleet = Some(membership);
+        self.shared = Arc::new(shared);
+        #[cfg(feature = "metrics")]
+        if let Watch::Meter(meter) | Watch::Both((meter, _)) = &self.watch {
+            meter.watch(&self.shared);
+        }
         Ok(self)
     }
 
@@ -250,10 +251,33 @@ impl<C> Retry<C> {
         self.shared.off.store(!enabled, Ordering::Release);
     }
 
-    /// Whether nobody observes the calls and they carry no key.
     #[inline(always)]
-    pub(crate) fn is_light(&self) -> bool {
-        self.observer.is_none() && matches!(self.key, KeySource::None)
+    pub(crate) fn is_observed(&self) -> bool {
+        !self.watch.is_nobody()
+    }
+
+    fn rethink(mut self) -> Self {
+        self.begins = match (&self.watch, self.key) {
+            (Watch::Nobody, KeySource::None) => Begins::Short,
+            #[cfg(feature = "metrics")]
+            (Watch::Meter(_), KeySource::None) => Begins::Counted,
+            _ => Begins::Full,
+        };
+        self
+    }
+
+    #[inline(always)]
+    pub(crate) fn begins(&self) -> Begins {
+        self.begins
+    }
+
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn lone_meter(&self) -> Option<&Arc<Core>> {
+        match &self.watch {
+            Watch::Meter(meter) => Some(meter),
+            _ => None,
+        }
     }
 
     /// Why there are no retries now, if there are none.
@@ -299,7 +323,7 @@ impl<C> Retry<C> {
             stripe: stripe(),
             ..Request::default()
         };
-        let observer = self.observer.as_deref();
+        let observer = self.watch.observer();
         Context { policy: &self.shared.policy, guards: &self.guards, observer, request }
     }
 
@@ -314,13 +338,28 @@ impl<C> Retry<C> {
 impl<C: Clone> Retry<C> {
     /// One of its own for a request that carries its key itself and ends by then.
     pub(crate) fn unkeyed(&self, latest: Nanos) -> Self {
-        Self { key: KeySource::None, deadline: latest, ..self.clone() }
+        Self { key: KeySource::None, deadline: latest, ..self.clone() }.rethink()
     }
 
     /// Whether the first attempt of such a request goes the short way.
     #[inline(always)]
     pub(crate) fn pass_unkeyed(&self, now: Nanos, latest: Nanos) -> bool {
-        self.observer.is_none() && now < latest && self.guards.pass(stripe(), now)
+        self.watch.is_nobody() && now < latest && self.guards.pass(stripe(), now)
+    }
+
+    /// The same, for one that a meter counts. One that is made for a retry of the layer above goes the full way.
+    #[cfg(feature = "metrics")]
+    #[inline(always)]
+    pub(crate) fn count_unkeyed(
+        &self,
+        now: Nanos,
+        latest: Nanos,
+    ) -> Option<Counted<Arc<Stripe>, Tokio>> {
+        let meter = self.lone_meter()?;
+        let again = here::is_serving() && Inbound::current().is_retry();
+        let stripe = stripe();
+        let passed = !again && now < latest && self.guards.pass(stripe, now);
+        passed.then(|| Counted::new(Arc::clone(meter.begin(stripe)), now))
     }
 
     /// When an attempt that starts now has to be cut off.
@@ -335,8 +374,8 @@ impl<C: Clone> Retry<C> {
     }
 
     pub(crate) fn tell(&self, event: &redial_core::Event) {
-        if let Some(observer) = &self.observer {
-            observer.event(event);
+        if let Some(observer) = self.watch.observer() {
+            observer.about(&self.context().request, event);
         }
     }
 }
@@ -345,9 +384,4 @@ impl<C> fmt::Debug for Retry<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Retry").field("policy", &self.shared.policy).finish_non_exhaustive()
     }
-}
-
-fn new_guards(policy: &Policy) -> Guards {
-    let stripes = thread::available_parallelism().map_or(1, usize::from);
-    Guards::new(policy, stripes, entropy::seed())
 }

@@ -9,10 +9,14 @@ use redial_core::{NEVER, Nanos};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::attempt::Attempt;
-use crate::clock::Tokio;
+use crate::clock::{Clock as _, Tokio};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Session, Step, judge, pass};
+#[cfg(feature = "metrics")]
+use crate::session::Passed;
+use crate::session::{Brought, Session, Step, Way, judge, pass};
+#[cfg(feature = "metrics")]
+use crate::telemetry::Counted;
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -100,8 +104,9 @@ impl<C> Retry<C> {
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        match pass::<C, Tokio>(self) {
-            Ok(passed) => {
+        let mark = Tokio::mark();
+        match pass(self, Tokio::nanos(mark)) {
+            Way::Short(passed) => {
                 let attempt = passed.attempt(self);
                 let expires = || passed.attempt(self).expires;
                 match judge(self, Within::new(op.start(attempt), expires).await) {
@@ -114,7 +119,22 @@ impl<C> Retry<C> {
                     }
                 }
             }
-            Err(now) => {
+            Way::Full(now, _counter) => {
+                #[cfg(feature = "metrics")]
+                if let Some(stripe) = _counter {
+                    let counted = Counted::<_, Tokio>::new(stripe, mark);
+                    let passed = Passed::at(now);
+                    let attempt = passed.attempt(self);
+                    let expires = || passed.attempt(self).expires;
+                    let brought = judge(self, Within::new(op.start(attempt), expires).await);
+                    if let Brought::Value(value) = brought {
+                        counted.succeed(now, self.guards());
+                        return Ok(value);
+                    }
+                    counted.go_on();
+                    let session = Session::resume(self, passed);
+                    return Box::pin(self.go_on(session, brought, &mut op)).await;
+                }
                 let mut session = Session::start(self, now);
                 let attempt = session.first()?;
                 let brought = judge(self, within(op.start(attempt), attempt.expires).await);

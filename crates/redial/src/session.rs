@@ -17,8 +17,10 @@ use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict};
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
 use crate::error::{Error, Story};
-use crate::here::idle_stripe;
-use crate::retry::Retry;
+use crate::here::{self, idle_stripe};
+use crate::retry::{Begins, Retry};
+#[cfg(feature = "metrics")]
+use crate::telemetry::Stripe;
 use crate::{entropy, inbound, testing};
 
 /// A call in progress, which borrows its [`Retry`] or has one of its own. Dropping it gives back whatever
@@ -37,6 +39,8 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     pending: Option<(Hint, Nanos)>,
     /// Why the request cannot be repeated, whatever the outcome: the runner knows something about it.
     pub(crate) barred: Option<Stop>,
+    /// Its number, if somebody observes it.
+    number: u64,
     kind: PhantomData<fn() -> (C, K)>,
 }
 
@@ -72,18 +76,43 @@ pub(crate) fn judge<T, E, C: Classifier<T, E>>(
     }
 }
 
-/// When the first attempt was let through the short way, if it was.
+#[cfg(feature = "metrics")]
+type Counter<'a> = Option<&'a Stripe>;
+/// Nobody counts.
+#[cfg(not(feature = "metrics"))]
+type Counter<'a> = Option<&'a std::convert::Infallible>;
+
+/// How a call begins.
+pub(crate) enum Way<'a> {
+    /// The first attempt holds nothing, and nobody wants to know of it.
+    Short(Passed),
+    /// By a [`Session`] that starts then; unless it holds nothing either, and is counted here.
+    Full(Nanos, Counter<'a>),
+}
+
+/// Lets the first attempt through the short way if it can.
 #[inline(always)]
-pub(crate) fn pass<C, K: Clock>(retry: &Retry<C>) -> Result<Passed, Nanos> {
-    let now = K::now();
+pub(crate) fn pass<C>(retry: &Retry<C>, now: Nanos) -> Way<'_> {
     match idle_stripe() {
-        Some(stripe)
-            if retry.is_light() && now < retry.own_latest() && retry.guards().pass(stripe, now) =>
-        {
-            Ok(Passed(now))
+        Some(stripe) if retry.begins() == Begins::Short && passes(retry, stripe, now) => {
+            Way::Short(Passed(now))
         }
-        _ => Err(now),
+        #[cfg(feature = "metrics")]
+        Some(stripe) => Way::Full(now, count(retry, stripe, now)),
+        _ => Way::Full(now, None),
     }
+}
+
+#[cfg(feature = "metrics")]
+#[inline(always)]
+fn count<C>(retry: &Retry<C>, stripe: usize, now: Nanos) -> Option<&Stripe> {
+    let meter = retry.lone_meter().filter(|_| retry.begins() == Begins::Counted)?;
+    passes(retry, stripe, now).then(|| &**meter.begin(stripe))
+}
+
+#[inline(always)]
+fn passes<C>(retry: &Retry<C>, stripe: usize, now: Nanos) -> bool {
+    now < retry.own_latest() && retry.guards().pass(stripe, now)
 }
 
 /// The start of an attempt that holds nothing.
@@ -91,8 +120,14 @@ pub(crate) fn pass<C, K: Clock>(retry: &Retry<C>) -> Result<Passed, Nanos> {
 pub(crate) struct Passed(Nanos);
 
 impl Passed {
+    #[cfg(all(feature = "http", feature = "metrics"))]
+    #[inline(always)]
+    pub(crate) fn started(self) -> Nanos {
+        self.0
+    }
+
     /// As if it had been let through then.
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http", feature = "metrics"))]
     #[inline(always)]
     pub(crate) fn at(started: Nanos) -> Self {
         Self(started)
@@ -144,19 +179,21 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     fn new(retry: R, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
         let (key, seed, previous) = (retry.borrow().call_key(), None, None);
         let (pending, barred, kind) = (None, None, PhantomData);
-        Self { retry, call, started, permit, key, seed, previous, pending, barred, kind }
+        let number = if retry.borrow().is_observed() { here::new_number() } else { 0 };
+        Self { retry, call, started, permit, key, seed, previous, pending, barred, number, kind }
     }
 
     /// The first attempt, if it is admitted.
     #[inline(always)]
     pub(crate) fn first<E>(&mut self) -> Result<Attempt, Error<E>> {
-        let admitted = self.call.admit(&self.retry.borrow().context(), self.started);
+        let admitted = self.call.admit(&numbered(self.retry.borrow(), self.number), self.started);
         self.admitted(admitted, &mut None)
     }
 
     /// The next attempt, after a wait.
     pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
-        let admitted = self.call.admit(&limited(self.retry.borrow(), self.barred), K::now());
+        let cx = limited(self.retry.borrow(), self.number, self.barred);
+        let admitted = self.call.admit(&cx, K::now());
         self.admitted(admitted, cause)
     }
 
@@ -175,7 +212,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     /// Asks for an attempt beside those on their way.
     #[cfg(feature = "tokio")]
     pub(crate) fn hedge(&mut self) -> Option<Attempt> {
-        let cx = limited(self.retry.borrow(), self.barred);
+        let cx = limited(self.retry.borrow(), self.number, self.barred);
         let permit = self.call.hedge(&cx, K::now()).ok()?;
         Some(self.sent(permit))
     }
@@ -191,8 +228,9 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     #[inline(always)]
     pub(crate) fn win(&mut self) {
         if let Some(permit) = self.permit.take() {
-            let cx = self.retry.borrow().context();
-            let now = if cx.guards.timed() { K::now() } else { permit.started };
+            let cx = numbered(self.retry.borrow(), self.number);
+            let timed = cx.guards.timed() || cx.observer.is_some();
+            let now = if timed { K::now() } else { permit.started };
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
     }
@@ -220,7 +258,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         };
         let now = K::now();
         let outcome = self.with_pending(outcome, now);
-        let cx = limited(self.retry.borrow(), self.barred);
+        let cx = limited(self.retry.borrow(), self.number, self.barred);
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
         let kept = outcome.hint().map(|hint| (hint, now.saturating_add(hint.after())));
@@ -256,7 +294,8 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     /// Nobody waits for this attempt any more.
     pub(crate) fn abandon(&mut self, permit: Permit) {
-        self.call.abandon(&self.retry.borrow().context(), permit, K::now());
+        let cx = numbered(self.retry.borrow(), self.number);
+        self.call.abandon(&cx, permit, K::now());
     }
 
     #[cold]
@@ -264,7 +303,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         if let Some(permit) = self.permit.take() {
             self.abandon(permit);
         }
-        self.call.cancel(&self.retry.borrow().context(), K::now());
+        self.call.cancel(&numbered(self.retry.borrow(), self.number), K::now());
     }
 
     /// The caller wants no further attempt.
@@ -309,9 +348,17 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     }
 }
 
-/// With the switch and the tests' cap, read only where they can matter.
-fn limited<C>(retry: &Retry<C>, barred: Option<Stop>) -> Context<'_> {
+/// What the call with this number is made under.
+#[inline(always)]
+fn numbered<C>(retry: &Retry<C>, number: u64) -> Context<'_> {
     let mut cx = retry.context();
+    cx.request.call = number;
+    cx
+}
+
+/// With the switch and the tests' cap, read only where they can matter.
+fn limited<C>(retry: &Retry<C>, number: u64, barred: Option<Stop>) -> Context<'_> {
+    let mut cx = numbered(retry, number);
     cx.request.off = retry.off().or(barred);
     cx.request.attempts = testing::cap().unwrap_or(u32::MAX);
     cx

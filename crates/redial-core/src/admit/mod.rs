@@ -144,13 +144,12 @@ impl Guards {
     }
 
     /// An attempt that [`Guards::pass`] let through at `started` succeeded. What time it is is asked only
-    /// if it matters.
+    /// if it matters. Says when the breaker moved: it may mind slow successes.
     #[inline(always)]
-    pub fn passed(&self, started: Nanos, now: impl FnOnce() -> Nanos) {
-        if let Some(breaker) = &self.breaker {
-            let now = if self.timed { now() } else { started };
-            breaker.record(None, Health::Good, now.saturating_sub(started), now);
-        }
+    pub fn passed(&self, started: Nanos, now: impl FnOnce() -> Nanos) -> Option<BreakerState> {
+        let breaker = self.breaker.as_ref()?;
+        let now = if self.timed { now() } else { started };
+        breaker.record(None, Health::Good, now.saturating_sub(started), now)
     }
 
     /// How many retries the budget would grant right now; `None` when there is no budget.
@@ -178,6 +177,11 @@ impl Guards {
     /// pass after its time.
     pub fn breaker(&self) -> BreakerState {
         self.breaker.as_ref().map_or(BreakerState::Closed, Breaker::state)
+    }
+
+    /// Whether there is a breaker.
+    pub fn has_breaker(&self) -> bool {
+        self.breaker.is_some()
     }
 
     /// The probability with which the throttle refuses the next attempt; 0 when there is none.

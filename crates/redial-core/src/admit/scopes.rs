@@ -46,6 +46,12 @@ impl<K: Ord> Scopes<K> {
         guards
     }
 
+    /// All guards, those that newcomers share included.
+    pub fn guards(&self) -> impl Iterator<Item = &Guards> {
+        let known = self.known.values().map(|(guards, _)| guards);
+        known.chain(&self.shared).map(|guards| &**guards)
+    }
+
     /// How many destinations have guards of their own.
     pub fn len(&self) -> usize {
         self.known.len()

@@ -66,6 +66,11 @@ impl Class {
         (Self::Cancelled, "cancelled"),
     ];
 
+    /// All of them.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        Self::NAMES.into_iter().map(|(class, _)| class)
+    }
+
     /// The name in policy files, events and metrics.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].1

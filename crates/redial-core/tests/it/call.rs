@@ -15,7 +15,14 @@ fn success_on_the_first_attempt_is_one_attempt() {
     let mut lab = Lab::new(Policy::standard());
     let trace = lab.call(&[Outcome::Success]);
     assert_eq!((trace.attempts, trace.end, trace.elapsed), (1, Ok(()), 0));
-    assert_eq!(lab.events.take(), [Event::Attempt { number: 1 }, Event::Succeeded { attempts: 1 }]);
+    assert_eq!(
+        lab.events.take(),
+        [
+            Event::Attempt { number: 1, hedge: false },
+            Event::AttemptEnded { number: 1, taken: 0, outcome: Outcome::Success },
+            Event::Succeeded { attempts: 1 },
+        ]
+    );
 }
 
 #[test]
@@ -24,14 +31,18 @@ fn every_step_is_an_event() {
     let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(2)));
     let hint = Hint::AtLeast(3 * SECOND);
     let failure = Failure::new(Class::Throttled).code(429).hint(hint);
+    lab.attempt_takes = 20 * MS;
     lab.call(&[failure.into()]);
+    let ended = |number| Event::AttemptEnded { number, taken: 20 * MS, outcome: failure.into() };
     assert_eq!(
         lab.events.take(),
         [
-            Event::Attempt { number: 1 },
+            Event::Attempt { number: 1, hedge: false },
+            ended(1),
             Event::HintHonoured { hint, delay: 3 * SECOND },
             Event::RetryScheduled { attempt: 2, delay: 3 * SECOND, failure: Some(failure) },
-            Event::Attempt { number: 2 },
+            Event::Attempt { number: 2, hedge: false },
+            ended(2),
             Event::Stopped { reason: Stop::Attempts, attempts: 2 },
         ]
     );

@@ -4,7 +4,9 @@
 mod breaker;
 mod budget;
 mod call;
+mod events;
 mod herd;
+mod lease;
 mod limits;
 mod peers;
 mod policy;

@@ -320,3 +320,42 @@ fn refunds_that_race_are_all_given_back() {
         assert_eq!(guards.balance(0), Some(4));
     });
 }
+
+fn leased(tokens: u32) -> Arc<Guards> {
+    let budget = Budget::Window(WindowBudget::ratio(0.1).ttl(Duration::from_secs(10)));
+    let policy = policy(|p| p.budget(budget));
+    let guards = Guards::leased(&policy, 1, 0, std::task::Waker::noop().clone()).unwrap();
+    guards.lease().unwrap().add(tokens, SECOND, 0);
+    Arc::new(guards)
+}
+
+#[test]
+fn two_threads_do_not_spend_one_leased_token() {
+    loom::model(|| {
+        let guards = leased(1);
+        let shared = Arc::clone(&guards);
+        let take = |guards: &Guards| guards.withdraw_up_to(1, Class::Timeout, 0);
+        let (a, b) = both(move || take(&shared), {
+            let guards = Arc::clone(&guards);
+            move || take(&guards)
+        });
+        assert_eq!(a + b, 1);
+        assert_eq!(guards.lease().unwrap().taken(), 1);
+    });
+}
+
+#[test]
+fn a_lease_that_grows_while_it_is_spent_loses_nothing() {
+    loom::model(|| {
+        let guards = leased(1);
+        let shared = Arc::clone(&guards);
+        let (taken, _) = both(move || shared.withdraw_up_to(2, Class::Timeout, 0), {
+            let guards = Arc::clone(&guards);
+            move || {
+                guards.lease().unwrap().add(1, SECOND, 0);
+                0
+            }
+        });
+        assert_eq!(taken + guards.lease().unwrap().held(0), 2);
+    });
+}

@@ -151,7 +151,7 @@ impl Fleet {
 
     fn lease(&self, policy: &Policy, name: String) -> Option<(Guards, Arc<Ledger>)> {
         let Shared { config, post, ledgers, .. } = &*self.handle.shared;
-        let ledger = Arc::new(Ledger::new(name, &config.prefix, post));
+        let ledger = Ledger::new(name, &config.prefix, post);
         let stripes = thread::available_parallelism().map_or(1, usize::from);
         let bell = Waker::from(Arc::clone(&ledger.bell));
         let guards = Guards::leased(policy, stripes, entropy::seed(), bell)?;

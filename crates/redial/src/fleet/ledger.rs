@@ -3,8 +3,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use std::time::Duration;
 
+use redial_core::fleet::{Answer, Terms};
 use tokio::sync::Notify;
 
+use super::event::Trouble;
 use super::stats::FleetStats;
 
 /// What one ledger's calls, its driver and whoever looks at it share.
@@ -14,6 +16,8 @@ pub(super) struct Ledger {
     stats: Mutex<FleetStats>,
     served: Mutex<Served>,
     changed: Condvar,
+    #[cfg(feature = "metrics")]
+    totals: Arc<super::metrics::Totals>,
 }
 
 /// How far the driver has come with what the bell asked for.
@@ -50,14 +54,34 @@ impl Wake for Bell {
 }
 
 impl Ledger {
-    pub(super) fn new(name: String, prefix: &str, post: &Arc<Notify>) -> Self {
-        Self {
+    pub(super) fn new(name: String, prefix: &str, post: &Arc<Notify>) -> Arc<Self> {
+        let ledger = Arc::new(Self {
+            #[cfg(feature = "metrics")]
+            totals: super::metrics::Totals::of(&name),
             key: format!("{prefix}{name}"),
             bell: Arc::new(Bell { rings: AtomicU64::new(0), post: Arc::clone(post) }),
             stats: Mutex::new(FleetStats { ledger: name, ..FleetStats::default() }),
             served: Mutex::default(),
             changed: Condvar::new(),
+        });
+        #[cfg(feature = "metrics")]
+        ledger.totals.watch(&ledger);
+        ledger
+    }
+
+    pub(super) fn answered(&self, answer: &Answer, differs: Option<Terms>) {
+        self.stats().answered(answer, differs);
+        #[cfg(feature = "metrics")]
+        {
+            self.totals.leased(answer.granted);
+            self.totals.synced("ok");
         }
+    }
+
+    pub(super) fn failed(&self, trouble: &Trouble) {
+        self.stats().failed(trouble);
+        #[cfg(feature = "metrics")]
+        self.totals.synced(trouble.name());
     }
 
     pub(super) fn name(&self) -> String {

@@ -34,6 +34,8 @@ mod event;
 mod guest;
 mod handle;
 mod ledger;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
 mod name;
 mod stats;
 mod tended;

@@ -204,7 +204,7 @@ impl Tended {
         let guards = self.guards();
         let Some(lease) = guards.as_deref().and_then(Guards::lease) else { return };
         let told = self.instance.answered(lease, &asked.ask, answer, asked.sent, now);
-        self.ledger.stats().answered(answer, told.stricter);
+        self.ledger.answered(answer, told.stricter);
         self.ledger.serve(asked.rings);
         let name = || self.ledger.name();
         if !matches!(self.contact, Contact::Reached) {
@@ -226,7 +226,7 @@ impl Tended {
     /// Its own ask failed.
     pub(super) fn failed(&mut self, trouble: &Trouble, now: Nanos, events: &mut Vec<FleetEvent>) {
         self.asking = false;
-        self.ledger.stats().failed(trouble);
+        self.ledger.failed(trouble);
         if trouble.is_of_one_key() {
             self.pause.extend(now);
         }

@@ -45,7 +45,7 @@ async fn a_quick_answer_is_not_hedged() {
             Ok::<_, Fault>(attempt.number())
         })
         .await;
-    assert_eq!((answer, log.take().len()), (Ok(1), 2), "one attempt, one success");
+    assert_eq!((answer, log.take().len()), (Ok(1), 3), "one attempt, its end, one success");
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,4 +18,5 @@ mod run;
 mod shed;
 mod slots;
 mod support;
+mod telemetry;
 mod tower;

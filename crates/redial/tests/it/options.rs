@@ -156,13 +156,17 @@ async fn an_observer_sees_the_whole_call() {
     let log = Log::default();
     let retry = Retry::new(unbounded(|p| p.attempts(2))).idempotent().observe(log.clone());
     retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
-    let failure = Some(redial::decide::Classify::classify(&RESET));
+    let failure = redial::decide::Classify::classify(&RESET);
+    let ended = |number| Event::AttemptEnded { number, taken: 0, outcome: failure.into() };
+    let failure = Some(failure);
     assert_eq!(
         log.take(),
         [
-            Event::Attempt { number: 1 },
+            Event::Attempt { number: 1, hedge: false },
+            ended(1),
             Event::RetryScheduled { attempt: 2, delay: 100_000_000, failure },
-            Event::Attempt { number: 2 },
+            Event::Attempt { number: 2, hedge: false },
+            ended(2),
             Event::Stopped { reason: Stop::Attempts, attempts: 2 },
         ]
     );

@@ -181,10 +181,7 @@ where
                     Poll::Ready(Ok(response)) => {
                         // Most requests end here.
                         let plain = response.status().as_u16() < 400 && !*this.grpc;
-                        if plain
-                            && matches!(this.lead, Lead::Light(..))
-                            && this.options.judge.is_none()
-                        {
+                        if plain && this.lead.is_short() && this.options.judge.is_none() {
                             this.lead.win(this.options);
                             return Poll::Ready(Ok(response.map(Answer::new)));
                         }

@@ -1,6 +1,8 @@
 //! Who decides what follows: most requests need nobody.
 
 use std::ops::{Deref, DerefMut};
+#[cfg(feature = "metrics")]
+use std::sync::Arc;
 
 use redial_core::decide::Typed;
 use redial_core::{NEVER, Nanos, Permit};
@@ -11,6 +13,8 @@ use super::{BoxError, Error};
 use crate::clock::{Clock as _, Tokio};
 use crate::retry::Retry;
 use crate::session::{Passed, Session};
+#[cfg(feature = "metrics")]
+use crate::telemetry::{Counted, Stripe};
 
 /// Who decides what follows.
 pub(super) enum Lead {
@@ -18,6 +22,9 @@ pub(super) enum Lead {
     Alone,
     /// The first attempt went the short way, and the call ends by then.
     Light(Whose, Passed, Nanos),
+    /// The same, and a meter counts it.
+    #[cfg(feature = "metrics")]
+    Counted(Whose, Passed, Nanos, Counted<Arc<Stripe>, Tokio>),
     /// Not within the future: most requests never have one, and all would have to carry its size.
     Full(Box<Course>),
     /// The first attempt was refused.
@@ -95,7 +102,22 @@ impl Lead {
         if retry.pass_unkeyed(span.now, span.latest) {
             return Self::Light(whose, Passed::at(span.now), span.latest);
         }
+        #[cfg(feature = "metrics")]
+        if let Some(counted) = retry.count_unkeyed(span.now, span.latest) {
+            return Self::Counted(whose, Passed::at(span.now), span.latest, counted);
+        }
         Self::full(retry, span)
+    }
+
+    /// Whether the first attempt went the short way, and nothing followed yet.
+    #[inline(always)]
+    pub(super) fn is_short(&self) -> bool {
+        match self {
+            Self::Light(..) => true,
+            #[cfg(feature = "metrics")]
+            Self::Counted(..) => true,
+            _ => false,
+        }
     }
 
     /// For one that holds something or is watched.
@@ -119,6 +141,14 @@ impl Lead {
                 passed.succeed::<Typed, Tokio>(whose.retry(options));
                 1
             }
+            #[cfg(feature = "metrics")]
+            Self::Counted(whose, passed, _, counted) => {
+                if let Some(hedge) = &options.hedge {
+                    hedge.learn(passed.taken::<Tokio>());
+                }
+                counted.end(passed.started(), whose.retry(options).guards());
+                1
+            }
             Self::Full(course) => {
                 if let (Some(hedge), Some(taken)) = (&options.hedge, course.taken()) {
                     hedge.learn(taken);
@@ -133,6 +163,8 @@ impl Lead {
     pub(super) fn retry<'a>(&'a self, options: &'a Options) -> Option<&'a Retry> {
         match self {
             Self::Light(whose, ..) => Some(whose.retry(options)),
+            #[cfg(feature = "metrics")]
+            Self::Counted(whose, ..) => Some(whose.retry(options)),
             Self::Full(course) => Some(course.retry()),
             Self::Alone | Self::Refused(_) => None,
         }
@@ -159,6 +191,16 @@ impl Lead {
         if let Self::Light(whose, passed, latest) = self {
             let retry = whose.retry(options).unkeyed(*latest);
             *self = Self::Full(Course::new(Session::resume(retry, *passed)));
+        }
+        #[cfg(feature = "metrics")]
+        if matches!(self, Self::Counted(..))
+            && let Self::Counted(whose, passed, latest, counted) =
+                std::mem::replace(self, Self::Alone)
+        {
+            let retry = whose.retry(options).unkeyed(latest);
+            let session = Session::resume(retry, passed);
+            counted.go_on();
+            *self = Self::Full(Course::new(session));
         }
         match self {
             Self::Full(course) => Some(course),

@@ -133,3 +133,33 @@ fn what_one_earns_another_may_spend() {
     });
     assert_eq!(earns.stats().leased, 0);
 }
+
+#[test]
+fn its_metrics_are_published_with_those_of_the_meters() {
+    let (url, name) = (shared(), name());
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let mut publisher = redial::telemetry::Publisher::default();
+    let mut value = |metric: &str, labels: &str| {
+        redial::telemetry::Registry::new().publish_to(&recorder, &mut publisher);
+        let text = recorder.handle().render();
+        let line = format!("{metric}{{fleet=\"{name}\"{labels}}} ");
+        let found = text.lines().find_map(|it| it.strip_prefix(&line)?.parse::<f64>().ok());
+        found.unwrap_or_else(|| panic!("no {line}in\n{text}"))
+    };
+    let heard = Heard::draft(Fleet::draft(&url, &name));
+    let retry = retry(&heard.fleet);
+    heard.reaches();
+    retries(&retry);
+    assert_eq!(value("redial_fleet_connected", ""), 1.0);
+    assert_eq!(value("redial_fleet_members", ""), 1.0);
+    assert_eq!(value("redial_fleet_differs", ""), 0.0);
+    assert!(value("redial_fleet_balance", "") >= 0.0);
+    assert!(value("redial_fleet_leased_total", "") >= 1.0);
+    assert!(value("redial_fleet_syncs_total", ",result=\"ok\"") >= 2.0);
+    for result in ["timeout", "unreachable", "refused", "garbage"] {
+        assert_eq!(value("redial_fleet_syncs_total", &format!(",result=\"{result}\"")), 0.0);
+    }
+    drop((retry, heard));
+    until("it is gone", || value("redial_fleet_connected", "") == 0.0);
+    assert!(value("redial_fleet_leased_total", "") >= 1.0, "counters stay");
+}

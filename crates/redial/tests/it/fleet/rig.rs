@@ -14,11 +14,11 @@ use redial::schedule::{Backoff, Jitter};
 use redial::{Key, Policy, Rate, Retry};
 
 /// Longer than anything takes.
-pub const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// Ended with the test, and on a port that it keeps when it starts again.
-pub struct Redis {
-    pub port: u16,
+pub(super) struct Redis {
+    pub(super) port: u16,
     child: Child,
     args: Vec<String>,
     folder: PathBuf,
@@ -26,7 +26,7 @@ pub struct Redis {
 
 impl Redis {
     /// `PORT` in an argument is its port.
-    pub fn start(args: &[&str]) -> Self {
+    pub(super) fn start(args: &[&str]) -> Self {
         let port = free_port();
         let folder =
             std::env::temp_dir().join(format!("redial-fleet-{}-{port}", std::process::id()));
@@ -43,27 +43,27 @@ impl Redis {
         until("Redis listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
-    pub fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    pub fn start_again(&mut self) {
+    pub(super) fn start_again(&mut self) {
         self.child = spawn(self.port, &self.args, &self.folder);
         self.wait();
     }
 
     /// `-STOP` and `-CONT`.
-    pub fn signal(&self, signal: &str) {
+    pub(super) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    pub fn command<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+    pub(super) fn command<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
         command(&self.url(), words)
     }
 }
@@ -76,7 +76,7 @@ impl Drop for Redis {
     }
 }
 
-pub fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -88,23 +88,23 @@ fn spawn(port: u16, args: &[String], folder: &PathBuf) -> Child {
     command.spawn().expect("redis-server is not installed: run `cargo xtask setup`")
 }
 
-pub fn command<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
+pub(super) fn command<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
     let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]).query(&mut connection).unwrap()
 }
 
 /// The Redis that all tests share.
-pub fn shared() -> String {
+pub(super) fn shared() -> String {
     crate::idempotency::support::redis_url()
 }
 
 /// A name that no other test has.
-pub fn name() -> String {
+pub(super) fn name() -> String {
     Key::fresh().to_string()
 }
 
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < LONG, "{what}: not after {LONG:?}");
@@ -112,26 +112,26 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-pub fn window(floor: u32) -> WindowBudget {
+pub(super) fn window(floor: u32) -> WindowBudget {
     WindowBudget::ratio(0.1).floor(Rate::per_second(floor)).ttl(Duration::from_secs(4))
 }
 
 /// Two attempts, and a wait between them that is long enough for a lease.
-pub fn policy(budget: WindowBudget, wait: Duration) -> Policy {
+pub(super) fn policy(budget: WindowBudget, wait: Duration) -> Policy {
     let backoff = Backoff::constant(wait).jitter(Jitter::None);
     let draft = Policy::draft().attempts(2).without_deadline().backoff(backoff);
     draft.budget(Budget::Window(budget)).build().unwrap()
 }
 
-pub const WAIT: Duration = Duration::from_millis(50);
+pub(super) const WAIT: Duration = Duration::from_millis(50);
 
 /// An instance with a hundred retries a second for all.
-pub fn retry(fleet: &Fleet) -> Retry {
+pub(super) fn retry(fleet: &Fleet) -> Retry {
     Retry::new(policy(window(100), WAIT)).fleet(fleet).unwrap()
 }
 
 /// A call that always fails; how many attempts it made.
-pub fn fails(retry: &Retry) -> u32 {
+pub(super) fn fails(retry: &Retry) -> u32 {
     let mut attempts = 0;
     let failed = retry
         .clone()
@@ -145,38 +145,38 @@ pub fn fails(retry: &Retry) -> u32 {
 }
 
 /// Calls until one of them is repeated.
-pub fn retries(retry: &Retry) {
+pub(super) fn retries(retry: &Retry) {
     until("a retry", || fails(retry) == 2);
 }
 
 /// A fleet and what it says.
-pub struct Heard {
-    pub fleet: Fleet,
+pub(super) struct Heard {
+    pub(super) fleet: Fleet,
     events: Mutex<Receiver<FleetEvent>>,
 }
 
 impl Heard {
-    pub fn open(url: &str) -> Self {
+    pub(super) fn open(url: &str) -> Self {
         Self::draft(Fleet::draft(url, &name()))
     }
 
-    pub fn draft(draft: FleetDraft) -> Self {
+    pub(super) fn draft(draft: FleetDraft) -> Self {
         let (sender, events) = mpsc::channel();
         let draft = draft.observe(move |event| drop(sender.send(event.clone())));
         Self { fleet: draft.open().unwrap(), events: Mutex::new(events) }
     }
 
-    pub fn next(&self) -> FleetEvent {
+    pub(super) fn next(&self) -> FleetEvent {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.recv_timeout(LONG).expect("an event")
     }
 
-    pub fn all(&self) -> Vec<FleetEvent> {
+    pub(super) fn all(&self) -> Vec<FleetEvent> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).try_iter().collect()
     }
 
     /// The next event is this loss, named so.
-    pub fn loses(&self, what: &str) -> String {
+    pub(super) fn loses(&self, what: &str) -> String {
         match self.next() {
             FleetEvent::Lost { trouble, .. } => {
                 assert_eq!(trouble.name(), what, "{trouble}");
@@ -186,7 +186,7 @@ impl Heard {
         }
     }
 
-    pub fn reaches(&self) -> u64 {
+    pub(super) fn reaches(&self) -> u64 {
         match self.next() {
             FleetEvent::Reached { members, .. } => members,
             other => panic!("{other} instead of an answer"),
@@ -194,7 +194,7 @@ impl Heard {
     }
 
     /// Past losses, which may be of several kinds while a server comes and goes.
-    pub fn reaches_again(&self) {
+    pub(super) fn reaches_again(&self) {
         loop {
             match self.next() {
                 FleetEvent::Reached { .. } => return,
@@ -204,7 +204,7 @@ impl Heard {
         }
     }
 
-    pub fn stats(&self) -> FleetStats {
+    pub(super) fn stats(&self) -> FleetStats {
         self.fleet.stats().into_iter().next().unwrap()
     }
 }

@@ -7,14 +7,14 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use redial_core::Nanos;
 use redial_core::fleet::{Answer, Ask};
 
-pub const SOURCE: &str =
+pub(super) const SOURCE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../redial/src/fleet/ledger.lua"));
 
 /// What Redis's clock says when virtual time begins.
-pub const BEGAN: u64 = 1_790_000_000_000_000;
+pub(super) const BEGAN: u64 = 1_790_000_000_000_000;
 
 /// A Redis of one key.
-pub struct Script {
+pub(super) struct Script {
     lua: Lua,
     step: Function,
     state: Rc<RefCell<State>>,
@@ -28,7 +28,7 @@ struct State {
 }
 
 impl Script {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let lua = Lua::new();
         let state = Rc::<RefCell<State>>::default();
         let calls = Rc::clone(&state);
@@ -51,7 +51,7 @@ impl Script {
         Self { lua, step, state }
     }
 
-    pub fn ask(&self, ask: &Ask, now: Nanos) -> Answer {
+    pub(super) fn ask(&self, ask: &Ask, now: Nanos) -> Answer {
         self.state.borrow_mut().at(BEGAN + now / 1_000);
         let words =
             self.lua.create_sequence_from(ask.words().map(|word| word.to_string())).unwrap();
@@ -63,13 +63,8 @@ impl Script {
     }
 
     /// As `FLUSHALL`, or a restart without data.
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         self.state.borrow_mut().value = None;
-    }
-
-    pub fn is_empty(&self, now: Nanos) -> bool {
-        self.state.borrow_mut().at(BEGAN + now / 1_000);
-        self.state.borrow().value.is_none()
     }
 }
 
@@ -114,7 +109,7 @@ fn structs(lua: &Lua) -> Table {
         let bytes: Vec<u8> = args.iter().skip(1).flat_map(|it| number(it).to_le_bytes()).collect();
         lua.create_string(bytes)
     });
-    let unpack = lua.create_function(|_, (format, bytes, from): (String, mlua::String, usize)| {
+    let unpack = lua.create_function(|_, (format, bytes, from): (String, mlua::LuaString, usize)| {
         let bytes = bytes.as_bytes();
         let numbers = bytes[from - 1..].chunks_exact(8).take(format.len() - 1);
         let numbers = numbers.map(|it| f64::from_le_bytes(it.try_into().unwrap()));

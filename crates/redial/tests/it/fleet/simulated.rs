@@ -1,92 +1,170 @@
 use std::time::Duration;
 
+use proptest::prelude::*;
 use redial_core::admit::budget::WindowBudget;
 use redial_core::{MS, NEVER, Nanos, Rate, SECOND};
 
 use super::world::{Plan, Seen, run};
 
-fn budget(floor: u32) -> WindowBudget {
-    WindowBudget::ratio(0.1).floor(Rate::per_second(floor)).ttl(Duration::from_secs(10))
+const FLOOR: u32 = 10;
+
+fn budget() -> WindowBudget {
+    WindowBudget::ratio(0.1).floor(Rate::per_second(FLOOR)).ttl(Duration::from_secs(10))
 }
 
-/// The bound of redial_core::fleet, over every time that begins and ends with a second.
-fn holds(seen: &Seen, floor: u64, until: Nanos) -> f64 {
-    let seconds = (until / SECOND) as usize;
-    let count = |times: &[Nanos]| {
-        let mut counts = vec![0_u64; seconds + 1];
-        for at in times {
-            counts[((at / SECOND) as usize + 1).min(seconds)] += 1;
-        }
-        for i in 1..counts.len() {
-            counts[i] += counts[i - 1];
-        }
-        counts
+/// The most that was sent of what may be sent, over all times that begin and end with a second. `ready` tokens are
+/// those that instances may have put together out of fractions before the time began.
+fn worst(plan: &Plan, seen: &Seen, ready: usize) -> f64 {
+    let (seconds, ttl) = ((plan.until / SECOND) as usize, (plan.budget.ttl / SECOND) as usize);
+    let until = |times: &[Nanos]| -> Vec<f64> {
+        let at = |second| times.partition_point(|at| *at < second as Nanos * SECOND) as f64;
+        (0..=seconds).map(at).collect()
     };
-    let (calls, retries) = (count(&seen.calls), count(&seen.retries));
+    let (calls, retries) = (until(&seen.calls), until(&seen.retries));
+    let floor = f64::from(plan.budget.floor.count);
     let mut worst: f64 = 0.0;
     for from in 0..seconds {
         for to in from + 1..=seconds {
-            let calls = calls[to] - calls[from.saturating_sub(10)];
-            let most = 0.1 * calls as f64 + (floor * (to - from + 10) as u64) as f64;
-            worst = worst.max((retries[to] - retries[from]) as f64 / most);
+            let calls = calls[to] - calls[from.saturating_sub(ttl)];
+            let ready = if from == 0 { 0 } else { ready };
+            let most = plan.budget.ratio * calls + floor * (to - from + ttl) as f64 + ready as f64;
+            worst = worst.max((retries[to] - retries[from]) / most);
         }
     }
     worst
 }
 
-#[test]
-fn a_fleet_sends_what_its_floor_and_its_calls_allow() {
-    let plan = Plan::new(budget(10), 200, 20 * SECOND, 60 * SECOND);
-    let seen = run(&plan);
-    let worst = holds(&seen, 10, plan.until);
-    println!(
-        "{} calls {} retries {} asks, worst {worst}, members {}",
-        seen.calls.len(),
-        seen.retries.len(),
-        seen.asks.len(),
-        seen.members
-    );
+fn per_second(times: &[Nanos], from: Nanos, to: Nanos) -> f64 {
+    let count = times.iter().filter(|at| (from..to).contains(*at)).count();
+    count as f64 * SECOND as f64 / (to - from) as f64
 }
 
 #[test]
-fn cut_off_and_killed() {
-    let mut plan = Plan::new(budget(10), 200, SECOND, 120 * SECOND);
-    plan.reaches =
-        Box::new(|index, now| !(20 * SECOND..60 * SECOND).contains(&now) || index >= 100);
-    plan.killed = Box::new(|index| if index % 4 == 0 { 80 * SECOND } else { NEVER });
-    plan.forgets = vec![70 * SECOND];
+fn a_fleet_sends_what_its_calls_and_one_floor_earn() {
+    let plan = Plan::new(budget(), 200, 10 * SECOND, 60 * SECOND);
     let seen = run(&plan);
-    let worst = holds(&seen, 10, plan.until);
-    println!(
-        "{} calls {} retries {} asks, worst {worst}, members {}",
-        seen.calls.len(),
-        seen.retries.len(),
-        seen.asks.len(),
-        seen.members
-    );
-    for s in 0..12 {
-        let c = seen.retries.iter().filter(|t| **t / SECOND / 10 == s).count();
-        print!("{c} ");
-    }
-    println!();
+    assert!(worst(&plan, &seen, 0) <= 1.0);
+    // 20 calls a second earn 2, and the floor is 10.
+    let steady = per_second(&seen.retries, 20 * SECOND, 60 * SECOND);
+    assert!((9.0..=12.0).contains(&steady), "{steady}");
+    assert_eq!(seen.members, 200);
 }
 
 #[test]
-fn ten_thousand() {
-    let plan = Plan::new(budget(100), 10_000, 10 * SECOND, 60 * SECOND);
+fn those_who_are_cut_off_and_the_others_never_spend_a_share_twice() {
+    let mut plan = Plan::new(budget(), 200, SECOND, 90 * SECOND);
+    plan.reaches = Box::new(|index, now| index < 100 || !(20 * SECOND..60 * SECOND).contains(&now));
     let seen = run(&plan);
-    let worst = holds(&seen, 100, plan.until);
-    println!(
-        "{} calls {} retries {} asks, worst {worst}, members {}",
-        seen.calls.len(),
-        seen.retries.len(),
-        seen.asks.len(),
-        seen.members
-    );
-    for s in 0..12 {
-        let c = seen.retries.iter().filter(|t| **t / SECOND / 5 == s).count();
-        print!("{c} ");
+    assert!(worst(&plan, &seen, 100) <= 1.0);
+    let cut = per_second(&seen.retries, 25 * SECOND, 60 * SECOND);
+    // 200 calls a second earn 20.
+    assert!((20.0..=30.0).contains(&cut), "{cut}");
+}
+
+#[test]
+fn nobody_notices_a_ledger_that_forgets() {
+    let mut plan = Plan::new(budget(), 50, SECOND, 60 * SECOND);
+    plan.forgets = (1..50).map(|second| second * SECOND).collect();
+    let seen = run(&plan);
+    assert!(worst(&plan, &seen, 0) <= 1.0);
+    assert_eq!(seen.members, 50, "all of them have come back");
+    assert!(per_second(&seen.retries, 50 * SECOND, 60 * SECOND) > 10.0);
+}
+
+#[test]
+fn without_any_ledger_there_is_no_floor() {
+    let mut plan = Plan::new(budget(), 20, SECOND, 60 * SECOND);
+    plan.reaches = Box::new(|_, _| false);
+    let seen = run(&plan);
+    let earned = seen.calls.len() as f64 * 0.1;
+    assert!(seen.retries.len() as f64 <= earned, "{} of {earned}", seen.retries.len());
+    assert!(seen.retries.len() as f64 > earned * 0.7, "but what its own calls earn");
+}
+
+#[test]
+fn without_the_ledger_the_floor_goes_on_in_fractions() {
+    let mut plan = Plan::new(budget(), 200, 2 * SECOND, 120 * SECOND);
+    plan.budget.ratio = 0.0;
+    plan.reaches = Box::new(|_, now| now < 20 * SECOND);
+    let seen = run(&plan);
+    assert!(worst(&plan, &seen, 200) <= 1.0);
+    // Each has a token in 20 seconds.
+    let alone = per_second(&seen.retries, 50 * SECOND, 120 * SECOND);
+    assert!((7.0..=10.5).contains(&alone), "{alone}");
+}
+
+#[test]
+fn the_share_of_the_killed_is_not_given_away_before_they_must_have_stopped() {
+    let mut plan = Plan::new(budget(), 40, SECOND, 60 * SECOND);
+    plan.budget.ratio = 0.0;
+    plan.killed = Box::new(|index| if index < 20 { 20 * SECOND } else { NEVER });
+    let seen = run(&plan);
+    assert!(worst(&plan, &seen, 0) <= 1.0);
+    let left = per_second(&seen.retries, 40 * SECOND, 60 * SECOND);
+    assert!((4.0..=5.5).contains(&left), "half of the floor: {left}");
+}
+
+/// 10,000 instances: the bound, and what it asks of one Redis.
+#[test]
+fn ten_thousand_instances() {
+    let mut plan = Plan::new(budget(), 10_000, 10 * SECOND, 20 * SECOND);
+    plan.budget.floor = Rate::per_second(100);
+    plan.fails = |now| now >= 10 * SECOND;
+    let seen = run(&plan);
+    assert!(worst(&plan, &seen, 0) <= 1.0);
+    assert_eq!(seen.members, 10_000);
+    // An ask every three sixteenths of the ttl, and in a storm one a second.
+    let beat = 10 * SECOND * 3 / 16;
+    let rest = per_second(&seen.asks, 2 * beat, 5 * beat);
+    assert!((5_300.0..=5_400.0).contains(&rest), "{rest}");
+    let storm = per_second(&seen.asks, 12 * SECOND, 20 * SECOND);
+    assert!(storm <= 10_500.0, "{storm}");
+    assert!(per_second(&seen.retries, 12 * SECOND, 20 * SECOND) > 100.0);
+}
+
+#[derive(Clone, Debug)]
+struct Trouble {
+    from: Nanos,
+    lasts: Nanos,
+    /// Every so manieth instance.
+    of: usize,
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    (0..30 * SECOND, 0..20 * SECOND, 1..4_usize).prop_map(|(from, lasts, of)| Trouble {
+        from,
+        lasts,
+        of,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #[test]
+    fn the_bound_holds_whatever_happens_to_the_ledger(
+        instances in 1..12_usize,
+        every in 20 * MS..2 * SECOND,
+        ratio in 0..500_u32,
+        floor in 1..20_u32,
+        ttl in 4..12_u64,
+        cuts in proptest::collection::vec(trouble(), 0..4),
+        kills in proptest::collection::vec((0..12_usize, 0..30 * SECOND), 0..4),
+        forgets in proptest::collection::vec(0..30 * SECOND, 0..4),
+        seed: u64,
+    ) {
+        let budget = WindowBudget::ratio(f64::from(ratio) / 1_000.0);
+        let budget = budget.floor(Rate::per_second(floor)).ttl(Duration::from_secs(ttl));
+        let mut plan = Plan::new(budget, instances, every, 30 * SECOND);
+        (plan.forgets, plan.seed) = (forgets, seed);
+        plan.reaches = Box::new(move |index, now| {
+            let hit = |cut: &Trouble| index % cut.of == 0 && (cut.from..cut.from + cut.lasts).contains(&now);
+            !cuts.iter().any(hit)
+        });
+        plan.killed = Box::new(move |index| {
+            kills.iter().find(|(killed, _)| *killed == index).map_or(NEVER, |(_, at)| *at)
+        });
+        let seen = run(&plan);
+        let worst = worst(&plan, &seen, instances);
+        prop_assert!(worst <= 1.05, "{worst}");
     }
-    println!();
-    let _ = MS;
 }

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::task::Waker;
+use std::time::Duration;
 
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::fleet::{Answer, Ask, Instance, Role, Terms};
 use redial_core::schedule::Backoff;
-use redial_core::{Call, Context, MS, NEVER, Nanos, Policy, Request, SECOND, Verdict, draw};
+use redial_core::{Call, Context, MS, NEVER, Nanos, Policy, Request, Verdict, draw};
 
 use super::script::Script;
 
@@ -19,25 +20,25 @@ const LATENCY: Nanos = MS / 2;
 const PATIENCE: Nanos = 250 * MS;
 
 /// What happens to the fleet, and when.
-pub struct Plan {
-    pub budget: WindowBudget,
-    pub instances: usize,
+pub(super) struct Plan {
+    pub(super) budget: WindowBudget,
+    pub(super) instances: usize,
     /// Each instance makes a call this often.
-    pub every: Nanos,
-    pub until: Nanos,
+    pub(super) every: Nanos,
+    pub(super) until: Nanos,
     /// When calls fail.
-    pub fails: fn(Nanos) -> bool,
+    pub(super) fails: fn(Nanos) -> bool,
     /// Whether this instance reaches the ledger.
-    pub reaches: Box<dyn Fn(usize, Nanos) -> bool>,
+    pub(super) reaches: Box<dyn Fn(usize, Nanos) -> bool>,
     /// When this instance is killed.
-    pub killed: Box<dyn Fn(usize) -> Nanos>,
+    pub(super) killed: Box<dyn Fn(usize) -> Nanos>,
     /// When the ledger loses everything.
-    pub forgets: Vec<Nanos>,
-    pub seed: u64,
+    pub(super) forgets: Vec<Nanos>,
+    pub(super) seed: u64,
 }
 
 impl Plan {
-    pub fn new(budget: WindowBudget, instances: usize, every: Nanos, until: Nanos) -> Self {
+    pub(super) fn new(budget: WindowBudget, instances: usize, every: Nanos, until: Nanos) -> Self {
         Self {
             budget,
             instances,
@@ -54,13 +55,12 @@ impl Plan {
 
 /// What was seen.
 #[derive(Default)]
-pub struct Seen {
-    pub calls: Vec<Nanos>,
-    pub retries: Vec<Nanos>,
+pub(super) struct Seen {
+    pub(super) calls: Vec<Nanos>,
+    pub(super) retries: Vec<Nanos>,
     /// When the ledger was asked.
-    pub asks: Vec<Nanos>,
-    pub members: u64,
-    pub stopped: u64,
+    pub(super) asks: Vec<Nanos>,
+    pub(super) members: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,8 +116,8 @@ struct World<'a> {
 }
 
 /// Runs the plan.
-pub fn run(plan: &Plan) -> Seen {
-    let backoff = Backoff::exponential(100 * MS_D, 2 * SECOND_D);
+pub(super) fn run(plan: &Plan) -> Seen {
+    let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(2));
     let policy = Policy::draft().attempts(4).backoff(backoff).budget(Budget::Window(plan.budget));
     let policy = policy.build().unwrap();
     let terms = Terms::from(&plan.budget);
@@ -159,9 +159,6 @@ pub fn run(plan: &Plan) -> Seen {
     }
     world.seen
 }
-
-const MS_D: std::time::Duration = std::time::Duration::from_millis(1);
-const SECOND_D: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl World<'_> {
     fn push(&mut self, at: Nanos, event: Event) {
@@ -229,7 +226,6 @@ impl World<'_> {
         let cx = Context { policy: &self.policy, guards: &node.guards, observer: None, request };
         let lease = node.guards.lease().unwrap();
         let Ok(permit) = call.admit(&cx, now) else {
-            self.seen.stopped += 1;
             self.idle.push(place);
             return;
         };

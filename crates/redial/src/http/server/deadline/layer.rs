@@ -6,6 +6,8 @@ use tower_layer::Layer;
 
 use super::service::Deadline;
 use crate::http::names;
+#[cfg(feature = "metrics")]
+use crate::telemetry::ServerMeter;
 
 /// Serves requests only for as long as their callers wait, and lets outgoing calls know how long that is.
 ///
@@ -39,12 +41,22 @@ pub(super) struct Rule {
     pub(super) at_most: Nanos,
     pub(super) cut_off: bool,
     pub(super) extension: bool,
+    #[cfg(feature = "metrics")]
+    pub(super) meter: Option<ServerMeter>,
 }
 
 impl Default for DeadlineLayer {
     fn default() -> Self {
         let (header, at_most) = (names::TIMEOUT_MS, 3_600_000_000_000);
-        Self { rule: Rule { header, at_most, cut_off: true, extension: true } }
+        let rule = Rule {
+            header,
+            at_most,
+            cut_off: true,
+            extension: true,
+            #[cfg(feature = "metrics")]
+            meter: None,
+        };
+        Self { rule }
     }
 }
 
@@ -73,6 +85,14 @@ impl DeadlineLayer {
     #[must_use]
     pub fn without_cut_off(mut self) -> Self {
         self.rule.cut_off = false;
+        self
+    }
+
+    /// Counts the requests with `meter`, those that are too late included.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn meter(mut self, meter: &ServerMeter) -> Self {
+        self.rule.meter = Some(meter.clone());
         self
     }
 

@@ -35,6 +35,10 @@ where
     fn call(&mut self, mut request: Request<B>) -> DeadlineFuture<S::Future> {
         let said = Said::by(request.headers(), &self.rule.header);
         let grpc = said.is_grpc();
+        #[cfg(feature = "metrics")]
+        if let Some(meter) = &self.rule.meter {
+            meter.arrived(said.attempt());
+        }
         let Some(mut inbound) = self.rule.read(&said) else {
             return DeadlineFuture::new(None, Inbound::default(), NEVER, grpc);
         };

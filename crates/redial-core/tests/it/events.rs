@@ -1,0 +1,82 @@
+//! What observers hear besides the steps of a plain call.
+
+use std::sync::Mutex;
+
+use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::{Call, Context, Event, NEVER, Observer, Policy, Request, Stop};
+
+use crate::support::{Lab, Log, MS, fail};
+
+#[test]
+fn the_loser_of_a_hedge_ends_after_its_call() {
+    let mut lab = Lab::new(Policy::standard());
+    let mut call = lab.start();
+    let slow = call.admit(&lab.cx(), lab.now).unwrap();
+    lab.now += 50 * MS;
+    let quick = call.hedge(&lab.cx(), lab.now).unwrap();
+    lab.now += 10 * MS;
+    call.settle(&lab.cx(), quick, &Outcome::Success, lab.now, || 0);
+    call.abandon(&lab.cx(), slow, lab.now);
+    assert_eq!(
+        lab.events.take(),
+        [
+            Event::Attempt { number: 1, hedge: false },
+            Event::Attempt { number: 2, hedge: true },
+            Event::AttemptEnded { number: 2, taken: 10 * MS, outcome: Outcome::Success },
+            Event::Succeeded { attempts: 2 },
+            Event::AttemptEnded { number: 1, taken: 60 * MS, outcome: fail(Class::Cancelled) },
+        ]
+    );
+}
+
+#[test]
+fn a_retry_after_a_race_is_no_hedge() {
+    let mut lab = Lab::new(Policy::standard());
+    let mut call = lab.start();
+    let first = call.admit(&lab.cx(), lab.now).unwrap();
+    let beside = call.hedge(&lab.cx(), lab.now).unwrap();
+    for permit in [first, beside] {
+        call.settle(&lab.cx(), permit, &Failure::new(Class::Timeout).into(), lab.now, || 0);
+    }
+    lab.now += 1_000 * MS;
+    lab.events.take();
+    let third = call.admit(&lab.cx(), lab.now).unwrap();
+    assert_eq!(lab.events.take(), [Event::Attempt { number: 3, hedge: false }]);
+    call.abandon(&lab.cx(), third, lab.now);
+}
+
+#[derive(Default)]
+struct Keys(Mutex<Vec<(u64, u64)>>);
+
+impl Observer for Keys {
+    fn event(&self, _: &Event) {
+        unreachable!("it wants to know whose events they are");
+    }
+
+    fn about(&self, request: &Request, _: &Event) {
+        self.0.lock().unwrap().push((request.call, request.key));
+    }
+}
+
+#[test]
+fn an_observer_may_know_whose_event_it_is_and_two_hear_the_same() {
+    let lab = Lab::new(Policy::standard());
+    let observers = (Keys::default(), Log::default());
+    let request = Request { key: 7, call: 3, ..lab.request };
+    let cx = Context { observer: Some(&observers), request, ..lab.cx() };
+    let mut call = Call::new(&lab.policy, lab.now, NEVER);
+    let permit = call.admit(&cx, lab.now).unwrap();
+    call.settle(&cx, permit, &Outcome::Success, lab.now, || 0);
+    assert_eq!(*observers.0.0.lock().unwrap(), [(3, 7); 3]);
+    assert_eq!(observers.1.take().len(), 3);
+}
+
+#[test]
+fn reasons_and_classes_are_counted_in_their_places() {
+    for (place, stop) in Stop::ALL.into_iter().enumerate() {
+        assert_eq!(stop as usize, place, "{stop:?}");
+    }
+    for (place, class) in Class::all().enumerate() {
+        assert_eq!(class as usize, place, "{class:?}");
+    }
+}

@@ -1,0 +1,169 @@
+//! What an instance has of its fleet's budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Wake, Waker};
+
+use proptest::prelude::*;
+use redial_core::admit::Guards;
+use redial_core::admit::budget::{Budget, Lease, TokenBudget, WindowBudget};
+use redial_core::decide::Class;
+use redial_core::{Call, Event, NEVER, Nanos, Stop, Verdict};
+
+use crate::support::{Lab, MS, SECOND, fail, ms, policy};
+
+#[derive(Default)]
+struct Bell(AtomicU32);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn lab() -> (Lab, Arc<Bell>) {
+    let budget = Budget::Window(WindowBudget::ratio(0.1));
+    let mut lab = Lab::new(policy(|p| p.budget(budget).attempts(3).deadline(ms(60_000))));
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(Arc::clone(&bell));
+    lab.guards = Guards::leased(&lab.policy, 1, 0, waker).unwrap();
+    lab.now = 100 * SECOND;
+    (lab, bell)
+}
+
+fn lease(lab: &Lab) -> &Lease {
+    lab.guards.lease().unwrap()
+}
+
+/// A call whose first attempt has failed.
+fn failed(lab: &Lab) -> (Call, Verdict) {
+    let mut call = Call::new(&lab.policy, lab.now, NEVER);
+    let permit = call.admit(&lab.cx(), lab.now).unwrap();
+    let verdict = call.settle(&lab.cx(), permit, &fail(Class::Refused), lab.now, || 7);
+    (call, verdict)
+}
+
+#[test]
+fn only_a_window_can_be_leased() {
+    let tokens = policy(|p| p.budget(Budget::Tokens(TokenBudget::default())));
+    assert!(Guards::leased(&tokens, 1, 0, Waker::noop().clone()).is_none());
+}
+
+#[test]
+fn a_retry_without_a_token_rings_and_is_paid_for_when_it_leaves() {
+    let (lab, bell) = lab();
+    let (mut call, verdict) = failed(&lab);
+    let Verdict::Wait(until) = verdict else { panic!("{verdict:?}") };
+    assert_eq!((bell.0.load(Ordering::Relaxed), lease(&lab).pending()), (1, 1));
+
+    lease(&lab).add(1, until + SECOND, lab.now);
+    assert_eq!(call.admit(&lab.cx(), until).unwrap().number, 2);
+    assert_eq!((lease(&lab).pending(), lease(&lab).held(until), lease(&lab).taken()), (0, 0, 1));
+}
+
+#[test]
+fn a_retry_that_nobody_paid_for_does_not_leave() {
+    let (lab, _) = lab();
+    let (mut call, verdict) = failed(&lab);
+    let Verdict::Wait(until) = verdict else { panic!("{verdict:?}") };
+    lab.events.take();
+    assert_eq!(call.admit(&lab.cx(), until).unwrap_err(), Stop::Budget);
+    assert!(lab.events.take().contains(&Event::BudgetDry));
+    assert_eq!(lease(&lab).pending(), 0);
+}
+
+#[test]
+fn when_the_ledger_was_dry_a_moment_ago_nobody_waits_for_it() {
+    let (mut lab, bell) = lab();
+    lease(&lab).set_dry(lab.now + SECOND);
+    assert_eq!(failed(&lab).1, Verdict::Stop(Stop::Budget));
+    assert_eq!(bell.0.load(Ordering::Relaxed), 0);
+    lab.now += SECOND;
+    assert!(matches!(failed(&lab).1, Verdict::Wait(_)));
+}
+
+#[test]
+fn a_call_that_goes_away_does_not_wait_for_a_token() {
+    let (lab, _) = lab();
+    let (mut call, _) = failed(&lab);
+    call.cancel(&lab.cx(), lab.now);
+    assert_eq!(lease(&lab).pending(), 0);
+}
+
+#[test]
+fn tokens_end_with_their_lease_and_those_that_end_first_go_first() {
+    let (lab, _) = lab();
+    let (lease, now) = (lease(&lab), lab.now);
+    lease.add(2, now + 600 * MS, now);
+    lease.add(3, now + 1_200 * MS, now);
+    assert_eq!(lease.held(now), 5);
+    assert_eq!(lab.guards.withdraw_up_to(1, Class::Refused, now), 1);
+    assert_eq!(lease.held(now + 700 * MS), 3, "one of the first two was left, and ended");
+    assert_eq!(lab.guards.withdraw_up_to(9, Class::Refused, now + 700 * MS), 3);
+    lease.add(4, now + 1_900 * MS, now + 700 * MS);
+    assert_eq!(lease.held(now + 2 * SECOND), 0);
+}
+
+#[test]
+fn what_was_paid_and_not_sent_goes_back_to_its_lease_while_that_lives() {
+    let (lab, _) = lab();
+    let now = lab.now;
+    lease(&lab).add(1, now + SECOND, now);
+    let (mut call, _) = failed(&lab);
+    assert_eq!(lease(&lab).held(now), 0);
+    call.cancel(&lab.cx(), now + MS);
+    assert_eq!(lease(&lab).held(now + MS), 1);
+
+    let (mut call, _) = failed(&lab);
+    call.cancel(&lab.cx(), now + 2 * SECOND);
+    lease(&lab).add(1, now + 3 * SECOND, now + 2 * SECOND);
+    assert_eq!(lease(&lab).held(now + 2 * SECOND), 1, "nothing came back into another lease");
+}
+
+#[test]
+fn a_token_that_waited_longer_than_a_call_counts_is_paid_anew() {
+    let (lab, _) = lab();
+    let now = lab.now;
+    lease(&lab).add(1, now + SECOND, now);
+    let (mut call, _) = failed(&lab);
+    assert_eq!(call.admit(&lab.cx(), now + 11 * SECOND).unwrap_err(), Stop::Budget);
+}
+
+#[test]
+fn calls_are_counted_and_nothing_is_earned_here() {
+    let (lab, _) = lab();
+    for stripe in 0..100 {
+        lab.guards.deposit(stripe, 1, lab.now);
+    }
+    assert_eq!((lease(&lab).calls(), lease(&lab).held(lab.now)), (100, 0));
+    let success = WindowBudget::ratio(0.1).deposit_on_success();
+    let policy = policy(|p| p.budget(Budget::Window(success)));
+    let guards = Guards::leased(&policy, 1, 0, Waker::noop().clone()).unwrap();
+    assert!(!guards.pass(0, 0), "a success has to be told");
+}
+
+proptest! {
+    /// Against a list of leases that remembers everything.
+    #[test]
+    fn never_more_than_was_leased(steps in proptest::collection::vec((0..400 * MS, 0..6_u32, 0..8_u64), 1..200)) {
+        let (lab, _) = lab();
+        let slice = 625 * MS;
+        let (mut now, mut leases) = (lab.now, Vec::<(Nanos, u64)>::new());
+        for (pass, add, take) in steps {
+            now += pass;
+            let end = (now / slice + 2) * slice;
+            lease(&lab).add(add, end, now);
+            leases.push((end, u64::from(add)));
+            let living: u64 = leases.iter().filter(|(end, _)| *end > now).map(|(_, n)| n).sum();
+            let held = lease(&lab).held(now);
+            prop_assert!(held <= living);
+            let got = lab.guards.withdraw_up_to(take, Class::Refused, now);
+            prop_assert_eq!(got, take.min(held));
+            let mut due = got;
+            for (_, left) in leases.iter_mut().filter(|(end, _)| *end > now) {
+                let paid = due.min(*left);
+                (*left, due) = (*left - paid, due - paid);
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What a meter counts. Threads add in places of their own, and whoever wants to know adds the places up.
+//!
+//! A call whose first attempt goes the short way and succeeds leaves three marks: that it was begun, in which bucket its
+//! time falls, and that time. Everything else that is true of it follows: it was fresh, and made one attempt.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use redial_core::admit::BreakerState;
+use redial_core::decide::{Class, Outcome};
+use redial_core::{Event, Nanos, Stop};
+
+use super::times::{Bucket, Times};
+use super::window::Totals;
+
+/// Reasons of retries: the classes, and two that are no failures.
+pub(super) const REASONS: usize = 12;
+const HEDGE: usize = REASONS - 2;
+const NOT_YET: usize = REASONS - 1;
+
+/// Threads beyond so many share places.
+const STRIPES: usize = 16;
+
+/// Finished calls by their attempts, up to so many.
+const MOST_ATTEMPTS: usize = 16;
+
+/// The counters of the threads with one number, on cache lines of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Stripe {
+    /// Calls that were begun the short way. They are fresh.
+    short: AtomicU64,
+    /// Attempts that were answered, all of them.
+    answered: Times,
+    failed: Times,
+    /// Calls that were begun the short way and dropped during their attempt.
+    dropped: AtomicU64,
+    /// Calls that were begun the full way: fresh ones, and those for a request that is itself a retry.
+    calls: [AtomicU64; 2],
+    /// Attempts that were sent the full way.
+    attempts: AtomicU64,
+    /// Answered attempts of which the engine was told. The others succeeded the short way.
+    told: AtomicU64,
+    /// By the state that the breaker moved to.
+    moved: [AtomicU64; 3],
+}
+
+impl Stripe {
+    #[inline(always)]
+    pub(super) fn begin_short(&self) {
+        add(&self.short);
+    }
+
+    #[inline(always)]
+    pub(super) fn answer_short(&self, taken: Nanos) {
+        self.answered.add(taken);
+    }
+
+    #[cold]
+    pub(super) fn drop_short(&self, taken: Nanos) {
+        add(&self.dropped);
+        self.failed.add(taken);
+    }
+
+    #[cold]
+    pub(super) fn move_breaker(&self, to: BreakerState) {
+        add(&self.moved[to as usize]);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    stripes: [Arc<Stripe>; STRIPES],
+    /// Those below are added to when something went wrong.
+    retries: [AtomicU64; REASONS],
+    stops: [AtomicU64; Stop::ALL.len()],
+    delays: Times,
+    /// Finished calls of which the engine was told, by their attempts; the last have more.
+    per_call: [AtomicU64; MOST_ATTEMPTS + 2],
+    /// Attempts of those in the last place.
+    beyond: AtomicU64,
+    exhausted: AtomicU64,
+    /// Honoured, ignored, unreadable.
+    hints: [AtomicU64; 3],
+}
+
+/// Everything that was counted, added up.
+pub(super) struct Sums {
+    pub(super) calls: [u64; 2],
+    pub(super) attempts: u64,
+    pub(super) in_flight: u64,
+    pub(super) answered: Vec<Bucket>,
+    pub(super) failed: Vec<Bucket>,
+    pub(super) retries: [u64; REASONS],
+    pub(super) stops: [u64; Stop::ALL.len()],
+    pub(super) delays: Vec<Bucket>,
+    /// By the attempts of a call, 0 and up; the last have more.
+    pub(super) per_call: Vec<Bucket>,
+    pub(super) exhausted: u64,
+    pub(super) moved: [u64; 3],
+    pub(super) hints: [u64; 3],
+}
+
+impl Counts {
+    #[inline(always)]
+    pub(super) fn stripe(&self, number: usize) -> &Arc<Stripe> {
+        &self.stripes[number % STRIPES]
+    }
+
+    /// `again`: whether the call is made for a request that is itself a retry.
+    pub(super) fn event(&self, stripe: &Stripe, again: impl FnOnce() -> bool, event: &Event) {
+        match *event {
+            Event::Attempt { number, hedge } => {
+                if number == 1 {
+                    add(&stripe.calls[usize::from(again())]);
+                }
+                if hedge {
+                    add(&self.retries[HEDGE]);
+                }
+                add(&stripe.attempts);
+            }
+            Event::AttemptEnded { taken, outcome: Outcome::Failure(_), .. } => {
+                stripe.failed.add(taken);
+            }
+            Event::AttemptEnded { taken, .. } => {
+                // Before its bucket: the difference is never taken for a call of the short way.
+                add(&stripe.told);
+                stripe.answered.add(taken);
+            }
+            Event::Succeeded { attempts } => self.finish(attempts),
+            Event::Stopped { reason, attempts } => {
+                if attempts == 0 {
+                    add(&stripe.calls[usize::from(again())]);
+                }
+                self.stop(reason);
+                self.finish(attempts);
+            }
+            Event::RetryScheduled { delay, failure, .. } => {
+                add(&self.retries[failure.map_or(NOT_YET, |failure| failure.class as usize)]);
+                self.delays.add(delay);
+            }
+            Event::BudgetDry => add(&self.exhausted),
+            Event::BreakerMoved { to } => stripe.move_breaker(to),
+            Event::HintHonoured { .. } => add(&self.hints[0]),
+            Event::HintIgnored { .. } => add(&self.hints[1]),
+            Event::HintUnreadable { .. } => add(&self.hints[2]),
+            _ => {}
+        }
+    }
+
+    fn stop(&self, reason: Stop) {
+        add(&self.stops[reason as usize]);
+    }
+
+    fn finish(&self, attempts: u32) {
+        let place = (attempts as usize).min(MOST_ATTEMPTS + 1);
+        if place > MOST_ATTEMPTS {
+            self.beyond.fetch_add(u64::from(attempts), Relaxed);
+        }
+        add(&self.per_call[place]);
+    }
+
+    /// What the storm detector looks at.
+    pub(super) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for stripe in &self.stripes {
+            let short = stripe.short.load(Relaxed);
+            let [fresh, inherited] = [0, 1].map(|i| stripe.calls[i].load(Relaxed));
+            totals.calls += short + fresh + inherited;
+            totals.inherited += inherited;
+            totals.attempts += short + stripe.attempts.load(Relaxed);
+        }
+        totals
+    }
+
+    pub(super) fn sum(&self) -> Sums {
+        let load = |counter: &AtomicU64| counter.load(Relaxed);
+        let (mut answered, mut failed, mut delays) = (Times::none(), Times::none(), Times::none());
+        self.delays.add_to(&mut delays);
+        // What has ended is read before what was begun: there are never more of them.
+        for stripe in &self.stripes {
+            stripe.answered.add_to(&mut answered);
+            stripe.failed.add_to(&mut failed);
+        }
+        let count = |buckets: &[Bucket]| buckets.iter().map(|bucket| bucket.count).sum::<u64>();
+        let told = self.stripes.iter().map(|stripe| load(&stripe.told)).sum();
+        let short = count(&answered).saturating_sub(told);
+        let ended = count(&answered) + count(&failed);
+        let dropped: u64 = self.stripes.iter().map(|stripe| load(&stripe.dropped)).sum();
+        let mut stops = self.stops.each_ref().map(load);
+        stops[Stop::Cancelled as usize] += dropped;
+        let totals = self.totals();
+        Sums {
+            calls: [totals.calls - totals.inherited, totals.inherited],
+            attempts: totals.attempts,
+            in_flight: totals.attempts.saturating_sub(ended),
+            answered,
+            failed,
+            retries: self.retries.each_ref().map(load),
+            stops,
+            delays,
+            per_call: self.sum_per_call(short + dropped),
+            exhausted: load(&self.exhausted),
+            moved: [0, 1, 2]
+                .map(|i| self.stripes.iter().map(|stripe| load(&stripe.moved[i])).sum()),
+            hints: self.hints.each_ref().map(load),
+        }
+    }
+
+    fn sum_per_call(&self, short: u64) -> Vec<Bucket> {
+        let of = |(attempts, calls): (usize, &AtomicU64)| {
+            let count = calls.load(Relaxed) + if attempts == 1 { short } else { 0 };
+            let sum = if attempts > MOST_ATTEMPTS {
+                self.beyond.load(Relaxed)
+            } else {
+                count * attempts as u64
+            };
+            Bucket { count, sum }
+        };
+        self.per_call.iter().enumerate().map(of).collect()
+    }
+}
+
+/// The name of a retry's reason.
+pub(super) fn reason(place: usize) -> &'static str {
+    match place {
+        HEDGE => "hedge",
+        NOT_YET => "not-yet",
+        place => Class::all().nth(place).map_or("", Class::name),
+    }
+}
+
+#[inline(always)]
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}

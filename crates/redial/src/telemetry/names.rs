@@ -1,0 +1,113 @@
+//! Every metric of this crate's meters: what is published is named here and nowhere else.
+
+use metrics::{Recorder, Unit};
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// It is counted in buckets.
+    Histogram,
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// What it says, in a sentence.
+    pub help: &'static str,
+}
+
+const fn counter(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Counter, help }
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Gauge, help }
+}
+
+const fn histogram(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Histogram, help }
+}
+
+pub(super) const CALLS: Metric =
+    counter("redial_calls_total", "Calls begun, by origin: fresh, or retried by the layer above.");
+pub(super) const ATTEMPTS: Metric =
+    counter("redial_attempts_total", "Attempts sent: firsts, retries and hedges.");
+pub(super) const RETRIES: Metric =
+    counter("redial_retries_total", "Retries and hedges, by the failure that caused them.");
+pub(super) const STOPS: Metric =
+    counter("redial_stops_total", "Calls that ended without success, by reason.");
+pub(super) const PER_CALL: Metric =
+    histogram("redial_attempts_per_call", "Attempts of a call that has ended.");
+pub(super) const DELAY: Metric =
+    histogram("redial_retry_delay_seconds", "Waits before retries and polls.");
+pub(super) const DURATION: Metric =
+    histogram("redial_attempt_duration_seconds", "How long attempts took, by outcome.");
+pub(super) const INFLIGHT: Metric = gauge("redial_inflight_requests", "Attempts on their way.");
+pub(super) const BALANCE: Metric =
+    gauge("redial_retry_budget_balance", "Retries that the budget would grant now.");
+pub(super) const EXHAUSTED: Metric =
+    counter("redial_retry_budget_exhausted_total", "Retries that the budget refused.");
+pub(super) const BREAKER: Metric =
+    gauge("redial_breaker_state", "Circuit breakers that are in this state.");
+pub(super) const BREAKER_MOVED: Metric =
+    counter("redial_breaker_transitions_total", "How often a circuit breaker went to this state.");
+pub(super) const HINTS: Metric =
+    counter("redial_hints_total", "Hints of servers when to come back, by what became of them.");
+pub(super) const AMPLIFICATION: Metric = gauge(
+    "redial_amplification_ratio",
+    "Attempts for each call over the last minute, or the window that was set; 1 without calls.",
+);
+pub(super) const MULTIPLIER: Metric = gauge(
+    "redial_multiplier_ratio",
+    "Attempts for each call that is nobody's retry, over the same window; 1 without calls.",
+);
+pub(super) const LEVEL: Metric = gauge(
+    "redial_storm_level",
+    "0 calm, 1 warn (1.5), 2 storm (2), 3 critical (4), by the multiplier.",
+);
+pub(super) const SERVED: Metric = counter(
+    "redial_server_requests_total",
+    "Requests that arrived, by attempt: first, or retry of the caller.",
+);
+
+/// All metrics of a [`Meter`](super::Meter) and a [`ServerMeter`](super::ServerMeter).
+pub const METRICS: &[Metric] = &[
+    CALLS,
+    ATTEMPTS,
+    RETRIES,
+    STOPS,
+    PER_CALL,
+    DELAY,
+    DURATION,
+    INFLIGHT,
+    BALANCE,
+    EXHAUSTED,
+    BREAKER,
+    BREAKER_MOVED,
+    HINTS,
+    AMPLIFICATION,
+    MULTIPLIER,
+    LEVEL,
+    SERVED,
+];
+
+pub(super) fn describe(recorder: &dyn Recorder) {
+    for Metric { name, kind, help } in METRICS {
+        let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
+        let (unit, name, help) = (Some(unit), (*name).into(), (*help).into());
+        match kind {
+            Kind::Counter => recorder.describe_counter(name, unit, help),
+            Kind::Gauge => recorder.describe_gauge(name, unit, help),
+            Kind::Histogram => recorder.describe_histogram(name, unit, help),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! From our counters to whatever recorder the program has installed.
+//!
+//! Calls do not go through the facade: it would cost each of them more than the call. The counters are added up here, now
+//! and then, and the facade is told the totals. A histogram cannot be told totals, only values: it gets what a bucket of
+//! ours has gained since the last time, as so many times their mean. An exporter with the same bounds
+//! ([`buckets`]) then shows the same counts and the same sums as if every value had been recorded; one with others sees
+//! values that are off by at most the width of a bucket.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
+use redial_core::admit::BreakerState;
+use redial_core::{Nanos, Stop};
+
+use super::counts::{self, Sums};
+use super::meter::Meter;
+use super::names::{self, Metric};
+use super::server::ServerMeter;
+use super::times::{BOUNDS, Bucket, SECONDS};
+use crate::clock::{Ambient, Clock};
+
+const METADATA: Metadata<'static> = Metadata::new("redial", Level::INFO, Some("redial"));
+
+static PER_CALL: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0];
+
+/// The histograms, and the upper bounds of their buckets, for the exporter.
+///
+/// ```
+/// use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+///
+/// let mut exporter = PrometheusBuilder::new();
+/// for (name, bounds) in redial::telemetry::buckets() {
+///     exporter = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds).unwrap();
+/// }
+/// ```
+pub fn buckets() -> [(&'static str, &'static [f64]); 3] {
+    [
+        (names::PER_CALL.name, &PER_CALL),
+        (names::DELAY.name, &SECONDS),
+        (names::DURATION.name, &SECONDS),
+    ]
+}
+
+/// What one recorder has been told, for a program that does not install its recorder for the whole process; see
+/// [`Registry::publish_to`](super::Registry::publish_to).
+#[derive(Default)]
+pub struct Publisher {
+    described: bool,
+    upstreams: HashMap<String, Upstream>,
+    servers: HashMap<String, [Counter; 2]>,
+}
+
+impl Publisher {
+    pub(super) fn publish<'a>(
+        &mut self,
+        recorder: &dyn Recorder,
+        meters: impl Iterator<Item = &'a Meter>,
+        servers: impl Iterator<Item = &'a ServerMeter>,
+    ) {
+        if !std::mem::replace(&mut self.described, true) {
+            names::describe(recorder);
+            #[cfg(feature = "fleet")]
+            crate::fleet::metrics::describe(recorder);
+        }
+        #[cfg(feature = "fleet")]
+        crate::fleet::metrics::publish(recorder);
+        for meter in meters {
+            let make = || Upstream::new(recorder, meter.upstream());
+            known(&mut self.upstreams, meter.upstream(), make).publish(recorder, meter);
+        }
+        for server in servers {
+            let attempt = |attempt| {
+                let labels = [("server", server.server()), ("attempt", attempt)];
+                recorder.register_counter(&key(names::SERVED, &labels), &METADATA)
+            };
+            let make = || [attempt("first"), attempt("retry")];
+            set(known(&mut self.servers, server.server(), make), &server.requests());
+        }
+    }
+}
+
+fn known<'a, T>(
+    all: &'a mut HashMap<String, T>,
+    name: &str,
+    make: impl FnOnce() -> T,
+) -> &'a mut T {
+    all.entry(name.to_owned()).or_insert_with(make)
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
+}
+
+/// What the recorder knows of one upstream.
+struct Upstream {
+    calls: Vec<Counter>,
+    attempts: Counter,
+    retries: Vec<Counter>,
+    stops: Vec<Counter>,
+    exhausted: Counter,
+    moved: Vec<Counter>,
+    hints: Vec<Counter>,
+    per_call: Spread,
+    delays: Spread,
+    answered: Spread,
+    failed: Spread,
+    in_flight: Gauge,
+    amplification: Gauge,
+    multiplier: Gauge,
+    level: Gauge,
+    /// Once there is a budget.
+    balance: Option<Gauge>,
+    /// Once there is a breaker.
+    breaker: Option<Vec<Gauge>>,
+}
+
+const STATES: [&str; 3] = ["closed", "open", "half-open"];
+
+impl Upstream {
+    fn new(recorder: &dyn Recorder, upstream: &str) -> Self {
+        let own = |metric| key(metric, &[("upstream", upstream)]);
+        let with = |metric, name, value| key(metric, &[("upstream", upstream), (name, value)]);
+        let counter = |key: Key| recorder.register_counter(&key, &METADATA);
+        let counters = |metric, name, values: &[&'static str]| {
+            values.iter().map(|value| counter(with(metric, name, *value))).collect::<Vec<_>>()
+        };
+        let gauge = |metric| recorder.register_gauge(&own(metric), &METADATA);
+        let spread = |key: Key| Spread::new(recorder.register_histogram(&key, &METADATA));
+        let reasons: Vec<_> = (0..counts::REASONS).map(counts::reason).collect();
+        Self {
+            calls: counters(names::CALLS, "origin", &["fresh", "retried"]),
+            attempts: counter(own(names::ATTEMPTS)),
+            retries: counters(names::RETRIES, "reason", &reasons),
+            stops: counters(names::STOPS, "reason", &Stop::ALL.map(Stop::name)),
+            exhausted: counter(own(names::EXHAUSTED)),
+            moved: counters(names::BREAKER_MOVED, "to", &STATES),
+            hints: counters(names::HINTS, "result", &["honoured", "ignored", "unreadable"]),
+            per_call: spread(own(names::PER_CALL)),
+            delays: spread(own(names::DELAY)),
+            answered: spread(with(names::DURATION, "outcome", "success")),
+            failed: spread(with(names::DURATION, "outcome", "failure")),
+            in_flight: gauge(names::INFLIGHT),
+            amplification: gauge(names::AMPLIFICATION),
+            multiplier: gauge(names::MULTIPLIER),
+            level: gauge(names::LEVEL),
+            balance: None,
+            breaker: None,
+        }
+    }
+
+    fn publish(&mut self, recorder: &dyn Recorder, meter: &Meter) {
+        let now = Ambient::now();
+        let sums = meter.0.counts.sum();
+        self.count(&sums);
+        self.in_flight.set(sums.in_flight as f64);
+        let reading = meter.0.reading(now);
+        self.amplification.set(reading.flow.amplification().unwrap_or(1.0));
+        self.multiplier.set(reading.flow.multiplier().unwrap_or(1.0));
+        self.level.set(f64::from(reading.level as u8));
+        self.show_guards(recorder, meter, now);
+    }
+
+    fn count(&mut self, sums: &Sums) {
+        set(&self.calls, &sums.calls);
+        self.attempts.absolute(sums.attempts);
+        set(&self.retries, &sums.retries);
+        set(&self.stops, &sums.stops);
+        self.exhausted.absolute(sums.exhausted);
+        set(&self.moved, &sums.moved);
+        set(&self.hints, &sums.hints);
+        let last = sums.per_call.len() - 1;
+        let attempts = |place| (place as u64, if place < last { place as u64 } else { u64::MAX });
+        self.per_call.tell(&sums.per_call, 1.0, attempts);
+        for (spread, buckets) in [
+            (&mut self.delays, &sums.delays),
+            (&mut self.answered, &sums.answered),
+            (&mut self.failed, &sums.failed),
+        ] {
+            spread.tell(buckets, 1e9, range);
+        }
+    }
+
+    /// The budgets together, and how many breakers are in which state.
+    fn show_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Nanos) {
+        let (mut balance, mut states) = (None, None);
+        meter.0.guards(&mut |guards| {
+            if let Some(more) = guards.balance(now) {
+                balance = Some(more.saturating_add(balance.unwrap_or(0)));
+            }
+            if guards.has_breaker() {
+                states.get_or_insert([0_u32; 3])[guards.breaker() as usize] += 1;
+            }
+        });
+        let gauge = |metric, more: &[(&'static str, &'static str)]| {
+            let labels = [&[("upstream", meter.upstream())], more].concat();
+            recorder.register_gauge(&key(metric, &labels), &METADATA)
+        };
+        if let Some(balance) = balance {
+            self.balance.get_or_insert_with(|| gauge(names::BALANCE, &[])).set(balance as f64);
+        }
+        if let Some(states) = states {
+            let make = || STATES.map(|state| gauge(names::BREAKER, &[("state", state)])).to_vec();
+            let gauges = self.breaker.get_or_insert_with(make);
+            gauges.iter().zip(states).for_each(|(gauge, breakers)| gauge.set(f64::from(breakers)));
+        }
+    }
+}
+
+const _: () = assert!(BreakerState::Closed as usize == 0 && BreakerState::HalfOpen as usize == 2);
+
+/// A histogram, and what it has been told.
+struct Spread {
+    histogram: Histogram,
+    told: Vec<Bucket>,
+}
+
+impl Spread {
+    fn new(histogram: Histogram) -> Self {
+        Self { histogram, told: Vec::new() }
+    }
+
+    /// `range` has the least and the greatest number in a bucket, of which `unit` are one.
+    fn tell(&mut self, buckets: &[Bucket], unit: f64, range: impl Fn(usize) -> (u64, u64)) {
+        self.told.resize(buckets.len(), Bucket::default());
+        for (place, (bucket, told)) in buckets.iter().zip(&mut self.told).enumerate() {
+            let gained = bucket.count.saturating_sub(told.count);
+            if gained == 0 {
+                continue;
+            }
+            // The sum may have gained more than was counted by now, so that the mean lies outside; the rest follows
+            // with the next.
+            let (least, most) = range(place);
+            let mean = (bucket.sum.saturating_sub(told.sum) / gained).clamp(least, most);
+            self.histogram
+                .record_many(mean as f64 / unit, usize::try_from(gained).unwrap_or(usize::MAX));
+            told.count += gained;
+            told.sum = told.sum.saturating_add(mean.saturating_mul(gained));
+        }
+    }
+}
+
+/// The times that fall into a bucket.
+fn range(place: usize) -> (Nanos, Nanos) {
+    let least = place.checked_sub(1).map_or(0, |below| BOUNDS[below] + 1);
+    (least, BOUNDS.get(place).copied().unwrap_or(Nanos::MAX))
+}
+
+fn set(counters: &[Counter], values: &[u64]) {
+    for (counter, value) in counters.iter().zip(values) {
+        counter.absolute(*value);
+    }
+}
+
+fn key(metric: Metric, labels: &[(&'static str, &str)]) -> Key {
+    let label = |(name, value): &(&'static str, &str)| Label::new(*name, (*value).to_owned());
+    Key::from_parts(metric.name, labels.iter().map(label).collect::<Vec<_>>())
+}

@@ -1,0 +1,96 @@
+//! How long things took, counted in fixed buckets.
+//!
+//! The bounds are those that people read (1, 2.5, 5), and at least twice apart, so that no power of two has more than
+//! one between it and the next: the number of leading zeros finds the only bound that still has to be compared.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use redial_core::Nanos;
+
+const US: Nanos = 1_000;
+const MS: Nanos = 1_000 * US;
+const S: Nanos = 1_000 * MS;
+
+/// The upper ends of the buckets but the last, which has none.
+#[rustfmt::skip]
+pub(super) const BOUNDS: [Nanos; 18] = [
+    100 * US, 250 * US, 500 * US,
+    MS, 2_500 * US, 5 * MS,
+    10 * MS, 25 * MS, 50 * MS,
+    100 * MS, 250 * MS, 500 * MS,
+    S, 2_500 * MS, 5 * S,
+    10 * S, 25 * S, 50 * S,
+];
+
+/// The same in seconds.
+pub(super) static SECONDS: [f64; BOUNDS.len()] = {
+    let mut seconds = [0.0; BOUNDS.len()];
+    let mut i = 0;
+    while i < BOUNDS.len() {
+        seconds[i] = BOUNDS[i] as f64 / 1e9;
+        i += 1;
+    }
+    seconds
+};
+
+const BUCKETS: usize = BOUNDS.len() + 1;
+/// As many as the highest bits of an entry of `OCTAVES` can name.
+const PLACES: usize = 32;
+/// Nothing takes that long: 18 years.
+const LIMIT: u64 = 1 << 59;
+
+const _: () = assert!(BUCKETS <= PLACES && PLACES as u64 * (LIMIT / 2) == 1 << 63);
+
+/// The times from a power of two up to the next one have at most one bound among them. Added to such a time, its entry
+/// has the bucket in its highest bits: a time above the bound carries into them.
+static OCTAVES: [u64; 64] = {
+    let mut octaves = [0; 64];
+    let mut power = 0;
+    while power < 64 {
+        let (mut bucket, mut bound) = (0, LIMIT - 1);
+        let mut i = 0;
+        while i < BOUNDS.len() {
+            if BOUNDS[i].ilog2() < power {
+                bucket = i as u64 + 1;
+            } else if BOUNDS[i].ilog2() == power {
+                bound = BOUNDS[i];
+            }
+            i += 1;
+        }
+        octaves[power as usize] = bucket * LIMIT + (LIMIT - 1 - bound);
+        power += 1;
+    }
+    octaves
+};
+
+/// How many took so long, and how long they took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bucket {
+    pub(super) count: u64,
+    pub(super) sum: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Times([[AtomicU64; 2]; PLACES]);
+
+impl Times {
+    #[inline(always)]
+    pub(super) fn add(&self, taken: Nanos) {
+        let octave = OCTAVES[(taken | 1).ilog2() as usize];
+        let [count, sum] = &self.0[(octave.wrapping_add(taken) / LIMIT) as usize];
+        // The sum first, and read last: it never lacks one that was counted.
+        sum.fetch_add(taken, Relaxed);
+        count.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn add_to(&self, sums: &mut [Bucket]) {
+        for (bucket, [count, sum]) in sums.iter_mut().zip(&self.0) {
+            bucket.count = bucket.count.wrapping_add(count.load(Relaxed));
+            bucket.sum = bucket.sum.wrapping_add(sum.load(Relaxed));
+        }
+    }
+
+    pub(super) fn none() -> Vec<Bucket> {
+        vec![Bucket::default(); BUCKETS]
+    }
+}

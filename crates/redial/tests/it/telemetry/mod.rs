@@ -1,0 +1,5 @@
+mod meter;
+mod meter_http;
+mod publish;
+mod scrape;
+mod storm;
