@@ -14,6 +14,7 @@ mod check;
 mod costs;
 mod engine;
 mod fidelity;
+mod fleet;
 mod http;
 mod queue;
 mod run;
@@ -35,6 +36,8 @@ usage: redial-bench [COMMAND]
   fidelity [--json] [--runs N]
                     a blip and a brownout, simulated and as real traffic: means of N runs (10); takes twelve
                     minutes and wants the machine for itself (`cargo xtask bench fidelity` asks for it)
+  fleet [--json]    what the ledger of a fleet costs its Redis, and a call; needs valgrind, and a Redis of its own
+                    (`cargo xtask bench fleet` starts it)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
   queue [--json] [--pending N] [--seconds N]
                     the queues, in memory and durable, beside their peers; N jobs wait in the SQLite file (1000000) and
@@ -49,7 +52,7 @@ usage: redial-bench [COMMAND]
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: all of them but `fidelity`, `queue` and `run`. A bar that is not reached is marked RED; the exit code is 0
+Without a command: all of them but `fidelity`, `fleet`, `queue` and `run`. A bar that is not reached is marked RED; the exit code is 0
 as long as everything could be measured.";
 
 fn main() -> ExitCode {
@@ -74,6 +77,8 @@ fn dispatch(args: &[&str]) -> Result<(), String> {
         ["engine"] => engine::measure().map(|report| print!("{report}")),
         ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
         ["fidelity", rest @ ..] => fidelity(rest),
+        ["fleet"] => fleet::measure().map(|report| print!("{report}")),
+        ["fleet", "--json"] => fleet::measure().map(|report| print_json(&report)),
         ["http"] => http::measure().map(|report| print!("{report}")),
         ["http", "--json"] => http::measure().map(|report| print_json(&report)),
         ["queue", args @ ..] => queue::command(args),

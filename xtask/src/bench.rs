@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::cargo::{cargo, root, status, target_dir};
 use crate::postgres::{self, Postgres};
+use crate::redis::{self, Redis};
 use crate::setup::{self, Use};
 
 /// Measure the command itself, which stands beside `redial-bench` then.
@@ -13,6 +14,8 @@ const OF_COMMAND: [&str; 2] = ["check", "run"];
 const BESIDE_PEERS: &str = "queue";
 /// Those programs, each a folder of `bench/peers`.
 const PEERS: [&str; 4] = ["apalis-postgres", "apalis-sqlite", "effectum", "graphile-worker"];
+/// Asks a Redis.
+const WITH_REDIS: &str = "fleet";
 /// Sends real traffic and refuses its own figures when it wakes too late.
 const REAL_TIME: &str = "fidelity";
 
@@ -28,6 +31,10 @@ pub fn run(args: &[String]) -> Result<u8, String> {
     let code = match args.first().map(String::as_str) {
         Some(REAL_TIME) => ahead_of_others(args)?,
         Some(BESIDE_PEERS) => beside_peers(args)?,
+        Some(WITH_REDIS) => {
+            let redis = Redis::start()?;
+            status(bench(args).env(redis::VARIABLE, redis.url()))?.code()
+        }
         _ => as_any(args)?,
     };
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))

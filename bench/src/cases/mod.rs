@@ -4,6 +4,7 @@
 //! once (a policy, a service) is built before the loop; what belongs to a call is in it.
 
 mod bare;
+mod fleet;
 mod http;
 mod ours;
 mod peers;
@@ -59,6 +60,15 @@ pub(crate) const CALLS: &[Case] = &[
     Case { name: "tps-withdraw", run: peers::tps_withdraw },
 ];
 
+/// One call of an instance of a fleet.
+pub(crate) const FLEET: &[Case] = &[
+    Case { name: "clock", run: bare::clock },
+    Case { name: "fleet-async", run: fleet::ready },
+    Case { name: "fleet-blocking", run: fleet::blocking },
+    Case { name: "redial-async", run: ours::ready },
+    Case { name: "redial-blocking", run: ours::blocking },
+];
+
 /// One request.
 pub(crate) const REQUESTS: &[Case] = &[
     Case { name: "http-bare", run: |n| http::bare(n, &http::put()) },
@@ -84,7 +94,7 @@ pub(crate) const REQUESTS: &[Case] = &[
 ];
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
-    CALLS.iter().chain(REQUESTS)
+    CALLS.iter().chain(FLEET).chain(REQUESTS)
 }
 
 pub(crate) fn find(name: &str) -> Result<&'static Case, String> {

@@ -134,7 +134,7 @@ impl Run {
         };
         let started = clock::now();
         Ok(Self {
-            call: Call::new(&policy, started, NEVER),
+            call: Call::new(&policy, account.now(), NEVER),
             rules,
             setting,
             stdin: Stdin::open(args.stdin, args.stdin_limit)?,
@@ -177,7 +177,7 @@ impl Run {
                 Verdict::Wait(until) => {
                     self.tell_of_nesting(number);
                     self.log.waits(number, &tried.why, until.saturating_sub(now));
-                    if let Some(signal) = self.wait(until, &tried)? {
+                    if let Some(signal) = self.wait(self.account.here(until), &tried)? {
                         return self.interrupted(signal, number);
                     }
                     failed = Some(tried);
@@ -220,11 +220,13 @@ impl Run {
     }
 
     fn attempt(&mut self, permit: &Permit) -> io::Result<Tried> {
-        let (number, expires) = (permit.number, permit.expires);
-        let left = (expires != NEVER).then(|| expires.saturating_sub(permit.started));
+        let number = permit.number;
+        let left = (permit.expires != NEVER).then(|| permit.expires.saturating_sub(permit.started));
+        let (started, expires) =
+            (self.account.here(permit.started), self.account.here(permit.expires));
         self.log.attempt(number, left);
         let end = self.setting.attempt(number, expires, &mut self.stdin, &mut self.signals)?;
-        self.log.ended(number, clock::now().saturating_sub(permit.started), end.as_ref());
+        self.log.ended(number, clock::now().saturating_sub(started), end.as_ref());
         Ok(match end {
             Ok(end) => {
                 let (outcome, code) = (self.rules.outcome(&end), judge::exit_code(&end));
@@ -246,7 +248,10 @@ impl Run {
         {
             return Ok(Some(signal));
         }
-        wait::pause(until, &mut self.signals)
+        match wait::pause(until, &mut self.signals)? {
+            None => self.account.confirm(&mut self.signals),
+            signal => Ok(signal),
+        }
     }
 
     /// The user has ended us when no attempt was on its way; a retry that was paid for is not made.
@@ -269,6 +274,10 @@ impl Run {
         };
         if tried.end.is_none() && self.call.attempts() == 1 {
             self.log.warn(&tried.why);
+        }
+        if stop == Stop::Budget {
+            self.account.refused();
+            self.tell_warnings();
         }
         let about = match stop {
             Stop::Budget => {
@@ -339,6 +348,9 @@ fn account(args: &Args, policy: &Policy, seed: u64) -> Result<Account, Failed> {
     let can_share = matches!(policy.budget(), Budget::Window(_) | Budget::Tokens(_));
     match &args.budget {
         Some(Budgeted::No) => Ok(Account::own(policy, seed)),
+        Some(Budgeted::By { url, fleet }) => {
+            Account::of_fleet(policy, url, fleet).map_err(|wrong| Failed::input("--budget", wrong))
+        }
         Some(Budgeted::In(_)) if !can_share => Err(Failed::input(
             "--budget",
             "the policy's budget cannot be shared; only a window or tokens can, so set --budget-ratio too",

@@ -27,6 +27,10 @@ pub mod http_servers {}
 #[doc = include_str!("../docs/idempotency.md")]
 pub mod idempotency {}
 
+#[cfg(feature = "fleet")]
+#[doc = include_str!("../docs/fleet-budgets.md")]
+pub mod fleet_budgets {}
+
 #[cfg(all(doctest, feature = "reqwest"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

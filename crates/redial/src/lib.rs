@@ -63,6 +63,7 @@
 //! | `reqwest` | `send_with` for reqwest |
 //! | `reqwest-middleware` | a middleware for its chains |
 //! | `tonic` | a channel for gRPC clients that retries |
+//! | `fleet` | one budget for all instances of a service, kept in Redis |
 //! | `redis` | idempotency keys that a fleet shares |
 //! | `tower` | an exact budget for tower's own retry layer |
 //! | `metrics` | meters for the crate `metrics`, and a detector of storms |
@@ -81,16 +82,21 @@ pub mod concepts;
 mod entropy;
 mod error;
 mod ext;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 #[cfg(feature = "tokio")]
 mod hedge;
 mod here;
 #[cfg(feature = "http")]
 pub mod http;
 mod inbound;
+#[cfg(any(feature = "fleet", feature = "redis"))]
+mod link;
 mod retry;
 #[cfg(feature = "tokio")]
 mod run;
 mod session;
+mod shared;
 #[cfg(any(feature = "metrics", feature = "otel", feature = "tracing"))]
 pub mod telemetry;
 pub mod testing;
@@ -117,6 +123,8 @@ pub use error::Error;
 #[cfg(feature = "tokio")]
 pub use ext::Retryable;
 pub use ext::RetryableBlocking;
+#[cfg(feature = "fleet")]
+pub use fleet::Fleet;
 #[cfg(feature = "tokio")]
 pub use hedge::Hedge;
 pub use inbound::Inbound;

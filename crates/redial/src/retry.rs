@@ -1,19 +1,26 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
+#[cfg(feature = "fleet")]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use redial_core::admit::{Guards, Scopes};
+#[cfg(feature = "fleet")]
+use redial_core::Invalid;
+use redial_core::admit::Guards;
 use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
+#[cfg(feature = "fleet")]
+use redial_core::fleet::Role;
 use redial_core::{Context, NEVER, Nanos, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
-use crate::entropy;
+#[cfg(feature = "fleet")]
+use crate::fleet::Fleet;
 use crate::here::{self, stripe};
 use crate::inbound::Inbound;
+use crate::shared::{Shared, new_guards};
 use crate::spans::Spans;
 #[cfg(feature = "metrics")]
 use crate::telemetry::Core;
@@ -47,24 +54,6 @@ pub struct Retry<C = Typed> {
     deadline: Nanos,
 }
 
-struct Shared {
-    policy: Policy,
-    off: AtomicBool,
-    scopes: Mutex<Scopes<String>>,
-    /// Those of calls without a destination of their own.
-    #[cfg(feature = "metrics")]
-    guards: Arc<Guards>,
-}
-
-#[cfg(feature = "metrics")]
-impl crate::telemetry::Watched for Shared {
-    fn each(&self, see: &mut dyn FnMut(&Guards)) {
-        see(&self.guards);
-        let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        scopes.guards().for_each(see);
-    }
-}
-
 #[derive(Clone, Copy)]
 enum KeySource {
     None,
@@ -95,9 +84,6 @@ pub(crate) enum Begins {
     Full,
 }
 
-/// Destinations with guards of their own, per [`Retry::new`].
-const MOST_SCOPES: usize = 1024;
-
 impl Retry {
     /// Calls under this policy, with fresh guards.
     ///
@@ -107,16 +93,8 @@ impl Retry {
     /// said that this is safe.
     pub fn new(policy: Policy) -> Self {
         let guards = Arc::new(new_guards(&policy));
-        let scopes = Mutex::new(Scopes::new(MOST_SCOPES, policy.memory()));
-        let shared = Shared {
-            policy,
-            off: AtomicBool::new(false),
-            scopes,
-            #[cfg(feature = "metrics")]
-            guards: Arc::clone(&guards),
-        };
         Self {
-            shared: Arc::new(shared),
+            shared: Arc::new(Shared::new(policy, &guards)),
             guards,
             watch: Watch::Nobody,
             begins: Begins::Short,
@@ -212,13 +190,28 @@ impl<C> Retry<C> {
     /// budget of the others. The guards of the first 1024 destinations are kept apart; hold on to the
     /// clone where calls are frequent, finding it takes a lock.
     pub fn scope(mut self, destination: impl Into<String>) -> Self {
-        let shared = &self.shared;
-        let mut scopes = shared.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || new_guards(&shared.policy);
-        let guards = scopes.get(destination.into(), Ambient::now(), make);
-        drop(scopes);
-        self.guards = guards;
+        self.guards = self.shared.scope(destination.into());
         self
+    }
+
+    /// Shares the budget with all instances of `fleet`: what the policy says of its floor is then said of all of them
+    /// together. Destinations of [`scope`](Self::scope) have ledgers of their own. What is set before counts; clones
+    /// that were made before keep their own budget.
+    ///
+    /// An error if the policy's budget is not a window.
+    #[cfg(feature = "fleet")]
+    pub fn fleet(mut self, fleet: &Fleet) -> Result<Self, Invalid> {
+        let membership = fleet.join(self.policy(), Role::Member)?;
+        self.guards = Arc::clone(membership.guards());
+        let mut shared = Shared::new(self.policy().clone(), &self.guards);
+        shared.off = AtomicBool::new(!self.is_enabled());
+        shared.fleet = Some(membership);
+        self.shared = Arc::new(shared);
+        #[cfg(feature = "metrics")]
+        if let Watch::Meter(meter) | Watch::Both((meter, _)) = &self.watch {
+            meter.watch(&self.shared);
+        }
+        Ok(self)
     }
 
     /// The policy.
@@ -377,9 +370,4 @@ impl<C> fmt::Debug for Retry<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Retry").field("policy", &self.shared.policy).finish_non_exhaustive()
     }
-}
-
-fn new_guards(policy: &Policy) -> Guards {
-    let stripes = thread::available_parallelism().map_or(1, usize::from);
-    Guards::new(policy, stripes, entropy::seed())
 }

@@ -83,9 +83,10 @@ pub(crate) struct Args {
     #[arg(long, help_heading = WHAT, value_name = "REGEX", value_parser = hint_pattern)]
     pub(super) hint: Vec<Regex>,
 
-    /// The budget that this call shares: a name (of the user's own), the path of a file, or none; without this,
-    /// that of all commands with the same name
-    #[arg(long, help_heading = BUDGET, value_name = "NAME|PATH|none", value_parser = Budgeted::read)]
+    /// The budget that this call shares: a name (of the user's own), the path of a file, that of a fleet in Redis
+    /// (redis://[user:password@]host[:port][/db]#FLEET, or rediss:// for TLS), or none; without this, that of all
+    /// commands with the same name
+    #[arg(long, help_heading = BUDGET, value_name = "NAME|PATH|REDIS#FLEET|none", value_parser = Budgeted::read)]
     pub(super) budget: Option<Budgeted>,
     /// Retries ÷ calls
     #[arg(long, help_heading = BUDGET, value_name = "RATIO")]
@@ -117,11 +118,26 @@ pub(crate) struct Args {
 pub(super) enum Budgeted {
     No,
     In(Place),
+    /// With the ledger of a fleet.
+    By {
+        url: String,
+        fleet: String,
+    },
 }
 
 impl Budgeted {
     fn read(text: &str) -> Result<Self, String> {
-        if text == "none" { Ok(Self::No) } else { Place::read(text).map(Self::In) }
+        if text == "none" {
+            return Ok(Self::No);
+        }
+        if !text.starts_with("redis:") && !text.starts_with("rediss:") {
+            return Place::read(text).map(Self::In);
+        }
+        let (url, fleet) = text.rsplit_once('#').unwrap_or((text, ""));
+        let by = || Self::By { url: url.to_owned(), fleet: fleet.to_owned() };
+        (!fleet.is_empty()).then(by).ok_or_else(|| {
+            "the name of a fleet is missing, as in redis://host:6379#checkout".to_owned()
+        })
     }
 }
 

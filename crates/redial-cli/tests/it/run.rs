@@ -3,6 +3,7 @@
 mod budget;
 mod decide;
 mod ends;
+mod fleet;
 mod output;
 mod signals;
 mod stdin;

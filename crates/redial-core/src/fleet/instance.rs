@@ -108,6 +108,11 @@ impl Instance {
         Ask { leaves: true, want: 0, ..self.ask(lease, now) }
     }
 
+    /// The last thing to ask when its lease is gone: gives back the share.
+    pub fn vanish(&self) -> Ask {
+        Ask { leaves: true, ..self.hello() }
+    }
+
     fn hello(&self) -> Ask {
         let Self { role, seat, members, terms, .. } = *self;
         Ask { role, leaves: false, seat, members, terms, deposit: 0, want: 0 }
@@ -165,7 +170,11 @@ impl Instance {
         let pace = (self.members * ELBOW_ROOM).clamp(BATCH, beat);
         let wait = match () {
             () if !self.reached => pace,
-            () if u64::from(lease.pending()) <= lease.held(now) => beat,
+            () if lease.pending() == 0 => beat,
+            // A retry that waits for longer than its lease lives needs another.
+            () if u64::from(lease.pending()) <= lease.held(now) => {
+                beat.min(lease.ends(now).saturating_sub(self.asked))
+            }
             () if self.dry => pace.max(self.slice() / 4),
             () => pace,
         };

@@ -20,6 +20,15 @@ pub struct Invalid {
 }
 
 impl Invalid {
+    /// For what is configured beside a policy, and checked the same way.
+    pub fn new(
+        field: &'static str,
+        value: impl Into<String>,
+        allowed: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { field, value: value.into(), allowed: allowed.into() }
+    }
+
     /// The field, as it is written in a policy file: `backoff.base`.
     pub fn field(&self) -> &str {
         self.field

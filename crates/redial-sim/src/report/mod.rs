@@ -13,6 +13,7 @@ mod lines;
 mod map;
 mod number;
 mod picture;
+mod rates;
 mod scale;
 mod svg;
 mod sweep;
@@ -24,6 +25,7 @@ use crate::{Scenario, Subject};
 
 pub use number::{count, metric, metrics, milliseconds, named, percent, ratio};
 pub use picture::{Picture, Point};
+pub use rates::Rates;
 pub use sweep::{Cells, SweepReport};
 pub use table::{Column, Table};
 

@@ -1,7 +1,9 @@
 //! What is made of numbers that are known.
 
 use redial_sim::measure::{Run, Series, Summary};
-use redial_sim::report::{Case, Picture, Question, Report, count, milliseconds, percent, ratio};
+use redial_sim::report::{
+    Case, Picture, Question, Rates, Report, count, milliseconds, percent, ratio,
+};
 use redial_sim::{Scenario, Subject};
 
 const TEXT: &str = r#"
@@ -214,4 +216,25 @@ fn a_figure_is_well_formed_without_any_run() {
     for class in ["first", "retry", "curve served", "curve good", "steady", "trouble"] {
         assert!(full.contains(&format!("class=\"{class}\"")), "{class}");
     }
+}
+
+#[test]
+fn measured_rates_stand_on_a_logarithmic_scale_and_less_than_one_at_its_foot() {
+    let rates = Rates {
+        title: HOSTILE,
+        unit: "a second",
+        curves: &[("few", &[1.0, 10.0, 0.0]), (HOSTILE, &[100.0, 1000.0])],
+        spans: &[(1.0, 2.0, "an <outage>")],
+    };
+    let svg = rates.svg();
+    assert!(!svg.contains("<script>") && svg.contains("an &lt;outage&gt;"));
+    // Three decades from 364 up to 84, three seconds from 70 to 940.
+    assert!(svg.contains(r#"<path d="M70 364H360V270.7H650V364H940" class="curve c0"/>"#), "{svg}");
+    assert!(svg.contains(r#"<path d="M70 177.3H360V84H650" class="curve c1"/>"#), "{svg}");
+    assert!(svg.contains(r#"<rect x="360" y="84" width="290" height="280" class="trouble"/>"#));
+    for tick in ["1", "10", "100", "1000"] {
+        assert!(svg.contains(&format!(r#"class="small dim end">{tick}<"#)), "{tick}: {svg}");
+    }
+    let empty = Rates { curves: &[("none", &[])], ..rates };
+    assert!(empty.svg().ends_with("</svg>\n"));
 }

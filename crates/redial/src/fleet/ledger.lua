@@ -14,24 +14,31 @@ local deposit, want = tonumber(ARGV[10]), tonumber(ARGV[11])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- The credit of a slice is in the field of its number, modulo 16.
-local names = {
-  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-  'epoch', 'at', 'generation', 'members', 'share', 'old_members', 'old_share', 'recalled', 'period',
-  'ratio', 'floor', 'ttl', 'old_ratio', 'old_floor', 'old_ttl', 'ruling_ttl',
-}
-local kept, s = redis.call('HMGET', KEYS[1], unpack(names)), {}
-local is_sound = true
-for i, name in ipairs(names) do
-  s[name] = tonumber(kept[i]) or -1
-  is_sound = is_sound and s[name] >= 0 and s[name] < 2 ^ 53
+-- Sixteen numbers about the ledger, and the credit of each slice, by its number modulo 16.
+local TAG, NUMBERS = 'redial1', '<dddddddddddddddd'
+local kept, is_sound = redis.call('GET', KEYS[1]), false
+local s, credit = {}, {}
+if kept then
+  if #kept ~= #TAG + 256 or kept:sub(1, #TAG) ~= TAG then
+    return redis.error_reply('WRONGTYPE the key holds something that is not a ledger')
+  end
+  s.epoch, s.at, s.generation, s.members, s.share, s.old_members, s.old_share, s.recalled, s.period,
+    s.ratio, s.floor, s.ttl, s.old_ratio, s.old_floor, s.old_ttl, s.ruling_ttl =
+    struct.unpack(NUMBERS, kept, #TAG + 1)
+  credit = {struct.unpack(NUMBERS, kept, #TAG + 129)}
+  is_sound = true
+  for _, value in pairs(s) do is_sound = is_sound and value >= 0 and value < 2 ^ 53 end
+  for _, value in ipairs(credit) do is_sound = is_sound and value >= 0 and value < 2 ^ 53 end
 end
 
--- A clock that was set back a little stands still. What was set back far, or is not a ledger, begins anew.
-if s.at > now and s.at - now <= asked.ttl then now = s.at end
+-- A clock that was set back a little stands still. What was set back far, or makes no sense, begins anew.
+if is_sound and s.at > now and s.at - now <= asked.ttl then now = s.at end
 if not is_sound or s.ttl < LEAST_TTL or s.at > now then
-  for _, name in ipairs(names) do s[name] = 0 end
-  s.epoch, s.at, s.period = now, now, 0
+  s = {
+    epoch = now, at = now, generation = 0, members = 0, share = 0, old_members = 0, old_share = 0, recalled = 0, period = 0,
+    ratio = 0, floor = 0, ttl = 0, old_ratio = 0, old_floor = 0, old_ttl = 0, ruling_ttl = 0,
+  }
+  credit = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
 
 -- The strictest of what was configured in this period or in the one before.
@@ -53,11 +60,11 @@ local length = ruling.ttl / SLICES
 local current = math.floor(now / length)
 local first = current - BANKED + 1
 if s.ruling_ttl ~= ruling.ttl then
-  for slice = 0, SLICES - 1 do s[slice] = 0 end
+  for slice = 1, SLICES do credit[slice] = 0 end
   s.ruling_ttl = ruling.ttl
 end
 local last = math.floor(s.at / length)
-for slice = math.max(last + 1, current - SLICES + 1), current do s[slice % SLICES] = 0 end
+for slice = math.max(last + 1, current - SLICES + 1), current do credit[slice % SLICES + 1] = 0 end
 
 -- Members that the ledger has not heard of in this generation are still known from the last one.
 local this = math.floor(now / GENERATION)
@@ -71,7 +78,7 @@ end
 local free = ruling.floor * (WHOLE - s.share - s.old_share) / WHOLE / 1000000
 for slice = math.max(last, first), current do
   local from, to = math.max(s.at, slice * length), math.min(now, (slice + 1) * length)
-  if to > from then s[slice % SLICES] = s[slice % SLICES] + free * (to - from) end
+  if to > from then credit[slice % SLICES + 1] = credit[slice % SLICES + 1] + free * (to - from) end
 end
 s.at = now
 
@@ -82,7 +89,8 @@ if is_member then
     s.recalled, s.old_members, s.old_share = 1, heard_of, WHOLE - s.share
   end
   if epoch == s.epoch and generation == this then
-    s.members, s.share = s.members - 1, s.share - share
+    -- Not below nothing: an answer that was lost leaves a member with an older promise than the one that counts.
+    s.members, s.share = math.max(s.members - 1, 0), math.max(s.share - share, 0)
   elseif epoch == s.epoch and generation == this - 1 or epoch ~= 0 and epoch ~= s.epoch then
     s.old_members, s.old_share = math.max(s.old_members - 1, 0), math.max(s.old_share - share, 0)
   end
@@ -95,23 +103,22 @@ if is_member then
   end
 end
 
-s[current % SLICES] = s[current % SLICES] + deposit
+credit[current % SLICES + 1] = credit[current % SLICES + 1] + deposit
 local balance = 0
-for slice = first, current do balance = balance + s[slice % SLICES] end
+for slice = first, current do balance = balance + credit[slice % SLICES + 1] end
 local granted = math.min(want, math.floor(balance / TOKEN))
 local due = granted * TOKEN
 for slice = first, current do
-  local paid = math.min(due, s[slice % SLICES])
-  s[slice % SLICES], due = s[slice % SLICES] - paid, due - paid
+  local paid = math.min(due, credit[slice % SLICES + 1])
+  credit[slice % SLICES + 1], due = credit[slice % SLICES + 1] - paid, due - paid
 end
 
-local write = {}
-for _, name in ipairs(names) do
-  write[#write + 1] = name
-  write[#write + 1] = s[name]
-end
-redis.call('HSET', KEYS[1], unpack(write))
-redis.call('PEXPIRE', KEYS[1], 2 * GENERATION / 1000)
+local numbers = struct.pack(
+  NUMBERS, s.epoch, s.at, s.generation, s.members, s.share, s.old_members, s.old_share, s.recalled, s.period,
+  s.ratio, s.floor, s.ttl, s.old_ratio, s.old_floor, s.old_ttl, s.ruling_ttl
+)
+local credits = struct.pack(NUMBERS, unpack(credit, 1, SLICES))
+redis.call('SET', KEYS[1], TAG .. numbers .. credits, 'PX', 2 * GENERATION / 1000)
 
 return {
   epoch, generation, share, s.members + s.old_members, granted, (current + LEASED) * length - now,

@@ -60,7 +60,11 @@ impl Publisher {
     ) {
         if !std::mem::replace(&mut self.described, true) {
             names::describe(recorder);
+            #[cfg(feature = "fleet")]
+            crate::fleet::metrics::describe(recorder);
         }
+        #[cfg(feature = "fleet")]
+        crate::fleet::metrics::publish(recorder);
         for meter in meters {
             let make = || Upstream::new(recorder, meter.upstream());
             known(&mut self.upstreams, meter.upstream(), make).publish(recorder, meter);

@@ -11,11 +11,12 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 /// Every example, and what it prints, in this order and with other text between.
-const PRINTED: [(&str, &[&str]); 6] = [
+const PRINTED: [(&str, &[&str]); 7] = [
     (
         "axum_server",
         &["stopped waiting gets 504 Gateway Timeout", "(attempt 1)", "7 payments for 7 callers"],
     ),
+    ("fleet", &["calls 2 retries ", "calls 4 retries ", "calls 6 retries "]),
     ("hyper_client", &["the score is 7, after 3 attempts"]),
     (
         "idempotent_payments",

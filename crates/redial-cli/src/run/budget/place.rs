@@ -27,17 +27,12 @@ impl Place {
     }
 
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        if text.starts_with("redis:") || text.starts_with("rediss:") {
-            return Err(
-                "a budget in Redis is not there yet; name one, or the path of a file".to_owned()
-            );
-        }
         if text.contains('/') {
             return Ok(Self::File(text.into()));
         }
         let is_name = !text.is_empty() && text.len() <= 100 && text.chars().all(is_plain);
         is_name.then(|| Self::Named(text.to_owned())).ok_or_else(|| {
-            "a name of letters, digits, `-`, `_` and `+`, the path of a file (with a `/` in it), or none".to_owned()
+            "a name of letters, digits, `-`, `_` and `+`, the path of a file (with a `/` in it), redis://host#FLEET, or none".to_owned()
         })
     }
 

@@ -11,7 +11,7 @@ use super::striped::Striped;
 use super::{Charge, Deposit, WindowBudget};
 use crate::fleet::{LEASED, SLICES};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
-use crate::units::Nanos;
+use crate::units::{NEVER, Nanos};
 
 /// Ticks in which the ends of leases are counted, per slice of the ledger.
 const FINE: u32 = 16;
@@ -77,6 +77,14 @@ impl Lease {
         let tick = self.tick_of(now);
         let words = self.slots.iter().map(|slot| slot.load(Ordering::Acquire));
         words.filter(|&word| left(word, tick) > 0).map(tokens).sum()
+    }
+
+    /// When the first of them end; [`NEVER`] when there are none.
+    pub fn ends(&self, now: Nanos) -> Nanos {
+        let tick = self.tick_of(now);
+        let words = self.slots.iter().map(|slot| slot.load(Ordering::Acquire));
+        let first = words.map(|word| left(word, tick)).filter(|left| *left > 0).min();
+        first.map_or(NEVER, |left| (now / self.tick + u64::from(left)) * self.tick)
     }
 
     /// Adds `n` tokens that have to be spent before `end`. For one thread at a time.

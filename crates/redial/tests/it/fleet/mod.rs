@@ -1,3 +1,8 @@
+mod encrypted;
+mod faults;
+mod redis;
+mod retry;
+mod rig;
 mod script;
 mod simulated;
 mod world;

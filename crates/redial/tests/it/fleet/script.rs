@@ -1,18 +1,17 @@
 //! The ledger's own script, run by Lua in virtual time: only Redis around it is missing.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use redial_core::Nanos;
 use redial_core::fleet::{Answer, Ask};
 
-const SOURCE: &str =
+pub(super) const SOURCE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../redial/src/fleet/ledger.lua"));
 
 /// What Redis's clock says when virtual time begins.
-const BEGAN: u64 = 1_790_000_000_000_000;
+pub(super) const BEGAN: u64 = 1_790_000_000_000_000;
 
 /// A Redis of one key.
 pub(super) struct Script {
@@ -24,7 +23,7 @@ pub(super) struct Script {
 #[derive(Default)]
 struct State {
     micros: u64,
-    hash: HashMap<String, f64>,
+    value: Option<Vec<u8>>,
     expires: u64,
 }
 
@@ -46,6 +45,7 @@ impl Script {
         let redis = lua.create_table().unwrap();
         redis.set("call", call.unwrap()).unwrap();
         lua.globals().set("redis", redis).unwrap();
+        lua.globals().set("struct", structs(&lua)).unwrap();
         let source = format!("local KEYS, ARGV = ...\n{SOURCE}");
         let step = lua.load(source).set_name("ledger.lua").into_function().unwrap();
         Self { lua, step, state }
@@ -64,7 +64,7 @@ impl Script {
 
     /// As `FLUSHALL`, or a restart without data.
     pub(super) fn forget(&self) {
-        self.state.borrow_mut().hash.clear();
+        self.state.borrow_mut().value = None;
     }
 }
 
@@ -72,7 +72,7 @@ impl State {
     fn at(&mut self, micros: u64) {
         self.micros = micros;
         if micros >= self.expires {
-            self.hash.clear();
+            self.value = None;
         }
     }
 
@@ -82,35 +82,43 @@ impl State {
         command: &str,
         args: impl Iterator<Item = Value>,
     ) -> mlua::Result<Value> {
-        let name = |value: Value| value.to_string().unwrap();
         let answer = match command {
             "TIME" => {
                 let parts = [self.micros / 1_000_000, self.micros % 1_000_000];
                 lua.create_sequence_from(parts.map(|part| part.to_string()))?
             }
-            "HMGET" => {
-                let found = args.map(|field| match self.hash.get(&name(field)) {
-                    Some(value) => Value::Number(*value),
-                    None => Value::Boolean(false),
-                });
-                lua.create_sequence_from(found)?
+            "GET" => {
+                let value = self.value.as_deref().map(|value| lua.create_string(value));
+                return Ok(value.transpose()?.map_or(Value::Boolean(false), Value::String));
             }
-            "HSET" => {
+            "SET" => {
                 let args: Vec<Value> = args.collect();
-                for pair in args.chunks_exact(2) {
-                    self.hash.insert(name(pair[0].clone()), number(&pair[1]));
-                }
-                lua.create_table()?
-            }
-            "PEXPIRE" => {
-                let millis = number(&args.last().unwrap());
-                self.expires = self.micros + millis as u64 * 1_000;
+                self.value = args[0].as_string().map(|value| value.as_bytes().to_vec());
+                self.expires = self.micros + number(&args[2]) as u64 * 1_000;
                 lua.create_table()?
             }
             other => panic!("the script calls {other}"),
         };
         Ok(Value::Table(answer))
     }
+}
+
+/// What the script uses of Redis's own library.
+fn structs(lua: &Lua) -> Table {
+    let pack = lua.create_function(|lua, args: MultiValue| {
+        let bytes: Vec<u8> = args.iter().skip(1).flat_map(|it| number(it).to_le_bytes()).collect();
+        lua.create_string(bytes)
+    });
+    let unpack = lua.create_function(|_, (format, bytes, from): (String, mlua::LuaString, usize)| {
+        let bytes = bytes.as_bytes();
+        let numbers = bytes[from - 1..].chunks_exact(8).take(format.len() - 1);
+        let numbers = numbers.map(|it| f64::from_le_bytes(it.try_into().unwrap()));
+        Ok(numbers.map(Value::Number).collect::<MultiValue>())
+    });
+    let table = lua.create_table().unwrap();
+    table.set("pack", pack.unwrap()).unwrap();
+    table.set("unpack", unpack.unwrap()).unwrap();
+    table
 }
 
 fn number(value: &Value) -> f64 {

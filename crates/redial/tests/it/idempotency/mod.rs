@@ -9,7 +9,7 @@ mod lost_replies;
 mod outage;
 mod replay;
 mod store;
-mod support;
+pub(crate) mod support;
 mod time;
 mod wire;
 

@@ -1,20 +1,19 @@
 //! A store for a fleet: whichever server a repetition reaches, it finds what the first one did. Each step
 //! is one script, so nobody sees half of it, and only Redis's clock counts: those of the servers disagree.
 
-mod link;
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis::{
-    ErrorKind, FromRedisValue, RedisError, RedisResult, Script, ScriptInvocation, ServerErrorKind,
+    Client, ErrorKind, FromRedisValue, RedisError, RedisResult, Script, ScriptInvocation,
+    ServerErrorKind,
 };
 use tokio::time::timeout;
 
-use self::link::{Link, Open};
 use super::store::{Begun, Claim, Interrupted, Store, StoreError, Terms};
+use crate::link::{Link, Open};
 
 /// Longer than anybody waits, and short enough for Redis to add to its clock.
 const MOST_MS: u128 = 100 * 365 * 24 * 3600 * 1000;
@@ -41,7 +40,7 @@ impl RedisStore {
     /// Connects to `redis://[user:password@]host[:port][/database]`.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let store = Self {
-            link: Arc::new(Link::new(url).map_err(unavailable)?),
+            link: Arc::new(Link::new(Client::open(url).map_err(unavailable)?)),
             prefix: "redial:idempotency:".to_owned(),
             timeout: Duration::from_secs(1),
             begin: Script::new(include_str!("begin.lua")),

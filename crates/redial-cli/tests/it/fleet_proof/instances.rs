@@ -1,0 +1,109 @@
+//! Processes of `crates/redial/examples/fleet.rs`, and what they say.
+
+use std::env::current_exe;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::Scratch;
+
+/// Every instance calls so often in a second. With up to five retries each, it would like to send ten.
+const RATE: &str = "2";
+/// They end by themselves if nobody is left to end them.
+const AT_LONGEST: &str = "600";
+
+/// Builds the example as `crates/redial/tests/it/examples.rs` does, and says where it is.
+pub(super) fn example() -> PathBuf {
+    let exe = current_exe().unwrap();
+    let profile = exe.parent().and_then(Path::parent).unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args("build --quiet --package redial --all-features --examples".split(' '));
+    cargo.arg("--target-dir").arg(profile.parent().unwrap());
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let output = cargo.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{cargo:?} failed:\n{errors}");
+    profile.join("examples/fleet")
+}
+
+/// A line of an instance: what it had done until then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    /// Seconds since 1970.
+    pub(super) at: f64,
+    pub(super) calls: u64,
+    pub(super) retries: u64,
+}
+
+impl Line {
+    fn read(text: &str) -> Option<Self> {
+        let (at, done) = text.split_once(" calls ")?;
+        let (calls, retries) = done.split_once(" retries ")?;
+        let at = at.parse::<u64>().ok()? as f64 / 1e3;
+        Some(Self { at, calls: calls.parse().ok()?, retries: retries.parse().ok()? })
+    }
+}
+
+pub(super) struct Instances {
+    children: Vec<Option<Child>>,
+    dir: Scratch,
+}
+
+impl Instances {
+    pub(super) fn start(example: &Path, name: &str, count: usize, ledger: &str) -> Self {
+        let dir = Scratch::new(name);
+        let start = |index: usize| {
+            let said = File::create(dir.path(&index.to_string())).unwrap();
+            let mut command = Command::new(example);
+            // Nobody listens on port 1 of the loopback.
+            command.args([ledger, "127.0.0.1:1", RATE, AT_LONGEST]);
+            Some(command.stdin(Stdio::null()).stdout(said).spawn().unwrap())
+        };
+        Self { children: (0..count).map(start).collect(), dir }
+    }
+
+    /// Waits until all that live have said so many lines since now.
+    pub(super) fn go_on(&self, lines: usize) {
+        let before: Vec<usize> = self.lines().iter().map(Vec::len).collect();
+        for index in (0..before.len()).filter(|index| self.children[*index].is_some()) {
+            while self.lines_of(index).len() < before[index] + lines {
+                // Reading what hundreds say takes time from them.
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+        }
+    }
+
+    /// With SIGKILL.
+    pub(super) fn kill(&mut self, count: usize) {
+        for child in self.children.iter_mut().filter(|child| child.is_some()).take(count) {
+            end(child);
+        }
+    }
+
+    /// What each has said.
+    pub(super) fn lines(&self) -> Vec<Vec<Line>> {
+        (0..self.children.len()).map(|index| self.lines_of(index)).collect()
+    }
+
+    fn lines_of(&self, index: usize) -> Vec<Line> {
+        let said = fs::read_to_string(self.dir.path(&index.to_string())).unwrap();
+        // The last one may be there in part.
+        let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole.lines().map(|line| Line::read(line).unwrap_or_else(|| panic!("{line}"))).collect()
+    }
+}
+
+impl Drop for Instances {
+    fn drop(&mut self) {
+        self.children.iter_mut().for_each(end);
+    }
+}
+
+fn end(child: &mut Option<Child>) {
+    if let Some(mut child) = child.take() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

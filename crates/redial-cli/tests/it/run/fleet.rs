@@ -1,0 +1,301 @@
+//! Budgets that processes share through Redis.
+#![allow(clippy::print_stdout, reason = "the page on fleet budgets has these numbers")]
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::{Lab, code, events, eventually, named, signal};
+use crate::redis::Redis;
+use crate::text;
+
+const PROCESSES: usize = 2_000;
+/// So many run at a time.
+const WAVE: usize = 100;
+const RATIO: f64 = 0.1;
+const FLOOR: f64 = 2.0;
+const TTL: f64 = 10.0;
+
+#[test]
+fn two_thousand_in_waves_stay_within_the_bound_of_one_ledger() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    let budget = format!("{}#herd", redis.url());
+    let numbers = ["--budget-ratio", "0.1", "--budget-floor", "2/s"];
+    let policy = ["--base", "1s", "--cap", "1s", "--attempts", "4", "--log", "json"];
+    let start = |index: usize| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+        command.args(["run", "--budget", &budget]).args(numbers).args(policy);
+        command.args(["--", "false"]).current_dir(&lab.dir).stdin(Stdio::null());
+        command.stderr(File::create(lab.path(&index.to_string())).unwrap()).spawn().unwrap()
+    };
+    let mut running: VecDeque<Child> = VecDeque::new();
+    for index in 0..PROCESSES {
+        if running.len() == WAVE {
+            assert_eq!(running.pop_front().unwrap().wait().unwrap().code(), Some(1));
+        }
+        running.push_back(start(index));
+    }
+    for mut child in running {
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+    }
+    let logs = (0..PROCESSES).map(|index| lab.read(&index.to_string())).collect::<String>();
+    let events: Vec<Value> = logs.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // On a machine this busy, Redis is too late for some of them.
+    let unanswered = named(&events, "warning").count();
+    let mut attempts: Vec<(f64, bool)> = named(&events, "attempt")
+        .map(|event| (event["time"].as_f64().unwrap(), event["attempt"] == 1))
+        .collect();
+    attempts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let begin = attempts[0].0;
+    let (mut calls, mut retries) = (0.0, 0.0);
+    for (at, is_first) in attempts {
+        if is_first {
+            calls += 1.0;
+        } else {
+            retries += 1.0;
+        }
+        let most = RATIO * calls + FLOOR * (at - begin + TTL);
+        assert!(retries <= most * 1.05, "{retries} of {calls} calls after {} s", at - begin);
+    }
+    println!("{calls} calls, {retries} retries, {unanswered} without an answer");
+    assert!(retries >= RATIO * calls / 4.0, "{retries} retries: the budget is there to be used");
+}
+
+/// As a lab does it, with other waits than those of a lab.
+fn run(lab: &Lab, flags: &[&str], script: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+    command.arg("run").args(flags).args(["--", "sh", "-c", script]);
+    command.current_dir(&lab.dir).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Waits that are long enough for an answer.
+const CALL: [&str; 6] = ["--base", "200ms", "--cap", "200ms", "--jitter", "none"];
+
+fn flags<'a>(budget: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&CALL[..], &["--budget", budget, "--log", "json"], more].concat()
+}
+
+/// Each call has earned a whole token, so that one suffices.
+const RICH: [&str; 4] = ["--budget-ratio", "1", "--budget-floor", "0/s"];
+
+#[test]
+fn a_call_is_retried_with_what_others_have_deposited() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    let budget = format!("{}#night-jobs", redis.url());
+    let half = ["--budget-ratio", "0.5", "--budget-floor", "0/s", "--attempts", "2"];
+    let output = run(&lab, &flags(&budget, &half), "exit 1");
+    let told = events(&output);
+    assert_eq!(named(&told, "stopped").next().unwrap()["reason"], "budget", "half a token");
+    assert_eq!(named(&told, "warning").next(), None);
+    // With the half of the one before, unless it took so long that it was lost.
+    eventually(|| code(&run(&lab, &flags(&budget, &half), "[ $REDIAL_ATTEMPT = 2 ]")) == 0);
+    assert!(redis.ask("EXISTS redial:fleet:night-jobs").unwrap().starts_with(":1"));
+    let other = format!("{}#other", redis.url());
+    let output = run(&lab, &flags(&other, &half), "exit 1");
+    assert_eq!(named(&events(&output), "stopped").next().unwrap()["reason"], "budget");
+}
+
+/// The warning of a call that was refused, and its exit code.
+fn refused(lab: &Lab, budget: &str) -> String {
+    let output = run(lab, &flags(budget, &["--budget-floor", "100/s"]), "echo x >> count; exit 3");
+    assert_eq!(code(&output), 3, "as the command's");
+    assert_eq!(lab.read("count"), "x\n", "one attempt");
+    fs::remove_file(lab.path("count")).unwrap();
+    let told = events(&output);
+    assert_eq!(named(&told, "stopped").next().unwrap()["reason"], "budget");
+    let warnings: Vec<_> = named(&told, "warning").map(|event| event["message"].clone()).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    warnings[0].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn without_an_answer_there_is_no_floor_and_the_log_says_why() {
+    let lab = Lab::new();
+    let mut redis = Redis::start();
+    let budget = format!("{}#a", redis.url());
+    redis.signal("STOP");
+    let warning = refused(&lab, &budget);
+    assert!(warning.contains("in time"), "{warning}");
+    redis.signal("CONT");
+    redis.kill();
+    let warning = refused(&lab, &budget);
+    assert!(warning.contains("fleet a") && warning.contains("reached"), "{warning}");
+    redis.start_again();
+    assert!(redis.ask("SET redial:fleet:a text").unwrap().starts_with("+OK"));
+    let warning = refused(&lab, &budget);
+    assert!(warning.contains("WRONGTYPE"), "{warning}");
+    assert!(redis.ask("CONFIG SET requirepass secret").unwrap().starts_with("+OK"));
+    let warning = refused(&lab, &budget);
+    assert!(warning.contains("NOAUTH"), "{warning}");
+    let wrong = budget.replace("redis://", "redis://:hush@");
+    let warning = refused(&lab, &wrong);
+    assert!(warning.contains("WRONGPASS") && !warning.contains("hush"), "{warning}");
+    let right = budget.replace("redis://", "redis://:secret@").replace("#a", "#b");
+    let output = run(&lab, &flags(&right, &RICH), "[ $REDIAL_ATTEMPT = 2 ]");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_is_no_redis_is_said() {
+    let lab = Lab::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let budget = format!("redis://{}#a", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let warning = refused(&lab, &budget);
+    assert!(warning.contains("no credit for a retry"), "{warning}");
+}
+
+/// A call whose own token is enough goes on without Redis.
+#[test]
+fn what_its_own_call_has_earned_is_there_without_redis() {
+    let lab = Lab::new();
+    let mut redis = Redis::start();
+    redis.kill();
+    let budget = format!("{}#a", redis.url());
+    let output = run(&lab, &flags(&budget, &RICH), "[ $REDIAL_ATTEMPT = 2 ]");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let output = run(&lab, &flags(&budget, &[&RICH[..], &["--attempts", "5"]].concat()), "exit 1");
+    assert_eq!(named(&events(&output), "attempt").count(), 2, "it has one token");
+}
+
+#[test]
+fn a_redis_that_is_gone_or_hangs_delays_no_command() {
+    let lab = Lab::new();
+    let mut redis = Redis::start();
+    let budget = format!("{}#a", redis.url());
+    redis.signal("STOP");
+    let began = || {
+        let output = run(&lab, &flags(&budget, &[]), "echo done");
+        assert_eq!((code(&output), text(&output.stdout)), (0, "done\n"));
+        let told = events(&output);
+        named(&told, "attempt").next().unwrap()["elapsed_ms"].as_f64().unwrap()
+    };
+    // Whoever waited for Redis would wait for its time-out every time.
+    assert!((0..5).any(|_| began() < 250.0));
+    redis.signal("CONT");
+    redis.kill();
+    let output = run(&lab, &flags(&budget, &[]), "echo done");
+    assert_eq!((code(&output), text(&output.stdout)), (0, "done\n"));
+    assert_eq!(named(&events(&output), "warning").next(), None, "nobody has asked for a retry");
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_an_answer() {
+    let lab = Lab::new();
+    let redis = Redis::start();
+    redis.signal("STOP");
+    let budget = format!("{}#a", redis.url());
+    let interrupted = || {
+        let log = File::create(lab.path("log")).unwrap();
+        let flags = ["--budget", &budget, "--log", "json"];
+        let mut child = lab.command(&flags, "exit 1").stderr(log).spawn().unwrap();
+        eventually(|| lab.read("log").contains("\"wait\""));
+        signal(&child, "TERM");
+        let (status, log) = (child.wait().unwrap(), lab.read("log"));
+        status.code() == Some(143) && log.contains("cancelled") && !log.contains("warning")
+    };
+    // Whoever is so slow that the patience is over first tries again.
+    assert!((0..5).any(|_| interrupted()), "{}", lab.read("log"));
+}
+
+/// The fleet's clock has another zero than ours.
+#[test]
+fn times_are_those_of_the_call() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    let budget = format!("{}#a", redis.url());
+    let timed = |limit: &str, script: &str| {
+        let output = run(&lab, &flags(&budget, &["--attempts", "1", limit]), script);
+        let told = events(&output);
+        let took = named(&told, "ended").next().unwrap()["took_ms"].as_f64().unwrap();
+        (code(&output), took)
+    };
+    for limit in ["--attempt-timeout=200ms", "--deadline=200ms"] {
+        let (code, took) = timed(limit, "sleep 600");
+        assert!(
+            code == 124 && (190.0..60_000.0).contains(&took),
+            "{limit}: {code} after {took} ms"
+        );
+        let (code, took) = timed(&limit.replace("200ms", "10m"), "exit 0");
+        assert!(code == 0 && took < 60_000.0, "{limit}: {code} after {took} ms");
+    }
+}
+
+#[test]
+fn wrong_addresses_and_names_are_one_clear_error_each() {
+    let lab = Lab::new();
+    let cases = [
+        ("redis://127.0.0.1", "name of a fleet is missing"),
+        ("redis://127.0.0.1#", "name of a fleet is missing"),
+        ("redis://127.0.0.1#two words", "letters, digits"),
+        ("redis://:hush@127.0.0.1:port#a", "redis://[user:password@]host"),
+        ("redis:127.0.0.1#a", "redis://[user:password@]host"),
+        ("redis://127.0.0.1/x#a", "redis://[user:password@]host"),
+    ];
+    for (budget, said) in cases {
+        let output = lab.run(&["--budget", budget], "echo x >> count");
+        let stderr = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{budget}: {stderr}");
+        assert!(stderr.contains("--budget") && stderr.contains(said), "{budget}: {stderr}");
+        assert!(!stderr.contains("hush"), "{stderr}");
+        assert_eq!(stderr.matches("redial: ").count() + stderr.matches("error: ").count(), 1);
+    }
+    let policy = lab.path("tokens.toml");
+    fs::write(&policy, "[budget.tokens]\n").unwrap();
+    let flags = ["--policy", policy.to_str().unwrap(), "--budget", "redis://127.0.0.1#a"];
+    let output = lab.run(&flags, "echo x >> count");
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).contains("a window"), "{}", text(&output.stderr));
+    assert_eq!(lab.read("count"), "", "nothing was run");
+}
+
+const PAGE: &str = include_str!("../../../../../docs/fleet-budgets.md");
+
+/// The lines of the page that begin so, with the test's Redis for the one of the page, and without the command.
+fn shown(beginning: &str, redis: &Redis) -> Vec<Vec<String>> {
+    let here = redis.url().replace("redis://", "");
+    let lines = PAGE.lines().filter(|line| line.starts_with(beginning));
+    let flags =
+        lines.map(|line| line.strip_prefix(beginning).unwrap().split(" -- ").next().unwrap());
+    let flags = flags.map(|flags| {
+        flags
+            .replace("redis.internal:6379", &here)
+            .replace("redis.internal", &here)
+            .replace('\'', "")
+    });
+    flags.map(|flags| flags.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn the_commands_of_the_page_do_what_it_says() {
+    let (lab, mut redis) = (Lab::new(), Redis::start());
+    let users = shown("redis-cli ", &redis);
+    assert_eq!(users.len(), 1);
+    for user in users {
+        assert!(redis.ask(&user.join(" ")).unwrap().starts_with("+OK"));
+    }
+    let commands = shown("redial run ", &redis);
+    assert!(commands.len() >= 3 && commands.iter().any(|flags| flags[1].contains(":secret@")));
+    for command in &commands {
+        let flags: Vec<&str> = command.iter().map(String::as_str).collect();
+        let output = lab.run(&flags, "exit 0");
+        assert_eq!((code(&output), text(&output.stderr)), (0, ""), "{flags:?}");
+        let patient = [&flags[..], &["--base", "500ms", "--jitter", "none"]].concat();
+        let stderr = run(&lab, &patient, "exit 1").stderr;
+        assert!(!text(&stderr).contains("credit"), "{flags:?}: {}", text(&stderr));
+    }
+    redis.kill();
+    let flags: Vec<&str> = commands[0].iter().map(String::as_str).collect();
+    let output = lab.run(&flags, "exit 1");
+    let warning = text(&output.stderr).lines().find(|line| line.contains("credit")).unwrap();
+    assert!(PAGE.contains(&format!("\n{warning}\n")), "{warning}");
+}

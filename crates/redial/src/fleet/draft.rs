@@ -1,0 +1,137 @@
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redial_core::{DurationText, Invalid, nanos};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::event::FleetEvent;
+use super::handle::{Config, Fleet};
+use super::name;
+
+const ADDRESS: &str = "redis://[user:password@]host[:port][/database], or rediss:// for TLS";
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A fleet that is still to be opened.
+///
+/// Defaults: keys start with `redial:fleet:`, Redis has 250 ms to answer, certificates are those that the operating
+/// system trusts, and nobody hears of events.
+#[must_use = "a draft does nothing until it is opened"]
+pub struct FleetDraft {
+    url: String,
+    name: String,
+    prefix: String,
+    timeout: Duration,
+    ca_file: Option<PathBuf>,
+    observer: Option<Observer>,
+}
+
+pub(super) type Observer = Arc<dyn Fn(&FleetEvent) + Send + Sync>;
+
+impl FleetDraft {
+    pub(super) fn new(url: &str, name: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            name: name.to_owned(),
+            prefix: "redial:fleet:".to_owned(),
+            timeout: Duration::from_millis(250),
+            ca_file: None,
+            observer: None,
+        }
+    }
+
+    /// Keys start with this instead.
+    pub fn prefix(self, prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), ..self }
+    }
+
+    /// Redis has this long to answer; after that, retries are paid for without it. From 1 ms to 60 s.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Trusts the certificates of this file (PEM) instead of those that the operating system trusts.
+    pub fn ca_file(self, path: impl Into<PathBuf>) -> Self {
+        Self { ca_file: Some(path.into()), ..self }
+    }
+
+    /// Tells `observer` of changes, on the fleet's own thread: until it returns, the fleet waits.
+    pub fn observe(self, observer: impl Fn(&FleetEvent) + Send + Sync + 'static) -> Self {
+        Self { observer: Some(Arc::new(observer)), ..self }
+    }
+
+    /// Checks what was given and starts the fleet's thread. Does not wait for the network.
+    pub fn open(self) -> Result<Fleet, Invalid> {
+        name::check("fleet.name", &self.name, 1)?;
+        name::check("fleet.prefix", &self.prefix, 0)?;
+        if !(SHORTEST..=LONGEST).contains(&self.timeout) {
+            let value = DurationText(nanos(self.timeout)).to_string();
+            return Err(Invalid::new("fleet.timeout", value, "1ms to 60s"));
+        }
+        let client = client(&self.url, self.ca_file.as_deref())?;
+        let Self { name, prefix, timeout, observer, .. } = self;
+        Fleet::start(client, Config { name, prefix, timeout, observer })
+    }
+}
+
+/// It shows nothing of the address, which may have a password in it.
+impl fmt::Debug for FleetDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, prefix, timeout, ca_file, .. } = self;
+        f.debug_struct("FleetDraft")
+            .field("name", name)
+            .field("prefix", prefix)
+            .field("timeout", timeout)
+            .field("ca_file", ca_file)
+            .finish_non_exhaustive()
+    }
+}
+
+fn client(url: &str, ca_file: Option<&Path>) -> Result<Client, Invalid> {
+    let wrong = |allowed: &'static str| Invalid::new("fleet.url", without_password(url), allowed);
+    let info: ConnectionInfo = url.into_connection_info().map_err(|_| wrong(ADDRESS))?;
+    match (info.addr(), ca_file) {
+        (ConnectionAddr::TcpTls { insecure: true, .. }, _) => {
+            Err(wrong("without #insecure: a certificate of your own goes into a CA file"))
+        }
+        (ConnectionAddr::TcpTls { .. }, ca_file) => {
+            let root_cert = ca_file.map(read).transpose()?;
+            // The library takes the provider of the process, and panics where there is none to choose.
+            if CryptoProvider::get_default().is_none() {
+                let _ = aws_lc_rs::default_provider().install_default();
+            }
+            let certificates = TlsCertificates { client_tls: None, root_cert };
+            Client::build_with_tls(info, certificates).map_err(|_| wrong(ADDRESS))
+        }
+        (_, Some(_)) => Err(wrong("rediss://… when there is a CA file")),
+        (_, None) => Client::open(info).map_err(|_| wrong(ADDRESS)),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Invalid> {
+    let wrong = |what: String| {
+        let value = format!("{} ({what})", path.display());
+        Invalid::new("fleet.ca_file", value, "a file with certificates in PEM")
+    };
+    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let mut certificates = CertificateDer::pem_slice_iter(&text);
+    match certificates.next() {
+        Some(Ok(_)) => Ok(text),
+        Some(Err(error)) => Err(wrong(error.to_string())),
+        None => Err(wrong("there is no certificate in it".to_owned())),
+    }
+}
+
+fn without_password(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://…@{host}"),
+        None => url.to_owned(),
+    }
+}

@@ -1,0 +1,257 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use redial_core::admit::Guards;
+use redial_core::admit::budget::Budget;
+use redial_core::fleet::{Instance, Role, Terms};
+use redial_core::{Invalid, NEVER, Policy};
+use redis::{Client, Script};
+use tokio::sync::Notify;
+
+use super::draft::{FleetDraft, Observer};
+use super::driver;
+use super::guest::Guest;
+use super::ledger::Ledger;
+use super::name;
+use super::stats::FleetStats;
+use crate::clock::{Clock, Monotonic};
+use crate::entropy;
+use crate::link::Link;
+
+/// A budget that instances share, through a ledger in Redis. Clones are the same fleet, over one connection and one
+/// thread of its own.
+///
+/// When the last of the clones, and of the [`Retry`](crate::Retry)s that share its budget, is dropped, the fleet says
+/// goodbye in the background and its thread ends. A process that ends sooner than that keeps its share of the floor from
+/// the others for some minutes: [`leave`](Self::leave) before.
+#[derive(Clone)]
+pub struct Fleet {
+    handle: Arc<Handle>,
+}
+
+/// Ends the driver when it is dropped.
+struct Handle {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+pub(super) struct Config {
+    pub(super) name: String,
+    pub(super) prefix: String,
+    pub(super) timeout: Duration,
+    pub(super) observer: Option<Observer>,
+}
+
+/// What the driver and the handles share. The driver ends when the handles do, not the other way round.
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) link: Arc<Link>,
+    pub(super) script: Script,
+    /// Wakes the driver.
+    pub(super) post: Arc<Notify>,
+    inbox: Mutex<Inbox>,
+    ledgers: Mutex<Vec<Weak<Ledger>>>,
+}
+
+/// What the driver has to take note of.
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub(super) joined: Vec<Joined>,
+    /// With the guards, so that what they earned last is not lost.
+    pub(super) left: Vec<(Arc<Ledger>, Arc<Guards>)>,
+    pub(super) closing: bool,
+    /// Whether all goodbyes were heard.
+    pub(super) heard: bool,
+}
+
+pub(super) struct Joined {
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) guards: Weak<Guards>,
+    pub(super) instance: Instance,
+}
+
+impl Shared {
+    pub(super) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.inbox().closing = true;
+        self.post.notify_one();
+    }
+}
+
+impl Fleet {
+    /// The fleet `name`, whose ledger is in the Redis at `redis://[user:password@]host[:port][/database]`, or `rediss://`
+    /// for TLS. A name has 1 to 128 letters, digits and `.`, `_`, `-`, `:`, `/`. Does not wait for the network.
+    pub fn open(url: &str, name: &str) -> Result<Self, Invalid> {
+        Self::draft(url, name).open()
+    }
+
+    /// The same with options.
+    pub fn draft(url: &str, name: &str) -> FleetDraft {
+        FleetDraft::new(url, name)
+    }
+
+    pub(super) fn start(client: Client, config: Config) -> Result<Self, Invalid> {
+        let shared = Arc::new(Shared {
+            config,
+            link: Arc::new(Link::new(client)),
+            script: Script::new(include_str!("ledger.lua")),
+            post: Arc::default(),
+            inbox: Mutex::default(),
+            ledgers: Mutex::default(),
+        });
+        let thread = driver::start(&shared)
+            .map_err(|error| Invalid::new("fleet", error.to_string(), "given a thread"))?;
+        Ok(Self { handle: Arc::new(Handle { shared, thread: Mutex::new(Some(thread)) }) })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.handle.shared.config.name
+    }
+
+    /// A guest, for a process that makes a call and goes. The policy needs a window budget.
+    pub fn guest(&self, policy: &Policy) -> Result<Guest, Invalid> {
+        Guest::new(self, policy)
+    }
+
+    /// What is known of each of its ledgers: the fleet's own, and those of destinations.
+    pub fn stats(&self) -> Vec<FleetStats> {
+        self.handle.shared.stats()
+    }
+
+    /// Gives back what was not spent, and ends the fleet for this process: its `Retry`s make one attempt per call from now
+    /// on. Waits until Redis knows it, for twice the fleet's time-out at most; says whether it does.
+    pub fn leave(&self) -> bool {
+        let Handle { shared, thread } = &*self.handle;
+        shared.close();
+        let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // An observer that leaves is on that thread.
+        let thread = thread.filter(|it| it.thread().id() != thread::current().id());
+        let ended = thread.is_none_or(|thread| thread.join().is_ok());
+        ended && shared.inbox().heard
+    }
+
+    /// A new instance for this policy, which needs a window budget.
+    pub(crate) fn join(&self, policy: &Policy, role: Role) -> Result<Membership, Invalid> {
+        let name = self.name().to_owned();
+        let Some((guards, ledger)) = self.lease(policy, name) else {
+            let allowed = "a window, which is the only one that a fleet can share";
+            return Err(Invalid::new("budget", kind(policy.budget()), allowed));
+        };
+        let guards = Arc::new(guards);
+        self.tend(&ledger, &guards, policy, role);
+        Ok(Membership { fleet: self.clone(), ledger, guards })
+    }
+
+    fn lease(&self, policy: &Policy, name: String) -> Option<(Guards, Arc<Ledger>)> {
+        let Shared { config, post, ledgers, .. } = &*self.handle.shared;
+        let ledger = Ledger::new(name, &config.prefix, post);
+        let stripes = thread::available_parallelism().map_or(1, usize::from);
+        let bell = Waker::from(Arc::clone(&ledger.bell));
+        let guards = Guards::leased(policy, stripes, entropy::seed(), bell)?;
+        let mut ledgers = ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.retain(|it| it.strong_count() > 0);
+        ledgers.push(Arc::downgrade(&ledger));
+        Some((guards, ledger))
+    }
+
+    fn tend(&self, ledger: &Arc<Ledger>, guards: &Arc<Guards>, policy: &Policy, role: Role) {
+        let (Budget::Window(window), Some(lease)) = (policy.budget(), guards.lease()) else {
+            return;
+        };
+        let instance = Instance::new(role, Terms::from(window), Monotonic::now());
+        let (ledger, guards) = (Arc::clone(ledger), Arc::downgrade(guards));
+        let shared = &self.handle.shared;
+        let mut inbox = shared.inbox();
+        if inbox.closing {
+            lease.set_dry(NEVER);
+            ledger.end();
+        } else {
+            inbox.joined.push(Joined { ledger, guards, instance });
+            shared.post.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    fn stats(&self) -> Vec<FleetStats> {
+        let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.iter().filter_map(Weak::upgrade).map(|ledger| ledger.stats().clone()).collect()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// One instance of a fleet, which leaves it when it is dropped.
+pub(crate) struct Membership {
+    fleet: Fleet,
+    ledger: Arc<Ledger>,
+    guards: Arc<Guards>,
+}
+
+impl Membership {
+    pub(crate) fn guards(&self) -> &Arc<Guards> {
+        &self.guards
+    }
+
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
+        self.ledger.wait(timeout)
+    }
+
+    /// Finds the guards of a destination, which has a ledger of its own: `find` is given what makes new ones.
+    pub(crate) fn scope(
+        &self,
+        policy: &Policy,
+        destination: &str,
+        find: impl FnOnce(&mut dyn FnMut() -> Option<Guards>) -> Arc<Guards>,
+    ) -> Arc<Guards> {
+        let mut made = None;
+        let guards = find(&mut || {
+            let name = name::scoped(self.fleet.name(), destination);
+            let (guards, ledger) = self.fleet.lease(policy, name)?;
+            made = Some(ledger);
+            Some(guards)
+        });
+        if let Some(ledger) = made {
+            self.fleet.tend(&ledger, &guards, policy, Role::Member);
+        }
+        guards
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let shared = &self.fleet.handle.shared;
+        let mut inbox = shared.inbox();
+        if !inbox.closing {
+            inbox.left.push((Arc::clone(&self.ledger), Arc::clone(&self.guards)));
+            shared.post.notify_one();
+        }
+    }
+}
+
+fn kind(budget: &Budget) -> &'static str {
+    match budget {
+        Budget::None => "none",
+        Budget::Window(_) => "a window",
+        Budget::Tokens(_) => "tokens",
+        Budget::Throttling(_) => "throttling",
+        Budget::Inflight(_) => "inflight",
+    }
+}

@@ -1,0 +1,110 @@
+//! The numbers of all fleets of a process, for whatever recorder it has installed. The counters of a ledger outlive its
+//! instances: one that started over would hide what happened before.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use metrics::{Key, Label, Level, Metadata, Recorder, Unit};
+
+use super::ledger::Ledger;
+
+const METADATA: Metadata<'static> = Metadata::new("redial", Level::INFO, Some("redial"));
+/// So many ledgers are told apart; later ones are `other`.
+const MOST_NAMES: usize = 256;
+const RESULTS: [&str; 5] = ["ok", "timeout", "unreachable", "refused", "garbage"];
+
+const CONNECTED: &str = "redial_fleet_connected";
+const MEMBERS: &str = "redial_fleet_members";
+const BALANCE: &str = "redial_fleet_balance";
+const LEASED: &str = "redial_fleet_leased_total";
+const SYNCS: &str = "redial_fleet_syncs_total";
+const DIFFERS: &str = "redial_fleet_differs";
+
+static KNOWN: Mutex<BTreeMap<String, Arc<Totals>>> = Mutex::new(BTreeMap::new());
+
+/// What was counted under one name.
+#[derive(Default)]
+pub(super) struct Totals {
+    leased: AtomicU64,
+    syncs: [AtomicU64; 5],
+    living: Mutex<Vec<Weak<Ledger>>>,
+}
+
+impl Totals {
+    /// Those of a ledger with this name.
+    pub(super) fn of(name: &str) -> Arc<Self> {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = known.len() >= MOST_NAMES && !known.contains_key(name);
+        let name = if full { "other" } else { name };
+        Arc::clone(known.entry(name.to_owned()).or_default())
+    }
+
+    pub(super) fn watch(&self, ledger: &Arc<Ledger>) {
+        let mut living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        living.retain(|it| it.strong_count() > 0);
+        living.push(Arc::downgrade(ledger));
+    }
+
+    pub(super) fn leased(&self, tokens: u64) {
+        self.leased.fetch_add(tokens, Ordering::Relaxed);
+    }
+
+    /// One more ask with this result, as [`Trouble::name`](super::Trouble::name) has it, or `ok`.
+    pub(super) fn synced(&self, result: &str) {
+        if let Some(index) = RESULTS.iter().position(|it| *it == result) {
+            self.syncs[index].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// With several instances of one ledger, what is true of one is said if it is trouble.
+    fn publish(&self, recorder: &dyn Recorder, name: &str) {
+        let living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats: Vec<_> =
+            living.iter().filter_map(Weak::upgrade).map(|it| it.stats().clone()).collect();
+        drop(living);
+        let gauge = |metric, value: f64| {
+            recorder.register_gauge(&key(metric, name, None), &METADATA).set(value);
+        };
+        let connected = !stats.is_empty() && stats.iter().all(|it| it.connected);
+        gauge(CONNECTED, f64::from(u8::from(connected)));
+        gauge(MEMBERS, stats.iter().map(|it| it.members).max().unwrap_or(0) as f64);
+        gauge(BALANCE, stats.iter().map(|it| it.balance).fold(0.0, f64::max));
+        let differs = stats.iter().any(|it| it.differs.is_some());
+        gauge(DIFFERS, f64::from(u8::from(differs)));
+        let leased = recorder.register_counter(&key(LEASED, name, None), &METADATA);
+        leased.absolute(self.leased.load(Ordering::Relaxed));
+        for (result, count) in RESULTS.iter().zip(&self.syncs) {
+            let counter = recorder.register_counter(&key(SYNCS, name, Some(result)), &METADATA);
+            counter.absolute(count.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// Tells `recorder` of all fleets.
+pub(crate) fn publish(recorder: &dyn Recorder) {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (name, totals) in known {
+        totals.publish(recorder, &name);
+    }
+}
+
+/// Tells `recorder` what they mean.
+pub(crate) fn describe(recorder: &dyn Recorder) {
+    let unit = || Some(Unit::Count);
+    let gauge = |name: &'static str, help: &'static str| {
+        recorder.describe_gauge(name.into(), unit(), help.into());
+    };
+    gauge(CONNECTED, "1 while the ledger of the fleet answers.");
+    gauge(MEMBERS, "Instances that the ledger knows.");
+    gauge(BALANCE, "Tokens in the ledger, as last seen.");
+    gauge(DIFFERS, "1 while another instance configures the fleet more strictly.");
+    recorder.describe_counter(LEASED.into(), unit(), "Tokens leased.".into());
+    recorder.describe_counter(SYNCS.into(), unit(), "Asks of the ledger, by result.".into());
+}
+
+fn key(metric: &'static str, fleet: &str, result: Option<&'static str>) -> Key {
+    let mut labels = vec![Label::new("fleet", fleet.to_owned())];
+    labels.extend(result.map(|result| Label::new("result", result)));
+    Key::from_parts(metric, labels)
+}

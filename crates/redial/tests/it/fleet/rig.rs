@@ -1,0 +1,210 @@
+//! A Redis of a test's own, and what a fleet says.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use redial::admit::budget::{Budget, WindowBudget};
+use redial::decide::{Class, Failure, Outcome};
+use redial::fleet::{Fleet, FleetDraft, FleetEvent, FleetStats};
+use redial::schedule::{Backoff, Jitter};
+use redial::{Key, Policy, Rate, Retry};
+
+/// Longer than anything takes.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+
+/// Ended with the test, and on a port that it keeps when it starts again.
+pub(super) struct Redis {
+    pub(super) port: u16,
+    child: Child,
+    args: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Redis {
+    /// `PORT` in an argument is its port.
+    pub(super) fn start(args: &[&str]) -> Self {
+        let port = free_port();
+        let folder =
+            std::env::temp_dir().join(format!("redial-fleet-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let args: Vec<String> =
+            args.iter().map(|arg| arg.replace("PORT", &port.to_string())).collect();
+        let child = spawn(port, &args, &folder);
+        let redis = Self { port, child, args, folder };
+        redis.wait();
+        redis
+    }
+
+    fn wait(&self) {
+        until("Redis listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(super) fn start_again(&mut self) {
+        self.child = spawn(self.port, &self.args, &self.folder);
+        self.wait();
+    }
+
+    /// `-STOP` and `-CONT`.
+    pub(super) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(super) fn command<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        command(&self.url(), words)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn spawn(port: u16, args: &[String], folder: &PathBuf) -> Child {
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
+    command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(folder).args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.spawn().expect("redis-server is not installed: run `cargo xtask setup`")
+}
+
+pub(super) fn command<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]).query(&mut connection).unwrap()
+}
+
+/// The Redis that all tests share.
+pub(super) fn shared() -> String {
+    crate::idempotency::support::redis_url()
+}
+
+/// A name that no other test has.
+pub(super) fn name() -> String {
+    Key::fresh().to_string()
+}
+
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < LONG, "{what}: not after {LONG:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(super) fn window(floor: u32) -> WindowBudget {
+    WindowBudget::ratio(0.1).floor(Rate::per_second(floor)).ttl(Duration::from_secs(4))
+}
+
+/// Two attempts, and a wait between them that is long enough for a lease.
+pub(super) fn policy(budget: WindowBudget, wait: Duration) -> Policy {
+    let backoff = Backoff::constant(wait).jitter(Jitter::None);
+    let draft = Policy::draft().attempts(2).without_deadline().backoff(backoff);
+    draft.budget(Budget::Window(budget)).build().unwrap()
+}
+
+pub(super) const WAIT: Duration = Duration::from_millis(50);
+
+/// An instance with a hundred retries a second for all.
+pub(super) fn retry(fleet: &Fleet) -> Retry {
+    Retry::new(policy(window(100), WAIT)).fleet(fleet).unwrap()
+}
+
+/// A call that always fails; how many attempts it made.
+pub(super) fn fails(retry: &Retry) -> u32 {
+    let mut attempts = 0;
+    let failed = retry
+        .clone()
+        .classify(|_: &Result<(), ()>| -> Outcome { Failure::new(Class::Transient).into() });
+    let failed = failed.idempotent().run_blocking(|_| {
+        attempts += 1;
+        Err::<(), ()>(())
+    });
+    assert!(failed.is_err());
+    attempts
+}
+
+/// Calls until one of them is repeated.
+pub(super) fn retries(retry: &Retry) {
+    until("a retry", || fails(retry) == 2);
+}
+
+/// A fleet and what it says.
+pub(super) struct Heard {
+    pub(super) fleet: Fleet,
+    events: Mutex<Receiver<FleetEvent>>,
+}
+
+impl Heard {
+    pub(super) fn open(url: &str) -> Self {
+        Self::draft(Fleet::draft(url, &name()))
+    }
+
+    pub(super) fn draft(draft: FleetDraft) -> Self {
+        let (sender, events) = mpsc::channel();
+        let draft = draft.observe(move |event| drop(sender.send(event.clone())));
+        Self { fleet: draft.open().unwrap(), events: Mutex::new(events) }
+    }
+
+    pub(super) fn next(&self) -> FleetEvent {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.recv_timeout(LONG).expect("an event")
+    }
+
+    pub(super) fn all(&self) -> Vec<FleetEvent> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).try_iter().collect()
+    }
+
+    /// The next event is this loss, named so.
+    pub(super) fn loses(&self, what: &str) -> String {
+        match self.next() {
+            FleetEvent::Lost { trouble, .. } => {
+                assert_eq!(trouble.name(), what, "{trouble}");
+                trouble.to_string()
+            }
+            other => panic!("{other} instead of a loss"),
+        }
+    }
+
+    pub(super) fn reaches(&self) -> u64 {
+        match self.next() {
+            FleetEvent::Reached { members, .. } => members,
+            other => panic!("{other} instead of an answer"),
+        }
+    }
+
+    /// Past losses, which may be of several kinds while a server comes and goes.
+    pub(super) fn reaches_again(&self) {
+        loop {
+            match self.next() {
+                FleetEvent::Reached { .. } => return,
+                FleetEvent::Lost { .. } => {}
+                other => panic!("{other} instead of an answer"),
+            }
+        }
+    }
+
+    pub(super) fn stats(&self) -> FleetStats {
+        self.fleet.stats().into_iter().next().unwrap()
+    }
+}
