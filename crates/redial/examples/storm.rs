@@ -1,9 +1,10 @@
 //! A shop asks a backend, users ask the shop, and somebody can break the backend: a storm to look at, with `redial
 //! doctor`, Prometheus or Grafana.
 //!
-//! `cargo run -p redial --example storm --features metrics,reqwest -- --policy naive`
+//! `cargo run -p redial --example storm --features metrics,reqwest -- --policy naive --port 9000`
 //!
-//! It prints where it is. `GET /metrics` has the metrics, and `POST /phase/NAME` changes what happens:
+//! It prints where it is; without `--port` it takes a free one. `GET /metrics` has the metrics, and `POST /phase/NAME`
+//! changes what happens:
 //!
 //! - `normal`: the backend answers, and each user asks once;
 //! - `outage`: the backend answers 503. With `--policy naive` (three attempts and no budget) the shop makes a storm of it,
