@@ -41,8 +41,9 @@ pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
         if dead > 0 {
             queue.find(Symptom::DeadLetters, format!("jobs that were given up: {dead}"));
         }
-        if change.to.largest(names::QUEUE_BALANCE, &name).is_some_and(|balance| balance < 1.0) {
-            queue.find(Symptom::BudgetDry, "the retry budget is empty");
+        // Where nothing fails, it may well be empty.
+        if retries > 0 && is_empty(change.to.largest(names::QUEUE_BALANCE, &name)) {
+            queue.find(Symptom::BudgetDry, "jobs fail, and the retry budget is empty");
         }
         if change.began_again(Kind::Queue.label(), &name) {
             queue.unknown.push(BEGAN_AGAIN.to_owned());
@@ -51,6 +52,8 @@ pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
 }
 
 pub(super) fn fleets(change: Change<'_>) -> Vec<Subject> {
+    let mut upstreams = change.to.subjects(names::BUDGET_EXHAUSTED).into_iter();
+    let refused = upstreams.any(|name| change.count(names::BUDGET_EXHAUSTED, name, &[]) > 0);
     each(Kind::Fleet, &[names::FLEET_CONNECTED], change.to, |fleet| {
         let name = fleet.name.clone();
         if change.to.gauges(names::FLEET_CONNECTED, &name, &[]).any(|connected| connected < 1.0) {
@@ -62,10 +65,16 @@ pub(super) fn fleets(change: Change<'_>) -> Vec<Subject> {
                 "another instance configures this fleet more strictly",
             );
         }
-        if change.to.largest(names::FLEET_BALANCE, &name).is_some_and(|balance| balance < 1.0) {
-            fleet.find(Symptom::FleetDry, "the ledger has nothing to lease now");
+        // A small fleet in which nothing fails has earned no whole token either.
+        if refused && is_empty(change.to.largest(names::FLEET_BALANCE, &name)) {
+            let saw = "retries were refused, and the ledger has nothing to lease";
+            fleet.find(Symptom::FleetDry, saw);
         }
     })
+}
+
+fn is_empty(balance: Option<f64>) -> bool {
+    balance.is_some_and(|balance| balance < 1.0)
 }
 
 pub(super) const BEGAN_AGAIN: &str = "what happened before its counters began at zero again: the process has restarted, \

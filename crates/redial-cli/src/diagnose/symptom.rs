@@ -118,10 +118,7 @@ impl Symptom {
                 "who cannot reach it has at most its share of the floor: see whether its Redis is there"
             }
             Self::FleetDiffers => "the strictest settings hold: give all instances the same ones",
-            Self::FleetDry => {
-                "new calls and the floor fill it; while retries are refused, it does what it is for: see why the \
-                 upstream fails"
-            }
+            Self::FleetDry => "it does what it is for: see why the upstream fails",
         }
     }
 }

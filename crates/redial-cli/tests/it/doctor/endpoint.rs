@@ -11,6 +11,8 @@ use serde_json::Value;
 
 use crate::{redial, text};
 
+const PAGE: &str = include_str!("../../../../../docs/seeing-a-storm.md");
+
 /// Gives each connection the next of these answers, and the last one for ever; returns the address.
 fn serve(answers: Vec<Vec<u8>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -186,6 +188,11 @@ fn json_has_the_numbers() {
     assert_eq!(api["multiplier"], 3.1);
     assert_eq!(api["findings"][0]["symptom"], "from-above");
     assert!(!said["unknown"].as_array().unwrap().is_empty());
+    for object in [&said, api, &api["findings"][0]] {
+        for field in object.as_object().unwrap().keys() {
+            assert!(PAGE.contains(&format!("`{field}`")), "the page does not have {field}");
+        }
+    }
 }
 
 #[test]

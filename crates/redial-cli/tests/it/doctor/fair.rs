@@ -116,3 +116,25 @@ fn what_envoy_does_not_count_is_said_once() {
     assert!(found.subjects.iter().all(|cluster| cluster.unknown.is_empty()));
     assert!(is_unknown(&found.unknown, "whose retries come to Envoy"));
 }
+
+#[test]
+fn an_empty_budget_of_which_nobody_wants_anything_is_well() {
+    let queue = |retries: u64, done: u64| {
+        format!(
+            "redial_queue_retries_total{{queue=\"mail\",reason=\"timeout\"}} {retries}
+redial_queue_jobs_total{{queue=\"mail\",result=\"done\"}} {done}
+redial_queue_retry_budget_balance{{queue=\"mail\"}} 0.5\n"
+        )
+    };
+    assert_eq!(symptoms(&judge(&queue(0, 0), &queue(0, 9)).subjects[0]), []);
+    assert_eq!(symptoms(&judge(&queue(0, 0), &queue(1, 9)).subjects[0]), [Symptom::BudgetDry]);
+
+    let fleet = |refused: u64| {
+        format!(
+            "redial_fleet_connected{{fleet=\"shop\"}} 1\nredial_fleet_balance{{fleet=\"shop\"}} 0.5
+redial_retry_budget_exhausted_total{{upstream=\"api\"}} {refused}\n"
+        )
+    };
+    assert_eq!(symptoms(&judge(&fleet(3), &fleet(3)).subjects[0]), []);
+    assert_eq!(symptoms(&judge(&fleet(3), &fleet(4)).subjects[0]), [Symptom::FleetDry]);
+}

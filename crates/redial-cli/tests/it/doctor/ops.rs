@@ -82,6 +82,15 @@ fn every_alert_is_tested_and_explained() {
 }
 
 #[test]
+fn every_symptom_is_named() {
+    let symptoms = all(r#"=> "([a-z-]+)","#, include_str!("../../../src/diagnose/symptom.rs"));
+    assert!(symptoms.len() >= 18, "{symptoms:?}");
+    for symptom in symptoms {
+        assert!(PAGE.contains(&format!("`{symptom}`")), "the page does not have {symptom}");
+    }
+}
+
+#[test]
 fn the_lines_are_those_of_the_core() {
     let lines: BTreeSet<_> = Level::LINES.iter().map(|(_, line)| line.to_string()).collect();
     assert_eq!(all(r"job_upstream:redial_multiplier:ratio1m >= ([0-9.]+)\n", RULES), lines);

@@ -80,6 +80,7 @@ fn the_alert_fires_in_an_outage_and_not_in_a_surge_of_the_same_size() {
         assert!(!is_storm(), "a surge is no storm");
         fires(&prometheus, "RedialTrafficSurge", "info").then_some(())
     });
-    let multiplier = query(&prometheus, "max_over_time(job_upstream:redial_multiplier:ratio1m[1s])");
+    let multiplier =
+        query(&prometheus, "max_over_time(job_upstream:redial_multiplier:ratio1m[1s])");
     assert!(multiplier[0] < 1.5, "{multiplier:?}");
 }
