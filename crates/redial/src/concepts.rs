@@ -31,6 +31,10 @@ pub mod idempotency {}
 #[doc = include_str!("../docs/fleet-budgets.md")]
 pub mod fleet_budgets {}
 
+#[cfg(all(doctest, feature = "metrics", feature = "http"))]
+#[doc = include_str!("../docs/seeing-a-storm.md")]
+mod seeing_a_storm {}
+
 #[cfg(all(doctest, feature = "reqwest"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
