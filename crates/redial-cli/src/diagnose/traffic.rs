@@ -196,7 +196,7 @@ fn envoys(subject: &mut Subject, change: Change<'_>) {
     if exceeded > 0 {
         let helped = count(names::ENVOY_SUCCESS);
         let saw = format!(
-            "calls that failed after all their retries: {exceeded}; that one saved: {helped}"
+            "calls that failed after all their retries: {exceeded}; that a retry saved: {helped}"
         );
         subject.find(Symptom::AttemptsUsed, saw);
     }

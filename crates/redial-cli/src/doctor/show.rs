@@ -73,6 +73,9 @@ fn sentence(subject: &Subject) -> String {
     };
     let multiplier = number(flow.multiplier().unwrap_or_default());
     let first = match subject.kind {
+        kind if flow.fresh() == 0 => {
+            format!("there are only retries from a layer above for {} {name}", kind.name())
+        }
         Kind::Server => {
             format!("each request of a user arrives {multiplier} times at server {name}")
         }

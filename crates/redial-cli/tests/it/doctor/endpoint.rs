@@ -134,6 +134,17 @@ fn too_little_is_not_judged() {
 }
 
 #[test]
+fn a_ratio_of_no_calls_is_not_told() {
+    let url = serve(vec![client(5, 0, 5), client(5, 40, 45)]);
+    let (code, said, _) = ask(&url, &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("\ncritical: there are only retries from a layer above for upstream api;"),
+        "{said}"
+    );
+}
+
+#[test]
 fn an_envoy_of_a_mesh_is_read() {
     let page: String = {
         let cluster = |cluster: u64| {

@@ -200,7 +200,7 @@ fn an_envoy_is_judged_by_its_own_counters() {
         (only(&found).level(), symptoms(only(&found))),
         (Some(Level::Calm), vec![Symptom::AttemptsUsed])
     );
-    let saw = "calls that failed after all their retries: 5; that one saved: 15";
+    let saw = "calls that failed after all their retries: 5; that a retry saved: 15";
     assert_eq!(only(&found).findings[0].saw, saw);
 }
 
