@@ -71,6 +71,13 @@ fn sentence(subject: &Subject) -> String {
     let Some(flow) = subject.flow.filter(|flow| flow.calls > 0) else {
         return format!("{} {name}", subject.kind.name());
     };
+    if let Some(ratio) = subject.of_jobs {
+        let (ratio, Flow { attempts, calls, .. }) = (number(ratio), flow);
+        return format!(
+            "the workers of {name} count {ratio} attempts per job, over their own window (attempts: {attempts}, jobs \
+             that began: {calls})"
+        );
+    }
     let multiplier = number(flow.multiplier().unwrap_or_default());
     let first = match subject.kind {
         kind if flow.fresh() == 0 => {
@@ -178,6 +185,7 @@ fn subject(subject: &Subject) -> Value {
         "amplification": flow.and_then(Flow::amplification),
         "from_above": flow.and_then(Flow::from_above),
         "surge": subject.surge,
+        "of_jobs": subject.of_jobs,
         "findings": findings.collect::<Vec<_>>(),
         "unknown": subject.unknown,
     })

@@ -134,6 +134,21 @@ fn too_little_is_not_judged() {
 }
 
 #[test]
+fn of_a_queue_the_ratio_of_its_workers_is_told() {
+    let page = |calls: u64, attempts: u64| {
+        metrics(&format!(
+            "redial_calls_total{{upstream=\"mail\",origin=\"fresh\"}} {calls}
+redial_attempts_total{{upstream=\"mail\"}} {attempts}
+redial_multiplier_ratio{{upstream=\"mail\"}} 1.2
+redial_queue_jobs_total{{queue=\"mail\",result=\"done\"}} {calls}\n"
+        ))
+    };
+    let (code, said, _) = ask(&serve(vec![page(0, 0), page(100, 500)]), &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("\ncalm: the workers of mail count 1.2 attempts per job"), "{said}");
+}
+
+#[test]
 fn a_ratio_of_no_calls_is_not_told() {
     let url = serve(vec![client(5, 0, 5), client(5, 40, 45)]);
     let (code, said, _) = ask(&url, &[]);
