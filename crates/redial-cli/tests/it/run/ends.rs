@@ -167,7 +167,7 @@ fn wrong_input_is_exit_2_and_names_the_flag() {
         ("--attempt-timeout", "0s", "above zero"),
         ("--budget-ratio", "7", "at most 1"),
         ("--budget-floor", "1", "such as 10/s"),
-        ("--budget", "redis://localhost", "not there yet"),
+        ("--budget", "redis://localhost", "name of a fleet is missing"),
         ("--budget", "a b", "a name of letters"),
         ("--stdin-limit", "much", "8MB"),
         ("--output", "all", "stream"),
