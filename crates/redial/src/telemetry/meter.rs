@@ -1,6 +1,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use redial_core::admit::Guards;
@@ -8,7 +8,7 @@ use redial_core::storm::Level;
 use redial_core::{Event, Nanos, Observer, Request, nanos};
 
 use super::counts::{Counts, Stripe};
-use super::registry::Registry;
+use super::registry::{Registry, lock};
 use super::storm::{Reading, StormChanged};
 use super::window::Window;
 use crate::clock::{Ambient, Clock};
@@ -201,8 +201,4 @@ impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Meter").field("upstream", &self.0.upstream).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
