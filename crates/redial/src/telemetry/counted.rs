@@ -1,8 +1,8 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use redial_core::Nanos;
 use redial_core::admit::Guards;
+use redial_core::{NEVER, Nanos};
 
 use super::counts::Stripe;
 use crate::clock::{Clock, backwards};
@@ -11,16 +11,15 @@ use crate::session::Passed;
 /// An attempt that went the short way and is counted as on its way, until it ends in whatever manner.
 pub(crate) struct Counted<S: Deref<Target = Stripe>, K: Clock> {
     stripe: S,
+    /// `NEVER` once it has ended, or the engine is told what becomes of it.
     started: Nanos,
-    /// Whether it has not ended, and the engine is not told what becomes of it either.
-    out: bool,
     clock: PhantomData<fn() -> K>,
 }
 
 impl<S: Deref<Target = Stripe>, K: Clock> Counted<S, K> {
     #[inline(always)]
     pub(crate) fn new(stripe: S, started: Nanos) -> Self {
-        Self { stripe, started, out: true, clock: PhantomData }
+        Self { stripe, started, clock: PhantomData }
     }
 
     #[inline(always)]
@@ -37,20 +36,19 @@ impl<S: Deref<Target = Stripe>, K: Clock> Counted<S, K> {
             self.stripe.move_breaker(to);
         }
         // Last, so that the compiler sees that there is nothing left to do when it is dropped.
-        self.out = false;
+        self.started = NEVER;
     }
 
     /// The engine goes on from there, and tells what becomes of the attempt.
     pub(crate) fn go_on(&mut self) -> Passed {
-        self.out = false;
-        self.passed()
+        Passed::at(std::mem::replace(&mut self.started, NEVER))
     }
 }
 
 impl<S: Deref<Target = Stripe>, K: Clock> Drop for Counted<S, K> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.out {
+        if self.started != NEVER {
             self.stripe.drop_short(K::now().saturating_sub(self.started));
         }
     }
