@@ -7,11 +7,9 @@ use redial_core::Nanos;
 use redial_core::decide::Classifier;
 
 use crate::attempt::Attempt;
-use crate::clock::{Clock, Monotonic};
+use crate::clock::{Clock as _, Monotonic};
 use crate::error::Error;
 use crate::retry::Retry;
-#[cfg(feature = "metrics")]
-use crate::session::Passed;
 use crate::session::{Brought, Session, Step, Way, judge, pass};
 use crate::spans::Current;
 #[cfg(feature = "metrics")]
@@ -67,8 +65,8 @@ impl<C> Retry<C> {
         if token.is_some_and(CancelToken::is_cancelled) {
             return Err(Error::never_begun());
         }
-        let mark = Monotonic::mark();
-        match pass(self, Monotonic::nanos(mark)) {
+        let now = self.now::<Monotonic>();
+        match pass(self, now) {
             Way::Short(passed) => match judge(self, Some(op(passed.attempt(self)))) {
                 Brought::Value(value) => {
                     passed.succeed::<C, Monotonic>(self);
@@ -76,21 +74,21 @@ impl<C> Retry<C> {
                 }
                 brought => self.persist(Session::resume(self, passed), Some(brought), op, token),
             },
-            Way::Full(now, _counter) => {
-                #[cfg(feature = "metrics")]
-                if let Some(stripe) = _counter {
-                    let counted = Counted::<_, Monotonic>::new(stripe, mark);
-                    let passed = Passed::at(now);
-                    let brought = judge(self, Some(op(passed.attempt(self))));
-                    if let Brought::Value(value) = brought {
-                        counted.succeed(now, self.guards());
-                        return Ok(value);
+            #[cfg(feature = "metrics")]
+            Way::Counted(stripe) => {
+                let mut counted = Counted::<_, Monotonic>::new(stripe, now);
+                match judge(self, Some(op(counted.passed().attempt(self)))) {
+                    Brought::Value(value) => {
+                        counted.succeed(self.guards(), self.now::<Monotonic>());
+                        Ok(value)
                     }
-                    counted.go_on();
-                    return self.persist(Session::resume(self, passed), Some(brought), op, token);
+                    brought => {
+                        let session = Session::resume(self, counted.go_on());
+                        self.persist(session, Some(brought), op, token)
+                    }
                 }
-                self.persist(Session::start(self, now), None, op, token)
             }
+            Way::Full(_) => self.persist(Session::start(self, now), None, op, token),
         }
     }
 

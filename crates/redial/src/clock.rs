@@ -11,7 +11,7 @@ use redial_core::Nanos;
 
 /// Zero of the engine's time. It lies before the start of the process, because a paused tokio clock may
 /// stand at a moment before the first call.
-fn epoch() -> Instant {
+pub(crate) fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     const DAY: Duration = Duration::from_secs(24 * 3600);
     *EPOCH.get_or_init(|| {
@@ -20,16 +20,12 @@ fn epoch() -> Instant {
     })
 }
 
-/// A reading of a clock, which is never far from now.
-#[inline]
-fn nanos_at(instant: Instant) -> Nanos {
-    whole(instant.saturating_duration_since(epoch()))
-}
-
-/// In nanoseconds, for a time that is not long.
-#[inline(always)]
-fn whole(duration: Duration) -> Nanos {
-    duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos())
+/// How long that is, when the clock went backwards. In a place of its own: a jump that is not taken costs less
+/// than a choice.
+#[cold]
+#[inline(never)]
+pub(crate) fn backwards() -> Nanos {
+    0
 }
 
 /// Any instant, however far away.
@@ -45,19 +41,21 @@ pub(crate) fn wall() -> SystemTime {
 
 /// Where a runner gets its time from.
 pub(crate) trait Clock {
-    /// A reading, as is best for whoever wants to know later how long it was.
-    type Mark: Copy;
-
-    fn mark() -> Self::Mark;
-
-    fn nanos(mark: Self::Mark) -> Nanos;
-
-    #[cfg(feature = "metrics")]
-    fn since(mark: Self::Mark) -> Nanos;
+    fn read() -> Instant;
 
     #[inline(always)]
     fn now() -> Nanos {
-        Self::nanos(Self::mark())
+        Self::since(epoch())
+    }
+
+    /// The same for whoever has the epoch at hand: finding it is a part of what a call costs.
+    #[inline(always)]
+    fn since(epoch: Instant) -> Nanos {
+        match Self::read().checked_duration_since(epoch) {
+            // A clock is never so far from the epoch that this could overflow.
+            Some(time) => time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos()),
+            None => backwards(),
+        }
     }
 }
 
@@ -65,23 +63,9 @@ pub(crate) trait Clock {
 pub(crate) struct Monotonic;
 
 impl Clock for Monotonic {
-    /// Less work than another time of the engine, and the difference.
-    type Mark = Instant;
-
     #[inline(always)]
-    fn mark() -> Instant {
+    fn read() -> Instant {
         Instant::now()
-    }
-
-    #[inline(always)]
-    fn nanos(mark: Instant) -> Nanos {
-        nanos_at(mark)
-    }
-
-    #[cfg(feature = "metrics")]
-    #[inline(always)]
-    fn since(mark: Instant) -> Nanos {
-        whole(Instant::now().saturating_duration_since(mark))
     }
 }
 
@@ -97,23 +81,9 @@ pub(crate) struct Tokio;
 
 #[cfg(feature = "tokio")]
 impl Clock for Tokio {
-    /// A future keeps it, and this is the smaller.
-    type Mark = Nanos;
-
     #[inline(always)]
-    fn mark() -> Nanos {
-        nanos_at(tokio::time::Instant::now().into_std())
-    }
-
-    #[inline(always)]
-    fn nanos(mark: Nanos) -> Nanos {
-        mark
-    }
-
-    #[cfg(feature = "metrics")]
-    #[inline(always)]
-    fn since(mark: Nanos) -> Nanos {
-        Self::now().saturating_sub(mark)
+    fn read() -> Instant {
+        tokio::time::Instant::now().into_std()
     }
 }
 

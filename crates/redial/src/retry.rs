@@ -28,7 +28,7 @@ use crate::watch::Watch;
 #[cfg(all(feature = "http", feature = "metrics"))]
 use crate::{
     clock::Tokio,
-    telemetry::{Counted, Stripe},
+    telemetry::{Counted, Held},
 };
 
 mod watched;
@@ -46,6 +46,8 @@ pub struct Retry<C = Typed> {
     watch: Watch,
     /// What `watch` and `key` come down to, for the first thing that a call asks.
     begins: Begins,
+    /// Zero of time.
+    epoch: Instant,
     pub(crate) spans: Spans,
     pub(crate) classifier: C,
     safety: Safety,
@@ -74,13 +76,13 @@ impl KeySource {
 }
 
 /// How the first attempt of a call begins, if its guards let it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Begins {
     /// As one that nobody observes, and that carries no key.
     Short,
-    /// As one that only a meter observes.
+    /// As one that only this meter observes.
     #[cfg(feature = "metrics")]
-    Counted,
+    Counted(Arc<Core>),
     Full,
 }
 
@@ -98,6 +100,7 @@ impl Retry {
             guards,
             watch: Watch::Nobody,
             begins: Begins::Short,
+            epoch: clock::epoch(),
             spans: Spans::default(),
             classifier: Typed,
             safety: Safety::Unsafe,
@@ -132,10 +135,22 @@ impl<C> Retry<C> {
     }
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
-        let Self { shared, guards, watch, begins, spans, classifier, safety, key, about, deadline } =
-            self;
+        let Self { shared, guards, watch, begins, epoch, spans, .. } = self;
+        let Self { classifier, safety, key, about, deadline, .. } = self;
         let classifier = map(classifier);
-        Retry { shared, guards, watch, begins, spans, classifier, safety, key, about, deadline }
+        Retry {
+            shared,
+            guards,
+            watch,
+            begins,
+            epoch,
+            spans,
+            classifier,
+            safety,
+            key,
+            about,
+            deadline,
+        }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -246,24 +261,20 @@ impl<C> Retry<C> {
         self.begins = match (&self.watch, self.key) {
             (Watch::Nobody, KeySource::None) => Begins::Short,
             #[cfg(feature = "metrics")]
-            (Watch::Meter(_), KeySource::None) => Begins::Counted,
+            (Watch::Meter(meter), KeySource::None) => Begins::Counted(Arc::clone(meter)),
             _ => Begins::Full,
         };
         self
     }
 
     #[inline(always)]
-    pub(crate) fn begins(&self) -> Begins {
-        self.begins
+    pub(crate) fn now<K: Clock>(&self) -> Nanos {
+        K::since(self.epoch)
     }
 
-    #[cfg(feature = "metrics")]
     #[inline(always)]
-    pub(crate) fn lone_meter(&self) -> Option<&Arc<Core>> {
-        match &self.watch {
-            Watch::Meter(meter) => Some(meter),
-            _ => None,
-        }
+    pub(crate) fn begins(&self) -> &Begins {
+        &self.begins
     }
 
     /// Why there are no retries now, if there are none.
@@ -336,16 +347,15 @@ impl<C: Clone> Retry<C> {
     /// The same, for one that a meter counts. One that is made for a retry of the layer above goes the full way.
     #[cfg(feature = "metrics")]
     #[inline(always)]
-    pub(crate) fn count_unkeyed(
-        &self,
-        now: Nanos,
-        latest: Nanos,
-    ) -> Option<Counted<Arc<Stripe>, Tokio>> {
-        let meter = self.lone_meter()?;
+    pub(crate) fn count_unkeyed(&self, now: Nanos, latest: Nanos) -> Option<Counted<Held, Tokio>> {
+        let Watch::Meter(meter) = &self.watch else { return None };
         let again = here::is_serving() && Inbound::current().is_retry();
         let stripe = stripe();
         let passed = !again && now < latest && self.guards.pass(stripe, now);
-        passed.then(|| Counted::new(Arc::clone(meter.begin(stripe)), now))
+        passed.then(|| {
+            meter.begin(stripe);
+            Counted::new(Held(Arc::clone(meter), stripe), now)
+        })
     }
 
     /// When an attempt that starts now has to be cut off.

@@ -9,11 +9,9 @@ use redial_core::{NEVER, Nanos};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::attempt::Attempt;
-use crate::clock::{Clock as _, Tokio};
+use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
-#[cfg(feature = "metrics")]
-use crate::session::Passed;
 use crate::session::{Brought, Session, Step, Way, judge, pass};
 use crate::spans::Current;
 #[cfg(feature = "metrics")]
@@ -105,37 +103,33 @@ impl<C> Retry<C> {
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let mark = Tokio::mark();
-        match pass(self, Tokio::nanos(mark)) {
+        let now = self.now::<Tokio>();
+        let (session, brought) = match pass(self, now) {
             Way::Short(passed) => {
                 let attempt = passed.attempt(self);
                 let expires = || passed.attempt(self).expires;
                 match judge(self, Within::new(op.start(attempt), expires).await) {
                     Brought::Value(value) => {
                         passed.succeed::<C, Tokio>(self);
-                        Ok(value)
-                    }
-                    brought => {
-                        Box::pin(self.go_on(Session::resume(self, passed), brought, &mut op)).await
-                    }
-                }
-            }
-            Way::Full(now, _counter) => {
-                #[cfg(feature = "metrics")]
-                if let Some(stripe) = _counter {
-                    let counted = Counted::<_, Tokio>::new(stripe, mark);
-                    let passed = Passed::at(now);
-                    let attempt = passed.attempt(self);
-                    let expires = || passed.attempt(self).expires;
-                    let brought = judge(self, Within::new(op.start(attempt), expires).await);
-                    if let Brought::Value(value) = brought {
-                        counted.succeed(now, self.guards());
                         return Ok(value);
                     }
-                    counted.go_on();
-                    let session = Session::resume(self, passed);
-                    return Box::pin(self.go_on(session, brought, &mut op)).await;
+                    brought => (Session::resume(self, passed), brought),
                 }
+            }
+            #[cfg(feature = "metrics")]
+            Way::Counted(stripe) => {
+                let mut counted = Counted::<_, Tokio>::new(stripe, now);
+                let attempt = counted.passed().attempt(self);
+                let expires = || counted.passed().attempt(self).expires;
+                match judge(self, Within::new(op.start(attempt), expires).await) {
+                    Brought::Value(value) => {
+                        counted.succeed(self.guards(), self.now::<Tokio>());
+                        return Ok(value);
+                    }
+                    brought => (Session::resume(self, counted.go_on()), brought),
+                }
+            }
+            Way::Full(_) => {
                 let mut session = Session::start(self, now);
                 let attempt = session.first()?;
                 let result = match session.current() {
@@ -146,14 +140,16 @@ impl<C> Retry<C> {
                         Box::pin(within(op, attempt.expires)).await
                     }
                 };
-                let brought = judge(self, result);
-                if let Brought::Value(value) = brought {
-                    session.win();
-                    return Ok(value);
+                match judge(self, result) {
+                    Brought::Value(value) => {
+                        session.win();
+                        return Ok(value);
+                    }
+                    brought => (session, brought),
                 }
-                Box::pin(self.go_on(session, brought, &mut op)).await
             }
-        }
+        };
+        Box::pin(self.go_on(session, brought, &mut op)).await
     }
 
     /// What follows the first attempt.

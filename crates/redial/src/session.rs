@@ -78,38 +78,28 @@ pub(crate) fn judge<T, E, C: Classifier<T, E>>(
     }
 }
 
-#[cfg(feature = "metrics")]
-type Counter<'a> = Option<&'a Stripe>;
-/// Nobody counts.
-#[cfg(not(feature = "metrics"))]
-type Counter<'a> = Option<&'a std::convert::Infallible>;
-
 /// How a call begins.
 pub(crate) enum Way<'a> {
     /// The first attempt holds nothing, and nobody wants to know of it.
     Short(Passed),
-    /// By a [`Session`] that starts then; unless it holds nothing either, and is counted here.
-    Full(Nanos, Counter<'a>),
+    /// The same, and it is counted here.
+    #[cfg(feature = "metrics")]
+    Counted(&'a Stripe),
+    /// By a [`Session`]. Without a meter, nothing else has the lifetime.
+    Full(PhantomData<&'a ()>),
 }
 
 /// Lets the first attempt through the short way if it can.
 #[inline(always)]
 pub(crate) fn pass<C>(retry: &Retry<C>, now: Nanos) -> Way<'_> {
-    match idle_stripe() {
-        Some(stripe) if retry.begins() == Begins::Short && passes(retry, stripe, now) => {
-            Way::Short(Passed(now))
-        }
+    match (idle_stripe(), retry.begins()) {
+        (Some(stripe), Begins::Short) if passes(retry, stripe, now) => Way::Short(Passed(now)),
         #[cfg(feature = "metrics")]
-        Some(stripe) => Way::Full(now, count(retry, stripe, now)),
-        _ => Way::Full(now, None),
+        (Some(stripe), Begins::Counted(meter)) if passes(retry, stripe, now) => {
+            Way::Counted(meter.begin(stripe))
+        }
+        _ => Way::Full(PhantomData),
     }
-}
-
-#[cfg(feature = "metrics")]
-#[inline(always)]
-fn count<C>(retry: &Retry<C>, stripe: usize, now: Nanos) -> Option<&Stripe> {
-    let meter = retry.lone_meter().filter(|_| retry.begins() == Begins::Counted)?;
-    passes(retry, stripe, now).then(|| &**meter.begin(stripe))
 }
 
 #[inline(always)]
@@ -122,12 +112,6 @@ fn passes<C>(retry: &Retry<C>, stripe: usize, now: Nanos) -> bool {
 pub(crate) struct Passed(Nanos);
 
 impl Passed {
-    #[cfg(all(feature = "http", feature = "metrics"))]
-    #[inline(always)]
-    pub(crate) fn started(self) -> Nanos {
-        self.0
-    }
-
     /// As if it had been let through then.
     #[cfg(any(feature = "http", feature = "metrics"))]
     #[inline(always)]
@@ -148,7 +132,7 @@ impl Passed {
 
     #[inline(always)]
     pub(crate) fn succeed<C, K: Clock>(self, retry: &Retry<C>) {
-        retry.guards().passed(self.0, K::now);
+        retry.guards().passed(self.0, || retry.now::<K>());
     }
 }
 

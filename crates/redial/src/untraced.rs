@@ -5,8 +5,9 @@ use std::convert::Infallible;
 use redial_core::decide::Outcome;
 use redial_core::{Nanos, Permit, Stop};
 
+/// Not a unit: it is made by `default`, as the other is.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Spans;
+pub(crate) struct Spans {}
 
 impl Spans {
     #[inline(always)]

@@ -48,15 +48,12 @@ impl Watch {
     /// With an observer, be it one that does nothing: the short way, which only the unobserved go, knows no spans.
     #[cfg(feature = "otel")]
     pub(crate) fn somebody(self) -> Self {
-        let goes_short = match self {
-            Self::Nobody => true,
-            Self::Own(_) => false,
+        match self {
+            Self::Own(_) => self,
             #[cfg(feature = "metrics")]
-            Self::Meter(_) => true,
-            #[cfg(feature = "metrics")]
-            Self::Both(_) => false,
-        };
-        if goes_short { self.own(Arc::new(|_: &redial_core::Event| {})) } else { self }
+            Self::Both(_) => self,
+            _ => self.own(Arc::new(|_: &redial_core::Event| {})),
+        }
     }
 
     /// With a meter, instead of one before.

@@ -78,7 +78,7 @@ impl PoolMetrics {
         }
     }
 
-    /// Publishes now, every so often until `stop` ends, and then once more.
+    /// Publishes now, every so often until `stop` ends, and then once more; at least a millisecond apart.
     pub async fn follow<K>(
         mut self,
         pool: Arc<Reconciler<K>>,
@@ -87,7 +87,7 @@ impl PoolMetrics {
     ) where
         K: Hash + Eq + Clone + Send + Sync + 'static,
     {
-        let mut stop = pin!(stop);
+        let (every, mut stop) = (every.max(Duration::from_millis(1)), pin!(stop));
         loop {
             self.publish(&pool.stats());
             if timeout(every, stop.as_mut()).await.is_ok() {

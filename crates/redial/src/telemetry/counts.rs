@@ -3,7 +3,6 @@
 //! A call whose first attempt goes the short way and succeeds leaves three marks: that it was begun, in which bucket its
 //! time falls, and that time. Everything else that is true of it follows: it was fresh, and made one attempt.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redial_core::admit::BreakerState;
@@ -70,7 +69,7 @@ impl Stripe {
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    stripes: [Arc<Stripe>; STRIPES],
+    stripes: [Box<Stripe>; STRIPES],
     /// Those below are added to when something went wrong.
     retries: [AtomicU64; REASONS],
     stops: [AtomicU64; Stop::ALL.len()],
@@ -103,7 +102,7 @@ pub(super) struct Sums {
 
 impl Counts {
     #[inline(always)]
-    pub(super) fn stripe(&self, number: usize) -> &Arc<Stripe> {
+    pub(super) fn stripe(&self, number: usize) -> &Stripe {
         &self.stripes[number % STRIPES]
     }
 

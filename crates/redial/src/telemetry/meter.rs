@@ -1,6 +1,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use redial_core::admit::Guards;
@@ -8,7 +8,7 @@ use redial_core::storm::Level;
 use redial_core::{Event, Nanos, Observer, Request, nanos};
 
 use super::counts::{Counts, Stripe};
-use super::registry::Registry;
+use super::registry::{Registry, lock};
 use super::storm::{Reading, StormChanged};
 use super::window::Window;
 use crate::clock::{Ambient, Clock};
@@ -47,6 +47,20 @@ pub(crate) struct Core {
 }
 
 type OnChange = Arc<dyn Fn(&StormChanged) + Send + Sync>;
+
+/// A stripe of a meter, for an attempt that does not borrow its [`Retry`](crate::Retry).
+#[cfg(feature = "http")]
+pub(crate) struct Held(pub(crate) Arc<Core>, pub(crate) usize);
+
+#[cfg(feature = "http")]
+impl std::ops::Deref for Held {
+    type Target = Stripe;
+
+    #[inline(always)]
+    fn deref(&self) -> &Stripe {
+        self.0.counts.stripe(self.1)
+    }
+}
 
 /// Somebody who has guards.
 pub(crate) trait Watched: Send + Sync {
@@ -106,7 +120,7 @@ impl Core {
     /// A call begins the short way. The window does not turn for it: what went well makes no storm, and calls between two
     /// notes are taken as spread evenly.
     #[inline(always)]
-    pub(crate) fn begin(&self, stripe: usize) -> &Arc<Stripe> {
+    pub(crate) fn begin(&self, stripe: usize) -> &Stripe {
         let stripe = self.counts.stripe(stripe);
         stripe.begin_short();
         stripe
@@ -187,8 +201,4 @@ impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Meter").field("upstream", &self.0.upstream).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -37,6 +37,8 @@ pub(crate) use counted::Counted;
 pub(crate) use counts::Stripe;
 #[cfg(feature = "tracing")]
 pub use logs::Logs;
+#[cfg(all(feature = "metrics", feature = "http"))]
+pub(crate) use meter::Held;
 #[cfg(feature = "metrics")]
 pub use meter::Meter;
 #[cfg(feature = "metrics")]

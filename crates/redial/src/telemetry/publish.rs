@@ -17,6 +17,7 @@ use super::counts::{self, Sums};
 use super::meter::Meter;
 use super::names::{self, Metric};
 use super::server::ServerMeter;
+use super::storm::Reading;
 use super::times::{BOUNDS, Bucket, SECONDS};
 use crate::clock::{Ambient, Clock};
 
@@ -52,11 +53,11 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn publish<'a>(
+    pub(super) fn publish(
         &mut self,
         recorder: &dyn Recorder,
-        meters: impl Iterator<Item = &'a Meter>,
-        servers: impl Iterator<Item = &'a ServerMeter>,
+        meters: &[(Meter, Reading)],
+        servers: &[ServerMeter],
     ) {
         if !std::mem::replace(&mut self.described, true) {
             names::describe(recorder);
@@ -65,9 +66,9 @@ impl Publisher {
         }
         #[cfg(feature = "fleet")]
         crate::fleet::metrics::publish(recorder);
-        for meter in meters {
+        for (meter, reading) in meters {
             let make = || Upstream::new(recorder, meter.upstream());
-            known(&mut self.upstreams, meter.upstream(), make).publish(recorder, meter);
+            known(&mut self.upstreams, meter.upstream(), make).publish(recorder, meter, reading);
         }
         for server in servers {
             let attempt = |attempt| {
@@ -151,16 +152,14 @@ impl Upstream {
         }
     }
 
-    fn publish(&mut self, recorder: &dyn Recorder, meter: &Meter) {
-        let now = Ambient::now();
+    fn publish(&mut self, recorder: &dyn Recorder, meter: &Meter, reading: &Reading) {
         let sums = meter.0.counts.sum();
         self.count(&sums);
         self.in_flight.set(sums.in_flight as f64);
-        let reading = meter.0.reading(now);
         self.amplification.set(reading.flow.amplification().unwrap_or(1.0));
         self.multiplier.set(reading.flow.multiplier().unwrap_or(1.0));
         self.level.set(f64::from(reading.level as u8));
-        self.show_guards(recorder, meter, now);
+        self.show_guards(recorder, meter, Ambient::now());
     }
 
     fn count(&mut self, sums: &Sums) {

@@ -71,20 +71,23 @@ pub(super) struct Bucket {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Times([[AtomicU64; 2]; PLACES]);
+pub(super) struct Times {
+    counts: [AtomicU64; PLACES],
+    sums: [AtomicU64; PLACES],
+}
 
 impl Times {
     #[inline(always)]
     pub(super) fn add(&self, taken: Nanos) {
         let octave = OCTAVES[(taken | 1).ilog2() as usize];
-        let [count, sum] = &self.0[(octave.wrapping_add(taken) / LIMIT) as usize];
+        let place = (octave.wrapping_add(taken) / LIMIT) as usize;
         // The sum first, and read last: it never lacks one that was counted.
-        sum.fetch_add(taken, Relaxed);
-        count.fetch_add(1, Relaxed);
+        self.sums[place].fetch_add(taken, Relaxed);
+        self.counts[place].fetch_add(1, Relaxed);
     }
 
     pub(super) fn add_to(&self, sums: &mut [Bucket]) {
-        for (bucket, [count, sum]) in sums.iter_mut().zip(&self.0) {
+        for (bucket, (count, sum)) in sums.iter_mut().zip(self.counts.iter().zip(&self.sums)) {
             bucket.count = bucket.count.wrapping_add(count.load(Relaxed));
             bucket.sum = bucket.sum.wrapping_add(sum.load(Relaxed));
         }

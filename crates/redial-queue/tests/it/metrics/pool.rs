@@ -1,5 +1,7 @@
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use redial_core::admit::RateRule;
@@ -9,7 +11,7 @@ use redial_core::schedule::Backoff;
 use redial_core::{Draft, Policy, Rate};
 use redial_queue::metrics::PoolMetrics;
 use redial_queue::{Priority, Reconciled, Reconciler, WorkQueue};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Scrape, recorder};
 
@@ -69,6 +71,18 @@ async fn a_pool_shows_what_it_did() {
     let balance = pool.stats().balance.unwrap();
     assert!(balance > 0);
     assert_eq!(scrape.get("redial_queue_retry_budget_balance{queue=\"orders\"}"), balance as f64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_is_not_followed_without_a_pause() {
+    let pool = Arc::new(Reconciler::new(filled(1), policy(|draft| draft.budget(Budget::None))));
+    let (began, mut asked) = (Instant::now(), 0);
+    let stop = poll_fn(|_| {
+        asked += 1;
+        if asked > 100 { Poll::Ready(()) } else { Poll::Pending }
+    });
+    PoolMetrics::new("orders").follow(pool, Duration::ZERO, stop).await;
+    assert!(began.elapsed() >= Duration::from_millis(20), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,6 @@
 //! Who decides what follows: most requests need nobody.
 
 use std::ops::{Deref, DerefMut};
-#[cfg(feature = "metrics")]
-use std::sync::Arc;
 
 use http::{HeaderMap, Method, Request, Uri};
 use redial_core::decide::{Failure, Typed};
@@ -18,7 +16,7 @@ use crate::retry::Retry;
 use crate::session::{Passed, Session};
 use crate::spans::{Current, Entered};
 #[cfg(feature = "metrics")]
-use crate::telemetry::{Counted, Stripe};
+use crate::telemetry::{Counted, Held};
 
 /// What is asked of the server.
 pub(super) struct Asked<'a> {
@@ -35,7 +33,7 @@ pub(super) enum Lead {
     Light(Whose, Passed, Nanos),
     /// The same, and a meter counts it.
     #[cfg(feature = "metrics")]
-    Counted(Whose, Passed, Nanos, Counted<Arc<Stripe>, Tokio>),
+    Counted(Whose, Nanos, Counted<Held, Tokio>),
     /// Not within the future: most requests never have one, and all would have to carry its size.
     Full(Box<Course>),
     /// The first attempt was refused.
@@ -126,7 +124,7 @@ impl Lead {
         }
         #[cfg(feature = "metrics")]
         if let Some(counted) = retry.count_unkeyed(span.now, span.latest) {
-            return Self::Counted(whose, Passed::at(span.now), span.latest, counted);
+            return Self::Counted(whose, span.latest, counted);
         }
         Self::full(retry, span, asked)
     }
@@ -219,11 +217,12 @@ impl Lead {
                 1
             }
             #[cfg(feature = "metrics")]
-            Self::Counted(whose, passed, _, counted) => {
+            Self::Counted(whose, _, counted) => {
+                let retry = whose.retry(options);
                 if let Some(hedge) = &options.hedge {
-                    hedge.learn(passed.taken::<Tokio>());
+                    hedge.learn(counted.passed().taken::<Tokio>());
                 }
-                counted.end(passed.started(), whose.retry(options).guards());
+                counted.succeed(retry.guards(), retry.now::<Tokio>());
                 1
             }
             Self::Full(course) => {
@@ -271,13 +270,10 @@ impl Lead {
         }
         #[cfg(feature = "metrics")]
         if matches!(self, Self::Counted(..))
-            && let Self::Counted(whose, passed, latest, counted) =
-                std::mem::replace(self, Self::Alone)
+            && let Self::Counted(whose, latest, mut counted) = std::mem::replace(self, Self::Alone)
         {
             let retry = whose.retry(options).unkeyed(latest);
-            let session = Session::resume(retry, passed);
-            counted.go_on();
-            *self = Self::Full(Course::new(session));
+            *self = Self::Full(Course::new(Session::resume(retry, counted.go_on())));
         }
         match self {
             Self::Full(course) => Some(course),

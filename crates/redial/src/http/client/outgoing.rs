@@ -10,7 +10,7 @@ use redial_core::{Event, NEVER, Nanos, Stop, nanos};
 use super::layer::Options;
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
-use crate::clock::{Clock as _, Tokio};
+use crate::clock::Tokio;
 #[cfg(feature = "reqwest")]
 use crate::http::reqwest::Redirected;
 use crate::http::{hinted, names, safety, status, travel};
@@ -180,7 +180,7 @@ impl Span {
         headers: &mut HeaderMap,
         grpc: bool,
     ) -> Self {
-        let (now, mut latest) = (Tokio::now(), retry.latest());
+        let (now, mut latest) = (retry.now::<Tokio>(), retry.latest());
         let mut until = retry.expiry(now, latest);
         if let Some(left) = stamp(options, headers, until.saturating_sub(now), 1, grpc) {
             latest = latest.min(now.saturating_add(left));

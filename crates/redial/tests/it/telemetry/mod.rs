@@ -11,3 +11,4 @@ mod publish;
 mod scrape;
 mod spans;
 mod storm;
+mod stress;

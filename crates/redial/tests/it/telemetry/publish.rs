@@ -1,11 +1,13 @@
 //! What exporters are told.
 
 use std::collections::BTreeSet;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use redial::decide::{Class, Failure, Outcome};
-use redial::telemetry::{self, METRICS, Registry};
+use redial::telemetry::{self, Level, METRICS, Registry};
 use redial::{Event, Observer as _, Policy, Retry};
 
 use super::scrape::{Exporter, scrape};
@@ -118,6 +120,26 @@ async fn what_is_published_is_what_is_listed() {
         .collect();
     let listed: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
     assert_eq!(published, listed);
+}
+
+#[test]
+fn who_is_told_of_a_storm_may_use_the_registry() {
+    let registry = Registry::new();
+    let meter = registry.meter("api");
+    for number in [1, 2, 3, 4].repeat(10) {
+        meter.event(&Event::Attempt { number, hedge: false });
+    }
+    let (tell, told) = mpsc::channel();
+    let own = registry.clone();
+    meter.on_change(move |changed| {
+        own.meter("another");
+        own.publish();
+        tell.send(changed.reading.level).unwrap();
+    });
+    let (done, ended) = mpsc::channel();
+    thread::spawn(move || done.send(scrape(&registry).of("redial_storm_level")));
+    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(3.0));
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [Level::Critical]);
 }
 
 /// The recorder is installed after the task has begun to publish.
