@@ -5,21 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use metrics::{Key, Label, Level, Metadata, Recorder, Unit};
+use metrics::{Key, Label, Level, Metadata, Recorder};
 
 use super::ledger::Ledger;
+use crate::telemetry::{
+    Metric,
+    fleet::{BALANCE, CONNECTED, DIFFERS, LEASED, MEMBERS, SYNCS},
+};
 
 const METADATA: Metadata<'static> = Metadata::new("redial", Level::INFO, Some("redial"));
 /// So many ledgers are told apart; later ones are `other`.
 const MOST_NAMES: usize = 256;
 const RESULTS: [&str; 5] = ["ok", "timeout", "unreachable", "refused", "garbage"];
-
-const CONNECTED: &str = "redial_fleet_connected";
-const MEMBERS: &str = "redial_fleet_members";
-const BALANCE: &str = "redial_fleet_balance";
-const LEASED: &str = "redial_fleet_leased_total";
-const SYNCS: &str = "redial_fleet_syncs_total";
-const DIFFERS: &str = "redial_fleet_differs";
 
 static KNOWN: Mutex<BTreeMap<String, Arc<Totals>>> = Mutex::new(BTreeMap::new());
 
@@ -66,7 +63,8 @@ impl Totals {
         let gauge = |metric, value: f64| {
             recorder.register_gauge(&key(metric, name, None), &METADATA).set(value);
         };
-        let connected = !stats.is_empty() && stats.iter().all(|it| it.connected);
+        // A ledger that nobody uses any more is not missed.
+        let connected = stats.iter().all(|it| it.connected);
         gauge(CONNECTED, f64::from(u8::from(connected)));
         gauge(MEMBERS, stats.iter().map(|it| it.members).max().unwrap_or(0) as f64);
         gauge(BALANCE, stats.iter().map(|it| it.balance).fold(0.0, f64::max));
@@ -89,22 +87,8 @@ pub(crate) fn publish(recorder: &dyn Recorder) {
     }
 }
 
-/// Tells `recorder` what they mean.
-pub(crate) fn describe(recorder: &dyn Recorder) {
-    let unit = || Some(Unit::Count);
-    let gauge = |name: &'static str, help: &'static str| {
-        recorder.describe_gauge(name.into(), unit(), help.into());
-    };
-    gauge(CONNECTED, "1 while the ledger of the fleet answers.");
-    gauge(MEMBERS, "Instances that the ledger knows.");
-    gauge(BALANCE, "Tokens in the ledger, as last seen.");
-    gauge(DIFFERS, "1 while another instance configures the fleet more strictly.");
-    recorder.describe_counter(LEASED.into(), unit(), "Tokens leased.".into());
-    recorder.describe_counter(SYNCS.into(), unit(), "Asks of the ledger, by result.".into());
-}
-
-fn key(metric: &'static str, fleet: &str, result: Option<&'static str>) -> Key {
+fn key(metric: Metric, fleet: &str, result: Option<&'static str>) -> Key {
     let mut labels = vec![Label::new("fleet", fleet.to_owned())];
     labels.extend(result.map(|result| Label::new("result", result)));
-    Key::from_parts(metric, labels)
+    Key::from_parts(metric.name, labels)
 }

@@ -43,6 +43,10 @@ pub(crate) use meter::Held;
 pub use meter::Meter;
 #[cfg(feature = "metrics")]
 pub(crate) use meter::{Core, Watched};
+#[cfg(all(feature = "metrics", feature = "fleet"))]
+pub use names::FLEET_METRICS;
+#[cfg(all(feature = "metrics", feature = "fleet"))]
+pub(crate) use names::fleet;
 #[cfg(feature = "metrics")]
 pub use names::{Kind, METRICS, Metric};
 #[cfg(feature = "otel")]

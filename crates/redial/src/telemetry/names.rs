@@ -1,4 +1,4 @@
-//! Every metric of this crate's meters: what is published is named here and nowhere else.
+//! Every metric of this crate: what is published is named here and nowhere else.
 
 use metrics::{Recorder, Unit};
 
@@ -79,6 +79,36 @@ pub(super) const SERVED: Metric = counter(
     "Requests that arrived, by attempt: first, or retry of the caller.",
 );
 
+#[cfg(feature = "fleet")]
+pub(crate) mod fleet {
+    use super::{Metric, counter, gauge};
+
+    pub(crate) const CONNECTED: Metric =
+        gauge("redial_fleet_connected", "0 while the ledger of the fleet does not answer.");
+    pub(crate) const MEMBERS: Metric =
+        gauge("redial_fleet_members", "Instances that the ledger knows.");
+    pub(crate) const BALANCE: Metric =
+        gauge("redial_fleet_balance", "Tokens in the ledger, as last seen.");
+    pub(crate) const LEASED: Metric = counter("redial_fleet_leased_total", "Tokens leased.");
+    pub(crate) const SYNCS: Metric =
+        counter("redial_fleet_syncs_total", "Asks of the ledger, by result.");
+    pub(crate) const DIFFERS: Metric = gauge(
+        "redial_fleet_differs",
+        "1 while another instance configures the fleet more strictly.",
+    );
+}
+
+/// All metrics of a [`Fleet`](crate::Fleet).
+#[cfg(feature = "fleet")]
+pub const FLEET_METRICS: &[Metric] = &[
+    fleet::CONNECTED,
+    fleet::MEMBERS,
+    fleet::BALANCE,
+    fleet::LEASED,
+    fleet::SYNCS,
+    fleet::DIFFERS,
+];
+
 /// All metrics of a [`Meter`](super::Meter) and a [`ServerMeter`](super::ServerMeter).
 pub const METRICS: &[Metric] = &[
     CALLS,
@@ -101,7 +131,11 @@ pub const METRICS: &[Metric] = &[
 ];
 
 pub(super) fn describe(recorder: &dyn Recorder) {
-    for Metric { name, kind, help } in METRICS {
+    #[cfg(feature = "fleet")]
+    let all = METRICS.iter().chain(FLEET_METRICS);
+    #[cfg(not(feature = "fleet"))]
+    let all = METRICS;
+    for Metric { name, kind, help } in all {
         let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
         let (unit, name, help) = (Some(unit), (*name).into(), (*help).into());
         match kind {

@@ -61,8 +61,6 @@ impl Publisher {
     ) {
         if !std::mem::replace(&mut self.described, true) {
             names::describe(recorder);
-            #[cfg(feature = "fleet")]
-            crate::fleet::metrics::describe(recorder);
         }
         #[cfg(feature = "fleet")]
         crate::fleet::metrics::publish(recorder);

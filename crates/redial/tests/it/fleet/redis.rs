@@ -160,6 +160,7 @@ fn its_metrics_are_published_with_those_of_the_meters() {
         assert_eq!(value("redial_fleet_syncs_total", &format!(",result=\"{result}\"")), 0.0);
     }
     drop((retry, heard));
-    until("it is gone", || value("redial_fleet_connected", "") == 0.0);
+    until("it is gone", || value("redial_fleet_members", "") == 0.0);
+    assert_eq!(value("redial_fleet_connected", ""), 1.0, "nobody misses it");
     assert!(value("redial_fleet_leased_total", "") >= 1.0, "counters stay");
 }
