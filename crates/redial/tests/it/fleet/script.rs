@@ -109,12 +109,13 @@ fn structs(lua: &Lua) -> Table {
         let bytes: Vec<u8> = args.iter().skip(1).flat_map(|it| number(it).to_le_bytes()).collect();
         lua.create_string(bytes)
     });
-    let unpack = lua.create_function(|_, (format, bytes, from): (String, mlua::LuaString, usize)| {
-        let bytes = bytes.as_bytes();
-        let numbers = bytes[from - 1..].chunks_exact(8).take(format.len() - 1);
-        let numbers = numbers.map(|it| f64::from_le_bytes(it.try_into().unwrap()));
-        Ok(numbers.map(Value::Number).collect::<MultiValue>())
-    });
+    let unpack =
+        lua.create_function(|_, (format, bytes, from): (String, mlua::LuaString, usize)| {
+            let bytes = bytes.as_bytes();
+            let numbers = bytes[from - 1..].chunks_exact(8).take(format.len() - 1);
+            let numbers = numbers.map(|it| f64::from_le_bytes(it.try_into().unwrap()));
+            Ok(numbers.map(Value::Number).collect::<MultiValue>())
+        });
     let table = lua.create_table().unwrap();
     table.set("pack", pack.unwrap()).unwrap();
     table.set("unpack", unpack.unwrap()).unwrap();
