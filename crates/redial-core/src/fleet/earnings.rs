@@ -34,13 +34,15 @@ impl Earnings {
         }
         self.current = current;
         let from = from.min(now.saturating_sub(1));
+        let span = u128::from((now - from).max(1));
+        let until =
+            |at: Nanos| (u128::from(amount) * u128::from(at.clamp(from, now) - from) / span) as u64;
         for slice in oldest.max(from / self.slice)..=current {
             let (begins, ends) = (slice * self.slice, (slice + 1).saturating_mul(self.slice));
-            let within = now.min(ends).saturating_sub(from.max(begins));
-            let part = u128::from(amount) * u128::from(within) / u128::from((now - from).max(1));
+            let part = until(ends) - until(begins);
             let earned = &mut self.earned[slice as usize % SLICES];
-            *earned = earned.saturating_add(part as u64);
-            self.level = self.level.saturating_add(part as u64);
+            *earned = earned.saturating_add(part);
+            self.level = self.level.saturating_add(part);
         }
         self.level = self.level.min(self.over(SLICES).max(ONE));
     }

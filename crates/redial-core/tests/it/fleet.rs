@@ -2,12 +2,13 @@
 
 use std::task::Waker;
 
-use redial_core::Nanos;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::decide::Class;
 use redial_core::fleet::{Answer, Instance, Role, Seat, Terms};
+use redial_core::{Call, NEVER, Nanos, Verdict};
 
-use crate::support::{SECOND, policy};
+use crate::support::{Lab, SECOND, fail, policy};
 
 const START: Nanos = 100 * SECOND;
 const TERMS: Terms = Terms { ratio: 100_000, floor: 10_000_000, ttl: 10 * SECOND };
@@ -34,6 +35,24 @@ fn a_process_that_was_stopped_deposits_what_is_fresh() {
     guards.deposit(0, 1_000, START);
     let deposit = instance.ask(lease, START + 60 * SECOND).deposit;
     assert!((15_000_000..=30_000_000).contains(&deposit), "{deposit}");
+}
+
+/// Billionths that are lost on the way would be a whole retry.
+#[test]
+fn what_makes_one_token_is_one_token() {
+    for looked in [0, 1, 7, 600_000_001, 1_234_567_891] {
+        let (guards, mut instance) = member();
+        let mut lab = Lab::new(policy(|p| p.budget(Budget::Window(WindowBudget::ratio(0.1)))));
+        lab.guards = guards;
+        lab.guards.deposit(0, 9, START);
+        let mut call = Call::new(&lab.policy, START, NEVER);
+        let permit = call.admit(&lab.cx(), START).unwrap();
+        let verdict = call.settle(&lab.cx(), permit, &fail(Class::Refused), START, || 7);
+        assert!(matches!(verdict, Verdict::Wait(_)));
+        let (lease, now) = (lab.guards.lease().unwrap(), START + looked);
+        instance.failed(lease, now);
+        assert_eq!(lease.held(now), 1, "after {looked} ns");
+    }
 }
 
 #[test]
