@@ -90,9 +90,9 @@ local members = 0
 if is_member then
   local is_new, is_foreign = epoch == 0, epoch ~= 0 and epoch ~= s.epoch
   -- A young ledger that hears of members it does not know has lost them. Until they have all come back, what an
-  -- earlier one promised counts as promised.
+  -- earlier one promised counts as promised, besides what this one has promised to newcomers.
   if is_foreign and s.recalled == 0 and now - s.epoch < YOUNG then
-    s.recalled, s.members, s.share = this, s.members + heard_of, math.max(WHOLE - s.old_share, s.share)
+    s.recalled, s.members, s.share = this, s.members + heard_of, s.share + WHOLE
   end
   if is_foreign then generation = s.recalled end
   -- Not below nothing: an answer that was lost leaves a member with an older promise than the one that counts.

@@ -119,6 +119,24 @@ fn a_ledger_that_lost_its_members_remembers_their_promises_for_as_long_as_they_d
     assert_eq!(stays.share(later), WHOLE, "the other has forgotten its share too");
 }
 
+/// It gives the floor to the first who comes, and takes it back when it hears that there were others.
+#[test]
+fn a_ledger_that_lost_its_members_hears_of_it_late() {
+    let script = Script::new();
+    let mut members = fleet(&script, 2, 0);
+    script.forget();
+    let now = SECOND;
+    let mut first = fleet(&script, 1, now).remove(0);
+    assert_eq!(first.share(now), WHOLE);
+    for second in 2..100 {
+        let now = second * SECOND;
+        members[0].asks(&script, now);
+        first.asks(&script, now);
+        let shares = first.share(now) + members[0].share(now) + members[1].share(now);
+        assert!(shares <= WHOLE, "{shares} after {second} s");
+    }
+}
+
 /// A token is deposited every second, and banked for ten sixteenths of ten seconds.
 #[test]
 fn a_clock_that_is_set_back_keeps_nothing_for_longer() {
