@@ -348,6 +348,10 @@ fn account(args: &Args, policy: &Policy, seed: u64) -> Result<Account, Failed> {
     let can_share = matches!(policy.budget(), Budget::Window(_) | Budget::Tokens(_));
     match &args.budget {
         Some(Budgeted::No) => Ok(Account::own(policy, seed)),
+        Some(Budgeted::By { fleet, .. }) if fleet.is_empty() => Err(Failed::input(
+            "--budget",
+            "the name of a fleet is missing, as in redis://host:6379#checkout; a # in a password is %23",
+        )),
         Some(Budgeted::By { url, fleet }) => {
             Account::of_fleet(policy, url, fleet).map_err(|wrong| Failed::input("--budget", wrong))
         }

@@ -133,11 +133,10 @@ impl Budgeted {
         if !text.starts_with("redis:") && !text.starts_with("rediss:") {
             return Place::read(text).map(Self::In);
         }
-        let (url, fleet) = text.rsplit_once('#').unwrap_or((text, ""));
-        let by = || Self::By { url: url.to_owned(), fleet: fleet.to_owned() };
-        (!fleet.is_empty()).then(by).ok_or_else(|| {
-            "the name of a fleet is missing, as in redis://host:6379#checkout".to_owned()
-        })
+        // What is wrong with it is said later: here the whole text would be repeated, with the password in it.
+        let named = text.rsplit_once('#').filter(|(_, fleet)| !fleet.contains('@'));
+        let (url, fleet) = named.unwrap_or((text, ""));
+        Ok(Self::By { url: url.to_owned(), fleet: fleet.to_owned() })
     }
 }
 

@@ -25,20 +25,26 @@ impl Earnings {
         }
     }
 
-    pub(super) fn earn(&mut self, amount: u64, now: Nanos) {
-        let current = now / self.slice;
-        for gone in (self.current + 1..=current).take(SLICES) {
+    /// What was earned since `from`, evenly: nobody may have looked for a long time.
+    pub(super) fn earn(&mut self, amount: u64, from: Nanos, now: Nanos) {
+        let current = (now / self.slice).max(self.current);
+        let oldest = current.saturating_sub(SLICES as u64 - 1);
+        for gone in oldest.max(self.current + 1)..=current {
             self.earned[gone as usize % SLICES] = 0;
         }
-        // After a longer time all are gone, those that the loop has not reached too.
-        if current.saturating_sub(self.current) > SLICES as u64 {
-            self.earned = [0; SLICES];
+        self.current = current;
+        let from = from.min(now.saturating_sub(1));
+        let span = u128::from((now - from).max(1));
+        let until =
+            |at: Nanos| (u128::from(amount) * u128::from(at.clamp(from, now) - from) / span) as u64;
+        for slice in oldest.max(from / self.slice)..=current {
+            let (begins, ends) = (slice * self.slice, (slice + 1).saturating_mul(self.slice));
+            let part = until(ends) - until(begins);
+            let earned = &mut self.earned[slice as usize % SLICES];
+            *earned = earned.saturating_add(part);
+            self.level = self.level.saturating_add(part);
         }
-        self.current = self.current.max(current);
-        let newest = &mut self.earned[self.current as usize % SLICES];
-        *newest = newest.saturating_add(amount);
-        let most = self.over(SLICES).max(ONE);
-        self.level = self.level.saturating_add(amount).min(most);
+        self.level = self.level.min(self.over(SLICES).max(ONE));
     }
 
     /// Up to `n` whole tokens of it.

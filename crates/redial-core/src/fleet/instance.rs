@@ -129,23 +129,30 @@ impl Instance {
     ) -> Told {
         self.earn(lease, now);
         let anew = ![0, answer.seat.epoch].contains(&ask.seat.epoch);
-        (self.seat, self.members) = (answer.seat, answer.members);
-        self.ruling = answer.terms;
-        self.earnings.set_ttl(answer.terms.ttl);
-        (self.heard, self.reached) = (Some(now), true);
-        let end = sent.saturating_add(answer.valid);
-        lease.add(answer.granted as u32, end, now);
-        self.dry = answer.granted < ask.want && u64::from(lease.pending()) > lease.held(now);
+        let held = ask.seat.share.max(answer.seat.share);
+        (self.seat, self.members) = (Seat { held, ..answer.seat }, answer.members);
+        self.ruling = answer.terms.strictest(self.terms);
+        self.earnings.set_ttl(self.ruling.ttl);
+        // The ledger heard of this instance no sooner than that, however late the answer is.
+        (self.heard, self.reached) = (Some(sent), true);
+        let (granted, end) = (answer.granted.min(ask.want), sent.saturating_add(answer.valid));
+        lease.add(granted as u32, end, now);
+        self.dry = granted < ask.want && u64::from(lease.pending()) > lease.held(now);
         if self.dry {
             lease.set_dry(self.next(lease, now));
         }
-        let stricter = (answer.terms != self.terms).then_some(answer.terms);
+        let stricter = (self.ruling != self.terms).then_some(self.ruling);
         Told { stricter, anew }
     }
 
     /// The ledger did not answer, or there is no way to it.
     pub fn failed(&mut self, lease: &Lease, now: Nanos) {
         self.reached = false;
+        // It may have heard the ask, and then keeps no less than the share that was named there.
+        self.seat.held = self.seat.share;
+        if self.seat.generation == 0 {
+            self.seat = Seat::default();
+        }
         self.go_on(lease, now);
     }
 
@@ -167,9 +174,10 @@ impl Instance {
     /// When it wants to ask the ledger next: soon if a retry waits, else often enough for nothing to go stale.
     pub fn next(&self, lease: &Lease, now: Nanos) -> Nanos {
         let beat = (FRESH as u64 - 1) * self.slice();
-        let pace = (self.members * ELBOW_ROOM).clamp(BATCH, beat);
+        let pace = self.members.saturating_mul(ELBOW_ROOM).clamp(BATCH, beat);
+        let is_new = self.role == Role::Member && self.seat.generation == 0;
         let wait = match () {
-            () if !self.reached => pace,
+            () if !self.reached || is_new => pace,
             () if lease.pending() == 0 => beat,
             // A retry that waits for longer than its lease lives needs another.
             () if u64::from(lease.pending()) <= lease.held(now) => {
@@ -190,14 +198,17 @@ impl Instance {
         let made = calls.wrapping_sub(self.calls);
         self.calls = calls;
         let lapses = self.heard.map_or(0, |heard| heard.saturating_add(GENERATION));
-        let span = now.min(lapses).saturating_sub(self.accrued).min(self.ruling.ttl);
+        let (from, until) = (self.accrued, now.min(lapses));
         let Terms { ratio, floor, .. } = self.ruling;
-        let of_floor = u128::from(floor) * u128::from(span) * u128::from(self.seat.share)
+        let of_floor = u128::from(floor)
+            * u128::from(until.saturating_sub(from))
+            * u128::from(self.seat.share)
             / (u128::from(ONE) * u128::from(MICRO));
         let of_calls = u128::from(made) * u128::from(ratio) * u128::from(ONE / MICRO);
-        let earned = u64::try_from(of_floor + of_calls).unwrap_or(u64::MAX);
-        self.accrued = self.accrued.max(now);
-        self.earnings.earn(earned, now);
+        let most = |earned: u128| u64::try_from(earned).unwrap_or(u64::MAX);
+        self.earnings.earn(most(of_floor), from, until);
+        self.earnings.earn(most(of_calls), from, now);
+        self.accrued = from.max(now);
         if now >= lapses {
             self.seat = Seat::default();
         }

@@ -16,7 +16,8 @@
 //!
 //! A token lives for at most [`FRESH`] slices where it was earned, [`BANKED`] in the ledger and [`LEASED`] with who
 //! leased it: together the ttl, which is [`SLICES`] of them. What the fleet can spend at any time was therefore earned
-//! in the last ttl, and over a time T it sends at most `ratio·calls + floor·(T + ttl)`.
+//! in the last ttl, and over a time T it sends at most `ratio·calls + floor·(T + ttl)`. Only an instance that is cut off
+//! keeps fractions for longer, until they are one token.
 
 mod earnings;
 mod instance;
@@ -52,6 +53,17 @@ pub struct Terms {
     pub ttl: Nanos,
 }
 
+impl Terms {
+    /// The stricter of each number.
+    fn strictest(self, other: Self) -> Self {
+        Self {
+            ratio: self.ratio.min(other.ratio),
+            floor: self.floor.min(other.floor),
+            ttl: self.ttl.min(other.ttl),
+        }
+    }
+}
+
 impl From<&WindowBudget> for Terms {
     fn from(budget: &WindowBudget) -> Self {
         let floor = budget.floor.over(SECOND) / (ONE / MICRO);
@@ -64,10 +76,12 @@ impl From<&WindowBudget> for Terms {
 pub struct Seat {
     /// When the ledger began, by its own clock, in microseconds; 0 for none.
     pub epoch: u64,
-    /// The generation in which the ledger last heard of the member.
+    /// The generation in which the ledger last heard of the member; 0 for one that it promised nothing yet.
     pub generation: u64,
     /// Its share of the floor, in billionths.
     pub share: u64,
+    /// What the ledger keeps for it, which is more while it does not know that the member has heard of a smaller share.
+    pub held: u64,
 }
 
 /// What an instance tells the ledger and asks of it.
@@ -91,19 +105,20 @@ pub struct Ask {
 
 impl Ask {
     /// As numbers, in the order in which the ledger's script takes them.
-    pub fn words(&self) -> [u64; 11] {
+    pub fn words(&self) -> [u64; 12] {
         let role = u64::from(self.role == Role::Member);
         let Self { seat, terms, .. } = self;
         let ttl = terms.ttl / 1_000;
         let (leaves, members) = (u64::from(self.leaves), self.members);
         let (deposit, want) = (self.deposit, self.want);
-        let Seat { epoch, generation, share } = *seat;
+        let Seat { epoch, generation, share, held } = *seat;
         [
             role,
             leaves,
             epoch,
             generation,
             share,
+            held,
             members,
             terms.ratio,
             terms.floor,
@@ -144,7 +159,7 @@ impl Answer {
         let valid = valid.checked_mul(1_000).filter(|valid| *valid <= ttl)?;
         let known = share <= ONE && ratio <= MICRO && granted <= u64::from(u32::MAX);
         known.then_some(Self {
-            seat: Seat { epoch, generation, share },
+            seat: Seat { epoch, generation, share, held: share },
             members,
             granted,
             valid,

@@ -104,6 +104,18 @@ fn tokens_end_with_their_lease_and_those_that_end_first_go_first() {
     assert_eq!(lease.held(now + 2 * SECOND), 0);
 }
 
+/// Ticks are counted in 32 bits, and years are longer.
+#[test]
+fn nothing_returns_from_the_dead_after_years() {
+    let (lab, _) = lab();
+    let (lease, now) = (lease(&lab), lab.now);
+    lease.add(5, now + SECOND, now);
+    let tick = 10 * SECOND / 256;
+    for ticks in [1 << 10, 1 << 31, (1 << 31) + 100, 3 << 30, (1 << 32) - 100] {
+        assert_eq!(lease.held(now + ticks * tick), 0, "{ticks} ticks later");
+    }
+}
+
 #[test]
 fn what_was_paid_and_not_sent_goes_back_to_its_lease_while_that_lives() {
     let (lab, _) = lab();

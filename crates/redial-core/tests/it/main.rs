@@ -5,6 +5,7 @@ mod breaker;
 mod budget;
 mod call;
 mod events;
+mod fleet;
 mod herd;
 mod lease;
 mod limits;

@@ -129,9 +129,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Invalid> {
 }
 
 fn without_password(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    match rest.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://…@{host}"),
-        None => url.to_owned(),
+    // That of a socket is among its parameters.
+    let url = url.split_once('?').map_or(url, |(url, _)| url);
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
+        (None, Some((_, host))) => format!("…@{host}"),
+        (_, None) => url.to_owned(),
     }
 }

@@ -72,7 +72,7 @@ impl Driver {
             self.wait(wake.min(ends)).await;
         }
         self.unheard += self.tended.len() as u64;
-        self.tended.values().for_each(|tended| tended.ledger.end());
+        self.tended.values().for_each(Tended::end);
         self.shared.inbox().heard = self.unheard == 0;
     }
 

@@ -4,12 +4,14 @@
 local TOKEN, WHOLE = 1000000, 1000000000
 local SLICES, BANKED, LEASED = 16, 10, 2
 local GENERATION, PERIOD, LEAST_TTL = 600000000, 60000000, 1000000
+-- For how long members that were cut off may come back one after another to a ledger that has lost them.
+local YOUNG = 20000000
 
 local is_member, leaves = ARGV[1] == '1', ARGV[2] == '1'
-local epoch, generation, share = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local heard_of = tonumber(ARGV[6])
-local asked = {ratio = tonumber(ARGV[7]), floor = tonumber(ARGV[8]), ttl = tonumber(ARGV[9])}
-local deposit, want = tonumber(ARGV[10]), tonumber(ARGV[11])
+local epoch, generation, share, held = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local heard_of = tonumber(ARGV[7])
+local asked = {ratio = tonumber(ARGV[8]), floor = tonumber(ARGV[9]), ttl = tonumber(ARGV[10])}
+local deposit, want = tonumber(ARGV[11]), tonumber(ARGV[12])
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -27,12 +29,12 @@ if kept then
     struct.unpack(NUMBERS, kept, #TAG + 1)
   credit = {struct.unpack(NUMBERS, kept, #TAG + 129)}
   is_sound = true
-  for _, value in pairs(s) do is_sound = is_sound and value >= 0 and value < 2 ^ 53 end
+  for _, value in pairs(s) do is_sound = is_sound and value >= 0 and value < 2 ^ 53 and value % 1 == 0 end
   for _, value in ipairs(credit) do is_sound = is_sound and value >= 0 and value < 2 ^ 53 end
 end
 
 -- A clock that was set back a little stands still. What was set back far, or makes no sense, begins anew.
-if is_sound and s.at > now and s.at - now <= asked.ttl then now = s.at end
+if is_sound and s.at > now and s.at - now <= asked.ttl / SLICES then now = s.at end
 if not is_sound or s.ttl < LEAST_TTL or s.at > now then
   s = {
     epoch = now, at = now, generation = 0, members = 0, share = 0, old_members = 0, old_share = 0, recalled = 0, period = 0,
@@ -55,6 +57,8 @@ for name, value in pairs(asked) do
   if s[old] > 0 then ruling[name] = math.min(ruling[name], s[old] - 1) end
 end
 s.period = period
+-- Numbers of slices have to be whole ones, or a loop over them does not end.
+ruling.ttl = math.max(ruling.ttl, LEAST_TTL)
 
 local length = ruling.ttl / SLICES
 local current = math.floor(now / length)
@@ -75,33 +79,42 @@ if s.generation ~= this then
 end
 
 -- What nobody has been promised, the ledger accrues: into the slices that it was accrued in.
-local free = ruling.floor * (WHOLE - s.share - s.old_share) / WHOLE / 1000000
+local free = ruling.floor * math.max(WHOLE - s.share - s.old_share, 0) / WHOLE / 1000000
 for slice = math.max(last, first), current do
   local from, to = math.max(s.at, slice * length), math.min(now, (slice + 1) * length)
   if to > from then credit[slice % SLICES + 1] = credit[slice % SLICES + 1] + free * (to - from) end
 end
 s.at = now
 
+local members = 0
 if is_member then
+  local is_new, is_foreign = epoch == 0, epoch ~= 0 and epoch ~= s.epoch
   -- A young ledger that hears of members it does not know has lost them. Until they have all come back, what an
-  -- earlier one promised counts as promised.
-  if epoch ~= 0 and epoch ~= s.epoch and s.recalled == 0 and now - s.epoch < ruling.ttl then
-    s.recalled, s.old_members, s.old_share = 1, heard_of, WHOLE - s.share
+  -- earlier one promised counts as promised, besides what this one has promised to newcomers.
+  if is_foreign and s.recalled == 0 and now - s.epoch < YOUNG then
+    s.recalled, s.members, s.share = this, s.members + heard_of, s.share + WHOLE
   end
-  if epoch == s.epoch and generation == this then
-    -- Not below nothing: an answer that was lost leaves a member with an older promise than the one that counts.
-    s.members, s.share = math.max(s.members - 1, 0), math.max(s.share - share, 0)
-  elseif epoch == s.epoch and generation == this - 1 or epoch ~= 0 and epoch ~= s.epoch then
-    s.old_members, s.old_share = math.max(s.old_members - 1, 0), math.max(s.old_share - share, 0)
+  if is_foreign then generation = s.recalled end
+  -- Not below nothing: an answer that was lost leaves a member with an older promise than the one that counts.
+  if generation == this then
+    s.members, s.share = math.max(s.members - 1, 0), math.max(s.share - held, 0)
+  elseif generation == this - 1 then
+    s.old_members, s.old_share = math.max(s.old_members - 1, 0), math.max(s.old_share - held, 0)
   end
-  epoch, generation, share = s.epoch, this, 0
-  if not leaves then
-    s.members = s.members + 1
+  local accrues = share
+  epoch, generation, share = s.epoch, 0, 0
+  if is_new and not leaves then
+    -- Whoever was never answered may never be, and would keep its promise from the others. It comes again.
+    members = 1
+  elseif not leaves then
+    s.members, generation = s.members + 1, this
     local most = math.floor(WHOLE / (s.members + s.old_members))
     share = math.max(math.min(most, WHOLE - s.share - s.old_share), 0)
-    s.share = s.share + share
+    -- It accrues what it was promised before until it hears of this, if it ever does.
+    s.share = s.share + math.max(share, accrues)
   end
 end
+members = members + s.members + s.old_members
 
 credit[current % SLICES + 1] = credit[current % SLICES + 1] + deposit
 local balance = 0
@@ -121,6 +134,6 @@ local credits = struct.pack(NUMBERS, unpack(credit, 1, SLICES))
 redis.call('SET', KEYS[1], TAG .. numbers .. credits, 'PX', 2 * GENERATION / 1000)
 
 return {
-  epoch, generation, share, s.members + s.old_members, granted, (current + LEASED) * length - now,
+  epoch, generation, share, members, granted, (current + LEASED) * length - now,
   balance - granted * TOKEN, ruling.ratio, ruling.floor, ruling.ttl,
 }

@@ -137,7 +137,7 @@ impl Tended {
                 let ask = self.instance.leave(lease, now);
                 return self.ask(ask, now);
             }
-            Phase::Leaves | Phase::Said => return self.gone(Some(lease)),
+            Phase::Leaves | Phase::Said => return self.gone(),
         }
         let barred = self.pause.until.max(link.until);
         let next = self.instance.next(lease, now).max(barred);
@@ -174,8 +174,8 @@ impl Tended {
     fn vanish(&mut self, now: Nanos) -> Step {
         match self.phase {
             _ if self.asking => Step::Wait(NEVER),
-            Phase::Said => self.gone(None),
-            _ if !self.instance.is_reached() => self.gone(None),
+            Phase::Said => self.gone(),
+            _ if !self.instance.is_reached() => self.gone(),
             _ => {
                 self.phase = Phase::Said;
                 let ask = self.instance.vanish();
@@ -184,12 +184,17 @@ impl Tended {
         }
     }
 
-    fn gone(&self, lease: Option<&Lease>) -> Step {
-        if let Some(lease) = lease {
+    fn gone(&self) -> Step {
+        self.end();
+        Step::Gone { heard: self.phase == Phase::Said && self.instance.is_reached() }
+    }
+
+    /// Nobody will pay for retries any more, and none waits for it.
+    pub(super) fn end(&self) {
+        if let Some(lease) = self.guards().as_deref().and_then(Guards::lease) {
             lease.set_dry(NEVER);
         }
         self.ledger.end();
-        Step::Gone { heard: self.phase == Phase::Said && self.instance.is_reached() }
     }
 
     pub(super) fn answered(

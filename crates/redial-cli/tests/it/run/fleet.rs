@@ -236,6 +236,8 @@ fn wrong_addresses_and_names_are_one_clear_error_each() {
     let cases = [
         ("redis://127.0.0.1", "name of a fleet is missing"),
         ("redis://127.0.0.1#", "name of a fleet is missing"),
+        ("redis://:hush@127.0.0.1", "name of a fleet is missing"),
+        ("redis://:a#hush@127.0.0.1", "a # in a password is %23"),
         ("redis://127.0.0.1#two words", "letters, digits"),
         ("redis://:hush@127.0.0.1:port#a", "redis://[user:password@]host"),
         ("redis:127.0.0.1#a", "redis://[user:password@]host"),

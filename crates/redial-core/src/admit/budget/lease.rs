@@ -171,9 +171,8 @@ impl Lease {
         let (tick, age) = (self.tick_of(now), self.age(charge, now));
         let slot = &self.slots[usize::from(charge.0 & SLOT != 0)];
         let _ = update(slot, |word| {
-            let ended = (ends(word).wrapping_sub(tick) as i32) <= 0;
-            let older = || age <= KEPT && left_of(word, tick) + age <= LONGEST_LEASE;
-            (!ended && older()).then(|| word + 1)
+            let left = left_of(word, tick);
+            (left > 0 && age <= KEPT && left + age <= LONGEST_LEASE).then(|| word + 1)
         });
     }
 
@@ -238,6 +237,8 @@ fn left(word: u64, tick: u32) -> u32 {
     if tokens(word) == 0 { 0 } else { left_of(word, tick) }
 }
 
+/// Ticks are counted modulo 2³²: what seems to end later than any lease has ended long ago.
 fn left_of(word: u64, tick: u32) -> u32 {
-    (ends(word).wrapping_sub(tick) as i32).max(0) as u32
+    let left = ends(word).wrapping_sub(tick);
+    if left <= LONGEST_LEASE { left } else { 0 }
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redial::fleet::{Fleet, FleetEvent};
 
@@ -17,6 +17,7 @@ fn gone_and_back_with_nothing_in_it() {
     let heard = Heard::open(&redis.url());
     let retry = retry(&heard.fleet);
     heard.reaches();
+    until("a share", || heard.stats().share > 0.0);
     redis.kill();
     let said = heard.loses("unreachable");
     assert!(said.starts_with("Redis cannot be reached: "), "{said}");
@@ -144,6 +145,27 @@ fn a_ledger_that_makes_no_sense() {
     let heard = Heard::draft(Fleet::draft(&url, &name));
     let _retry = retry(&heard.fleet);
     assert!(heard.loses("refused").starts_with("Redis refuses with WRONGTYPE: "));
+}
+
+/// A window of a microsecond has slices without end, and Redis does nothing else while a script runs.
+#[test]
+fn a_ledger_with_a_window_of_a_microsecond() {
+    let redis = Redis::start(&[]);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as f64;
+    let (period, ttl) = ((now / 6e7).floor(), 1e7);
+    let mut numbers = [0.0; 32];
+    (numbers[0], numbers[1], numbers[8]) = (now.floor() - 1e6, now.floor() - 1e6, period);
+    (numbers[9], numbers[10], numbers[11], numbers[14]) = (1e5, 1e8, ttl, 2.0);
+    let value = [&b"redial1"[..], &numbers.map(f64::to_le_bytes).concat()].concat();
+    let name = name();
+    let mut connection = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
+    let mut set = redis::cmd("SET");
+    set.arg(format!("redial:fleet:{name}")).arg(value);
+    let _: () = set.query(&mut connection).unwrap();
+    let heard = Heard::draft(Fleet::draft(&redis.url(), &name));
+    let instance = retry(&heard.fleet);
+    heard.reaches();
+    retries(&instance);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 mod encrypted;
 mod faults;
+mod promises;
 mod redis;
 mod retry;
 mod rig;

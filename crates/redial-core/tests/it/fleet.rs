@@ -1,0 +1,71 @@
+//! An instance and what a ledger may tell it.
+
+use std::task::Waker;
+
+use redial_core::admit::Guards;
+use redial_core::admit::budget::{Budget, WindowBudget};
+use redial_core::decide::Class;
+use redial_core::fleet::{Answer, Instance, Role, Seat, Terms};
+use redial_core::{Call, NEVER, Nanos, Verdict};
+
+use crate::support::{Lab, SECOND, fail, policy};
+
+const START: Nanos = 100 * SECOND;
+const TERMS: Terms = Terms { ratio: 100_000, floor: 10_000_000, ttl: 10 * SECOND };
+
+fn member() -> (Guards, Instance) {
+    let policy = policy(|p| p.budget(Budget::Window(WindowBudget::ratio(0.1))));
+    let guards = Guards::leased(&policy, 1, 0, Waker::noop().clone()).unwrap();
+    (guards, Instance::new(Role::Member, TERMS, START))
+}
+
+/// The whole floor for one member.
+fn answer() -> Answer {
+    let seat = Seat { epoch: 1, generation: 1, share: 1_000_000_000, ..Seat::default() };
+    Answer { seat, members: 1, granted: 0, valid: SECOND, balance: 0, terms: TERMS }
+}
+
+/// The floor is ten a second, and what is deposited is younger than a quarter of ten seconds.
+#[test]
+fn a_process_that_was_stopped_deposits_what_is_fresh() {
+    let (guards, mut instance) = member();
+    let lease = guards.lease().unwrap();
+    let ask = instance.ask(lease, START);
+    instance.answered(lease, &ask, &answer(), START, START);
+    guards.deposit(0, 1_000, START);
+    let deposit = instance.ask(lease, START + 60 * SECOND).deposit;
+    assert!((15_000_000..=30_000_000).contains(&deposit), "{deposit}");
+}
+
+/// Billionths that are lost on the way would be a whole retry.
+#[test]
+fn what_makes_one_token_is_one_token() {
+    for looked in [0, 1, 7, 600_000_001, 1_234_567_891] {
+        let (guards, mut instance) = member();
+        let mut lab = Lab::new(policy(|p| p.budget(Budget::Window(WindowBudget::ratio(0.1)))));
+        lab.guards = guards;
+        lab.guards.deposit(0, 9, START);
+        let mut call = Call::new(&lab.policy, START, NEVER);
+        let permit = call.admit(&lab.cx(), START).unwrap();
+        let verdict = call.settle(&lab.cx(), permit, &fail(Class::Refused), START, || 7);
+        assert!(matches!(verdict, Verdict::Wait(_)));
+        let (lease, now) = (lab.guards.lease().unwrap(), START + looked);
+        instance.failed(lease, now);
+        assert_eq!(lease.held(now), 1, "after {looked} ns");
+    }
+}
+
+#[test]
+fn numbers_that_no_ledger_returns_do_no_harm() {
+    let (guards, mut instance) = member();
+    let lease = guards.lease().unwrap();
+    let ask = instance.ask(lease, START);
+    let terms = Terms { ratio: 1_000_000, floor: i64::MAX as u64, ttl: 60 * SECOND };
+    let absurd = Answer { members: i64::MAX as u64, granted: 1_000, terms, ..answer() };
+    let told = instance.answered(lease, &ask, &absurd, START, START);
+    assert_eq!(told.stricter, None, "nobody is laxer than we are");
+    assert_eq!(lease.held(START), 0, "nothing was asked for");
+    assert!(instance.next(lease, START) <= START + 2 * SECOND);
+    let deposit = instance.ask(lease, START + SECOND).deposit;
+    assert!(deposit <= 10_000_000, "the floor is our own: {deposit}");
+}
