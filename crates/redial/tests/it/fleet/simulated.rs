@@ -61,6 +61,19 @@ fn those_who_are_cut_off_and_the_others_never_spend_a_share_twice() {
     assert!((20.0..=30.0).contains(&cut), "{cut}");
 }
 
+/// The ledger believes that they have heard of their smaller shares, and they have not.
+#[test]
+fn answers_that_are_lost_while_a_fleet_grows_promise_nothing_twice() {
+    let mut plan = Plan::new(budget(), 40, SECOND, 90 * SECOND);
+    plan.budget.ratio = 0.0;
+    plan.starts = Box::new(|index| if index < 20 { 0 } else { 20 * SECOND });
+    plan.loses = Box::new(|index, now| index < 20 && (20 * SECOND..30 * SECOND).contains(&now));
+    let seen = run(&plan);
+    assert!(worst(&plan, &seen, 20) <= 1.0);
+    let after = per_second(&seen.retries, 50 * SECOND, 90 * SECOND);
+    assert!((7.0..=10.5).contains(&after), "{after}");
+}
+
 #[test]
 fn nobody_notices_a_ledger_that_forgets() {
     let mut plan = Plan::new(budget(), 50, SECOND, 60 * SECOND);
@@ -130,6 +143,12 @@ struct Trouble {
     of: usize,
 }
 
+impl Trouble {
+    fn hits(&self, index: usize, now: Nanos) -> bool {
+        index % self.of == 0 && (self.from..self.from + self.lasts).contains(&now)
+    }
+}
+
 fn trouble() -> impl Strategy<Value = Trouble> {
     (0..30 * SECOND, 0..20 * SECOND, 1..4_usize).prop_map(|(from, lasts, of)| Trouble {
         from,
@@ -139,7 +158,7 @@ fn trouble() -> impl Strategy<Value = Trouble> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn the_bound_holds_whatever_happens_to_the_ledger(
         instances in 1..12_usize,
@@ -148,6 +167,8 @@ proptest! {
         floor in 1..20_u32,
         ttl in 4..12_u64,
         cuts in proptest::collection::vec(trouble(), 0..4),
+        losses in proptest::collection::vec(trouble(), 0..3),
+        late in proptest::option::of(proptest::collection::vec(0..20 * SECOND, 12)),
         kills in proptest::collection::vec((0..12_usize, 0..30 * SECOND), 0..4),
         forgets in proptest::collection::vec(0..30 * SECOND, 0..4),
         seed: u64,
@@ -155,11 +176,14 @@ proptest! {
         let budget = WindowBudget::ratio(f64::from(ratio) / 1_000.0);
         let budget = budget.floor(Rate::per_second(floor)).ttl(Duration::from_secs(ttl));
         let mut plan = Plan::new(budget, instances, every, 30 * SECOND);
-        (plan.forgets, plan.seed) = (forgets, seed);
-        plan.reaches = Box::new(move |index, now| {
-            let hit = |cut: &Trouble| index % cut.of == 0 && (cut.from..cut.from + cut.lasts).contains(&now);
-            !cuts.iter().any(hit)
-        });
+        plan.seed = seed;
+        plan.reaches = Box::new(move |index, now| !cuts.iter().any(|cut| cut.hits(index, now)));
+        plan.loses = Box::new(move |index, now| losses.iter().any(|loss| loss.hits(index, now)));
+        // Who joins a ledger that has lost its members, while all of them are cut off, comes on top of them.
+        match late {
+            Some(starts) => plan.starts = Box::new(move |index| starts[index] * (index as u64 % 2)),
+            None => plan.forgets = forgets,
+        }
         plan.killed = Box::new(move |index| {
             kills.iter().find(|(killed, _)| *killed == index).map_or(NEVER, |(_, at)| *at)
         });

@@ -30,6 +30,10 @@ pub(super) struct Plan {
     pub(super) fails: fn(Nanos) -> bool,
     /// Whether this instance reaches the ledger.
     pub(super) reaches: Box<dyn Fn(usize, Nanos) -> bool>,
+    /// Whether the ledger's answer to this instance is lost on its way.
+    pub(super) loses: Box<dyn Fn(usize, Nanos) -> bool>,
+    /// When this instance starts.
+    pub(super) starts: Box<dyn Fn(usize) -> Nanos>,
     /// When this instance is killed.
     pub(super) killed: Box<dyn Fn(usize) -> Nanos>,
     /// When the ledger loses everything.
@@ -46,6 +50,8 @@ impl Plan {
             until,
             fails: |_| true,
             reaches: Box::new(|_, _| true),
+            loses: Box::new(|_, _| false),
+            starts: Box::new(|_| 0),
             killed: Box::new(|_| NEVER),
             forgets: Vec::new(),
             seed: 1,
@@ -123,7 +129,7 @@ pub(super) fn run(plan: &Plan) -> Seen {
     let terms = Terms::from(&plan.budget);
     let nodes = (0..plan.instances).map(|index| Node {
         guards: Guards::leased(&policy, 1, 0, Waker::noop().clone()).unwrap(),
-        instance: Instance::new(Role::Member, terms, 0),
+        instance: Instance::new(Role::Member, terms, (plan.starts)(index)),
         sync: 0,
         asking: false,
         killed: (plan.killed)(index),
@@ -142,9 +148,9 @@ pub(super) fn run(plan: &Plan) -> Seen {
         seen: Seen::default(),
     };
     for index in 0..plan.instances {
-        let phase = draw(plan.seed, index as u64);
-        world.push(phase % plan.every, Event::Call(index));
-        world.nodes[index].sync = phase / 7 % (500 * MS);
+        let (phase, starts) = (draw(plan.seed, index as u64), (plan.starts)(index));
+        world.push(starts + phase % plan.every, Event::Call(index));
+        world.nodes[index].sync = starts + phase / 7 % (500 * MS);
         world.push(world.nodes[index].sync, Event::Sync(index));
     }
     for at in &plan.forgets {
@@ -197,7 +203,11 @@ impl World<'_> {
                 self.seen.asks.push(self.now);
                 let answer = self.script.ask(&ask, self.now);
                 self.seen.members = answer.members;
-                self.push(self.now + LATENCY, Event::Answered(index, ask, answer, sent));
+                if (self.plan.loses)(index, self.now) {
+                    self.push(sent + PATIENCE, Event::Unanswered(index));
+                } else {
+                    self.push(self.now + LATENCY, Event::Answered(index, ask, answer, sent));
+                }
             }
             Event::Answered(index, ask, answer, sent) => {
                 let (now, Node { guards, instance, asking, .. }) =
