@@ -145,7 +145,7 @@ struct Trouble {
 
 impl Trouble {
     fn hits(&self, index: usize, now: Nanos) -> bool {
-        index % self.of == 0 && (self.from..self.from + self.lasts).contains(&now)
+        index.is_multiple_of(self.of) && (self.from..self.from + self.lasts).contains(&now)
     }
 }
 
