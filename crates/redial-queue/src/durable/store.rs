@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use redial_core::decide::{Class, Classify, Failure};
 use redial_core::{Progress, Rate};
@@ -54,6 +54,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Puts dead letters back into their queues with no attempt made, and says how many.
     fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64>;
+
+    /// What time it is in the store. It may differ from the clock of this machine.
+    fn time(&self) -> Reply<'_, SystemTime>;
 
     /// The queues that there are.
     fn queues(&self) -> Reply<'_, Vec<String>>;

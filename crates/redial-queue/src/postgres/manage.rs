@@ -1,5 +1,5 @@
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
@@ -88,6 +88,14 @@ impl PostgresStore {
         let (count, woken) = self.bulk(work).await?;
         self.changes.tell(&self.pool, &woken).await;
         Ok(unsigned(count))
+    }
+
+    pub(super) async fn server_time(&self) -> Result<SystemTime, StoreError> {
+        let text = "select clock_timestamp()";
+        let rows = self.bulk(async |client, _| client.query_typed(text, &[]).await).await?;
+        let time = rows.first().map(|row| row.try_get(0)).transpose();
+        let silent = || StoreError::Unavailable("the server did not tell the time".into());
+        time.map_err(|error| error::store(&error))?.ok_or_else(silent)
     }
 
     pub(super) async fn names(&self) -> Result<Vec<String>, StoreError> {

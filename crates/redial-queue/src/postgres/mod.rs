@@ -19,7 +19,7 @@ mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use self::listen::{Changes, Listener};
 use self::pool::Pool;
@@ -160,6 +160,10 @@ impl Store for PostgresStore {
         Box::pin(self.again(filter, redrive))
     }
 
+    fn time(&self) -> Reply<'_, SystemTime> {
+        Box::pin(self.server_time())
+    }
+
     fn queues(&self) -> Reply<'_, Vec<String>> {
         Box::pin(self.names())
     }
@@ -175,6 +179,7 @@ impl Store for PostgresStore {
     fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts> {
         Box::pin(self.tally(queue))
     }
+
     fn oldest<'a>(&'a self, queue: &'a str) -> Reply<'a, Duration> {
         Box::pin(self.first_due(queue))
     }

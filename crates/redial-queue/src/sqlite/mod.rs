@@ -16,14 +16,20 @@
 //!
 //! # Time
 //!
-//! is the store's own. It starts with the wall clock when the store is opened and goes on by itself, whatever the wall
-//! clock is set to later. The highest time that was seen is kept in the file, within a second, and it is never earlier
-//! than that for anybody. So when the wall clock is set back by a day, retries are still due when they were; when somebody
-//! opens the file with a clock that is ahead, all go on from there; and waits are as long as they were meant to be. Only
-//! a job that starts [at a time of day](Start::At) starts early or late by as much as the clocks are apart. A machine that
-//! sleeps stops this time too.
+//! is the store's own, and never goes backwards. It starts with the wall clock when the file is made, and goes on by itself
+//! while a process has the file open. From one process to the next it goes on by the uptime of the machine, which the file
+//! keeps beside it, so that a wall clock that is set, or wrong in one process, changes no wait and no lease. Only after a
+//! restart of the machine, and on systems that do not tell their uptime, the wall clock says how much time has passed; one
+//! that is behind means none.
+//!
+//! The store's time and the wall clock may therefore differ ([`Store::time`] tells). A job that starts
+//! [at a time of day](Start::At) starts at that time by the clock of the process that enqueued it. When the two differ by more
+//! than a week, or the wall clock claims that a machine was off for more than a year, the file is not opened, because one
+//! of them is wrong: set the clock, or move the store's times with [`SqliteStore::repair_clock`] (`redial queue clock
+//! --repair`).
 
 mod ask;
+mod backup;
 mod bell;
 mod checkpoint;
 mod claim;
@@ -33,7 +39,9 @@ mod fault;
 #[cfg(feature = "idempotency")]
 mod idempotency;
 mod manage;
+mod mark;
 mod open;
+mod presence;
 mod read;
 mod row;
 mod settle;
@@ -56,11 +64,12 @@ use self::checkpoint::{Due, Gate};
 use self::clock::Clock;
 use self::fault::Fault;
 use self::open::Owner;
+use self::presence::Presence;
 use self::step::Step;
 use self::writer::{Message, Writer};
-#[cfg(doc)]
-use crate::durable::Start;
 use crate::durable::{Enqueued, NewJob, StoreError};
+#[cfg(doc)]
+use crate::durable::{Start, Store};
 
 /// How much of the file the writer and the others keep in memory.
 const WRITER_KIB: u32 = 96 << 10;
@@ -101,14 +110,21 @@ impl SqliteStore {
     }
 
     fn start(path: &Path, owner: Owner) -> Result<Self, StoreError> {
-        let (clock, bell) = (Arc::new(Clock::start()), Arc::new(Bell::new()));
-        open::prepare(path, owner, &clock)?;
+        let (clock, bell) = (Arc::new(open::prepare(path, owner)?), Arc::new(Bell::new()));
         let ((to_writer, messages), (to_reader, tasks)) = (channel(), channel());
         let (checkpoints, due) = channel();
         let gate = Arc::<Gate>::default();
         let conn = open::connect(path, WRITER_KIB)?;
-        let writer =
-            Writer::new(conn, clock.clone(), bell.clone(), checkpoints.clone(), gate.clone());
+        let presence = Presence::new(path);
+        let (writer_clock, writer_bell) = (clock.clone(), bell.clone());
+        let writer = Writer::new(
+            conn,
+            presence,
+            writer_clock,
+            writer_bell,
+            checkpoints.clone(),
+            gate.clone(),
+        );
         let reader = open::connect(path, READER_KIB)?;
         let checkpointer = open::connect(path, READER_KIB)?;
         let (now, flush) = (clock.clone(), to_writer.clone());
@@ -182,12 +198,35 @@ impl SqliteStore {
                     format!("the transaction is not on the store's file {}", self.path.display());
                 return Err(Fault::Request(StoreError::Invalid(why)));
             }
-            let mut step = Step::new(transaction, self.clock.after(writer::mark(transaction)?));
+            let (now, _) = mark::now(transaction, &self.clock)?;
+            let mut step = Step::new(transaction, now);
             let enqueued = step.enqueue(queue, jobs)?;
             step.finish()?;
             Ok(enqueued)
         };
         enqueue().map_err(Fault::error)
+    }
+
+    /// Copies the store, as it is now, to a new file, while others go on using it. A plain copy of the file will not do:
+    /// what was committed last is in the log beside it. Jobs that are done later are done again by workers that are given the
+    /// copy, with the same idempotency keys.
+    ///
+    /// # Errors
+    ///
+    /// There is a file of that name, or it cannot be written, or this one cannot be read.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<(), StoreError> {
+        backup::copy(&open::connect(&self.path, READER_KIB)?, to.as_ref())
+    }
+
+    /// Sets the store's time to the wall clock of this machine, and moves every other time in the file along: each wait and
+    /// each lease has as long to go as before. Processes that have the file open go on with the new time. Returns by how
+    /// much the time was moved forward; a negative number of microseconds is back.
+    ///
+    /// # Errors
+    ///
+    /// The file is not a store, or cannot be written.
+    pub fn repair_clock(path: impl AsRef<Path>) -> Result<i64, StoreError> {
+        mark::repair(path.as_ref())
     }
 
     /// Reads the whole file and looks whether it is sound; says what is not. Takes as long as reading takes: a minute for

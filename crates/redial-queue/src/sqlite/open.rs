@@ -7,15 +7,23 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::clock::{Clock, is_patient};
+use super::clock::{self, Clock, is_patient};
 use super::fault::{Fault, unavailable};
+use super::mark;
 use crate::durable::StoreError;
 
 /// "rdia" in the header of a file that is ours alone.
 const APPLICATION: i32 = 0x7264_6961;
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+
+/// From version 1, whose mark had no other clocks beside it: the store's time was the wall clock, as far as it knew.
+const FROM_1: &str = "ALTER TABLE redial_store ADD COLUMN wall INTEGER NOT NULL DEFAULT 0; \
+    ALTER TABLE redial_store ADD COLUMN boot TEXT; \
+    ALTER TABLE redial_store ADD COLUMN uptime INTEGER; \
+    ALTER TABLE redial_store ADD COLUMN repairs INTEGER NOT NULL DEFAULT 0; \
+    UPDATE redial_store SET wall = clock, version = 2";
 
 /// Whose file it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,22 +34,43 @@ pub(super) enum Owner {
     Others,
 }
 
+/// The tables of ours in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tables {
+    Missing,
+    Old,
+    Current,
+}
+
 /// Makes the file if there is none, and the tables in it.
-pub(super) fn prepare(path: &Path, owner: Owner, clock: &Clock) -> Result<(), StoreError> {
+pub(super) fn prepare(path: &Path, owner: Owner) -> Result<Clock, StoreError> {
     look(path)?;
     let conn = connect(path, 2000)?;
-    let ours = whose(&conn, owner).map_err(|fault| named(path, fault))?;
+    let tables = whose(&conn, owner).map_err(|fault| named(path, fault))?;
     let mode: String = conn
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
         .map_err(|error| told(path, error))?;
     if mode != "wal" {
         return Err(invalid(path, "is on a file system on which SQLite has no write-ahead log"));
     }
-    let made = if ours { Ok(()) } else { make(&conn, owner, clock) };
-    let mark =
-        made.and_then(|()| super::writer::mark(&conn)).map_err(|fault| named(path, fault))?;
-    clock.after(mark);
-    Ok(())
+    let made = if tables == Tables::Current { Ok(()) } else { make(&conn, owner) };
+    made.and_then(|()| mark::clock(&conn)).map_err(|fault| named(path, fault))
+}
+
+/// A connection to a file that has our tables, whatever time it is in there.
+pub(super) fn connect_ours(path: &Path) -> Result<Connection, StoreError> {
+    let missing = || invalid(path, "is not a store of Redial");
+    if !path.exists() {
+        return Err(missing());
+    }
+    look(path)?;
+    let conn = connect(path, 2000)?;
+    match whose(&conn, Owner::Others).map_err(|fault| named(path, fault))? {
+        Tables::Current => {}
+        Tables::Old => make(&conn, Owner::Others).map_err(|fault| named(path, fault))?,
+        Tables::Missing => return Err(missing()),
+    }
+    Ok(conn)
 }
 
 /// A connection to a file that is there.
@@ -92,8 +121,8 @@ fn look(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Whether the tables are there; an error if they cannot be used, or should not be.
-fn whose(conn: &Connection, owner: Owner) -> Result<bool, Fault> {
+/// Which tables are there; an error if they cannot be used, or should not be.
+fn whose(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
     let wrong = |why: String| Err(Fault::Request(StoreError::Invalid(why)));
     let tables = |name: &str| -> rusqlite::Result<i64> {
         let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name LIKE ?1";
@@ -106,11 +135,12 @@ fn whose(conn: &Connection, owner: Owner) -> Result<bool, Fault> {
                 "is a database of another application; to keep jobs beside its tables, open it as such"
                     .to_owned(),
             ),
-            _ => Ok(false),
+            _ => Ok(Tables::Missing),
         };
     }
     match conn.query_row("SELECT version FROM redial_store", [], |row| row.get(0))? {
-        VERSION => Ok(true),
+        VERSION => Ok(Tables::Current),
+        1 => Ok(Tables::Old),
         version if version > VERSION => wrong(format!(
             "was made by a newer version of Redial: its tables have version {version}, this one knows {VERSION}"
         )),
@@ -118,16 +148,22 @@ fn whose(conn: &Connection, owner: Owner) -> Result<bool, Fault> {
     }
 }
 
-/// Makes the tables, unless somebody else has done so meanwhile.
-fn make(conn: &Connection, owner: Owner, clock: &Clock) -> Result<(), Fault> {
+/// Makes the tables or brings them up to date, unless another process has done so meanwhile.
+fn make(conn: &Connection, owner: Owner) -> Result<(), Fault> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    let made = whose(conn, owner).and_then(|ours| {
-        if !ours {
-            conn.execute_batch(include_str!("schema.sql"))?;
-            let sql = "INSERT INTO redial_store (version, clock, fence) VALUES (?1, ?2, 0)";
-            conn.execute(sql, [VERSION, clock.now()])?;
-            if owner == Owner::Us {
-                conn.execute_batch(&format!("PRAGMA application_id = {APPLICATION}"))?;
+    let made = whose(conn, owner).and_then(|tables| {
+        match tables {
+            Tables::Current => {}
+            Tables::Old => conn.execute_batch(FROM_1)?,
+            Tables::Missing => {
+                conn.execute_batch(include_str!("schema.sql"))?;
+                let sql =
+                    "INSERT INTO redial_store (version, clock, fence, wall) VALUES (?1, 0, 0, 0)";
+                conn.execute(sql, [VERSION])?;
+                mark::write(conn, clock::wall())?;
+                if owner == Owner::Us {
+                    conn.execute_batch(&format!("PRAGMA application_id = {APPLICATION}"))?;
+                }
             }
         }
         Ok(())
@@ -136,7 +172,7 @@ fn make(conn: &Connection, owner: Owner, clock: &Clock) -> Result<(), Fault> {
     made
 }
 
-fn named(path: &Path, fault: Fault) -> StoreError {
+pub(super) fn named(path: &Path, fault: Fault) -> StoreError {
     match fault {
         Fault::Request(StoreError::Invalid(why)) => invalid(path, &why),
         Fault::Request(error) => unavailable(format!("{}: {error}", path.display())),

@@ -1,8 +1,13 @@
--- One row. `clock` is the highest time that was ever written down, `fence` the number of claims.
+-- One row. `clock` is the highest time that was ever written down; `wall`, `boot` and `uptime` are the clocks of the
+-- machine at that moment. `repairs` counts how often the time was repaired, `fence` is the number of claims.
 CREATE TABLE redial_store (
     version INTEGER NOT NULL,
     clock INTEGER NOT NULL,
-    fence INTEGER NOT NULL
+    fence INTEGER NOT NULL,
+    wall INTEGER NOT NULL,
+    boot TEXT,
+    uptime INTEGER,
+    repairs INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE redial_queue (

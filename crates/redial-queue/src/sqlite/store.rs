@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::SqliteStore;
 use super::ask::ask;
@@ -6,6 +6,7 @@ use super::fault::Fault;
 use super::read;
 use super::step::Step;
 use super::writer::Message;
+use crate::durable::text::time;
 use crate::durable::{
     Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
     Settings, Settled, Settlement, Store, StoreError,
@@ -97,6 +98,10 @@ impl Store for SqliteStore {
         self.write(move |step| step.redrive(&filter, redrive))
     }
 
+    fn time(&self) -> Reply<'_, SystemTime> {
+        self.read(|step| Ok(time(step.now)))
+    }
+
     fn queues(&self) -> Reply<'_, Vec<String>> {
         self.read(|step| read::queues(step.conn))
     }
@@ -115,6 +120,7 @@ impl Store for SqliteStore {
         let queue = queue.to_owned();
         self.read(move |step| read::counts(step.conn, &queue, step.now))
     }
+
     fn oldest<'a>(&'a self, queue: &'a str) -> Reply<'a, Duration> {
         let queue = queue.to_owned();
         self.read(move |step| read::oldest(step.conn, &queue, step.now))

@@ -14,7 +14,9 @@ use super::ask::Task;
 use super::bell::Bell;
 use super::checkpoint::{self, Due, Gate};
 use super::clock::Clock;
-use super::fault::{Fault, damaged};
+use super::fault::Fault;
+use super::mark;
+use super::presence::Presence;
 use super::step::Step;
 use crate::durable::StoreError;
 
@@ -23,9 +25,6 @@ const MOST: usize = 512;
 
 /// How often the file is looked at for what other processes have put into it, while somebody waits for that.
 const LOOK: Duration = Duration::from_millis(25);
-
-/// How far behind the mark in the file may be, in microseconds.
-const MARK: i64 = 1_000_000;
 
 /// What the writer is told.
 pub(super) enum Message {
@@ -42,6 +41,7 @@ pub(super) enum Message {
 /// Has the only connection of this process that writes.
 pub(super) struct Writer {
     conn: Connection,
+    presence: Presence,
     clock: Arc<Clock>,
     bell: Arc<Bell>,
     checkpoints: Sender<Due>,
@@ -57,12 +57,14 @@ type Pending = (Box<dyn Task>, Result<(), StoreError>);
 impl Writer {
     pub(super) fn new(
         conn: Connection,
+        presence: Presence,
         clock: Arc<Clock>,
         bell: Arc<Bell>,
         checkpoints: Sender<Due>,
         gate: Arc<Gate>,
     ) -> Self {
-        Self { conn, clock, bell, checkpoints, names: HashMap::new(), version: 0, gate }
+        let (names, version) = (HashMap::new(), 0);
+        Self { conn, presence, clock, bell, checkpoints, names, version, gate }
     }
 
     /// Until it is closed, or nobody is left who could ask for anything.
@@ -119,7 +121,7 @@ impl Writer {
     /// Whether somebody else has written, outside of a transaction.
     fn look(&mut self) {
         if self.bell.stopped().is_ok()
-            && let Err(Fault::Stop(why)) = self.notice()
+            && let Err(Fault::Stop(why)) = self.presence.check().and_then(|()| self.notice())
         {
             self.stop(&why);
         }
@@ -164,8 +166,7 @@ impl Writer {
     fn commit(&mut self, pending: &mut [Pending]) -> Result<(), Fault> {
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.notice()?;
-        let mark = mark(&self.conn)?;
-        let now = self.clock.after(mark);
+        let (now, is_behind) = mark::now(&self.conn, &self.clock)?;
         let mut rung = Vec::new();
         for (task, fate) in pending {
             match self.request(&mut **task, now) {
@@ -174,10 +175,11 @@ impl Writer {
                 Err(fault) => return Err(fault),
             }
         }
-        if now.saturating_sub(mark) >= MARK {
-            self.conn.prepare_cached("UPDATE redial_store SET clock = ?1")?.execute([now])?;
+        if is_behind {
+            mark::write(&self.conn, now)?;
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
+        self.presence.check()?;
         rung.sort_unstable();
         rung.dedup();
         for queue in rung {
@@ -235,15 +237,6 @@ impl Writer {
             self.stop(&why);
         }
     }
-}
-
-/// The mark of the time in the file.
-pub(super) fn mark(conn: &Connection) -> Result<i64, Fault> {
-    let mut select = conn.prepare_cached("SELECT clock FROM redial_store")?;
-    select.query_row([], |row| row.get(0)).map_err(|error| match error {
-        rusqlite::Error::QueryReturnedNoRows => damaged("there is no time in it"),
-        error => error.into(),
-    })
 }
 
 /// The same, for everybody who has asked.

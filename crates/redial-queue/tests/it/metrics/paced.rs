@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use redial_queue::durable::{
     Claim, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob,
@@ -86,6 +86,10 @@ impl Store for Looked {
     }
 
     fn redrive<'a>(&'a self, _: &'a Filter, _: Redrive) -> Reply<'a, u64> {
+        no()
+    }
+
+    fn time(&self) -> Reply<'_, SystemTime> {
         no()
     }
 

@@ -226,19 +226,3 @@ async fn one_process_that_is_ahead_pulls_the_others_along() {
     let left = claims.jobs[0].job.due.duration_since(claims.jobs[0].job.begun.unwrap()).unwrap();
     assert_eq!(left, MINUTE, "a lease is as long as it was");
 }
-
-#[tokio::test]
-async fn the_mark_is_kept() {
-    let directory = Directory::new();
-    let path = directory.path("jobs");
-    drop(open(&path));
-    set_mark(&path, -DAY);
-    let mark = || {
-        let conn = Connection::open(&path).unwrap();
-        conn.query_row("SELECT clock FROM redial_store", [], |row| row.get::<_, i64>(0)).unwrap()
-    };
-    let before = mark();
-    let store = SqliteStore::open(&path).unwrap();
-    store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
-    assert!(mark() >= before + DAY, "it is a second behind at most");
-}

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use redial_queue::durable::{
     Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
@@ -137,6 +137,10 @@ impl Store for Faulty {
 
     fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64> {
         self.inner.redrive(filter, redrive)
+    }
+
+    fn time(&self) -> Reply<'_, SystemTime> {
+        self.inner.time()
     }
 
     fn queues(&self) -> Reply<'_, Vec<String>> {

@@ -1,0 +1,61 @@
+//! What was committed last is in the log beside the file, so a copy of the file alone is an old one, and looks sound.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+
+use super::fault::{Fault, unavailable};
+use crate::durable::StoreError;
+
+/// Copies the database of this connection, as it is now, to a new file. The copy gets its name when it is whole and on the
+/// disk.
+pub(super) fn copy(from: &Connection, to: &Path) -> Result<(), StoreError> {
+    let cannot =
+        |error: io::Error| StoreError::Invalid(format!("cannot write {}: {error}", to.display()));
+    if to.symlink_metadata().is_ok() {
+        let why = format!("{} exists already: name a new file", to.display());
+        return Err(StoreError::Invalid(why));
+    }
+    let mut part = to.to_owned().into_os_string();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = Part(part.into());
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&part.0).map_err(cannot)?;
+    fill(from, &part.0).map_err(Fault::error)?;
+    File::open(&part.0).and_then(|file| file.sync_all()).map_err(cannot)?;
+    fs::rename(&part.0, to).map_err(cannot)?;
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))
+        .and_then(|folder| folder.sync_all())
+        .map_err(cannot)
+}
+
+/// In one step, which reads one state of the database and does not hold up its writers.
+fn fill(from: &Connection, to: &Path) -> Result<(), Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut to = Connection::open_with_flags(to, flags)?;
+    match Backup::new(from, &mut to)?.step(-1)? {
+        StepResult::Done => Ok(()),
+        other => {
+            Err(Fault::Request(unavailable(format!("the backup was not completed: {other:?}"))))
+        }
+    }?;
+    // Without a log of its own the copy is one file. The store turns the log on again.
+    to.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0))?;
+    to.close().map_err(|(_, error)| error.into())
+}
+
+/// A file that is not whole yet, and removed unless it gets its name.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
