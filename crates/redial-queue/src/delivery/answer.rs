@@ -2,13 +2,15 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
+use std::io;
+use std::iter::successors;
 use std::time::Duration;
 
 use http::{Response, header};
 use redial_core::decide::{Class, Failure, Outcome};
 
 use super::public::Blocked;
-use crate::durable::Handled;
+use crate::durable::{Handled, is_shortage};
 
 /// As much of a body is read: for the cause, and so that the connection can be used again.
 const MOST: usize = 64 << 10;
@@ -95,7 +97,16 @@ pub(super) fn unanswered(error: &reqwest::Error) -> Handled {
     if let Some(blocked) = Blocked::find(error) {
         return Handled::failed(Failure::new(Class::Permanent), blocked);
     }
+    if is_ours(error) {
+        return Handled::NotTried(line(&chain(error)));
+    }
     Handled::failed(redial::http::failure(error), line(&chain(error)))
+}
+
+/// Whether it is this process that has run out of something.
+fn is_ours(error: &reqwest::Error) -> bool {
+    let causes = successors(error.source(), |&error| error.source());
+    causes.filter_map(|error| error.downcast_ref::<io::Error>()).any(is_shortage)
 }
 
 /// What went wrong, without the outermost words: those are about the URL, which the job has, and then about which part of

@@ -11,8 +11,9 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
 use rustls_platform_verifier::Verifier;
 
+use super::deliverer::Inner;
 use super::public::OnlyPublic;
-use super::{Deliverer, Secret};
+use super::{Deliverer, Secrets};
 
 /// Makes a [`Deliverer`].
 ///
@@ -23,7 +24,7 @@ use super::{Deliverer, Secret};
 pub struct Builder {
     policy: Policy,
     roots: Vec<CertificateDer<'static>>,
-    signer: Option<Secret>,
+    secrets: Option<Secrets>,
     options: Options,
 }
 
@@ -37,8 +38,8 @@ pub(super) struct Options {
 
 impl Builder {
     pub(super) fn new(policy: &Policy) -> Self {
-        let (roots, signer, options) = (Vec::new(), None, Options::default());
-        Self { policy: policy.clone(), roots, signer, options }
+        let (roots, secrets, options) = (Vec::new(), None, Options::default());
+        Self { policy: policy.clone(), roots, secrets, options }
     }
 
     /// Delivers only to [public](super::is_public) addresses: for those who let others say where webhooks go. Names are
@@ -67,9 +68,10 @@ impl Builder {
         self
     }
 
-    /// Signs every delivery as Standard Webhooks do, with the job's idempotency key for the identifier.
-    pub fn sign(mut self, secret: Secret) -> Self {
-        self.signer = Some(secret);
+    /// Signs deliveries as Standard Webhooks do, with the job's idempotency key for the identifier: dots in it, and per cent
+    /// signs, are written as `%2E` and `%25`.
+    pub fn sign(mut self, secrets: Secrets) -> Self {
+        self.secrets = Some(secrets);
         self
     }
 
@@ -79,7 +81,7 @@ impl Builder {
     ///
     /// A root is no certificate, or the machine has no resolver.
     pub fn build(self) -> Result<Deliverer, BuildError> {
-        let (tls, no_https) = tls(self.roots)?;
+        let (tls, no_https) = tls(self.roots.clone())?;
         let agent = concat!("redial/", env!("CARGO_PKG_VERSION"));
         let mut builder = client_builder(&self.policy)
             .tls_backend_preconfigured(tls)
@@ -93,7 +95,8 @@ impl Builder {
             builder = builder.http2_prior_knowledge();
         }
         let client = builder.build().map_err(|error| BuildError(error.into()))?;
-        Ok(Deliverer::of(client, self.signer, self.options, no_https))
+        let Self { policy, secrets, options, .. } = self;
+        Ok(Deliverer::of(Inner { client, policy, secrets, options, no_https }))
     }
 }
 

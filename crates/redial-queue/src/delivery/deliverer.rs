@@ -10,9 +10,15 @@ use reqwest::Client;
 
 use super::build::{BuildError, Builder, Options};
 use super::public::check_literal;
-use super::{Delivery, Invalid, Secret, answer};
+use super::request::no_key;
+use super::sign::sign;
+use super::{Delivery, Invalid, Secret, Secrets, answer};
 use crate::clock;
 use crate::durable::{Handled, Handler, Job};
+
+/// Why a job is left to other workers.
+const NO_DELIVERY: &str =
+    "not a delivery: this worker sends the jobs of `redial queue send`, others are left alone";
 
 /// Sends the jobs that are [deliveries](Delivery).
 ///
@@ -26,12 +32,13 @@ use crate::durable::{Handled, Handler, Job};
 #[derive(Clone)]
 pub struct Deliverer(Arc<Inner>);
 
-struct Inner {
-    client: Client,
-    signer: Option<Secret>,
-    options: Options,
+pub(super) struct Inner {
+    pub(super) client: Client,
+    pub(super) policy: Policy,
+    pub(super) secrets: Option<Secrets>,
+    pub(super) options: Options,
     /// Why it cannot deliver to `https`, if it cannot.
-    no_https: Option<String>,
+    pub(super) no_https: Option<String>,
 }
 
 impl Deliverer {
@@ -44,18 +51,14 @@ impl Deliverer {
         Self::builder(policy).build()
     }
 
-    /// Starts one with the policy's `connect_timeout`. Everything else about the policy is for the worker.
+    /// Starts one with the policy's `connect_timeout`. The rest of the policy is for the worker, whose own it is unless it is
+    /// given another one.
     pub fn builder(policy: &Policy) -> Builder {
         Builder::new(policy)
     }
 
-    pub(super) fn of(
-        client: Client,
-        signer: Option<Secret>,
-        options: Options,
-        no_https: Option<String>,
-    ) -> Self {
-        Self(Arc::new(Inner { client, signer, options, no_https }))
+    pub(super) fn of(inner: Inner) -> Self {
+        Self(Arc::new(inner))
     }
 }
 
@@ -63,8 +66,13 @@ impl Handler for Deliverer {
     async fn handle(&self, job: Arc<Job>) -> Handled {
         match Delivery::of(&job) {
             Ok(delivery) => self.0.send(delivery, job).await,
+            Err(_) if !Delivery::is_one(&job) => Handled::NotTried(NO_DELIVERY.to_owned()),
             Err(invalid) => Handled::Unreadable(invalid.to_string()),
         }
+    }
+
+    fn policy(&self) -> Policy {
+        self.0.policy.clone()
     }
 
     fn destination(&self, job: &Job) -> Option<String> {
@@ -100,7 +108,15 @@ impl Inner {
         {
             return never(why);
         }
-        if let Err(invalid) = self.stamp(&mut headers, &method, &job) {
+        let signers = match self.secrets.as_ref().map(|secrets| secrets.of(&url)) {
+            None => &[],
+            Some(Some(signers)) => signers,
+            Some(None) => {
+                let receiver = url.origin().ascii_serialization() + url.path();
+                return Handled::NotTried(format!("this worker has no secret for {receiver}"));
+            }
+        };
+        if let Err(invalid) = self.stamp(&mut headers, &method, &job, signers) {
             return Handled::Unreadable(invalid.to_string());
         }
         let keyed = headers.contains_key(names::IDEMPOTENCY_KEY);
@@ -116,14 +132,21 @@ impl Inner {
     }
 
     /// Writes what a worker adds.
-    fn stamp(&self, headers: &mut HeaderMap, method: &Method, job: &Job) -> Result<(), Invalid> {
+    fn stamp(
+        &self,
+        headers: &mut HeaderMap,
+        method: &Method,
+        job: &Job,
+        signers: &[Secret],
+    ) -> Result<(), Invalid> {
         write_key(headers, method, job, self.options)?;
         if job.progress.attempts > 1 {
             headers.insert(names::ATTEMPT, job.progress.attempts.into());
         }
-        if let Some(signer) = &self.signer {
-            let signed = signer.sign(headers, &job.idempotency_key, clock::wall(), &job.payload);
-            signed.ok_or_else(|| no_key(job))?;
+        if !signers.is_empty() {
+            Delivery::check_key(&job.idempotency_key)?;
+            let signed = sign(signers, headers, &job.idempotency_key, clock::wall(), &job.payload);
+            signed.ok_or_else(|| no_key(&job.idempotency_key))?;
         }
         Ok(())
     }
@@ -140,21 +163,14 @@ fn write_key(
         return Ok(());
     }
     let key = &job.idempotency_key;
-    if key.is_empty() || !key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-        return Err(no_key(job));
-    }
+    Delivery::check_key(key)?;
     let text = match options.bare_keys {
         true => key.clone(),
         false => format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\"")),
     };
-    let value = HeaderValue::try_from(text).map_err(|_| no_key(job))?;
+    let value = HeaderValue::try_from(text).map_err(|_| no_key(key))?;
     headers.insert(names::IDEMPOTENCY_KEY, value);
     Ok(())
-}
-
-fn no_key(job: &Job) -> Invalid {
-    let key = &job.idempotency_key;
-    Invalid::new(format!("the idempotency key {key:?} is no text of ASCII that a header can carry"))
 }
 
 /// The payload where it is; it can be large.

@@ -16,15 +16,35 @@
 //!
 //! A [`Deliverer`] is the [`Handler`](crate::durable::Handler) of such jobs.
 
+use std::time::Duration;
+
+use redial_core::Policy;
+use redial_core::admit::BreakerRule;
+
 mod answer;
 mod build;
 mod deliverer;
 mod public;
 mod request;
+mod secrets;
 mod sign;
 
 pub use build::{BuildError, Builder};
 pub use deliverer::Deliverer;
 pub use public::is_public;
 pub use request::{Delivery, Invalid};
+pub use secrets::Secrets;
 pub use sign::Secret;
+
+/// The policy of deliveries unless they have another: that of [other jobs](crate::durable::standard), and a breaker for
+/// each receiver, which opens when four of five attempts of the last minute have failed, and at least five. While it is
+/// open, for 30 s to 36 s at a time, the jobs of that receiver wait and nothing is charged; then one of them tries.
+pub fn standard() -> Policy {
+    let breaker = BreakerRule::default()
+        .last_time(Duration::from_secs(60))
+        .minimum_calls(5)
+        .failure_ratio(0.8)
+        .open_for(Duration::from_secs(30), 0.2)
+        .probes(1);
+    crate::durable::built(crate::durable::draft().breaker(breaker))
+}

@@ -112,6 +112,21 @@ impl Delivery {
         job
     }
 
+    /// Whether a job is meant to be a delivery, good or not.
+    pub fn is_one(job: &Job) -> bool {
+        job.headers.iter().any(|(name, _)| name == METHOD || name == URL)
+    }
+
+    /// Whether a delivery can carry this idempotency key.
+    ///
+    /// # Errors
+    ///
+    /// It is empty, or has characters other than printable ASCII.
+    pub fn check_key(key: &str) -> Result<(), Invalid> {
+        let good = !key.is_empty() && key.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if good { Ok(()) } else { Err(no_key(key)) }
+    }
+
     /// The request that a job is, without its body, which stays where it is.
     ///
     /// # Errors
@@ -159,11 +174,17 @@ static WRITTEN: [(HeaderName, &str); 13] = [
 const HOST: &str = "is a part of the URL: leave it out";
 const HOP: &str = "is about one connection, and connections are the worker's: leave it out";
 
+pub(super) fn no_key(key: &str) -> Invalid {
+    Invalid::new(format!(
+        "the idempotency key {key:?} cannot be a header: it has 1 or more characters of printable ASCII"
+    ))
+}
+
 fn is_secret(name: &HeaderName) -> bool {
     matches!(*name, header::AUTHORIZATION | header::COOKIE)
 }
 
-fn parse_url(text: &str) -> Result<Url, Invalid> {
+pub(super) fn parse_url(text: &str) -> Result<Url, Invalid> {
     // What is wrong with it may be the password.
     let wrong = |why: String| Err(Invalid::new(format!("the URL {why}")));
     let mut url = match Url::parse(text) {

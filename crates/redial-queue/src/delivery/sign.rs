@@ -1,5 +1,5 @@
-//! Anybody can post to the receiver of a webhook. The scheme of Standard Webhooks tells it who did, and when: a MAC over the
-//! key, the time of the attempt and the body.
+//! Any client can post to the receiver of a webhook. The scheme of Standard Webhooks tells the receiver which sender it
+//! was, and when: a MAC over the key, the time of the attempt and the body.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// A secret that the receivers of deliveries know too.
+/// A secret that the receiver of deliveries knows too.
 ///
 /// ```
 /// use redial_queue::delivery::Secret;
@@ -30,6 +30,8 @@ const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 pub struct Secret(Hmac<Sha256>);
 
 impl Secret {
+    pub(super) const PREFIX: &str = "whsec_";
+
     /// From the form that Standard Webhooks have for it: `whsec_` and 24 to 64 bytes in base64.
     ///
     /// # Errors
@@ -38,7 +40,7 @@ impl Secret {
     pub fn new(secret: &str) -> Result<Self, Invalid> {
         let wrong =
             || Invalid::new("a secret for signatures is whsec_ and 24 to 64 bytes in base64");
-        let text = secret.strip_prefix("whsec_").ok_or_else(wrong)?;
+        let text = secret.strip_prefix(Self::PREFIX).ok_or_else(wrong)?;
         let bytes = STANDARD.decode(text).map_err(|_| wrong())?;
         if !(24..=64).contains(&bytes.len()) {
             return Err(wrong());
@@ -53,21 +55,30 @@ impl Secret {
         mac.update(body);
         format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
     }
+}
 
-    /// Writes the three headers. `None` when the key is no text for a header.
-    pub(super) fn sign(
-        &self,
-        headers: &mut HeaderMap,
-        key: &str,
-        now: SystemTime,
-        body: &[u8],
-    ) -> Option<()> {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-        headers.insert(ID, HeaderValue::from_str(key).ok()?);
-        headers.insert(TIMESTAMP, HeaderValue::from(now));
-        headers.insert(SIGNATURE, HeaderValue::try_from(self.signature(key, now, body)).ok()?);
-        Some(())
-    }
+/// Writes the three headers, with a signature by each secret. `None` when the key is no text for a header.
+pub(super) fn sign(
+    secrets: &[Secret],
+    headers: &mut HeaderMap,
+    key: &str,
+    now: SystemTime,
+    body: &[u8],
+) -> Option<()> {
+    let id = identifier(key);
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let signatures: Vec<_> =
+        secrets.iter().map(|secret| secret.signature(&id, now, body)).collect();
+    headers.insert(SIGNATURE, HeaderValue::try_from(signatures.join(" ")).ok()?);
+    headers.insert(TIMESTAMP, HeaderValue::from(now));
+    headers.insert(ID, HeaderValue::try_from(id).ok()?);
+    Some(())
+}
+
+/// The key as an identifier of Standard Webhooks, in which a dot would run into the time that is signed with it. Two
+/// keys never have the same.
+fn identifier(key: &str) -> String {
+    key.replace('%', "%25").replace('.', "%2E")
 }
 
 impl fmt::Debug for Secret {

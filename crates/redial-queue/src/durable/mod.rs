@@ -13,6 +13,7 @@ mod handler;
 pub(crate) mod job;
 mod queue;
 mod settings;
+mod shortage;
 mod store;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod text;
@@ -22,8 +23,13 @@ pub use handler::{Handled, Handler};
 pub use job::{Enqueued, Job, JobId, NewJob, Start, State, Tried, WhenWaiting};
 pub use queue::DurableQueue;
 pub use settings::{Counts, Settings};
+pub use shortage::is_shortage;
 pub use store::{
     Claim, Claimed, Claims, Edit, Filter, Lease, Redrive, Reply, Settled, Settlement, Store,
     StoreError, Verdict,
 };
-pub use worker::{Gauge, Happening, Report, Until, WatchJobs, Worker, WorkerStats, standard};
+pub use worker::{
+    Gauge, Happening, Report, Until, WatchJobs, Worker, WorkerError, WorkerStats, standard,
+};
+#[cfg(feature = "delivery")]
+pub(crate) use worker::{built, draft};

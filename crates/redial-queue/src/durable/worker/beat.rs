@@ -121,11 +121,14 @@ impl<H: Handler> Shift<H> {
             Stage::Running { attempt, task, began } => {
                 task.abort();
                 self.by_task.remove(&task.id());
-                self.with.gauge.tally().began.remove(&(began, lease.id.0));
+                self.freed(lease, &held.look, began, false, now);
                 let seed = self.engine.next_seed();
                 attempt.abandon(now, seed);
             }
-            Stage::Ready => self.ready.retain(|ready| *ready != lease),
+            Stage::Ready => {
+                self.ready.retain(|ready| *ready != lease);
+                self.lanes.remove(|waiting| waiting == lease);
+            }
             Stage::Settling => {}
         }
     }

@@ -23,6 +23,9 @@ use crate::told::{Told, seen};
 /// What the history says of an attempt that was only to ask again: no store keeps it elsewhere.
 pub(super) const NOT_YET: &str = "not yet: it is under way";
 
+/// How far apart jobs come back that could not be tried.
+const NOT_TRIED_GAP: Nanos = 5 * MS;
+
 /// Destinations with guards of their own, of each policy.
 const MOST_DESTINATIONS: usize = 10_000;
 
@@ -30,6 +33,8 @@ const MOST_DESTINATIONS: usize = 10_000;
 pub(super) struct Engine {
     own: Rules,
     named: BTreeMap<String, Rules>,
+    /// When the next job has its turn that could not be tried.
+    not_tried: Turns,
     observer: Option<Arc<dyn Observer>>,
     /// Hashes the keys of jobs for the cool-down, and names the random streams.
     state: RandomState,
@@ -88,7 +93,8 @@ impl Engine {
         let state = RandomState::new();
         let seed = state.hash_one(0);
         let own = Rules::new(own);
-        Self { own, named: named.collect(), observer, state, seed, drawn: 0 }
+        let (named, not_tried) = (named.collect(), Turns::new());
+        Self { own, named, not_tried, observer, state, seed, drawn: 0 }
     }
 
     /// A number that names a random stream of its own.
@@ -142,6 +148,26 @@ impl Engine {
             }
             Err(stop) => Err(refused(job, stop, dead(stop))),
         }
+    }
+
+    /// An attempt was admitted and could not be made. It is given back, and the job waits.
+    pub(super) fn not_tried(&mut self, attempt: Attempt, now: Nanos) -> Verdict {
+        let seed = self.next_seed();
+        let turn = self.not_tried.next(0, NOT_TRIED_GAP, now);
+        Verdict::Postpone { wait: turn + attempt.give_back(now, seed) }
+    }
+
+    /// All places of a destination are taken, and it does not answer.
+    pub(super) fn stuck(&mut self, job: &Job, destination: &str, now: Nanos) -> Decision {
+        let seed = self.next_seed();
+        let place = self.state.hash_one(Some(destination));
+        let rules = match &job.policy {
+            Some(name) => self.named.get_mut(name).unwrap_or(&mut self.own),
+            None => &mut self.own,
+        };
+        let wait = rules.turns.next(place, NOT_TRIED_GAP, now);
+        let wait = wait + pause(&rules.policy, job.progress, seed);
+        refused(job, Stop::Concurrency, Verdict::Postpone { wait })
     }
 
     fn unknown(&self, name: &str) -> Decision {
@@ -235,13 +261,19 @@ impl Attempt {
 
     /// It was cut off half-way, for no fault of its own: it is tried again.
     pub(super) fn abandon(self, now: Nanos, seed: u64) -> Verdict {
+        let progress = self.call.progress();
+        Verdict::Retry { wait: self.give_back(now, seed), progress }
+    }
+
+    /// It is over without an outcome. Returns how long the job waits.
+    fn give_back(self, now: Nanos, seed: u64) -> Duration {
         let Self { policy, guards, request, told, mut call, permit } = self;
         let observer = seen(told.as_ref());
         let cx = Context { policy: &policy, guards: &guards, observer, request };
         let progress = call.progress();
         call.abandon(&cx, permit, now);
         call.cancel(&cx, now);
-        Verdict::Retry { wait: pause(&policy, progress, seed), progress }
+        pause(&policy, progress, seed)
     }
 }
 

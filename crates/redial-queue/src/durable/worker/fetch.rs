@@ -9,6 +9,7 @@ use redial_core::{MS, NEVER, Nanos, nanos};
 use super::super::{Claim, Claims, Handler, Lease, StoreError, Verdict};
 use super::Until;
 use super::run::{Held, Shift, Stage, Trouble};
+use super::work::Look;
 
 /// When to claim.
 pub(super) struct Fetch {
@@ -64,13 +65,13 @@ impl<H: Handler> Shift<H> {
         }
         let prefetch = if self.fetch.slow { 0 } else { self.with.prefetched() };
         let most = self.with.workers.saturating_add(prefetch);
-        let unfinished = self.ready.len() + self.by_task.len();
+        let unfinished = self.waiting() + self.by_task.len();
         // The next ones are claimed while the last ones are settled, but not more of them than are waiting for that.
         let unsettled = self.held.len().saturating_sub(unfinished);
         let room = most.saturating_sub(unfinished.max(unsettled));
         // A claim for every job that ends would be a write for every job: it waits until half of what was claimed in
         // advance is used up.
-        let wanted = self.ready.len() <= prefetch / 2;
+        let wanted = self.waiting() <= prefetch / 2;
         if room > 0 && wanted {
             self.claim(room, now);
         }
@@ -129,6 +130,7 @@ impl<H: Handler> Shift<H> {
         for claimed in claims.jobs {
             let (lease, age) = (claimed.lease, claimed.age);
             let held = Held {
+                look: Look::at(&*self.handler, &claimed.job),
                 job: Arc::new(claimed.job),
                 claimed: self.fetch.asked,
                 age,
@@ -200,7 +202,10 @@ impl<H: Handler> Shift<H> {
         let (kept, back): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.ready).into_iter().partition(waits);
         self.ready = kept;
-        for lease in back {
+        let held = &self.held;
+        let over = |lease| held.get(&lease).is_none_or(|held| held.claimed <= by);
+        let at_destinations = self.lanes.remove(over);
+        for lease in back.into_iter().chain(at_destinations) {
             let verdict = Verdict::Postpone { wait: Duration::ZERO };
             self.post(lease, verdict, String::new(), Duration::ZERO);
             if let Some(last) = self.outbox.last_mut() {

@@ -13,7 +13,9 @@
 
 mod beat;
 mod engine;
+mod error;
 mod fetch;
+mod lanes;
 mod run;
 mod settle;
 mod stats;
@@ -21,6 +23,7 @@ mod turns;
 mod watch;
 mod work;
 
+pub use error::WorkerError;
 pub use stats::{Gauge, WorkerStats};
 pub use watch::{Happening, WatchJobs};
 
@@ -30,21 +33,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::schedule::{Backoff, HintRule, TooLong};
-use redial_core::{Invalid, NEVER, Nanos, Observer, Policy, nanos};
+use redial_core::{Draft, NEVER, Nanos, Observer, Policy, nanos};
 
-use super::{DurableQueue, Handler, StoreError};
+use super::{DurableQueue, Handler};
 use crate::clock::Clock;
 use run::Shift;
 
 /// The policy of jobs that name none, unless the worker has another: 16 attempts, full jitter doubling from 5 s to 1 h, an
 /// attempt is cut off after 30 s, no deadline, and the usual budget. A server that asks for patience gets it, for up to a day.
 pub fn standard() -> Policy {
+    built(draft())
+}
+
+/// The [`standard`] policy, to be added to.
+pub(crate) fn draft() -> Draft {
     let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(3600));
     let day = nanos(Duration::from_secs(24 * 3600));
     let hint = HintRule::Honour { cap: day, too_long: TooLong::Clip, spread: None };
     let draft = Policy::draft().attempts(16).backoff(backoff).hint(hint).without_deadline();
-    let built: Result<Policy, Invalid> = draft.attempt_timeout(Duration::from_secs(30)).build();
-    built.unwrap_or_else(|_| Policy::standard())
+    draft.attempt_timeout(Duration::from_secs(30))
+}
+
+/// A policy of ours, which a test has built before.
+pub(crate) fn built(draft: Draft) -> Policy {
+    draft.build().unwrap_or_else(|_| Policy::standard())
 }
 
 /// When a worker stops by itself.
@@ -80,14 +92,16 @@ pub struct Report {
 
 /// Works on the jobs of a queue.
 ///
-/// Defaults: [`standard`] as the policy and no others by name; 8 workers; leases of 30 s; as many jobs claimed in advance
+/// Defaults: the [handler's](Handler::policy) policy and no others by name; 8 workers, a quarter of them for one
+/// destination; leases of 30 s; as many jobs claimed in advance
 /// as there are workers; it works until it is stopped, and then lets handlers go on for as long as the policies' attempt
 /// timeouts, or a lease where a policy has none.
 pub struct Worker {
     queue: DurableQueue,
-    policy: Policy,
+    policy: Option<Policy>,
     policies: BTreeMap<String, Policy>,
     workers: usize,
+    per_destination: Option<usize>,
     prefetch: Option<usize>,
     lease: Duration,
     drain: Option<Duration>,
@@ -102,9 +116,10 @@ impl Worker {
     pub fn new(queue: DurableQueue) -> Self {
         Self {
             queue,
-            policy: standard(),
+            policy: None,
             policies: BTreeMap::new(),
             workers: 8,
+            per_destination: None,
             prefetch: None,
             lease: Duration::from_secs(30),
             drain: None,
@@ -117,7 +132,7 @@ impl Worker {
 
     /// The policy of jobs that name none.
     pub fn policy(self, policy: Policy) -> Self {
-        Self { policy, ..self }
+        Self { policy: Some(policy), ..self }
     }
 
     /// The policies that jobs can name. A job that names another one is given up.
@@ -129,6 +144,12 @@ impl Worker {
     /// How many jobs are worked on at once; at least 1.
     pub fn workers(self, workers: usize) -> Self {
         Self { workers: workers.max(1), ..self }
+    }
+
+    /// How many of the workers one [destination](Handler::destination) may have at once, so that one that never answers
+    /// leaves the others to the rest. At least 1.
+    pub fn per_destination(self, workers: usize) -> Self {
+        Self { per_destination: Some(workers.max(1)), ..self }
     }
 
     /// How long a job stays with this worker when it is not heard of. A third of it is the time between two heartbeats.
@@ -183,17 +204,23 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// The store has stopped, or refuses what it is asked to do. One that cannot be reached is asked again.
+    /// The store has stopped, or refuses what it is asked to do; one that cannot be reached is asked again. Or the handler
+    /// says that [no job can be done](super::Handled::WorkerFailed) here.
     pub async fn run<H: Handler>(
         self,
         handler: H,
         stop: impl Future<Output = ()>,
-    ) -> Result<Report, StoreError> {
+    ) -> Result<Report, WorkerError> {
         Shift::new(self, handler).run(stop).await
     }
 
     fn prefetched(&self) -> usize {
         self.prefetch.unwrap_or(self.workers)
+    }
+
+    /// How many of the workers one destination may have.
+    fn lane(&self) -> usize {
+        self.per_destination.unwrap_or(self.workers.div_ceil(4))
     }
 
     /// For how long handlers go on after the worker was stopped.
@@ -202,7 +229,7 @@ impl Worker {
             NEVER => nanos(self.lease),
             timeout => timeout,
         };
-        let all = self.policies.values().chain([&self.policy]);
+        let all = self.policies.values().chain(&self.policy);
         self.drain.map_or_else(|| all.map(timeout).max().unwrap_or_default(), nanos)
     }
 }

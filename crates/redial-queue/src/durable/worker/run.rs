@@ -16,8 +16,9 @@ use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::super::{Claims, Handler, Job, Lease, Settled, Settlement, StoreError};
 use super::engine::{Attempt, Engine};
-use super::work::Ended;
-use super::{Happening, Report, Worker};
+use super::lanes::Lanes;
+use super::work::{Ended, Look};
+use super::{Happening, Report, Worker, WorkerError};
 use crate::clock::Clock;
 
 /// Something that was asked of the store.
@@ -33,6 +34,8 @@ pub(super) struct Shift<H> {
     pub(super) held: HashMap<Lease, Held>,
     /// Those that wait for a worker, oldest first.
     pub(super) ready: VecDeque<Lease>,
+    /// Those that wait for a place at their destination.
+    pub(super) lanes: Lanes,
     pub(super) tasks: JoinSet<Ended>,
     pub(super) by_task: HashMap<Id, Lease>,
     /// What is over and not yet with the store.
@@ -52,7 +55,7 @@ pub(super) struct Shift<H> {
     pub(super) earliest: Nanos,
     /// Set when the worker stops: when handlers are cut off.
     pub(super) cut_off: Option<Nanos>,
-    pub(super) fatal: Option<StoreError>,
+    pub(super) fatal: Option<WorkerError>,
     pub(super) report: Report,
 }
 
@@ -62,6 +65,8 @@ pub(super) struct Held {
     /// When it was asked for, and how long the job had been begun by then.
     pub(super) claimed: Nanos,
     pub(super) age: Duration,
+    /// What the handler says about the job before it is tried.
+    pub(super) look: Look,
     /// When the lease runs out, at the earliest.
     pub(super) expires: Nanos,
     pub(super) stage: Stage,
@@ -101,11 +106,13 @@ enum Event {
 }
 
 impl<H: Handler> Shift<H> {
-    pub(super) fn new(with: Worker, handler: H) -> Self {
+    pub(super) fn new(mut with: Worker, handler: H) -> Self {
         let clock = with.gauge.clock();
         with.gauge.tally().stats.workers = with.workers;
+        let policy = with.policy.get_or_insert_with(|| handler.policy());
         Self {
-            engine: Engine::new(&with.policy, &with.policies, with.observer.clone()),
+            engine: Engine::new(policy, &with.policies, with.observer.clone()),
+            lanes: Lanes::new(with.lane()),
             clock,
             handler: Arc::new(handler),
             held: HashMap::new(),
@@ -133,7 +140,7 @@ impl<H: Handler> Shift<H> {
     pub(super) async fn run(
         mut self,
         stop: impl Future<Output = ()>,
-    ) -> Result<Report, StoreError> {
+    ) -> Result<Report, WorkerError> {
         let mut stop = pin!(stop);
         let mut alarm = pin!(sleep_until(self.clock.at(0)));
         let mut events = Vec::new();
@@ -143,6 +150,7 @@ impl<H: Handler> Shift<H> {
             let now = self.clock.now();
             self.let_go(now);
             self.cut_off(now);
+            self.leave_stuck(now);
             self.start(now);
             self.beat(now);
             self.settle(now);
@@ -223,15 +231,21 @@ impl<H: Handler> Shift<H> {
         let drain = self.cut_off.filter(|_| !self.by_task.is_empty()).unwrap_or(NEVER);
         let settle = if self.outbox.is_empty() { NEVER } else { self.settle_trouble.until };
         let beat = if self.held.is_empty() { NEVER } else { self.heart.next() };
-        let times = [drain, settle, beat, self.next_fetch(), self.earliest_let_go()];
+        let (fetch, stuck) = (self.next_fetch(), self.lanes.next_stuck());
+        let times = [drain, settle, beat, fetch, stuck, self.earliest_let_go()];
         times.into_iter().filter(|time| *time > now).min().unwrap_or(NEVER)
+    }
+
+    /// Ends the shift with this error.
+    pub(super) fn fail(&mut self, error: WorkerError, now: Nanos) {
+        self.fatal.get_or_insert(error);
+        self.stop(now);
     }
 
     /// The store did not do what it was asked to. Says for how long to leave it alone, or ends the shift.
     pub(super) fn trouble(&mut self, error: StoreError, failures: u32, now: Nanos) -> Nanos {
         if !matches!(error, StoreError::Unavailable(_)) {
-            self.fatal.get_or_insert(error);
-            self.stop(now);
+            self.fail(error.into(), now);
             return NEVER;
         }
         let cap = (self.with.lease / 6).min(Duration::from_secs(5));
@@ -254,6 +268,11 @@ impl<H: Handler> Shift<H> {
         }))
     }
 
+    /// How many jobs wait for a worker, or for a place at their destination.
+    pub(super) fn waiting(&self) -> usize {
+        self.ready.len() + self.lanes.waiting()
+    }
+
     pub(super) fn lease(&self) -> Nanos {
         nanos(self.with.lease)
     }
@@ -266,7 +285,7 @@ impl<H: Handler> Shift<H> {
 
     fn show(&self) {
         let mut tally = self.with.gauge.tally();
-        tally.stats.ready = self.ready.len();
+        tally.stats.ready = self.waiting();
         tally.stats.unsettled = self.outbox.len() + self.sent.len();
         tally.stats.report = self.report;
     }

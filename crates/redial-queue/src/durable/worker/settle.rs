@@ -118,7 +118,9 @@ fn said<'a>(
     match verdict {
         Verdict::Done => Happening::Done { job, took },
         Verdict::Retry { wait, .. } => Happening::Retry { job, wait: *wait, cause: outcome },
-        Verdict::Postpone { wait } => Happening::Postponed { job, wait: *wait, stop },
+        Verdict::Postpone { wait } => {
+            Happening::Postponed { job, wait: *wait, stop, cause: outcome }
+        }
         Verdict::Dead { reason } => Happening::Dead { job, reason, outcome },
     }
 }

@@ -32,8 +32,10 @@ pub enum Happening<'a> {
         job: &'a Job,
         /// For this long.
         wait: Duration,
-        /// Who said no; `None` when it was claimed in advance and is given back.
+        /// The guard that refused it, if one did.
         stop: Option<Stop>,
+        /// Why, in a line; empty when it was claimed in advance and is given back.
+        cause: &'a str,
     },
     /// It was given up.
     Dead {

@@ -5,18 +5,43 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial_core::decide::{Class, Outcome};
+use redial_core::decide::{Class, Outcome, Safety};
 use redial_core::{Nanos, Stop};
 use tokio::task::{Id, JoinError};
 use tokio::time::timeout_at;
 
-use super::super::{Handled, Handler, Lease, Verdict};
-use super::Happening;
+use super::super::{Handled, Handler, Job, Lease, Verdict};
 use super::engine::{Decision, NOT_YET, Tried, failure};
+use super::lanes::Entry;
 use super::run::{Shift, Stage};
+use super::{Happening, WorkerError};
 
 /// The reason of a job that nobody can make sense of.
 const UNREADABLE: &str = "unreadable";
+
+/// What a handler says about a job before it is tried.
+#[derive(Clone)]
+pub(super) enum Look {
+    Known {
+        destination: Option<String>,
+        safety: Safety,
+    },
+    /// The handler panicked.
+    Unreadable(String),
+}
+
+impl Look {
+    pub(super) fn at<H: Handler>(handler: &H, job: &Job) -> Self {
+        let look = || (handler.destination(job), handler.safety(job));
+        match catch_unwind(AssertUnwindSafe(look)) {
+            Ok((destination, safety)) => Self::Known { destination, safety },
+            Err(panic) => {
+                let why = message(&*panic);
+                Self::Unreadable(format!("the handler panicked on a look at it: {why}"))
+            }
+        }
+    }
+}
 
 /// What came of a task.
 pub(super) enum Ended {
@@ -36,24 +61,29 @@ impl<H: Handler> Shift<H> {
     fn start_one(&mut self, lease: Lease, now: Nanos) {
         let Some(held) = self.held.get_mut(&lease) else { return };
         let job = Arc::clone(&held.job);
-        let asked = catch_unwind(AssertUnwindSafe(|| {
-            (self.handler.destination(&job), self.handler.safety(&job))
-        }));
-        let (destination, safety) = match asked {
-            Ok(asked) => asked,
-            Err(panic) => {
-                let why = format!("the handler panicked on a look at it: {}", message(&*panic));
+        let (destination, safety) = match &held.look {
+            Look::Known { destination, safety } => (destination.clone(), *safety),
+            Look::Unreadable(why) => {
                 let verdict = Verdict::Dead { reason: UNREADABLE.to_owned() };
+                let why = why.clone();
                 return self.post(lease, verdict, why, Duration::ZERO);
             }
         };
+        if let Some(destination) = &destination {
+            match self.lanes.enter(destination, lease, now) {
+                Entry::Enters => {}
+                Entry::Waits => return,
+                Entry::Stuck => return self.leave_one_stuck(lease, now),
+            }
+        }
         let (age, claimed) = (held.age, held.claimed);
         let tried = Tried { job: &job, age, claimed, destination, safety };
         let attempt = match self.engine.admit(tried, now) {
             Ok(attempt) => attempt,
-            Err(Decision { verdict, outcome, stop }) => {
-                self.post(lease, verdict, outcome, Duration::ZERO);
-                return self.explain(stop, None);
+            Err(decision) => {
+                let look = held.look.clone();
+                self.refuse(lease, decision);
+                return self.free_place(&look, true, now);
             }
         };
         let (handler, expires) = (Arc::clone(&self.handler), self.clock.at(attempt.expires()));
@@ -85,9 +115,22 @@ impl<H: Handler> Shift<H> {
         else {
             return;
         };
-        self.with.gauge.tally().began.remove(&(began, lease.id.0));
+        let look = held.look.clone();
+        self.freed(lease, &look, began, matches!(ended, Ok(Ended::Handled(_))), now);
         let took = Duration::from_nanos(now.saturating_sub(began));
         self.fetch.slow &= took >= self.with.lease / 3;
+        let ended = match ended {
+            Ok(Ended::Handled(Handled::NotTried(why))) => {
+                let verdict = self.engine.not_tried(*attempt, now);
+                return self.post(lease, verdict, why, took);
+            }
+            Ok(Ended::Handled(Handled::WorkerFailed(why))) => {
+                let verdict = self.engine.not_tried(*attempt, now);
+                self.post(lease, verdict, why.clone(), took);
+                return self.fail(WorkerError::Handler(why), now);
+            }
+            ended => ended,
+        };
         let seed = self.engine.next_seed();
         let (outcome, text, unreadable) = judged(ended, took);
         let (verdict, stop) = attempt.settle(&outcome, now, seed);
@@ -99,6 +142,47 @@ impl<H: Handler> Shift<H> {
         };
         self.post(lease, verdict, text, took);
         self.explain(stop.filter(|_| !unreadable), Some(class));
+    }
+
+    /// An attempt does not run any more: its place at the destination is for the next job, which goes first.
+    pub(super) fn freed(
+        &mut self,
+        lease: Lease,
+        look: &Look,
+        began: Nanos,
+        answered: bool,
+        now: Nanos,
+    ) {
+        self.with.gauge.tally().began.remove(&(began, lease.id.0));
+        self.free_place(look, answered, now);
+    }
+
+    fn free_place(&mut self, look: &Look, answered: bool, now: Nanos) {
+        if let Look::Known { destination: Some(destination), .. } = look
+            && let Some(next) = self.lanes.leave(destination, answered, now)
+        {
+            self.ready.push_front(next);
+        }
+    }
+
+    /// Jobs that wait for a place at a destination that does not answer make room for others.
+    pub(super) fn leave_stuck(&mut self, now: Nanos) {
+        for lease in self.lanes.take_stuck(now) {
+            self.leave_one_stuck(lease, now);
+        }
+    }
+
+    fn leave_one_stuck(&mut self, lease: Lease, now: Nanos) {
+        let Some(held) = self.held.get(&lease) else { return };
+        let Look::Known { destination: Some(destination), .. } = &held.look else { return };
+        let decision = self.engine.stuck(&held.job, destination, now);
+        self.refuse(lease, decision);
+    }
+
+    fn refuse(&mut self, lease: Lease, decision: Decision) {
+        let Decision { verdict, outcome, stop } = decision;
+        self.post(lease, verdict, outcome, Duration::ZERO);
+        self.explain(stop, None);
     }
 
     /// Adds to what was just posted why it was decided so.
@@ -121,7 +205,8 @@ impl<H: Handler> Shift<H> {
                 continue;
             };
             task.abort();
-            self.with.gauge.tally().began.remove(&(began, lease.id.0));
+            let look = held.look.clone();
+            self.freed(lease, &look, began, false, now);
             let took = Duration::from_nanos(now.saturating_sub(began));
             let seed = self.engine.next_seed();
             let verdict = attempt.abandon(now, seed);
@@ -139,6 +224,10 @@ fn judged(ended: Result<Ended, JoinError>, took: Duration) -> (Outcome, String, 
         }
         Ok(Ended::Handled(Handled::Failed { failure, cause })) => (failure.into(), cause, false),
         Ok(Ended::Handled(Handled::Unreadable(why))) => (failure(Class::Permanent), why, true),
+        // They were given back before.
+        Ok(Ended::Handled(Handled::NotTried(why) | Handled::WorkerFailed(why))) => {
+            (failure(Class::Transient), why, false)
+        }
         Ok(Ended::CutOff) => {
             let took = Duration::from_millis(took.as_millis().try_into().unwrap_or(u64::MAX));
             (failure(Class::Timeout), format!("cut off after {took:?}"), false)

@@ -76,11 +76,28 @@ fn a_delivery_is_the_same_after_it_was_a_job() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_no_delivery_is_unreadable() {
+async fn a_job_that_is_no_delivery_is_left_alone() {
+    let handled = deliver(&deliverer(), NewJob::new("x").header("subject", "hello")).await;
+    let Handled::NotTried(why) = handled else { panic!("{handled:?}") };
+    assert!(why.contains("not a delivery"), "{why}");
+}
+
+#[test]
+fn a_key_is_printable_ascii() {
+    for key in ["", "ü", "a\nb", "\0", "a\tb"] {
+        let error = Delivery::check_key(key).unwrap_err().to_string();
+        assert!(error.contains("printable ASCII"), "{error}");
+    }
+    for key in ["a", "order 7.placed", "~!\"\\"] {
+        assert!(Delivery::check_key(key).is_ok(), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_delivery_is_unreadable() {
     let job = NewJob::new("x");
     let odd = || post("http://hooks.example/");
     for (job, part) in [
-        (job.clone(), "no :method"),
         (job.clone().header(":method", "POST"), "no :url"),
         (job.clone().header(":method", "POST").header(":url", "nowhere"), "the URL"),
         (odd().header(":url", "http://elsewhere.example/"), ":url twice"),

@@ -4,6 +4,7 @@ mod answers;
 mod invalid;
 mod public;
 mod sending;
+mod signing;
 mod sink;
 mod tls;
 mod trouble;

@@ -11,6 +11,7 @@ use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::Budget;
 use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Draft, Stop};
+use redial_queue::delivery::Deliverer;
 use redial_queue::durable::{
     DurableQueue, Filter, Job, NewJob, Redrive, Report, State, Until, Worker,
 };
@@ -152,19 +153,58 @@ async fn a_receiver_that_is_down_does_not_stop_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_delivery_is_a_dead_letter_and_holds_nobody_up() {
+async fn what_is_no_delivery_is_left_alone_and_a_broken_one_is_a_dead_letter() {
     let (place, sink) = (Place::new(), Sink::start(&[status(200)]).await);
     let queue = place.queue();
     let bad = NewJob::new("x").header(":method", "POST").header(":url", "nowhere");
     let jobs = vec![NewJob::new("?"), post(&sink.url("/")), bad, post(&sink.url("/"))];
     queue.enqueue_all(jobs).await.unwrap();
-    assert_eq!(work(&queue, quick(|p| p), Until::Empty).await.done, 2);
+    let long = Backoff::constant(Duration::from_secs(3600));
+    let report = work(&queue, quick(|p| p.backoff(long)), Until::NothingDue).await;
+    assert_eq!((report.done, report.dead, report.postponed), (2, 1, 1));
     let dead = dead(&queue).await;
-    assert_eq!(dead.len(), 2);
-    for (job, part) in dead.iter().zip(["no :method", "the URL cannot be read"]) {
-        assert_eq!(job.progress.attempts, 1);
-        assert!(job.history[0].outcome.contains(part), "{job:?}");
-    }
+    assert_eq!(dead[0].progress.attempts, 1);
+    assert!(dead[0].history[0].outcome.contains("the URL cannot be read"), "{dead:?}");
+    let waiting = Filter { state: Some(State::Waiting), ..Filter::default() };
+    let left = queue.list(waiting).await.unwrap();
+    assert_eq!((left.len(), left[0].progress.attempts, left[0].history.len()), (1, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_never_answers_holds_nobody_up() {
+    let (place, sink) = (Place::new(), Sink::start(&[status(200)]).await);
+    let silent = trouble::rude(b"", false).await;
+    let queue = place.queue();
+    let jobs = |url: String| (0..60).map(move |_| post(&url));
+    let all = jobs(format!("http://{silent}/")).chain(jobs(sink.url("/"))).collect();
+    queue.enqueue_all(all).await.unwrap();
+
+    let stop = async {
+        while sink.seen().len() < 60 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let deliverer = Deliverer::new(&redial_queue::delivery::standard()).unwrap();
+    let worker = Worker::new(queue.clone()).drain(Duration::ZERO);
+    let report = tokio::time::timeout(Duration::from_secs(120), worker.run(deliverer, stop)).await;
+    assert_eq!(report.unwrap().unwrap().retried, 2, "its attempts were still under way");
+    let charged = queue.list(Filter::default()).await.unwrap();
+    let charged = charged.iter().filter(|job| job.progress.attempts > 0).count();
+    assert_eq!(charged, 2, "a quarter of the workers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_breaker_of_a_receiver_that_is_down_opens_and_the_rest_is_not_charged() {
+    let (place, sink) = (Place::new(), Sink::start(&[status(500)]).await);
+    let queue = place.queue();
+    queue.enqueue_all((0..50).map(|_| post(&sink.url("/"))).collect()).await.unwrap();
+    let policy = redial_queue::delivery::standard();
+    work(&queue, policy, Until::NothingDue).await;
+    let sent = sink.seen().len();
+    assert!((5..=7).contains(&sent), "{sent}: five fail, and two were under way");
+    let charged = queue.list(Filter::default()).await.unwrap();
+    let charged = charged.iter().filter(|job| job.progress.attempts > 0).count();
+    assert_eq!(charged, sent);
 }
 
 #[tokio::test(flavor = "multi_thread")]

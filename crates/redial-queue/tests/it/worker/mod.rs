@@ -1,8 +1,10 @@
 //! Workers over jobs in a real file.
 
+mod destinations;
 mod engine;
 mod faulty;
 mod leases;
+mod not_tried;
 mod outcomes;
 mod queue;
 mod stopping;
@@ -70,8 +72,9 @@ fn line(happening: &Happening<'_>) -> String {
         Happening::Started(job) => format!("started {}", job.progress.attempts),
         Happening::Done { .. } => "done".to_owned(),
         Happening::Retry { cause, .. } => format!("retry: {cause}"),
-        Happening::Postponed { stop, .. } => {
-            format!("postponed: {}", stop.map_or("stopping", redial_core::Stop::name))
+        Happening::Postponed { stop, cause, .. } => {
+            let given_back = if cause.is_empty() { "stopping" } else { cause };
+            format!("postponed: {}", stop.map_or(given_back, |stop| stop.name()))
         }
         Happening::Dead { reason, outcome, .. } => format!("dead: {reason}: {outcome}"),
         Happening::Lost(_) => "lost".to_owned(),

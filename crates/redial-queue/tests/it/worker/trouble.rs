@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redial_queue::durable::{Handled, Report, State, Store, StoreError};
+use redial_queue::durable::{Handled, Report, State, Store, StoreError, WorkerError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -50,7 +50,9 @@ async fn a_store_that_has_stopped_ends_the_worker() {
         let store: Arc<dyn Store> = faulty;
         let worker = over(&store).lease(Duration::from_secs(600));
         let ended = worker.run(|_| async { Handled::Done }, std::future::pending()).await;
-        let Err(StoreError::Stopped(why)) = ended else { panic!("{fault_at}: {ended:?}") };
+        let Err(WorkerError::Store(StoreError::Stopped(why))) = ended else {
+            panic!("{fault_at}: {ended:?}")
+        };
         assert_eq!(why, "the disk is full");
     }
     assert_eq!(shop.state(id).await, State::Running);

@@ -1,0 +1,153 @@
+//! A secret that two receivers share lets each of them sign webhooks to the other. So a secret belongs to a receiver.
+
+use std::fmt;
+use std::str::FromStr;
+
+use reqwest::Url;
+
+use super::{Invalid, Secret};
+
+/// Which secrets sign the deliveries to which receiver.
+///
+/// A delivery to a URL that no entry names is not sent: its job waits, uncharged, until a worker has a secret for it.
+///
+/// As text, each line names a receiver and its secrets; `unsigned` stands for none, and `*` for every receiver that no
+/// other line names. What follows a `#` is a comment.
+///
+/// ```
+/// use redial_queue::delivery::Secrets;
+///
+/// let secrets: Secrets = "
+/// https://hooks.example/orders  whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw  # everything below this path, too
+/// https://hooks.example/stock   whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+/// http://localhost:8080/        unsigned
+/// ".parse().unwrap();
+/// ```
+#[derive(Clone, Default)]
+pub struct Secrets {
+    /// No two have the same receiver.
+    receivers: Vec<(Url, Vec<Secret>)>,
+    others: Option<Vec<Secret>>,
+}
+
+impl Secrets {
+    /// The most secrets of one receiver, so that the header with their signatures has a bound.
+    pub const MOST: usize = 8;
+
+    /// None for any receiver.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Signs deliveries to this URL, and to everything below its path, with these secrets. Of several entries the one
+    /// with the longest path counts. Each secret adds a signature: while a receiver changes from one secret to another,
+    /// it is given both. Without any secret they are sent unsigned.
+    ///
+    /// # Errors
+    ///
+    /// The URL is not one that deliveries go to, has a query, or was named before, or the secrets are too many.
+    pub fn receiver(
+        mut self,
+        url: &str,
+        secrets: impl IntoIterator<Item = Secret>,
+    ) -> Result<Self, Invalid> {
+        let url = super::request::parse_url(url)?;
+        if url.query().is_some() {
+            let why = "the URL of a receiver has a query: a receiver is named by its path";
+            return Err(Invalid::new(why));
+        }
+        if self.receivers.iter().any(|(known, _)| *known == url) {
+            return Err(Invalid::new(format!("the receiver {url} is named twice")));
+        }
+        self.receivers.push((url, few(secrets)?));
+        Ok(self)
+    }
+
+    /// Signs deliveries to every other receiver with these secrets. Each of those receivers can then sign webhooks to the
+    /// others: this is for receivers that trust each other.
+    ///
+    /// # Errors
+    ///
+    /// It was said before, or the secrets are too many.
+    pub fn others(mut self, secrets: impl IntoIterator<Item = Secret>) -> Result<Self, Invalid> {
+        if self.others.replace(few(secrets)?).is_some() {
+            return Err(Invalid::new("the other receivers (*) are named twice"));
+        }
+        Ok(self)
+    }
+
+    /// Whether one secret signs for every receiver that is not named.
+    pub fn are_shared(&self) -> bool {
+        self.others.as_ref().is_some_and(|secrets| !secrets.is_empty())
+    }
+
+    /// The secrets for a delivery to this URL; `None` when no entry names it.
+    pub(super) fn of(&self, url: &Url) -> Option<&[Secret]> {
+        let named = self.receivers.iter().filter(|(receiver, _)| is_below(receiver, url));
+        let closest = named.max_by_key(|(receiver, _)| receiver.path().len());
+        closest.map(|(_, secrets)| secrets).or(self.others.as_ref()).map(Vec::as_slice)
+    }
+}
+
+fn few(secrets: impl IntoIterator<Item = Secret>) -> Result<Vec<Secret>, Invalid> {
+    let secrets: Vec<_> = secrets.into_iter().take(Secrets::MOST + 1).collect();
+    if secrets.len() > Secrets::MOST {
+        return Err(Invalid::new(format!("a receiver has at most {} secrets", Secrets::MOST)));
+    }
+    Ok(secrets)
+}
+
+/// Whether a URL is a receiver's, or below its path.
+fn is_below(receiver: &Url, url: &Url) -> bool {
+    let path = receiver.path().trim_end_matches('/');
+    receiver.origin() == url.origin()
+        && url
+            .path()
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+impl FromStr for Secrets {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let mut secrets = Self::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default();
+            let mut words = line.split_whitespace();
+            let Some(receiver) = words.next() else { continue };
+            let added = if receiver.starts_with(Secret::PREFIX) {
+                Secret::new(receiver).and_then(|secret| secrets.others([secret]))
+            } else {
+                read(words).and_then(|signers| match receiver {
+                    "*" => secrets.others(signers),
+                    url => secrets.receiver(url, signers),
+                })
+            };
+            secrets = added.map_err(|why| Invalid::new(format!("line {number}: {why}")))?;
+        }
+        if secrets.receivers.is_empty() && secrets.others.is_none() {
+            return Err(Invalid::new(
+                "no secret is in it; write a line such as `https://host/path whsec_…`",
+            ));
+        }
+        Ok(secrets)
+    }
+}
+
+fn read<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Secret>, Invalid> {
+    let words: Vec<&str> = words.collect();
+    match &words[..] {
+        [] => Err(Invalid::new("a secret is missing; to send unsigned, write `unsigned`")),
+        ["unsigned"] => Ok(Vec::new()),
+        words => words.iter().map(|word| Secret::new(word)).collect(),
+    }
+}
+
+/// Receivers, but no secrets.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let receivers: Vec<&str> = self.receivers.iter().map(|(url, _)| url.as_str()).collect();
+        f.debug_struct("Secrets").field("receivers", &receivers).finish_non_exhaustive()
+    }
+}

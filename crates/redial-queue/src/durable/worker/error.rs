@@ -1,0 +1,37 @@
+use std::error::Error;
+use std::fmt;
+
+use super::super::StoreError;
+
+/// Why a worker has stopped before it was told to.
+#[derive(Debug)]
+pub enum WorkerError {
+    /// The store has failed.
+    Store(StoreError),
+    /// The handler says that [no job can be done](super::super::Handled::WorkerFailed) here.
+    Handler(String),
+}
+
+impl From<StoreError> for WorkerError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Handler(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Error for WorkerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Store(error) => error.source(),
+            Self::Handler(_) => None,
+        }
+    }
+}
