@@ -6,12 +6,14 @@ mod demo;
 mod doctor;
 mod explain;
 mod failed;
+mod guard;
 mod policy;
 mod presets;
 mod queue;
 mod run;
 mod schema;
 mod sim;
+mod stderr;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -36,6 +38,8 @@ enum Command {
     Dlq(queue::dead::Args),
     Explain(Box<explain::Args>),
     Export(convert::ExportArgs),
+    #[command(hide = true)]
+    Guard(guard::Args),
     Import(convert::ImportArgs),
     Presets(presets::Args),
     Queue(queue::Args),
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::Dlq(args) => queue::dead::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out).map_err(Failed::from),
         Command::Export(args) => convert::export(&args, &mut out),
+        Command::Guard(args) => guard::run(&args).map_err(Failed::from),
         Command::Import(args) => convert::import(&args, &mut out),
         Command::Presets(args) => presets::run(&args, &mut out).map_err(Failed::from),
         Command::Queue(args) => queue::run(&args, &mut out),

@@ -57,7 +57,8 @@ enum Command {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
-    runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let done = runtime.block_on(async {
         match &args.command {
             Command::Add(args) => add::run(args, out).await,
             Command::Ls(args) => list::run(args, out).await,
@@ -71,7 +72,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
             Command::Verify(args) => manage::verify(args, out).await,
             Command::Work(args) => work::run(args, out).await,
         }
-    })
+    });
+    if let Err(Failed::Said(_)) = done {
+        // A worker that was told to stop at once does not wait for its blocking threads, as for one that resolves a name.
+        runtime.shutdown_background();
+    }
+    done
 }
 
 fn runtime() -> Result<Runtime, Failed> {

@@ -24,6 +24,8 @@ pub(crate) use attempt::Status;
 pub(crate) use group::Group;
 pub(crate) use judge::{Codes, Rules, not_started};
 pub(crate) use log::Form;
+pub(crate) use signals::is_ignored;
+pub(crate) use spool::nameless;
 
 use std::env;
 use std::io;
@@ -52,14 +54,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(run) => match run.call_until_over() {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
-                Failed::from(error).report();
+                Failed::from(error).report_in_time();
                 ExitCode::from(judge::OURS)
             }
         },
         Err(failed) => match failed {
             Failed::Input(_) => failed.report(),
             _ => {
-                failed.report();
+                failed.report_in_time();
                 ExitCode::from(judge::OURS)
             }
         },
@@ -140,7 +142,7 @@ impl Run {
             stdin: Stdin::open(args.stdin, args.stdin_limit)?,
             signals: Signals::listen()?,
             account,
-            log: Log { form: args.log, started },
+            log: Log::new(args.log, started),
             policy,
             seed,
             above: Above::find(),

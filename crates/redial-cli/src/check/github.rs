@@ -6,6 +6,7 @@ use redial_policy::Severity;
 
 use super::report::Report;
 use super::spot::Spot;
+use crate::failed::is_obeyed;
 
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     for said in report.open() {
@@ -44,11 +45,26 @@ fn line(
     writeln!(out, "::{command} file={file}{place},title={title}::{}", data(message))
 }
 
-/// A line is a command, so nothing may end it early.
+/// A line is a command, so nothing may end it early. GitHub decodes what its own toolkit encodes: `%`, CR and LF, and in
+/// properties `:` and `,`. Other characters that a terminal or a viewer obeys stay encoded, and are seen as such.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    encode(text, |c| c == '%' || is_obeyed(c))
 }
 
 fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+    encode(text, |c| matches!(c, '%' | ':' | ',') || is_obeyed(c))
+}
+
+fn encode(text: &str, is_encoded: impl Fn(char) -> bool) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_encoded(c) {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                encoded.push_str(&format!("%{byte:02X}"));
+            }
+        } else {
+            encoded.push(c);
+        }
+    }
+    encoded
 }

@@ -78,6 +78,8 @@ pub struct Subject {
     pub findings: Vec<Finding>,
     /// What could not be known about it.
     pub unknown: Vec<String>,
+    /// Whether what was counted cannot be, so that nothing follows from it.
+    pub is_unreliable: bool,
 }
 
 impl Subject {
@@ -91,12 +93,21 @@ impl Subject {
             of_jobs: None,
             findings,
             unknown,
+            is_unreliable: false,
         }
     }
 
-    /// How bad it is; `None` if nothing began in that time, or too little was sent to call it a storm.
+    /// Nothing can be said about it, because a metric has a value that it cannot have.
+    fn distrust(&mut self, metric: &str, value: f64, may_be: &str) {
+        self.is_unreliable = true;
+        let why = format!("whether it is a storm: {metric} is {value}, which {may_be}");
+        self.unknown.push(why);
+    }
+
+    /// How bad it is; `None` if nothing began in that time, too little was sent to call it a storm, or what was counted
+    /// cannot be.
     pub fn level(&self) -> Option<Level> {
-        let flow = self.flow.filter(|flow| flow.calls > 0)?;
+        let flow = self.flow.filter(|flow| flow.calls > 0 && !self.is_unreliable)?;
         let level = self.of_jobs.map_or(flow.level(), |ratio| flow.level().min(Level::of(ratio)));
         (level == Level::Calm || flow.attempts >= FEW).then_some(level)
     }

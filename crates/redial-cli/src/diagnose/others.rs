@@ -16,6 +16,13 @@ pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
     let metrics = [names::QUEUE_AGE, names::QUEUE_JOBS, names::QUEUE_RETRIES];
     each(Kind::Queue, &metrics, change.to, |queue| {
         let name = queue.name.clone();
+        if let Some((metric, value)) = change.impossible(Kind::Queue.label(), &name) {
+            queue
+                .unknown
+                .push(format!("what its counters say: {metric} is {value}, which {NO_COUNT}"));
+            queue.is_unreliable = true;
+            return;
+        }
         let age = |look: &Scrape| look.largest(names::QUEUE_AGE, &name);
         if let (Some(before), Some(now)) = (age(change.from), age(change.to))
             && now - before > AGEING * change.over() as f64 / 1e9
@@ -76,6 +83,8 @@ pub(super) fn fleets(change: Change<'_>) -> Vec<Subject> {
 fn is_empty(balance: Option<f64>) -> bool {
     balance.is_some_and(|balance| balance < 1.0)
 }
+
+pub(super) const NO_COUNT: &str = "is not a count: a counter has a value from 0 to 2^53";
 
 pub(super) const BEGAN_AGAIN: &str = "what happened before its counters began at zero again: the process has restarted, \
      or the address leads to several";

@@ -7,6 +7,10 @@ use redial_core::Nanos;
 use super::names;
 use crate::exposition::{Wrong, samples};
 
+/// The largest number that a counter can have counted to: beyond it the text format cannot tell two numbers apart. What
+/// is too large for it at all, such as `1e400`, is read as infinite.
+const MOST: f64 = 9_007_199_254_740_992.0;
+
 /// Sorted, so that it does not matter in which order an endpoint writes them.
 type Labels = Vec<(String, String)>;
 
@@ -79,7 +83,8 @@ impl Scrape {
         with: &[(&str, &str)],
     ) -> impl Iterator<Item = f64> {
         let found = self.of(metric, subject).filter(|(labels, _)| has(labels, with));
-        found.map(|(_, value)| *value)
+        // An exporter writes NaN for what it does not know.
+        found.map(|(_, value)| *value).filter(|value| value.is_finite())
     }
 
     /// The largest of them.
@@ -128,6 +133,16 @@ impl Change<'_> {
         before.any(|(metric, labels, was)| {
             self.to.get(metric, subject, labels).is_none_or(|now| now < *was)
         })
+    }
+
+    /// A counter of it that has a value that none can have, at either look.
+    pub(super) fn impossible(&self, label: &str, subject: &str) -> Option<(&'static str, f64)> {
+        let metrics = names::COUNTERS.iter().filter(|metric| names::label(metric) == label);
+        let mut values = metrics.flat_map(|metric| {
+            let all = self.from.of(metric, subject).chain(self.to.of(metric, subject));
+            all.map(move |(_, value)| (*metric, *value))
+        });
+        values.find(|(_, value)| !(0.0..=MOST).contains(value))
     }
 
     /// The calls of it whose histogram puts them above a bound; none if it has no such bound.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use redial_core::storm::{Flow, Level};
 
 use super::names;
-use super::others::BEGAN_AGAIN;
+use super::others::{BEGAN_AGAIN, NO_COUNT};
 use super::scrape::{Change, Scrape};
 use super::symptom::Symptom;
 use super::{FEW, Kind, Subject};
@@ -40,10 +40,17 @@ pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Sub
 
 fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>) -> Subject {
     let mut subject = Subject::new(kind, name);
+    if let Some((metric, value)) = change.impossible(kind.label(), name) {
+        subject.distrust(metric, value, NO_COUNT);
+        return subject;
+    }
     let flow = flow(kind, name, change);
     subject.flow = Some(flow);
     if kind == Kind::Upstream && change.to.is_about(names::QUEUE_JOBS, name) {
-        subject.of_jobs = change.to.largest(names::MULTIPLIER, name);
+        subject.of_jobs = change.to.largest(names::MULTIPLIER, name).filter(|ratio| *ratio >= 0.0);
+        if subject.of_jobs.is_none() && change.to.is_about(names::MULTIPLIER, name) {
+            subject.distrust(names::MULTIPLIER, f64::NAN, "is not a ratio");
+        }
     }
     compare(&mut subject, flow, usual);
     blame(&mut subject, flow, change);
@@ -85,6 +92,11 @@ fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {
 /// How it is beside what is usual.
 fn compare(subject: &mut Subject, flow: Flow, usual: Option<Change<'_>>) {
     let Some(usual) = usual else { return };
+    if usual.impossible(subject.kind.label(), &subject.name).is_some() {
+        let why = "whether there are more calls than usual: a counter had a value in the time before that none can have";
+        subject.unknown.push(why.into());
+        return;
+    }
     if usual.began_again(subject.kind.label(), &subject.name) {
         let why = "whether there are more calls than usual: its counters began at zero again in the time before";
         subject.unknown.push(why.into());

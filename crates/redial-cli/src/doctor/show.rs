@@ -17,9 +17,12 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
     let seconds = diagnosis.over as f64 / 1e9;
     let (idle, seen): (Vec<_>, Vec<_>) =
         diagnosis.subjects.iter().partition(|subject| subject.is_idle());
+    let is_unreliable = seen.iter().any(|subject| subject.is_unreliable);
     let verdict = match diagnosis.level() {
         None if seen.is_empty() => "nothing to judge",
+        None if is_unreliable => "unknown",
         None => "too little to judge",
+        Some(Level::Calm) if is_unreliable => "no storm where it could be judged",
         Some(Level::Calm) => "no storm",
         Some(Level::Warn) => "nearly a storm",
         Some(Level::Storm) => "a storm",
@@ -59,6 +62,7 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
 fn level(subject: &Subject) -> &'static str {
     match subject.level() {
         Some(level) => level.name(),
+        None if subject.is_unreliable => "unknown",
         None if subject.kind >= Kind::Queue && subject.findings.is_empty() => "well",
         None if subject.kind >= Kind::Queue => "look",
         None => "unknown",

@@ -9,6 +9,7 @@ use redial_queue::postgres::PostgresStore;
 use redial_queue::sqlite::SqliteStore;
 
 use crate::failed::{Failed, harmless};
+use crate::stderr;
 
 /// The queue that is meant when none is named.
 const DEFAULT: &str = "default";
@@ -164,8 +165,7 @@ impl From<StoreError> for Failed {
     }
 }
 
-/// Something that is no answer and no failure.
-#[allow(clippy::print_stderr, reason = "stdout has the answer and nothing else")]
+/// Something that is no answer and no failure. A worker says it before it works, and must not wait for a reader.
 pub(super) fn tell(note: &str) {
-    eprintln!("redial: {}", harmless(note));
+    stderr::say(&format!("redial: {}", harmless(note)));
 }

@@ -18,8 +18,10 @@ use tokio::sync::Notify;
 use super::place::Place;
 use super::time;
 use crate::failed::Failed;
+use crate::guard::Guard;
 use crate::policy;
-use crate::run::{Codes, Form, Rules};
+use crate::run::{Codes, Form, Rules, is_ignored};
+use crate::stderr::GOODBYE;
 use ends::Ends;
 use exec::Exec;
 use log::Log;
@@ -41,7 +43,9 @@ REDIAL_KEY if the job has one, and its headers as REDIAL_HEADER_ and the name in
 and digits. Exit code 0 is done and 75 is to be tried again. Others are judged as by `redial run`: they are tried again,
 except 126 and 127 (it cannot be executed, or is not there). The last line on stderr is kept as the cause. A command
 whose time is over, or whose lease is lost, gets SIGTERM with all that it has started, and SIGKILL after the grace. If the
-worker itself is killed with SIGKILL, its commands go on while others may claim their jobs: the idempotency key tells.
+worker itself is killed, a guard process kills its commands at once, with all that they have started.
+
+Stderr may be stalled, as by Ctrl-S: work goes on, and lines that do not fit into a queue of 256 KiB are dropped and counted.
 
 Without --exec jobs are sent that `redial queue send` has put in, each with its Idempotency-Key.
 
@@ -137,12 +141,35 @@ pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
         None => Some(deliverer(args, &policy)?),
     };
     let signals = Signals::listen()?;
-    let (log, ends) = (Arc::new(Log::new(args.log)), Arc::new(Ends::new(args.grace)));
+    let log = Arc::new(Log::new(args.log));
+    let done = work(args, policy, deliverer, signals, &log).await;
+    let (done, wait) = match done {
+        // The second signal: stop at once.
+        Err(Failed::Said(code)) => (Err(Failed::Said(code)), Duration::from_millis(100)),
+        done => (done, GOODBYE),
+    };
+    log.stderr().flush(wait);
+    done.map_err(Failed::said)
+}
+
+async fn work(
+    args: &Args,
+    policy: Policy,
+    deliverer: Option<Deliverer>,
+    mut signals: Signals,
+    log: &Arc<Log>,
+) -> Result<(), Failed> {
+    let guard = args.exec.as_ref().and_then(|_| guard(log));
+    let ends = Arc::new(Ends::new(args.grace, guard));
     let listening = args.serve.listen().await?;
-    let mut worker = worker(args, policy, &log).await?;
+    let mut worker = tokio::select! {
+        worker = worker(args, policy, log) => worker?,
+        // A store that does not answer must not keep us.
+        code = signals.next() => return Err(Failed::Said(code)),
+    };
     let mut served = None;
     if let Some(listening) = listening {
-        let (observed, server) = listening.serve(worker, &log)?;
+        let (observed, server) = listening.serve(worker, log)?;
         (worker, served) = (observed, Some(server));
     }
     let stop = Arc::new(Notify::new());
@@ -155,17 +182,27 @@ pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
                 stop_on_exit: args.stop_on_exit.clone(),
                 lists_output: false,
             };
-            let exec = Exec::new(command, rules, Arc::clone(&ends));
-            attend(worker.run(exec, stopped), signals, &stop, &log, &ends).await?
+            let exec = Exec::new(command, rules, Arc::clone(&ends), Arc::clone(log.stderr()));
+            attend(worker.run(exec, stopped), signals, &stop, log, &ends).await?
         }
         (None, Some(deliverer)) => {
-            attend(worker.run(deliverer, stopped), signals, &stop, &log, &ends).await?
+            attend(worker.run(deliverer, stopped), signals, &stop, log, &ends).await?
         }
         (None, None) => Report::default(),
     };
     drop(served);
     log.ended(&report);
     Ok(())
+}
+
+fn guard(log: &Log) -> Option<Guard> {
+    let guard = Guard::start();
+    if let Err(error) = &guard {
+        log.warn(&format!(
+            "if this worker is killed, its commands go on: no guard process: {error}"
+        ));
+    }
+    guard.ok()
 }
 
 fn deliverer(args: &Args, policy: &Policy) -> Result<Deliverer, Failed> {
@@ -238,20 +275,30 @@ async fn attend(
 }
 
 struct Signals {
-    interrupt: Signal,
+    /// `None` if it was ignored when we were started, as by a shell for what it runs in the background.
+    interrupt: Option<Signal>,
     terminate: Signal,
 }
 
 impl Signals {
     fn listen() -> std::io::Result<Self> {
-        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
-        Ok(Self { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
+        let interrupt = match is_ignored(nix::sys::signal::Signal::SIGINT) {
+            true => None,
+            false => Some(signal(SignalKind::interrupt())?),
+        };
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
     }
 
     /// The exit code that the next signal stands for.
     async fn next(&mut self) -> u8 {
+        let interrupted = async {
+            match &mut self.interrupt {
+                Some(interrupt) => interrupt.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => 130,
+            _ = interrupted => 130,
             _ = self.terminate.recv() => 143,
         }
     }

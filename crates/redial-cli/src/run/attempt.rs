@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::mem;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
@@ -19,6 +20,7 @@ use super::scan::{Found, Patterns};
 use super::signals::{Signals, ends};
 use super::stdin::{Feed, Stdin};
 use super::wait;
+use crate::guard::Escort;
 
 /// After the command has ended, what it left behind may still print. So long a silence is taken for the end …
 const SILENCE: Nanos = 500_000_000;
@@ -26,6 +28,10 @@ const SILENCE: Nanos = 500_000_000;
 const LONGEST_DRAIN: Nanos = 5_000_000_000;
 /// How often we look whether a group is gone, of which nothing tells us.
 const GLANCE: Nanos = 5_000_000;
+
+/// How long a command runs without a guard. Starting one costs about as much as all of us, and most of the commands that
+/// are quicker than this are over by then.
+const HEAD_START: Nanos = 20_000_000;
 
 /// What all attempts of a call have in common.
 pub(super) struct Setting {
@@ -102,13 +108,15 @@ impl Setting {
         drop(command);
         let group = Group::new(Pid::from_raw(child.id() as i32), self.grouping);
         let feed = stdin.feed(child.stdin.take())?;
-        let watch =
-            Watch { setting: self, child, group, streams, feed, phase: Phase::Runs, user: None };
+        let guarding = Guarding::From(clock::now().saturating_add(HEAD_START));
+        let (phase, user) = (Phase::Runs, None);
+        let mut watch = Watch { setting: self, child, group, streams, feed, guarding, phase, user };
         let end = watch.until_it_ends(expires, signals);
         if end.is_err() {
-            // Nobody would be there to end it.
+            // Nothing else would end it, and it must not read that its input ends here.
             group.signal(Signal::SIGKILL);
         }
+        drop(watch);
         group.take_terminal();
         end.map(Ok)
     }
@@ -147,18 +155,28 @@ struct Drain {
     latest: Nanos,
 }
 
+/// What ends the command if we are killed.
+enum Guarding {
+    /// A guard is started at this time.
+    From(Nanos),
+    By(Escort),
+    /// It could not be started.
+    Failed,
+}
+
 struct Watch<'a> {
     setting: &'a Setting,
     child: Child,
     group: Group,
     streams: Vec<Stream>,
     feed: Option<Feed<'a>>,
+    guarding: Guarding,
     phase: Phase,
     user: Option<Signal>,
 }
 
 impl Watch<'_> {
-    fn until_it_ends(mut self, expires: Nanos, signals: &mut Signals) -> io::Result<End> {
+    fn until_it_ends(&mut self, expires: Nanos, signals: &mut Signals) -> io::Result<End> {
         let mut found = Found::default();
         let mut drain: Option<Drain> = None;
         loop {
@@ -169,9 +187,13 @@ impl Watch<'_> {
             {
                 let patterns = &self.setting.patterns;
                 self.streams.iter_mut().for_each(|stream| stream.give_up(patterns, &mut found));
-                let (timed_out, streams) = (self.phase != Phase::Runs, self.streams);
+                let (timed_out, streams) =
+                    (self.phase != Phase::Runs, mem::take(&mut self.streams));
                 let (status, user, group) = (drain.status, self.user, self.group);
                 return Ok(End { status, timed_out, user, found, streams, group });
+            }
+            if drain.is_none() {
+                self.guard(now);
             }
             let more = self.wait(self.wake(expires, drain), signals, &mut found)?;
             if let (Some(drain), true) = (&mut drain, more) {
@@ -186,6 +208,23 @@ impl Watch<'_> {
                 drain = Some(Drain { status: status.into(), silent_at, latest });
                 self.feed = None;
             }
+        }
+    }
+
+    fn guard(&mut self, now: Nanos) {
+        if matches!(self.guarding, Guarding::From(at) if now >= at) {
+            let input = self.feed.as_ref().and_then(|feed| feed.input().ok());
+            // Without a guard the command goes on if we are killed, which is no reason to end it now.
+            let escort = Escort::start(self.group.target(), input);
+            self.guarding = escort.map_or(Guarding::Failed, Guarding::By);
+        }
+    }
+
+    /// The command gets to read the end of its input.
+    fn close_input(&mut self) {
+        self.feed = None;
+        if let Guarding::By(escort) = &mut self.guarding {
+            escort.close_input();
         }
     }
 
@@ -223,6 +262,10 @@ impl Watch<'_> {
             Phase::Asked(kill_at) if drain.is_none() => kill_at,
             Phase::Asked(_) => return clock::now() + GLANCE,
             Phase::Runs | Phase::Killed => NEVER,
+        };
+        let hurry = match self.guarding {
+            Guarding::From(at) if drain.is_none() => hurry.min(at),
+            _ => hurry,
         };
         let silence = drain.map_or(NEVER, |drain| drain.silent_at.min(drain.latest));
         let owes = self.streams.iter().any(|stream| self.is_owed(stream));
@@ -263,7 +306,7 @@ impl Watch<'_> {
             && !(came[2] | came[3]).is_empty()
             && !feed.proceed(came[2], came[3])?
         {
-            self.feed = None;
+            self.close_input();
         }
         Ok(output)
     }

@@ -12,6 +12,8 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
+use crate::guard::Target;
+
 /// How the attempts of this call are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
@@ -53,6 +55,14 @@ impl Group {
     /// Of a command that has a group of its own and nothing to do with a terminal.
     pub(crate) fn own(leader: Pid) -> Self {
         Self { leader, grouping: Grouping::Own }
+    }
+
+    /// What a guard has to kill.
+    pub(crate) fn target(self) -> Target {
+        match self.grouping {
+            Grouping::Own | Grouping::Foreground => Target::Group(self.leader),
+            Grouping::Shared => Target::Process(self.leader),
+        }
     }
 
     pub(crate) fn signal(self, signal: Signal) {

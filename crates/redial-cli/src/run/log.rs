@@ -1,8 +1,7 @@
 //! Whoever waits wants to know for what, and whoever reads logs wants to count. Both are told on stderr, which the
 //! command has too, so each message is one line and is written at once.
 
-use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io;
 use std::time::SystemTime;
 
 use redial_core::{Nanos, Stop};
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 use super::attempt::{End, Status};
 use super::clock;
 use crate::failed::harmless;
+use crate::stderr::{GOODBYE, Stderr};
 
 /// How a call is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -24,11 +24,16 @@ pub(crate) enum Form {
 }
 
 pub(super) struct Log {
-    pub(super) form: Form,
-    pub(super) started: Nanos,
+    form: Form,
+    started: Nanos,
+    stderr: Stderr,
 }
 
 impl Log {
+    pub(super) fn new(form: Form, started: Nanos) -> Self {
+        Self { form, started, stderr: Stderr::new(form) }
+    }
+
     pub(super) fn warn(&self, warning: &str) {
         self.text(|| warning.to_owned());
         self.json("warning", || json!({ "message": warning }));
@@ -91,7 +96,7 @@ impl Log {
 
     fn text(&self, line: impl FnOnce() -> String) {
         if self.form == Form::Text {
-            write(format_args!("redial: {}", harmless(&line())));
+            self.write(format!("redial: {}\n", harmless(&line())));
         }
     }
 
@@ -105,13 +110,20 @@ impl Log {
         let fields = fields().to_string();
         // A map would sort them, and whoever reads along wants to know first what happened.
         let head = format!(r#"{{"event":"{event}","time":{time},"elapsed_ms":{elapsed},"#);
-        write(head + fields.strip_prefix('{').unwrap_or(&fields));
+        self.write(head + fields.strip_prefix('{').unwrap_or(&fields) + "\n");
+    }
+
+    /// The command may have the same stderr, and what it prints next belongs below.
+    fn write(&self, line: String) {
+        self.stderr.line(line);
+        self.stderr.keep_order();
     }
 }
 
-/// A log that nobody can read must not end the command.
-fn write(line: impl Display) {
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.stderr.flush(GOODBYE);
+    }
 }
 
 fn ms(nanos: Nanos) -> f64 {

@@ -1,11 +1,13 @@
 //! Whoever reads our output must not read that of three failed attempts and one that worked. So what a command prints is
 //! withheld until its attempt is known to be the last, unless a person watches it.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, PipeReader, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::process::{Command, Stdio};
 
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::fstat;
 
@@ -98,6 +100,19 @@ fn same_place() -> bool {
     }
 }
 
+/// A write must never wait, or signals and timeouts would wait with it. `poll` alone cannot promise that where others write
+/// to the same pipe, such as our own log. The flag belongs to an open file, which other processes have too, so the pipe or
+/// terminal is opened once more.
+fn non_blocking(to: BorrowedFd<'_>) -> io::Result<File> {
+    let shared = File::from(to.try_clone_to_owned()?);
+    if !shared.metadata()?.file_type().is_fifo() && !shared.is_terminal() {
+        return Ok(shared);
+    }
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+    let path = format!("/proc/self/fd/{}", shared.as_raw_fd());
+    Ok(OpenOptions::new().write(true).custom_flags(flags).open(path).unwrap_or(shared))
+}
+
 /// As much as a pipe that is ready takes without making us wait.
 const READY: usize = 4096;
 
@@ -116,7 +131,7 @@ pub(super) struct Stream {
 
 impl Stream {
     fn new(from: PipeReader, to: BorrowedFd<'_>, route: Route) -> io::Result<Self> {
-        let to = File::from(to.try_clone_to_owned()?);
+        let to = non_blocking(to)?;
         let held = (route == Route::Withheld).then(Spool::default);
         let (pending, lines) = (Vec::new(), Lines::default());
         Ok(Self { from: Some(from), to, held, pending, lines, broken: None })

@@ -36,14 +36,16 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Listens from now on. What was ignored before stays so, here and in the command: `nohup` says no to SIGHUP, and a
-    /// shell to the SIGINT of what it runs in the background.
+    /// shell to the SIGINT of what it runs in the background. SIGTERM is always heard, so that there is one signal that
+    /// ends us.
     pub(super) fn listen() -> io::Result<Self> {
         let (woken, wake) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         let ignored = ignored();
+        let always = [Signal::SIGCHLD, Signal::SIGTERM];
         let mut flags = Vec::with_capacity(HEARD.len());
         for signal in HEARD {
-            if signal != Signal::SIGCHLD && ignored & (1 << (signal as u32 - 1)) != 0 {
+            if !always.contains(&signal) && contains(ignored, signal) {
                 continue;
             }
             let set = Arc::new(AtomicBool::new(false));
@@ -76,6 +78,15 @@ impl Signals {
             flag.store(true, Ordering::Release);
         }
     }
+}
+
+/// Whether the process was started with this signal ignored. To be asked before anything listens for it.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    contains(ignored(), signal)
+}
+
+fn contains(set: u64, signal: Signal) -> bool {
+    set & (1 << (signal as u32 - 1)) != 0
 }
 
 /// The signals that were ignored when we were started, as a set of bits; where nobody says, none.

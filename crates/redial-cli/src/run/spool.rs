@@ -58,7 +58,8 @@ impl Spool {
     }
 }
 
-fn nameless() -> io::Result<File> {
+/// A file that is gone when it is closed.
+pub(crate) fn nameless() -> io::Result<File> {
     let path = env::temp_dir().join(format!("redial-{}", Key::fresh()));
     let file =
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;

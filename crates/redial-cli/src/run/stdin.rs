@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::process::{ChildStdin, Command, Stdio};
 
@@ -119,6 +119,11 @@ impl Feed<'_> {
     fn pending(&self) -> &[u8] {
         let all = if self.tape.spilled { &self.passing } else { &self.tape.kept };
         &all[self.place..]
+    }
+
+    /// Another writing end of the command's input.
+    pub(super) fn input(&self) -> io::Result<OwnedFd> {
+        self.to.as_fd().try_clone_to_owned()
     }
 
     /// What it waits for. The command's end is watched even when there is nothing for it, because it may be closed.

@@ -123,6 +123,37 @@ fn in_a_directory_only_what_mentions_retries_is_a_problem() {
     assert_eq!(again.stderr, output.stderr);
 }
 
+/// Ends the line, starts another annotation, moves the cursor, in two ways, and reverses the text behind it.
+const NAME: &str = "a\n::error::b\r\u{1b}[31m\u{9b}2J\u{202e}\u{2028},c:d%.toml";
+
+#[test]
+fn names_of_files_are_not_obeyed() {
+    let scratch = Scratch::new("names");
+    let policy = "[policy.\"k\\u001b\\u202e\"]\nattempts = 3\nbackoff = { base = \"1s\", cap = \"2s\", jitter = \"none\" }\n";
+    let good = scratch.file(NAME, policy);
+    let bad = scratch.file(&format!("bad{NAME}"), "retries = [\n");
+    let is_obeyed = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2028}".contains(c);
+    for format in ["human", "github", "sarif", "json"] {
+        let output = redial(&["check", &good, &bad, "--format", format]);
+        for said in [text(&output.stdout), text(&output.stderr)] {
+            let is_fine = format == "json" || !said.chars().any(is_obeyed);
+            assert!(is_fine, "{format}: {said:?}");
+            assert!(!said.contains('\u{1b}'), "{format}: {said:?}");
+        }
+        if format == "github" {
+            let said = text(&output.stdout);
+            assert!(said.lines().count() >= 2, "{said}");
+            assert!(
+                said.lines().all(|line| line.starts_with("::") && line.contains(" file=")),
+                "{said}"
+            );
+            assert!(said.contains(
+                "a%0A%3A%3Aerror%3A%3Ab%0D%1B[31m%C2%9B2J%E2%80%AE%E2%80%A8%2Cc%3Ad%25.toml"
+            ));
+        }
+    }
+}
+
 #[test]
 fn standard_input_is_bounded_too() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_redial"));

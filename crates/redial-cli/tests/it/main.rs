@@ -22,7 +22,10 @@ mod sim_errors;
 mod sim_pages;
 mod sim_sweep;
 
-use std::process::{Command, Output};
+use std::io::{PipeReader, PipeWriter, Write as _};
+use std::process::{Child, Command, Output};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 fn redial(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_redial")).args(args).output().unwrap()
@@ -30,6 +33,63 @@ fn redial(args: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
+}
+
+/// A pipe without room for a single byte. What is in it are dots.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    while writer.write(&[b'.'; 4096]).is_ok() {}
+    while writer.write(b".").is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    (reader, writer)
+}
+
+/// The numbers of all processes.
+fn processes() -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What stands in /proc after the name of a process: its state, its parent, and so on.
+fn stat(pid: &str) -> Vec<String> {
+    let all = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = all.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().map(str::to_owned));
+    fields.into_iter().flatten().collect()
+}
+
+fn children(of: u32) -> Vec<u32> {
+    let parent = of.to_string();
+    processes().into_iter().filter(|pid| stat(&pid.to_string()).get(1) == Some(&parent)).collect()
+}
+
+/// Whether a process still runs; one that has ended and was not waited for does not.
+fn runs(pid: &str) -> bool {
+    stat(pid).first().is_some_and(|state| !matches!(state.as_str(), "Z" | "X"))
+}
+
+/// Waits for what has to happen. The limit only ends a test that has failed; no machine is that slow.
+#[allow(clippy::disallowed_methods, reason = "nothing tells a test when another process is ready")]
+#[track_caller]
+fn eventually(mut what: impl FnMut() -> bool) {
+    for _ in 0..60_000 {
+        if what() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    panic!("it did not happen within two minutes");
+}
+
+/// Waits for the end of a process, and returns its exit code.
+#[track_caller]
+fn exit_code(child: &mut Child) -> Option<i32> {
+    let mut ended = None;
+    eventually(|| {
+        ended = child.try_wait().unwrap();
+        ended.is_some()
+    });
+    ended.and_then(|status| status.code())
 }
 
 /// Where the Postgres of the tests is.

@@ -4,9 +4,11 @@ mod clock;
 mod commands;
 mod dead;
 mod deliver;
+mod killed;
 mod metrics;
 mod page;
 mod postgres;
+mod stalled;
 mod work;
 mod wrong;
 
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::{Scratch, text};
+use crate::{Scratch, eventually, text};
 
 /// Attempts that follow each other at once, and that nothing else stops.
 const QUICK: &str = "attempts = 3\ndeadline = \"none\"\nattempt_timeout = \"60s\"\nbudget = \"none\"\n\
@@ -124,11 +126,4 @@ fn fails(output: &Output, code: i32, says: &str) {
     assert!(text(&output.stderr).contains(says), "{says}: {output:?}");
     assert!(!text(&output.stderr).contains("panicked"), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
-}
-
-/// Waits, without a limit of its own, for what has to happen.
-fn eventually(mut what: impl FnMut() -> bool) {
-    while !what() {
-        std::thread::yield_now();
-    }
 }

@@ -4,8 +4,10 @@ mod budget;
 mod decide;
 mod ends;
 mod fleet;
+mod killed;
 mod output;
 mod signals;
+mod stalled;
 mod stdin;
 mod terminal;
 
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::text;
+use crate::{eventually, runs, text};
 
 /// A directory of its own, with the budgets of those who run in it.
 struct Lab {
@@ -105,20 +107,6 @@ fn events(output: &Output) -> Vec<Value> {
 
 fn named<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> {
     events.iter().filter(move |event| event["event"] == name)
-}
-
-/// Whether a process still runs; one that has ended and was not waited for does not.
-fn runs(pid: &str) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = status.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, None | Some(None | Some('Z' | 'X')))
-}
-
-/// Waits, without a limit of its own, for what has to happen.
-fn eventually(what: impl Fn() -> bool) {
-    while !what() {
-        std::thread::yield_now();
-    }
 }
 
 fn signal(child: &Child, name: &str) {

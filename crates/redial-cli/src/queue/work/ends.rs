@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use crate::guard::{Guard, MARK};
 use crate::run::Group;
 
 /// How often we look whether a group is gone, of which nothing tells us.
@@ -28,17 +29,32 @@ pub(super) struct Ends {
     grace: Duration,
     groups: Mutex<HashMap<JobId, Group>>,
     changed: Notify,
+    /// Ends them if this process is killed.
+    guard: Option<Mutex<Guard>>,
+}
+
+/// A command that is about to be started.
+pub(super) struct Starting {
+    number: u64,
+    mark: String,
+    ends: Arc<Ends>,
 }
 
 impl Ends {
-    pub(super) fn new(grace: Duration) -> Self {
-        Self { grace, groups: Mutex::default(), changed: Notify::new() }
+    pub(super) fn new(grace: Duration, guard: Option<Guard>) -> Self {
+        let guard = guard.map(Mutex::new);
+        Self { grace, groups: Mutex::default(), changed: Notify::new(), guard }
     }
 
-    /// A command was started.
-    pub(super) fn watch(self: &Arc<Self>, id: JobId, child: Child, group: Group) -> Running {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(id, group);
-        Running { id, group, child: Some(child), ends: Arc::clone(self) }
+    /// A command is about to be started.
+    pub(super) fn starting(self: &Arc<Self>) -> Starting {
+        let (number, mark) = self.guard(Guard::starting).unwrap_or_default();
+        Starting { number, mark, ends: Arc::clone(self) }
+    }
+
+    fn guard<T>(&self, tell: impl FnOnce(&mut Guard) -> T) -> Option<T> {
+        let guard = self.guard.as_ref()?;
+        Some(tell(&mut guard.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Waits until nothing of this job's last attempt here is left.
@@ -67,7 +83,8 @@ impl Ends {
         groups.values().for_each(|group| group.signal(Signal::SIGKILL));
     }
 
-    fn over(&self, id: JobId) {
+    fn over(&self, id: JobId, number: u64) {
+        self.guard(|guard| guard.over(number));
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         self.changed.notify_waiters();
     }
@@ -78,6 +95,29 @@ impl Ends {
         if timeout(self.grace, gone(child, group)).await.is_err() {
             group.signal(Signal::SIGKILL);
             let _ = timeout(DYING, gone(child, group)).await;
+        }
+    }
+}
+
+impl Starting {
+    /// What the environment of the command must have.
+    pub(super) fn variable(&self) -> (&'static str, &str) {
+        (MARK, &self.mark)
+    }
+
+    /// The command was started.
+    pub(super) fn watch(mut self, id: JobId, child: Child, group: Group) -> Running {
+        let (number, ends) = (std::mem::take(&mut self.number), Arc::clone(&self.ends));
+        ends.guard(|guard| guard.started(number, group.target()));
+        ends.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(id, group);
+        Running { id, number, group, child: Some(child), ends }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if self.number != 0 {
+            self.ends.guard(|guard| guard.over(self.number));
         }
     }
 }
@@ -93,6 +133,8 @@ async fn gone(child: &mut Child, group: Group) {
 /// A command that runs. Dropped before its end, as when its time is over, it is ended.
 pub(super) struct Running {
     id: JobId,
+    /// By which the guard knows it.
+    number: u64,
     group: Group,
     child: Option<Child>,
     ends: Arc<Ends>,
@@ -110,19 +152,20 @@ impl Running {
     /// The command has ended well, and what it has left running is meant to.
     pub(super) fn leave(mut self) {
         self.child = None;
-        self.ends.over(self.id);
+        self.ends.over(self.id, self.number);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        let (id, group, ends) = (self.id, self.group, Arc::clone(&self.ends));
+        let (id, number, group) = (self.id, self.number, self.group);
+        let ends = Arc::clone(&self.ends);
         match Handle::try_current() {
             Ok(runtime) => {
                 runtime.spawn(async move {
                     ends.end(&mut child, group).await;
-                    ends.over(id);
+                    ends.over(id, number);
                 });
             }
             // Nobody would be there to wait.

@@ -1,19 +1,22 @@
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use redial_core::decide::{Class, Failure};
 use redial_queue::durable::{Handled, Handler, Job};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{ChildStderr, ChildStdin, Command};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{ChildStderr, Command};
 use tokio::time::timeout;
 
 use super::ends::{Ends, Running};
-use crate::run::{Group, Rules, Status, not_started};
+use crate::run::{Group, Rules, Status, nameless, not_started};
+use crate::stderr::Stderr;
 
 /// The exit code with which a command asks for another attempt, as `EX_TEMPFAIL` of sysexits does.
 const AGAIN: u8 = 75;
@@ -27,24 +30,30 @@ pub(super) struct Exec {
     command: String,
     rules: Rules,
     ends: Arc<Ends>,
+    stderr: Arc<Stderr>,
 }
 
 impl Exec {
-    pub(super) fn new(command: &str, rules: Rules, ends: Arc<Ends>) -> Self {
-        Self { command: command.to_owned(), rules, ends }
+    pub(super) fn new(command: &str, rules: Rules, ends: Arc<Ends>, stderr: Arc<Stderr>) -> Self {
+        Self { command: command.to_owned(), rules, ends, stderr }
     }
 
-    fn start(&self, job: &Job) -> io::Result<(Running, Option<ChildStdin>, Option<ChildStderr>)> {
+    fn start(&self, job: &Job) -> io::Result<(Running, Option<ChildStderr>)> {
+        let input = whole(&job.payload).map_err(|error| {
+            let why = format!("its payload cannot be written to a file for it: {error}");
+            io::Error::new(error.kind(), why)
+        })?;
+        let starting = self.ends.starting();
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.command).process_group(0);
-        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(input).stderr(Stdio::piped());
         command.env_remove("REDIAL_KEY").env_remove("REDIAL_ATTEMPTS");
-        command.envs(environment(job));
+        command.envs(environment(job)).envs([starting.variable()]);
         let mut child = command.spawn()?;
-        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        let stderr = child.stderr.take();
         // It has not been waited for, so it has a number.
         let leader = Pid::from_raw(child.id().unwrap_or_default() as i32);
-        Ok((self.ends.watch(job.id, child, Group::own(leader)), stdin, stderr))
+        Ok((starting.watch(job.id, child, Group::own(leader)), stderr))
     }
 
     fn handled(&self, status: ExitStatus, last: Option<String>) -> Handled {
@@ -77,7 +86,7 @@ impl Exec {
 impl Handler for Exec {
     async fn handle(&self, job: Arc<Job>) -> Handled {
         self.ends.of(job.id).await;
-        let (mut running, stdin, stderr) = match self.start(&job) {
+        let (mut running, stderr) = match self.start(&job) {
             Ok(started) => started,
             Err(error) => {
                 let cause = format!("sh cannot be started: {error}");
@@ -86,13 +95,10 @@ impl Handler for Exec {
         };
         let mut last = LastLine::default();
         let status = {
-            let (mut feeding, mut reading) =
-                (pin!(feed(stdin, &job.payload)), pin!(last.read(stderr)));
-            let (mut fed, mut read) = (false, false);
+            let (mut reading, mut read) = (pin!(last.read(stderr, &self.stderr)), false);
             let status = loop {
                 tokio::select! {
                     status = running.wait() => break status,
-                    () = &mut feeding, if !fed => fed = true,
                     () = &mut reading, if !read => read = true,
                 }
             };
@@ -117,12 +123,16 @@ impl Handler for Exec {
     }
 }
 
-/// A command need not read its input.
-async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
-    if let Some(mut stdin) = stdin {
-        let _ = stdin.write_all(payload).await;
-        let _ = stdin.shutdown().await;
-    }
+/// A file of its own for one attempt, with the whole payload and without a name. A pipe would end early, with a part of the
+/// payload, if this process were killed or stopped writing.
+fn whole(payload: &[u8]) -> io::Result<File> {
+    let mut file = match memfd_create(c"redial-payload", MFdFlags::MFD_CLOEXEC) {
+        Ok(memory) => File::from(memory),
+        Err(_) => nameless()?,
+    };
+    file.write_all(payload)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 fn environment(job: &Job) -> Vec<(String, String)> {
@@ -152,13 +162,12 @@ struct LastLine {
 }
 
 impl LastLine {
-    async fn read(&mut self, stderr: Option<ChildStderr>) {
-        let Some(mut stderr) = stderr else { return };
+    async fn read(&mut self, from: Option<ChildStderr>, to: &Stderr) {
+        let Some(mut from) = from else { return };
         let mut bytes = [0; 4096];
-        while let Ok(read @ 1..) = stderr.read(&mut bytes).await {
-            // A log that nobody can read must not end the command.
-            let _ = io::stderr().write_all(&bytes[..read]);
+        while let Ok(read @ 1..) = from.read(&mut bytes).await {
             bytes[..read].iter().for_each(|byte| self.push(*byte));
+            to.pass_on(&bytes[..read]).await;
         }
     }
 

@@ -1,7 +1,7 @@
 //! A backend that is down makes every job of a queue fail, and a line for each of them would be a storm of its own. A few
 //! lines tell what is going on; of the others, how many they are.
 
-use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,6 +14,7 @@ use super::super::print::ms;
 use super::super::time::short;
 use crate::failed::harmless;
 use crate::run::{Form, clock};
+use crate::stderr::Stderr;
 
 /// So many lines, in the long run and at once.
 const LINES: Rate = Rate::per_second(5);
@@ -23,12 +24,17 @@ pub(super) struct Log {
     form: Form,
     limit: RateLimit,
     left_out: AtomicU64,
+    stderr: Arc<Stderr>,
 }
 
 impl Log {
     pub(super) fn new(form: Form) -> Self {
         let limit = RateLimit::new(&RateRule::new(LINES, BURST));
-        Self { form, limit, left_out: AtomicU64::new(0) }
+        Self { form, limit, left_out: AtomicU64::new(0), stderr: Arc::new(Stderr::new(form)) }
+    }
+
+    pub(super) fn stderr(&self) -> &Arc<Stderr> {
+        &self.stderr
     }
 
     pub(super) fn happened(&self, happening: &Happening<'_>) {
@@ -64,9 +70,13 @@ impl Log {
                 text += &format!(", {name} {count}");
             }
         }
+        let dropped = self.stderr.dropped();
+        if dropped > 0 {
+            text += &format!(", log lines dropped {dropped}");
+        }
         let fields = json!({
             "done": done, "retried": retried, "dead": dead, "postponed": postponed,
-            "returned": returned, "lost": lost, "stale": stale,
+            "returned": returned, "lost": lost, "stale": stale, "dropped_lines": dropped,
         });
         self.write(&text, "ended", fields);
     }
@@ -80,7 +90,7 @@ impl Log {
         }
     }
 
-    /// Each message is one line and is written at once. A log that nobody can read must not end the work.
+    /// Each message is one line.
     fn write(&self, text: &str, event: &str, fields: Value) {
         let line = match self.form {
             Form::None => return,
@@ -92,7 +102,7 @@ impl Log {
                 format!("{{\"event\":\"{event}\",\"time\":{time},{fields}\n")
             }
         };
-        let _ = io::stderr().write_all(line.as_bytes());
+        self.stderr.line(line);
     }
 }
 

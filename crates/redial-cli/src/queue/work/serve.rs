@@ -12,6 +12,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use metrics_exporter_prometheus::formatting::sanitize_label_value;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use redial::telemetry::{self, Meter};
 use redial_queue::durable::Worker;
@@ -22,6 +23,7 @@ use tokio::time::{sleep, timeout};
 
 use super::log::Log;
 use crate::failed::Failed;
+use crate::stderr::Stderr;
 
 /// Connections at once.
 const MOST: usize = 16;
@@ -81,9 +83,33 @@ impl Listening {
         let publisher = Publisher::new(queue).worker(worker.gauge()).depth_every(depth_every);
         let mut tasks = JoinSet::new();
         tasks.spawn(publisher.run(std::future::pending()));
-        tasks.spawn(accept(listener, Arc::new(handle)));
+        let page = Page {
+            handle,
+            queue: worker.queue().name().to_owned(),
+            stderr: Arc::clone(log.stderr()),
+        };
+        tasks.spawn(accept(listener, Arc::new(page)));
         log.serves(&format!("http://{address}/metrics"));
         Ok((worker, Served(tasks)))
+    }
+}
+
+/// What is served.
+struct Page {
+    handle: PrometheusHandle,
+    queue: String,
+    stderr: Arc<Stderr>,
+}
+
+impl Page {
+    fn render(&self) -> String {
+        telemetry::publish();
+        self.handle.run_upkeep();
+        let (name, queue) =
+            ("redial_queue_log_lines_dropped_total", sanitize_label_value(&self.queue));
+        let dropped = self.stderr.dropped();
+        let page = self.handle.render();
+        format!("{page}# TYPE {name} counter\n{name}{{queue=\"{queue}\"}} {dropped}\n")
     }
 }
 
@@ -97,7 +123,7 @@ fn recorder() -> Result<PrometheusHandle, Failed> {
     exporter.install_recorder().map_err(|error| wrong(&error))
 }
 
-async fn accept(listener: TcpListener, handle: Arc<PrometheusHandle>) {
+async fn accept(listener: TcpListener, page: Arc<Page>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.len() >= MOST {
@@ -105,7 +131,7 @@ async fn accept(listener: TcpListener, handle: Arc<PrometheusHandle>) {
         }
         match listener.accept().await {
             Ok((stream, _)) => {
-                connections.spawn(timeout(PATIENCE, converse(stream, Arc::clone(&handle))));
+                connections.spawn(timeout(PATIENCE, converse(stream, Arc::clone(&page))));
             }
             // Most likely too many open files, which passes when others close theirs.
             Err(_) => sleep(Duration::from_millis(100)).await,
@@ -114,9 +140,9 @@ async fn accept(listener: TcpListener, handle: Arc<PrometheusHandle>) {
     }
 }
 
-async fn converse(stream: TcpStream, handle: Arc<PrometheusHandle>) {
+async fn converse(stream: TcpStream, page: Arc<Page>) {
     let service = service_fn(|request| {
-        let answer = answer(&request, &handle);
+        let answer = answer(&request, &page);
         async { Ok::<_, Infallible>(answer) }
     });
     // One answer for a connection: whoever keeps it open would keep others out. If it breaks, the one who asked knows.
@@ -126,12 +152,10 @@ async fn converse(stream: TcpStream, handle: Arc<PrometheusHandle>) {
         .await;
 }
 
-fn answer(request: &Request<Incoming>, handle: &PrometheusHandle) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
     let (status, kind, text) = match (request.uri().path(), request.method()) {
         ("/metrics", &Method::GET) => {
-            telemetry::publish();
-            handle.run_upkeep();
-            (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", handle.render())
+            (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page.render())
         }
         ("/metrics", _) => {
             (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET is answered\n".to_owned())

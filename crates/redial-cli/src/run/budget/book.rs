@@ -1,7 +1,7 @@
 //! An account in a file, and whoever asks the engine something does it with the file locked: read, ask, write, let go.
 //!
-//! The lock is let go when its holder dies, whatever it died of. What is not an account of ours, or only half of one, is
-//! replaced by an empty account without credit: nobody gets a fresh floor for breaking a file.
+//! The lock is let go when its holder dies, whatever it died of. Half an account is replaced by an empty one without
+//! credit: nobody gets a fresh floor for breaking a file. A file that is something else is never written to.
 //!
 //! A holder may also be stopped, for as long as somebody likes. Only the question whether a retry may be made is worth
 //! waiting for it; a first attempt and a success are not held up by a budget that could not refuse them.
@@ -17,7 +17,7 @@ use redial_core::admit::budget::{Budget, Deposit};
 use redial_core::decide::Class;
 use redial_core::{Nanos, Policy};
 
-use super::place::Place;
+use super::place::{NOT_OURS, Place};
 use super::record::{self, Record, Unusable};
 use crate::run::clock;
 use crate::run::signals::Signals;
@@ -153,10 +153,14 @@ impl Book {
                 }
             }
             Err(Unusable::New) => {}
-            Err(Unusable::Foreign) => {
-                let why = "it was damaged or is no budget; an empty one takes its place";
-                self.warn_of(why);
+            Err(Unusable::Damaged) => {
+                self.warn_of("it was damaged; an empty one takes its place");
                 self.empty();
+            }
+            // It was ours when it was opened.
+            Err(Unusable::Foreign) => {
+                self.unusable(NOT_OURS);
+                return ask(&self.guards, clock::now());
             }
             Err(Unusable::Failed(error)) => self.unusable(&format!("it cannot be read ({error})")),
         }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
+use super::record::is_ours;
+
 /// Which account a call draws on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -82,7 +84,15 @@ fn own_directory(path: PathBuf) -> io::Result<PathBuf> {
     Ok(path)
 }
 
+/// Why a file is refused that has something else in it.
+pub(super) const NOT_OURS: &str =
+    "it is not a budget of this version of redial, and is left as it is";
+
 fn open_file(path: &Path) -> io::Result<File> {
+    // To open a device may already do something.
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file() && !found.is_symlink()) {
+        return Err(named(path, io::Error::other("it is not a regular file")));
+    }
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let open = OpenOptions::new()
         .read(true)
@@ -101,7 +111,11 @@ fn open_file(path: &Path) -> io::Result<File> {
     if !found.is_file() || found.uid() != geteuid().as_raw() {
         return Err(named(path, io::Error::other("it has to be a file that belongs to you")));
     }
-    Ok(file)
+    match is_ours(&file) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(named(path, io::Error::other(NOT_OURS))),
+        Err(error) => Err(named(path, error)),
+    }
 }
 
 fn named(path: &Path, error: io::Error) -> io::Error {

@@ -25,7 +25,9 @@ pub(super) struct Record {
 pub(super) enum Unusable {
     /// Nobody has written one yet.
     New,
-    /// It is something else, or not all of it is there.
+    /// It is ours, and not all of it is there.
+    Damaged,
+    /// It is something else, and must not be written to.
     Foreign,
     Failed(io::Error),
 }
@@ -36,13 +38,16 @@ impl Record {
         if size == 0 {
             return Err(Unusable::New);
         }
+        if !is_ours(file).map_err(Unusable::Failed)? {
+            return Err(Unusable::Foreign);
+        }
         let mut bytes = [0; SIZE];
         if size != SIZE as u64 {
-            return Err(Unusable::Foreign);
+            return Err(Unusable::Damaged);
         }
         file.read_exact_at(&mut bytes, 0).map_err(Unusable::Failed)?;
         if bytes[..BOOT] != MAGIC[..] || word(&bytes, CHECK) != hash(&bytes[..CHECK]) {
-            return Err(Unusable::Foreign);
+            return Err(Unusable::Damaged);
         }
         let boot = u128::from(word(&bytes, BOOT)) << 64 | u128::from(word(&bytes, BOOT + 8));
         let words = std::array::from_fn(|i| word(&bytes, ACCOUNT + 8 * i));
@@ -64,6 +69,23 @@ impl Record {
         }
         file.write_all_at(&bytes, 0)
     }
+}
+
+/// Whether a file may be written to: it is empty, or was written by us, as far as that can be told. A crash may have left
+/// the first bytes of what we wrote, or nothing but zeros.
+pub(super) fn is_ours(file: &File) -> io::Result<bool> {
+    let mut bytes = [0; SIZE + 1];
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64)? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    let bytes = &bytes[..length];
+    let begun = &MAGIC[..length.min(MAGIC.len())];
+    let is_zeros = length <= SIZE && bytes.iter().all(|byte| *byte == 0);
+    Ok(bytes.starts_with(begun) || is_zeros)
 }
 
 fn word(bytes: &[u8; SIZE], at: usize) -> u64 {

@@ -134,6 +134,19 @@ fn too_little_is_not_judged() {
 }
 
 #[test]
+fn a_counter_that_cannot_be_is_unknown() {
+    let page = "redial_calls_total{upstream=\"api\",origin=\"fresh\"} 5\nredial_attempts_total{upstream=\"api\"} 1e400\n";
+    let (code, said, _) = ask(&serve(vec![client(0, 0, 0), metrics(page)]), &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("unknown, of what "), "{said}");
+    assert!(said.contains("\nunknown: upstream api\n"), "{said}");
+    assert!(
+        said.contains("cannot know whether it is a storm: redial_attempts_total is inf"),
+        "{said}"
+    );
+}
+
+#[test]
 fn of_a_queue_the_ratio_of_its_workers_is_told() {
     let page = |calls: u64, attempts: u64| {
         metrics(&format!(

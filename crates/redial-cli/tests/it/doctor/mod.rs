@@ -4,6 +4,7 @@ mod endpoint;
 mod envoy;
 mod example;
 mod fair;
+mod impossible;
 mod judge;
 mod live;
 mod ops;

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 use super::Lab;
-use crate::text;
+use crate::{eventually, text};
 
 /// A receiver that the test answers for.
 pub(super) struct Receiver(TcpListener);
@@ -17,7 +17,10 @@ pub(super) struct Received {
 
 impl Receiver {
     pub(super) fn new() -> Self {
-        Self(TcpListener::bind("127.0.0.1:0").unwrap())
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // A test that waits for what never comes has to end.
+        listener.set_nonblocking(true).unwrap();
+        Self(listener)
     }
 
     pub(super) fn url(&self) -> String {
@@ -26,7 +29,13 @@ impl Receiver {
 
     /// Waits for a request.
     pub(super) fn receive(&self) -> Received {
-        let (stream, _) = self.0.accept().unwrap();
+        let mut stream = None;
+        eventually(|| {
+            stream = self.0.accept().ok();
+            stream.is_some()
+        });
+        let (stream, _) = stream.unwrap();
+        stream.set_nonblocking(false).unwrap();
         let mut from = BufReader::new(stream.try_clone().unwrap());
         let mut head = Vec::new();
         loop {

@@ -3,17 +3,10 @@
 use std::process::Command;
 
 use super::{Lab, eventually, good};
-use crate::text;
+use crate::{runs, text};
 
-fn signal(pid: u32, name: &str) {
+pub(super) fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
-}
-
-/// Whether a process still runs; one that has ended and was not waited for does not.
-fn runs(pid: &str) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = status.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, None | Some(None | Some('Z' | 'X')))
 }
 
 #[test]

@@ -82,13 +82,50 @@ fn a_damaged_file_is_replaced_without_credit() {
     let flipped: Vec<u8> =
         good.iter().enumerate().map(|(i, b)| if i == 60 { b ^ 1 } else { *b }).collect();
     let longer = [good.clone(), b"more".to_vec()].concat();
-    for broken in [torn, flipped, longer, good[..100].to_vec(), b"something else\n".to_vec()] {
+    let cut = [7, 16, 100].map(|length| good[..length].to_vec());
+    for broken in [torn, flipped, longer, vec![0; good.len()]].into_iter().chain(cut) {
         fs::write(&file, &broken).unwrap();
         let output = lab.run(&flags, "exit 1");
         let stderr = text(&output.stderr);
         assert!(stderr.contains("damaged") && stderr.contains("budget is dry"), "{stderr}");
         let output = lab.run(&flags, "exit 0");
         assert_eq!(text(&output.stderr), "", "it was put right");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_a_budget_is_refused_and_left_as_it_is() {
+    let lab = Lab::new();
+    let file = lab.path("deploy.sh");
+    let large = [b"x".repeat(100_000), vec![0; 5]].concat();
+    let others =
+        [b"#!/bin/sh\necho deploys\n", &b"x"[..], b"redial budget 2\n", &large, &[0; 5000]];
+    for content in others {
+        fs::write(&file, content).unwrap();
+        let output = lab.run(&["--budget", "./deploy.sh"], "echo x > ran; exit 1");
+        assert_eq!(code(&output), 2);
+        assert!(text(&output.stderr).contains("deploy.sh: it is not a budget"), "{output:?}");
+        assert!(fs::read(&file).unwrap() == content && lab.read("ran").is_empty());
+    }
+    // One with a name is not written to either, and the command runs if nobody has asked for it.
+    lab.run(&["--budget", "sh"], "exit 0");
+    fs::write(lab.path("redial/sh.budget"), "precious").unwrap();
+    assert_eq!(code(&lab.run(&["--budget", "sh"], "exit 0")), 2);
+    let output = lab.run(&[], "exit 0");
+    assert!(text(&output.stderr).contains("no budget is shared"), "{output:?}");
+    assert_eq!((code(&output), lab.read("redial/sh.budget").as_str()), (0, "precious"));
+}
+
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let lab = Lab::new();
+    lab.fifo("fifo");
+    fs::create_dir(lab.path("directory")).unwrap();
+    for place in ["./fifo", "./directory", "/dev/zero", "/dev/full"] {
+        let output = lab.run(&["--budget", place], "echo x > ran");
+        assert_eq!(code(&output), 2, "{place}");
+        assert!(text(&output.stderr).contains("not a regular file"), "{place}: {output:?}");
+        assert!(lab.read("ran").is_empty());
     }
 }
 

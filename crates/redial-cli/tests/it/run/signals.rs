@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::{Lab, eventually, line_of, runs, signal};
+use crate::exit_code;
 
 #[test]
 fn signals_reach_the_command_and_its_children() {
@@ -24,7 +25,7 @@ fn signals_reach_the_command_and_its_children() {
         line_of(&ready);
         signal(&child, name);
         assert_eq!(line_of(&heard), name);
-        assert_eq!(child.wait().unwrap().code(), Some(9), "the command's own: {name}, {ends}");
+        assert_eq!(exit_code(&mut child), Some(9), "the command's own: {name}, {ends}");
     }
 }
 
@@ -36,7 +37,7 @@ fn after_an_ending_signal_there_is_no_other_attempt() {
     let mut child = lab.command(&[], script).spawn().unwrap();
     line_of(&ready);
     signal(&child, "TERM");
-    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(exit_code(&mut child), Some(1));
     assert_eq!(lab.read("count").lines().count(), 1);
 }
 
@@ -52,7 +53,7 @@ fn a_signal_during_a_wait_ends_it_at_once() {
         let mut child = command.stderr(log).spawn().unwrap();
         eventually(|| lab.read("log").contains("\"event\":\"wait\""));
         signal(&child, name);
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");
+        assert_eq!(exit_code(&mut child), Some(code), "{name}");
         assert_eq!(lab.read("count").lines().count(), 1);
         assert!(lab.read("log").contains("\"reason\":\"cancelled\""));
     }
@@ -71,7 +72,7 @@ fn what_was_ignored_stays_ignored() {
     line_of(&ready);
     signal(&child, "HUP");
     std::fs::write(&go, "x\n").unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(exit_code(&mut child), Some(0));
     let ignored = lab.read("ignored");
     let set = u64::from_str_radix(ignored.split_whitespace().nth(1).unwrap(), 16).unwrap();
     assert_eq!(set & 1, 1, "the command ignores SIGHUP too: {ignored}");
@@ -92,6 +93,6 @@ fn a_stopped_job_stops_its_command_and_both_go_on() {
     eventually(|| state(&own) == 'T' && state(&command) == 'T');
     signal(&child, "CONT");
     std::fs::write(&go, "x\n").unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(exit_code(&mut child), Some(0));
     assert!(!runs(&command));
 }

@@ -1,0 +1,92 @@
+//! `redial run` whose stderr is not read.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use super::{Lab, eventually, signal};
+use crate::{exit_code, full_pipe};
+
+#[test]
+fn attempts_time_out_and_are_retried_to_the_end() {
+    for form in ["text", "json"] {
+        let lab = Lab::new();
+        let (_unread, full) = full_pipe();
+        let flags = ["--log", form, "--attempts", "3", "--attempt-timeout", "100ms"];
+        let mut command = lab.command(&flags, "echo x >> count; exec sleep 1000");
+        assert_eq!(exit_code(&mut command.stderr(full).spawn().unwrap()), Some(124), "{form}");
+        assert!(lab.read("count").lines().count() <= 3);
+    }
+}
+
+#[test]
+fn a_signal_ends_a_wait() {
+    let lab = Lab::new();
+    let (_unread, full) = full_pipe();
+    let flags = ["--log", "json", "--base", "1h", "--cap", "1h", "--jitter", "none"];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redial"));
+    command.arg("run").args(flags).args(["--", "sh", "-c", "echo x > count; exit 1"]);
+    command.current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir).stdin(Stdio::null());
+    let mut child = command.stderr(full).spawn().unwrap();
+    eventually(|| !lab.read("count").is_empty());
+    signal(&child, "TERM");
+    assert_eq!(exit_code(&mut child), Some(143));
+}
+
+#[test]
+fn a_failure_of_ours_is_an_exit_code() {
+    let lab = Lab::new();
+    let (_unread, full) = full_pipe();
+    let mut command = lab.command(&[], "head -c 2000000 /dev/zero");
+    command.stderr(full).stdout(Stdio::null()).env("TMPDIR", "/no/such/place");
+    assert_eq!(exit_code(&mut command.spawn().unwrap()), Some(125));
+}
+
+#[test]
+fn a_command_whose_output_is_not_read_is_timed_out_and_its_output_is_not_lost() {
+    let lab = Lab::new();
+    let (mut unread, full) = full_pipe();
+    let flags = ["--log", "json", "--attempts", "1", "--attempt-timeout", "200ms"];
+    let stream = ["--output", "stream", "--stop-on-output", "nothing"];
+    let script =
+        "echo said >&2; trap 'echo ended >&2; echo x > ended; exit 1' TERM; sleep 1000 & wait";
+    let mut command = lab.command(&[&flags[..], &stream].concat(), script);
+    let mut child = command.stderr(full).spawn().unwrap();
+    drop(command);
+    eventually(|| !lab.read("ended").is_empty());
+    let reading = std::thread::spawn(move || {
+        let mut all = String::new();
+        unread.read_to_string(&mut all).map(|_| all).unwrap()
+    });
+    assert_eq!(exit_code(&mut child), Some(124));
+    let all = reading.join().unwrap();
+    assert!(all.contains("said\n") && all.contains("ended\n"), "{}", all.trim_start_matches('.'));
+}
+
+#[test]
+fn dropped_lines_are_counted_and_reported_when_there_is_room() {
+    let lab = Lab::new();
+    let (mut unread, full) = full_pipe();
+    let flags = ["--log", "json", "--attempts", "1000", "--budget", "none"];
+    let script = "test $REDIAL_ATTEMPT = 1000 || exit 1; echo x > last; until test -e go; do sleep 0.02; done";
+    let mut command = lab.command(&flags, script);
+    let mut child = command.stderr(full).spawn().unwrap();
+    drop(command);
+    eventually(|| !lab.read("last").is_empty());
+    let reading = std::thread::spawn(move || {
+        let mut all = String::new();
+        unread.read_to_string(&mut all).map(|_| all).unwrap()
+    });
+    std::fs::write(lab.path("go"), "").unwrap();
+    assert_eq!(exit_code(&mut child), Some(0));
+    let all = reading.join().unwrap();
+    let events: Vec<serde_json::Value> = all
+        .trim_start_matches('.')
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let dropped: u64 = events.iter().filter_map(|event| event["lines"].as_u64()).sum();
+    let written = events.iter().filter(|event| event["event"] != "dropped").count() as u64;
+    assert!(dropped > 0, "nothing was tested");
+    // An attempt has three, the last one has its success instead of a wait.
+    assert_eq!(written + dropped, 3000);
+}
