@@ -3,6 +3,8 @@
 //! The store has the last word in everything, so nothing is kept here between two of its answers.
 
 mod add;
+mod backup;
+mod clock;
 mod input;
 mod list;
 mod manage;
@@ -44,6 +46,8 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Command {
     Add(Box<add::Args>),
+    Backup(backup::Args),
+    Clock(clock::Args),
     Ls(list::Args),
     Pause(manage::Pause),
     Resume(manage::Resume),
@@ -61,6 +65,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let done = runtime.block_on(async {
         match &args.command {
             Command::Add(args) => add::run(args, out).await,
+            Command::Backup(args) => backup::run(args, out),
+            Command::Clock(args) => clock::run(args, out).await,
             Command::Ls(args) => list::run(args, out).await,
             Command::Pause(args) => manage::pause(args).await,
             Command::Resume(args) => manage::resume(args).await,

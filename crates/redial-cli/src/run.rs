@@ -22,7 +22,7 @@ mod wait;
 pub(crate) use args::Args;
 pub(crate) use attempt::Status;
 pub(crate) use group::Group;
-pub(crate) use judge::{Codes, Rules, not_started};
+pub(crate) use judge::{Codes, Rules, is_missing};
 pub(crate) use log::Form;
 pub(crate) use signals::is_ignored;
 pub(crate) use spool::nameless;

@@ -3,7 +3,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal as _, Read as _, Write};
 use redial_queue::durable::{DurableQueue, Enqueued, NewJob};
 use serde_json::json;
 
-use super::input::{About, Source, header};
+use super::input::{About, Source, check_delivery, header};
 use super::place::Place;
 use crate::failed::Failed;
 
@@ -52,6 +52,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
         }
         None => Source::Stdin,
     };
+    check_delivery(&args.headers, args.about.idempotency_key.as_deref())?;
     let job = |payload: Vec<u8>| {
         let mut job = args.about.apply(NewJob::new(payload));
         job.headers.clone_from(&args.headers);

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::time::{Duration, SystemTime};
 
 use redial_queue::Priority;
+use redial_queue::delivery::{self, Delivery};
 use redial_queue::durable::{NewJob, Start, WhenWaiting};
 
 use super::time;
@@ -127,6 +128,19 @@ impl About {
         }
         job
     }
+}
+
+/// A job whose headers make it a delivery has to be a good one, and be told so before it is in the queue.
+pub(super) fn check_delivery(
+    headers: &[(String, String)],
+    idempotency_key: Option<&str>,
+) -> Result<(), Failed> {
+    let wrong = |why: delivery::Invalid| Failed::Input(why.to_string());
+    if !Delivery::is_one(headers) {
+        return Ok(());
+    }
+    Delivery::of_headers(headers).map_err(wrong)?;
+    idempotency_key.map_or(Ok(()), Delivery::check_key).map_err(wrong)
 }
 
 /// `Name: value`. A name may begin with the colon that the method and the URL of a delivery have.

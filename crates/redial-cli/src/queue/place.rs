@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redial_queue::durable::{DurableQueue, Filter, Job, JobId, Store, StoreError};
+use redial_queue::durable::{DurableQueue, Filter, Job, JobId, Store, StoreError, WorkerError};
 use redial_queue::postgres::PostgresStore;
 use redial_queue::sqlite::SqliteStore;
 
@@ -153,6 +153,15 @@ pub(super) fn said(place: impl std::fmt::Display, error: StoreError) -> Failed {
     match error {
         StoreError::Invalid(why) => Failed::input(place, why),
         other => Failed::Work(format!("{place}: {other}")),
+    }
+}
+
+impl From<WorkerError> for Failed {
+    fn from(error: WorkerError) -> Self {
+        match error {
+            WorkerError::Store(error) => error.into(),
+            WorkerError::Handler(why) => Self::Work(why),
+        }
     }
 }
 

@@ -53,6 +53,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
         delivery = delivery.body(data.bytes()?);
     }
     let job = args.about.apply(delivery.into_job());
+    Delivery::check_key(&job.idempotency_key).map_err(wrong)?;
     let became = args.place.make().await?.enqueue(job).await?;
     add::print(&[became], args.about.json, out)?;
     add::refused(&[became])

@@ -3,6 +3,7 @@ use std::io::Write;
 use redial_queue::durable::{Counts, Settings};
 use serde_json::{Value, json};
 
+use super::clock::Offset;
 use super::place::{Missing, Place};
 use super::print::ms;
 use super::time::short;
@@ -33,13 +34,19 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
             (store, names)
         }
     };
+    let offset = Offset::of(&*store).await?;
     for name in names {
         let (counts, settings) = (store.counts(&name).await?, store.settings(&name).await?);
         if args.json {
-            writeln!(out, "{}", object(&name, &counts, &settings))?;
+            let mut object = object(&name, &counts, &settings);
+            object["clock_offset_ms"] = offset.ms().into();
+            writeln!(out, "{object}")?;
         } else {
             show(&name, &counts, &settings, out)?;
         }
+    }
+    if offset.matters() && !args.json {
+        writeln!(out, "the store's time is {offset}; see `redial queue clock`")?;
     }
     Ok(())
 }

@@ -1,17 +1,17 @@
 mod ends;
 mod exec;
+mod limits;
 mod log;
 mod serve;
 
-use std::fs;
 use std::io::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::{Policy, Preset};
-use redial_queue::delivery::{Deliverer, Secret};
-use redial_queue::durable::{Happening, Report, Until, Worker, standard};
+use redial_queue::delivery::{Deliverer, Secrets};
+use redial_queue::durable::{Happening, Report, Until, Worker, WorkerError, standard};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -41,13 +41,16 @@ With --exec each job is `sh -c CMD` in a process group of its own, with the payl
 REDIAL_QUEUE, REDIAL_JOB_ID, REDIAL_ATTEMPT (1 is the first), REDIAL_IDEMPOTENCY_KEY (the same for all attempts),
 REDIAL_KEY if the job has one, and its headers as REDIAL_HEADER_ and the name in capitals, with _ for all but letters
 and digits. Exit code 0 is done and 75 is to be tried again. Others are judged as by `redial run`: they are tried again,
-except 126 and 127 (it cannot be executed, or is not there). The last line on stderr is kept as the cause. A command
+except 126 and 127: the command cannot be executed, so the worker stops and its jobs are not charged, unless
+--retry-on-exit or --stop-on-exit names the code. The last line on stderr is kept as the cause. A command
 whose time is over, or whose lease is lost, gets SIGTERM with all that it has started, and SIGKILL after the grace. If the
 worker itself is killed, a guard process kills its commands at once, with all that they have started.
 
 Stderr may be stalled, as by Ctrl-S: work goes on, and lines that do not fit into a queue of 256 KiB are dropped and counted.
 
-Without --exec jobs are sent that `redial queue send` has put in, each with its Idempotency-Key.
+Without --exec jobs are sent that `redial queue send` has put in, each with its Idempotency-Key. Other jobs are left alone.
+A receiver (scheme, host and port) has a quarter of the workers at most, so that one that never answers does not hold up
+the others, and by default a breaker: while it is open the jobs of that receiver wait, and nothing is charged.
 
 The first SIGTERM or Ctrl-C lets what runs come to its end and claims nothing more; the second one stops at once.
 
@@ -62,9 +65,9 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// How many jobs at once
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
-    workers: u16,
+    /// How many jobs at once; without this, 8 commands or 32 deliveries
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    workers: Option<u16>,
     /// How long a job stays with a worker that is not heard of
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lease)]
     lease: Duration,
@@ -82,7 +85,7 @@ pub(crate) struct Args {
     log: Form,
 
     /// The policy of jobs that name none: a preset, or the path of a policy file, with #NAME if it has several; without
-    /// this, 16 attempts of 30 s, with waits from 5 s to 1 h
+    /// this, 16 attempts of 30 s, with waits from 5 s to 1 h, and for deliveries a breaker
     #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
     policy: Option<policy::Named>,
     /// A file of policies that jobs can name, besides the presets; may be repeated
@@ -105,7 +108,11 @@ pub(crate) struct Args {
     /// Deliver only to public addresses, for those who let others say where webhooks go
     #[arg(long, help_heading = HTTP, conflicts_with = "exec")]
     only_public: bool,
-    /// Sign deliveries as Standard Webhooks do, with the secret in this file: whsec_ and 24 to 64 bytes in base64
+    /// How many deliveries to one receiver at once; without this, a quarter of --workers
+    #[arg(long, help_heading = HTTP, value_name = "N", conflicts_with = "exec", value_parser = clap::value_parser!(u16).range(1..))]
+    per_destination: Option<u16>,
+    /// Sign deliveries as Standard Webhooks do. Each line of the file has the URL of a receiver and its secrets, several
+    /// while they are changed: https://hooks.example/orders whsec_…
     #[arg(long, help_heading = HTTP, value_name = "FILE", conflicts_with = "exec")]
     secret_file: Option<String>,
 
@@ -135,13 +142,14 @@ fn lease(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
-    let policy = args.policy.as_ref().map_or_else(standard, |named| named.policy.clone());
+    let usual = if args.exec.is_some() { standard } else { redial_queue::delivery::standard };
+    let policy = args.policy.as_ref().map_or_else(usual, |named| named.policy.clone());
+    let log = Arc::new(Log::new(args.log));
     let deliverer = match &args.exec {
         Some(_) => None,
-        None => Some(deliverer(args, &policy)?),
+        None => Some(deliverer(args, &policy, &log)?),
     };
     let signals = Signals::listen()?;
-    let log = Arc::new(Log::new(args.log));
     let done = work(args, policy, deliverer, signals, &log).await;
     let (done, wait) = match done {
         // The second signal: stop at once.
@@ -159,6 +167,7 @@ async fn work(
     mut signals: Signals,
     log: &Arc<Log>,
 ) -> Result<(), Failed> {
+    let files = limits::raise();
     let guard = args.exec.as_ref().and_then(|_| guard(log));
     let ends = Arc::new(Ends::new(args.grace, guard));
     let listening = args.serve.listen().await?;
@@ -182,7 +191,8 @@ async fn work(
                 stop_on_exit: args.stop_on_exit.clone(),
                 lists_output: false,
             };
-            let exec = Exec::new(command, rules, Arc::clone(&ends), Arc::clone(log.stderr()));
+            let command = files.map_or_else(|| command.clone(), |before| before.around(command));
+            let exec = Exec::new(&command, rules, Arc::clone(&ends), Arc::clone(log.stderr()));
             attend(worker.run(exec, stopped), signals, &stop, log, &ends).await?
         }
         (None, Some(deliverer)) => {
@@ -205,15 +215,19 @@ fn guard(log: &Log) -> Option<Guard> {
     guard.ok()
 }
 
-fn deliverer(args: &Args, policy: &Policy) -> Result<Deliverer, Failed> {
+fn deliverer(args: &Args, policy: &Policy, log: &Log) -> Result<Deliverer, Failed> {
     let mut builder = Deliverer::builder(policy);
     if args.only_public {
         builder = builder.only_public();
     }
     if let Some(path) = &args.secret_file {
-        let secret = fs::read_to_string(path).map_err(|error| Failed::input(path, error))?;
-        let secret = Secret::new(secret.trim()).map_err(|error| Failed::input(path, error))?;
-        builder = builder.sign(secret);
+        let secrets = policy::read_file(path).map_err(|error| Failed::input(path, error))?;
+        let secrets: Secrets = secrets.parse().map_err(|error| Failed::input(path, error))?;
+        if secrets.are_shared() {
+            log.warn("one secret signs for all receivers, so each can sign webhooks to the others: name the receiver \
+                      before its secret, as in `https://hooks.example/orders whsec_…`");
+        }
+        builder = builder.sign(secrets);
     }
     builder.build().map_err(|error| Failed::Work(error.to_string()))
 }
@@ -225,7 +239,7 @@ async fn worker(args: &Args, policy: Policy, log: &Arc<Log>) -> Result<Worker, F
         .policy(policy)
         .policies(presets)
         .policies(args.policies.iter().flatten().cloned())
-        .workers(args.workers.into())
+        .workers(args.workers.map_or(if args.exec.is_some() { 8 } else { 32 }, usize::from))
         .lease(args.lease)
         .until(match args.until {
             End::Stopped => Until::Stopped,
@@ -233,6 +247,9 @@ async fn worker(args: &Args, policy: Policy, log: &Arc<Log>) -> Result<Worker, F
             End::Empty => Until::Empty,
         })
         .watch(move |happening: &Happening<'_>| log.happened(happening));
+    if let Some(most) = args.per_destination {
+        worker = worker.per_destination(most.into());
+    }
     // A command that takes long, or its worker with it, would cost those behind it an attempt.
     let prefetch = args.prefetch.or(args.exec.is_some().then_some(0));
     if let Some(prefetch) = prefetch {
@@ -246,7 +263,7 @@ async fn worker(args: &Args, policy: Policy, log: &Arc<Log>) -> Result<Worker, F
 
 /// Works until it is over. The first signal asks for that, the second one does not ask.
 async fn attend(
-    work: impl Future<Output = Result<Report, redial_queue::durable::StoreError>>,
+    work: impl Future<Output = Result<Report, WorkerError>>,
     mut signals: Signals,
     stop: &Notify,
     log: &Log,

@@ -3,9 +3,9 @@
 
 use std::io;
 
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use redial_core::decide::{Class, Failure, Outcome, Reach};
+use redial_queue::durable::is_shortage;
 
 use super::attempt::{End, Status};
 
@@ -48,7 +48,18 @@ pub(super) const OURS: u8 = 125;
 pub(super) const NOT_EXECUTABLE: u8 = 126;
 pub(super) const NOT_FOUND: u8 = 127;
 
+/// Whether an exit code says that a command could not be executed, or was not found.
+pub(crate) fn is_missing(code: u8) -> bool {
+    matches!(code, NOT_EXECUTABLE | NOT_FOUND)
+}
+
 impl Rules {
+    /// Whether the user has said what this exit code means.
+    pub(crate) fn name(&self, code: u8) -> bool {
+        let lists = [&self.retry_on_exit, &self.stop_on_exit];
+        lists.into_iter().flatten().any(|codes| codes.contains(code))
+    }
+
     pub(super) fn outcome(&self, end: &End) -> Outcome {
         let code = end.status.code();
         let failed = end.timed_out || code != 0 || end.found.retry;
@@ -106,12 +117,8 @@ pub(super) fn exit_code(end: &End) -> u8 {
 }
 
 /// A command that could not be started: whether that may pass, and the exit code if not.
-pub(crate) fn not_started(error: &io::Error) -> (Failure, u8) {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    let passes = matches!(
-        errno,
-        Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE | Errno::ETXTBSY)
-    );
+pub(super) fn not_started(error: &io::Error) -> (Failure, u8) {
+    let passes = is_shortage(error) || error.kind() == io::ErrorKind::ExecutableFileBusy;
     let class = if passes { Class::Transient } else { Class::Permanent };
     let code = match error.kind() {
         _ if passes => OURS,

@@ -1,5 +1,6 @@
 //! `redial queue` and `redial dlq` on real stores, with real processes. No test depends on how long anything takes.
 
+mod blameless;
 mod clock;
 mod commands;
 mod dead;
@@ -8,6 +9,7 @@ mod killed;
 mod metrics;
 mod page;
 mod postgres;
+mod secrets;
 mod stalled;
 mod work;
 mod wrong;

@@ -66,7 +66,7 @@ impl Handler for Deliverer {
     async fn handle(&self, job: Arc<Job>) -> Handled {
         match Delivery::of(&job) {
             Ok(delivery) => self.0.send(delivery, job).await,
-            Err(_) if !Delivery::is_one(&job) => Handled::NotTried(NO_DELIVERY.to_owned()),
+            Err(_) if !Delivery::is_one(&job.headers) => Handled::NotTried(NO_DELIVERY.to_owned()),
             Err(invalid) => Handled::Unreadable(invalid.to_string()),
         }
     }

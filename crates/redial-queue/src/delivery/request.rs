@@ -112,9 +112,9 @@ impl Delivery {
         job
     }
 
-    /// Whether a job is meant to be a delivery, good or not.
-    pub fn is_one(job: &Job) -> bool {
-        job.headers.iter().any(|(name, _)| name == METHOD || name == URL)
+    /// Whether a job with these headers is meant to be a delivery, good or not.
+    pub fn is_one(headers: &[(String, String)]) -> bool {
+        headers.iter().any(|(name, _)| name == METHOD || name == URL)
     }
 
     /// Whether a delivery can carry this idempotency key.
@@ -133,8 +133,17 @@ impl Delivery {
     ///
     /// The job is no delivery, or one that was not made by [`into_job`](Self::into_job).
     pub fn of(job: &Job) -> Result<Self, Invalid> {
+        Self::of_headers(&job.headers)
+    }
+
+    /// The request that a job with these headers is, without its body.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of).
+    pub fn of_headers(headers: &[(String, String)]) -> Result<Self, Invalid> {
         let pseudo = |wanted: &str| {
-            let mut all = job.headers.iter().filter(|(name, _)| name == wanted);
+            let mut all = headers.iter().filter(|(name, _)| name == wanted);
             match (all.next(), all.next()) {
                 (Some((_, value)), None) => Ok(value.as_str()),
                 (None, _) => Err(Invalid::new(format!("this is no delivery: it has no {wanted}"))),
@@ -142,7 +151,7 @@ impl Delivery {
             }
         };
         let this = Self::new(pseudo(METHOD)?, pseudo(URL)?)?;
-        let others = job.headers.iter().filter(|(name, _)| name != METHOD && name != URL);
+        let others = headers.iter().filter(|(name, _)| name != METHOD && name != URL);
         others.into_iter().try_fold(this, |this, (name, value)| this.header(name, value))
     }
 

@@ -124,7 +124,7 @@ impl Boot {
 impl fmt::Display for Implausible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, direction) =
-            (self.ahead.abs() / DAY, if self.ahead > 0 { "ahead of" } else { "behind" });
+            ((self.ahead.abs() + DAY / 2) / DAY, if self.ahead > 0 { "ahead of" } else { "behind" });
         write!(
             f,
             "this machine's clock is {days} days {direction} the store's time; set the clock, or if it is right, \
@@ -172,6 +172,13 @@ impl Clock {
 /// The wall clock, in microseconds since 1970.
 pub(super) fn wall() -> i64 {
     micros(SystemTime::now())
+}
+
+/// By how much the store's time is ahead of the wall clock, when it is told at the same moment. What is less than a second
+/// is no difference.
+pub(super) fn ahead_of_wall(now: i64) -> i64 {
+    let ahead = now.saturating_sub(wall());
+    if ahead.abs() < 1_000_000 { 0 } else { ahead }
 }
 
 /// A duration in microseconds; what is longer than a thousand years is that.

@@ -1,6 +1,6 @@
 use rusqlite::{OptionalExtension, params};
 
-use super::clock::{span, wall};
+use super::clock::{ahead_of_wall, span};
 use super::fault::Fault;
 use super::step::{Queue, Step};
 use crate::durable::text::{micros, write_headers};
@@ -67,7 +67,7 @@ impl Step<'_> {
         match start {
             Start::Now => self.now,
             Start::After(wait) => self.now.saturating_add(span(wait)),
-            Start::At(time) => self.now.saturating_add(micros(time).saturating_sub(wall())),
+            Start::At(time) => micros(time).saturating_add(ahead_of_wall(self.now)),
         }
     }
 

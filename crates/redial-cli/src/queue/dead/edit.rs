@@ -3,7 +3,7 @@ use std::io::Write;
 use redial_queue::Priority;
 use redial_queue::durable::{Edit, JobId, State};
 
-use super::super::input::{Source, header};
+use super::super::input::{Source, check_delivery, header};
 use super::super::place::{Missing, Place};
 use crate::failed::Failed;
 
@@ -53,6 +53,9 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
             let place = place.unwrap_or(headers.len()).min(headers.len());
             headers.insert(place, (name.clone(), value.clone()));
         }
+    }
+    if !args.headers.is_empty() {
+        check_delivery(&headers, Some(&job.idempotency_key))?;
     }
     let edit = Edit {
         payload,

@@ -9,13 +9,13 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use redial_core::decide::{Class, Failure};
-use redial_queue::durable::{Handled, Handler, Job};
+use redial_queue::durable::{Handled, Handler, Job, is_shortage};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStderr, Command};
 use tokio::time::timeout;
 
 use super::ends::{Ends, Running};
-use crate::run::{Group, Rules, Status, nameless, not_started};
+use crate::run::{Group, Rules, Status, is_missing, nameless};
 use crate::stderr::Stderr;
 
 /// The exit code with which a command asks for another attempt, as `EX_TEMPFAIL` of sysexits does.
@@ -39,10 +39,7 @@ impl Exec {
     }
 
     fn start(&self, job: &Job) -> io::Result<(Running, Option<ChildStderr>)> {
-        let input = whole(&job.payload).map_err(|error| {
-            let why = format!("its payload cannot be written to a file for it: {error}");
-            io::Error::new(error.kind(), why)
-        })?;
+        let input = whole(&job.payload)?;
         let starting = self.ends.starting();
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.command).process_group(0);
@@ -62,6 +59,9 @@ impl Exec {
         let class = match status {
             Status::Code(0) => return Handled::Done,
             Status::Code(AGAIN) => Class::Transient,
+            Status::Code(code) if is_missing(code) && !self.rules.name(code) => {
+                return Handled::WorkerFailed(missing(code, last));
+            }
             // Whoever has ended it did not mean the job, as when a machine goes down.
             status => match self.rules.class(status, false) {
                 Class::Cancelled => Class::Transient,
@@ -88,10 +88,7 @@ impl Handler for Exec {
         self.ends.of(job.id).await;
         let (mut running, stderr) = match self.start(&job) {
             Ok(started) => started,
-            Err(error) => {
-                let cause = format!("sh cannot be started: {error}");
-                return Handled::failed(not_started(&error).0, cause);
-            }
+            Err(error) => return cannot_start(&error),
         };
         let mut last = LastLine::default();
         let status = {
@@ -121,6 +118,28 @@ impl Handler for Exec {
             }
         }
     }
+}
+
+/// A machine that has run out of something says nothing about the job, and a job whose headers are too many for any
+/// command nothing about the machine.
+fn cannot_start(error: &io::Error) -> Handled {
+    let why = format!("the command could not be started: {error}");
+    match error.kind() {
+        _ if is_shortage(error) => Handled::NotTried(why),
+        io::ErrorKind::StorageFull => Handled::NotTried(why),
+        io::ErrorKind::ArgumentListTooLong | io::ErrorKind::InvalidInput => {
+            Handled::failed(Failure::new(Class::Permanent), why)
+        }
+        _ => Handled::WorkerFailed(why),
+    }
+}
+
+fn missing(code: u8, last: Option<String>) -> String {
+    let last = last.map(|line| format!(" ({line})")).unwrap_or_default();
+    format!(
+        "--exec: exit code {code}{last}: the command cannot be executed, so this worker stops; its jobs are not charged. \
+         If the code says something about a job, name it with --retry-on-exit or --stop-on-exit"
+    )
 }
 
 /// A file of its own for one attempt, with the whole payload and without a name. A pipe would end early, with a part of the

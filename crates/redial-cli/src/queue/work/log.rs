@@ -1,8 +1,9 @@
 //! A backend that is down makes every job of a queue fail, and a line for each of them would be a storm of its own. A few
 //! lines tell what is going on; of the others, how many they are.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redial_core::Rate;
@@ -19,18 +20,23 @@ use crate::stderr::Stderr;
 /// So many lines, in the long run and at once.
 const LINES: Rate = Rate::per_second(5);
 const BURST: u32 = 50;
+/// The most causes that are told of jobs that cannot be tried.
+const MOST_CAUSES: usize = 100;
 
 pub(super) struct Log {
     form: Form,
     limit: RateLimit,
     left_out: AtomicU64,
+    /// The causes for which jobs could not be tried.
+    not_tried: Mutex<HashSet<String>>,
     stderr: Arc<Stderr>,
 }
 
 impl Log {
     pub(super) fn new(form: Form) -> Self {
         let limit = RateLimit::new(&RateRule::new(LINES, BURST));
-        Self { form, limit, left_out: AtomicU64::new(0), stderr: Arc::new(Stderr::new(form)) }
+        let (left_out, not_tried) = (AtomicU64::new(0), Mutex::default());
+        Self { form, limit, left_out, not_tried, stderr: Arc::new(Stderr::new(form)) }
     }
 
     pub(super) fn stderr(&self) -> &Arc<Stderr> {
@@ -38,7 +44,7 @@ impl Log {
     }
 
     pub(super) fn happened(&self, happening: &Happening<'_>) {
-        if self.form == Form::None || is_usual(happening) {
+        if self.form == Form::None || is_usual(happening) || self.was_said(happening) {
             return;
         }
         if self.limit.take(clock::now()).is_err() {
@@ -48,6 +54,17 @@ impl Log {
         self.tell_left_out();
         let (text, event, fields) = told(happening);
         self.write(&text, event, fields);
+    }
+
+    /// Why jobs cannot be tried here is said once: it is the same for each of them.
+    fn was_said(&self, happening: &Happening<'_>) -> bool {
+        match happening {
+            Happening::Postponed { stop: None, cause, .. } if !cause.is_empty() => {
+                let mut said = self.not_tried.lock().unwrap_or_else(PoisonError::into_inner);
+                said.len() >= MOST_CAUSES || !said.insert((*cause).to_owned())
+            }
+            _ => false,
+        }
     }
 
     pub(super) fn warn(&self, warning: &str) {
@@ -118,8 +135,9 @@ fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
             "retry",
             about(job, json!({ "wait_ms": ms(*wait), "outcome": cause })),
         ),
-        Happening::Postponed { job, wait, stop } => {
-            let why = stop.map_or_else(|| "the worker stops".to_owned(), |stop| stop.to_string());
+        Happening::Postponed { job, wait, stop, cause } => {
+            let given_back = if cause.is_empty() { "the worker stops" } else { cause };
+            let why = stop.map_or_else(|| given_back.to_owned(), |stop| stop.to_string());
             let text = format!("job {} was not tried: {why}; again in {}", job.id, short(*wait));
             let stop = stop.map(|stop| stop.name());
             (text, "postponed", about(job, json!({ "wait_ms": ms(*wait), "stop": stop })))

@@ -82,3 +82,75 @@ fn another_worker_goes_on_with_another_clock() {
         assert_eq!((&lab.stats()["done"], &lab.stats()["lost"]), (&3.into(), &0.into()));
     }
 }
+
+fn at<'a>(lab: &Lab, time: &str, args: &'a [&'a str]) -> Command {
+    let clock = lab.scratch.file("clock", time);
+    let mut command = lab.command(args);
+    with_clock(&mut command, &clock);
+    command
+}
+
+#[test]
+fn a_process_whose_clock_is_far_off_is_refused_and_harms_nothing() {
+    for (time, says) in [("+400d", "400 days ahead of"), ("-30d", "30 days behind")] {
+        let lab = Lab::new();
+        lab.ok(&["queue", "add", "--payload", "later", "--after", "1h"]);
+        let output = at(&lab, time, &["queue", "add", "--payload", "x"]).output().unwrap();
+        super::fails(&output, 2, says);
+        super::fails(&output, 2, "redial queue clock --repair");
+        lab.work(&["--exec", "echo >> ran", "--until", "nothing-due"]);
+        assert_eq!((lab.wrote("ran").len(), &lab.stats()["later"]), (0, &1.into()));
+    }
+}
+
+#[test]
+fn a_process_whose_clock_is_off_by_hours_changes_no_wait() {
+    for time in ["+1h", "-1h", "+6d"] {
+        let lab = Lab::new();
+        lab.ok(&["queue", "add", "--payload", "later", "--after", "30m"]);
+        good(&at(&lab, time, &["queue", "add", "--payload", "now"]).output().unwrap());
+        let work = [
+            "queue",
+            "work",
+            "--exec",
+            "unset LD_PRELOAD; cat >> ran; echo >> ran",
+            "--until",
+            "nothing-due",
+        ];
+        good(&at(&lab, time, &work).output().unwrap());
+        assert_eq!(lab.wrote("ran"), ["now"], "{time}");
+        let stats = lab.stats();
+        assert_eq!((&stats["later"], &stats["lost"]), (&1.into(), &0.into()), "{time}");
+        assert!(stats["clock_offset_ms"].as_i64().unwrap().abs() < 60_000, "{stats}");
+    }
+}
+
+#[test]
+fn a_store_that_is_ahead_goes_on_from_one_short_lived_worker_to_the_next() {
+    let lab = Lab::new();
+    good(&at(&lab, "+1h", &["queue", "add", "--payload", "x", "--after", "2s"]).output().unwrap());
+    let stats = lab.ok(&["queue", "stats"]);
+    assert!(stats.contains("the store's time is 60m ahead of this machine's clock"), "{stats}");
+    eventually(|| {
+        lab.work(&["--exec", "echo >> ran", "--until", "nothing-due"]);
+        lab.wrote("ran").len() == 1
+    });
+}
+
+#[test]
+fn the_clock_of_a_store_is_shown_and_repaired() {
+    let lab = Lab::new();
+    good(
+        &at(&lab, "+400d", &["queue", "add", "--payload", "x", "--after", "1h"]).output().unwrap(),
+    );
+    super::fails(&lab.run(&["queue", "stats"]), 2, "400 days behind the store's time");
+    super::fails(&lab.run(&["queue", "clock"]), 2, "redial queue clock --repair");
+    let repaired = lab.ok(&["queue", "clock", "--repair"]);
+    assert_eq!(repaired, "all times were moved back by 400d\n");
+    let shown = lab.ok(&["queue", "clock"]);
+    assert!(shown.ends_with("as this machine's clock\n"), "{shown}");
+    lab.work(&["--exec", "echo >> ran", "--until", "nothing-due"]);
+    assert_eq!((lab.wrote("ran").len(), &lab.stats()["later"]), (0, &1.into()));
+    let postgres = ["queue", "clock", "--repair", "--store", "postgres://x/y"];
+    super::fails(&lab.run(&postgres), 2, "its server's clock");
+}

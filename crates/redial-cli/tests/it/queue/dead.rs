@@ -25,7 +25,7 @@ fn dead(payloads: &[&str], script: &str) -> Lab {
             "b: 2",
         ]);
     }
-    lab.work(&["--exec", script, "--until", "empty", "--log", "none"]);
+    lab.work(&["--exec", script, "--stop-on-exit", "9", "--until", "empty", "--log", "none"]);
     lab
 }
 
@@ -35,14 +35,14 @@ fn ids(jobs: &[Value]) -> Vec<i64> {
 
 #[test]
 fn letters_are_found_by_what_became_of_them() {
-    let lab = dead(&["1", "2", "127"], "read code; echo failed with $code >&2; exit $code");
+    let lab = dead(&["1", "2", "9"], "read code; echo failed with $code >&2; exit $code");
     lab.ok(&["queue", "add", "--payload", "alive", "--key", "1"]);
     let found = |filter: &[&str]| ids(&lab.lines(&[&["dlq", "ls", "--json"], filter].concat()));
     assert_eq!(found(&[]), [1, 2, 3]);
     assert_eq!(found(&["--key", "1"]), [1]);
     assert_eq!(found(&["--id", "3", "--id", "1"]), [1, 3]);
     assert_eq!(found(&["--reason", "attempts"]), [1, 2]);
-    assert_eq!(found(&["--reason", "permanent", "--outcome", "with 127"]), [3]);
+    assert_eq!(found(&["--reason", "permanent", "--outcome", "with 9"]), [3]);
     assert_eq!(found(&["--older", "1h"]), [0; 0]);
     assert_eq!(found(&["--most", "1", "--after", "1"]), [2]);
     let listed = lab.ok(&["dlq", "ls"]);
@@ -102,7 +102,7 @@ fn a_letter_is_repaired_and_starts_again() {
 
 #[test]
 fn nothing_is_removed_or_restarted_by_saying_nothing() {
-    let lab = dead(&["a", "b", "c"], "exit 127");
+    let lab = dead(&["a", "b", "c"], "exit 9");
     for command in ["purge", "redrive"] {
         fails(&lab.run(&["dlq", command]), 2, "--all");
         fails(&lab.run(&["dlq", command, "--all", "--key", "a"]), 2, "--all");
@@ -122,7 +122,18 @@ fn a_bound_drops_the_oldest_and_counts_them() {
     let lab = Lab::new();
     lab.ok(&["queue", "set", "--most-dead", "2"]);
     good(&lab.feed(&["queue", "add", "--lines"], b"a\nb\nc\nd\n"));
-    lab.work(&["--exec", "exit 127", "--until", "empty", "--workers", "1", "--log", "none"]);
+    lab.work(&[
+        "--exec",
+        "exit 9",
+        "--stop-on-exit",
+        "9",
+        "--until",
+        "empty",
+        "--workers",
+        "1",
+        "--log",
+        "none",
+    ]);
     let stats = lab.stats();
     assert_eq!(
         (&stats["dead"], &stats["died"], &stats["dropped"]),
@@ -136,8 +147,8 @@ fn ten_thousand_letters_start_at_their_rate() {
     const LETTERS: usize = 10_000;
     let lab = Lab::new();
     let lines: String = (1..=LETTERS).map(|n| format!("{n}\n")).collect();
-    good(&lab.feed(&["queue", "add", "--lines"], lines.as_bytes()));
-    // They are no deliveries, so they die of their first attempt, and of their next one too.
+    // No worker knows their policy, so they die of their first attempt, and of their next one too.
+    good(&lab.feed(&["queue", "add", "--lines", "--policy", "unknown"], lines.as_bytes()));
     lab.work(&["--until", "empty", "--log", "none"]);
     assert_eq!(lab.stats()["dead"], LETTERS);
 

@@ -60,7 +60,7 @@ impl Received {
         self.stream.write_all(head.as_bytes()).unwrap();
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.head.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }

@@ -78,9 +78,9 @@ impl Scraped {
 #[tokio::test]
 async fn metrics_are_served_while_jobs_fail_and_are_retried() {
     let lab = Lab::new();
-    good(&lab.feed(&["queue", "add", "--lines"], b"0\n127\n1\n"));
+    good(&lab.feed(&["queue", "add", "--lines"], b"0\n9\n1\n"));
     let hold = "read code; test $code != 0 || while ! test -e go; do sleep 0.02; done; exit $code";
-    let scraped = Scraped::start(&lab, &["--exec", hold, "--workers", "4"]);
+    let scraped = Scraped::start(&lab, &["--exec", hold, "--stop-on-exit", "9", "--workers", "4"]);
     let of = |name: &str, label: &str| format!("{name}{{queue=\"default\"{label}}}");
     let scrape = scraped
         .until(&[

@@ -46,12 +46,24 @@ fn dead_letters_start_again_at_their_rate() {
     let queue = ["--queue", &queue];
     good(&lab.feed(&[&["queue", "add", "--lines"], &queue[..]].concat(), b"a\nb\nc\n"));
     lab.work(
-        &[&["--until", "empty", "--exec", "echo no >&2; exit 127", "--log", "none"], &queue[..]]
-            .concat(),
+        &[
+            &[
+                "--until",
+                "empty",
+                "--exec",
+                "echo no >&2; exit 9",
+                "--stop-on-exit",
+                "9",
+                "--log",
+                "none",
+            ],
+            &queue[..],
+        ]
+        .concat(),
     );
     let listed = lab.lines(&[&["dlq", "ls", "--json"], &queue[..]].concat());
     assert_eq!(listed.len(), 3);
-    assert_eq!(listed[0]["history"][0]["outcome"], "exit code 127: no");
+    assert_eq!(listed[0]["history"][0]["outcome"], "exit code 9: no");
     let id = listed[0]["id"].to_string();
     lab.ok(&[&["dlq", "edit", &id, "--payload", "better"], &queue[..]].concat());
     let redrive = [&["dlq", "redrive", "--all", "--rate", "1/h"], &queue[..]].concat();

@@ -58,9 +58,9 @@ fn exit_code_75_is_tried_again_until_it_is_done() {
 #[test]
 fn a_failure_that_does_not_pass_is_a_dead_letter_with_its_last_line() {
     let lab = Lab::new();
-    good(&lab.feed(&["queue", "add", "--lines"], b"127\n9\n1\n"));
+    good(&lab.feed(&["queue", "add", "--lines"], b"8\n9\n1\n"));
     let script = "read code; echo first >&2; echo about $code >&2; echo >&2; exit $code";
-    lab.work(&["--exec", script, "--until", "empty", "--stop-on-exit", "9", "--log", "none"]);
+    lab.work(&["--exec", script, "--until", "empty", "--stop-on-exit", "8-9", "--log", "none"]);
     let told: Vec<_> = lab
         .jobs()
         .iter()
@@ -76,7 +76,7 @@ fn a_failure_that_does_not_pass_is_a_dead_letter_with_its_last_line() {
         ("dead".to_owned(), reason.to_owned(), attempts, outcome.to_owned())
     };
     let expected = [
-        dead("permanent", 1, "exit code 127: about 127"),
+        dead("permanent", 1, "exit code 8: about 8"),
         dead("permanent", 1, "exit code 9: about 9"),
         dead("attempts", 3, "exit code 1: about 1"),
     ];
@@ -187,8 +187,8 @@ fn a_job_that_kills_its_worker_runs_out_of_attempts() {
 fn a_storm_of_failures_is_no_storm_of_lines() {
     let lab = Lab::new();
     let lines: String = (0..400).map(|n| format!("{n}\n")).collect();
-    good(&lab.feed(&["queue", "add", "--lines"], lines.as_bytes()));
-    // They are no deliveries.
+    // No worker knows their policy.
+    good(&lab.feed(&["queue", "add", "--lines", "--policy", "unknown"], lines.as_bytes()));
     let output = lab.work(&["--until", "empty", "--log", "json"]);
     let events: Vec<serde_json::Value> =
         text(&output.stderr).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -199,7 +199,7 @@ fn a_storm_of_failures_is_no_storm_of_lines() {
     let dead = named("dead");
     assert_eq!(dead.len() as u64 + left_out, 400);
     assert!(left_out > 100, "{left_out}");
-    assert_eq!(dead[0]["reason"], "unreadable");
+    assert_eq!(dead[0]["reason"], "unknown-policy");
     assert!(dead[0]["time"].as_f64().unwrap() > 1.7e9);
     assert_eq!(named("ended")[0]["dead"], 400);
 }

@@ -1,0 +1,106 @@
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use redial_queue::durable::Store;
+use redial_queue::sqlite::SqliteStore;
+use serde_json::json;
+
+use super::place::{Kept, Missing, Place, said};
+use super::time::{Utc, short};
+use crate::failed::Failed;
+use crate::run::clock::wall;
+
+/// Show the store's time beside this machine's clock, or repair it
+///
+/// A SQLite store has a time of its own, so that a clock that is set changes no wait. It may differ from the clock of
+/// this machine by up to a week; beyond that the store is not opened, because one of them is wrong.
+#[derive(clap::Args)]
+#[command(after_help = "\
+With --repair the store's time becomes that of this machine's clock, and every other time in the store moves along:
+waits and leases have as long to go as before. Workers that run go on with the new time.
+
+Examples:
+  redial queue clock --store jobs.db
+  redial queue clock --store jobs.db --repair")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// Set the store's time to this machine's clock
+    #[arg(long)]
+    repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    if args.repair {
+        return repair(args, out);
+    }
+    let store = args.place.open(Missing::Wrong).await?;
+    let offset = Offset::of(&*store).await?;
+    if args.json {
+        writeln!(
+            out,
+            "{}",
+            json!({ "time": Utc(offset.time).to_string(), "clock_offset_ms": offset.ms() })
+        )?;
+    } else {
+        writeln!(out, "the store's time is {}, {offset}", Utc(offset.time))?;
+    }
+    Ok(())
+}
+
+fn repair(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    let Kept::In(path) = args.place.kept()? else {
+        let why = "the time of a Postgres store is its server's clock: set that";
+        return Err(Failed::input("--store", why));
+    };
+    let micros = SqliteStore::repair_clock(&path).map_err(|error| said(path.display(), error))?;
+    if args.json {
+        writeln!(out, "{}", json!({ "moved_ms": micros / 1000 }))?;
+    } else {
+        let by = short(Duration::from_micros(micros.unsigned_abs()));
+        let direction = if micros < 0 { "back" } else { "forward" };
+        writeln!(out, "all times were moved {direction} by {by}")?;
+    }
+    Ok(())
+}
+
+/// How far a store's time is from this machine's clock.
+pub(super) struct Offset {
+    time: SystemTime,
+    wall: SystemTime,
+}
+
+impl Offset {
+    pub(super) async fn of(store: &dyn Store) -> Result<Self, Failed> {
+        let time = store.time().await?;
+        Ok(Self { time, wall: wall() })
+    }
+
+    /// Ahead, or behind if it is negative.
+    pub(super) fn ms(&self) -> i64 {
+        let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        match self.time.duration_since(self.wall) {
+            Ok(ahead) => ms(ahead),
+            Err(behind) => -ms(behind.duration()),
+        }
+    }
+
+    /// Whether a person would notice.
+    pub(super) fn matters(&self) -> bool {
+        self.ms().unsigned_abs() >= 1000
+    }
+}
+
+impl std::fmt::Display for Offset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let apart = short(Duration::from_millis(self.ms().unsigned_abs()));
+        match self.ms() {
+            _ if !self.matters() => f.write_str("as this machine's clock"),
+            0.. => write!(f, "{apart} ahead of this machine's clock"),
+            _ => write!(f, "{apart} behind this machine's clock"),
+        }
+    }
+}

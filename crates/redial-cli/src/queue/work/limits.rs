@@ -1,0 +1,33 @@
+//! Every delivery has a connection and every command a few pipes. The usual soft limit of 1,024 descriptors is there for
+//! programs that use `select`, which we do not; the commands that we run may.
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, rlim_t, setrlimit};
+
+/// The soft limit before it was raised.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before(rlim_t);
+
+/// Raises the soft limit of open files as far as the process may. `None` if it was left as it is.
+pub(super) fn raise() -> Option<Before> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    // Where the hard limit is no limit, as in some containers, programs that walk through all descriptors would take
+    // minutes.
+    const MOST: rlim_t = 1 << 20;
+    let wanted = hard.min(MOST);
+    if soft >= wanted {
+        return None;
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).ok()?;
+    Some(Before(soft))
+}
+
+impl Before {
+    /// The same command, under the limit as it was.
+    pub(super) fn around(self, command: &str) -> String {
+        let soft = match self.0 {
+            RLIM_INFINITY => "unlimited".to_owned(),
+            soft => soft.to_string(),
+        };
+        format!("ulimit -S -n {soft}; {command}")
+    }
+}
