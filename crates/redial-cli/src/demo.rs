@@ -10,6 +10,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::pin::pin;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use redial_core::{NEVER, Nanos, Policy, SECOND};
 use redial_live::round_trip;
 use redial_sim::scenario::Set;
@@ -20,6 +21,7 @@ use tokio::time::timeout;
 
 use crate::failed::Failed;
 use crate::policy::Named;
+use crate::run::is_ignored;
 use prediction::Prediction;
 use screen::{Look, Plain, Screen, View};
 use side::{Outcome, Side};
@@ -122,7 +124,14 @@ fn patient(policy: &Policy, most: Nanos) -> Result<Policy, String> {
 fn watch(mut sides: [Side; 2], view: &mut impl View) -> io::Result<[Outcome; 2]> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut interrupted = pin!(ctrl_c());
+        // A shell starts what runs in the background with Ctrl-C ignored.
+        let is_ignored = is_ignored(Signal::SIGINT);
+        let mut interrupted = pin!(async {
+            match is_ignored {
+                true => std::future::pending().await,
+                false => ctrl_c().await,
+            }
+        });
         while sides.iter().any(|side| !side.is_over()) {
             if timeout(FRAME, interrupted.as_mut()).await.is_ok() {
                 sides.iter_mut().for_each(Side::stop);

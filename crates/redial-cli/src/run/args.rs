@@ -31,6 +31,9 @@ Exit codes: that of the last attempt, 128 and the signal that ended it, 124 if i
 0 and the output says otherwise (--retry-on-output), 125 if redial itself failed, 126 or 127 if there is no
 such command, 2 for wrong usage.
 
+If redial itself is killed, a command that has run for 20 ms is killed too. Stderr may be stalled, as by Ctrl-S: log
+lines that do not fit into a queue of 256 KiB are dropped and counted.
+
 Examples:
   redial run -- curl -fsS https://example.com/api         4 attempts, full jitter, a shared budget
   redial run --attempts 6 --deadline 2m -- ./deploy.sh    all of it in two minutes

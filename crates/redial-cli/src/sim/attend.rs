@@ -7,11 +7,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use redial_sim::simulate::Watch;
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
 use crate::failed::Failed;
+use crate::run::is_ignored;
 
 const LOOK: Duration = Duration::from_millis(50);
 /// Nobody wants to read about what is over at once.
@@ -34,9 +36,12 @@ impl<T> Attended<T> {
 /// Does work that consists of so many runs. The first Ctrl-C stops it, the second one ends the process.
 pub(crate) fn attend<T>(runs: f64, work: impl FnOnce(&Watch) -> T) -> Result<Attended<T>, Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    // In this order: the first signal must find it unset.
-    flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))?;
-    flag::register(SIGINT, Arc::clone(&interrupted))?;
+    // A shell starts what runs in the background with Ctrl-C ignored.
+    if !is_ignored(Signal::SIGINT) {
+        // In this order: the first signal must find it unset.
+        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))?;
+        flag::register(SIGINT, Arc::clone(&interrupted))?;
+    }
     let watch = Watch::default();
     #[allow(clippy::disallowed_methods, reason = "how long we took is the one thing not simulated")]
     let started = Instant::now();

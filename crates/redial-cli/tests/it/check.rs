@@ -1,7 +1,7 @@
 //! `redial check` as a person, a script and a code scanner see it. What each rule says is tested where the rules are.
 
 use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const NO_JITTER: &str = "[policy.together]\nattempts = 2\nattempt_timeout = \"10
 
 /// In the directory of the data, so that paths are short and the same everywhere.
 fn check(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+    let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
     command.current_dir(DATA).arg("check").args(args).output().unwrap()
 }
 
@@ -157,7 +157,7 @@ fn a_budget_may_be_in_another_file_than_its_route() {
 
 #[test]
 fn standard_input_is_a_file() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_redial"));
+    let mut child = crate::program(env!("CARGO_BIN_EXE_redial"));
     child.args(["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = child.spawn().unwrap();
     child.stdin.take().unwrap().write_all(NO_JITTER.as_bytes()).unwrap();

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::{Scratch, redial, text};
 
@@ -83,7 +83,7 @@ fn nothing_that_is_known() {
 fn what_is_no_file() {
     let scratch = Scratch::new("pipe");
     let pipe = scratch.path("pipe.yaml");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(crate::program("mkfifo").arg(&pipe).status().unwrap().success());
     refused(&pipe, &["not a file", "standard input"]);
     refused("/dev/zero", &["not a file"]);
     // In a directory it is passed over, and so are links that lead round in circles.
@@ -156,7 +156,7 @@ fn names_of_files_are_not_obeyed() {
 
 #[test]
 fn standard_input_is_bounded_too() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_redial"));
+    let mut child = crate::program(env!("CARGO_BIN_EXE_redial"));
     let child = child.args(["check", "-"]).stdin(Stdio::piped());
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();

@@ -1,7 +1,5 @@
 //! Whoever changes what `redial check` and `redial explain` say sees the pages that show it.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use crate::{Scratch, redial, text};
@@ -38,7 +36,7 @@ fn run(page: &str, scratch: &Scratch) -> Vec<(String, Option<i32>)> {
         let (command, shown) = block.split_once('\n').unwrap();
         let args = command.strip_prefix("$ redial ").unwrap().split(' ');
         let args: Vec<&str> = args.map(|arg| arg.trim_matches('\'')).collect();
-        let mut redial = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let mut redial = crate::program(env!("CARGO_BIN_EXE_redial"));
         let output = redial.current_dir(&scratch.0).args(&args).output().unwrap();
         let (printed, shown) = (trim(text(&output.stdout)), trim(shown));
         let is_part = args[0] == "explain" && printed.contains(&shown);
@@ -62,7 +60,7 @@ fn the_page_of_the_command() {
     let page = include_str!("../../../../docs/check.md");
     let scratch = files(page, "check-page");
     assert_eq!(run(page, &scratch).len(), 2);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+    let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
     command.current_dir(&scratch.0).args(["check", "retry.toml", "--format", "json"]);
     let mut printed: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     let (_, shown) = blocks(page).find(|(head, _)| *head == "json").unwrap();

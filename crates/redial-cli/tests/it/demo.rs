@@ -1,7 +1,7 @@
 //! `redial demo`: what it says, not how fast it is.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ fn plausible(figures: &Value) {
 
 #[test]
 fn without_a_terminal_there_are_plain_lines_and_an_interrupt_ends_them_with_a_summary() {
-    let command = &mut Command::new(env!("CARGO_BIN_EXE_redial"));
+    let command = &mut crate::program(env!("CARGO_BIN_EXE_redial"));
     let mut child =
         command.args(["demo", "--seconds", "600"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
@@ -64,7 +64,7 @@ fn without_a_terminal_there_are_plain_lines_and_an_interrupt_ends_them_with_a_su
     while seconds(&stdout) == 0 {
         assert!(reader.read_line(&mut stdout).unwrap() > 0, "{stdout}");
     }
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let kill = crate::program("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     reader.read_to_string(&mut stdout).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "as for `redial sim`");

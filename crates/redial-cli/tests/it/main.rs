@@ -22,13 +22,42 @@ mod sim_errors;
 mod sim_pages;
 mod sim_sweep;
 
+use std::ffi::OsStr;
 use std::io::{PipeReader, PipeWriter, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output};
+use std::sync::{Arc, Once};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
 
 fn redial(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_redial")).args(args).output().unwrap()
+    program(env!("CARGO_BIN_EXE_redial")).args(args).output().unwrap()
+}
+
+/// A program that starts as it does in the foreground of a shell. `nohup` and `&` leave signals ignored, and what is ignored
+/// stays so in every process below; what is handled does not.
+fn program(name: impl AsRef<OsStr>) -> Command {
+    static HANDLED: Once = Once::new();
+    HANDLED.call_once(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+        // SIGPIPE is ignored by all programs in Rust, and std sets it right for those that they start.
+        let kept = [Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGPIPE];
+        for signal in Signal::iterator().filter(|signal| !kept.contains(signal)) {
+            if ignored & (1 << (signal as i32 - 1)) != 0 {
+                // The test itself goes on ignoring it.
+                signal_hook::flag::register(signal as i32, Arc::default()).unwrap();
+            }
+        }
+    });
+    Command::new(name)
+}
+
+/// A path in the temporary directory that nothing else has, in no other run and in no other container.
+fn unique(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("redial-{}-{name}", redial::Key::fresh()))
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -101,12 +130,12 @@ fn postgres() -> String {
 }
 
 /// A directory for the files of a test, which goes away with it.
-struct Scratch(std::path::PathBuf);
+struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("redial-{}-{name}.d", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        let path = unique(&format!("{name}.d"));
+        std::fs::create_dir(&path).unwrap();
         Self(path)
     }
 

@@ -17,7 +17,6 @@ mod wrong;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
@@ -35,14 +34,13 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let scratch = Scratch::new(&format!("queue-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+        let scratch = Scratch::new("queue");
         scratch.file("quick.toml", QUICK);
         Self { store: scratch.path("jobs.db"), scratch }
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
         command.args(args).env("REDIAL_STORE", &self.store).env("NO_PROXY", "127.0.0.1");
         command.current_dir(&self.scratch.0).stdin(Stdio::null());
         command
@@ -52,7 +50,7 @@ impl Lab {
     fn shell(&self, script: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_redial")).parent().unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        let mut shell = Command::new("sh");
+        let mut shell = crate::program("sh");
         shell.arg("-ec").arg(format!("exec 2>&1; {script}")).current_dir(&self.scratch.0);
         shell.env("REDIAL_STORE", &self.store).env("NO_PROXY", "127.0.0.1").env("PATH", path);
         shell

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 pub(crate) struct Redis {
@@ -50,7 +50,7 @@ impl Redis {
 
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+        assert!(crate::program("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
     /// A server that wants a password has started too.
@@ -70,7 +70,7 @@ impl Drop for Redis {
 }
 
 fn spawn(port: u16, options: &[&str]) -> Child {
-    let mut command = Command::new("redis-server");
+    let mut command = crate::program("redis-server");
     command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--dir", "/tmp"]);
     command.args(["--save", "", "--appendonly", "no"]).args(options);
     command.stdin(Stdio::null()).stdout(Stdio::null());

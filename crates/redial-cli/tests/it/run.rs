@@ -15,7 +15,6 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
@@ -28,11 +27,8 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("redial-run-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir_all(&dir).unwrap();
+        let dir = crate::unique("run");
+        fs::create_dir(&dir).unwrap();
         Self { dir }
     }
 
@@ -52,7 +48,7 @@ impl Lab {
     }
 
     fn bare(&self, flags: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
         command.args(["run", "--base", "1ms", "--cap", "4ms"]).args(flags);
         command.current_dir(&self.dir).env("XDG_RUNTIME_DIR", &self.dir).stdin(Stdio::null());
         command
@@ -77,7 +73,7 @@ impl Lab {
     /// Makes a FIFO, at which a script and a test meet.
     fn fifo(&self, name: &str) -> PathBuf {
         let path = self.path(name);
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(crate::program("mkfifo").arg(&path).status().unwrap().success());
         path
     }
 }
@@ -110,6 +106,6 @@ fn named<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Val
 }
 
 fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
+    let sent = crate::program("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
 }

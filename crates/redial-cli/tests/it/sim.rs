@@ -79,7 +79,7 @@ fn a_storm_is_a_table_with_charts_and_a_lesson() {
 #[test]
 fn a_narrow_terminal_gets_what_fits() {
     let printed = |columns: &str| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redial"));
+        let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
         let args = ["sim", "blip", "--runs", "3", "--policy", "full", "--policy", "standard"];
         let output = command.args(args).env("COLUMNS", columns).output().unwrap();
         text(&output.stdout).to_owned()
@@ -205,7 +205,7 @@ fn parameters_can_be_set() {
 
 #[test]
 fn a_scenario_and_a_policy_can_be_files_and_names_are_escaped() {
-    let folder = std::env::temp_dir().join(format!("redial-storm-{}", std::process::id()));
+    let folder = crate::unique("storm");
     fs::create_dir_all(&folder).unwrap();
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let (mine, policy) = (path("mine.toml"), path("<script>alert(1).toml"));
@@ -295,7 +295,7 @@ fn json_is_the_same_for_any_number_of_threads() {
 
 #[test]
 fn a_policy_is_a_preset_or_a_file_and_only_its_waits_matter() {
-    let folder = std::env::temp_dir().join(format!("redial-sim-{}", std::process::id()));
+    let folder = crate::unique("sim");
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("mine.toml");
     fs::write(&file, "attempts = 2\ndeadline = '1s'\n").unwrap();

@@ -40,7 +40,7 @@ fn sim(scenario: &str, more: &[&str], says: &[&str]) {
 
 /// The file's text must be refused with all of this.
 fn file(name: &str, content: &str, says: &[&str]) {
-    let path = std::env::temp_dir().join(format!("redial-{}-{name}.toml", std::process::id()));
+    let path = crate::unique(&format!("{name}.toml"));
     fs::write(&path, content).unwrap();
     let shown = path.to_str().unwrap();
     sim(shown, &[], &[says, &[&format!("redial: {shown}: ")]].concat());
@@ -116,7 +116,7 @@ fn a_policy_that_nobody_knows() {
         &["--policy", "peer:envyo"],
         &["--policy peer:envyo", "did you mean `peer:envoy`?"],
     );
-    let path = std::env::temp_dir().join(format!("redial-{}-bad-policy.toml", std::process::id()));
+    let path = crate::unique("bad-policy.toml");
     fs::write(&path, "[backoff]\nbase = '0s'\n").unwrap();
     let shown = path.to_str().unwrap();
     for scenario in ["blip", "contention"] {
@@ -179,7 +179,7 @@ fn more_calls_than_can_be_followed() {
 
 #[test]
 fn policy_files_with_names() {
-    let path = std::env::temp_dir().join(format!("redial-{}-named.toml", std::process::id()));
+    let path = crate::unique("named.toml");
     let shown = path.to_str().unwrap();
     let write = |content: &str| fs::write(&path, content).unwrap();
     let policy = |name: &str| {

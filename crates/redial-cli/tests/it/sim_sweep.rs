@@ -151,11 +151,11 @@ fn every_number_has_a_map_and_collapse_its_interval() {
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_prints_what_there_is() {
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
     let two = ["--policy", "full", "--policy", "no-retry", "--threads", "2"];
     let args = [&["sim", "blip", "--runs", "1000000", "--json"], &two[..]].concat();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_redial"))
+    let mut child = crate::program(env!("CARGO_BIN_EXE_redial"))
         .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -172,7 +172,7 @@ fn ctrl_c_prints_what_there_is() {
         assert_eq!(child.try_wait().unwrap(), None, "it is over already");
         std::thread::yield_now();
     }
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert!(crate::program("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(text(&output.stderr).contains("stopped"));

@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -59,7 +59,7 @@ impl Envoy {
             .replace("TRAFFIC", &traffic.port().to_string())
             .replace("BACKEND", &backend.port().to_string());
         let config = scratch.file("envoy.yaml", config);
-        let child = Command::new(program)
+        let child = crate::program(program)
             .args([
                 "--disable-hot-restart",
                 "--concurrency",

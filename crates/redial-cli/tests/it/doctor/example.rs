@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ impl Storm {
             "{} is not built: `cargo xtask test` does, or `cargo build -p redial --all-features --example storm`",
             program.display()
         );
-        let mut child = Command::new(program)
+        let mut child = crate::program(program)
             .args(["--policy", policy, "--phase", phase])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,7 +1,7 @@
 //! `redial doctor` finds the storm that a running program was given, and no other.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
@@ -62,7 +62,7 @@ fn retries_of_a_gateway_come_from_above() {
 #[test]
 fn a_surge_is_no_storm_and_is_seen_beside_what_was_before() {
     let storm = Storm::start("naive", "normal");
-    let mut doctor = Command::new(env!("CARGO_BIN_EXE_redial"))
+    let mut doctor = crate::program(env!("CARGO_BIN_EXE_redial"))
         .args(["doctor", &storm.metrics(), "--baseline", "4s", "--for", "4s", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -103,7 +103,7 @@ fn a_queue_whose_jobs_fail_is_no_storm() {
     }
     // Without a budget and nearly without waits: in some seconds each job has many attempts.
     let policy = scratch.file("policy.toml", "attempts = 1000\nbudget = 'none'\ndeadline = 'none'\nbackoff = { base = '10ms', cap = '10ms' }\n");
-    let worker = Command::new(env!("CARGO_BIN_EXE_redial"))
+    let worker = crate::program(env!("CARGO_BIN_EXE_redial"))
         .args(["queue", "work", "--store", &store, "--exec", "exit 1", "--policy", &policy])
         .args(["--metrics", "127.0.0.1:0", "--depth-every", "100ms"])
         .stderr(Stdio::piped())

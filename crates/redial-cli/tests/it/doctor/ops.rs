@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use redial_core::storm::Level;
 use regex_lite::Regex;
@@ -23,7 +22,7 @@ fn root() -> PathBuf {
 fn promtool(args: &[&str]) -> String {
     let promtool =
         xtask::setup::find_program("promtool").expect("needs promtool: run `cargo xtask setup`");
-    let output = Command::new(promtool).args(args).current_dir(root()).output().unwrap();
+    let output = crate::program(promtool).args(args).current_dir(root()).output().unwrap();
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "promtool {args:?}: {said}");
     said

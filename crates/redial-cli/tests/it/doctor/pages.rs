@@ -1,7 +1,5 @@
 //! Whoever changes what `redial doctor` says sees the page that shows it.
 
-use std::process::Command;
-
 use regex_lite::Regex;
 
 use super::example::Storm;
@@ -57,7 +55,7 @@ fn the_commands_of_the_symptom_table_work() {
     let mut run = 0;
     for found in table.flat_map(|line| commands.captures_iter(line).collect::<Vec<_>>()) {
         let args: Vec<_> = found[1].split(' ').collect();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
         let output = command.args(&args).current_dir(&scratch.0).output().unwrap();
         let said = text(&output.stdout);
         match args[0] {

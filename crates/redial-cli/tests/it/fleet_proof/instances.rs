@@ -3,7 +3,7 @@
 use std::env::current_exe;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use crate::Scratch;
 
@@ -16,7 +16,7 @@ const AT_LONGEST: &str = "600";
 pub(super) fn example() -> PathBuf {
     let exe = current_exe().unwrap();
     let profile = exe.parent().and_then(Path::parent).unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::program(env!("CARGO"));
     cargo.args("build --quiet --package redial --all-features --examples".split(' '));
     cargo.arg("--target-dir").arg(profile.parent().unwrap());
     if profile.ends_with("release") {
@@ -56,7 +56,7 @@ impl Instances {
         let dir = Scratch::new(name);
         let start = |index: usize| {
             let said = File::create(dir.path(&index.to_string())).unwrap();
-            let mut command = Command::new(example);
+            let mut command = crate::program(example);
             // Nobody listens on port 1 of the loopback.
             command.args([ledger, "127.0.0.1:1", RATE, AT_LONGEST]);
             Some(command.stdin(Stdio::null()).stdout(said).spawn().unwrap())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command};
+use std::process::Child;
 
 use reqwest::{Client, Method, StatusCode};
 
@@ -69,7 +69,7 @@ impl Scraped {
     }
 
     fn end(mut self) -> Option<i32> {
-        let kill = Command::new("kill").arg(self.worker.id().to_string()).status();
+        let kill = crate::program("kill").arg(self.worker.id().to_string()).status();
         assert!(kill.unwrap().success());
         self.worker.wait().unwrap().code()
     }

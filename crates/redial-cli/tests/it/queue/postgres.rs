@@ -36,7 +36,7 @@ fn a_worker_that_waits_is_woken() {
     lab.ok(&["queue", "add", "--queue", &queue, "--payload", "awake"]);
     lab.ok(&["queue", "resume", "--queue", &queue]);
     eventually(|| lab.wrote("log") == ["awake"]);
-    std::process::Command::new("kill").arg(worker.id().to_string()).status().unwrap();
+    crate::program("kill").arg(worker.id().to_string()).status().unwrap();
     assert_eq!(worker.wait().unwrap().code(), Some(0));
 }
 

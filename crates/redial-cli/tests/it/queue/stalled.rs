@@ -37,7 +37,7 @@ fn a_lease_is_renewed() {
     good(&lab.feed(&["queue", "add", "--lines"], b"1\n2\n3\n4\n"));
     let (_unread, full) = full_pipe();
     let script = format!("{LOUD} && while ! test -e go; do sleep 0.02; done");
-    let mut worker = start(&lab, &["--exec", &script, "--lease", "2s", "--until", "empty"], full);
+    let mut worker = start(&lab, &["--exec", &script, "--lease", "12s", "--until", "empty"], full);
     eventually(|| lab.wrote("attempts").len() == 8);
     let first = lab.jobs()[0]["due"].as_str().unwrap().to_owned();
     // The lease of a running job ends later with each heartbeat.

@@ -1,12 +1,12 @@
 //! Workers that run commands.
 
-use std::process::Command;
-
 use super::{Lab, eventually, good};
-use crate::{runs, text};
+use crate::{exit_code, runs, text};
 
 pub(super) fn signal(pid: u32, name: &str) {
-    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+    assert!(
+        crate::program("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success()
+    );
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn a_job_can_name_its_policy() {
     assert!(jobs[1]["history"][0]["outcome"].as_str().unwrap().contains("once"), "{}", jobs[1]);
 }
 
-#[test]
-fn what_takes_too_long_is_ended_with_all_that_it_has_started() {
+/// Says whether attempts of this length are long enough for a command to get ready.
+fn is_ended_with_all_that_it_has_started(timeout: &str) -> bool {
     let lab = Lab::new();
-    let policy = super::QUICK.replace("60s", "3s").replace("attempts = 3", "attempts = 2");
+    let policy = super::QUICK.replace("60s", timeout).replace("attempts = 3", "attempts = 2");
     let policy = lab.scratch.file("short.toml", policy);
     lab.ok(&["queue", "add", "--payload", "x"]);
     // The child does not hear SIGTERM, and the next attempt must not start while it is there. One that has ended and that
@@ -110,11 +110,39 @@ fn what_takes_too_long_is_ended_with_all_that_it_has_started() {
     let work = ["queue", "work", "--policy", &policy, "--grace", "200ms", "--until", "empty"];
     good(&lab.command(&work).args(["--exec", script]).output().unwrap());
     let children = lab.wrote("child");
-    assert_eq!(children.len(), 2);
     assert!(lab.wrote("wrong").is_empty());
     children.iter().for_each(|pid| assert!(!runs(pid), "{pid}"));
     let job = lab.jobs().remove(0);
     assert_eq!((&job["state"], &job["attempts"]), (&"dead".into(), &2.into()), "{job}");
+    children.len() == 2
+}
+
+#[test]
+fn what_takes_too_long_is_ended_with_all_that_it_has_started() {
+    assert!(["1s", "5s", "30s"].into_iter().any(is_ended_with_all_that_it_has_started));
+}
+
+#[test]
+fn a_worker_in_the_background_goes_on_after_ctrl_c_and_ends_on_sigterm() {
+    let lab = Lab::new();
+    lab.ok(&["queue", "add", "--payload", "x"]);
+    // As `&` in a script does it. The command is told nothing, and the first SIGTERM waits for it.
+    let script = "trap '' INT TERM; exec redial queue work --policy quick.toml --exec \"$0\"";
+    let job = "echo x >> began; while ! test -e go; do sleep 0.02; done; echo x >> ended";
+    let mut shell = lab.shell(script);
+    let mut worker = shell.arg(job).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    eventually(|| lab.wrote("began").len() == 1);
+    signal(worker.id(), "INT");
+    signal(worker.id(), "TERM");
+    let mut told = std::io::BufReader::new(worker.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+    assert!(line.contains("stopping"), "{line}");
+    // A second signal that counts would end it now.
+    signal(worker.id(), "INT");
+    lab.scratch.file("go", "");
+    assert_eq!(exit_code(&mut worker), Some(0));
+    assert_eq!(lab.wrote("ended").len(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::text;
 /// The same command with files of at most so many KiB. The signal that comes with it is ignored: what counts is the
 /// failed write, as on a disk that is full.
 fn limited(command: &Command, kib: u32) -> Command {
-    let mut sh = Command::new("bash");
+    let mut sh = crate::program("bash");
     sh.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"")).arg("bash");
     sh.arg(command.get_program()).args(command.get_args());
     sh.env("NO_PROXY", "127.0.0.1").stdin(std::process::Stdio::null());

@@ -39,7 +39,7 @@ impl Lab {
     }
 
     fn queue(&self, command: &str) -> Command {
-        let mut redial = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let mut redial = crate::program(env!("CARGO_BIN_EXE_redial"));
         redial.args(["queue", command, "--store", &self.store, "--queue", &self.queue]);
         redial.env("NO_PROXY", "127.0.0.1").stdin(Stdio::null());
         redial.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -113,7 +113,7 @@ fn a_response_says_when_without_being_asked() {
 
 #[test]
 fn a_date_is_a_hint() {
-    let then = std::process::Command::new("date")
+    let then = crate::program("date")
         .args(["-u", "+%a, %d %b %Y %H:%M:%S GMT", "-d", "2 hours"])
         .env("LC_ALL", "C")
         .output()

@@ -96,7 +96,7 @@ fn sigterm_comes_before_sigkill() {
 #[test]
 fn the_deadline_ends_the_attempt_that_runs() {
     let lab = Lab::new();
-    let output = lab.run(&["--deadline", "300ms", "--log", "json"], "sleep 1000");
+    let output = lab.run(&["--deadline", "2s", "--log", "json"], "sleep 1000");
     assert_eq!(code(&output), 124);
     let events = events(&output);
     assert_eq!(named(&events, "stopped").next().unwrap()["reason"], "deadline");
@@ -117,7 +117,7 @@ fn the_first_process_of_a_container_waits_for_the_dead_it_inherits() {
     let redial = env!("CARGO_BIN_EXE_redial");
     let script = "(sleep 1000 > /dev/null 2>&1 &); [ $REDIAL_ATTEMPT = 2 ]";
     let flags = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child", redial, "run"];
-    let mut command = std::process::Command::new("unshare");
+    let mut command = crate::program("unshare");
     command.args(flags).args(["--base", "1ms", "--grace", "1h", "--", "sh", "-c", script]);
     let output = command.env("XDG_RUNTIME_DIR", &lab.dir).output().unwrap();
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
@@ -133,10 +133,7 @@ fn what_a_success_left_behind_goes_on_and_does_not_hold_us_up() {
     assert!(runs(left.trim()));
     let group = std::fs::read_to_string(format!("/proc/{}/stat", left.trim())).unwrap();
     let group = group.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap().to_owned();
-    std::process::Command::new("kill")
-        .args(["-KILL", "--", &format!("-{group}")])
-        .status()
-        .unwrap();
+    crate::program("kill").args(["-KILL", "--", &format!("-{group}")]).status().unwrap();
 }
 
 #[test]
@@ -174,7 +171,7 @@ fn wrong_input_is_exit_2_and_names_the_flag() {
         ("--policy", "nope", "no preset has this name"),
         ("--attemps", "3", "unexpected argument"),
     ] {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redial"));
+        let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
         command.args(["run", flag, value, "--", "true"]).env("XDG_RUNTIME_DIR", &lab.dir);
         let output = command.output().unwrap();
         let stderr = text(&output.stderr);

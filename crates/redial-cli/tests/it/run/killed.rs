@@ -80,5 +80,5 @@ fn the_guard_leaves_with_us() {
     assert!(!all.iter().any(|pid| runs(&pid.to_string())));
     let left = lab.read("left");
     assert!(runs(left.trim()), "what a success has left behind goes on");
-    std::process::Command::new("kill").args(["-KILL", left.trim()]).status().unwrap();
+    crate::program("kill").args(["-KILL", left.trim()]).status().unwrap();
 }

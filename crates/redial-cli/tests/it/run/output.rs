@@ -108,7 +108,7 @@ fn streams_that_go_to_one_place_keep_their_order() {
         "for i in 1 2 3 4 5 6 7 8 9; do echo $i; echo e$i >&2; done; [ $REDIAL_ATTEMPT = 2 ]";
     let redial = env!("CARGO_BIN_EXE_redial");
     let line = format!("{redial} run --base 1ms --log none -- sh -c '{script}' > both 2>&1");
-    let mut shell = Command::new("sh");
+    let mut shell = crate::program("sh");
     shell.args(["-c", &line]).current_dir(&lab.dir);
     assert!(shell.env("XDG_RUNTIME_DIR", &lab.dir).status().unwrap().success());
     let expected: String = (1..=9).map(|i| format!("{i}\ne{i}\n")).collect();
@@ -120,7 +120,7 @@ fn in_a_pipeline_the_reader_gets_one_result_and_may_leave() {
     let lab = Lab::new();
     let redial = env!("CARGO_BIN_EXE_redial");
     let shell = |line: &str| {
-        let mut command = Command::new("bash");
+        let mut command = crate::program("bash");
         command.args(["-c", line]).current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir);
         command.output().unwrap()
     };

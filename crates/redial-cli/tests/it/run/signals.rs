@@ -1,6 +1,6 @@
 //! Who signals us means the command.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::{Lab, eventually, line_of, runs, signal};
 use crate::exit_code;
@@ -45,7 +45,7 @@ fn after_an_ending_signal_there_is_no_other_attempt() {
 fn a_signal_during_a_wait_ends_it_at_once() {
     for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131)] {
         let lab = Lab::new();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+        let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
         let flags = ["--base", "1h", "--cap", "1h", "--jitter", "none", "--log", "json"];
         command.arg("run").args(flags).args(["--", "sh", "-c", "echo x >> count; exit 1"]);
         command.current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir).stdin(Stdio::null());
@@ -60,22 +60,25 @@ fn a_signal_during_a_wait_ends_it_at_once() {
 }
 
 #[test]
-fn what_was_ignored_stays_ignored() {
+fn what_was_ignored_stays_ignored_and_sigterm_always_works() {
     let lab = Lab::new();
-    let (ready, go) = (lab.fifo("ready"), lab.fifo("go"));
+    let ready = lab.fifo("ready");
     let redial = env!("CARGO_BIN_EXE_redial");
-    let inner = "grep SigIgn /proc/self/status > ignored; echo x > ready; read x < go";
-    let line = format!("trap '' HUP; exec {redial} run -- sh -c '{inner}'");
-    let mut command = Command::new("sh");
+    let inner = "grep SigIgn /proc/self/status > ignored; echo x > ready; sleep 1000";
+    let line = format!("trap '' HUP INT QUIT TERM; exec {redial} run -- sh -c '{inner}'");
+    let mut command = crate::program("sh");
     command.args(["-c", &line]).current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir);
     let mut child = command.stdin(Stdio::null()).spawn().unwrap();
     line_of(&ready);
-    signal(&child, "HUP");
-    std::fs::write(&go, "x\n").unwrap();
-    assert_eq!(exit_code(&mut child), Some(0));
+    for name in ["HUP", "INT", "QUIT"] {
+        signal(&child, name);
+    }
     let ignored = lab.read("ignored");
     let set = u64::from_str_radix(ignored.split_whitespace().nth(1).unwrap(), 16).unwrap();
-    assert_eq!(set & 1, 1, "the command ignores SIGHUP too: {ignored}");
+    assert_eq!(set & 0b111, 0b111, "the command ignores them too: {ignored}");
+    assert_eq!(set & (1 << 14), 0, "but not SIGTERM: {ignored}");
+    signal(&child, "TERM");
+    assert_eq!(exit_code(&mut child), Some(143));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! At a terminal, which `script` plays.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const CTRL_C: &str = "\u{3}";
 #[allow(clippy::disallowed_methods, reason = "nothing tells when a key was not heard")]
 fn terminal(lab: &Lab, line: &str, typed: &str) -> (String, i32) {
     use std::io::Write as _;
-    let mut command = Command::new("script");
+    let mut command = crate::program("script");
     command
         .args(["-qec", line, "/dev/null"])
         .current_dir(&lab.dir)
