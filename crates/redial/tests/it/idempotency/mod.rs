@@ -1,5 +1,6 @@
 //! A request with a key is executed once.
 
+mod callers;
 mod crash;
 mod flaky;
 mod kept;

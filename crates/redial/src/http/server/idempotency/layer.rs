@@ -44,7 +44,7 @@ pub(super) struct Settings {
     methods: Arc<[Method]>,
     required: bool,
     form: Form,
-    /// Who the caller is; `None` when nobody said.
+    /// Names the caller; `None` to go by credentials.
     scope: Option<Arc<Scope>>,
     pub(super) request_bytes: usize,
     pub(super) request_time: Duration,
@@ -98,13 +98,21 @@ impl<St: Store> IdempotencyLayer<St> {
         self
     }
 
-    /// Keys of one caller mean nothing to another. `scope` names the caller by something that stays the
-    /// same when credentials are renewed: the account, the tenant.
+    /// Gives each caller keys of its own. `scope` names the caller by something that stays the same when
+    /// credentials are renewed: the account, the tenant. It sees the request's extensions, where a layer
+    /// further out may have put the authenticated user.
     ///
-    /// Without it, all callers share their keys, and the `Authorization` header and the name of the host are
-    /// part of the fingerprint: a key that comes with somebody else's, or with a renewed one, gets a 422 and
-    /// nobody's response. Callers that are told apart by anything else, such as a cookie, are not told apart.
-    /// With it, neither counts: a scope for several hosts has to name them.
+    /// Without a scope, all callers share one set of keys, and the fingerprint covers the host name and every
+    /// header that usually identifies a caller: `Authorization`, `Proxy-Authorization`, `Cookie`, the common
+    /// API-key and token headers (`X-Api-Key`, `X-Auth-Token` and others), and the identity headers of
+    /// authenticating proxies. A key that arrives with other credentials, with renewed ones, or without any,
+    /// gets a 422 and no stored response. Callers that send none of these headers cannot be told apart: of
+    /// two such callers that send the same key with the same request, the second one gets the response of
+    /// the first. Use a scope where that matters, and wherever callers are identified in another way, such
+    /// as by a client certificate.
+    ///
+    /// With a scope, neither credentials nor the host are compared: a scope for several hosts has to name
+    /// them.
     ///
     /// ```
     /// # use redial::http::server::{IdempotencyLayer, MemoryStore};
@@ -190,11 +198,19 @@ impl Settings {
     }
 
     pub(super) fn claim(&self, key: &str, parts: &Parts, body: &[u8]) -> Claim {
-        let (scope, caller) = match &self.scope {
-            None => (Vec::new(), Caller::ByCredentials),
-            Some(scope) => (scope(parts), Caller::ByScope),
+        let (key, scope, caller) = match &self.scope {
+            None => {
+                // The key itself is not scoped by the credentials: a repetition with renewed ones would then
+                // be executed a second time instead of being refused.
+                let credentials = fingerprint::credentials(&parts.headers);
+                (key::hash(b"", key), credentials, Caller::Credentials(credentials))
+            }
+            Some(scope) => {
+                let scope = scope(parts);
+                (key::hash(&scope, key), fingerprint::scope(&scope), Caller::Scope)
+            }
         };
-        Claim::new(key::hash(&scope, key), fingerprint::of(parts, body, caller))
+        Claim::new(key, fingerprint::of(parts, body, caller)).in_scope(scope)
     }
 }
 

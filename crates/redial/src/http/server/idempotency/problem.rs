@@ -93,8 +93,8 @@ impl Problem {
             }
             Self::InFlight => "Repeat this request later to get its response.",
             Self::Mismatch => {
-                "Method, path, query, body or caller differ from the first request with this key. \
-                 Use a new key for a new request."
+                "Method, path, query, body, host or credentials differ from the first request with \
+                 this key. Use a new key for a new request."
             }
             Self::Interrupted => {
                 "Whether the first request with this key took effect is not known. It is not \
