@@ -1,5 +1,6 @@
 //! A request with a key is executed once.
 
+mod arrival;
 mod callers;
 mod crash;
 mod flaky;

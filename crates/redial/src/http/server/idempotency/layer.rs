@@ -6,6 +6,7 @@ use http::Method;
 use http::request::Parts;
 use tower_layer::Layer;
 
+use super::arriving::Arriving;
 use super::execute::Shared;
 use super::fingerprint::{self, Caller};
 use super::key::{self, Form};
@@ -20,9 +21,9 @@ const LEAST_LEASE: Duration = Duration::from_millis(100);
 ///
 /// Defaults: keys are read on POST and PATCH, in quotes or bare, and a request without one is executed
 /// as ever; a response is kept for a day; a lease of 30 s; a request of up to 1 MiB that arrives within
-/// 30 s; a response of up to 1 MiB; keys are shared by all callers, with their credentials and the host in
-/// the fingerprint; an interrupted execution is not repeated; nothing is executed while the store cannot be
-/// reached.
+/// 30 s; 64 MiB for all requests that are arriving; a response of up to 1 MiB; a key belongs to the credentials and the host that it first came with
+/// ([`scoped_by`](Self::scoped_by) says more); `Set-Cookie` is not stored; an interrupted execution is not
+/// repeated; nothing is executed while the store cannot be reached.
 ///
 /// Clones share the store. So do layers that are made from one `Arc` of it.
 ///
@@ -48,6 +49,9 @@ pub(super) struct Settings {
     scope: Option<Arc<Scope>>,
     pub(super) request_bytes: usize,
     pub(super) request_time: Duration,
+    pub(super) arriving_bytes: usize,
+    /// Shared by all services that this layer and its clones wrap, as axum wraps each route by itself.
+    pub(super) arriving: Arriving,
     pub(super) response_bytes: usize,
     pub(super) terms: Terms,
     pub(super) fails_open: bool,
@@ -70,6 +74,8 @@ impl<St: Store> IdempotencyLayer<St> {
             scope: None,
             request_bytes: 1 << 20,
             request_time: Duration::from_secs(30),
+            arriving_bytes: 64 << 20,
+            arriving: Arriving::default(),
             response_bytes: 1 << 20,
             terms,
             fails_open: false,
@@ -139,10 +145,19 @@ impl<St: Store> IdempotencyLayer<St> {
         self
     }
 
-    /// A body has to arrive within this time, or the request gets a 408. The key is not taken before.
+    /// A body has to arrive within this time, or the request gets a 408. Meanwhile the request holds neither
+    /// its key nor a place in a [`ShedLayer`](crate::http::server::ShedLayer) further out.
     #[must_use]
     pub fn request_time(mut self, most: Duration) -> Self {
         self.settings.request_time = most;
+        self
+    }
+
+    /// The bodies that are arriving may take so many bytes together, and each counts as at least 4 KiB. A
+    /// request for which there is no room gets a 503 and is not executed.
+    #[must_use]
+    pub fn arriving_bytes(mut self, most: usize) -> Self {
+        self.settings.arriving_bytes = most;
         self
     }
 
