@@ -10,6 +10,7 @@ mod limits;
 mod lost_replies;
 mod outage;
 mod replay;
+mod shares;
 mod store;
 pub(crate) mod support;
 mod time;

@@ -41,7 +41,7 @@ mod fingerprint;
 mod future;
 mod key;
 mod layer;
-mod memory;
+pub(crate) mod memory;
 mod problem;
 mod record;
 #[cfg(feature = "redis")]

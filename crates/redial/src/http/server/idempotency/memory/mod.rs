@@ -1,123 +1,179 @@
-//! A store for one process. It has to be bounded, and what it forgets too early is executed twice; so
-//! when it is full of records that still count, it takes no new key.
+//! A store for one process. It has to be bounded, and a record that it forgets too early is executed twice.
+//! So it evicts only records whose time is over, and refuses new keys when there is no room. To keep one
+//! caller from filling it for all others, a scope may hold no more than is still free.
 
-use std::collections::{BTreeSet, HashMap};
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
+#[cfg(feature = "tracing")]
+mod notices;
+mod records;
+
 use std::future::ready;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use redial_core::{Nanos, nanos};
+use redial_core::Nanos;
 
-use super::store::{Begun, Claim, Interrupted, Store, StoreError, Terms};
+use self::records::{Limits, Record, Records, Shortage};
+use super::store::{Begun, Claim, Store, StoreError, Terms};
 use crate::clock::{Clock, Tokio};
-
-/// What a record takes beside its response, its places in two maps included.
-const BARE_BYTES: usize = 192;
-
-/// What every record is counted as at least, so that one that has only begun can always end, if not with
-/// its response then with the fact.
-const LEAST_BYTES: usize = 256;
-
-/// So many records that have ended are removed in one step. Each step adds at most one.
-const SWEEP: usize = 16;
 
 /// Keeps keys and responses in this process.
 ///
-/// Defaults: 100 000 records, 64 MiB. When it is full, requests with a new key get a 503 and are not
-/// executed; records whose time is over make room, others do not. A day's worth of keys has to fit, or
-/// the layer's `ttl` has to be shorter.
+/// Defaults: 100 000 records, 64 MiB, and a scope holds no more of either than is free, so at most half of
+/// the store. A scope is one caller: what [`scoped_by`](super::IdempotencyLayer::scoped_by) returned, or the
+/// credentials of the request.
+///
+/// Records are removed when their time is over (the layer's `ttl`) and never before, because a repetition
+/// would be executed again. A new key for which there is no room gets a 503 and is not executed; keys that
+/// the store knows are answered as ever. A response for which there is no room is not kept, and a repetition
+/// gets a 410. The keys of a day have to fit, or `ttl` has to be shorter.
+///
+/// With the feature `metrics`, [`IDEMPOTENCY_METRICS`](crate::telemetry::IDEMPOTENCY_METRICS) tell how full it
+/// is and what was refused. With the feature `tracing`, it writes a warning (target `redial`) when it is 80%
+/// full or a scope has used 80% of its share, and when it refuses a key: each at most once a minute.
 ///
 /// All is gone when the process ends: a restart forgets what was executed. Behind a load balancer, other
 /// processes know nothing of it.
 #[derive(Debug)]
 pub struct MemoryStore {
-    most_records: usize,
-    most_bytes: usize,
+    name: String,
+    shared: Arc<Shared>,
+    #[cfg(feature = "metrics")]
+    totals: Arc<metrics::Totals>,
+}
+
+/// What metrics look at.
+#[derive(Debug)]
+struct Shared {
+    limits: Limits,
     records: Mutex<Records>,
+    #[cfg(feature = "tracing")]
+    notices: notices::Notices,
 }
 
-#[derive(Debug, Default)]
-struct Records {
-    by_key: HashMap<[u8; 32], Record>,
-    /// Each record of `by_key` once, by the time at which it ends.
-    by_end: BTreeSet<(Nanos, [u8; 32])>,
-    /// The sum of [`Record::weight`].
-    bytes: usize,
+/// Why a step was not made.
+enum Refused {
+    Lost,
+    Full(Shortage),
 }
 
-#[derive(Debug)]
-struct Record {
-    fingerprint: [u8; 32],
-    owner: u128,
-    state: State,
-    ends: Nanos,
-}
-
-#[derive(Debug)]
-enum State {
-    /// Until its lease is over.
-    Running(Nanos),
-    Finished(Bytes),
+impl From<Shortage> for Refused {
+    fn from(shortage: Shortage) -> Self {
+        Self::Full(shortage)
+    }
 }
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self { most_records: 100_000, most_bytes: 64 << 20, records: Mutex::default() }
+        let limits = Limits { records: 100_000, bytes: 64 << 20, shares: true };
+        Self::with("memory".to_owned(), limits, Records::default())
     }
 }
 
 impl MemoryStore {
+    fn with(name: String, limits: Limits, records: Records) -> Self {
+        let shared = Arc::new(Shared {
+            limits,
+            records: Mutex::new(records),
+            #[cfg(feature = "tracing")]
+            notices: notices::Notices::default(),
+        });
+        Self {
+            #[cfg(feature = "metrics")]
+            totals: metrics::Totals::watching(&name, &shared),
+            name,
+            shared,
+        }
+    }
+
+    fn limited(self, limits: Limits) -> Self {
+        let records = mem::take(&mut *self.shared.lock());
+        Self::with(self.name, limits, records)
+    }
+
     /// Keeps at most so many records, running or finished.
     #[must_use]
     pub fn records(self, most: usize) -> Self {
-        Self { most_records: most, ..self }
+        let limits = Limits { records: most, ..self.shared.limits };
+        self.limited(limits)
     }
 
-    /// Keeps at most so many bytes: 192 for each record, and its response.
+    /// Keeps at most so many bytes: 208 for each record, and its response.
     #[must_use]
     pub fn bytes(self, most: usize) -> Self {
-        Self { most_bytes: most, ..self }
+        let limits = Limits { bytes: most, ..self.shared.limits };
+        self.limited(limits)
     }
 
-    fn lock(&self, now: Nanos) -> MutexGuard<'_, Records> {
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Lets one scope fill the store, for a server that has only one caller.
+    #[must_use]
+    pub fn without_shares(self) -> Self {
+        let limits = Limits { shares: false, ..self.shared.limits };
+        self.limited(limits)
+    }
+
+    /// The name in metrics and log lines; `memory` by default. Stores with one name are added up.
+    #[must_use]
+    pub fn name(self, name: impl Into<String>) -> Self {
+        let records = mem::take(&mut *self.shared.lock());
+        Self::with(name.into(), self.shared.limits, records)
+    }
+
+    /// One indivisible step.
+    fn step<T>(
+        &self,
+        claim: &Claim,
+        now: Nanos,
+        step: impl FnOnce(&mut Records, &Limits) -> Result<T, Refused>,
+    ) -> Result<T, StoreError> {
+        let Shared { limits, .. } = &*self.shared;
+        let mut records = self.shared.lock();
         records.sweep(now);
-        records
-    }
-
-    fn put(&self, records: &mut Records, key: [u8; 32], record: Record) -> Result<(), StoreError> {
-        let old = records.by_key.get(&key);
-        let count = records.by_key.len() + usize::from(old.is_none());
-        let bytes = records.bytes - old.map_or(0, Record::weight) + record.weight();
-        if count > self.most_records || bytes > self.most_bytes {
-            return Err(StoreError::Full);
-        }
-        records.remove(&key);
-        records.bytes = bytes;
-        records.by_end.insert((record.ends, key));
-        records.by_key.insert(key, record);
-        Ok(())
+        let done = step(&mut records, limits);
+        let shortage = match &done {
+            Err(Refused::Full(shortage)) => Some(*shortage),
+            _ => None,
+        };
+        let (all, held) = (records.used(), records.scope(records::scope(claim)));
+        drop(records);
+        #[cfg(feature = "metrics")]
+        shortage.into_iter().for_each(|shortage| self.totals.refused(shortage));
+        #[cfg(feature = "tracing")]
+        self.shared
+            .notices
+            .see(&notices::Seen { name: &self.name, limits, all, held, shortage }, now);
+        #[cfg(not(feature = "tracing"))]
+        let _ = (all, held, shortage);
+        done.map_err(|refused| match refused {
+            Refused::Lost => StoreError::Lost,
+            Refused::Full(_) => StoreError::Full,
+        })
     }
 
     fn begin_at(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Result<Begun, StoreError> {
-        let mut records = self.lock(now);
-        let begun = match records.get(claim, now) {
-            None => Begun::Started,
-            Some(record) => record.meet(claim, terms, now),
-        };
-        if matches!(begun, Begun::Started | Begun::Resumed) {
-            self.put(&mut records, *claim.key(), Record::running(claim, terms, now))?;
-        }
-        Ok(begun)
+        self.step(claim, now, |records, limits| {
+            let begun = match records.get(claim, now) {
+                None => Begun::Started,
+                Some(record) => record.meet(claim, terms, now),
+            };
+            if matches!(begun, Begun::Started | Begun::Resumed) {
+                records.put(*claim.key(), Record::running(claim, terms, now), limits)?;
+            }
+            Ok(begun)
+        })
     }
 
     fn renew_at(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Result<(), StoreError> {
-        let mut records = self.lock(now);
-        match records.get(claim, now) {
-            Some(record) if record.owner != claim.owner() => Err(StoreError::Lost),
-            Some(Record { state: State::Finished(_), .. }) => Ok(()),
-            _ => self.put(&mut records, *claim.key(), Record::running(claim, terms, now)),
-        }
+        self.step(claim, now, |records, limits| match records.get(claim, now) {
+            Some(record) if !record.is_of(claim) => Err(Refused::Lost),
+            Some(record) if !record.is_running() => Ok(()),
+            _ => {
+                let running = Record::running(claim, terms, now);
+                Ok(records.put(*claim.key(), running, limits)?)
+            }
+        })
     }
 
     fn finish_at(
@@ -127,27 +183,29 @@ impl MemoryStore {
         terms: &Terms,
         now: Nanos,
     ) -> Result<(), StoreError> {
-        let mut records = self.lock(now);
-        if records.get(claim, now).is_some_and(|record| record.owner != claim.owner()) {
-            return Err(StoreError::Lost);
-        }
-        let record = Record {
-            fingerprint: *claim.fingerprint(),
-            owner: claim.owner(),
-            state: State::Finished(response),
-            ends: now.saturating_add(nanos(terms.ttl)),
-        };
-        self.put(&mut records, *claim.key(), record)
+        self.step(claim, now, |records, limits| {
+            if records.get(claim, now).is_some_and(|record| !record.is_of(claim)) {
+                return Err(Refused::Lost);
+            }
+            let finished = Record::finished(claim, response, terms, now);
+            Ok(records.put(*claim.key(), finished, limits)?)
+        })
     }
 
-    fn release_at(&self, claim: &Claim, now: Nanos) {
-        let mut records = self.lock(now);
-        let ours = |record: &Record| {
-            record.owner == claim.owner() && matches!(record.state, State::Running(_))
-        };
-        if records.get(claim, now).is_some_and(ours) {
-            records.remove(claim.key());
-        }
+    fn release_at(&self, claim: &Claim, now: Nanos) -> Result<(), StoreError> {
+        self.step(claim, now, |records, _| {
+            let ours = |record: &Record| record.is_of(claim) && record.is_running();
+            if records.get(claim, now).is_some_and(ours) {
+                records.remove(claim.key());
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,62 +236,6 @@ impl Store for MemoryStore {
     }
 
     fn release(&self, claim: &Claim) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.release_at(claim, Tokio::now());
-        ready(Ok(()))
-    }
-}
-
-impl Records {
-    /// The record of a claim's key, if it has not ended.
-    fn get(&self, claim: &Claim, now: Nanos) -> Option<&Record> {
-        self.by_key.get(claim.key()).filter(|record| record.ends > now)
-    }
-
-    fn remove(&mut self, key: &[u8; 32]) {
-        if let Some(record) = self.by_key.remove(key) {
-            self.by_end.remove(&(record.ends, *key));
-            self.bytes -= record.weight();
-        }
-    }
-
-    fn sweep(&mut self, now: Nanos) {
-        for _ in 0..SWEEP {
-            match self.by_end.first() {
-                Some(&(ends, key)) if ends <= now => self.remove(&key),
-                _ => return,
-            }
-        }
-    }
-}
-
-impl Record {
-    fn running(claim: &Claim, terms: &Terms, now: Nanos) -> Self {
-        let lease = now.saturating_add(nanos(terms.lease));
-        Self {
-            fingerprint: *claim.fingerprint(),
-            owner: claim.owner(),
-            state: State::Running(lease),
-            ends: lease.saturating_add(nanos(terms.ttl)),
-        }
-    }
-
-    fn meet(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Begun {
-        match &self.state {
-            _ if self.fingerprint != *claim.fingerprint() => Begun::Mismatch,
-            State::Finished(response) => Begun::Finished(response.clone()),
-            State::Running(_) if self.owner == claim.owner() => Begun::Started,
-            State::Running(lease) if *lease > now => Begun::InFlight,
-            State::Running(_) => match terms.on_interrupted {
-                Interrupted::Refuse => Begun::Interrupted,
-                Interrupted::Execute => Begun::Resumed,
-            },
-        }
-    }
-
-    fn weight(&self) -> usize {
-        match &self.state {
-            State::Running(_) => LEAST_BYTES,
-            State::Finished(response) => LEAST_BYTES.max(BARE_BYTES + response.len()),
-        }
+        ready(self.release_at(claim, Tokio::now()))
     }
 }
