@@ -10,6 +10,7 @@ mod limits;
 mod lost_replies;
 mod outage;
 mod replay;
+mod reply_limit;
 mod shares;
 mod store;
 pub(crate) mod support;
