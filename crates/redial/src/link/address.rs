@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use redis::aio::AsyncStream;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
+use rustls::ClientConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
@@ -29,7 +29,7 @@ pub(crate) enum Trust {
     /// Those that the operating system trusts.
     System,
     #[cfg(feature = "fleet")]
-    Roots(Arc<RootCertStore>),
+    Roots(Arc<rustls::RootCertStore>),
 }
 
 impl Address {
@@ -79,7 +79,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     addresses.into_iter().for_each(|address| _ = attempts.spawn(TcpStream::connect(address)));
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     while let Some(connected) = attempts.join_next().await {
-        match connected.map_err(io::Error::other).flatten() {
+        match connected.unwrap_or_else(|ended| Err(io::Error::other(ended))) {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }

@@ -29,7 +29,7 @@ pub(crate) const ENDLESS: [Endless; 9] = [
 ];
 
 /// No more than what two socket buffers and our own hold; the reply has 100 MB.
-pub(crate) const FEW_BYTES: usize = 40 << 20;
+pub(crate) const FEW_BYTES: usize = 32 << 20;
 const ALL_BYTES: usize = 100 << 20;
 
 pub(crate) struct FakeRedis {
