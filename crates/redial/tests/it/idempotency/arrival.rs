@@ -31,17 +31,24 @@ async fn serve(shed: &ShedLayer) -> (SocketAddr, Arc<Shop>) {
     (address, shop)
 }
 
+const CONTINUE: [u8; 25] = *b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// A request with a body of ten bytes, of which one has been sent.
 struct Upload(TcpStream);
 
 impl Upload {
+    /// Returns when the server has begun to read the body, which is when it says to continue.
     async fn begin(address: SocketAddr, path: &str, key: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\nidempotency-key: {key}\r\n\
-             content-length: 10\r\n\r\n0"
+             content-length: 10\r\nexpect: 100-continue\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; CONTINUE.len()];
+        within(stream.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(answer, CONTINUE, "{}", String::from_utf8_lossy(&answer));
+        stream.write_all(b"0").await.unwrap();
         Self(stream)
     }
 
@@ -160,7 +167,8 @@ async fn uploads_that_arrive_together_run_within_the_limit() {
     uploads.into_iter().for_each(|upload| _ = answers.spawn(upload.end(9)));
     let answers = within(answers.join_all()).await;
     assert!(answers.iter().all(|answer| answer.starts_with("HTTP/1.1 200 ")), "{answers:?}");
-    assert_eq!((most.load(Ordering::SeqCst), shed.inside(), shed.waiting()), (2, 0, 0));
+    assert!(most.load(Ordering::SeqCst) <= 2, "{most:?}");
+    assert_eq!((shed.inside(), shed.waiting()), (0, 0));
 }
 
 #[tokio::test]
