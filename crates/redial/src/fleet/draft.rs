@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::{DurationText, Invalid, nanos};
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::event::FleetEvent;
 use super::handle::{Config, Fleet};
 use super::name;
+use crate::link::{Address, Trust};
 
 const ADDRESS: &str = "redis://[user:password@]host[:port][/database], or rediss:// for TLS";
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -74,9 +75,9 @@ impl FleetDraft {
             let value = DurationText(nanos(self.timeout)).to_string();
             return Err(Invalid::new("fleet.timeout", value, "1ms to 60s"));
         }
-        let client = client(&self.url, self.ca_file.as_deref())?;
+        let address = address(&self.url, self.ca_file.as_deref())?;
         let Self { name, prefix, timeout, observer, .. } = self;
-        Fleet::start(client, Config { name, prefix, timeout, observer })
+        Fleet::start(address, Config { name, prefix, timeout, observer })
     }
 }
 
@@ -93,39 +94,35 @@ impl fmt::Debug for FleetDraft {
     }
 }
 
-fn client(url: &str, ca_file: Option<&Path>) -> Result<Client, Invalid> {
+fn address(url: &str, ca_file: Option<&Path>) -> Result<Address, Invalid> {
     let wrong = |allowed: &'static str| Invalid::new("fleet.url", without_password(url), allowed);
     let info: ConnectionInfo = url.into_connection_info().map_err(|_| wrong(ADDRESS))?;
-    match (info.addr(), ca_file) {
+    let trust = match (info.addr(), ca_file) {
         (ConnectionAddr::TcpTls { insecure: true, .. }, _) => {
-            Err(wrong("without #insecure: a certificate of your own goes into a CA file"))
+            return Err(wrong("without #insecure: a certificate of your own goes into a CA file"));
         }
-        (ConnectionAddr::TcpTls { .. }, ca_file) => {
-            let root_cert = ca_file.map(read).transpose()?;
-            // The library takes the provider of the process, and panics where there is none to choose.
-            if CryptoProvider::get_default().is_none() {
-                let _ = aws_lc_rs::default_provider().install_default();
-            }
-            let certificates = TlsCertificates { client_tls: None, root_cert };
-            Client::build_with_tls(info, certificates).map_err(|_| wrong(ADDRESS))
-        }
-        (_, Some(_)) => Err(wrong("rediss://… when there is a CA file")),
-        (_, None) => Client::open(info).map_err(|_| wrong(ADDRESS)),
-    }
+        (ConnectionAddr::TcpTls { .. }, Some(ca_file)) => Trust::Roots(Arc::new(roots(ca_file)?)),
+        (_, Some(_)) => return Err(wrong("rediss://… when there is a CA file")),
+        (_, None) => Trust::System,
+    };
+    Ok(Address::new(info, trust))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Invalid> {
+fn roots(path: &Path) -> Result<RootCertStore, Invalid> {
     let wrong = |what: String| {
         let value = format!("{} ({what})", path.display());
         Invalid::new("fleet.ca_file", value, "a file with certificates in PEM")
     };
     let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let mut certificates = CertificateDer::pem_slice_iter(&text);
-    match certificates.next() {
-        Some(Ok(_)) => Ok(text),
-        Some(Err(error)) => Err(wrong(error.to_string())),
-        None => Err(wrong("there is no certificate in it".to_owned())),
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&text) {
+        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
+    if roots.is_empty() {
+        return Err(wrong("there is no certificate in it".to_owned()));
+    }
+    Ok(roots)
 }
 
 fn without_password(url: &str) -> String {

@@ -3,6 +3,8 @@ use std::fmt;
 use redial_core::fleet::Terms;
 use redis::{ErrorKind, RedisError};
 
+use crate::link::was_too_long;
+
 /// The most of a server's own words that is kept.
 const MOST_TEXT: usize = 200;
 /// Words that Redis begins an error with, also within the error of a script.
@@ -90,6 +92,9 @@ impl From<RedisError> for Trouble {
         let text: String = said.chars().filter(|it| !it.is_control()).take(MOST_TEXT).collect();
         if error.is_timeout() {
             return Self::Timeout;
+        }
+        if was_too_long(&error) {
+            return Self::Garbage { text };
         }
         match error.kind() {
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType | ErrorKind::RESP3NotSupported => {

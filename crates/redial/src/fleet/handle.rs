@@ -8,7 +8,7 @@ use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
 use redial_core::fleet::{Instance, Role, Terms};
 use redial_core::{Invalid, NEVER, Policy};
-use redis::{Client, Script};
+use redis::Script;
 use tokio::sync::Notify;
 
 use super::draft::{FleetDraft, Observer};
@@ -19,7 +19,10 @@ use super::name;
 use super::stats::FleetStats;
 use crate::clock::{Clock, Monotonic};
 use crate::entropy;
-use crate::link::Link;
+use crate::link::{Address, Link};
+
+/// A ledger answers with a few numbers, and Redis with a line when something is wrong.
+const REPLY_BYTES: usize = 64 << 10;
 
 /// A budget that instances share, through a ledger in Redis. Clones are the same fleet, over one connection and one
 /// thread of its own.
@@ -96,10 +99,10 @@ impl Fleet {
         FleetDraft::new(url, name)
     }
 
-    pub(super) fn start(client: Client, config: Config) -> Result<Self, Invalid> {
+    pub(super) fn start(address: Address, config: Config) -> Result<Self, Invalid> {
         let shared = Arc::new(Shared {
             config,
-            link: Arc::new(Link::new(client)),
+            link: Arc::new(Link::new(address, REPLY_BYTES)),
             script: Script::new(include_str!("ledger.lua")),
             post: Arc::default(),
             inbox: Mutex::default(),

@@ -45,8 +45,12 @@ pub use meter::Meter;
 pub(crate) use meter::{Core, Watched};
 #[cfg(all(feature = "metrics", feature = "fleet"))]
 pub use names::FLEET_METRICS;
+#[cfg(all(feature = "metrics", feature = "http"))]
+pub use names::IDEMPOTENCY_METRICS;
 #[cfg(all(feature = "metrics", feature = "fleet"))]
 pub(crate) use names::fleet;
+#[cfg(all(feature = "metrics", feature = "http"))]
+pub(crate) use names::idempotency;
 #[cfg(feature = "metrics")]
 pub use names::{Kind, METRICS, Metric};
 #[cfg(feature = "otel")]

@@ -109,6 +109,34 @@ pub const FLEET_METRICS: &[Metric] = &[
     fleet::DIFFERS,
 ];
 
+#[cfg(feature = "http")]
+pub(crate) mod idempotency {
+    use super::{Metric, counter, gauge};
+
+    pub(crate) const RECORDS: Metric =
+        gauge("redial_idempotency_records", "Idempotency keys that the store in memory holds.");
+    pub(crate) const RECORDS_LIMIT: Metric =
+        gauge("redial_idempotency_records_limit", "How many keys it may hold.");
+    pub(crate) const BYTES: Metric =
+        gauge("redial_idempotency_bytes", "Bytes that the keys and their responses take.");
+    pub(crate) const BYTES_LIMIT: Metric =
+        gauge("redial_idempotency_bytes_limit", "How many bytes they may take.");
+    pub(crate) const REFUSALS: Metric = counter(
+        "redial_idempotency_refusals_total",
+        "Keys and responses that the store had no room for, by reason: store, or the share of a scope.",
+    );
+}
+
+/// All metrics of a [`MemoryStore`](crate::http::server::MemoryStore).
+#[cfg(feature = "http")]
+pub const IDEMPOTENCY_METRICS: &[Metric] = &[
+    idempotency::RECORDS,
+    idempotency::RECORDS_LIMIT,
+    idempotency::BYTES,
+    idempotency::BYTES_LIMIT,
+    idempotency::REFUSALS,
+];
+
 /// All metrics of a [`Meter`](super::Meter) and a [`ServerMeter`](super::ServerMeter).
 pub const METRICS: &[Metric] = &[
     CALLS,
@@ -131,10 +159,11 @@ pub const METRICS: &[Metric] = &[
 ];
 
 pub(super) fn describe(recorder: &dyn Recorder) {
+    let all = METRICS.iter();
     #[cfg(feature = "fleet")]
-    let all = METRICS.iter().chain(FLEET_METRICS);
-    #[cfg(not(feature = "fleet"))]
-    let all = METRICS;
+    let all = all.chain(FLEET_METRICS);
+    #[cfg(feature = "http")]
+    let all = all.chain(IDEMPOTENCY_METRICS);
     for Metric { name, kind, help } in all {
         let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
         let (unit, name, help) = (Some(unit), (*name).into(), (*help).into());

@@ -64,6 +64,8 @@ impl Publisher {
         }
         #[cfg(feature = "fleet")]
         crate::fleet::metrics::publish(recorder);
+        #[cfg(feature = "http")]
+        crate::http::server::idempotency::memory::metrics::publish(recorder);
         for (meter, reading) in meters {
             let make = || Upstream::new(recorder, meter.upstream());
             known(&mut self.upstreams, meter.upstream(), make).publish(recorder, meter, reading);

@@ -215,3 +215,31 @@ fn a_share_is_from_0_to_1() {
     }
     assert!(ShedLayer::new(1).min_share(0.0).is_ok() && ShedLayer::new(1).min_share(1.0).is_ok());
 }
+
+/// A request whose body was arriving meanwhile. It came before the others.
+#[test]
+fn a_request_that_comes_back_enters_before_those_that_have_not_been_inside() {
+    let mut gate = ShedLayer::new(1).queue(4).gate();
+    let away = enter(&mut gate, 0);
+    gate.finish(away, || 0);
+    let inside = enter(&mut gate, 0);
+    let wait = |gate: &mut Gate<u32>, arrival, name| {
+        assert!(matches!(gate.arrive(arrival, MS, || name), Answer::Wait(_, None)));
+    };
+    wait(&mut gate, RETRY, 1);
+    wait(&mut gate, FIRST, 2);
+    assert!(matches!(gate.arrive_again(RETRY, MS, || 3), Answer::Wait(_, None)));
+    let Answer::Wait(gone, None) = gate.arrive_again(FIRST, MS, || 4) else { panic!("{gate:?}") };
+    assert!(matches!(gate.arrive_again(RETRY, MS, || 5), Answer::Refuse(_)), "the queue is full");
+    let Answer::Wait(_, Some((3, _))) = gate.arrive_again(FIRST, MS, || 6) else {
+        panic!("the newest retry makes room: {gate:?}")
+    };
+    assert_eq!(gate.leave(gone), Some(4));
+    gate.finish(inside, || MS);
+    let mut order = Vec::new();
+    while let Some(Turn::Start(name, pass)) = gate.next(MS) {
+        order.push(name);
+        gate.finish(pass, || MS);
+    }
+    assert_eq!((order, gate.waiting()), (vec![6, 2, 1], 0));
+}

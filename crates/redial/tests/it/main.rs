@@ -8,6 +8,7 @@ mod deadline;
 mod docs;
 mod entropy;
 mod examples;
+mod fake_redis;
 mod fleet;
 mod gate;
 mod hedge;

@@ -5,6 +5,7 @@ mod handover;
 pub mod idempotency;
 mod refuse;
 pub mod shed;
+mod vacancy;
 
 pub use deadline::{Deadline, DeadlineFuture, DeadlineLayer};
 #[cfg(feature = "redis")]

@@ -2,6 +2,7 @@ mod encrypted;
 mod faults;
 mod promises;
 mod redis;
+mod reply_limit;
 mod retry;
 mod rig;
 mod script;

@@ -164,3 +164,12 @@ fn its_metrics_are_published_with_those_of_the_meters() {
     assert_eq!(value("redial_fleet_connected", ""), 1.0, "nobody misses it");
     assert!(value("redial_fleet_leased_total", "") >= 1.0, "counters stay");
 }
+
+#[test]
+fn a_socket_is_an_address_too() {
+    let redis = Redis::start(&["--unixsocket", "/tmp/redial-fleet-PORT.sock"]);
+    let heard = Heard::open(&format!("redis+unix:///tmp/redial-fleet-{}.sock", redis.port));
+    let retry = retry(&heard.fleet);
+    heard.reaches();
+    retries(&retry);
+}

@@ -111,7 +111,7 @@ async fn a_request_that_breaks_off_is_not_executed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_store_takes_no_new_key_and_forgets_none() {
-    let store = Arc::new(MemoryStore::default().records(3));
+    let store = Arc::new(MemoryStore::default().records(3).without_shares());
     let direct = Direct::new(&IdempotencyLayer::new(store).ttl(ms(1_000)));
     for key in ["a", "b", "c"] {
         assert_eq!(direct.post("/pay", key).await.status, 201);
@@ -140,7 +140,7 @@ async fn a_full_store_lets_those_finish_that_have_begun() {
 
 #[tokio::test]
 async fn without_room_for_a_response_the_fact_is_kept() {
-    let store = Arc::new(MemoryStore::default().bytes(2_048));
+    let store = Arc::new(MemoryStore::default().bytes(2_048).without_shares());
     let direct = Direct::new(&IdempotencyLayer::new(store));
     assert_eq!(direct.post("/bytes/3000", "a").await.body.len(), 3_000);
     assert_eq!(direct.post("/bytes/3000", "a").await.problem(), (410, "not-kept".to_owned()));

@@ -1,5 +1,7 @@
 //! A request with a key is executed once.
 
+mod arrival;
+mod callers;
 mod crash;
 mod flaky;
 mod kept;
@@ -8,6 +10,8 @@ mod limits;
 mod lost_replies;
 mod outage;
 mod replay;
+mod reply_limit;
+mod shares;
 mod store;
 pub(crate) mod support;
 mod time;

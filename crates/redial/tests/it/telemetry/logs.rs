@@ -19,10 +19,10 @@ use crate::support::{Fault, Log, RESET, Script, ms, plain, unbounded};
 
 /// What was logged on this thread.
 #[derive(Clone, Default)]
-struct Journal(Arc<Mutex<Vec<Line>>>);
+pub(crate) struct Journal(Arc<Mutex<Vec<Line>>>);
 
 #[derive(Clone, Debug, Default)]
-struct Line {
+pub(crate) struct Line {
     level: String,
     fields: BTreeMap<&'static str, String>,
 }
@@ -38,11 +38,11 @@ impl Visit for Line {
 }
 
 impl Line {
-    fn get(&self, field: &str) -> &str {
+    pub(crate) fn get(&self, field: &str) -> &str {
         self.fields.get(field).map_or("-", |value| value)
     }
 
-    fn number(&self, field: &str) -> u64 {
+    pub(crate) fn number(&self, field: &str) -> u64 {
         self.get(field).parse().unwrap()
     }
 }
@@ -59,13 +59,13 @@ impl<S: tracing::Subscriber> Layer<S> for Journal {
 }
 
 impl Journal {
-    fn start() -> (Self, DefaultGuard) {
+    pub(crate) fn start() -> (Self, DefaultGuard) {
         let journal = Self::default();
         let guard = tracing::subscriber::set_default(Registry::default().with(journal.clone()));
         (journal, guard)
     }
 
-    fn take(&self) -> Vec<Line> {
+    pub(crate) fn take(&self) -> Vec<Line> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 

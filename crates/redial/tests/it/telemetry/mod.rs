@@ -1,6 +1,6 @@
 //! What calls tell of themselves.
 
-mod logs;
+pub(crate) mod logs;
 mod meter;
 mod meter_http;
 mod otel;
@@ -8,7 +8,7 @@ mod otel_grpc;
 mod otel_http;
 mod otlp;
 mod publish;
-mod scrape;
+pub(crate) mod scrape;
 mod spans;
 mod storm;
 mod stress;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use redial::decide::{Class, Failure, Outcome};
-use redial::telemetry::{self, FLEET_METRICS, Level, METRICS, Registry};
+use redial::telemetry::{self, FLEET_METRICS, IDEMPOTENCY_METRICS, Level, METRICS, Registry};
 use redial::{Event, Observer as _, Policy, Retry};
 
 use super::scrape::{Exporter, scrape};
@@ -119,10 +119,13 @@ async fn what_is_published_is_what_is_listed() {
         })
         .collect();
     let listed: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
-    // Other tests of this process have fleets.
-    let fleets = published.iter().filter(|name| name.starts_with("redial_fleet_"));
-    assert!(fleets.clone().all(|name| FLEET_METRICS.iter().any(|metric| metric.name == name)));
-    assert_eq!(published.len() - fleets.count(), listed.len());
+    // Other tests of this process have fleets and stores.
+    let others = published.iter().filter(|name| {
+        name.starts_with("redial_fleet_") || name.starts_with("redial_idempotency_")
+    });
+    let known = || FLEET_METRICS.iter().chain(IDEMPOTENCY_METRICS);
+    assert!(others.clone().all(|name| known().any(|metric| metric.name == name)));
+    assert_eq!(published.len() - others.count(), listed.len());
     assert!(listed.is_subset(&published));
 }
 

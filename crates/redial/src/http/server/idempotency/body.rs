@@ -71,7 +71,7 @@ impl From<String> for Whole {
 /// What came of reading a body.
 pub(super) enum Read<B: http_body::Body> {
     Whole(Whole),
-    /// It is longer than the bound.
+    /// It is longer than the bound, or there was no room for it.
     Long {
         start: Bytes,
         rest: Pin<Box<B>>,
@@ -84,8 +84,8 @@ pub(super) enum Read<B: http_body::Body> {
 }
 
 impl<B: http_body::Body<Data = Bytes>> Read<B> {
-    /// Reads until the end or until more than `most` bytes are there.
-    pub(super) async fn all(body: B, most: usize) -> Self {
+    /// Reads until the end, or until there are more than `most` bytes or no room for those that there are.
+    pub(super) async fn all(body: B, most: usize, mut has_room: impl FnMut(usize) -> bool) -> Self {
         let mut body = Box::pin(body);
         let mut data = BytesMut::new();
         let mut trailers = None;
@@ -101,7 +101,7 @@ impl<B: http_body::Body<Data = Bytes>> Read<B> {
                     Err(frame) => trailers = frame.into_trailers().ok(),
                 },
             }
-            if data.len() > most {
+            if data.len() > most || !has_room(data.len()) {
                 return Self::Long { start: data.freeze(), rest: body };
             }
         }

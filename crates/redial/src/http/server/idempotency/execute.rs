@@ -26,7 +26,7 @@ use super::record;
 use super::store::{Begun, Claim, Store, StoreError, Terms};
 use super::{AfterInterruption, Unprocessed};
 use crate::http::names;
-use crate::http::server::handover;
+use crate::http::server::{handover, vacancy};
 use crate::inbound::{self, Inbound};
 use crate::retry::Retry;
 
@@ -151,7 +151,8 @@ fn until_known(lease: Duration) -> Policy {
     draft.deadline(deadline).build().unwrap_or_else(|_| Policy::standard())
 }
 
-/// Reads the body, and only then asks for the key: one that is never sent to its end holds nothing.
+/// Reads the body without a place in a gate, and only then asks for a place and for the key: a request that
+/// is never sent to its end holds neither.
 pub(super) async fn keyed<S, St, B, R>(
     shared: Arc<Shared<St>>,
     inner: S,
@@ -170,15 +171,24 @@ where
 {
     let settings = &shared.settings;
     let (parts, body) = request.into_parts();
-    let read = Read::all(body, settings.request_bytes);
-    let whole = match timeout(settings.request_time, read).await {
+    let again = vacancy::Return::of(&parts.headers);
+    let Some(mut reservation) = settings.arriving.reserve(settings.arriving_bytes) else {
+        return Ok(Problem::ArrivingFull.response());
+    };
+    let read = Read::all(body, settings.request_bytes, |bytes| reservation.grow(bytes));
+    let whole = match vacancy::without_place(timeout(settings.request_time, read)).await {
         Ok(Read::Whole(whole)) => whole,
+        Ok(Read::Long { .. }) if reservation.was_refused() => {
+            return Ok(Problem::ArrivingFull.response());
+        }
         Ok(Read::Long { .. }) => {
             return Ok(Problem::RequestTooLarge(settings.request_bytes).response());
         }
         Ok(Read::Broken { .. }) => return Ok(Problem::RequestBroken.response()),
         Err(_) => return Ok(Problem::RequestTooSlow.response()),
     };
+    again.place().await;
+    drop(reservation);
     let claim = settings.claim(&key, &parts, &whole.data);
     let request = Request::from_parts(parts, Body::whole(whole));
     let (leaving, staying) = handover::pair();
@@ -265,7 +275,7 @@ where
     let call = async move {
         poll_fn(|cx| inner.poll_ready(cx)).await?;
         let (parts, body) = inner.call(request).await?.into_parts();
-        Ok((parts, Read::all(body, most).await))
+        Ok((parts, Read::all(body, most, |_| true).await))
     };
     let mut call = pin!(call);
     let done = poll_fn(|cx| inbound.during(|| call.as_mut().poll(cx))).await;

@@ -1,37 +1,104 @@
-//! A key that comes with another request is a client's mistake, and the stored response would be the
-//! answer to a question that nobody asked. So what the key came with first is kept, as a hash.
+//! A key that arrives with a different request is a client's mistake, and one that arrives with a different
+//! caller's credentials may be an attack. Neither may get the stored response. So the request that first
+//! used a key is remembered, as a hash.
 
 use std::net::IpAddr;
 
-use http::header::{AUTHORIZATION, HOST};
+use http::header::{AUTHORIZATION, COOKIE, HOST, PROXY_AUTHORIZATION};
 use http::request::Parts;
 use http::uri::Authority;
+use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 
-/// Whether the host and the caller's credentials are part of what makes two requests the same.
+/// Request headers that say who the caller is: credentials, and the identity that an authenticating proxy
+/// adds. Anti-forgery tokens and proofs that are new with every request are not among them: two attempts of
+/// one caller would differ.
+const CREDENTIALS: [HeaderName; 33] = [
+    AUTHORIZATION,
+    PROXY_AUTHORIZATION,
+    COOKIE,
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("api-token"),
+    HeaderName::from_static("apikey"),
+    HeaderName::from_static("auth-token"),
+    HeaderName::from_static("access-token"),
+    HeaderName::from_static("private-token"),
+    HeaderName::from_static("x-access-token"),
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-api-token"),
+    HeaderName::from_static("x-apikey"),
+    HeaderName::from_static("x-auth-key"),
+    HeaderName::from_static("x-auth-token"),
+    HeaderName::from_static("x-session-id"),
+    HeaderName::from_static("x-session-token"),
+    HeaderName::from_static("x-user-token"),
+    HeaderName::from_static("cf-access-client-id"),
+    HeaderName::from_static("cf-access-jwt-assertion"),
+    HeaderName::from_static("ocp-apim-subscription-key"),
+    HeaderName::from_static("x-amz-security-token"),
+    HeaderName::from_static("x-amzn-oidc-identity"),
+    HeaderName::from_static("x-functions-key"),
+    HeaderName::from_static("x-goog-api-key"),
+    HeaderName::from_static("x-goog-authenticated-user-id"),
+    HeaderName::from_static("x-ms-client-principal-id"),
+    HeaderName::from_static("x-shopify-access-token"),
+    HeaderName::from_static("x-vault-token"),
+    HeaderName::from_static("x-auth-request-user"),
+    HeaderName::from_static("x-forwarded-client-cert"),
+    HeaderName::from_static("x-forwarded-user"),
+    HeaderName::from_static("x-remote-user"),
+];
+
+/// What a fingerprint compares to tell callers apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// Nobody said who the caller is. Somebody else's credentials make it another request, and so does another
-    /// host: it may be another service that happens to share the store.
-    ByCredentials,
-    /// The key's scope says it. Credentials may change, and the servers of a fleet may have names of their own.
-    ByScope,
+    /// There is no scope: compare the credentials (given as a hash) and the host. Another host may be
+    /// another service that shares the store.
+    Credentials([u8; 32]),
+    /// The scope is part of the key. Credentials may change, and servers of a fleet may have different names.
+    Scope,
 }
 
-/// Method, path, query and body, and what has to stand for the caller.
+/// A hash of method, path, query and body, and of what identifies the caller.
 pub(super) fn of(parts: &Parts, body: &[u8], caller: Caller) -> [u8; 32] {
     let mut hash = Hash::default();
     hash.piece(parts.method.as_str().as_bytes());
     hash.piece(parts.uri.path().as_bytes());
     hash.piece(parts.uri.query().unwrap_or_default().as_bytes());
     hash.piece(body);
-    if caller == Caller::ByCredentials {
+    if let Caller::Credentials(credentials) = caller {
         hash.piece(host(parts).as_bytes());
-        for value in parts.headers.get_all(AUTHORIZATION) {
-            hash.piece(value.as_bytes());
+        hash.piece(&credentials);
+    }
+    hash.finish()
+}
+
+/// A hash of every credential in a request. The name and the number of values are part of it, so that
+/// neither a missing credential nor the same value in another header is equal.
+pub(super) fn credentials(headers: &HeaderMap) -> [u8; 32] {
+    let mut hash = Hash::default();
+    for name in &CREDENTIALS {
+        let values: Vec<_> = headers.get_all(name).iter().map(|value| value.as_bytes()).collect();
+        if values.is_empty() {
+            continue;
+        }
+        hash.piece(name.as_str().as_bytes());
+        if *name == COOKIE {
+            // HTTP/2 may split what is one field in HTTP/1.1, and a repetition may use the other version.
+            hash.piece(&values.join(&b"; "[..]));
+        } else {
+            hash.number(values.len());
+            values.into_iter().for_each(|value| hash.piece(value));
         }
     }
-    hash.0.finalize().into()
+    hash.finish()
+}
+
+/// A hash of what a scope function returned.
+pub(super) fn scope(scope: &[u8]) -> [u8; 32] {
+    let mut hash = Hash::default();
+    hash.piece(scope);
+    hash.finish()
 }
 
 /// The name of the host, which HTTP/2 has in the address and HTTP/1.1 in a header: a repetition may come by
@@ -50,9 +117,17 @@ fn host(parts: &Parts) -> String {
 struct Hash(Sha256);
 
 impl Hash {
-    /// The length before it keeps it from running into the next.
+    /// The length in front keeps a piece from running into the next one.
     fn piece(&mut self, piece: &[u8]) {
-        self.0.update((piece.len() as u64).to_be_bytes());
+        self.number(piece.len());
         self.0.update(piece);
+    }
+
+    fn number(&mut self, number: usize) {
+        self.0.update((number as u64).to_be_bytes());
+    }
+
+    fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
     }
 }

@@ -6,6 +6,7 @@ use http::Method;
 use http::request::Parts;
 use tower_layer::Layer;
 
+use super::arriving::Arriving;
 use super::execute::Shared;
 use super::fingerprint::{self, Caller};
 use super::key::{self, Form};
@@ -20,9 +21,9 @@ const LEAST_LEASE: Duration = Duration::from_millis(100);
 ///
 /// Defaults: keys are read on POST and PATCH, in quotes or bare, and a request without one is executed
 /// as ever; a response is kept for a day; a lease of 30 s; a request of up to 1 MiB that arrives within
-/// 30 s; a response of up to 1 MiB; keys are shared by all callers, with their credentials and the host in
-/// the fingerprint; an interrupted execution is not repeated; nothing is executed while the store cannot be
-/// reached.
+/// 30 s; 64 MiB for all requests that are arriving; a response of up to 1 MiB; a key belongs to the credentials and the host that it first came with
+/// ([`scoped_by`](Self::scoped_by) says more); `Set-Cookie` is not stored; an interrupted execution is not
+/// repeated; nothing is executed while the store cannot be reached.
 ///
 /// Clones share the store. So do layers that are made from one `Arc` of it.
 ///
@@ -44,10 +45,13 @@ pub(super) struct Settings {
     methods: Arc<[Method]>,
     required: bool,
     form: Form,
-    /// Who the caller is; `None` when nobody said.
+    /// Names the caller; `None` to go by credentials.
     scope: Option<Arc<Scope>>,
     pub(super) request_bytes: usize,
     pub(super) request_time: Duration,
+    pub(super) arriving_bytes: usize,
+    /// Shared by all services that this layer and its clones wrap, as axum wraps each route by itself.
+    pub(super) arriving: Arriving,
     pub(super) response_bytes: usize,
     pub(super) terms: Terms,
     pub(super) fails_open: bool,
@@ -70,6 +74,8 @@ impl<St: Store> IdempotencyLayer<St> {
             scope: None,
             request_bytes: 1 << 20,
             request_time: Duration::from_secs(30),
+            arriving_bytes: 64 << 20,
+            arriving: Arriving::default(),
             response_bytes: 1 << 20,
             terms,
             fails_open: false,
@@ -98,13 +104,21 @@ impl<St: Store> IdempotencyLayer<St> {
         self
     }
 
-    /// Keys of one caller mean nothing to another. `scope` names the caller by something that stays the
-    /// same when credentials are renewed: the account, the tenant.
+    /// Gives each caller keys of its own. `scope` names the caller by something that stays the same when
+    /// credentials are renewed: the account, the tenant. It sees the request's extensions, where a layer
+    /// further out may have put the authenticated user.
     ///
-    /// Without it, all callers share their keys, and the `Authorization` header and the name of the host are
-    /// part of the fingerprint: a key that comes with somebody else's, or with a renewed one, gets a 422 and
-    /// nobody's response. Callers that are told apart by anything else, such as a cookie, are not told apart.
-    /// With it, neither counts: a scope for several hosts has to name them.
+    /// Without a scope, all callers share one set of keys, and the fingerprint covers the host name and every
+    /// header that usually identifies a caller: `Authorization`, `Proxy-Authorization`, `Cookie`, the common
+    /// API-key and token headers (`X-Api-Key`, `X-Auth-Token` and others), and the identity headers of
+    /// authenticating proxies. A key that arrives with other credentials, with renewed ones, or without any,
+    /// gets a 422 and no stored response. Callers that send none of these headers cannot be told apart: of
+    /// two such callers that send the same key with the same request, the second one gets the response of
+    /// the first. Use a scope where that matters, and wherever callers are identified in another way, such
+    /// as by a client certificate.
+    ///
+    /// With a scope, neither credentials nor the host are compared: a scope for several hosts has to name
+    /// them.
     ///
     /// ```
     /// # use redial::http::server::{IdempotencyLayer, MemoryStore};
@@ -131,10 +145,19 @@ impl<St: Store> IdempotencyLayer<St> {
         self
     }
 
-    /// A body has to arrive within this time, or the request gets a 408. The key is not taken before.
+    /// A body has to arrive within this time, or the request gets a 408. Meanwhile the request holds neither
+    /// its key nor a place in a [`ShedLayer`](crate::http::server::ShedLayer) further out.
     #[must_use]
     pub fn request_time(mut self, most: Duration) -> Self {
         self.settings.request_time = most;
+        self
+    }
+
+    /// The bodies that are arriving may take so many bytes together, and each counts as at least 4 KiB. A
+    /// request for which there is no room gets a 503 and is not executed.
+    #[must_use]
+    pub fn arriving_bytes(mut self, most: usize) -> Self {
+        self.settings.arriving_bytes = most;
         self
     }
 
@@ -190,11 +213,19 @@ impl Settings {
     }
 
     pub(super) fn claim(&self, key: &str, parts: &Parts, body: &[u8]) -> Claim {
-        let (scope, caller) = match &self.scope {
-            None => (Vec::new(), Caller::ByCredentials),
-            Some(scope) => (scope(parts), Caller::ByScope),
+        let (key, scope, caller) = match &self.scope {
+            None => {
+                // The key itself is not scoped by the credentials: a repetition with renewed ones would then
+                // be executed a second time instead of being refused.
+                let credentials = fingerprint::credentials(&parts.headers);
+                (key::hash(b"", key), credentials, Caller::Credentials(credentials))
+            }
+            Some(scope) => {
+                let scope = scope(parts);
+                (key::hash(&scope, key), fingerprint::scope(&scope), Caller::Scope)
+            }
         };
-        Claim::new(key::hash(&scope, key), fingerprint::of(parts, body, caller))
+        Claim::new(key, fingerprint::of(parts, body, caller)).in_scope(scope)
     }
 }
 

@@ -15,6 +15,7 @@
 //! | the same, when the response was too large to keep | 410 |
 //! | malformed, or missing and required | 400 |
 //! | too large, too slow, broken off | 413, 408, 400 |
+//! | any, while the bodies that are arriving take too much memory | 503 |
 //! | any, while the store cannot be reached or is full | 503 |
 //!
 //! Refusals have a body of `application/problem+json` whose `type` tells them apart. None but the first
@@ -33,13 +34,14 @@
 //! locked for ever nor executed twice in silence. A handler that panics, or a service that fails, is
 //! interrupted at once.
 
+mod arriving;
 mod body;
 mod execute;
 mod fingerprint;
 mod future;
 mod key;
 mod layer;
-mod memory;
+pub(crate) mod memory;
 mod problem;
 mod record;
 #[cfg(feature = "redis")]

@@ -15,6 +15,7 @@ pub(super) enum Problem {
     RequestTooLarge(usize),
     RequestTooSlow,
     RequestBroken,
+    ArrivingFull,
     InFlight,
     Mismatch,
     Interrupted,
@@ -54,7 +55,7 @@ impl Problem {
             Self::Mismatch => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Interrupted => StatusCode::FAILED_DEPENDENCY,
             Self::NotKept => StatusCode::GONE,
-            Self::Unavailable | Self::Full => StatusCode::SERVICE_UNAVAILABLE,
+            Self::ArrivingFull | Self::Unavailable | Self::Full => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -65,6 +66,7 @@ impl Problem {
             Self::RequestTooLarge(_) => ("request-too-large", "The request is too large for a key"),
             Self::RequestTooSlow => ("request-too-slow", "The request did not end in time"),
             Self::RequestBroken => ("request-broken", "The request could not be read"),
+            Self::ArrivingFull => ("arriving-full", "Too many requests with a key are arriving"),
             Self::InFlight => {
                 ("in-flight", "A request with this Idempotency-Key is being executed")
             }
@@ -93,8 +95,8 @@ impl Problem {
             }
             Self::InFlight => "Repeat this request later to get its response.",
             Self::Mismatch => {
-                "Method, path, query, body or caller differ from the first request with this key. \
-                 Use a new key for a new request."
+                "Method, path, query, body, host or credentials differ from the first request with \
+                 this key. Use a new key for a new request."
             }
             Self::Interrupted => {
                 "Whether the first request with this key took effect is not known. It is not \
@@ -104,7 +106,9 @@ impl Problem {
                 "The first request with this key was executed. Its response was too large to keep, \
                  or broke off. It is not executed again."
             }
-            Self::Unavailable | Self::Full => "Nothing was executed. Repeat this request later.",
+            Self::ArrivingFull | Self::Unavailable | Self::Full => {
+                "Nothing was executed. Repeat this request later."
+            }
         };
         text.to_owned()
     }

@@ -16,12 +16,18 @@ const LAYOUT: u8 = 1;
 const RESPONSE: u8 = 1;
 const NOT_KEPT: u8 = 2;
 
-/// They belong to the connection, not to the response.
-const HOP_BY_HOP: [HeaderName; 8] = [
+/// Response headers that are sent to the first caller and not stored. `Set-Cookie` opens a session, which
+/// must not be handed out a second time; the others belong to one connection or one exchange.
+const NOT_STORED: [HeaderName; 13] = [
+    header::SET_COOKIE,
+    HeaderName::from_static("set-cookie2"),
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("authentication-info"),
+    HeaderName::from_static("proxy-authentication-info"),
     header::TE,
     header::TRAILER,
     header::TRANSFER_ENCODING,
@@ -73,7 +79,7 @@ fn read(mut record: Bytes) -> Option<(Response<()>, Whole)> {
 }
 
 fn put_headers(record: &mut BytesMut, headers: &HeaderMap) {
-    let kept = || headers.iter().filter(|(name, _)| !HOP_BY_HOP.contains(name));
+    let kept = || headers.iter().filter(|(name, _)| is_stored(name, headers));
     record.put_u32(kept().count() as u32);
     for (name, value) in kept() {
         for piece in [name.as_str().as_bytes(), value.as_bytes()] {
@@ -87,9 +93,24 @@ fn get_headers(record: &mut Bytes) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for _ in 0..record.try_get_u32().ok()? {
         let name = HeaderName::from_bytes(&piece(record)?).ok()?;
-        headers.try_append(name, HeaderValue::from_maybe_shared(piece(record)?).ok()?).ok()?;
+        let value = HeaderValue::from_maybe_shared(piece(record)?).ok()?;
+        // A store may still hold records of a version that stored cookies.
+        if !NOT_STORED.contains(&name) {
+            headers.try_append(name, value).ok()?;
+        }
     }
     Some(headers)
+}
+
+/// Headers that `Connection` names belong to the connection, too (RFC 9110, 7.6.1).
+fn is_stored(name: &HeaderName, headers: &HeaderMap) -> bool {
+    let named = |value: &HeaderValue| {
+        let tokens = value.as_bytes().split(|byte| *byte == b',');
+        tokens
+            .map(<[u8]>::trim_ascii)
+            .any(|token| token.eq_ignore_ascii_case(name.as_str().as_bytes()))
+    };
+    !NOT_STORED.contains(name) && !headers.get_all(header::CONNECTION).iter().any(named)
 }
 
 fn piece(record: &mut Bytes) -> Option<Bytes> {

@@ -95,6 +95,7 @@ impl<St: Store> Store for Arc<St> {
 pub struct Claim {
     key: [u8; 32],
     fingerprint: [u8; 32],
+    scope: [u8; 32],
     /// Drawn for this claim alone. Whoever comes back late does not know the owner that has replaced it.
     owner: u128,
 }
@@ -102,7 +103,13 @@ pub struct Claim {
 impl Claim {
     /// A claim of its own, even for the same key and fingerprint.
     pub fn new(key: [u8; 32], fingerprint: [u8; 32]) -> Self {
-        Self { key, fingerprint, owner: Key::fresh().as_u128() }
+        Self { key, fingerprint, scope: [0; 32], owner: Key::fresh().as_u128() }
+    }
+
+    /// The same claim, made by the caller that this hash stands for.
+    #[must_use]
+    pub fn in_scope(self, scope: [u8; 32]) -> Self {
+        Self { scope, ..self }
     }
 
     /// A hash of the caller's scope and key.
@@ -113,6 +120,12 @@ impl Claim {
     /// A hash of the request that the key came with.
     pub fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
+    }
+
+    /// A hash of the caller: of its scope, or of its credentials where the layer has no scope. All zeros when
+    /// the claim was made without one. For stores that limit what one caller may hold.
+    pub fn scope(&self) -> &[u8; 32] {
+        &self.scope
     }
 
     /// Who claims it.

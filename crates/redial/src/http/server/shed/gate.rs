@@ -2,7 +2,7 @@
 //!
 //! A server that takes on everything finishes nothing in time, and one that treats all callers alike lets
 //! those who come again crowd out those who come for the first time. A [`Gate`] has a number of places and
-//! a bounded queue with two lanes: first attempts enter before retries, and take a retry's place in the
+//! a bounded queue: first attempts enter before retries, and take a retry's place in the
 //! queue when it is full.
 //!
 //! ```text
@@ -11,6 +11,8 @@
 //!              ├> Wait ──> (Turn::Start) <───────┘  or leave, when the caller goes away
 //!              └> Refuse
 //! ```
+//!
+//! A request whose body is still arriving needs no place. It finishes and comes back with `arrive_again`.
 //!
 //! A gate reads no clock and wakes nobody: `W` is whatever the one who drives it needs to reach a caller
 //! that waits. Every [`Pass`] is handed back to [`Gate::finish`] exactly once.
@@ -47,6 +49,8 @@ pub struct Gate<W> {
     uncounted: u32,
     /// The share of retries among them.
     retry_share: f64,
+    /// First attempts that gave a place back. They came before all that wait in `firsts`.
+    returned: Lane<W>,
     firsts: Lane<W>,
     retries: Lane<W>,
     tickets: u64,
@@ -97,7 +101,14 @@ pub enum Turn<W> {
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     number: u64,
-    retry: bool,
+    lane: Which,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Returned,
+    Firsts,
+    Retries,
 }
 
 /// Those who wait, in the order of their tickets.
@@ -132,6 +143,7 @@ impl<W> Gate<W> {
             gaps: 0,
             uncounted: 0,
             retry_share: 0.0,
+            returned: Lane::new(),
             firsts: Lane::new(),
             retries: Lane::new(),
             tickets: 0,
@@ -191,6 +203,29 @@ impl<W> Gate<W> {
         waiter: impl FnOnce() -> W,
     ) -> Answer<W> {
         self.count(if arrival.retry { 0.0 } else { 1.0 }, now);
+        let lane = if arrival.retry { Which::Retries } else { Which::Firsts };
+        self.admit(arrival, lane, now, waiter)
+    }
+
+    /// What becomes of a request that was inside before, gave its place back and wants one again. It counts as
+    /// one arrival, and a first attempt enters before those that have not been inside yet.
+    pub fn arrive_again(
+        &mut self,
+        arrival: Arrival,
+        now: Nanos,
+        waiter: impl FnOnce() -> W,
+    ) -> Answer<W> {
+        let lane = if arrival.retry { Which::Retries } else { Which::Returned };
+        self.admit(arrival, lane, now, waiter)
+    }
+
+    fn admit(
+        &mut self,
+        arrival: Arrival,
+        lane: Which,
+        now: Nanos,
+        waiter: impl FnOnce() -> W,
+    ) -> Answer<W> {
         if arrival.deadline <= now {
             return Answer::Late;
         }
@@ -205,7 +240,7 @@ impl<W> Gate<W> {
             displaced = Some((newest.waiter, self.slots.book(now)));
         }
         self.tickets += 1;
-        let ticket = Ticket { number: self.tickets, retry: arrival.retry };
+        let ticket = Ticket { number: self.tickets, lane };
         let deadline = arrival.deadline;
         self.lane(ticket).push_back(Waiting { ticket: ticket.number, deadline, waiter: waiter() });
         Answer::Wait(ticket, displaced)
@@ -225,7 +260,8 @@ impl<W> Gate<W> {
         if self.inside >= self.limit {
             return None;
         }
-        let next = self.firsts.pop_front().or_else(|| self.retries.pop_front())?;
+        let firsts = self.returned.pop_front().or_else(|| self.firsts.pop_front());
+        let next = firsts.or_else(|| self.retries.pop_front())?;
         if next.deadline <= now {
             return Some(Turn::Late(next.waiter));
         }
@@ -241,17 +277,21 @@ impl<W> Gate<W> {
     }
 
     fn lane(&mut self, ticket: Ticket) -> &mut Lane<W> {
-        if ticket.retry { &mut self.retries } else { &mut self.firsts }
+        match ticket.lane {
+            Which::Returned => &mut self.returned,
+            Which::Firsts => &mut self.firsts,
+            Which::Retries => &mut self.retries,
+        }
     }
 
     /// Whether anybody waits.
     pub fn is_waited_for(&self) -> bool {
-        !self.firsts.is_empty() || !self.retries.is_empty()
+        self.waiting() > 0
     }
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        self.firsts.len() + self.retries.len()
+        self.returned.len() + self.firsts.len() + self.retries.len()
     }
 
     /// How many are inside.

@@ -16,6 +16,10 @@ use crate::http::server::refuse::{EXHAUSTED, Status, UNAVAILABLE};
 /// Defaults: as many wait as are served; a tenth of the capacity is kept for callers who were turned away;
 /// slots are booked up to ten seconds ahead, which is as long as a standard policy waits; a rejection is a 503.
 ///
+/// A request holds its place until there is a response. One with an idempotency key holds none while its body is
+/// arriving, if an [`IdempotencyLayer`](crate::http::server::IdempotencyLayer) is further in; one without a key
+/// does, if its handler reads the body.
+///
 /// Everything that one layer and its clones wrap shares its places, so that `Router::layer` limits the
 /// server and not each of its routes. Options are for a layer that has not wrapped anything yet.
 ///

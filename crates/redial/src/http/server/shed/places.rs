@@ -13,6 +13,7 @@ use super::layer::Rule;
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
 use crate::http::server::refuse::{self, Status, TOO_LATE};
+use crate::http::server::vacancy::Return;
 use crate::http::travel::Said;
 use crate::http::{names, travel};
 
@@ -55,6 +56,12 @@ pub(super) enum Arrived {
     Refused(Refused),
 }
 
+/// Whether a request has not been counted as an arrival yet.
+enum IsNew {
+    Yes,
+    No,
+}
+
 impl Places {
     pub(super) fn new(rule: &Rule) -> Self {
         Self { entrance: Entrance::new(Gate::new(rule)), status: rule.status }
@@ -75,12 +82,28 @@ impl Places {
         // By its own headers, or by those that a layer above has read.
         let own = said.timeout().map_or(NEVER, |left| now.saturating_add(left));
         let deadline = own.min(Inbound::current().deadline);
+        self.admit(Arrival { retry, deadline }, now, IsNew::Yes)
+    }
+
+    /// For a request that gave its place back.
+    #[cold]
+    pub(super) fn arrive_again(self: &Arc<Self>, again: &Return) -> Arrived {
+        let Return { retry, deadline, .. } = *again;
+        self.admit(Arrival { retry, deadline }, Tokio::now(), IsNew::No)
+    }
+
+    fn admit(self: &Arc<Self>, arrival: Arrival, now: Nanos, is_new: IsNew) -> Arrived {
+        let deadline = arrival.deadline;
         let mut news = None;
-        let answer = self.entrance.lock().arrive(Arrival { retry, deadline }, now, || {
+        let waiter = || {
             let (sender, receiver) = oneshot::channel();
             news = Some(receiver);
             sender
-        });
+        };
+        let answer = match is_new {
+            IsNew::Yes => self.entrance.lock().arrive(arrival, now, waiter),
+            IsNew::No => self.entrance.lock().arrive_again(arrival, now, waiter),
+        };
         match (answer, news) {
             (Answer::Enter(pass), _) => Arrived::Entered(self.permit(pass), deadline),
             (Answer::Wait(ticket, displaced), Some(news)) => {
@@ -125,6 +148,15 @@ impl Places {
 /// A caller that went away just now drops what it is told, and with it the place that it was given.
 fn tell(waiter: Sender<News>, news: News) {
     drop(waiter.send(news));
+}
+
+impl Permit {
+    /// Frees the place of a request that nothing has been done for yet. How long it was held says nothing
+    /// about the capacity.
+    pub(super) fn give_back(mut self) -> Arc<Places> {
+        self.pass = Pass::UNMEASURED;
+        self.places.clone()
+    }
 }
 
 impl Drop for Permit {

@@ -7,22 +7,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::{
-    Client, ErrorKind, FromRedisValue, RedisError, RedisResult, Script, ScriptInvocation,
-    ServerErrorKind,
+    ErrorKind, FromRedisValue, IntoConnectionInfo, RedisError, RedisResult, Script,
+    ScriptInvocation, ServerErrorKind,
 };
 use tokio::time::timeout;
 
 use super::store::{Begun, Claim, Interrupted, Store, StoreError, Terms};
-use crate::link::{Link, Open};
+use crate::link::{Address, Link, Open, Trust};
 
 /// Longer than anybody waits, and short enough for Redis to add to its clock.
 const MOST_MS: u128 = 100 * 365 * 24 * 3600 * 1000;
 
+/// Responses of up to 1 MiB are kept by default, and this leaves room for their headers and for layers that
+/// keep larger ones.
+const REPLY_BYTES: usize = 8 << 20;
+
+/// What a reply takes beside the record in it.
+const BESIDE_RECORD: usize = 256;
+
 /// Keeps keys and responses in Redis (5 or later; one server, or what stands for one).
 ///
 /// Defaults: keys start with `redial:idempotency:`, and Redis has one second to answer, a new connection
-/// included. When it does not, requests with a key get a 503 and are not executed; it is asked again by
-/// the next one.
+/// included; its replies, and so the responses that are kept, have up to 8 MiB. When it does not answer,
+/// requests with a key get a 503 and are not executed; it is asked again by the next one.
 ///
 /// Redis must not evict records (`maxmemory-policy noeviction`), and what it forgets when it restarts
 /// may be executed again. A record takes its response and some 200 bytes.
@@ -39,8 +46,10 @@ pub struct RedisStore {
 impl RedisStore {
     /// Connects to `redis://[user:password@]host[:port][/database]`.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let info = url.into_connection_info().map_err(unavailable)?;
+        let address = Address::new(info, Trust::System);
         let store = Self {
-            link: Arc::new(Link::new(Client::open(url).map_err(unavailable)?)),
+            link: Arc::new(Link::new(address, REPLY_BYTES)),
             prefix: "redial:idempotency:".to_owned(),
             timeout: Duration::from_secs(1),
             begin: Script::new(include_str!("begin.lua")),
@@ -65,6 +74,15 @@ impl RedisStore {
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// A reply of Redis may have so many bytes. A connection that brings a longer one is closed before the reply
+    /// is read into memory. A response that would not fit into a reply is not kept: its repetition gets a 410.
+    /// Has to be larger than the layer's `response_bytes`, and the same on all servers.
+    #[must_use]
+    pub fn reply_bytes(self, most: usize) -> Self {
+        self.link.most().set(most);
+        self
     }
 
     /// A connection that did not answer in time may be dead without having said so.
@@ -163,6 +181,9 @@ impl Store for RedisStore {
         response: Bytes,
         terms: &Terms,
     ) -> Result<(), StoreError> {
+        if response.len().saturating_add(BESIDE_RECORD) > self.link.most().get() {
+            return Err(StoreError::Full);
+        }
         let call = || {
             let mut call = self.call(&self.finish, claim);
             call.arg(&claim.fingerprint()[..]).arg(&owner(claim)[..]);

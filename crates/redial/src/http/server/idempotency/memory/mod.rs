@@ -1,0 +1,241 @@
+//! A store for one process. It has to be bounded, and a record that it forgets too early is executed twice.
+//! So it evicts only records whose time is over, and refuses new keys when there is no room. To keep one
+//! caller from filling it for all others, a scope may hold no more than is still free.
+
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
+#[cfg(feature = "tracing")]
+mod notices;
+mod records;
+
+use std::future::ready;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use redial_core::Nanos;
+
+use self::records::{Limits, Record, Records, Shortage};
+use super::store::{Begun, Claim, Store, StoreError, Terms};
+use crate::clock::{Clock, Tokio};
+
+/// Keeps keys and responses in this process.
+///
+/// Defaults: 100 000 records, 64 MiB, and a scope holds no more of either than is free, so at most half of
+/// the store. A scope is one caller: what [`scoped_by`](super::IdempotencyLayer::scoped_by) returned, or the
+/// credentials of the request.
+///
+/// Records are removed when their time is over (the layer's `ttl`) and never before, because a repetition
+/// would be executed again. A new key for which there is no room gets a 503 and is not executed; keys that
+/// the store knows are answered as ever. A response for which there is no room is not kept, and a repetition
+/// gets a 410. The keys of a day have to fit, or `ttl` has to be shorter.
+///
+/// With the feature `metrics`, [`IDEMPOTENCY_METRICS`](crate::telemetry::IDEMPOTENCY_METRICS) tell how full it
+/// is and what was refused. With the feature `tracing`, it writes a warning (target `redial`) when it is 80%
+/// full or a scope has used 80% of its share, and when it refuses a key: each at most once a minute.
+///
+/// All is gone when the process ends: a restart forgets what was executed. Behind a load balancer, other
+/// processes know nothing of it.
+#[derive(Debug)]
+pub struct MemoryStore {
+    name: String,
+    shared: Arc<Shared>,
+    #[cfg(feature = "metrics")]
+    totals: Arc<metrics::Totals>,
+}
+
+/// What metrics look at.
+#[derive(Debug)]
+struct Shared {
+    limits: Limits,
+    records: Mutex<Records>,
+    #[cfg(feature = "tracing")]
+    notices: notices::Notices,
+}
+
+/// Why a step was not made.
+enum Refused {
+    Lost,
+    Full(Shortage),
+}
+
+impl From<Shortage> for Refused {
+    fn from(shortage: Shortage) -> Self {
+        Self::Full(shortage)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        let limits = Limits { records: 100_000, bytes: 64 << 20, shares: true };
+        Self::with("memory".to_owned(), limits, Records::default())
+    }
+}
+
+impl MemoryStore {
+    fn with(name: String, limits: Limits, records: Records) -> Self {
+        let shared = Arc::new(Shared {
+            limits,
+            records: Mutex::new(records),
+            #[cfg(feature = "tracing")]
+            notices: notices::Notices::default(),
+        });
+        Self {
+            #[cfg(feature = "metrics")]
+            totals: metrics::Totals::watching(&name, &shared),
+            name,
+            shared,
+        }
+    }
+
+    fn limited(self, limits: Limits) -> Self {
+        let records = mem::take(&mut *self.shared.lock());
+        Self::with(self.name, limits, records)
+    }
+
+    /// Keeps at most so many records, running or finished.
+    #[must_use]
+    pub fn records(self, most: usize) -> Self {
+        let limits = Limits { records: most, ..self.shared.limits };
+        self.limited(limits)
+    }
+
+    /// Keeps at most so many bytes: 208 for each record, and its response.
+    #[must_use]
+    pub fn bytes(self, most: usize) -> Self {
+        let limits = Limits { bytes: most, ..self.shared.limits };
+        self.limited(limits)
+    }
+
+    /// Lets one scope fill the store, for a server that has only one caller.
+    #[must_use]
+    pub fn without_shares(self) -> Self {
+        let limits = Limits { shares: false, ..self.shared.limits };
+        self.limited(limits)
+    }
+
+    /// The name in metrics and log lines; `memory` by default. Stores with one name are added up.
+    #[must_use]
+    pub fn name(self, name: impl Into<String>) -> Self {
+        let records = mem::take(&mut *self.shared.lock());
+        Self::with(name.into(), self.shared.limits, records)
+    }
+
+    /// One indivisible step.
+    fn step<T>(
+        &self,
+        claim: &Claim,
+        now: Nanos,
+        step: impl FnOnce(&mut Records, &Limits) -> Result<T, Refused>,
+    ) -> Result<T, StoreError> {
+        let Shared { limits, .. } = &*self.shared;
+        let mut records = self.shared.lock();
+        records.sweep(now);
+        let done = step(&mut records, limits);
+        let shortage = match &done {
+            Err(Refused::Full(shortage)) => Some(*shortage),
+            _ => None,
+        };
+        let (all, held) = (records.used(), records.scope(records::scope(claim)));
+        drop(records);
+        #[cfg(feature = "metrics")]
+        shortage.into_iter().for_each(|shortage| self.totals.refused(shortage));
+        #[cfg(feature = "tracing")]
+        self.shared
+            .notices
+            .see(&notices::Seen { name: &self.name, limits, all, held, shortage }, now);
+        #[cfg(not(feature = "tracing"))]
+        let _ = (all, held, shortage);
+        done.map_err(|refused| match refused {
+            Refused::Lost => StoreError::Lost,
+            Refused::Full(_) => StoreError::Full,
+        })
+    }
+
+    fn begin_at(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Result<Begun, StoreError> {
+        self.step(claim, now, |records, limits| {
+            let begun = match records.get(claim, now) {
+                None => Begun::Started,
+                Some(record) => record.meet(claim, terms, now),
+            };
+            if matches!(begun, Begun::Started | Begun::Resumed) {
+                records.put(*claim.key(), Record::running(claim, terms, now), limits)?;
+            }
+            Ok(begun)
+        })
+    }
+
+    fn renew_at(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Result<(), StoreError> {
+        self.step(claim, now, |records, limits| match records.get(claim, now) {
+            Some(record) if !record.is_of(claim) => Err(Refused::Lost),
+            Some(record) if !record.is_running() => Ok(()),
+            _ => {
+                let running = Record::running(claim, terms, now);
+                Ok(records.put(*claim.key(), running, limits)?)
+            }
+        })
+    }
+
+    fn finish_at(
+        &self,
+        claim: &Claim,
+        response: Bytes,
+        terms: &Terms,
+        now: Nanos,
+    ) -> Result<(), StoreError> {
+        self.step(claim, now, |records, limits| {
+            if records.get(claim, now).is_some_and(|record| !record.is_of(claim)) {
+                return Err(Refused::Lost);
+            }
+            let finished = Record::finished(claim, response, terms, now);
+            Ok(records.put(*claim.key(), finished, limits)?)
+        })
+    }
+
+    fn release_at(&self, claim: &Claim, now: Nanos) -> Result<(), StoreError> {
+        self.step(claim, now, |records, _| {
+            let ours = |record: &Record| record.is_of(claim) && record.is_running();
+            if records.get(claim, now).is_some_and(ours) {
+                records.remove(claim.key());
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn begin(
+        &self,
+        claim: &Claim,
+        terms: &Terms,
+    ) -> impl Future<Output = Result<Begun, StoreError>> + Send {
+        ready(self.begin_at(claim, terms, Tokio::now()))
+    }
+
+    fn renew(
+        &self,
+        claim: &Claim,
+        terms: &Terms,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        ready(self.renew_at(claim, terms, Tokio::now()))
+    }
+
+    fn finish(
+        &self,
+        claim: &Claim,
+        response: Bytes,
+        terms: &Terms,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        ready(self.finish_at(claim, response, terms, Tokio::now()))
+    }
+
+    fn release(&self, claim: &Claim) -> impl Future<Output = Result<(), StoreError>> + Send {
+        ready(self.release_at(claim, Tokio::now()))
+    }
+}

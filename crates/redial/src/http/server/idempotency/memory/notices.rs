@@ -1,0 +1,86 @@
+//! A store that is full refuses keys until their time is over, which may be a day. An operator has to know
+//! before that. A line for each request would be too many.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redial_core::{Nanos, nanos};
+
+use super::records::{Limits, Shortage, Used};
+
+/// At most one line of each kind in this time.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// When a line of each kind may be written next.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    filling: AtomicU64,
+    refusing: AtomicU64,
+    /// Refusals since the last line about one.
+    unreported: AtomicU64,
+}
+
+/// What a step left behind.
+pub(super) struct Seen<'a> {
+    pub(super) name: &'a str,
+    pub(super) limits: &'a Limits,
+    pub(super) all: Used,
+    /// By the scope that made the step.
+    pub(super) held: Used,
+    pub(super) shortage: Option<Shortage>,
+}
+
+impl Notices {
+    pub(super) fn see(&self, seen: &Seen<'_>, now: Nanos) {
+        let Seen { name, limits, all, held, shortage } = seen;
+        let of = |used: &Used| (used.records, used.bytes);
+        let ((records, bytes), (scope_records, scope_bytes)) = (of(all), of(held));
+        let (records_limit, bytes_limit) = (limits.records, limits.bytes);
+        if let Some(shortage) = shortage {
+            let refused = self.unreported.fetch_add(1, Ordering::Relaxed) + 1;
+            if may_write(&self.refusing, now) {
+                self.unreported.fetch_sub(refused, Ordering::Relaxed);
+                let (reason, transition) = (shortage.name(), "idempotency-store-refusing");
+                tracing::warn!(
+                    target: "redial", transition, store = name, reason, refused, records, records_limit,
+                    bytes, bytes_limit, scope_records, scope_bytes,
+                    "the store for idempotency keys has no room and refuses new keys"
+                );
+            }
+        } else if let Some(shortage) = seen.nearly()
+            && may_write(&self.filling, now)
+        {
+            let (reason, transition) = (shortage.name(), "idempotency-store-filling");
+            tracing::warn!(
+                target: "redial", transition, store = name, reason, records, records_limit, bytes,
+                bytes_limit, scope_records, scope_bytes,
+                "the store for idempotency keys is 80% full"
+            );
+        }
+    }
+}
+
+impl Seen<'_> {
+    /// What is 80% full.
+    fn nearly(&self) -> Option<Shortage> {
+        let Self { limits, all, held, .. } = self;
+        let is_nearly = |used: usize, of: usize| used as f64 >= of as f64 * 0.8;
+        if is_nearly(all.records, limits.records) || is_nearly(all.bytes, limits.bytes) {
+            return Some(Shortage::Store);
+        }
+        let free = Used {
+            records: limits.records.saturating_sub(all.records),
+            bytes: limits.bytes.saturating_sub(all.bytes),
+        };
+        let shared = limits.shares && held.records > 1;
+        let used_up = is_nearly(held.records, free.records) || is_nearly(held.bytes, free.bytes);
+        (shared && used_up).then_some(Shortage::Scope)
+    }
+}
+
+/// Whether this is the one that writes a line now.
+fn may_write(next: &AtomicU64, now: Nanos) -> bool {
+    let later = now.saturating_add(nanos(INTERVAL));
+    let due = |next: u64| (next <= now).then_some(later);
+    next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok()
+}
