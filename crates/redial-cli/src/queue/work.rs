@@ -209,7 +209,7 @@ fn guard(log: &Log) -> Option<Guard> {
     let guard = Guard::start();
     if let Err(error) = &guard {
         log.warn(&format!(
-            "if this worker is killed, its commands go on: no guard process: {error}"
+            "no guard process could be started: {error}; if this worker is killed, its commands go on"
         ));
     }
     guard.ok()

@@ -5,7 +5,6 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use redial_core::decide::{Class, Failure};
@@ -145,13 +144,21 @@ fn missing(code: u8, last: Option<String>) -> String {
 /// A file of its own for one attempt, with the whole payload and without a name. A pipe would end early, with a part of the
 /// payload, if this process were killed or stopped writing.
 fn whole(payload: &[u8]) -> io::Result<File> {
-    let mut file = match memfd_create(c"redial-payload", MFdFlags::MFD_CLOEXEC) {
-        Ok(memory) => File::from(memory),
-        Err(_) => nameless()?,
-    };
+    let mut file = in_memory().or_else(|_| nameless())?;
     file.write_all(payload)?;
     file.rewind()?;
     Ok(file)
+}
+
+#[cfg(target_os = "linux")]
+fn in_memory() -> io::Result<File> {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    Ok(memfd_create(c"redial-payload", MFdFlags::MFD_CLOEXEC)?.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_memory() -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn environment(job: &Job) -> Vec<(String, String)> {

@@ -93,6 +93,7 @@ async fn metrics_are_served_while_jobs_fail_and_are_retried() {
             (&of("redial_queue_inflight_jobs", ""), 1.0),
             (&of("redial_queue_worker_utilization_ratio", ""), 0.25),
             (&of("redial_queue_age_seconds", ""), 0.0),
+            (&of("redial_queue_log_lines_dropped_total", ""), 0.0),
             ("redial_calls_total{upstream=\"default\",origin=\"fresh\"}", 3.0),
             ("redial_attempts_total{upstream=\"default\"}", 5.0),
             ("redial_retries_total{upstream=\"default\",reason=\"transient\"}", 2.0),

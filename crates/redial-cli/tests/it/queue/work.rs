@@ -183,6 +183,18 @@ fn a_signal_lets_what_runs_come_to_its_end() {
 }
 
 #[test]
+fn a_worker_that_waits_for_its_store_ends_on_the_first_signal() {
+    let lab = Lab::new();
+    // It takes the connection, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = format!("postgres://me@{}/x", silent.local_addr().unwrap());
+    let mut worker = lab.start(&["--store", &store, "--exec", "true"]);
+    let _connection = silent.accept().unwrap();
+    signal(worker.id(), "TERM");
+    assert_eq!(exit_code(&mut worker), Some(143));
+}
+
+#[test]
 fn a_job_that_kills_its_worker_runs_out_of_attempts() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "poison", "--priority", "7"]);

@@ -110,7 +110,7 @@ fn a_file_that_is_not_a_budget_is_refused_and_left_as_it_is() {
         assert!(text(&output.stderr).contains("deploy.sh: it is not a budget"), "{output:?}");
         assert!(fs::read(&file).unwrap() == content && lab.read("ran").is_empty());
     }
-    // One with a name is not written to either, and the command runs if nobody has asked for it.
+    // A budget with a name is not written to either, and without --budget the command runs all the same.
     lab.run(&["--budget", "sh"], "exit 0");
     fs::write(lab.path("redial/sh.budget"), "precious").unwrap();
     assert_eq!(code(&lab.run(&["--budget", "sh"], "exit 0")), 2);
