@@ -23,6 +23,7 @@ mod storm;
 mod table;
 mod threads;
 mod timers;
+mod webhooks;
 
 use std::env;
 use std::process::ExitCode;
@@ -47,12 +48,14 @@ usage: redial-bench [COMMAND]
                     make again (`--seed N` before that: the same ones); needs valgrind and pip3
   storm [--json]    a real server that stands still for 200 ms, and what its callers do to it then
   timers [--json]   how late the runners wake, and what that does to the jitter
+  webhooks [--json | --seconds N]
+                    how long nine receivers wait for their webhooks while a tenth never answers; rounds of N seconds (20)
   sim-case NAME N   makes one simulation with N callers, for callgrind or for its memory
   case NAME N       makes N calls of one case, for callgrind
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: all of them but `fidelity`, `fleet`, `queue` and `run`. A bar that is not reached is marked RED; the exit code is 0
+Without a command: all of them but `fidelity`, `fleet`, `queue`, `run` and `webhooks`. A bar that is not reached is marked RED; the exit code is 0
 as long as everything could be measured.";
 
 fn main() -> ExitCode {
@@ -91,6 +94,7 @@ fn dispatch(args: &[&str]) -> Result<(), String> {
         ["storm", "--json"] => storm::measure().map(|report| print_json(&report)),
         ["timers"] => timers::measure().map(|report| print!("{report}")),
         ["timers", "--json"] => timers::measure().map(|report| print_json(&report)),
+        ["webhooks", args @ ..] => webhooks::command(args),
         ["case", name, n] => {
             let n = n.parse().map_err(|_| format!("{n:?} is not a number of calls"))?;
             cases::find(name).map(|case| (case.run)(n))

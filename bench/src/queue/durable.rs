@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use redial_core::draw;
 use redial_queue::durable::{
-    DurableQueue, Handled, Job, NewJob, Start, Store, StoreError, Until, Worker,
+    DurableQueue, Handled, Job, NewJob, Start, Store, StoreError, Until, Worker, WorkerError,
 };
 use redial_queue::postgres::PostgresStore;
 use redial_queue::sqlite::SqliteStore;
@@ -35,7 +35,7 @@ pub(super) fn postgres(url: &str, pending: u64, seconds: u64) -> Result<Told, St
     })
 }
 
-pub(super) fn on_tokio<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, String> {
+pub(super) fn on_tokio<T>(work: impl Future<Output = Result<T, WorkerError>>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(work).map_err(|error| error.to_string())
@@ -58,7 +58,7 @@ async fn fill(queue: &DurableQueue, pending: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn work(store: impl Store, seconds: u64) -> Result<Told, StoreError> {
+async fn work(store: impl Store, seconds: u64) -> Result<Told, WorkerError> {
     let store = Arc::new(Timed::new(store));
     let done = Arc::new(AtomicU64::new(0));
     let handler = {

@@ -1,7 +1,7 @@
 //! A store that remembers how long settlements took.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use redial_queue::durable::{
     Claim, Claims, Counts, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob, Redrive, Reply,
@@ -70,6 +70,10 @@ impl<S: Store> Store for Timed<S> {
 
     fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64> {
         self.store.redrive(filter, redrive)
+    }
+
+    fn time(&self) -> Reply<'_, SystemTime> {
+        self.store.time()
     }
 
     fn queues(&self) -> Reply<'_, Vec<String>> {

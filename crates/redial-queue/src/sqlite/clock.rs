@@ -123,8 +123,10 @@ impl Boot {
 
 impl fmt::Display for Implausible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (days, direction) =
-            ((self.ahead.abs() + DAY / 2) / DAY, if self.ahead > 0 { "ahead of" } else { "behind" });
+        let (days, direction) = (
+            (self.ahead.abs() + DAY / 2) / DAY,
+            if self.ahead > 0 { "ahead of" } else { "behind" },
+        );
         write!(
             f,
             "this machine's clock is {days} days {direction} the store's time; set the clock, or if it is right, \
