@@ -2,12 +2,15 @@
 #![allow(clippy::disallowed_methods, reason = "a process dies at a random moment, and not before")]
 
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::work::signal;
 use super::{Lab, eventually, good};
-use crate::{children, runs};
+use crate::{children, exit_code, runs};
 
 const LONG: usize = 300_000;
 
@@ -110,6 +113,28 @@ fn a_guard_that_is_killed_is_replaced() {
     worker.kill().unwrap();
     worker.wait().unwrap();
     eventually(|| !lab.wrote("pids").iter().any(|pid| runs(pid)));
+}
+
+/// A worker that is killed while it starts a command cannot tell the guard which one it is.
+#[test]
+fn a_command_that_was_being_started_is_found_by_its_mark() {
+    let token = redial::Key::fresh().to_string();
+    let start = |number: u32| {
+        let mut command = crate::program("sleep");
+        command.arg("1000").env("REDIAL_GUARD", format!("{token}.{number}")).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut guard = crate::program(env!("CARGO_BIN_EXE_redial"));
+    let mut guard = guard.args(["guard", &token]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut commands = [1, 2, 3].map(start);
+    let messages = b"starting 1\nstarting 2\nstarting 3\nover 2\ngro";
+    guard.stdin.take().unwrap().write_all(messages).unwrap();
+    assert_eq!(exit_code(&mut guard), Some(0));
+    let ended = commands.each_mut().map(|command| command.try_wait().unwrap().is_some());
+    commands[1].kill().unwrap();
+    commands[1].wait().unwrap();
+    eventually(|| commands.iter_mut().all(|command| command.try_wait().unwrap().is_some()));
+    assert!(!ended[1], "it was over, and may go on");
 }
 
 #[test]
