@@ -59,6 +59,8 @@ fn repair(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let micros = SqliteStore::repair_clock(&path).map_err(|error| said(path.display(), error))?;
     if args.json {
         writeln!(out, "{}", json!({ "moved_ms": micros / 1000 }))?;
+    } else if micros.unsigned_abs() < 1_000_000 {
+        writeln!(out, "the store's time was that of this machine's clock, give or take a second")?;
     } else {
         let by = short(Duration::from_micros(micros.unsigned_abs()));
         let direction = if micros < 0 { "back" } else { "forward" };
