@@ -180,7 +180,7 @@ async fn a_receiver_that_never_answers_holds_nobody_up() {
     queue.enqueue_all(all).await.unwrap();
 
     let stop = async {
-        while sink.seen().len() < 60 {
+        while queue.counts().await.unwrap().done < 60 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

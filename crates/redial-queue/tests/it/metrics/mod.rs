@@ -71,7 +71,8 @@ fn the_page_has_every_metric_and_no_other() {
         redial_queue::metrics::QueueMetrics::new("orders");
     });
     let page = include_str!("../../../../../docs/queue.md");
-    let listed = page.lines().filter_map(|line| {
+    let table = page.lines().skip_while(|line| !line.starts_with("| metric | kind |"));
+    let listed = table.take_while(|line| line.starts_with('|')).filter_map(|line| {
         line.strip_prefix("| `redial_")
             .and_then(|line| line.split('`').next())
             .map(|name| format!("redial_{name}").split('{').next().unwrap_or_default().to_owned())
