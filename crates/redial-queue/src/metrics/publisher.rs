@@ -24,9 +24,9 @@ const REST: u32 = 100;
 /// others every 15 to 30 s, and where counting takes long, a hundred times as long apart.
 ///
 /// ```no_run
-/// # use redial_queue::durable::{DurableQueue, Handler, StoreError, Worker};
+/// # use redial_queue::durable::{DurableQueue, Handler, Worker, WorkerError};
 /// # use redial_queue::metrics::Publisher;
-/// # async fn run(queue: DurableQueue, handler: impl Handler) -> Result<(), StoreError> {
+/// # async fn run(queue: DurableQueue, handler: impl Handler) -> Result<(), WorkerError> {
 /// let worker = Worker::new(queue.clone());
 /// tokio::spawn(Publisher::new(queue).worker(worker.gauge()).run(std::future::pending()));
 /// worker.run(handler, std::future::pending()).await?;
