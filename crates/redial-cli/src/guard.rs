@@ -89,7 +89,7 @@ pub(crate) struct Guard {
 impl Guard {
     pub(crate) fn start() -> io::Result<Self> {
         let token = Key::fresh().to_string();
-        let process = Process::start(&token, None)?;
+        let process = Process::start(&token, None, None)?;
         Ok(Self { process, token, last: 0, commands: BTreeMap::new() })
     }
 
@@ -116,7 +116,7 @@ impl Guard {
         if self.process.tell(message).is_ok() {
             return;
         }
-        let Ok(process) = Process::start(&self.token, None) else { return };
+        let Ok(process) = Process::start(&self.token, None, None) else { return };
         std::mem::replace(&mut self.process, process).dismiss();
         for (number, target) in &self.commands {
             let message =
@@ -134,9 +134,7 @@ impl Escort {
     /// `input` is the writing end of the command's stdin. As long as the guard has it open, the death of this process is
     /// not the end of the command's input.
     pub(crate) fn start(target: Target, input: Option<OwnedFd>) -> io::Result<Self> {
-        let mut process = Process::start("", input)?;
-        process.tell(Message::Started(0, target))?;
-        Ok(Self(process))
+        Process::start("", input, Some(Message::Started(0, target))).map(Self)
     }
 
     pub(crate) fn close_input(&mut self) {
@@ -157,9 +155,13 @@ struct Process {
 }
 
 impl Process {
-    fn start(token: &str, input: Option<OwnedFd>) -> io::Result<Self> {
+    /// `first` is in the pipe before the guard is started, so that it knows it however early we are killed.
+    fn start(token: &str, input: Option<OwnedFd>, first: Option<Message>) -> io::Result<Self> {
         let (from, to) = io::pipe()?;
-        let pipe = File::from(OwnedFd::from(to));
+        let mut pipe = File::from(OwnedFd::from(to));
+        if let Some(message) = first {
+            pipe.write_all(message.line().as_bytes())?;
+        }
         // A guard that does not read must not stop us.
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         // The file of this program may have been replaced since it was started.

@@ -5,13 +5,13 @@
 //! were dropped as soon as there is room for it.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::run::{Form, clock};
@@ -170,15 +170,12 @@ impl Shared {
 
     /// The thread. It ends with the process.
     fn write(&self) {
-        // Not through std's handle: a write that waits would hold its lock.
-        let Ok(copy) = io::stderr().as_fd().try_clone_to_owned() else { return };
-        let mut to = File::from(copy);
         let mut state = self.lock();
         loop {
             if let Some(bytes) = state.queue.pop_front() {
                 drop(state);
                 // A log that cannot be written must not end the work.
-                let _ = write_all(&mut to, &bytes);
+                let _ = write_all(&bytes);
                 state = self.lock();
                 state.bytes -= bytes.len();
                 state.is_stalled = false;
@@ -193,14 +190,16 @@ impl Shared {
     }
 }
 
-/// Another process may have made our stderr non-blocking.
-fn write_all(to: &mut File, mut bytes: &[u8]) -> io::Result<()> {
+/// Not through the methods of std's handle: a write that waits would hold its lock. And not through a copy of the
+/// descriptor: there may be none left. Another process may have made our stderr non-blocking.
+fn write_all(mut bytes: &[u8]) -> nix::Result<()> {
+    let to = io::stderr();
     while !bytes.is_empty() {
-        match to.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+        match nix::unistd::write(&to, bytes) {
+            Ok(0) => return Err(Errno::EIO),
             Ok(written) => bytes = &bytes[written..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
                 // If this fails, the next write says so again.
                 let _ = poll(&mut [PollFd::new(to.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE);
             }

@@ -1,7 +1,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::place::{Kept, Missing, Place, open_file, said};
+use redial_queue::sqlite::SqliteStore;
+
+use super::place::{Kept, Place, said};
 use crate::failed::Failed;
 
 /// Copy a SQLite store to a new file, while it is in use
@@ -25,8 +27,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         let why = "only SQLite files are copied; for Postgres there is pg_dump";
         return Err(Failed::input("--store", why));
     };
-    let store = open_file(&path, Missing::Wrong)?;
-    store.backup(&args.file).map_err(|error| said("the backup", error))?;
+    SqliteStore::backup(&path, &args.file).map_err(|error| said("the backup", error))?;
     writeln!(out, "{}", args.file.display())?;
     Ok(())
 }

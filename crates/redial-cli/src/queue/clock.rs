@@ -60,7 +60,7 @@ fn repair(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     if args.json {
         writeln!(out, "{}", json!({ "moved_ms": micros / 1000 }))?;
     } else if micros.unsigned_abs() < 1_000_000 {
-        writeln!(out, "the store's time was that of this machine's clock, give or take a second")?;
+        writeln!(out, "the store's time already matches this machine's clock")?;
     } else {
         let by = short(Duration::from_micros(micros.unsigned_abs()));
         let direction = if micros < 0 { "back" } else { "forward" };
@@ -100,7 +100,7 @@ impl std::fmt::Display for Offset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let apart = short(Duration::from_millis(self.ms().unsigned_abs()));
         match self.ms() {
-            _ if !self.matters() => f.write_str("as this machine's clock"),
+            _ if !self.matters() => f.write_str("the same as this machine's clock"),
             0.. => write!(f, "{apart} ahead of this machine's clock"),
             _ => write!(f, "{apart} behind this machine's clock"),
         }

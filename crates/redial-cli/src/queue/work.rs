@@ -48,13 +48,14 @@ worker itself is killed, a guard process kills its commands at once, with all th
 
 Stderr may be stalled, as by Ctrl-S: work goes on, and lines that do not fit into a queue of 256 KiB are dropped and counted.
 
-Without --exec jobs are sent that `redial queue send` has put in, each with its Idempotency-Key. Other jobs are left alone.
+Without --exec the worker sends the jobs of `redial queue send`, each with its Idempotency-Key. Other jobs go back into the
+queue and are not charged.
 A receiver (scheme, host and port) has a quarter of the workers at most, so that one that never answers does not hold up
 the others, and by default a breaker: while it is open the jobs of that receiver wait, and nothing is charged.
 
 The first SIGTERM or Ctrl-C lets what runs come to its end and claims nothing more; the second one stops at once.
 
-Exit codes: 0 when it has come to its end or was asked to stop, 1 if the store has failed, 2 for wrong usage, 130 or
+Exit codes: 0 when it has finished or was asked to stop, 1 if the store has failed or no job can be done, 2 for wrong usage, 130 or
 143 when it was stopped at once.
 
 Examples:
@@ -105,7 +106,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = EXEC, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
     grace: Duration,
 
-    /// Deliver only to public addresses, for those who let others say where webhooks go
+    /// Deliver only to public addresses, for services whose users choose the URLs of webhooks
     #[arg(long, help_heading = HTTP, conflicts_with = "exec")]
     only_public: bool,
     /// How many deliveries to one receiver at once; without this, a quarter of --workers
@@ -282,12 +283,12 @@ async fn attend(
         };
         if asked {
             ends.kill();
-            log.warn("stopped at once; what was leased is free when its lease runs out");
+            log.warn("stopped at once; leased jobs become available when their leases expire");
             return Err(Failed::Said(code));
         }
         asked = true;
         stop.notify_one();
-        log.warn("stopping; what runs may come to its end, unless this is said again");
+        log.warn("stopping: waiting for the running jobs; send the signal again to stop at once");
     }
 }
 

@@ -42,7 +42,7 @@ impl Builder {
         Self { policy: policy.clone(), roots, secrets, options }
     }
 
-    /// Delivers only to [public](super::is_public) addresses: for those who let others say where webhooks go. Names are
+    /// Delivers only to [public](super::is_public) addresses: for services whose users choose the URLs of webhooks. Names are
     /// resolved first, and what is connected to is the address that was looked at. No proxy is used, since it would be the
     /// proxy that resolves them.
     pub fn only_public(mut self) -> Self {

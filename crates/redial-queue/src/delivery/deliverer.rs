@@ -106,7 +106,7 @@ impl Inner {
         if url.scheme() == "https"
             && let Some(why) = &self.no_https
         {
-            return never(why);
+            return Handled::NotTried(why.clone());
         }
         let signers = match self.secrets.as_ref().map(|secrets| secrets.of(&url)) {
             None => &[],

@@ -7,6 +7,9 @@ use reqwest::Url;
 
 use super::{Invalid, Secret};
 
+/// The most secrets of one receiver, so that the header with their signatures has a bound.
+const MOST: usize = 8;
+
 /// Which secrets sign the deliveries to which receiver.
 ///
 /// A delivery to a URL that no entry names is not sent: its job waits, uncharged, until a worker has a secret for it.
@@ -31,9 +34,6 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// The most secrets of one receiver, so that the header with their signatures has a bound.
-    pub const MOST: usize = 8;
-
     /// None for any receiver.
     pub fn new() -> Self {
         Self::default()
@@ -56,7 +56,7 @@ impl Secrets {
             let why = "the URL of a receiver has a query: a receiver is named by its path";
             return Err(Invalid::new(why));
         }
-        if self.receivers.iter().any(|(known, _)| *known == url) {
+        if self.receivers.iter().any(|(known, _)| is_below(known, &url) && is_below(&url, known)) {
             return Err(Invalid::new(format!("the receiver {url} is named twice")));
         }
         self.receivers.push((url, few(secrets)?));
@@ -71,7 +71,7 @@ impl Secrets {
     /// It was said before, or the secrets are too many.
     pub fn others(mut self, secrets: impl IntoIterator<Item = Secret>) -> Result<Self, Invalid> {
         if self.others.replace(few(secrets)?).is_some() {
-            return Err(Invalid::new("the other receivers (*) are named twice"));
+            return Err(Invalid::new("secrets for all other receivers are named twice"));
         }
         Ok(self)
     }
@@ -90,9 +90,9 @@ impl Secrets {
 }
 
 fn few(secrets: impl IntoIterator<Item = Secret>) -> Result<Vec<Secret>, Invalid> {
-    let secrets: Vec<_> = secrets.into_iter().take(Secrets::MOST + 1).collect();
-    if secrets.len() > Secrets::MOST {
-        return Err(Invalid::new(format!("a receiver has at most {} secrets", Secrets::MOST)));
+    let secrets: Vec<_> = secrets.into_iter().take(MOST + 1).collect();
+    if secrets.len() > MOST {
+        return Err(Invalid::new(format!("a receiver has at most {MOST} secrets")));
     }
     Ok(secrets)
 }
@@ -114,16 +114,16 @@ impl FromStr for Secrets {
         let mut secrets = Self::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
-            let mut words = line.split_whitespace();
-            let Some(receiver) = words.next() else { continue };
-            let added = if receiver.starts_with(Secret::PREFIX) {
-                Secret::new(receiver).and_then(|secret| secrets.others([secret]))
-            } else {
-                read(words).and_then(|signers| match receiver {
-                    "*" => secrets.others(signers),
-                    url => secrets.receiver(url, signers),
-                })
+            let mut words = line.split_whitespace().peekable();
+            let receiver = match words.peek() {
+                None => continue,
+                Some(word) if word.starts_with(Secret::PREFIX) => "*",
+                Some(_) => words.next().unwrap_or_default(),
             };
+            let added = read(words).and_then(|signers| match receiver {
+                "*" => secrets.others(signers),
+                url => secrets.receiver(url, signers),
+            });
             secrets = added.map_err(|why| Invalid::new(format!("line {number}: {why}")))?;
         }
         if secrets.receivers.is_empty() && secrets.others.is_none() {

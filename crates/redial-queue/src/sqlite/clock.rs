@@ -12,10 +12,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::durable::text::micros;
 
-/// A store and the wall clock of a machine may differ by so much. When they differ by more, one of them is wrong by far.
+/// How far a store and the wall clock of a machine may differ. When they differ by more, one of them is wrong by far.
 const MOST_APART: i64 = 7 * DAY;
 
-/// A machine that was restarted may have been off for so long. A wall clock that claims more is taken for wrong.
+/// The longest time for which a machine is believed to have been off. A wall clock that claims more is taken for wrong.
 const MOST_ABSENT: i64 = 366 * DAY;
 
 /// The uptime is told in hundredths of a second. A wall clock that agrees with it is more exact.
@@ -58,9 +58,10 @@ pub(super) struct Boot {
 }
 
 /// The store's time as a process computes it when it opens the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reckoned {
     pub(super) time: i64,
+    pub(super) machine: Machine,
     /// Whether the next process would come to the same time only if this one writes a new mark.
     pub(super) needs_mark: bool,
 }
@@ -73,8 +74,8 @@ pub(super) struct Implausible {
 
 impl Reckoned {
     /// An error if the wall clock is too far away.
-    pub(super) fn check(&self, here: &Machine) -> Result<(), Implausible> {
-        let ahead = here.wall.saturating_sub(self.time);
+    pub(super) fn check(&self) -> Result<(), Implausible> {
+        let ahead = self.machine.wall.saturating_sub(self.time);
         if ahead.unsigned_abs() > MOST_APART.unsigned_abs() {
             Err(Implausible { ahead })
         } else {
@@ -86,15 +87,20 @@ impl Reckoned {
 impl Mark {
     /// The store's time when a machine's clocks read `here`. A wall clock that cannot be right means that no time has
     /// passed.
-    pub(super) fn reckon(&self, here: &Machine) -> Reckoned {
+    pub(super) fn reckon(&self, here: Machine) -> Reckoned {
         let by_wall = here.wall.saturating_sub(self.machine.wall);
-        let (passed, needs_mark) = match self.uptime_since(here) {
+        let (passed, needs_mark) = match self.uptime_since(&here) {
             Some(passed) if passed.abs_diff(by_wall) <= COARSE => (by_wall.max(0), false),
             Some(passed) => (passed, false),
             None if (0..=MOST_ABSENT).contains(&by_wall) => (by_wall, true),
             None => (0, true),
         };
-        Reckoned { time: self.time.saturating_add(passed), needs_mark }
+        Reckoned { time: self.time.saturating_add(passed), machine: here, needs_mark }
+    }
+
+    /// The same by the uptime alone, if that tells.
+    pub(super) fn by_uptime(&self, here: &Machine) -> Option<i64> {
+        Some(self.time.saturating_add(self.uptime_since(here)?))
     }
 
     fn uptime_since(&self, here: &Machine) -> Option<i64> {
@@ -151,11 +157,9 @@ impl Clock {
 
     /// The time for a process that has read this time in the file.
     pub(super) fn after(&self, mark: i64) -> i64 {
-        let behind = mark.saturating_sub(self.now());
-        if behind > 0 {
-            self.start.fetch_add(behind, Ordering::Relaxed);
-        }
-        self.now().max(mark)
+        let passed = span(self.opened.elapsed());
+        let start = mark.saturating_sub(passed);
+        self.start.fetch_max(start, Ordering::Relaxed).max(start).saturating_add(passed)
     }
 
     /// Whether the store's time was repaired since this clock was last set.
@@ -176,8 +180,7 @@ pub(super) fn wall() -> i64 {
     micros(SystemTime::now())
 }
 
-/// By how much the store's time is ahead of the wall clock, when it is told at the same moment. What is less than a second
-/// is no difference.
+/// By how much the store's time is ahead of the wall clock; `now` must be current. Differences under a second count as 0.
 pub(super) fn ahead_of_wall(now: i64) -> i64 {
     let ahead = now.saturating_sub(wall());
     if ahead.abs() < 1_000_000 { 0 } else { ahead }

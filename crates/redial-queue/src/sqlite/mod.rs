@@ -198,7 +198,7 @@ impl SqliteStore {
                     format!("the transaction is not on the store's file {}", self.path.display());
                 return Err(Fault::Request(StoreError::Invalid(why)));
             }
-            let (now, _) = mark::now(transaction, &self.clock)?;
+            let now = mark::now(transaction, &self.clock)?;
             let mut step = Step::new(transaction, now);
             let enqueued = step.enqueue(queue, jobs)?;
             step.finish()?;
@@ -207,15 +207,15 @@ impl SqliteStore {
         enqueue().map_err(Fault::error)
     }
 
-    /// Copies the store, as it is now, to a new file, while others go on using it. A plain copy of the file will not do:
+    /// Copies a store, as it is now, to a new file, while others go on using it. A plain copy of the file will not do:
     /// what was committed last is in the log beside it. Jobs that are done later are done again by workers that are given the
     /// copy, with the same idempotency keys.
     ///
     /// # Errors
     ///
-    /// There is a file of that name, or it cannot be written, or this one cannot be read.
-    pub fn backup(&self, to: impl AsRef<Path>) -> Result<(), StoreError> {
-        backup::copy(&open::connect(&self.path, READER_KIB)?, to.as_ref())
+    /// The first is not a store, or there is a file with the name of the second, or it cannot be written.
+    pub fn backup(path: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), StoreError> {
+        backup::copy(&open::connect_ours(path.as_ref())?, to.as_ref())
     }
 
     /// Sets the store's time to the wall clock of this machine, and moves every other time in the file along: each wait and

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::clock::{self, Clock, is_patient};
+use super::clock::{Clock, Machine, is_patient};
 use super::fault::{Fault, unavailable};
 use super::mark;
 use crate::durable::StoreError;
@@ -18,12 +18,14 @@ const APPLICATION: i32 = 0x7264_6961;
 /// The version of the tables.
 const VERSION: i64 = 2;
 
-/// From version 1, whose mark had no other clocks beside it: the store's time was the wall clock, as far as it knew.
-const FROM_1: &str = "ALTER TABLE redial_store ADD COLUMN wall INTEGER NOT NULL DEFAULT 0; \
+/// From version 1, whose mark had no other clocks beside it: the store's time was the wall clock, as far as it knew. The
+/// time has another name now, so that a process of the version before cannot write one without the other.
+const FROM_1: &str = "ALTER TABLE redial_store RENAME COLUMN clock TO time; \
+    ALTER TABLE redial_store ADD COLUMN wall INTEGER NOT NULL DEFAULT 0; \
     ALTER TABLE redial_store ADD COLUMN boot TEXT; \
     ALTER TABLE redial_store ADD COLUMN uptime INTEGER; \
     ALTER TABLE redial_store ADD COLUMN repairs INTEGER NOT NULL DEFAULT 0; \
-    UPDATE redial_store SET wall = clock, version = 2";
+    UPDATE redial_store SET wall = time, version = 2";
 
 /// Whose file it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +146,7 @@ fn whose(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
         version if version > VERSION => wrong(format!(
             "was made by a newer version of Redial: its tables have version {version}, this one knows {VERSION}"
         )),
-        version => wrong(format!("has tables of version {version}, which there never was")),
+        version => wrong(format!("has tables of version {version}, which is unknown")),
     }
 }
 
@@ -158,9 +160,10 @@ fn make(conn: &Connection, owner: Owner) -> Result<(), Fault> {
             Tables::Missing => {
                 conn.execute_batch(include_str!("schema.sql"))?;
                 let sql =
-                    "INSERT INTO redial_store (version, clock, fence, wall) VALUES (?1, 0, 0, 0)";
+                    "INSERT INTO redial_store (version, time, fence, wall) VALUES (?1, 0, 0, 0)";
                 conn.execute(sql, [VERSION])?;
-                mark::write(conn, clock::wall())?;
+                let machine = Machine::read();
+                mark::write(conn, machine.wall, machine)?;
                 if owner == Owner::Us {
                     conn.execute_batch(&format!("PRAGMA application_id = {APPLICATION}"))?;
                 }

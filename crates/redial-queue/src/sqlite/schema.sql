@@ -1,8 +1,8 @@
--- One row. `clock` is the highest time that was ever written down; `wall`, `boot` and `uptime` are the clocks of the
+-- One row. `time` is the highest time that was ever written down; `wall`, `boot` and `uptime` are the clocks of the
 -- machine at that moment. `repairs` counts how often the time was repaired, `fence` is the number of claims.
 CREATE TABLE redial_store (
     version INTEGER NOT NULL,
-    clock INTEGER NOT NULL,
+    time INTEGER NOT NULL,
     fence INTEGER NOT NULL,
     wall INTEGER NOT NULL,
     boot TEXT,

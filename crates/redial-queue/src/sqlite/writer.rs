@@ -166,7 +166,7 @@ impl Writer {
     fn commit(&mut self, pending: &mut [Pending]) -> Result<(), Fault> {
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.notice()?;
-        let (now, is_behind) = mark::now(&self.conn, &self.clock)?;
+        let now = mark::now(&self.conn, &self.clock)?;
         let mut rung = Vec::new();
         for (task, fate) in pending {
             match self.request(&mut **task, now) {
@@ -174,9 +174,6 @@ impl Writer {
                 Err(Fault::Request(error)) => *fate = Err(error),
                 Err(fault) => return Err(fault),
             }
-        }
-        if is_behind {
-            mark::write(&self.conn, now)?;
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         self.presence.check()?;

@@ -61,7 +61,14 @@ impl Log {
         match happening {
             Happening::Postponed { stop: None, cause, .. } if !cause.is_empty() => {
                 let mut said = self.not_tried.lock().unwrap_or_else(PoisonError::into_inner);
-                said.len() >= MOST_CAUSES || !said.insert((*cause).to_owned())
+                if said.contains(*cause) {
+                    return true;
+                }
+                if said.len() >= MOST_CAUSES {
+                    self.left_out.fetch_add(1, Ordering::Relaxed);
+                    return true;
+                }
+                !said.insert((*cause).to_owned())
             }
             _ => false,
         }
@@ -136,11 +143,15 @@ fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
             about(job, json!({ "wait_ms": ms(*wait), "outcome": cause })),
         ),
         Happening::Postponed { job, wait, stop, cause } => {
-            let given_back = if cause.is_empty() { "the worker stops" } else { cause };
+            let given_back = if cause.is_empty() { "this worker gives it back" } else { cause };
             let why = stop.map_or_else(|| given_back.to_owned(), |stop| stop.to_string());
             let text = format!("job {} was not tried: {why}; again in {}", job.id, short(*wait));
             let stop = stop.map(|stop| stop.name());
-            (text, "postponed", about(job, json!({ "wait_ms": ms(*wait), "stop": stop })))
+            (
+                text,
+                "postponed",
+                about(job, json!({ "wait_ms": ms(*wait), "stop": stop, "outcome": cause })),
+            )
         }
         Happening::Dead { job, reason, outcome } => (
             format!("{}: {outcome}; given up: {reason}", attempt(job)),

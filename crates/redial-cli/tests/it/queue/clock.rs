@@ -148,7 +148,7 @@ fn the_clock_of_a_store_is_shown_and_repaired() {
     let repaired = lab.ok(&["queue", "clock", "--repair"]);
     assert_eq!(repaired, "all times were moved back by 400d\n");
     let shown = lab.ok(&["queue", "clock"]);
-    assert!(shown.ends_with("as this machine's clock\n"), "{shown}");
+    assert!(shown.ends_with("the same as this machine's clock\n"), "{shown}");
     lab.work(&["--exec", "echo >> ran", "--until", "nothing-due"]);
     assert_eq!((lab.wrote("ran").len(), &lab.stats()["later"]), (0, &1.into()));
     let postgres = ["queue", "clock", "--repair", "--store", "postgres://x/y"];

@@ -128,6 +128,7 @@ impl<H: Handler> Shift<H> {
             Stage::Ready => {
                 self.ready.retain(|ready| *ready != lease);
                 self.lanes.remove(|waiting| waiting == lease);
+                self.ready.extend(self.lanes.take_free());
             }
             Stage::Settling => {}
         }

@@ -23,7 +23,7 @@ use crate::told::{Told, seen};
 /// What the history says of an attempt that was only to ask again: no store keeps it elsewhere.
 pub(super) const NOT_YET: &str = "not yet: it is under way";
 
-/// How far apart jobs come back that could not be tried.
+/// The time between two jobs that could not be tried and come back.
 const NOT_TRIED_GAP: Nanos = 5 * MS;
 
 /// Destinations with guards of their own, of each policy.
@@ -33,7 +33,7 @@ const MOST_DESTINATIONS: usize = 10_000;
 pub(super) struct Engine {
     own: Rules,
     named: BTreeMap<String, Rules>,
-    /// When the next job has its turn that could not be tried.
+    /// When the next job that could not be tried comes back, by destination.
     not_tried: Turns,
     observer: Option<Arc<dyn Observer>>,
     /// Hashes the keys of jobs for the cool-down, and names the random streams.
@@ -151,9 +151,14 @@ impl Engine {
     }
 
     /// An attempt was admitted and could not be made. It is given back, and the job waits.
-    pub(super) fn not_tried(&mut self, attempt: Attempt, now: Nanos) -> Verdict {
+    pub(super) fn not_tried(
+        &mut self,
+        attempt: Attempt,
+        destination: Option<&str>,
+        now: Nanos,
+    ) -> Verdict {
         let seed = self.next_seed();
-        let turn = self.not_tried.next(0, NOT_TRIED_GAP, now);
+        let turn = self.not_tried.next(self.state.hash_one(destination), NOT_TRIED_GAP, now);
         Verdict::Postpone { wait: turn + attempt.give_back(now, seed) }
     }
 

@@ -63,7 +63,7 @@ impl<H: Handler> Shift<H> {
         if asks || !self.fetch.look || now < self.fetch.trouble.until {
             return;
         }
-        let prefetch = if self.fetch.slow { 0 } else { self.with.prefetched() };
+        let prefetch = self.prefetch();
         let most = self.with.workers.saturating_add(prefetch);
         let unfinished = self.waiting() + self.by_task.len();
         // The next ones are claimed while the last ones are settled, but not more of them than are waiting for that.
@@ -71,10 +71,18 @@ impl<H: Handler> Shift<H> {
         let room = most.saturating_sub(unfinished.max(unsettled));
         // A claim for every job that ends would be a write for every job: it waits until half of what was claimed in
         // advance is used up.
-        let wanted = self.waiting() <= prefetch / 2;
-        if room > 0 && wanted {
+        if room > 0 && !self.is_crowded() {
             self.claim(room, now);
         }
+    }
+
+    fn prefetch(&self) -> usize {
+        if self.fetch.slow { 0 } else { self.with.prefetched() }
+    }
+
+    /// Whether so many jobs wait here that no others are claimed.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.waiting() > self.prefetch() / 2
     }
 
     fn listen(&mut self, now: Nanos) {

@@ -1,7 +1,7 @@
 //! One receiver that takes connections and never answers would hold every worker until its attempts time out, and every
-//! other receiver would wait for that. So a destination has only so many places. Jobs beyond them wait here for as long as
-//! the destination answers, because it will have a place in a moment; when it does not, they are given back to the store,
-//! so that jobs for other destinations can be claimed.
+//! other receiver would wait for that. So a destination has a limited number of places. Jobs beyond them wait here: a
+//! destination that answers will have a place in a moment. Those of a destination that does not answer are given back to
+//! the store when they are in the way of jobs for other destinations.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use redial_core::{NEVER, Nanos, nanos};
 
 use super::super::Lease;
 
-/// A destination whose places are all taken, and that has answered nothing for so long, is stuck.
+/// A destination is stuck when all of its places are taken and it has answered nothing for this long.
 const STUCK_AFTER: Duration = Duration::from_millis(250);
 
 /// The places of each destination that has work here.
@@ -20,24 +20,12 @@ pub(super) struct Lanes {
     waiting: usize,
 }
 
-/// Invariant: nothing waits while a place is free.
 #[derive(Default)]
 struct Lane {
     running: usize,
     waiting: VecDeque<Lease>,
     /// When an attempt was last answered, or all places were taken.
     progress: Nanos,
-}
-
-/// What becomes of a job at its destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    /// It has a place.
-    Enters,
-    /// It waits here for one.
-    Waits,
-    /// All places are taken, and nothing moves.
-    Stuck,
 }
 
 impl Lanes {
@@ -50,22 +38,17 @@ impl Lanes {
         self.waiting
     }
 
-    pub(super) fn enter(&mut self, destination: &str, lease: Lease, now: Nanos) -> Entry {
-        if !self.lanes.contains_key(destination) {
-            self.lanes.insert(destination.to_owned(), Lane::default());
-        }
-        let Some(lane) = self.lanes.get_mut(destination) else { return Entry::Enters };
+    /// Takes a place for a job, or lets it wait here for one. Returns whether it has a place.
+    pub(super) fn enter(&mut self, destination: &str, lease: Lease, now: Nanos) -> bool {
+        let lane = self.lanes.entry(destination.to_owned()).or_default();
         if lane.running < self.places {
             lane.running += 1;
             lane.progress = now;
-            return Entry::Enters;
-        }
-        if lane.is_stuck(now) {
-            return Entry::Stuck;
+            return true;
         }
         lane.waiting.push_back(lease);
         self.waiting += 1;
-        Entry::Waits
+        false
     }
 
     /// An attempt is over; `answered` if the destination ended it. Returns the job that may take its place.
@@ -77,7 +60,7 @@ impl Lanes {
         }
         let next = lane.waiting.pop_front();
         self.waiting -= usize::from(next.is_some());
-        if lane.running == 0 && lane.waiting.is_empty() {
+        if lane.is_empty() {
             self.lanes.remove(destination);
         }
         next
@@ -95,8 +78,21 @@ impl Lanes {
                 });
             }
             self.waiting -= removed.len();
+            self.lanes.retain(|_, lane| !lane.is_empty());
         }
         removed
+    }
+
+    /// Takes out the jobs for which there is a place although they wait: the job that was to have it is gone.
+    pub(super) fn take_free(&mut self) -> Vec<Lease> {
+        let mut free = Vec::new();
+        for lane in self.lanes.values_mut() {
+            let places = self.places.saturating_sub(lane.running).min(lane.waiting.len());
+            free.extend(lane.waiting.drain(..places));
+        }
+        self.waiting -= free.len();
+        self.lanes.retain(|_, lane| !lane.is_empty());
+        free
     }
 
     /// Takes out the jobs that wait for a destination that is stuck.
@@ -121,6 +117,10 @@ impl Lanes {
 }
 
 impl Lane {
+    fn is_empty(&self) -> bool {
+        self.running == 0 && self.waiting.is_empty()
+    }
+
     fn stuck_at(&self) -> Nanos {
         self.progress.saturating_add(nanos(STUCK_AFTER))
     }

@@ -150,8 +150,8 @@ impl<H: Handler> Shift<H> {
             let now = self.clock.now();
             self.let_go(now);
             self.cut_off(now);
-            self.leave_stuck(now);
             self.start(now);
+            self.leave_stuck(now);
             self.beat(now);
             self.settle(now);
             self.fetch(now);
@@ -231,7 +231,8 @@ impl<H: Handler> Shift<H> {
         let drain = self.cut_off.filter(|_| !self.by_task.is_empty()).unwrap_or(NEVER);
         let settle = if self.outbox.is_empty() { NEVER } else { self.settle_trouble.until };
         let beat = if self.held.is_empty() { NEVER } else { self.heart.next() };
-        let (fetch, stuck) = (self.next_fetch(), self.lanes.next_stuck());
+        let stuck = if self.is_crowded() { self.lanes.next_stuck() } else { NEVER };
+        let fetch = self.next_fetch();
         let times = [drain, settle, beat, fetch, stuck, self.earliest_let_go()];
         times.into_iter().filter(|time| *time > now).min().unwrap_or(NEVER)
     }

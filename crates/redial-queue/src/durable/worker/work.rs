@@ -12,7 +12,6 @@ use tokio::time::timeout_at;
 
 use super::super::{Handled, Handler, Job, Lease, Verdict};
 use super::engine::{Decision, NOT_YET, Tried, failure};
-use super::lanes::Entry;
 use super::run::{Shift, Stage};
 use super::{Happening, WorkerError};
 
@@ -31,6 +30,13 @@ pub(super) enum Look {
 }
 
 impl Look {
+    fn destination(&self) -> Option<&str> {
+        match self {
+            Self::Known { destination, .. } => destination.as_deref(),
+            Self::Unreadable(_) => None,
+        }
+    }
+
     pub(super) fn at<H: Handler>(handler: &H, job: &Job) -> Self {
         let look = || (handler.destination(job), handler.safety(job));
         match catch_unwind(AssertUnwindSafe(look)) {
@@ -69,12 +75,10 @@ impl<H: Handler> Shift<H> {
                 return self.post(lease, verdict, why, Duration::ZERO);
             }
         };
-        if let Some(destination) = &destination {
-            match self.lanes.enter(destination, lease, now) {
-                Entry::Enters => {}
-                Entry::Waits => return,
-                Entry::Stuck => return self.leave_one_stuck(lease, now),
-            }
+        if let Some(destination) = &destination
+            && !self.lanes.enter(destination, lease, now)
+        {
+            return;
         }
         let (age, claimed) = (held.age, held.claimed);
         let tried = Tried { job: &job, age, claimed, destination, safety };
@@ -119,20 +123,16 @@ impl<H: Handler> Shift<H> {
         self.freed(lease, &look, began, matches!(ended, Ok(Ended::Handled(_))), now);
         let took = Duration::from_nanos(now.saturating_sub(began));
         self.fetch.slow &= took >= self.with.lease / 3;
-        let ended = match ended {
-            Ok(Ended::Handled(Handled::NotTried(why))) => {
-                let verdict = self.engine.not_tried(*attempt, now);
-                return self.post(lease, verdict, why, took);
-            }
-            Ok(Ended::Handled(Handled::WorkerFailed(why))) => {
-                let verdict = self.engine.not_tried(*attempt, now);
-                self.post(lease, verdict, why.clone(), took);
-                return self.fail(WorkerError::Handler(why), now);
-            }
-            ended => ended,
-        };
         let seed = self.engine.next_seed();
-        let (outcome, text, unreadable) = judged(ended, took);
+        let (outcome, text, unreadable) = match judged(ended, took) {
+            Judged::Tried(outcome, text) => (outcome, text, false),
+            Judged::Unreadable(text) => (failure(Class::Permanent), text, true),
+            Judged::NotTried(why, fatal) => {
+                let verdict = self.engine.not_tried(*attempt, look.destination(), now);
+                self.post(lease, verdict, why, took);
+                return fatal.into_iter().for_each(|error| self.fail(error, now));
+            }
+        };
         let (verdict, stop) = attempt.settle(&outcome, now, seed);
         let verdict =
             if unreadable { Verdict::Dead { reason: UNREADABLE.to_owned() } } else { verdict };
@@ -158,25 +158,24 @@ impl<H: Handler> Shift<H> {
     }
 
     fn free_place(&mut self, look: &Look, answered: bool, now: Nanos) {
-        if let Look::Known { destination: Some(destination), .. } = look
+        if let Some(destination) = look.destination()
             && let Some(next) = self.lanes.leave(destination, answered, now)
         {
             self.ready.push_front(next);
         }
     }
 
-    /// Jobs that wait for a place at a destination that does not answer make room for others.
+    /// Jobs that wait for a place at a destination that does not answer make room for others, if they are in their way.
     pub(super) fn leave_stuck(&mut self, now: Nanos) {
-        for lease in self.lanes.take_stuck(now) {
-            self.leave_one_stuck(lease, now);
+        if !self.is_crowded() {
+            return;
         }
-    }
-
-    fn leave_one_stuck(&mut self, lease: Lease, now: Nanos) {
-        let Some(held) = self.held.get(&lease) else { return };
-        let Look::Known { destination: Some(destination), .. } = &held.look else { return };
-        let decision = self.engine.stuck(&held.job, destination, now);
-        self.refuse(lease, decision);
+        for lease in self.lanes.take_stuck(now) {
+            let Some(held) = self.held.get(&lease) else { continue };
+            let Some(destination) = held.look.destination() else { continue };
+            let decision = self.engine.stuck(&held.job, destination, now);
+            self.refuse(lease, decision);
+        }
     }
 
     fn refuse(&mut self, lease: Lease, decision: Decision) {
@@ -215,29 +214,37 @@ impl<H: Handler> Shift<H> {
     }
 }
 
-/// What came of a task, for the engine and for people; and whether nobody can make sense of the job.
-fn judged(ended: Result<Ended, JoinError>, took: Duration) -> (Outcome, String, bool) {
-    match ended {
-        Ok(Ended::Handled(Handled::Done)) => (Outcome::Success, String::new(), false),
-        Ok(Ended::Handled(Handled::NotYet(hint))) => {
-            (Outcome::NotYet(hint), NOT_YET.to_owned(), false)
-        }
-        Ok(Ended::Handled(Handled::Failed { failure, cause })) => (failure.into(), cause, false),
-        Ok(Ended::Handled(Handled::Unreadable(why))) => (failure(Class::Permanent), why, true),
-        // They were given back before.
-        Ok(Ended::Handled(Handled::NotTried(why) | Handled::WorkerFailed(why))) => {
-            (failure(Class::Transient), why, false)
-        }
+/// What came of a task, for the engine and for people.
+enum Judged {
+    Tried(Outcome, String),
+    Unreadable(String),
+    /// And the error that the worker stops with, if it does.
+    NotTried(String, Option<WorkerError>),
+}
+
+fn judged(ended: Result<Ended, JoinError>, took: Duration) -> Judged {
+    let handled = match ended {
+        Ok(Ended::Handled(handled)) => handled,
         Ok(Ended::CutOff) => {
             let took = Duration::from_millis(took.as_millis().try_into().unwrap_or(u64::MAX));
-            (failure(Class::Timeout), format!("cut off after {took:?}"), false)
+            return Judged::Tried(failure(Class::Timeout), format!("cut off after {took:?}"));
         }
         Err(error) => {
             let text = error.try_into_panic().map_or_else(
                 |_| "the handler was aborted".to_owned(),
                 |panic| format!("the handler panicked: {}", message(&*panic)),
             );
-            (failure(Class::Transient), text, false)
+            return Judged::Tried(failure(Class::Transient), text);
+        }
+    };
+    match handled {
+        Handled::Done => Judged::Tried(Outcome::Success, String::new()),
+        Handled::NotYet(hint) => Judged::Tried(Outcome::NotYet(hint), NOT_YET.to_owned()),
+        Handled::Failed { failure, cause } => Judged::Tried(failure.into(), cause),
+        Handled::Unreadable(why) => Judged::Unreadable(why),
+        Handled::NotTried(why) => Judged::NotTried(why, None),
+        Handled::WorkerFailed(why) => {
+            Judged::NotTried(why.clone(), Some(WorkerError::Handler(why)))
         }
     }
 }

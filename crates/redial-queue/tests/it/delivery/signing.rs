@@ -99,6 +99,7 @@ fn secrets_as_text() {
     for good in [
         A.to_owned(),
         format!("* {A}"),
+        format!("{A} {A}"),
         format!("# all\n\nhttps://a.example/x {A} {A} # two\n http://b.example unsigned\r\n"),
     ] {
         assert!(read(good.clone()).is_ok(), "{good}");
@@ -116,7 +117,11 @@ fn secrets_as_text() {
             format!("https://a.example {A}\nhttps://a.example/ {A}"),
             "line 2: the receiver https://a.example/ is named twice",
         ),
-        (format!("* {A}\n* {A}"), "line 2: the other receivers (*) are named twice"),
+        (
+            format!("https://a.example/x {A}\nhttps://a.example/x/ {A}"),
+            "line 2: the receiver https://a.example/x/ is named twice",
+        ),
+        (format!("* {A}\n* {A}"), "line 2: secrets for all other receivers are named twice"),
         (
             format!("https://a.example {}", [A; 9].join(" ")),
             "line 1: a receiver has at most 8 secrets",

@@ -49,7 +49,7 @@ async fn a_backup_has_what_the_log_has_and_a_copy_of_the_file_does_not() {
     let first = claim(&store, "q", 1).await.jobs.remove(0);
     settle(&store, &first, Verdict::Done).await;
 
-    store.backup(directory.path("backup")).unwrap();
+    SqliteStore::backup(store.path(), directory.path("backup")).unwrap();
     fs::copy(directory.path("jobs"), directory.path("copy")).unwrap();
     store.enqueue("q", vec![NewJob::new("later")]).await.unwrap();
 
@@ -76,7 +76,7 @@ async fn a_backup_overwrites_nothing_and_names_what_is_wrong() {
         [("there", "exists already"), ("jobs", "exists already"), ("no/such", "cannot write")]
     {
         let to = directory.path(to);
-        let text = store.backup(&to).unwrap_err().to_string();
+        let text = SqliteStore::backup(store.path(), &to).unwrap_err().to_string();
         assert!(text.contains(what) && text.contains(to.to_str().unwrap()), "{text}");
     }
     assert_eq!(fs::read_to_string(directory.path("there")).unwrap(), "mine");
@@ -100,7 +100,10 @@ async fn a_backup_is_of_one_moment_while_others_write() {
     });
     for number in 0..5 {
         let (store, to) = (store.clone(), directory.path(&format!("backup{number}")));
-        tokio::task::spawn_blocking(move || store.backup(to)).await.unwrap().unwrap();
+        tokio::task::spawn_blocking(move || SqliteStore::backup(store.path(), to))
+            .await
+            .unwrap()
+            .unwrap();
         let copy = SqliteStore::open(directory.path(&format!("backup{number}"))).unwrap();
         assert_eq!(copy.verify().unwrap(), Vec::<String>::new());
         let counts = copy.counts("q").await.unwrap();

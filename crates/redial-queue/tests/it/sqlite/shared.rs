@@ -180,7 +180,7 @@ async fn two_workers_and_whoever_enqueues_on_one_file() {
 /// Sets the mark of the time in a file that nobody has open.
 fn set_mark(path: &std::path::Path, ahead: i64) {
     let conn = Connection::open(path).unwrap();
-    conn.execute("UPDATE redial_store SET clock = clock + ?1", [ahead]).unwrap();
+    conn.execute("UPDATE redial_store SET time = time + ?1", [ahead]).unwrap();
 }
 
 const DAY: i64 = 24 * 3600 * 1_000_000;

@@ -23,15 +23,16 @@ fn change_mark(path: &Path, sql: &str) {
 
 fn mark(path: &Path) -> i64 {
     let conn = Connection::open(path).unwrap();
-    conn.query_row("SELECT clock FROM redial_store", [], |row| row.get(0)).unwrap()
+    conn.query_row("SELECT time FROM redial_store", [], |row| row.get(0)).unwrap()
 }
 
-/// By how many seconds the store's time is ahead of the wall clock.
+/// By how many minutes the store's time is ahead of the wall clock, give or take half of one.
 async fn ahead(store: &SqliteStore) -> i64 {
     let (store, wall) = (store.time().await.unwrap(), SystemTime::now());
+    let minutes = |apart: Duration| (apart.as_secs_f64() / 60.0).round() as i64;
     match store.duration_since(wall) {
-        Ok(ahead) => ahead.as_secs_f64().round() as i64,
-        Err(behind) => -behind.duration().as_secs_f64().round() as i64,
+        Ok(ahead) => minutes(ahead),
+        Err(behind) => -minutes(behind.duration()),
     }
 }
 
@@ -71,7 +72,7 @@ async fn a_process_with_a_wrong_wall_clock_changes_no_wait() {
 #[tokio::test]
 async fn after_a_restart_of_the_machine_the_wall_clock_says_how_long_it_was_off() {
     let directory = Directory::new();
-    let sql = format!("boot = 'another', clock = clock - {DAY}, wall = wall - {DAY}");
+    let sql = format!("boot = 'another', time = time - {DAY}, wall = wall - {DAY}");
     let path = file(&directory, -DAY + HOUR, &sql).await;
     let store = open(&path);
     assert_eq!(ahead(&store).await, 0);
@@ -80,15 +81,15 @@ async fn after_a_restart_of_the_machine_the_wall_clock_says_how_long_it_was_off(
 #[tokio::test]
 async fn short_lived_processes_get_on_when_the_wall_clock_was_set_back_over_a_restart() {
     let directory = Directory::new();
-    let ahead_by = format!("boot = 'another', clock = clock + {HOUR}, wall = wall + {HOUR}");
-    let path = file(&directory, HOUR + 10 * SECOND, &ahead_by).await;
+    let ahead_by = format!("boot = 'another', time = time + {HOUR}, wall = wall + {HOUR}");
+    let path = file(&directory, HOUR + 60 * SECOND, &ahead_by).await;
     let store = open(&path);
-    assert_eq!(ahead(&store).await, 3600, "it goes on from where it was");
+    assert_eq!(ahead(&store).await, 60, "it goes on from where it was");
     assert!(claim(&store, "q", 1).await.jobs.is_empty());
     drop(store);
-    change_mark(&path, &format!("uptime = uptime - {}", 20 * SECOND));
+    change_mark(&path, &format!("uptime = uptime - {}", 120 * SECOND));
     let store = open(&path);
-    assert_eq!(ahead(&store).await, 3620, "and the next process knows how long that was ago");
+    assert_eq!(ahead(&store).await, 62, "and the next process knows how long that was ago");
     assert_eq!(claim(&store, "q", 1).await.jobs.len(), 1);
 }
 
@@ -104,13 +105,13 @@ async fn the_mark_is_a_second_behind_at_most() {
 
 #[tokio::test]
 async fn an_implausible_clock_is_refused_and_says_what_to_do() {
-    let restarted = |by: i64| format!("boot = 'another', wall = wall + {by}, clock = clock + {by}");
+    let restarted = |by: i64| format!("boot = 'another', wall = wall + {by}, time = time + {by}");
     for (sql, days, direction) in [
-        (format!("clock = clock + {}", 400 * DAY), 400, "behind"),
-        (format!("clock = clock - {}", 8 * DAY), 8, "ahead of"),
+        (format!("time = time + {}", 400 * DAY), 400, "behind"),
+        (format!("time = time - {}", 8 * DAY), 8, "ahead of"),
         (restarted(400 * DAY), 400, "behind"),
         (restarted(-400 * DAY), 400, "ahead of"),
-        ("boot = 'another', wall = 0, clock = 0".to_owned(), 20_000, "ahead of"),
+        ("boot = 'another', wall = 0, time = 0".to_owned(), 20_000, "ahead of"),
     ] {
         let directory = Directory::new();
         let path = file(&directory, HOUR, &sql).await;
@@ -138,7 +139,7 @@ async fn a_repair_keeps_the_length_of_waits_and_leases() {
         drop(store);
         // As if all of it had happened under another clock.
         for sql in [
-            "UPDATE redial_store SET clock = clock + ?1, wall = wall + ?1",
+            "UPDATE redial_store SET time = time + ?1, wall = wall + ?1",
             "UPDATE redial_job SET due = due + ?1, created = created + ?1",
             "UPDATE redial_ready SET due = due + ?1",
             "UPDATE redial_running SET until = until + ?1, since = since + ?1, begun = begun + ?1",
@@ -168,9 +169,9 @@ async fn a_process_that_has_the_file_open_goes_on_with_the_repaired_time() {
     let path = directory.path("jobs");
     let store = open(&path);
     add_later(&store, 2 * HOUR).await;
-    change_mark(&path, &format!("clock = clock + {HOUR}"));
+    change_mark(&path, &format!("time = time + {HOUR}"));
     add_later(&store, 3 * HOUR).await;
-    assert_eq!(ahead(&store).await, 3600);
+    assert_eq!(ahead(&store).await, 60);
 
     assert!(SqliteStore::repair_clock(&path).unwrap() < 0);
     assert!(claim(&store, "q", 1).await.jobs.is_empty());
@@ -192,7 +193,7 @@ async fn a_repair_leaves_alone_what_is_not_a_store() {
 #[tokio::test]
 async fn a_job_for_a_time_of_day_starts_then_by_the_wall_clock() {
     let directory = Directory::new();
-    let path = file(&directory, DAY, &format!("clock = clock + {HOUR}")).await;
+    let path = file(&directory, DAY, &format!("time = time + {HOUR}")).await;
     let store = open(&path);
     let at = SystemTime::now() + Duration::from_secs(60);
     store.enqueue("q", vec![NewJob::new("x").start(Start::At(at))]).await.unwrap();
@@ -207,7 +208,7 @@ async fn a_file_of_the_version_before_is_brought_up_to_date() {
     let store = open(&path);
     add_later(&store, HOUR).await;
     drop(store);
-    let old = "ALTER TABLE redial_store DROP COLUMN wall; ALTER TABLE redial_store DROP COLUMN boot; \
+    let old = "ALTER TABLE redial_store RENAME COLUMN time TO clock; ALTER TABLE redial_store DROP COLUMN wall; ALTER TABLE redial_store DROP COLUMN boot; \
                ALTER TABLE redial_store DROP COLUMN uptime; ALTER TABLE redial_store DROP COLUMN repairs; \
                UPDATE redial_store SET version = 1";
     Connection::open(&path).unwrap().execute_batch(old).unwrap();
@@ -217,4 +218,15 @@ async fn a_file_of_the_version_before_is_brought_up_to_date() {
     assert_eq!(store.counts("q").await.unwrap().later, 1);
     drop(store);
     assert_eq!(open(&path).verify().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_time_that_a_machine_sleeps_counts_for_a_process_that_has_the_file_open() {
+    let directory = Directory::new();
+    let path = directory.path("jobs");
+    let store = open(&path);
+    add_later(&store, HOUR).await;
+    // As if the machine had been up for longer than this process has noticed.
+    change_mark(&path, &format!("uptime = uptime - {}, time = time - {}", 2 * HOUR, 2 * SECOND));
+    assert_eq!(claim(&store, "q", 1).await.jobs.len(), 1);
 }

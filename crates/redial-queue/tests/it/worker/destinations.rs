@@ -109,7 +109,7 @@ async fn jobs_beyond_the_places_of_a_destination_that_answers_wait_here_and_not_
     let shop = sqlite::open().await;
     add(&shop, "a", 100).await;
     let receivers = Receivers::default();
-    let running = worker(&shop).workers(8).per_destination(3).until(Until::Empty);
+    let running = worker(&shop).workers(8).per_destination(3).prefetch(1000).until(Until::Empty);
     let report = running.run(receivers.clone(), pending()).await.unwrap();
     assert_eq!(report, Report { done: 100, ..Report::default() });
     assert_eq!(receivers.most("a"), 3);
