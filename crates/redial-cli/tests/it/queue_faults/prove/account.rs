@@ -28,15 +28,18 @@ struct Effects {
     keys: BTreeSet<String>,
 }
 
-/// The sums of one run.
+/// The sums of one run, and what must not be.
+#[derive(Default)]
 pub(super) struct Sums {
-    pub(super) acknowledged: usize,
-    pub(super) done: u64,
-    pub(super) lost: usize,
-    pub(super) duplicated: u64,
-    pub(super) leases_lost: u64,
-    pub(super) stale: u64,
-    pub(super) faults: BTreeMap<Fault, u64>,
+    acknowledged: usize,
+    done: u64,
+    lost: usize,
+    duplicated: u64,
+    leases_lost: u64,
+    stale: u64,
+    faults: BTreeMap<Fault, u64>,
+    /// Each is a promise that was not kept.
+    pub(super) broken: Vec<String>,
 }
 
 impl Account {
@@ -80,53 +83,63 @@ impl Account {
                 self.note(Kind::Deliveries, &payload, attempt, &key);
             }
         }
-        assert!(self.truncated.is_empty(), "truncated payloads: {:?}", self.truncated);
+        self.sums(&Kind::ALL.map(|kind| site.lab(kind).stats()))
+    }
 
-        let is_there = |name: &String| self.effects.iter().any(|all| all.contains_key(name));
-        let lost: Vec<_> = self.acknowledged.iter().filter(|name| !is_there(name)).collect();
-        assert!(lost.is_empty(), "acknowledged, and lost: {lost:?}");
+    fn sums(self, stats: &[Value; 2]) -> Sums {
+        let is_done = |name: &String| self.effects.iter().any(|all| all.contains_key(name));
+        let lost: Vec<_> = self.acknowledged.iter().filter(|name| !is_done(name)).collect();
         let names = self.effects.iter().flat_map(BTreeMap::keys);
         let unexpected: Vec<_> = names.filter(|name| !self.offered.contains(*name)).collect();
-        assert!(unexpected.is_empty(), "never offered: {unexpected:?}");
 
         let mut sums = Sums {
             acknowledged: self.acknowledged.len(),
-            done: 0,
             lost: lost.len(),
-            duplicated: 0,
-            leases_lost: 0,
-            stale: 0,
             faults: self.faults,
+            ..Sums::default()
         };
-        for kind in Kind::ALL {
-            sums.add(&self.effects[kind as usize], &site.lab(kind).stats());
+        let truncated = &self.truncated;
+        sums.expect(truncated.is_empty(), || format!("truncated payloads: {truncated:?}"));
+        sums.expect(lost.is_empty(), || format!("acknowledged, but never done: {lost:?}"));
+        sums.expect(unexpected.is_empty(), || format!("done, but never offered: {unexpected:?}"));
+        for (effects, stats) in self.effects.iter().zip(stats) {
+            sums.add(effects, stats);
         }
         sums
     }
 }
 
 impl Sums {
-    fn add(&mut self, effects: &BTreeMap<String, Effects>, stats: &Value) {
-        let keys: BTreeSet<_> = effects.values().flat_map(|job| &job.keys).collect();
-        assert!(effects.values().all(|job| job.keys.len() == 1), "a key stays: {effects:?}");
-        assert_eq!(keys.len(), effects.len(), "each job has its own key");
-        // Each claim is a new attempt, so an attempt that took effect twice was claimed once and made twice.
-        for (name, Effects { attempts, .. }) in effects {
-            let distinct: BTreeSet<_> = attempts.iter().collect();
-            assert_eq!(distinct.len(), attempts.len(), "{name} took effect in {attempts:?}");
+    fn expect(&mut self, is_kept: bool, otherwise: impl FnOnce() -> String) {
+        if !is_kept {
+            self.broken.push(otherwise());
         }
+    }
+
+    /// Adds one queue.
+    fn add(&mut self, effects: &BTreeMap<String, Effects>, stats: &Value) {
+        for (name, Effects { attempts, keys }) in effects {
+            self.expect(keys.len() == 1, || format!("{name} has several keys: {keys:?}"));
+            // Each claim is a new attempt, so this one was claimed once and made twice.
+            let distinct: BTreeSet<_> = attempts.iter().collect();
+            let is_repeated = distinct.len() < attempts.len();
+            self.expect(!is_repeated, || format!("{name} repeats an attempt: {attempts:?}"));
+        }
+        let keys: BTreeSet<_> = effects.values().flat_map(|job| &job.keys).collect();
+        self.expect(keys.len() >= effects.len(), || "jobs share an idempotency key".to_owned());
 
         let count = |name| count(stats, name);
         for name in ["due", "later", "held", "running", "dead", "died", "dropped"] {
-            assert_eq!(count(name), 0, "{name}: {stats}");
+            self.expect(count(name) == 0, || format!("{name} is not 0: {stats}"));
         }
         let jobs = effects.len() as u64;
-        assert_eq!((count("enqueued"), count("done")), (jobs, jobs), "{stats}");
+        let is_settled = (count("enqueued"), count("done")) == (jobs, jobs);
+        self.expect(is_settled, || format!("{jobs} jobs took effect: {stats}"));
         // What has taken effect without being settled is done again only when its lease has run out.
         let times: usize = effects.values().map(|job| job.attempts.len()).sum();
         let duplicated = times as u64 - jobs;
-        assert!(duplicated <= count("lost"), "{duplicated} duplicated: {stats}");
-        self.done += jobs;
+        self.expect(duplicated <= count("lost"), || format!("{duplicated} duplicated: {stats}"));
+        self.done += count("done");
         self.duplicated += duplicated;
         self.leases_lost += count("lost");
         self.stale += count("stale");
@@ -159,4 +172,51 @@ impl Sums {
 
 fn count(stats: &Value, name: &str) -> u64 {
     stats[name].as_u64().unwrap()
+}
+
+/// An account in which each delivery was offered, acknowledged and done, with the attempts of its name.
+fn balanced() -> (Account, Value) {
+    let mut account = Account::default();
+    for (name, attempts) in [("a", &[1_u32][..]), ("b", &[1, 3]), ("c", &[2])] {
+        account.offered.insert(name.to_owned());
+        account.acknowledged.insert(name.to_owned());
+        for attempt in attempts {
+            account.note(Kind::Deliveries, &payload::make(name, 100), *attempt, name);
+        }
+    }
+    let mut stats = nothing();
+    stats["enqueued"] = 3.into();
+    stats["done"] = 3.into();
+    stats["lost"] = 1.into();
+    (account, stats)
+}
+
+fn nothing() -> Value {
+    let names = ["due", "later", "held", "running", "dead", "died", "dropped"];
+    let counts = names.into_iter().chain(["enqueued", "done", "lost", "stale"]);
+    counts.map(|name| (name.to_owned(), 0.into())).collect::<serde_json::Map<_, _>>().into()
+}
+
+#[test]
+fn a_broken_promise_is_noticed() {
+    type Change = fn(&mut Account, &mut Value);
+    let cases: [(Change, &str); 9] = [
+        (|account, _| account.acknowledged.extend(["d".to_owned()]), "never done"),
+        (|account, _| drop(account.offered.remove("a")), "never offered"),
+        (|account, _| account.note(Kind::Deliveries, "a 7", 1, "a"), "truncated"),
+        (|account, _| account.note(Kind::Deliveries, &payload::make("b", 9), 4, "x"), "keys"),
+        (|account, _| account.note(Kind::Deliveries, &payload::make("b", 9), 3, "b"), "repeats"),
+        (|account, _| account.note(Kind::Deliveries, &payload::make("c", 9), 3, "c"), "duplicated"),
+        (|_, stats| stats["lost"] = 0.into(), "duplicated"),
+        (|_, stats| stats["done"] = 4.into(), "took effect"),
+        (|_, stats| stats["dead"] = 1.into(), "dead is not 0"),
+    ];
+    let (account, stats) = balanced();
+    assert_eq!(account.sums(&[stats, nothing()]).broken, [""; 0]);
+    for (change, noticed) in cases {
+        let (mut account, mut stats) = balanced();
+        change(&mut account, &mut stats);
+        let broken = account.sums(&[stats, nothing()]).broken;
+        assert!(broken.iter().any(|one| one.contains(noticed)), "{noticed}: {broken:?}");
+    }
 }

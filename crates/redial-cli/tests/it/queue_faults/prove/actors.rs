@@ -18,6 +18,9 @@ use crate::queue_faults::{LEASE_MILLIS, numbers};
 /// A fault does not wait longer than this for its moment. No result depends on it.
 const PATIENCE_MILLIS: u64 = 3000;
 
+/// The exit code of a worker that ends without waiting for anything.
+const STOPPED_AT_ONCE: i32 = 143;
+
 /// What came of one process, or of all of a round.
 #[derive(Default)]
 pub(super) struct Outcome {
@@ -37,18 +40,16 @@ pub(super) fn play(site: &Site, round: &Round) -> Outcome {
         let actors = round.actors.iter().enumerate();
         let actors: Vec<_> =
             actors.map(|(at, actor)| scope.spawn(move || stage.act(at, actor))).collect();
-        let outages = round.outages.iter();
-        let outages: Vec<_> =
-            outages.map(|outage| scope.spawn(move || stage.fail_server(outage))).collect();
+        // In this thread: the kernel ends a server with the thread that has started it.
+        for outage in &round.outages {
+            outcome.faults.extend(stage.fail_server(outage));
+        }
         for actor in actors {
             let (of_actor, process) = actor.join().unwrap_or_else(|why| panic::resume_unwind(why));
             outcome.offered.extend(of_actor.offered);
             outcome.acknowledged.extend(of_actor.acknowledged);
             outcome.faults.extend(of_actor.faults);
             left.extend(process);
-        }
-        for outage in outages {
-            outcome.faults.extend(outage.join().unwrap_or_else(|why| panic::resume_unwind(why)));
         }
     });
     left.iter().for_each(|(_, process)| process.signal(Signal::SIGTERM));
@@ -239,8 +240,9 @@ impl Stage<'_> {
     /// Waits for the end of a worker that was told to stop.
     fn end(&self, fate: Fate, mut process: Process) -> Option<Fault> {
         let status = process.status();
-        if status.signal() == Some(Signal::SIGTERM as i32) {
-            // It was not ready for signals yet: it has done nothing.
+        let was_early = status.code() == Some(STOPPED_AT_ONCE) && process.said().is_empty();
+        if was_early || status.signal() == Some(Signal::SIGTERM as i32) {
+            // It had not opened the store yet, so it has done nothing.
             return None;
         }
         match fate {
@@ -261,8 +263,11 @@ impl Stage<'_> {
             Fate::Clock(_) => (Some(Fault::ShiftClock), 0),
             Fate::Stalled => (Some(Fault::StallStderr), 0),
             Fate::FullDisk(_) if code == Some(1) => {
-                assert!(said.contains("the store has stopped"), "{said}");
-                (Some(Fault::FillDisk), 1)
+                // The limit also holds for the file of a payload, which is in memory.
+                let is_payload = said.contains("File too large");
+                let is_store = said.contains("the store has stopped");
+                assert!(is_store || is_payload, "{said}");
+                (is_store.then_some(Fault::FillDisk), 1)
             }
             // There was nothing to write.
             Fate::FullDisk(_) => (None, 0),

@@ -101,6 +101,7 @@ fn prove(run: Run, store: &str, site: &Site, faults: &'static [Fault]) {
     }
     let sums = account.close(site);
     println!("{}", sums.table(store, rounds));
+    assert!(sums.broken.is_empty(), "{:#?}", sums.broken);
     assert!(has_tested || run.is_long, "nothing was tested: some faults did not happen");
 }
 
