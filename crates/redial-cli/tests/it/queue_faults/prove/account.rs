@@ -1,4 +1,4 @@
-//! What was promised, what took effect, and whether the two agree.
+//! Compares what producers have acknowledged with what took effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::payload;
 use super::plan::{Fault, Kind};
 use super::site::Site;
 
-/// The books of one run.
+/// What is known about the jobs of one run.
 #[derive(Default)]
 pub(super) struct Account {
     offered: BTreeSet<String>,
@@ -28,7 +28,7 @@ struct Effects {
     keys: BTreeSet<String>,
 }
 
-/// The sums of one run, and what must not be.
+/// The counts of one run, and the promises that were broken.
 #[derive(Default)]
 pub(super) struct Sums {
     acknowledged: usize,
@@ -38,7 +38,7 @@ pub(super) struct Sums {
     leases_lost: u64,
     stale: u64,
     faults: BTreeMap<Fault, u64>,
-    /// Each is a promise that was not kept.
+    /// One message for each broken promise.
     pub(super) broken: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Account {
         outcome.faults.into_iter().for_each(|fault| *self.faults.entry(fault).or_default() += 1);
     }
 
-    /// Takes the effects of commands since the last time. Those of deliveries stay with the receiver until the end.
+    /// Reads the effects of commands since the last call. The receiver keeps those of deliveries until the end.
     pub(super) fn collect(&mut self, site: &Site) {
         for (file, content) in site.collect() {
             let mut parts = file.split('.');
@@ -120,7 +120,7 @@ impl Sums {
     fn add(&mut self, effects: &BTreeMap<String, Effects>, stats: &Value) {
         for (name, Effects { attempts, keys }) in effects {
             self.expect(keys.len() == 1, || format!("{name} has several keys: {keys:?}"));
-            // Each claim is a new attempt, so this one was claimed once and made twice.
+            // Each claim is a new attempt: the same number twice means that one claim was executed twice.
             let distinct: BTreeSet<_> = attempts.iter().collect();
             let is_repeated = distinct.len() < attempts.len();
             self.expect(!is_repeated, || format!("{name} repeats an attempt: {attempts:?}"));
@@ -135,7 +135,7 @@ impl Sums {
         let jobs = effects.len() as u64;
         let is_settled = (count("enqueued"), count("done")) == (jobs, jobs);
         self.expect(is_settled, || format!("{jobs} jobs took effect: {stats}"));
-        // What has taken effect without being settled is done again only when its lease has run out.
+        // A job that took effect and was not settled is done again only after its lease has run out.
         let times: usize = effects.values().map(|job| job.attempts.len()).sum();
         let duplicated = times as u64 - jobs;
         self.expect(duplicated <= count("lost"), || format!("{duplicated} duplicated: {stats}"));
@@ -174,7 +174,7 @@ fn count(stats: &Value, name: &str) -> u64 {
     stats[name].as_u64().unwrap()
 }
 
-/// An account in which each delivery was offered, acknowledged and done, with the attempts of its name.
+/// Three deliveries that were acknowledged and done, one of them twice after a lost lease.
 fn balanced() -> (Account, Value) {
     let mut account = Account::default();
     for (name, attempts) in [("a", &[1_u32][..]), ("b", &[1, 3]), ("c", &[2])] {
@@ -202,7 +202,7 @@ fn a_broken_promise_is_noticed() {
     type Change = fn(&mut Account, &mut Value);
     let cases: [(Change, &str); 9] = [
         (|account, _| account.acknowledged.extend(["d".to_owned()]), "never done"),
-        (|account, _| drop(account.offered.remove("a")), "never offered"),
+        (|account, _| account.offered.retain(|name| name != "a"), "never offered"),
         (|account, _| account.note(Kind::Deliveries, "a 7", 1, "a"), "truncated"),
         (|account, _| account.note(Kind::Deliveries, &payload::make("b", 9), 4, "x"), "keys"),
         (|account, _| account.note(Kind::Deliveries, &payload::make("b", 9), 3, "b"), "repeats"),

@@ -21,17 +21,17 @@ const PATIENCE_MILLIS: u64 = 3000;
 /// The exit code of a worker that ends without waiting for anything.
 const STOPPED_AT_ONCE: i32 = 143;
 
-/// What came of one process, or of all of a round.
+/// The result of one process, or of a round.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) offered: Vec<String>,
     pub(super) acknowledged: Vec<String>,
-    /// The faults that have really happened.
+    /// The faults that took place. A kill that came too late is not one.
     pub(super) faults: Vec<Fault>,
 }
 
-/// Runs all processes of a round at once. When the faults have happened and the producers have ended, the workers that
-/// are left are told to stop.
+/// Runs all processes of a round at once. When the faults have taken place and the producers have ended, the remaining
+/// workers get SIGTERM.
 pub(super) fn play(site: &Site, round: &Round) -> Outcome {
     let stage = Stage { site, round, before: Kind::ALL.map(|kind| site.effects(kind)) };
     let stage = &stage;
@@ -96,7 +96,7 @@ impl Process {
         numbers(&fs::read_to_string(&self.stdout).unwrap())
     }
 
-    /// Whether a worker says at its end that it had jobs when their leases ran out.
+    /// Whether a worker reports at its end that leases of its jobs ran out.
     fn has_lost_leases(&self) -> bool {
         let said = self.said();
         let events = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -125,7 +125,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Returns the worker that is left, if one is.
+    /// Runs one process up to the end of its fault. A worker that is still running is returned.
     fn act(&self, at: usize, actor: &Actor) -> (Outcome, Option<(Fate, Process)>) {
         match &actor.role {
             Role::Producer { lengths, as_lines } => {
@@ -139,7 +139,7 @@ impl Stage<'_> {
                 } else {
                     self.produce_one_by_one(at, actor, &jobs)
                 };
-                // Batches are in as a whole and in their order, so as many as were printed are in, from the first.
+                // Jobs are enqueued in the order of the lines, so the first n are acknowledged by n numbers.
                 let acknowledged = names.iter().take(numbers).cloned().collect();
                 let faults = fault.into_iter().collect();
                 (Outcome { offered: names, acknowledged, faults }, None)
@@ -163,7 +163,7 @@ impl Stage<'_> {
             to
         });
         let fault = if let Fate::Killed(moment) = actor.fate {
-            // Its stdin stays open, so it is still there to be killed.
+            // Its stdin stays open, so that it does not end before it is killed.
             let printed = |process: &Process| process.numbers().len() as u64;
             let most = moment.count.min(jobs.len() as u64);
             self.wait(Moment { count: most, ..moment }, &mut process, printed);
@@ -203,7 +203,7 @@ impl Stage<'_> {
         (jobs.len(), fault)
     }
 
-    /// Waits for the end of a producer, which has to be as its fate wants it.
+    /// Waits for the end of a producer and checks its exit code.
     fn end_producer(&self, fate: Fate, process: &mut Process) -> Option<Fault> {
         let code = process.status().code();
         let fault = self.judge(fate, code, process);
@@ -237,7 +237,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Waits for the end of a worker that was told to stop.
+    /// Waits for the end of a worker that got SIGTERM, and checks its exit code.
     fn end(&self, fate: Fate, mut process: Process) -> Option<Fault> {
         let status = process.status();
         let was_early = status.code() == Some(STOPPED_AT_ONCE) && process.said().is_empty();
@@ -254,7 +254,7 @@ impl Stage<'_> {
         }
     }
 
-    /// The fault that has happened to a process, by the way it ended. There is only one way for most.
+    /// Checks the exit code, and returns the fault that it shows.
     fn judge(&self, fate: Fate, code: Option<i32>, process: &Process) -> Option<Fault> {
         let said = process.said();
         assert!(!said.contains("panicked"), "{said}");
@@ -269,7 +269,7 @@ impl Stage<'_> {
                 assert!(is_store || is_payload, "{said}");
                 (is_store.then_some(Fault::FillDisk), 1)
             }
-            // There was nothing to write.
+            // It had nothing to write.
             Fate::FullDisk(_) => (None, 0),
             Fate::Unharmed | Fate::Killed(_) | Fate::Stopped(..) => (None, 0),
         };

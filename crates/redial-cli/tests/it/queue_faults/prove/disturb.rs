@@ -1,4 +1,4 @@
-//! The same command in a worse environment.
+//! Commands with a wrong clock or a full disk.
 
 use std::path::Path;
 use std::process::Command;

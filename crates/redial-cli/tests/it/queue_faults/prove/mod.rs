@@ -1,5 +1,5 @@
-//! Faults at random, many at once, and then the books: `cargo xtask prove queue`. The plan of a run is a pure function of its
-//! seed, so a run can be repeated; how its processes interleave cannot.
+//! Producers and workers under random faults, many at once: `cargo xtask prove queue`. The plan of a run is a pure function
+//! of its seed and can be repeated. The interleaving of the processes cannot.
 #![allow(clippy::disallowed_methods, reason = "processes meet their faults in real time")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a run reports its seed and counts")]
 
@@ -21,14 +21,14 @@ use site::Site;
 const SEED: &str = "REDIAL_PROVE_SEED";
 const ROUNDS: &str = "REDIAL_PROVE_ROUNDS";
 
-/// Without them, this is the run: each fault comes twice or more.
+/// The run of `cargo xtask test`, in which each fault comes at least twice.
 const SHORT: Run = Run { seed: 20_261_115, rounds: 6, is_long: false };
 
 #[derive(Clone, Copy)]
 struct Run {
     seed: u64,
     rounds: u64,
-    /// It has a server of its own, and kills it.
+    /// It has a Postgres of its own, which it kills and restarts.
     is_long: bool,
 }
 
@@ -62,7 +62,7 @@ fn sqlite() {
     let run = Run::from_environment();
     let _replay = Replay(run);
     let site = Site::on_sqlite();
-    // The first process sets the store's clock, and it has the right one.
+    // The process that creates the store sets its clock, so this one has the right time.
     for kind in Kind::ALL {
         let made = site.lab(kind).queue("resume").output().unwrap();
         assert!(made.status.success(), "{made:?}");
@@ -88,7 +88,7 @@ fn prove(run: Run, store: &str, site: &Site, faults: &'static [Fault]) {
         .filter(|fault| *fault != Fault::RestartServer || site.may_restart())
         .collect();
     let (mut plan, mut rounds, mut has_tested) = (Plan::new(run.seed, faults), 0, false);
-    // A slow machine may need more rounds until each fault has hit something.
+    // On a slow machine it may take more rounds until each fault has hit a process.
     while rounds < run.rounds || !has_tested && rounds < 3 * run.rounds {
         account.add(actors::play(site, &plan.next().unwrap()));
         account.collect(site);

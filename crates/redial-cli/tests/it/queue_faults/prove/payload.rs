@@ -1,4 +1,4 @@
-//! Payloads that say what they have to be, so that a part of one is noticed wherever it ends up.
+//! Payloads that contain their own length and checksum, so that a truncated one is detected wherever it arrives.
 
 use crate::queue_faults::Random;
 

@@ -1,12 +1,12 @@
-//! What happens in a run, as a pure function of its seed: which processes there are, what they enqueue, and which faults
-//! meet them when. How the processes interleave is not part of it.
+//! The plan of a run, as a pure function of its seed: which processes there are, what they enqueue, and which faults hit
+//! them at which point. The interleaving of the processes is not part of it.
 
 use crate::queue_faults::Random;
 
 /// How many faults a round has.
 const FAULTS: usize = 3;
 
-/// What can go wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     KillProducer,
@@ -37,7 +37,7 @@ impl Fault {
     }
 }
 
-/// Each kind of fault at least once; those that hit leases more often than the others.
+/// Each kind at least once. Those that end leases come more often.
 pub(super) const ON_SQLITE: &[Fault] = &[
     Fault::KillProducer,
     Fault::KillWorker,
@@ -50,7 +50,7 @@ pub(super) const ON_SQLITE: &[Fault] = &[
     Fault::FillDisk,
 ];
 
-/// The server has its own clock and its own disk.
+/// Clock and disk are those of the server, so wrong clocks and full disks are not among them.
 pub(super) const ON_POSTGRES: &[Fault] = &[
     Fault::KillProducer,
     Fault::KillWorker,
@@ -80,7 +80,7 @@ pub(super) struct Moment {
     pub(super) millis: u64,
 }
 
-/// What happens to a process.
+/// What is done to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Unharmed,
@@ -105,7 +105,7 @@ pub(super) enum Role {
     Worker,
 }
 
-/// A process, or one after the other.
+/// A process, or several in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Actor {
     pub(super) kind: Kind,
@@ -169,12 +169,12 @@ impl Plan {
     }
 
     fn producer(&mut self, fate: Fate) -> Actor {
-        // One that nothing happens to has enough for all workers of the round.
+        // An unharmed producer has enough jobs for all workers of the round.
         let as_lines = fate == Fate::Unharmed || self.random.below(2) == 0;
         let jobs = if as_lines { 30 + self.random.below(40) } else { 1 + self.random.below(4) };
         let mut lengths: Vec<_> = (0..jobs).map(|_| self.length()).collect();
         if let Fate::FullDisk(kib) = fate {
-            // Whatever else there is, this does not fit.
+            // This one alone exceeds the limit.
             lengths.push(kib as usize * 2048);
         }
         Actor { kind: self.kind(), role: Role::Producer { lengths, as_lines }, fate }
@@ -228,7 +228,7 @@ impl Iterator for Plan {
         self.rounds += 1;
         let mut round = Round { number, actors: Vec::new(), outages: Vec::new() };
         for kind in Kind::ALL {
-            // There is always work, and a worker that takes over the jobs of the others.
+            // Each queue always has jobs, and a worker that takes over from the others.
             let (producer, worker) = (self.producer(Fate::Unharmed), self.worker(Fate::Unharmed));
             round.actors.extend([Actor { kind, ..producer }, Actor { kind, ..worker }]);
         }

@@ -1,4 +1,4 @@
-//! Where a run takes place: one store with two queues, a receiver for one of them and a directory for the other.
+//! The store of a run with two queues: deliveries go to a receiver, and commands write to a directory.
 
 use std::fs;
 use std::process::Command;
