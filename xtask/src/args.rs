@@ -1,4 +1,6 @@
-//! What did the user ask for? Six commands do not need an argument parser.
+//! What did the user ask for? A few commands do not need an argument parser.
+
+use crate::prove::{PROOFS, ROUNDS};
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
@@ -10,6 +12,9 @@ usage: cargo xtask <command>
   tidy                   check the rules that the compiler does not know
   bench [NAME] [ARGS]    run the benchmark NAME, or whatever redial-bench runs without a name
   fuzz TARGET [SECONDS]  feed a parser whatever a fuzzer comes up with, for a minute unless told
+  prove queue [--seed N] [--rounds N]
+                         run the durable queue under random faults on both stores, and compare what
+                         was acknowledged with what took effect; the seed repeats the plan of a run
   ci                     fmt, clippy, features, tidy, docs, test: what a change must pass
   --help                 print this";
 
@@ -39,6 +44,13 @@ pub enum Command {
         /// For how long.
         seconds: u32,
     },
+    /// Run the durable queue under random faults.
+    ProveQueue {
+        /// Random if there is none.
+        seed: Option<u64>,
+        /// How many rounds on each store.
+        rounds: u64,
+    },
     /// Run every check.
     Ci,
 }
@@ -63,6 +75,7 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             Err(_) => Err(format!("`{seconds}` is not a number of seconds")),
         },
         ("fuzz", _) => Err("`fuzz` takes the name of a target and perhaps seconds".to_owned()),
+        ("prove", args) => prove(args),
         ("test", []) => Ok(Command::Test { extra: Vec::new() }),
         ("test", [dashes, extra @ ..]) if dashes == "--" => {
             Ok(Command::Test { extra: extra.to_vec() })
@@ -75,4 +88,36 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         }
         _ => Err(format!("unknown command `{name}`")),
     }
+}
+
+fn prove(args: &[String]) -> Result<Command, String> {
+    let proofs = || format!("the proofs are: {}", PROOFS.join(", "));
+    let Some((name, mut options)) = args.split_first() else {
+        return Err(format!("`prove` takes the name of a proof; {}", proofs()));
+    };
+    if !PROOFS.contains(&name.as_str()) {
+        return Err(format!("unknown proof `{name}`; {}", proofs()));
+    }
+    let (mut seed, mut rounds) = (None, None);
+    while let Some((option, rest)) = options.split_first() {
+        let target = match option.as_str() {
+            "--seed" => &mut seed,
+            "--rounds" => &mut rounds,
+            _ => {
+                return Err(format!(
+                    "unexpected argument `{option}`: `prove {name}` takes --seed N and --rounds N"
+                ));
+            }
+        };
+        let Some((value, rest)) = rest.split_first() else {
+            return Err(format!("`{option}` needs a number"));
+        };
+        let number = value.parse::<u64>();
+        *target = Some(number.map_err(|_| format!("`{option} {value}`: not a number"))?);
+        options = rest;
+    }
+    if rounds == Some(0) {
+        return Err("`--rounds 0`: at least one round is needed".to_owned());
+    }
+    Ok(Command::ProveQueue { seed, rounds: rounds.unwrap_or(ROUNDS) })
 }

@@ -6,6 +6,7 @@
 //! - [`tidy`]: does the source keep the rules that the compiler does not know?
 //! - [`bench`]: how fast is it, beside its peers?
 //! - [`fuzz`]: can any input break a parser?
+//! - [`prove`]: does a promise hold under random faults?
 //! - [`ci`]: may this change go in?
 //!
 //! It is a library so that its own tests, in `tests/it`, can call each part.
@@ -21,6 +22,7 @@ pub mod fuzz;
 pub mod postgres;
 pub mod private;
 pub mod prometheus;
+pub mod prove;
 pub mod redis;
 pub mod setup;
 pub mod tally;

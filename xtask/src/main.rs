@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use xtask::args::{Command, USAGE, parse};
-use xtask::{bench, ci, fuzz, setup, test, tidy};
+use xtask::{bench, ci, fuzz, prove, setup, test, tidy};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -39,6 +39,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Tidy => tidy::run().map(|()| 0),
         Command::Bench { args } => bench::run(&args),
         Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
+        Command::ProveQueue { seed, rounds } => prove::queue(seed, rounds),
         Command::Ci => ci::run(),
     }
 }

@@ -1,6 +1,7 @@
 //! Which command line means what.
 
 use xtask::args::{Command, parse};
+use xtask::prove::ROUNDS;
 
 fn check(line: &str) -> Result<Command, String> {
     parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -39,4 +40,24 @@ fn a_wrong_line_is_named() {
     assert_eq!(check("tidy now"), Err("unexpected argument `now`: `tidy` takes none".to_owned()));
     let after_dashes = "unexpected argument `a`: put arguments for `cargo test` after `--`";
     assert_eq!(check("test a"), Err(after_dashes.to_owned()));
+}
+
+#[test]
+fn a_proof_has_a_seed_and_rounds() {
+    let queue = |seed, rounds| Ok(Command::ProveQueue { seed, rounds });
+    assert_eq!(check("prove queue"), queue(None, ROUNDS));
+    assert_eq!(check("prove queue --seed 7"), queue(Some(7), ROUNDS));
+    assert_eq!(check("prove queue --rounds 3 --seed 7"), queue(Some(7), 3));
+}
+
+#[test]
+fn a_wrong_proof_is_named() {
+    let wrong = |line: &str, message: &str| assert_eq!(check(line), Err(message.to_owned()));
+    wrong("prove", "`prove` takes the name of a proof; the proofs are: queue");
+    wrong("prove fleet", "unknown proof `fleet`; the proofs are: queue");
+    wrong("prove queue --seed", "`--seed` needs a number");
+    wrong("prove queue --seed x", "`--seed x`: not a number");
+    wrong("prove queue --rounds 0", "`--rounds 0`: at least one round is needed");
+    let takes = "unexpected argument `7`: `prove queue` takes --seed N and --rounds N";
+    wrong("prove queue 7", takes);
 }

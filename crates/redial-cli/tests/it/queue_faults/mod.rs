@@ -3,6 +3,7 @@
 
 mod disk;
 mod kill;
+mod prove;
 mod sink;
 
 use std::io::Write as _;
@@ -12,6 +13,9 @@ use serde_json::Value;
 
 use crate::{Scratch, text};
 use sink::Sink;
+
+/// How long a job stays with a worker that is killed or stopped.
+const LEASE_MILLIS: u64 = 300;
 
 /// A store, and a receiver for what is in it.
 struct Lab {
@@ -26,16 +30,10 @@ impl Lab {
         let scratch = Scratch::new(name);
         // Attempts that a killed worker took with it count, and these tests kill hundreds.
         let policy =
-            "attempts = 1000\ndeadline = \"none\"\nattempt_timeout = \"20s\"\nbudget = \"none\"\n";
+            "attempts = 1000\ndeadline = \"none\"\nattempt_timeout = \"1h\"\nbudget = \"none\"\n";
         scratch.file("policy.toml", policy);
         let (store, queue) = (scratch.path("jobs.db"), "hooks".to_owned());
         Self { scratch, store, queue, sink: Sink::start() }
-    }
-
-    /// On the Postgres of the tests, which others use too.
-    fn on_postgres(name: &str) -> Self {
-        let queue = format!("{name}-{}", redial::Key::fresh());
-        Self { store: crate::postgres(), queue, ..Self::new(name) }
     }
 
     fn queue(&self, command: &str) -> Command {
@@ -56,7 +54,8 @@ impl Lab {
 
     fn work(&self, args: &[&str]) -> Command {
         let mut work = self.queue("work");
-        work.args(["--policy", &self.scratch.path("policy.toml"), "--lease", "300ms"]).args(args);
+        let lease = format!("{LEASE_MILLIS}ms");
+        work.args(["--policy", &self.scratch.path("policy.toml"), "--lease", &lease]).args(args);
         work
     }
 
@@ -83,7 +82,11 @@ fn feed(mut command: Command, input: String) -> Child {
 
 /// The numbers of jobs that a writer has said are in the store. A line that is cut off says nothing.
 fn promised(output: &Output) -> Vec<i64> {
-    let whole = text(&output.stdout).split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    numbers(text(&output.stdout))
+}
+
+fn numbers(stdout: &str) -> Vec<i64> {
+    let whole = stdout.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     whole.map(|line| line.trim_end().parse().unwrap()).collect()
 }
 

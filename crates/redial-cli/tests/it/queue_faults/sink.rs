@@ -1,7 +1,8 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A receiver that takes everything, and remembers how often.
 pub(super) struct Sink {
@@ -12,14 +13,17 @@ pub(super) struct Sink {
 /// What came with one body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Got {
-    pub(super) times: u64,
-    pub(super) keys: BTreeSet<String>,
-    /// The highest number of an attempt.
-    pub(super) attempt: u32,
+    /// The number of the attempt and the idempotency key of each request.
+    pub(super) requests: Vec<(u32, String)>,
 }
 
 impl Sink {
     pub(super) fn start() -> Self {
+        Self::start_slow(0)
+    }
+
+    /// Answers so many milliseconds after it has counted a request.
+    pub(super) fn start_slow(millis: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let got = Arc::new(Mutex::new(BTreeMap::new()));
@@ -27,7 +31,7 @@ impl Sink {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let got = Arc::clone(&shared);
-                std::thread::spawn(move || serve(stream, &got));
+                std::thread::spawn(move || serve(stream, &got, Duration::from_millis(millis)));
             }
         });
         Self { address, got }
@@ -37,13 +41,19 @@ impl Sink {
         format!("http://{}/hook", self.address)
     }
 
+    /// How many requests there were.
+    pub(super) fn count(&self) -> u64 {
+        self.got.lock().unwrap().values().map(|one| one.requests.len() as u64).sum()
+    }
+
     pub(super) fn got(&self) -> BTreeMap<String, Got> {
         self.got.lock().unwrap().clone()
     }
 }
 
 /// Answers requests until the peer is gone. A request counts when all of it is here, whether or not the answer arrives.
-fn serve(stream: TcpStream, got: &Mutex<BTreeMap<String, Got>>) -> Option<()> {
+#[allow(clippy::disallowed_methods, reason = "a receiver that takes its time")]
+fn serve(stream: TcpStream, got: &Mutex<BTreeMap<String, Got>>, delay: Duration) -> Option<()> {
     let mut to = stream.try_clone().ok()?;
     let mut from = BufReader::new(stream);
     loop {
@@ -68,10 +78,9 @@ fn serve(stream: TcpStream, got: &Mutex<BTreeMap<String, Got>>) -> Option<()> {
         {
             let mut all = got.lock().unwrap();
             let one = all.entry(String::from_utf8(body).unwrap()).or_default();
-            one.times += 1;
-            one.keys.insert(key);
-            one.attempt = one.attempt.max(attempt);
+            one.requests.push((attempt, key));
         }
+        std::thread::sleep(delay);
         to.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()?;
     }
 }
