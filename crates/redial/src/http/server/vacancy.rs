@@ -45,15 +45,21 @@ pub(super) enum Wish {
     Return(Return),
 }
 
+/// A byte, because it is written in every poll; what a return needs is beside it.
 #[derive(Clone, Copy)]
 enum State {
     NoGate,
     Held,
     Vacant,
-    Wished(Wish),
+    WishesToLeave,
+    WishesToReturn,
 }
 
-thread_local!(static STATE: Cell<State> = const { Cell::new(State::NoGate) });
+thread_local! {
+    static STATE: Cell<State> = const { Cell::new(State::NoGate) };
+    /// Set while the state is [`State::WishesToReturn`].
+    static RETURN: Cell<Option<Return>> = const { Cell::new(None) };
+}
 
 /// One poll of a request by its gate.
 pub(super) struct Turn {
@@ -73,8 +79,9 @@ impl Turn {
     #[inline(always)]
     pub(super) fn end(self) -> Option<Wish> {
         match STATE.get() {
-            State::Wished(wish) => Some(wish),
-            _ => None,
+            State::NoGate | State::Held | State::Vacant => None,
+            State::WishesToLeave => Some(Wish::Leave),
+            State::WishesToReturn => RETURN.take().map(Wish::Return),
         }
     }
 }
@@ -94,9 +101,16 @@ pub(super) fn is_held() -> bool {
 
 /// Tells the gates around this poll, if there are any.
 pub(super) fn tell(wish: Wish) {
-    if !matches!(STATE.get(), State::NoGate) {
-        STATE.set(State::Wished(wish));
+    if matches!(STATE.get(), State::NoGate) {
+        return;
     }
+    STATE.set(match wish {
+        Wish::Leave => State::WishesToLeave,
+        Wish::Return(again) => {
+            RETURN.set(Some(again));
+            State::WishesToReturn
+        }
+    });
 }
 
 /// Waits for the body of a request without a place.
