@@ -301,10 +301,11 @@ impl Run {
     /// Passes on what the last attempt printed, and returns the exit code.
     fn deliver(&mut self, tried: Tried) -> io::Result<u8> {
         let code = tried.code;
+        let user = tried.end.as_ref().and_then(|end| end.user);
         for mut stream in tried.end.into_iter().flat_map(|end| end.streams) {
             let passed = match stream.broken.take() {
                 Some(error) => Err(Interrupted::Failed(error)),
-                None => stream.deliver(&mut self.signals),
+                None => stream.deliver(&mut self.signals, user),
             };
             match passed {
                 Ok(()) => {}

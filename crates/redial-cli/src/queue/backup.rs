@@ -10,7 +10,7 @@ use crate::failed::Failed;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Copying jobs.db with cp is not enough: what was committed last is in jobs.db-wal. The copy is one file, and whole
-when it has its name. To restore it, stop all workers, remove jobs.db, jobs.db-wal and jobs.db-shm, and put the copy in
+when it has its name. To restore it, stop all workers, remove jobs.db (and jobs.db-wal and jobs.db-shm if they exist), and put the copy in
 the place of jobs.db. Jobs that were done after the backup are then done again, with the same idempotency keys.
 
 Examples:

@@ -18,7 +18,6 @@ use super::print::{age, cell};
 use super::show;
 use super::time::short;
 use crate::failed::Failed;
-use crate::run::clock;
 use filter::Which;
 
 /// See, repair and restart the jobs that were given up
@@ -85,7 +84,7 @@ struct List {
 async fn ls(args: &List, out: &mut impl Write) -> Result<(), Failed> {
     let queue = args.place.find().await?;
     let filter = Filter { after: args.after.map(JobId), ..args.which.filter(args.place.filter()) };
-    let now = clock::wall();
+    let now = queue.store().time().await?;
     let row = |job: &Job| {
         let last = job.history.last();
         [

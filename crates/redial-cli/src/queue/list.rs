@@ -5,7 +5,6 @@ use redial_queue::durable::{DurableQueue, Filter, Job, JobId, State};
 use super::place::{Place, tell};
 use super::print::{cell, object, payload_cell, table, when};
 use crate::failed::Failed;
-use crate::run::clock;
 
 /// Show the jobs of a queue, those that were enqueued first before others
 #[derive(clap::Args)]
@@ -45,7 +44,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
         after: args.after.map(JobId),
         ..args.place.filter()
     };
-    let now = clock::wall();
+    let now = queue.store().time().await?;
     let row = |job: &Job| {
         [
             job.id.to_string(),

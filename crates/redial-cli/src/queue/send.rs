@@ -47,6 +47,10 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     let method = args.method.as_deref().unwrap_or(usual);
     let mut delivery = Delivery::new(method, &args.url).map_err(wrong)?;
     for (name, value) in &args.headers {
+        if name.eq_ignore_ascii_case("idempotency-key") {
+            let why = "the key of a delivery stays the same over its attempts: name it with --idempotency-key";
+            return Err(Failed::input("--header", why));
+        }
         delivery = delivery.header(name, value).map_err(wrong)?;
     }
     if let Some(data) = &args.data {

@@ -1,4 +1,5 @@
 use std::io::{IsTerminal as _, Write};
+use std::time::SystemTime;
 
 use redial_queue::durable::{Job, JobId, State};
 
@@ -6,7 +7,6 @@ use super::place::{Missing, Place};
 use super::print::{object, payload_lines, relative};
 use super::time::{Utc, short};
 use crate::failed::{Failed, harmless};
-use crate::run::clock;
 
 /// Show a job: what is in it, and what came of its attempts
 #[derive(clap::Args)]
@@ -54,13 +54,12 @@ pub(crate) async fn run(
     } else if args.json {
         writeln!(out, "{:#}", object(&job))?;
     } else {
-        show(&job, out)?;
+        show(&job, store.time().await?, out)?;
     }
     Ok(())
 }
 
-fn show(job: &Job, out: &mut impl Write) -> std::io::Result<()> {
-    let now = clock::wall();
+fn show(job: &Job, now: SystemTime, out: &mut impl Write) -> std::io::Result<()> {
     let time = |time| format!("{} ({})", Utc(time), relative(time, now));
     let mut line = |name: &str, value: &str| writeln!(out, "{name:<16} {}", harmless(value));
     line("job", &format!("{} of the queue {}", job.id, job.queue))?;

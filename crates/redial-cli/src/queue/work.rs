@@ -145,6 +145,7 @@ fn lease(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
     let usual = if args.exec.is_some() { standard } else { redial_queue::delivery::standard };
     let policy = args.policy.as_ref().map_or_else(usual, |named| named.policy.clone());
+    args.exec.as_deref().map_or(Ok(()), check_syntax)?;
     let log = Arc::new(Log::new(args.log));
     let deliverer = match &args.exec {
         Some(_) => None,
@@ -204,6 +205,19 @@ async fn work(
     drop(served);
     log.ended(&report);
     Ok(())
+}
+
+/// What `sh` cannot read would fail for every job.
+fn check_syntax(command: &str) -> Result<(), Failed> {
+    let checked = std::process::Command::new("sh").args(["-n", "-c", command]).output();
+    match checked {
+        Ok(output) if !output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(Failed::input("--exec", said.lines().next().unwrap_or("not a command for sh")))
+        }
+        // A missing sh is reported when the first job is started.
+        _ => Ok(()),
+    }
 }
 
 fn guard(log: &Log) -> Option<Guard> {

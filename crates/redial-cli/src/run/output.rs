@@ -9,8 +9,11 @@ use std::process::{Command, Stdio};
 
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 use nix::sys::stat::fstat;
+use redial_core::{NEVER, Nanos, SECOND};
 
+use super::clock;
 use super::scan::{Found, Lines, Patterns};
 use super::signals::Signals;
 use super::spool::Spool;
@@ -113,6 +116,9 @@ fn non_blocking(to: BorrowedFd<'_>) -> io::Result<File> {
     Ok(OpenOptions::new().write(true).custom_flags(flags).open(path).unwrap_or(shared))
 }
 
+/// How long a reader has for what was withheld from it when the user has ended the command.
+const MOMENT: Nanos = SECOND;
+
 /// As much as a pipe that is ready takes without making us wait.
 const READY: usize = 4096;
 
@@ -196,8 +202,13 @@ impl Stream {
         self.lines.end(patterns, found);
     }
 
-    /// Passes on what was withheld.
-    pub(super) fn deliver(&mut self, signals: &mut Signals) -> Result<(), Interrupted> {
+    /// Passes on what was withheld. A reader that does not read has only a moment if the user has ended the command.
+    pub(super) fn deliver(
+        &mut self,
+        signals: &mut Signals,
+        user: Option<Signal>,
+    ) -> Result<(), Interrupted> {
+        let until = user.map_or(NEVER, |_| clock::now().saturating_add(MOMENT));
         let Some(mut spool) = self.held.take() else { return Ok(()) };
         spool.rewind()?;
         let (mut bytes, mut pending) = ([0; READY], Vec::new());
@@ -208,7 +219,9 @@ impl Stream {
             }
             pending.extend_from_slice(&bytes[..n]);
             while !pending.is_empty() {
-                wait::until_writable(&self.to, signals)?;
+                if !wait::until_writable(&self.to, signals, until)? {
+                    return user.map_or(Ok(()), |signal| Err(Interrupted::By(signal)));
+                }
                 wait::write_some(&mut self.to, &mut pending)?;
             }
         }

@@ -82,19 +82,24 @@ pub(super) fn stop_ourselves() {
     let _ = kill(getpid(), Signal::SIGSTOP);
 }
 
-pub(super) fn until_writable(to: &impl AsFd, signals: &mut Signals) -> Result<(), Interrupted> {
+/// Waits for room, no longer than until then. Returns whether there is any.
+pub(super) fn until_writable(
+    to: &impl AsFd,
+    signals: &mut Signals,
+    until: Nanos,
+) -> Result<bool, Interrupted> {
     loop {
         let mut fds = [
             PollFd::new(signals.fd(), PollFlags::POLLIN),
             PollFd::new(to.as_fd(), PollFlags::POLLOUT),
         ];
-        ready(&mut fds, NEVER)?;
+        ready(&mut fds, until)?;
         let writable = fds[1].any().unwrap_or(false);
         if let Some(signal) = heard(signals) {
             return Err(Interrupted::By(signal));
         }
-        if writable {
-            return Ok(());
+        if writable || clock::now() >= until {
+            return Ok(writable);
         }
     }
 }

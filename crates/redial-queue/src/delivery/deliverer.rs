@@ -18,7 +18,7 @@ use crate::durable::{Handled, Handler, Job};
 
 /// Why a job is left to other workers.
 const NO_DELIVERY: &str =
-    "not a delivery: this worker sends the jobs of `redial queue send`, others are left alone";
+    "not a delivery, so it is left for a worker with a handler for it (`redial queue work --exec`)";
 
 /// Sends the jobs that are [deliveries](Delivery).
 ///

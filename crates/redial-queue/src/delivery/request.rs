@@ -121,9 +121,11 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// It is empty, or has characters other than printable ASCII.
+    /// It is empty, has characters other than printable ASCII, or begins or ends with a space.
     pub fn check_key(key: &str) -> Result<(), Invalid> {
-        let good = !key.is_empty() && key.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        let printable = !key.is_empty() && key.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        // A header loses the spaces around its value, and its signature would not fit any more.
+        let good = printable && key.trim() == key;
         if good { Ok(()) } else { Err(no_key(key)) }
     }
 
@@ -185,7 +187,7 @@ const HOP: &str = "is about one connection, and connections are the worker's: le
 
 pub(super) fn no_key(key: &str) -> Invalid {
     Invalid::new(format!(
-        "the idempotency key {key:?} cannot be a header: it has 1 or more characters of printable ASCII"
+        "the idempotency key {key:?} cannot be sent: a key is printable ASCII, not empty, and without spaces around it"
     ))
 }
 
@@ -196,6 +198,9 @@ fn is_secret(name: &HeaderName) -> bool {
 pub(super) fn parse_url(text: &str) -> Result<Url, Invalid> {
     // What is wrong with it may be the password.
     let wrong = |why: String| Err(Invalid::new(format!("the URL {why}")));
+    if text.contains(char::is_control) {
+        return wrong("has a line break or another control character in it".to_owned());
+    }
     let mut url = match Url::parse(text) {
         Ok(url) => url,
         Err(error) => {

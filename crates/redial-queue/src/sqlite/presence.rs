@@ -7,15 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
 
-/// The files of a store, as they were when it was opened.
+/// The files of a store, as they were first seen: the database, its log, and the index of the log, through which processes
+/// see each other's commits. The last two are known from the first check on, when our own connection has them open.
 #[derive(Debug)]
-pub(super) struct Presence {
-    path: PathBuf,
-    file: Option<Identity>,
-    log: PathBuf,
-    /// Known from the first commit on, which makes the log.
-    log_file: Option<Identity>,
-}
+pub(super) struct Presence([(PathBuf, Option<Identity>); 3]);
 
 /// Two paths with the same identity lead to the same file.
 type Identity = (u64, u64);
@@ -24,23 +19,25 @@ impl Presence {
     /// Of a file that was just opened. Its path is made absolute, as SQLite does.
     pub(super) fn new(path: &Path) -> Self {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let mut log = path.clone().into_os_string();
-        log.push("-wal");
-        let file = identity(&path).ok().flatten();
-        Self { path, file, log: log.into(), log_file: None }
+        Self(["", "-wal", "-shm"].map(|suffix| {
+            let mut name = path.clone().into_os_string();
+            name.push(suffix);
+            let file = PathBuf::from(name);
+            let known = if suffix.is_empty() { identity(&file).ok().flatten() } else { None };
+            (file, known)
+        }))
     }
 
-    /// After a commit: an error if what was written is in a file that no path leads to any more.
+    /// After the file was used: an error if what was written is in a file that no path leads to any more.
     pub(super) fn check(&mut self) -> Result<(), Fault> {
-        check(&self.path, &mut self.file)?;
-        check(&self.log, &mut self.log_file)
+        self.0.iter_mut().try_for_each(|(path, known)| check(path, known))
     }
 }
 
 fn check(path: &Path, known: &mut Option<Identity>) -> Result<(), Fault> {
     let happened = match (identity(path), &known) {
         (Ok(Some(now)), Some(then)) if now != *then => "replaced",
-        (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => "deleted",
+        (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => "deleted or moved",
         (Ok(now), None) => {
             *known = now;
             return Ok(());

@@ -121,7 +121,7 @@ impl Writer {
     /// Whether somebody else has written, outside of a transaction.
     fn look(&mut self) {
         if self.bell.stopped().is_ok()
-            && let Err(Fault::Stop(why)) = self.presence.check().and_then(|()| self.notice())
+            && let Err(Fault::Stop(why)) = self.notice().and_then(|()| self.presence.check())
         {
             self.stop(&why);
         }

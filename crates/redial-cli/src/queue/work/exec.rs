@@ -11,6 +11,7 @@ use redial_core::decide::{Class, Failure};
 use redial_queue::durable::{Handled, Handler, Job, is_shortage};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStderr, Command};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::ends::{Ends, Running};
@@ -19,8 +20,10 @@ use crate::stderr::Stderr;
 
 /// The exit code with which a command asks for another attempt, as `EX_TEMPFAIL` of sysexits does.
 const AGAIN: u8 = 75;
-/// After the command has ended, what it has left running may hold its stderr. So long is listened to that.
+/// After the command has ended, what it has left running may hold its stderr. This long a silence is taken for the end.
 const LISTEN: Duration = Duration::from_millis(500);
+/// As much as a pipe may hold when its command ends.
+const PIPE: usize = 64 << 10;
 /// The most bytes of the last line that are kept.
 const MOST_LINE: usize = 250;
 
@@ -91,15 +94,17 @@ impl Handler for Exec {
         };
         let mut last = LastLine::default();
         let status = {
-            let (mut reading, mut read) = (pin!(last.read(stderr, &self.stderr)), false);
+            let ended = Notify::new();
+            let (mut reading, mut read) = (pin!(last.read(stderr, &self.stderr, &ended)), false);
             let status = loop {
                 tokio::select! {
                     status = running.wait() => break status,
                     () = &mut reading, if !read => read = true,
                 }
             };
+            ended.notify_one();
             if !read {
-                let _ = timeout(LISTEN, reading).await;
+                reading.await;
             }
             status
         };
@@ -188,10 +193,27 @@ struct LastLine {
 }
 
 impl LastLine {
-    async fn read(&mut self, from: Option<ChildStderr>, to: &Stderr) {
+    /// Until the end of the stream. Once the command has ended, no longer than until all is read that the pipe held then.
+    async fn read(&mut self, from: Option<ChildStderr>, to: &Stderr, ended: &Notify) {
         let Some(mut from) = from else { return };
-        let mut bytes = [0; 4096];
-        while let Ok(read @ 1..) = from.read(&mut bytes).await {
+        let (mut bytes, mut left) = ([0; 4096], None);
+        while left != Some(0) {
+            let read = match left {
+                None => tokio::select! {
+                    biased;
+                    () = ended.notified() => {
+                        left = Some(PIPE);
+                        continue;
+                    }
+                    read = from.read(&mut bytes) => read,
+                },
+                Some(_) => match timeout(LISTEN, from.read(&mut bytes)).await {
+                    Ok(read) => read,
+                    Err(_) => return,
+                },
+            };
+            let Ok(read @ 1..) = read else { return };
+            left = left.map(|left: usize| left.saturating_sub(read));
             bytes[..read].iter().for_each(|byte| self.push(*byte));
             to.pass_on(&bytes[..read]).await;
         }

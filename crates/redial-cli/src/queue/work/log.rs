@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use redial_core::Rate;
 use redial_core::admit::{RateLimit, RateRule};
+use redial_core::{Rate, Stop};
 use redial_queue::durable::{Happening, Job, Report};
 use serde_json::{Value, json};
 
@@ -59,7 +59,9 @@ impl Log {
     /// Why jobs cannot be tried here is said once: it is the same for each of them.
     fn was_said(&self, happening: &Happening<'_>) -> bool {
         match happening {
-            Happening::Postponed { stop: None, cause, .. } if !cause.is_empty() => {
+            Happening::Postponed { stop: None | Some(Stop::Concurrency), cause, .. }
+                if !cause.is_empty() =>
+            {
                 let mut said = self.not_tried.lock().unwrap_or_else(PoisonError::into_inner);
                 if said.contains(*cause) {
                     return true;
@@ -144,7 +146,10 @@ fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
         ),
         Happening::Postponed { job, wait, stop, cause } => {
             let given_back = if cause.is_empty() { "this worker gives it back" } else { cause };
-            let why = stop.map_or_else(|| given_back.to_owned(), |stop| stop.to_string());
+            let why = match stop {
+                None | Some(Stop::Concurrency) => given_back.to_owned(),
+                Some(stop) => stop.to_string(),
+            };
             let text = format!("job {} was not tried: {why}; again in {}", job.id, short(*wait));
             let stop = stop.map(|stop| stop.name());
             (

@@ -56,6 +56,14 @@ fn a_command_that_cannot_be_executed_stops_the_worker_and_charges_no_job() {
 }
 
 #[test]
+fn a_command_that_sh_cannot_read_is_refused_before_a_job_is_claimed() {
+    let lab = Lab::new();
+    add(&lab, 3);
+    fails(&lab.run(&["queue", "work", "--exec", "if then", "--until", "empty"]), 2, "--exec: sh");
+    uncharged(&lab, 3);
+}
+
+#[test]
 fn an_exit_code_that_the_user_names_is_the_jobs_own() {
     let lab = Lab::new();
     add(&lab, 2);

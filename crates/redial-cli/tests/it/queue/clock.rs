@@ -131,6 +131,8 @@ fn a_store_that_is_ahead_goes_on_from_one_short_lived_worker_to_the_next() {
     good(&at(&lab, "+1h", &["queue", "add", "--payload", "x", "--after", "2s"]).output().unwrap());
     let stats = lab.ok(&["queue", "stats"]);
     assert!(stats.contains("the store's time is 60m ahead of this machine's clock"), "{stats}");
+    let (listed, shown) = (lab.ok(&["queue", "ls"]), lab.ok(&["queue", "show", "1"]));
+    assert!(!listed.contains("60m") && !shown.contains("60m"), "{listed}{shown}");
     eventually(|| {
         lab.work(&["--exec", "echo >> ran", "--until", "nothing-due"]);
         lab.wrote("ran").len() == 1

@@ -74,6 +74,8 @@ fn what_could_never_be_delivered_is_refused_when_it_is_put_in_or_edited() {
     for (args, says) in [
         (&["queue", "send", "--idempotency-key", "ü", hook][..], "printable ASCII"),
         (&["queue", "send", "--idempotency-key", "", hook], "printable ASCII"),
+        (&["queue", "send", "--idempotency-key", " a", hook], "without spaces around it"),
+        (&["queue", "send", "-H", "Idempotency-Key: a", hook], "--idempotency-key"),
         (
             &[
                 "queue",

@@ -125,3 +125,29 @@ fn dropped_lines_are_counted_and_reported_when_there_is_room() {
     let total = count(&format!("{last},"), "log lines dropped ", ",");
     assert!(reported > 0 && total == Some(reported), "{reported}: {last}");
 }
+
+#[test]
+fn every_line_of_a_command_that_has_ended_arrives_or_is_counted() {
+    let lab = Lab::new();
+    let jobs: String = (0..40).map(|n| format!("{n}\n")).collect();
+    good(&lab.feed(&["queue", "add", "--lines"], jobs.as_bytes()));
+    let (mut unread, full) = full_pipe();
+    // Less than a pipe holds: the command ends although nothing is read.
+    let script = "i=0; while [ $i -lt 400 ]; do echo \"line $i of some length, for one job of forty\"; i=$((i+1)); done >&2";
+    let mut worker = start(&lab, &["--exec", script, "--workers", "4", "--until", "empty"], full);
+    eventually(|| lab.stats()["done"].as_u64().unwrap() >= 36);
+    let reading = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        unread.read_to_end(&mut all).unwrap();
+        String::from_utf8(all).unwrap()
+    });
+    assert_eq!(exit_code(&mut worker), Some(0));
+    let all = reading.join().unwrap();
+    let arrived = all.matches("for one job of forty").count();
+    let last = all.lines().last().unwrap();
+    let dropped = last.split_once("log lines dropped ").map_or(0, |(_, n)| n.parse().unwrap());
+    assert!(dropped > 0, "nothing was tested: {last}");
+    // A piece that is dropped may begin and end within a line.
+    let counted = arrived + dropped;
+    assert!((15_600..=16_400).contains(&counted), "{arrived} arrived, {dropped} dropped");
+}

@@ -103,3 +103,16 @@ fn dropped_lines_are_counted_and_reported_when_there_is_room() {
     // An attempt has three, the last one has its success instead of a wait.
     assert_eq!(written + dropped, 3000);
 }
+
+/// Withheld output is passed on at the end, to a reader that does not read.
+#[test]
+fn a_signal_that_ended_the_command_ends_us_too() {
+    let lab = Lab::new();
+    let (_unread, full) = full_pipe();
+    let mut command =
+        lab.command(&["--log", "none"], "echo said >&2; echo x > ready; exec sleep 1000");
+    let mut child = command.stderr(full).spawn().unwrap();
+    eventually(|| !lab.read("ready").is_empty());
+    signal(&child, "TERM");
+    assert_eq!(exit_code(&mut child), Some(143));
+}

@@ -172,7 +172,9 @@ impl Engine {
         };
         let wait = rules.turns.next(place, NOT_TRIED_GAP, now);
         let wait = wait + pause(&rules.policy, job.progress, seed);
-        refused(job, Stop::Concurrency, Verdict::Postpone { wait })
+        let outcome = format!("{destination} does not answer, and has all of its places");
+        let (verdict, stop) = (Verdict::Postpone { wait }, Some(Stop::Concurrency));
+        Decision { verdict, outcome, stop }
     }
 
     fn unknown(&self, name: &str) -> Decision {

@@ -129,6 +129,8 @@ impl<H: Handler> Shift<H> {
             Judged::Unreadable(text) => (failure(Class::Permanent), text, true),
             Judged::NotTried(why, fatal) => {
                 let verdict = self.engine.not_tried(*attempt, look.destination(), now);
+                // What stops the worker is told when it has stopped.
+                let why = if fatal.is_some() { String::new() } else { why };
                 self.post(lease, verdict, why, took);
                 return fatal.into_iter().for_each(|error| self.fail(error, now));
             }

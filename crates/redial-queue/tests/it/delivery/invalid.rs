@@ -21,6 +21,7 @@ fn a_url_is_absolute_and_http() {
         ("http://a b/", "cannot be read"),
         ("http://host:99999/", "cannot be read"),
         ("http://host:0/", "names no host and port"),
+        ("http://host/a\nb", "control character"),
         ("ftp://hooks.example/", "\"ftp\""),
         ("file:///etc/passwd", "\"file\""),
         ("mailto:a@example", "\"mailto\""),
@@ -84,7 +85,7 @@ async fn a_job_that_is_no_delivery_is_left_alone() {
 
 #[test]
 fn a_key_is_printable_ascii() {
-    for key in ["", "ü", "a\nb", "\0", "a\tb"] {
+    for key in ["", "ü", "a\nb", "\0", "a\tb", " ", " a", "a "] {
         let error = Delivery::check_key(key).unwrap_err().to_string();
         assert!(error.contains("printable ASCII"), "{error}");
     }

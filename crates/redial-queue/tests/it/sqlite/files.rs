@@ -16,7 +16,9 @@ fn stopped(error: &StoreError, happened: &str) {
 
 #[tokio::test]
 async fn nothing_is_acknowledged_when_the_file_was_deleted_or_replaced() {
-    for (name, replaced) in [("jobs", false), ("jobs", true), ("jobs-wal", false)] {
+    for (name, replaced) in
+        [("jobs", false), ("jobs", true), ("jobs-wal", false), ("jobs-shm", false)]
+    {
         let directory = Directory::new();
         let store = open(directory.path("jobs"));
         store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
@@ -25,7 +27,7 @@ async fn nothing_is_acknowledged_when_the_file_was_deleted_or_replaced() {
             fs::copy(directory.path("aside"), directory.path(name)).unwrap();
         }
         let error = store.enqueue("q", vec![NewJob::new("y")]).await.unwrap_err();
-        stopped(&error, if replaced { "was replaced" } else { "was deleted" });
+        stopped(&error, if replaced { "was replaced" } else { "was deleted or moved" });
         stopped(&store.counts("q").await.unwrap_err(), "while it was in use");
     }
 }
