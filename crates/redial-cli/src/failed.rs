@@ -64,7 +64,7 @@ impl Failed {
     }
 }
 
-/// What somebody else has named, without what would move the cursor or change the order of the text.
+/// A name from outside, without characters that would move the cursor or change the order of the text.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect()
 }

@@ -98,9 +98,10 @@ impl Mark {
         Reckoned { time: self.time.saturating_add(passed), machine: here, needs_mark }
     }
 
-    /// The same by the uptime alone, if that tells.
-    pub(super) fn by_uptime(&self, here: &Machine) -> Option<i64> {
-        Some(self.time.saturating_add(self.uptime_since(here)?))
+    /// The store's time by the uptime alone, if it is ahead of `now` by more than the uptime is coarse by.
+    pub(super) fn ahead_of(&self, now: i64, here: &Machine) -> Option<i64> {
+        let time = self.time.saturating_add(self.uptime_since(here)?);
+        (time > now && time.abs_diff(now) > COARSE).then_some(time)
     }
 
     fn uptime_since(&self, here: &Machine) -> Option<i64> {

@@ -49,7 +49,7 @@ pub(super) fn now(conn: &Connection, clock: &Clock) -> Result<i64, Fault> {
     }
     let machine = Machine::read();
     // Our own clock stands still while the machine sleeps, and its uptime does not.
-    let now = clock.after(read(conn)?.by_uptime(&machine).unwrap_or(now));
+    let now = read(conn)?.ahead_of(now, &machine).map_or(now, |time| clock.after(time));
     write(conn, now, machine)?;
     Ok(now)
 }

@@ -1,7 +1,7 @@
 //! An account in a file, and whoever asks the engine something does it with the file locked: read, ask, write, let go.
 //!
 //! The lock is let go when its holder dies, whatever it died of. Half an account is replaced by an empty one without
-//! credit: nobody gets a fresh floor for breaking a file. A file that is something else is never written to.
+//! credit: breaking a file does not give a fresh floor. A file that is something else is never written to.
 //!
 //! A holder may also be stopped, for as long as somebody likes. Only the question whether a retry may be made is worth
 //! waiting for it; a first attempt and a success are not held up by a budget that could not refuse them.

@@ -185,7 +185,7 @@ fn an_envoy_of_a_mesh_is_read() {
         };
         (0..20_000).map(cluster).collect()
     };
-    // Whoever compares each with each needs minutes.
+    // Comparing each with each would take minutes.
     let (code, said, _) = ask(&serve(vec![metrics(&page)]), &[]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("and 19980 more"), "{said}");

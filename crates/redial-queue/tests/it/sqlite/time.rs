@@ -230,3 +230,19 @@ async fn the_time_that_a_machine_sleeps_counts_for_a_process_that_has_the_file_o
     change_mark(&path, &format!("uptime = uptime - {}, time = time - {}", 2 * HOUR, 2 * SECOND));
     assert_eq!(claim(&store, "q", 1).await.jobs.len(), 1);
 }
+
+/// The uptime is told in hundredths of a second. A store that took every one of them would be minutes ahead after a day.
+#[tokio::test]
+async fn a_coarse_uptime_does_not_add_up() {
+    let directory = Directory::new();
+    let path = directory.path("jobs");
+    let store = open(&path);
+    for _ in 0..100 {
+        let sql = format!("time = time - {}, uptime = uptime - {}", 2 * SECOND, 2 * SECOND + 9_000);
+        change_mark(&path, &sql);
+        claim(&store, "q", 1).await;
+    }
+    let (time, wall) = (store.time().await.unwrap(), SystemTime::now());
+    let ahead = time.duration_since(wall).unwrap_or_default();
+    assert!(ahead < Duration::from_millis(500), "{ahead:?}");
+}
