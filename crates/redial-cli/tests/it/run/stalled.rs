@@ -27,7 +27,8 @@ fn a_signal_ends_a_wait() {
     command.arg("run").args(flags).args(["--", "sh", "-c", "echo x > count; exit 1"]);
     command.current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir).stdin(Stdio::null());
     let mut child = command.stderr(full).spawn().unwrap();
-    eventually(|| !lab.read("count").is_empty());
+    // While the command still runs, the signal would be for it.
+    eventually(|| !lab.read("count").is_empty() && children(child.id()).is_empty());
     signal(&child, "TERM");
     assert_eq!(exit_code(&mut child), Some(143));
 }
