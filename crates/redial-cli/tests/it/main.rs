@@ -121,6 +121,17 @@ fn exit_code(child: &mut Child) -> Option<i32> {
     ended.and_then(|status| status.code())
 }
 
+/// Lets libfaketime say what time it is to a command; the caller says which. What has passed stays what it is.
+fn with_faketime(command: &mut Command) -> &mut Command {
+    let folders =
+        ["/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
+    let library = folders.iter().map(|folder| format!("{folder}/faketime/libfaketimeMT.so.1"));
+    let Some(library) = library.into_iter().find(|path| std::path::Path::new(path).exists()) else {
+        panic!("libfaketimeMT.so.1 is missing: run `cargo xtask setup`");
+    };
+    command.env("LD_PRELOAD", library).env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+}
+
 /// Where the Postgres of the tests is.
 fn postgres() -> String {
     let Ok(url) = std::env::var("REDIAL_TEST_POSTGRES") else {

@@ -1,21 +1,15 @@
 //! The clock of the machine is set, by a day, forwards and back. Due times are in the store, and the process is a real one
 //! with another clock.
 
-use std::path::Path;
 use std::process::Command;
 
 use super::{Lab, eventually, good};
 
-/// Gives a command the clock that a file says, which may change while it runs. What has passed stays what it is.
+/// Gives a command the clock that a file says, which may change while it runs.
 fn with_clock(command: &mut Command, file: &str) {
-    let folders =
-        ["/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
-    let library = folders.iter().map(|folder| format!("{folder}/faketime/libfaketimeMT.so.1"));
-    let Some(library) = library.into_iter().find(|path| Path::new(path).exists()) else {
-        panic!("libfaketimeMT.so.1 is not there: on Debian `apt-get install faketime`");
-    };
-    command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", file);
-    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("FAKETIME_NO_CACHE", "1");
+    crate::with_faketime(command)
+        .env("FAKETIME_TIMESTAMP_FILE", file)
+        .env("FAKETIME_NO_CACHE", "1");
 }
 
 #[test]

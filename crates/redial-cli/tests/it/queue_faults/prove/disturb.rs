@@ -1,18 +1,10 @@
 //! Commands with a wrong clock or a full disk.
 
-use std::path::Path;
 use std::process::Command;
 
 /// With a clock that is off by so many days. Only the time of day is; timers are as they were.
 pub(super) fn with_clock(mut command: Command, days: i64) -> Command {
-    let folders =
-        ["/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
-    let library = folders.iter().map(|folder| format!("{folder}/faketime/libfaketimeMT.so.1"));
-    let Some(library) = library.into_iter().find(|path| Path::new(path).exists()) else {
-        panic!("libfaketimeMT.so.1 is missing: run `cargo xtask setup`");
-    };
-    command.env("LD_PRELOAD", library).env("FAKETIME", format!("{days:+}d"));
-    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    crate::with_faketime(&mut command).env("FAKETIME", format!("{days:+}d"));
     command
 }
 
