@@ -7,8 +7,8 @@ use redial_core::decide::Class;
 use tower::retry::budget::Budget;
 
 use crate::clock::{Ambient, Clock};
-use crate::here::stripe;
 use crate::retry::Retry;
+use crate::thread_state::stripe;
 
 /// The budget of a [`Retry`] as tower's `Budget`.
 ///

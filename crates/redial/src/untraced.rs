@@ -1,15 +1,20 @@
-//! What stands in for spans when no feature makes any: nothing.
+//! Stands in for spans when the feature `otel` is off.
 
 use std::convert::Infallible;
 
 use redial_core::decide::Outcome;
 use redial_core::{Nanos, Permit, Stop};
 
-/// Not a unit: it is made by `default`, as the other is.
+/// Not a unit struct, so that it is made by `default` as the real one is.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Spans {}
 
 impl Spans {
+    #[inline(always)]
+    pub(crate) fn is_enabled(&self) -> bool {
+        false
+    }
+
     #[inline(always)]
     pub(crate) fn trace(&self) -> Trace {
         Trace
@@ -19,6 +24,11 @@ impl Spans {
 pub(crate) struct Trace;
 
 impl Trace {
+    #[inline(always)]
+    pub(crate) fn is_enabled(&self) -> bool {
+        false
+    }
+
     #[cfg(feature = "http")]
     pub(crate) fn request(&mut self, _: &http::Method, _: &http::Uri, _grpc: bool) {}
 
@@ -46,21 +56,12 @@ impl Trace {
     }
 }
 
-/// Nobody enters anything.
-#[cfg(feature = "http")]
-pub(crate) struct Entered;
-
-/// There is none.
+/// The context of an attempt's span, which does not exist here.
 #[derive(Clone, Copy)]
 pub(crate) struct Current(Infallible);
 
 impl Current {
     pub(crate) fn during<T>(&self, _: impl FnOnce() -> T) -> T {
-        match self.0 {}
-    }
-
-    #[cfg(feature = "http")]
-    pub(crate) fn enter(&self) -> Entered {
         match self.0 {}
     }
 
