@@ -6,7 +6,7 @@ use redial_core::{Call, NEVER, Nanos, Permit};
 
 use crate::entropy;
 
-/// What an operation may know about the attempt that it makes.
+/// The attempt that an operation makes.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
     pub(crate) number: u32,
@@ -35,7 +35,7 @@ impl Attempt {
     }
 
     /// How long this attempt may take: its own timeout or what is left of the deadline, whichever is
-    /// less. The async runner cuts it off then; a blocking operation has to pass it on to its socket.
+    /// less. The async runner enforces it; a blocking operation has to pass it on to its socket.
     pub fn timeout(&self) -> Option<Duration> {
         until(self.started, self.expires)
     }
@@ -72,29 +72,29 @@ fn until(from: Nanos, to: Nanos) -> Option<Duration> {
 pub struct Key([u64; 2]);
 
 impl Key {
-    /// A new one (a UUID of version 4).
+    /// A new random key (a UUID of version 4).
     pub fn fresh() -> Self {
         let [high, low] = entropy::from_system();
         Self([high & !0xf000 | 0x4000, low >> 2 | 1 << 63])
     }
 
-    /// The key of a user's action: the same for the same words, in this process and in any other. Two
-    /// presses of a button are one action or two, and only the caller knows which.
+    /// The key of a user's action, derived from its name: the same in every process. Whether two presses of a
+    /// button are one action or two is for the caller to decide.
     #[cfg(feature = "http")]
     pub fn derive(action: impl AsRef<[u8]>) -> Self {
         use sha2::{Digest as _, Sha256};
         let hash: [u8; 32] = Sha256::digest(action).into();
         let word = |n: usize| u64::from_be_bytes(std::array::from_fn(|i| hash[n * 8 + i]));
-        // A UUID of version 8: made of something else than time or chance.
+        // A UUID of version 8: neither of time nor random.
         Self([word(0) & !0xf000 | 0x8000, word(1) >> 2 | 1 << 63])
     }
 
-    /// One that the caller keeps, so that it survives the call and the process.
+    /// A key that the caller stores, so that it survives the call and the process.
     pub const fn from_u128(key: u128) -> Self {
         Self([(key >> 64) as u64, key as u64])
     }
 
-    /// The same key as a number, to be kept.
+    /// The key as a number, to be stored.
     pub const fn as_u128(self) -> u128 {
         (self.0[0] as u128) << 64 | self.0[1] as u128
     }

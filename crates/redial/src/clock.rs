@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use redial_core::Nanos;
 
 /// Zero of the engine's time. It lies before the start of the process, because a paused tokio clock may
-/// stand at a moment before the first call.
+/// be earlier than the first call.
 pub(crate) fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -20,8 +20,8 @@ pub(crate) fn epoch() -> Instant {
     })
 }
 
-/// How long that is, when the clock went backwards. In a place of its own: a jump that is not taken costs less
-/// than a choice.
+/// The time that passed when the clock went backwards. Out of line, because a branch that is not taken costs
+/// less than a conditional move.
 #[cold]
 #[inline(never)]
 pub(crate) fn backwards() -> Nanos {
@@ -33,7 +33,7 @@ pub(crate) fn far_nanos_at(instant: Instant) -> Nanos {
     redial_core::nanos(instant.saturating_duration_since(epoch()))
 }
 
-/// What a calendar says, for the dates of other machines.
+/// The calendar time, for the dates of other machines.
 #[cfg(feature = "http")]
 pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
@@ -48,7 +48,7 @@ pub(crate) trait Clock {
         Self::since(epoch())
     }
 
-    /// The same for whoever has the epoch at hand: finding it is a part of what a call costs.
+    /// The same for callers that hold a copy of the epoch: finding it is part of the cost of a call.
     #[inline(always)]
     fn since(epoch: Instant) -> Nanos {
         match Self::read().checked_duration_since(epoch) {
@@ -69,7 +69,7 @@ impl Clock for Monotonic {
     }
 }
 
-/// For what belongs to neither runner. Outside of a runtime, tokio's clock is the system's.
+/// The clock of code that belongs to neither runner. Outside of a runtime, tokio's clock is the system's.
 #[cfg(feature = "tokio")]
 pub(crate) type Ambient = Tokio;
 #[cfg(not(feature = "tokio"))]

@@ -1,6 +1,6 @@
-//! A service that retries does not know whether its own caller still waits, or is itself retrying, unless
-//! what the request brought along is at hand wherever an outgoing call is made. It stays with the task
-//! that serves the request: set around every poll, read by every [`Retry`](crate::Retry).
+//! A service that retries should know whether its own caller still waits, and whether that caller is retrying
+//! itself. The inbound request carries both. They are kept with the task that serves it: set around every poll,
+//! read by every [`Retry`](crate::Retry).
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,16 +10,15 @@ use redial_core::{NEVER, Nanos, Stop};
 use crate::clock::{self, Ambient, Clock};
 use crate::thread_state;
 
-/// What the request that is being served brought along: what is left of its deadline, and which attempt of
-/// its caller it is.
+/// The deadline and the attempt number of the request that is being served.
 ///
-/// The [`DeadlineLayer`](crate::http::server::DeadlineLayer) reads it from the request. A task that the
-/// handler spawns has none of its own: take it along with [`scope`](Self::scope).
+/// The [`DeadlineLayer`](crate::http::server::DeadlineLayer) reads them from the request. A task that the
+/// handler spawns does not inherit them: pass them on with [`scope`](Self::scope).
 #[derive(Clone, Copy, Debug)]
 pub struct Inbound {
     pub(crate) deadline: Nanos,
     attempt: u32,
-    /// Why an outgoing call gave up, if one did and the layers above should know.
+    /// Why an outgoing call gave up, if the layers above should stop retrying too.
     pub(crate) stop: Option<Stop>,
 }
 
@@ -39,29 +38,29 @@ impl Inbound {
         Self { deadline, attempt, stop: None }
     }
 
-    /// That of the task that asks; without a deadline, and a first attempt, when there is none.
+    /// That of the current task. Without one: no deadline, and a first attempt.
     pub fn current() -> Self {
         CURRENT.get()
     }
 
-    /// One with this deadline, for what arrives by another way than HTTP.
+    /// With this deadline, for requests that do not arrive over HTTP.
     pub fn by(deadline: Instant) -> Self {
         Self { deadline: clock::far_nanos_at(deadline), ..Self::NONE }
     }
 
-    /// One that is this attempt of its caller; 1 is the first.
+    /// With this attempt number of the caller; 1 is the first.
     #[must_use]
     pub fn with_attempt(self, attempt: u32) -> Self {
         Self { attempt: attempt.max(1), ..self }
     }
 
-    /// How long the caller still waits; `None` when it did not say.
+    /// How long the caller still waits; `None` if it did not say.
     pub fn remaining(self) -> Option<Duration> {
         let left = || Duration::from_nanos(self.deadline.saturating_sub(Ambient::now()));
         (self.deadline != NEVER).then(left)
     }
 
-    /// Which attempt of the caller this is; 1 is the first.
+    /// The attempt number of the caller; 1 is the first.
     pub fn attempt(self) -> u32 {
         self.attempt
     }
@@ -88,8 +87,8 @@ impl Inbound {
         done
     }
 
-    /// A future that has it as its own, for tasks that a handler spawns. That a call in it gave up is known
-    /// to whoever awaits it in the task of the request.
+    /// Runs a future with it, for tasks that a handler spawns. If a call in the future gives up, the task that
+    /// awaits it learns of that.
     #[cfg(feature = "tokio")]
     pub async fn scope<F: Future>(mut self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
@@ -101,8 +100,8 @@ impl Inbound {
     }
 }
 
-/// An outgoing call gave up after so many attempts. The layers above should not start over for a reason
-/// that they cannot see: somebody has retried already, or the destination is being spared.
+/// Records that an outgoing call gave up after so many attempts. The layers above should not retry when a layer
+/// below has done so already, or when a guard protects the destination.
 pub(crate) fn gave_up(reason: Stop, attempts: u32) {
     if thread_state::is_serving() && should_cross(reason, attempts) {
         let mut inbound = CURRENT.get();
@@ -111,7 +110,7 @@ pub(crate) fn gave_up(reason: Stop, attempts: u32) {
     }
 }
 
-/// Whether the layers above should hear that a call ended for this reason.
+/// Whether the layers above should stop retrying because a call ended for this reason.
 pub(crate) fn should_cross(reason: Stop, attempts: u32) -> bool {
     match reason {
         Stop::Attempts => attempts > 1,

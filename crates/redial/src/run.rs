@@ -159,7 +159,7 @@ impl<C> Retry<C> {
     }
 }
 
-/// What is attempted, with or without something that the attempts borrow in turn.
+/// The operation, with or without a context that its attempts borrow in turn.
 ///
 /// The output is an associated type: as parameters of the trait, value and error types with lifetimes in them
 /// would keep the future from being `Send`.
@@ -222,7 +222,7 @@ impl<F: Future> Future for Inside<F> {
     }
 }
 
-/// Tokio's own timer; beyond what its clock can express nothing ever wakes.
+/// Tokio's own timer; `None` for a time beyond what its clock can express.
 #[inline(always)]
 pub(crate) fn timer(at: Nanos) -> Option<Sleep> {
     (at != NEVER).then(|| Tokio::instant(at)).flatten().map(sleep_until)
@@ -239,8 +239,8 @@ pub(crate) fn within<F: Future>(op: F, expires: Nanos) -> Within<F, impl Fn() ->
 }
 
 pin_project! {
-    /// An attempt and its timeout. When it expires is asked when the attempt is first pending: one that is
-    /// ready at once never needs to know.
+    /// An attempt and its timeout. `expires` is called when the attempt is first pending, so that one that is ready
+    /// at once never needs it.
     pub(crate) struct Within<F, X> {
         #[pin]
         op: F,

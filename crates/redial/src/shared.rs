@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     pub(crate) policy: Policy,
     pub(crate) off: AtomicBool,
     scopes: Mutex<Scopes<String>>,
-    /// Those of calls without a destination of their own.
+    /// The guards of calls without a [`scope`](crate::Retry::scope).
     #[cfg(feature = "metrics")]
     guards: Arc<Guards>,
     #[cfg(feature = "fleet")]
@@ -36,7 +36,7 @@ impl crate::telemetry::Watched for Shared {
 }
 
 impl Shared {
-    #[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "only meters see them"))]
+    #[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "only meters read them"))]
     pub(crate) fn new(policy: Policy, guards: &Arc<Guards>) -> Self {
         Self {
             off: AtomicBool::new(false),

@@ -1,14 +1,14 @@
-//! For the tests of those who use this crate: no waiting, and as few attempts as they like.
+//! For tests of code that uses this crate: no waits, and a cap on attempts.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-thread_local!(static HERE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) });
+thread_local!(static CAPS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) });
 
-/// From here until the value is dropped, no call on this thread waits between attempts, and none makes
-/// more than `attempts` of them. A cap of 0 counts as 1; of several that are alive the smallest counts.
+/// Until the returned value is dropped, calls on this thread do not wait between attempts and make at most
+/// `attempts` of them. A cap of 0 counts as 1; of several caps the smallest applies.
 ///
 /// Tests that run side by side do not disturb each other: each has its thread, and so has each
 /// `#[tokio::test]` with its default runtime. For calls on other threads there is
@@ -24,8 +24,8 @@ thread_local!(static HERE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) 
 #[must_use = "waits are skipped until this is dropped"]
 pub fn skip_waits(attempts: u32) -> SkipWaits {
     let cap = attempts.max(1);
-    HERE.with_borrow_mut(|caps| caps.push(cap));
-    SkipWaits { cap, here: PhantomData }
+    CAPS.with_borrow_mut(|caps| caps.push(cap));
+    SkipWaits { cap, thread: PhantomData }
 }
 
 /// Ends what [`skip_waits`] began.
@@ -33,24 +33,24 @@ pub fn skip_waits(attempts: u32) -> SkipWaits {
 pub struct SkipWaits {
     cap: u32,
     /// It belongs to its thread.
-    here: PhantomData<*const ()>,
+    thread: PhantomData<*const ()>,
 }
 
 impl Drop for SkipWaits {
     fn drop(&mut self) {
-        HERE.with_borrow_mut(|caps| forget(caps, self.cap));
+        CAPS.with_borrow_mut(|caps| forget(caps, self.cap));
     }
 }
 
-/// The caps of those who asked, and the smallest of them for calls to read.
-static ASKED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+/// All caps in force, and the smallest of them for calls to read.
+static ALL_CAPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 static EVERYWHERE: AtomicU32 = AtomicU32::new(0);
 
 /// As [`skip_waits`], for every call in this process.
 #[must_use = "waits are skipped until this is dropped"]
 pub fn skip_waits_everywhere(attempts: u32) -> SkipWaitsEverywhere {
     let cap = attempts.max(1);
-    change(|asked| asked.push(cap));
+    change(|caps| caps.push(cap));
     SkipWaitsEverywhere { cap }
 }
 
@@ -62,7 +62,7 @@ pub struct SkipWaitsEverywhere {
 
 impl Drop for SkipWaitsEverywhere {
     fn drop(&mut self) {
-        change(|asked| forget(asked, self.cap));
+        change(|caps| forget(caps, self.cap));
     }
 }
 
@@ -73,14 +73,14 @@ fn forget(caps: &mut Vec<u32>, cap: u32) {
 }
 
 fn change(how: impl FnOnce(&mut Vec<u32>)) {
-    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
-    how(&mut asked);
-    EVERYWHERE.store(asked.iter().copied().min().unwrap_or(0), Ordering::Release);
+    let mut caps = ALL_CAPS.lock().unwrap_or_else(PoisonError::into_inner);
+    how(&mut caps);
+    EVERYWHERE.store(caps.iter().copied().min().unwrap_or(0), Ordering::Release);
 }
 
 /// The attempt cap, when waits are skipped.
 pub(crate) fn cap() -> Option<u32> {
-    let here = HERE.with_borrow(|caps| caps.iter().copied().min());
+    let thread = CAPS.with_borrow(|caps| caps.iter().copied().min());
     let everywhere = Some(EVERYWHERE.load(Ordering::Acquire)).filter(|cap| *cap > 0);
-    here.into_iter().chain(everywhere).min()
+    thread.into_iter().chain(everywhere).min()
 }

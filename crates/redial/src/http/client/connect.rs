@@ -13,8 +13,8 @@ use super::BoxError;
 
 /// A connector that gives up after a policy's `connect_timeout`.
 ///
-/// It goes between a client and its own connector. That an attempt takes too long is known without it; what
-/// it adds is that no byte was sent, so that also a request which is not idempotent can be repeated.
+/// It goes between a client and its own connector. When it times out, no byte of the request was sent, so even a
+/// request that is not idempotent can be repeated.
 #[derive(Clone, Debug)]
 pub struct Connect<C> {
     connector: C,

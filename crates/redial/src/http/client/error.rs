@@ -12,7 +12,8 @@ use crate::http::reach;
 /// A request that got no response: the last error of the client below, why no further attempt was made, how
 /// many there were and how long they took.
 ///
-/// It has the methods of [`redial::Error`](crate::Error). A failed response is no error: it is returned.
+/// It has the methods of [`redial::Error`](crate::Error). A response with an error status is not an error: it is
+/// returned.
 #[derive(Debug)]
 pub struct Error(crate::Error<BoxError>);
 
@@ -22,7 +23,7 @@ impl Error {
         self.0
     }
 
-    /// The error of the client itself, when it was of this type and there was but one attempt.
+    /// The error of the client itself, if it has this type and there was only one attempt.
     #[cfg(feature = "reqwest-middleware")]
     pub(crate) fn only_cause<E: error::Error + 'static>(self) -> Result<E, Self> {
         if self.attempts() > 1 {

@@ -1,7 +1,8 @@
-//! Clients that retry well.
+//! A client that repeats a request needs its body again, must not hold a connection while it waits, must know
+//! whether the first one may have been processed, and should wait as long as the server asks.
 //!
-//! A client that repeats a request has to have its body once more, must not hold a connection while it
-//! waits, must know whether the first one was done, and has to be told by the server when to come back.
+//! [`RetryService`] prepares a request ([`outgoing`]) and sends it. [`ResponseFuture`] awaits the first attempt
+//! on the fast path; everything else is a loop in [`exchange`].
 
 mod answer;
 mod connect;

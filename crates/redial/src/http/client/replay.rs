@@ -1,8 +1,6 @@
-//! A body that streams can be read once, and a retry needs it twice.
-//!
-//! Chunks are kept as they pass, by reference count and not by copy, up to a bound. Nothing waits for the
-//! whole body: the first byte leaves as if nobody kept it. A body beyond the bound goes on streaming and is
-//! no longer kept; then the request cannot be repeated, which is all that happens to it.
+//! A request can only be sent again if its body still exists. The replay buffer keeps the chunks of a body by
+//! reference as they are sent, up to a limit. Nothing waits for the whole body: the first byte is sent as soon
+//! as it is there. A body beyond the limit is streamed and no longer kept, so that its request is sent once.
 
 use std::mem;
 use std::pin::Pin;
@@ -21,36 +19,36 @@ pub struct Replay<B>(Source<B>);
 
 #[derive(Debug)]
 enum Source<B> {
-    /// All there is, in one chunk; an empty one when there is no more.
+    /// The whole body in one chunk; empty when it was sent.
     Whole(Bytes),
-    /// It goes by, and nothing is kept.
+    /// Streamed without being kept.
     Once(B),
-    /// It failed before it began.
+    /// The body failed before it was sent.
     Failed(Option<BoxError>),
-    /// It is kept as it goes by.
-    Taped { tape: Arc<Mutex<Tape<B>>>, turn: u32, next: usize },
+    /// Kept while it is sent.
+    Buffered { buffer: Arc<Mutex<ReplayBuffer<B>>>, turn: u32, next: usize },
 }
 
 /// What is kept for another attempt.
 #[derive(Debug)]
 pub(super) enum Kept<B> {
-    /// All there is, in one chunk.
+    /// The whole body in one chunk.
     Whole(Bytes),
-    Taped(Arc<Mutex<Tape<B>>>),
+    Buffered(Arc<Mutex<ReplayBuffer<B>>>),
 }
 
 #[derive(Debug)]
-pub(super) struct Tape<B> {
+pub(super) struct ReplayBuffer<B> {
     chunks: Vec<Bytes>,
     trailers: Option<HeaderMap>,
     /// Bytes that may still be kept.
     room: usize,
-    /// What has not been read yet; `None` at the end.
+    /// The part that has not been read yet; `None` at the end.
     rest: Option<B>,
-    /// Whether something went by that was not kept.
+    /// Whether a chunk was sent that was not kept.
     lost: bool,
-    /// Which attempt reads. An earlier one that is still being sent gets an error: an end would tell the
-    /// server that half a body is all of it.
+    /// The attempt that reads. An earlier one that is still being sent gets an error: an end of the body would
+    /// make the server take half of it for the whole.
     turn: u32,
     reader: Option<Waker>,
 }
@@ -64,7 +62,7 @@ where
         Self(Source::Once(body))
     }
 
-    /// A body that is kept up to `most` bytes. What is at hand in one chunk needs no tape.
+    /// A body that is kept up to `most` bytes. A body in one chunk needs no buffer.
     #[inline]
     pub(super) fn keep(mut body: B, most: usize) -> (Self, Option<Kept<B>>) {
         if body.is_end_stream() {
@@ -75,30 +73,30 @@ where
             return (Self::once(body), None);
         }
         if size.exact().is_none() {
-            return Self::taped(Tape::new(most), body);
+            return Self::buffered(ReplayBuffer::new(most), body);
         }
-        let mut nobody = Context::from_waker(Waker::noop());
-        match Pin::new(&mut body).poll_frame(&mut nobody) {
+        let mut cx = Context::from_waker(Waker::noop());
+        match Pin::new(&mut body).poll_frame(&mut cx) {
             Poll::Ready(None) => Self::whole(Bytes::new()),
             Poll::Ready(Some(Ok(frame))) => match frame.into_data().map(whole_chunk) {
                 Ok(chunk) if body.is_end_stream() => Self::whole(chunk),
-                Ok(chunk) => Self::taped(Tape::new(most).with(chunk), body),
+                Ok(chunk) => Self::buffered(ReplayBuffer::new(most).with(chunk), body),
                 Err(frame) => {
                     let trailers = frame.into_trailers().ok();
-                    Self::taped(Tape { trailers, ..Tape::new(most) }, body)
+                    Self::buffered(ReplayBuffer { trailers, ..ReplayBuffer::new(most) }, body)
                 }
             },
             Poll::Ready(Some(Err(error))) => (Self(Source::Failed(Some(error.into()))), None),
-            Poll::Pending => Self::taped(Tape::new(most), body),
+            Poll::Pending => Self::buffered(ReplayBuffer::new(most), body),
         }
     }
 
     #[cold]
-    fn taped(mut tape: Tape<B>, rest: B) -> (Self, Option<Kept<B>>) {
-        tape.rest = Some(rest);
-        let tape = Arc::new(Mutex::new(tape));
-        let source = Source::Taped { tape: Arc::clone(&tape), turn: 0, next: 0 };
-        (Self(source), Some(Kept::Taped(tape)))
+    fn buffered(mut buffer: ReplayBuffer<B>, rest: B) -> (Self, Option<Kept<B>>) {
+        buffer.rest = Some(rest);
+        let buffer = Arc::new(Mutex::new(buffer));
+        let source = Source::Buffered { buffer: Arc::clone(&buffer), turn: 0, next: 0 };
+        (Self(source), Some(Kept::Buffered(buffer)))
     }
 
     fn whole(chunk: Bytes) -> (Self, Option<Kept<B>>) {
@@ -108,7 +106,7 @@ where
 
 #[cfg(feature = "reqwest")]
 impl<B> Replay<B> {
-    /// The whole body, if it is at hand and has not been read.
+    /// The whole body, if it is in one chunk and has not been read.
     pub(crate) fn into_whole(self) -> Result<Bytes, Self> {
         match self.0 {
             Source::Whole(chunk) => Ok(chunk),
@@ -118,12 +116,12 @@ impl<B> Replay<B> {
 }
 
 impl<B> Kept<B> {
-    /// Takes the body away from an earlier attempt, which sends no more of it.
+    /// Stops an earlier attempt from sending more of the body.
     pub(super) fn rewind(&self) {
-        if let Self::Taped(tape) = self {
-            let mut tape = lock(tape);
-            tape.turn += 1;
-            if let Some(reader) = tape.reader.take() {
+        if let Self::Buffered(buffer) = self {
+            let mut buffer = lock(buffer);
+            buffer.turn += 1;
+            if let Some(reader) = buffer.reader.take() {
                 reader.wake();
             }
         }
@@ -133,37 +131,37 @@ impl<B> Kept<B> {
     pub(super) fn again(&self) -> Replay<B> {
         Replay(match self {
             Self::Whole(chunk) => Source::Whole(chunk.clone()),
-            Self::Taped(tape) => {
-                let turn = lock(tape).turn;
-                Source::Taped { tape: Arc::clone(tape), turn, next: 0 }
+            Self::Buffered(buffer) => {
+                let turn = lock(buffer).turn;
+                Source::Buffered { buffer: Arc::clone(buffer), turn, next: 0 }
             }
         })
     }
 
-    /// Whether something went by that was not kept.
+    /// Whether a chunk was sent that was not kept.
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Self::Whole(_) => false,
-            Self::Taped(tape) => lock(tape).lost,
+            Self::Buffered(buffer) => lock(buffer).lost,
         }
     }
 
-    /// Whether all of it has been read, so that no part of the request is still on its way.
+    /// Whether the body has been read completely.
     pub(super) fn has_ended(&self) -> bool {
         match self {
             Self::Whole(_) => true,
-            Self::Taped(tape) => lock(tape).rest.is_none(),
+            Self::Buffered(buffer) => lock(buffer).rest.is_none(),
         }
     }
 }
 
-impl<B> Tape<B> {
+impl<B> ReplayBuffer<B> {
     fn new(room: usize) -> Self {
         let (chunks, trailers, rest, reader) = (Vec::new(), None, None, None);
         Self { chunks, trailers, room, rest, lost: false, turn: 0, reader }
     }
 
-    /// With a chunk that has been read and not yet been sent.
+    /// Adds a chunk that has been read and not yet been sent.
     fn with(mut self, chunk: Bytes) -> Self {
         self.lost = chunk.len() > self.room;
         self.room = self.room.saturating_sub(chunk.len());
@@ -185,7 +183,7 @@ impl<B> Tape<B> {
     }
 }
 
-impl<B> Tape<B>
+impl<B> ReplayBuffer<B>
 where
     B: Body<Error: Into<BoxError>> + Unpin,
 {
@@ -254,12 +252,12 @@ where
                 Poll::Ready(frame.map(|frame| frame.map(whole).map_err(Into::into)))
             }
             Source::Failed(error) => Poll::Ready(error.take().map(Err)),
-            Source::Taped { tape, turn, next } => {
-                let mut tape = lock(tape);
-                if tape.turn != *turn {
+            Source::Buffered { buffer, turn, next } => {
+                let mut buffer = lock(buffer);
+                if buffer.turn != *turn {
                     return Poll::Ready(Some(Err("the request is being sent again".into())));
                 }
-                tape.poll(next, cx)
+                buffer.poll(next, cx)
             }
         }
     }
@@ -269,10 +267,10 @@ where
             Source::Whole(chunk) => chunk.is_empty(),
             Source::Once(body) => body.is_end_stream(),
             Source::Failed(error) => error.is_none(),
-            Source::Taped { tape, turn, next } => {
-                let tape = lock(tape);
-                let read = *next + usize::from(tape.trailers.is_none()) > tape.chunks.len();
-                tape.turn == *turn && tape.rest.is_none() && read
+            Source::Buffered { buffer, turn, next } => {
+                let buffer = lock(buffer);
+                let read = *next + usize::from(buffer.trailers.is_none()) > buffer.chunks.len();
+                buffer.turn == *turn && buffer.rest.is_none() && read
             }
         }
     }
@@ -282,10 +280,10 @@ where
             Source::Whole(chunk) => SizeHint::with_exact(chunk.len() as u64),
             Source::Once(body) => body.size_hint(),
             Source::Failed(_) => SizeHint::new(),
-            Source::Taped { tape, next, .. } => {
-                let tape = lock(tape);
-                let kept = tape.chunks.iter().skip(*next).map(|chunk| chunk.len() as u64).sum();
-                let rest = tape.rest.as_ref().map_or(SizeHint::with_exact(0), B::size_hint);
+            Source::Buffered { buffer, next, .. } => {
+                let buffer = lock(buffer);
+                let kept = buffer.chunks.iter().skip(*next).map(|chunk| chunk.len() as u64).sum();
+                let rest = buffer.rest.as_ref().map_or(SizeHint::with_exact(0), B::size_hint);
                 let mut size = SizeHint::new();
                 size.set_lower(rest.lower().saturating_add(kept));
                 if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(kept)) {
@@ -302,6 +300,6 @@ fn whole_chunk(mut data: impl Buf) -> Bytes {
     data.copy_to_bytes(data.remaining())
 }
 
-fn lock<B>(tape: &Mutex<Tape<B>>) -> MutexGuard<'_, Tape<B>> {
-    tape.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<B>(buffer: &Mutex<ReplayBuffer<B>>) -> MutexGuard<'_, ReplayBuffer<B>> {
+    buffer.lock().unwrap_or_else(PoisonError::into_inner)
 }
