@@ -73,7 +73,7 @@ pub(crate) fn bare<B: Clone>(n: u64, template: &Request<B>) {
 
 pub(crate) fn redial<B>(n: u64, template: &Request<B>)
 where
-    B: Body<Data = Bytes, Error = Infallible> + Clone + Unpin,
+    B: Body<Data = Bytes, Error = Infallible> + Clone + Send + Unpin + 'static,
 {
     through(n, template, Retry::new(Policy::standard()));
 }
@@ -81,14 +81,14 @@ where
 /// The same, counted by a meter.
 pub(crate) fn metered<B>(n: u64, template: &Request<B>)
 where
-    B: Body<Data = Bytes, Error = Infallible> + Clone + Unpin,
+    B: Body<Data = Bytes, Error = Infallible> + Clone + Send + Unpin + 'static,
 {
     through(n, template, Retry::new(Policy::standard()).meter(&Meter::new("bench")));
 }
 
 fn through<B>(n: u64, template: &Request<B>, retry: Retry)
 where
-    B: Body<Data = Bytes, Error = Infallible> + Clone + Unpin,
+    B: Body<Data = Bytes, Error = Infallible> + Clone + Send + Unpin + 'static,
 {
     let mut service = RetryLayer::new(retry).layer(service_fn(answer));
     repeat_async(n, async |_| service.ready().await?.call(template.clone()).await);

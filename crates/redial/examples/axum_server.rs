@@ -1,5 +1,5 @@
 //! A server that can do two things at once is asked for seven, by callers that wait for five seconds and must not
-//! pay twice. It works on two, lets two wait, and tells the other three when to come back.
+//! pay twice. It works on two, lets two wait, and tells the other three when to retry.
 //!
 //! `cargo run -p redial --example axum_server --features reqwest`
 #![allow(clippy::print_stdout, reason = "an example shows what happened")]

@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{time} calls {made} retries {}", RETRIES.load(Relaxed));
         }
     }
-    // Whoever goes without a word keeps its share of the floor from the others for a while.
+    // An instance that is killed without leaving keeps its share of the floor for a while.
     let _heard = fleet.as_ref().map(Fleet::leave);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A shop asks a backend, users ask the shop, and somebody can break the backend: a storm to look at, with `redial
+//! A shop asks a backend, users ask the shop, and a switch breaks the backend: a storm to look at, with `redial
 //! doctor`, Prometheus or Grafana.
 //!
 //! `cargo run -p redial --example storm --features metrics,reqwest -- --policy naive --port 9000`

@@ -10,7 +10,7 @@ use crate::attempt::Attempt;
 use crate::clock::{Clock as _, Monotonic};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Session, Step, judge};
+use crate::session::{Judged, Session, Step, judge};
 use crate::spans::Current;
 
 impl<C> Retry<C> {
@@ -66,23 +66,23 @@ impl<C> Retry<C> {
         let now = self.now::<Monotonic>();
         if let Some(fast) = self.fast_attempt::<Monotonic>(now) {
             match judge(self, Some(op(fast.attempt(self)))) {
-                Brought::Value(value) => {
+                Judged::Value(value) => {
                     fast.succeed(self);
                     Ok(value)
                 }
-                brought => self.retry_blocking(fast.into_session(self), Some(brought), op, token),
+                judged => self.retry_blocking(fast.into_session(self), Some(judged), op, token),
             }
         } else {
             self.retry_blocking(Session::start(self, now, self.latest()), None, op, token)
         }
     }
 
-    /// Everything but the fast path. `brought` is the result of the first attempt, if it was made.
+    /// Everything but the fast path. `judged` is the result of the first attempt, if it was made.
     #[inline(never)]
     fn retry_blocking<T, E, F>(
         &self,
         mut session: Session<&Self, C, Monotonic>,
-        brought: Option<Brought<T, E>>,
+        judged: Option<Judged<T, E>>,
         mut op: F,
         token: Option<&CancelToken>,
     ) -> Result<T, Error<E>>
@@ -91,15 +91,15 @@ impl<C> Retry<C> {
         C: Classifier<T, E>,
     {
         let mut cause = None;
-        let mut brought = match brought {
-            Some(brought) => brought,
+        let mut judged = match judged {
+            Some(judged) => judged,
             None => {
                 let attempt = session.first()?;
                 judge(self, Some(inside(session.current(), || op(attempt))))
             }
         };
         loop {
-            match session.settle(brought, &mut cause) {
+            match session.settle(judged, &mut cause) {
                 Step::Return(result) => return result,
                 Step::WaitUntil(until) => pause(until, token),
                 Step::InFlight => {}
@@ -108,7 +108,7 @@ impl<C> Retry<C> {
                 return Err(session.cancel(&mut cause));
             }
             let attempt = session.next(&mut cause)?;
-            brought = judge(self, Some(inside(session.current(), || op(attempt))));
+            judged = judge(self, Some(inside(session.current(), || op(attempt))));
         }
     }
 }

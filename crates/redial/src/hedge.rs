@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::race::{Next, Race};
 use crate::retry::Retry;
 use crate::run::{inside, sleep};
-use crate::session::{Brought, Session, Step, judge};
+use crate::session::{Judged, Session, Step, judge};
 
 /// When to send a second attempt beside a slow first one.
 ///
@@ -111,11 +111,11 @@ impl<C> Retry<C> {
                     continue;
                 }
             };
-            let brought = judge(self, result);
-            if matches!(brought, Brought::Value(_)) {
+            let judged = judge(self, result);
+            if matches!(judged, Judged::Value(_)) {
                 race.record(hedge);
             }
-            match race.session.settle(brought, &mut cause) {
+            match race.session.settle(judged, &mut cause) {
                 Step::Return(result) => return result,
                 Step::InFlight => race.stop_hedging(),
                 Step::WaitUntil(until) => {

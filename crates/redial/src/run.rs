@@ -12,7 +12,7 @@ use crate::attempt::Attempt;
 use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Session, Step, judge};
+use crate::session::{Judged, Session, Step, judge};
 use crate::spans::Current;
 
 impl<C> Retry<C> {
@@ -102,15 +102,15 @@ impl<C> Retry<C> {
         C: Classifier<T, E>,
     {
         let now = self.now::<Tokio>();
-        let (session, brought) = if let Some(fast) = self.fast_attempt::<Tokio>(now) {
+        let (session, judged) = if let Some(fast) = self.fast_attempt::<Tokio>(now) {
             let expires = || fast.attempt(self).expires;
             let attempt = fast.attempt(self);
             match judge(self, Within::new(op.start(attempt), expires).await) {
-                Brought::Value(value) => {
+                Judged::Value(value) => {
                     fast.succeed(self);
                     return Ok(value);
                 }
-                brought => (fast.into_session(self), brought),
+                judged => (fast.into_session(self), judged),
             }
         } else {
             let mut session = Session::start(self, now, self.latest());
@@ -124,21 +124,21 @@ impl<C> Retry<C> {
                 }
             };
             match judge(self, result) {
-                Brought::Value(value) => {
+                Judged::Value(value) => {
                     session.win();
                     return Ok(value);
                 }
-                brought => (session, brought),
+                judged => (session, judged),
             }
         };
-        Box::pin(self.retry(session, brought, &mut op)).await
+        Box::pin(self.retry(session, judged, &mut op)).await
     }
 
     /// Everything after the first attempt.
     async fn retry<T, E, O>(
         &self,
         mut session: Session<&Self, C, Tokio>,
-        mut brought: Brought<T, E>,
+        mut judged: Judged<T, E>,
         op: &mut O,
     ) -> Result<T, Error<E>>
     where
@@ -147,14 +147,14 @@ impl<C> Retry<C> {
     {
         let mut cause = None;
         loop {
-            match session.settle(brought, &mut cause) {
+            match session.settle(judged, &mut cause) {
                 Step::Return(result) => return result,
                 Step::WaitUntil(until) => sleep(until).await,
                 Step::InFlight => {}
             }
             let attempt = session.next(&mut cause)?;
             let op = inside(session.current(), || op.start(attempt));
-            brought = judge(self, within(op, attempt.expires).await);
+            judged = judge(self, within(op, attempt.expires).await);
         }
     }
 }

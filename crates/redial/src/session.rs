@@ -42,7 +42,7 @@ pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
 }
 
 /// The result of an attempt.
-pub(crate) enum Brought<T, E> {
+pub(crate) enum Judged<T, E> {
     Value(T),
     /// Anything else, and the operation's own error if there was one.
     Failure(Outcome, Option<E>),
@@ -61,15 +61,15 @@ pub(crate) enum Step<T, E> {
 pub(crate) fn judge<T, E, C: Classifier<T, E>>(
     retry: &Retry<C>,
     result: Option<Result<T, E>>,
-) -> Brought<T, E> {
+) -> Judged<T, E> {
     let outcome = match &result {
         Some(result) => retry.classifier.outcome(result),
         None => Failure::new(Class::Timeout).into(),
     };
     match (outcome, result) {
-        (Outcome::Success, Some(Ok(value))) => Brought::Value(value),
-        (outcome, Some(Err(error))) => Brought::Failure(outcome, Some(error)),
-        (outcome, _) => Brought::Failure(outcome, None),
+        (Outcome::Success, Some(Ok(value))) => Judged::Value(value),
+        (outcome, Some(Err(error))) => Judged::Failure(outcome, Some(error)),
+        (outcome, _) => Judged::Failure(outcome, None),
     }
 }
 
@@ -176,12 +176,12 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     /// Settles an attempt. `cause` keeps the last error of the operation.
     pub(crate) fn settle<T, E>(
         &mut self,
-        brought: Brought<T, E>,
+        judged: Judged<T, E>,
         cause: &mut Option<E>,
     ) -> Step<T, E> {
-        let (outcome, error) = match brought {
-            Brought::Failure(outcome, error) => (outcome, error),
-            Brought::Value(value) => {
+        let (outcome, error) = match judged {
+            Judged::Failure(outcome, error) => (outcome, error),
+            Judged::Value(value) => {
                 self.win();
                 return Step::Return(Ok(value));
             }

@@ -1,4 +1,4 @@
-//! reqwest with retries: one line without a middleware, or a middleware for those who have others.
+//! reqwest with retries: one line without a middleware, or a middleware for a chain of them.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,7 +39,7 @@ pub use middleware::middleware;
 
 /// Starts a client whose own resends are off, so that every attempt is one of the policy's, and with the
 /// policy's `connect_timeout`. A request that found its pooled connection closed and of which no byte was
-/// written is still sent anew by the pool: no server sees it twice.
+/// written is still resent by the pool: no server sees it twice.
 pub fn client_builder(policy: &Policy) -> ClientBuilder {
     let builder = Client::builder().retry(::reqwest::retry::never());
     match policy.connect_timeout() {
@@ -55,7 +55,7 @@ pub trait SendWith {
     ///
     /// # Errors
     ///
-    /// When no attempt brought a response. A failed response is returned as it came; its extensions have
+    /// When no attempt got a response. A response with an error status is returned unchanged; its extensions have
     /// the [`Attempts`](super::Attempts).
     fn send_with(self, retry: &Retry) -> impl Future<Output = Result<Response, Error>> + Send;
 
@@ -168,7 +168,7 @@ impl<F: Future<Output = Result<Response, ::reqwest::Error>>> Future for Sending<
     }
 }
 
-/// A body that is at hand stays at hand: reqwest sends it again when it follows a redirect.
+/// A body in memory stays in memory: reqwest sends it again when it follows a redirect.
 fn to_reqwest(request: http::Request<Replay<Body>>) -> Result<Request, ::reqwest::Error> {
     let body = |body: Replay<Body>| match body.into_whole() {
         Ok(chunk) => Body::from(chunk),

@@ -126,7 +126,7 @@ async fn a_hint_that_comes_during_a_race_holds_after_it() {
     assert_eq!(answer, Ok(3));
     assert!(
         start.elapsed() >= ms(5_020),
-        "the first attempt was told to wait 5 s: {:?}",
+        "the first attempt's hint was 5 s: {:?}",
         start.elapsed()
     );
 }

@@ -23,7 +23,7 @@ use crate::http::{grpc, reach, status};
 use crate::race::{Next, Race};
 use crate::retry::Retry;
 use crate::run::{Inside, inside, sleep, within};
-use crate::session::{Brought, Session, Step};
+use crate::session::{Judged, Session, Step};
 
 pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     service: S,
@@ -283,7 +283,7 @@ where
             let error = session.end(Stop::Body, &mut { last });
             return Err(self.give_up(error, false));
         }
-        match session.settle(Brought::<Infallible, _>::Failure(outcome, last), &mut self.last) {
+        match session.settle(Judged::<Infallible, _>::Failure(outcome, last), &mut self.last) {
             Step::Return(Err(error)) => Err(self.give_up(error, maybe_applied)),
             Step::Return(Ok(never)) => match never {},
             Step::InFlight => {

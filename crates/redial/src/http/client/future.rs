@@ -12,12 +12,12 @@ use tower_service::Service;
 
 use super::exchange::{Exchange, Received};
 use super::layer::RouteRetry;
-use super::outgoing::{Outgoing, Prepared};
+use super::outgoing::{Outgoing, Prepared, Times};
 use super::service::alone;
 use super::{Answer, BoxError, Error, Replay, RetryLayer};
 use crate::clock::Tokio;
 use crate::fast::FastAttempt;
-use crate::{Stripe, run};
+use crate::{Retry, Stripe, run};
 
 pin_project! {
     /// A request that is repeated if need be.
@@ -33,27 +33,39 @@ pin_project! {
 
 pin_project! {
     #[project = StateProj]
+    #[project_replace = StateOwned]
     enum State<S, F, B, R: Body> {
         // The layer leaves the request alone.
         Alone { #[pin] call: F },
-        // The first attempt, on the fast path. `first` is `None` once it has ended.
-        Fast { #[pin] call: F, #[pin] timer: Option<Sleep>, first: Option<First<S, B>> },
+        // The first attempt, on the fast path. `attempt` is `None` once it has ended; `rest` is what another
+        // one needs.
+        Fast {
+            #[pin]
+            call: F,
+            #[pin]
+            timer: Option<Sleep>,
+            attempt: Option<FastAttempt<Arc<Stripe>, Tokio>>,
+            rest: Rest<S, B>,
+        },
         // A first attempt that needs a session, and everything after the first attempt.
-        Exchange { exchange: Pin<Box<dyn Future<Output = Answered<R>> + Send>> },
+        Exchange { exchange: Boxed<R> },
         // The first attempt was refused.
         Refused { error: Option<Error> },
+        Over,
     }
 }
 
 /// What becomes of a call.
 pub(super) type Answered<R> = Result<Response<Answer<R>>, Error>;
 
-/// A first attempt on the fast path.
-struct First<S, B> {
+type Boxed<R> = Pin<Box<dyn Future<Output = Answered<R>> + Send>>;
+
+/// What follows a first attempt on the fast path is made of this.
+struct Rest<S, B> {
     service: S,
     outgoing: Outgoing<B>,
     route: RouteRetry,
-    attempt: FastAttempt<Arc<Stripe>, Tokio>,
+    /// When the first attempt is cut off.
     expires: Nanos,
 }
 
@@ -70,45 +82,65 @@ where
     /// Admits the first attempt and sends it.
     #[inline(always)]
     pub(super) fn new(mut service: S, layer: &RetryLayer, request: Request<B>) -> Self {
-        let Prepared { request, outgoing, route, times } = match Prepared::new(&layer.0, request) {
-            Ok(prepared) => prepared,
-            Err(request) => return Self { state: State::Alone { call: service.call(request) } },
+        let options = &layer.0;
+        let (parts, body) = request.into_parts();
+        let Some(route) = options.route(&parts) else {
+            let request = Request::from_parts(parts, Replay::once(body));
+            return Self { state: State::Alone { call: service.call(request) } };
         };
-        let retry = route.retry(&layer.0);
-        // A race needs its attempts in boxes of their own.
-        let fast = match layer.0.hedge {
+        let retry = route.retry(options);
+        let Prepared { request, outgoing, times } = Prepared::new(options, retry, parts, body);
+        // A race needs each of its attempts in a box.
+        let fast = match options.hedge {
             None => FastAttempt::admit(retry, times.now, times.latest),
             Some(_) => None,
         };
         let Some(attempt) = fast.map(FastAttempt::into_owned) else {
-            let state = match Exchange::admit(service, outgoing, retry, &times, &request) {
-                Ok(mut exchange) => {
-                    let call = exchange.call(request);
-                    State::Exchange { exchange: Box::pin(exchange.start(call)) }
-                }
-                Err(error) => State::Refused { error: Some(error) },
-            };
-            return Self { state };
+            return Self { state: Self::exchange(service, outgoing, retry, &times, request) };
         };
         let call = service.call(request);
-        let first = First { service, outgoing, route, attempt, expires: times.expires };
-        Self { state: State::Fast { call, timer: None, first: Some(first) } }
+        let rest = Rest { service, outgoing, route, expires: times.expires };
+        let state = State::Fast { call, timer: None, attempt: Some(attempt), rest };
+        Self { state }
     }
 
-    /// What follows a first attempt that did not succeed.
+    /// A first attempt that does not take the fast path.
     #[cold]
-    fn after(first: First<S, B>, received: Received<R>) -> State<S, S::Future, B, R> {
-        let First { service, outgoing, route, attempt, .. } = first;
+    fn exchange(
+        service: S,
+        outgoing: Outgoing<B>,
+        retry: &Retry,
+        times: &Times,
+        request: Request<Replay<B>>,
+    ) -> State<S, S::Future, B, R> {
+        match Exchange::admit(service, outgoing, retry, times, &request) {
+            Ok(mut exchange) => {
+                let call = exchange.call(request);
+                State::Exchange { exchange: Box::pin(exchange.start(call)) }
+            }
+            Err(error) => State::Refused { error: Some(error) },
+        }
+    }
+
+    /// Continues after a first attempt on the fast path that did not succeed.
+    #[cold]
+    fn continue_with(
+        received: Received<R>,
+        mut state: Pin<&mut State<S, S::Future, B, R>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Answered<R>> {
+        let StateOwned::Fast { attempt: Some(attempt), rest, .. } =
+            state.as_mut().project_replace(State::Over)
+        else {
+            return Poll::Pending;
+        };
+        let Rest { service, outgoing, route, .. } = rest;
         let session = attempt.into_session(route.retry(&outgoing.options).unkeyed());
         let exchange = Exchange::new(service, outgoing, session);
-        State::Exchange { exchange: Box::pin(exchange.run(received)) }
-    }
-}
-
-impl<S, B> First<S, B> {
-    #[inline(always)]
-    fn succeed(self) {
-        self.attempt.succeed(self.route.retry(&self.outgoing.options));
+        let mut exchange: Boxed<R> = Box::pin(exchange.run(received));
+        let answered = exchange.as_mut().poll(cx);
+        state.set(State::Exchange { exchange });
+        answered
     }
 }
 
@@ -125,40 +157,32 @@ where
     type Output = Answered<R>;
 
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            let mut state = self.as_mut().project().state;
-            let (first, received) = match state.as_mut().project() {
-                StateProj::Fast { call, timer, first } => {
-                    let received = match call.poll(cx) {
-                        Poll::Ready(Ok(response)) => {
-                            if let Some(first) =
-                                first.take_if(|first| first.outgoing.is_success(&response))
-                            {
-                                first.succeed();
-                                return Poll::Ready(Ok(response.map(Answer::new)));
-                            }
-                            Some(Ok(response))
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        match state.as_mut().project() {
+            StateProj::Fast { call, timer, attempt, rest } => {
+                let received = match call.poll(cx) {
+                    Poll::Ready(Ok(response)) if rest.outgoing.is_success(&response) => {
+                        if let Some(attempt) = attempt.take() {
+                            attempt.succeed(rest.route.retry(&rest.outgoing.options));
                         }
-                        Poll::Ready(Err(error)) => Some(Err(error.into())),
-                        Poll::Pending => {
-                            let Some(first) = first else { return Poll::Pending };
-                            ready!(poll_timer(timer, first.expires, cx));
-                            None
-                        }
-                    };
-                    (first.take(), received)
-                }
-                StateProj::Exchange { exchange } => return exchange.as_mut().poll(cx),
-                StateProj::Alone { call } => {
-                    return Poll::Ready(alone(ready!(call.poll(cx))));
-                }
-                StateProj::Refused { error } => {
-                    return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
-                }
-            };
-            let Some(first) = first else { return Poll::Pending };
-            state.set(Self::after(first, received));
+                        return Poll::Ready(Ok(response.map(Answer::new)));
+                    }
+                    Poll::Ready(result) => Some(result.map_err(Into::into)),
+                    Poll::Pending => {
+                        ready!(poll_timer(timer, rest.expires, cx));
+                        None
+                    }
+                };
+                Self::continue_with(received, state, cx)
+            }
+            StateProj::Exchange { exchange } => exchange.as_mut().poll(cx),
+            StateProj::Alone { call } => Poll::Ready(alone(ready!(call.poll(cx)))),
+            StateProj::Refused { error } => match error.take() {
+                Some(error) => Poll::Ready(Err(error)),
+                None => Poll::Pending,
+            },
+            StateProj::Over => Poll::Pending,
         }
     }
 }

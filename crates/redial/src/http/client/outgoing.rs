@@ -9,7 +9,7 @@ use http_body::Body;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::{Event, NEVER, Nanos, Stop, nanos};
 
-use super::layer::{Options, RouteRetry};
+use super::layer::Options;
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
 use crate::clock::Tokio;
@@ -67,7 +67,7 @@ pub(super) struct Outgoing<B> {
 enum Original<B> {
     /// It can be sent again.
     Kept { parts: request::Parts, body: Kept<B> },
-    /// It was sent and is gone. This is what it said about being repeated, if anything.
+    /// It was sent and is gone. `safety` is what it said about being repeated, if anything.
     Gone { safety: Option<Safety> },
 }
 
@@ -75,41 +75,27 @@ enum Original<B> {
 pub(super) struct Prepared<B> {
     pub(super) request: Request<Replay<B>>,
     pub(super) outgoing: Outgoing<B>,
-    pub(super) route: RouteRetry,
     pub(super) times: Times,
 }
 
 impl<B: Body<Error: Into<BoxError>> + Unpin> Prepared<B> {
-    /// # Errors
-    ///
-    /// The request itself, if the layer leaves it alone.
     #[inline(always)]
-    #[allow(clippy::result_large_err, reason = "a box would be an allocation for every request")]
     pub(super) fn new(
         options: &Arc<Options>,
-        request: Request<B>,
-    ) -> Result<Self, Request<Replay<B>>> {
-        let (mut parts, body) = request.into_parts();
-        let Some(route) = options.route(&parts) else {
-            return Err(Request::from_parts(parts, Replay::once(body)));
-        };
-        let retry = route.retry(options);
+        retry: &Retry,
+        mut parts: request::Parts,
+        body: B,
+    ) -> Self {
         let grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
         write_key(options, retry, &mut parts);
         let (body, kept) = keep(options, retry, body, grpc);
-        let (mut request, original) = match kept {
-            Some(kept) => {
-                let request = Request::from_parts(parts.clone(), body);
-                (request, Original::Kept { parts, body: kept })
-            }
-            None => {
-                let safety = safety_of(&parts);
-                (Request::from_parts(parts, body), Original::Gone { safety })
-            }
+        let original = match kept {
+            Some(body) => Original::Kept { parts: parts.clone(), body },
+            None => Original::Gone { safety: safety_of(&parts) },
         };
-        let times = Times::start(options, retry, request.headers_mut(), grpc);
+        let times = Times::start(options, retry, &mut parts.headers, grpc);
         let outgoing = Outgoing { options: Arc::clone(options), grpc, original };
-        Ok(Self { request, outgoing, route, times })
+        Self { request: Request::from_parts(parts, body), outgoing, times }
     }
 }
 
@@ -130,8 +116,8 @@ fn write_key(options: &Options, retry: &Retry, request: &mut request::Parts) {
 /// What a request says about being repeated, if anything.
 #[cold]
 fn safety_of(request: &request::Parts) -> Option<Safety> {
-    let said = || Some(safety::safety(&request.method, &request.headers));
-    let derived = || said().filter(|safety| *safety != Safety::Unsafe);
+    let stated = || Some(safety::safety(&request.method, &request.headers));
+    let derived = || stated().filter(|safety| *safety != Safety::Unsafe);
     request.extensions.get::<Safety>().copied().or_else(derived)
 }
 

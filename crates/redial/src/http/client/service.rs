@@ -70,11 +70,14 @@ where
     B: Body<Error: Into<BoxError>> + Unpin,
     R: Body<Error: Into<BoxError>> + Unpin,
 {
-    let Prepared { request, outgoing, route, times } = match Prepared::new(&layer.0, request) {
-        Ok(prepared) => prepared,
-        Err(request) => return alone(service.call(request).await),
+    let options = &layer.0;
+    let (parts, body) = request.into_parts();
+    let Some(route) = options.route(&parts) else {
+        return alone(service.call(Request::from_parts(parts, Replay::once(body))).await);
     };
-    let mut exchange = Exchange::admit(service, outgoing, route.retry(&layer.0), &times, &request)?;
+    let retry = route.retry(options);
+    let Prepared { request, outgoing, times } = Prepared::new(options, retry, parts, body);
+    let mut exchange = Exchange::admit(service, outgoing, retry, &times, &request)?;
     let call = exchange.call(request);
     exchange.start(call).await
 }

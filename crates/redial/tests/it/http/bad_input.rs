@@ -68,7 +68,7 @@ async fn headers_without_measure_get_a_clear_status() {
     let many: String = (0..10_000).map(|n| format!("x-{n}: 1\r\n")).collect();
     let answered = status(address, "/echo", &many).await;
     assert!(matches!(answered, Some(431) | None), "{answered:?}");
-    assert_eq!(status(address, "/echo", "").await, Some(200), "and the server goes on");
+    assert_eq!(status(address, "/echo", "").await, Some(200), "the server still works");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// What is done with one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
-    /// Reads the request, writes this, and goes on with the connection.
+    /// Reads the request, writes this, and keeps the connection.
     Say(&'static str),
     /// As `Say`, and closes.
     SayAndClose(&'static str),

@@ -240,7 +240,7 @@ async fn nothing_is_looked_at_while_the_request_is_being_sent() {
     assert_eq!(frame.into_data().unwrap(), "there and back");
 }
 
-/// A response that breaks before its first message brought nothing that anybody has seen.
+/// A response that breaks off before its first message has delivered nothing to the caller.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_breaks_before_its_first_message_is_repeated_when_that_is_safe() {
     for (safety, made) in [(Safety::Idempotent, 2), (Safety::Unsafe, 1)] {

@@ -101,12 +101,12 @@ async fn hedges_learn_what_is_usual() {
 #[tokio::test(start_paused = true)]
 async fn rivals_that_end_in_the_same_moment_are_both_heard() {
     let main = || status(200).after(ms(5_000));
-    for (second, third, brought, asked) in [(503, 503, 200, 3), (200, 404, 200, 3)] {
+    for (second, third, returned, asked) in [(503, 503, 200, 3), (200, 404, 200, 3)] {
         let rivals = [main(), status(second).after(ms(200)), status(third).after(ms(100))];
         let server = Server::new(&rivals);
         let layer = layer(unbounded(|p| p)).hedge(Hedge::after(ms(100)).at_most(2));
         let response = client(&server, &layer).oneshot(get()).await.unwrap();
-        assert_eq!((response.status().as_u16(), server.asked()), (brought, asked));
+        assert_eq!((response.status().as_u16(), server.asked()), (returned, asked));
     }
 }
 

@@ -56,7 +56,7 @@ async fn defects_7_and_10_a_post_without_a_key_is_sent_once_unless_it_was_not_pr
         let response = client(&server, &layer(plain(|p| p))).oneshot(post()).await.unwrap();
         assert_eq!((response.status().as_u16(), server.asked()), (code, 1));
         assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::Unsafe));
-        assert!(!response.headers().contains_key("redial-stop"), "nobody has retried yet");
+        assert!(!response.headers().contains_key("redial-stop"), "there was no retry yet");
     }
     for code in [429, 425] {
         let server = Server::new(&[status(code), status(200)]);
@@ -122,8 +122,8 @@ async fn a_hint_that_cannot_be_read_is_told() {
     let server = Server::new(&[status(503).with("retry-after", "-5"), status(200)]);
     let layer = RetryLayer::new(Retry::new(plain(|p| p)).observe(log.clone()));
     client(&server, &layer).oneshot(get()).await.unwrap();
-    let told = Event::HintUnreadable { field: "retry-after" };
-    assert!(log.take().contains(&told));
+    let event = Event::HintUnreadable { field: "retry-after" };
+    assert!(log.take().contains(&event));
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +193,7 @@ async fn hosts_can_have_budgets_of_their_own() {
     }
     assert_eq!(made("bad:81").await, 1, "its budget is dry");
     assert_eq!(made("BAD:81").await, 1, "and it is the same host in any case");
-    assert_eq!(made("somebody@bad:81").await, 1, "and for whoever asks");
+    assert_eq!(made("user@bad:81").await, 1, "with a user name too");
     assert!(made("bad:82").await > 1, "another port is another server");
     assert!(made("other").await > 1);
 }
@@ -322,7 +322,7 @@ async fn a_single_attempt_sends_no_signal_to_stop() {
     let server = Server::new(&[status(503)]);
     let response = client(&server, &layer(plain(|p| p.attempts(1)))).oneshot(get()).await.unwrap();
     assert_eq!(attempts(&response).unwrap().stopped(), Some(Stop::Attempts));
-    assert!(!response.headers().contains_key("redial-stop"), "nobody has retried here");
+    assert!(!response.headers().contains_key("redial-stop"), "there was no retry here");
 }
 
 #[tokio::test(start_paused = true)]

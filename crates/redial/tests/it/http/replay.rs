@@ -145,13 +145,13 @@ async fn defect_7_a_body_that_is_too_large_is_sent_once_and_does_not_fail() {
 #[tokio::test(start_paused = true)]
 async fn the_first_byte_does_not_wait_for_the_last() {
     let (feed, body) = fed(None);
-    let (told, mut heard) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let server = service_fn(move |request: Request<Replay<Fed>>| {
-        let told = told.clone();
+        let sender = sender.clone();
         async move {
             let mut body = request.into_body();
             while let Some(frame) = body.frame().await {
-                told.send(frame.unwrap().into_data().unwrap()).unwrap();
+                sender.send(frame.unwrap().into_data().unwrap()).unwrap();
             }
             Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
         }
@@ -160,18 +160,18 @@ async fn the_first_byte_does_not_wait_for_the_last() {
     let sending = tokio::spawn(layer.layer(server).oneshot(Request::put("/").body(body).unwrap()));
     for part in ["first", "second"] {
         feed.send(Ok(Frame::data(part.into()))).unwrap();
-        assert_eq!(heard.recv().await.unwrap(), part);
+        assert_eq!(received.recv().await.unwrap(), part);
     }
     drop(feed);
     sending.await.unwrap().unwrap();
 }
 
-/// The server refuses early; the rest of the body goes to the second attempt, and the first is told that
+/// The server refuses early; the rest of the body goes to the second attempt, and the first gets an error that
 /// it is over rather than that the body has ended.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_superseded_gets_an_error_and_not_an_end() {
     let (feed, body) = fed(None);
-    let (late, mut heard) = mpsc::unbounded_channel();
+    let (late, mut received) = mpsc::unbounded_channel();
     let first = Arc::new(Mutex::new(true));
     let server = service_fn(move |request: Request<Replay<Fed>>| {
         let (late, first) = (late.clone(), std::mem::take(&mut *first.lock().unwrap()));
@@ -194,7 +194,7 @@ async fn an_attempt_that_is_superseded_gets_an_error_and_not_an_end() {
     let layer = RetryLayer::new(Retry::new(unbounded(|p| p)));
     let sending = tokio::spawn(layer.layer(server).oneshot(Request::put("/").body(body).unwrap()));
     feed.send(Ok(Frame::data("begin ".into()))).unwrap();
-    assert_eq!(heard.recv().await, Some(Some(true)));
+    assert_eq!(received.recv().await, Some(Some(true)));
     feed.send(Ok(Frame::data("end".into()))).unwrap();
     drop(feed);
     assert_eq!(sending.await.unwrap().unwrap().status(), 200);

@@ -193,7 +193,7 @@ async fn a_refusal_before_the_body_was_read_is_repeated_with_the_whole_body() {
 async fn connections_are_used_again_after_small_refusals() {
     let server = FaultServer::start(&[BUSY, BUSY, OK]).await;
     let sent = send(quick(|p| p), "GET", server.url("/")).await;
-    assert_eq!((made(&sent), server.accepted()), (3, 1), "a retry is no reason to connect anew");
+    assert_eq!((made(&sent), server.accepted()), (3, 1), "a retry uses the same connection");
 }
 
 async fn send_h2(acts: &[H2Act], method: &str) -> (Sent, usize) {

@@ -89,7 +89,11 @@ async fn headers_travel() {
     let short = plain(|p| p.attempt_timeout(ms(150)));
     let renamed = layer(short).timeout_header("x-budget-ms".parse().unwrap());
     client(&server, &renamed).oneshot(get()).await.unwrap();
-    assert_eq!(server.header("x-budget-ms"), ["150"], "nobody waits longer than for this attempt");
+    assert_eq!(
+        server.header("x-budget-ms"),
+        ["150"],
+        "the caller waits no longer than for this attempt"
+    );
 }
 
 #[tokio::test(start_paused = true)]

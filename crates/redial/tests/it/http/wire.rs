@@ -82,12 +82,12 @@ fn every_grpc_code_has_its_class_and_reach() {
         assert_eq!(failure.code, code);
     }
     let exhausted = [GRPC, ("grpc-status", "8"), ("grpc-retry-pushback-ms", "40")];
-    assert_eq!(failed(200, &exhausted).class, Class::Throttled, "it says when to come back");
+    assert_eq!(failed(200, &exhausted).class, Class::Throttled, "it has a retry hint");
     for hint in [("retry-after", "1"), ("retry-after-ms", "20")] {
         assert_eq!(failed(200, &[GRPC, ("grpc-status", "8"), hint]).class, Class::Throttled);
     }
     let junk = [GRPC, ("grpc-status", "8"), ("retry-after", "soon")];
-    assert_eq!(failed(200, &junk).class, Class::Permanent, "nobody can read when");
+    assert_eq!(failed(200, &junk).class, Class::Permanent, "the hint is unreadable");
     assert_eq!(failed(200, &[GRPC, ("grpc-status", "fourteen")]).code, 2, "junk is UNKNOWN");
     assert_eq!(failed(503, &[GRPC]).class, Class::Overloaded, "a proxy in between");
 }
