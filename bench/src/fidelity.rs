@@ -38,7 +38,7 @@ const WAYS: [Way; 7] = [
     Way {
         name: "naive: 100 ms, 10 attempts",
         policy: "naive",
-        live: |setting, _| run(setting, |_| Naive::SEED),
+        live: |setting, _| run(setting, |_| Naive::TYPICAL),
     },
     Way { name: "redial standard", policy: "standard", live: redial },
     Way { name: "redial without a budget", policy: "no-budget", live: redial },

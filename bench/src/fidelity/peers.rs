@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable as _};
-use redial_live::{Caller, Failed, Line};
+use redial_live::{Caller, Client, Failed};
 use tower::retry::backoff::{
     Backoff as _, ExponentialBackoff, ExponentialBackoffMaker, MakeBackoff as _,
 };
@@ -33,8 +33,8 @@ impl Backon {
 }
 
 impl Caller for Backon {
-    async fn call(&self, line: Line) -> bool {
-        (|| line.clone().send()).retry(self.0).await.is_ok()
+    async fn call(&self, client: Client) -> bool {
+        (|| client.clone().send()).retry(self.0).await.is_ok()
     }
 }
 
@@ -54,10 +54,10 @@ impl Tower {
     }
 }
 
-impl Policy<Line, (), Failed> for Tower {
+impl Policy<Client, (), Failed> for Tower {
     type Future = tokio::time::Sleep;
 
-    fn retry(&mut self, _: &mut Line, result: &mut Result<(), Failed>) -> Option<Self::Future> {
+    fn retry(&mut self, _: &mut Client, result: &mut Result<(), Failed>) -> Option<Self::Future> {
         if result.is_ok() {
             self.budget.deposit();
             return None;
@@ -69,13 +69,13 @@ impl Policy<Line, (), Failed> for Tower {
         Some(self.backoff.next_backoff())
     }
 
-    fn clone_request(&mut self, line: &Line) -> Option<Line> {
-        Some(line.clone())
+    fn clone_request(&mut self, client: &Client) -> Option<Client> {
+        Some(client.clone())
     }
 }
 
 impl Caller for Tower {
-    async fn call(&self, line: Line) -> bool {
-        Retry::new(self.clone(), service_fn(Line::send)).oneshot(line).await.is_ok()
+    async fn call(&self, client: Client) -> bool {
+        Retry::new(self.clone(), service_fn(Client::send)).oneshot(client).await.is_ok()
     }
 }

@@ -7,7 +7,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use redial_core::Nanos;
 use redial_sim::Stream;
-use redial_sim::scenario::{Outage, Time};
+use redial_sim::faults::Outages;
+use redial_sim::scenario::{BACKEND, Time};
 
 use crate::setting::Setting;
 
@@ -20,9 +21,9 @@ pub struct Backend {
     begins: VecDeque<Nanos>,
     queue: usize,
     service: Time,
-    outages: Vec<Outage>,
+    outages: Outages,
     work: Stream,
-    luck: Stream,
+    failures: Stream,
 }
 
 /// What becomes of a request.
@@ -45,15 +46,15 @@ impl Backend {
             begins: VecDeque::new(),
             queue: backend.queue as usize,
             service: backend.service,
-            outages: scenario.outage.iter().chain(&scenario.brownout).cloned().collect(),
+            outages: Outages::new(scenario, BACKEND),
             work: root.of(0),
-            luck: root.of(1),
+            failures: root.of(1),
         }
     }
 
     /// A request arrives.
     pub fn arrive(&mut self, now: Nanos) -> Answer {
-        if self.is_down(now) {
+        if self.outages.hit(0, now, &mut self.failures).is_some() {
             return Answer::Refused;
         }
         while self.begins.front().is_some_and(|begin| *begin <= now) {
@@ -73,12 +74,5 @@ impl Backend {
         free.pop();
         free.push(Reverse(done));
         Answer::DoneAt(done)
-    }
-
-    fn is_down(&mut self, now: Nanos) -> bool {
-        let Self { outages, luck, .. } = self;
-        let mut current =
-            outages.iter().filter(|it| (it.start..it.start + it.duration).contains(&now));
-        current.any(|it| luck.chance(it.share))
     }
 }

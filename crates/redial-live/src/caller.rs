@@ -3,12 +3,12 @@ use std::time::Duration;
 
 use redial::{Policy, Retry};
 
-use crate::link::Line;
+use crate::pool::Client;
 
 /// How a call is made: how often it is sent, and when. There is one for each instance, which all its callers share.
 pub trait Caller: Send + Sync + 'static {
     /// Makes a call, and says whether an attempt of it succeeded.
-    fn call(&self, line: Line) -> impl Future<Output = bool> + Send;
+    fn call(&self, client: Client) -> impl Future<Output = bool> + Send;
 }
 
 /// One attempt, come what may.
@@ -30,7 +30,7 @@ pub struct Redial(Retry);
 
 impl Naive {
     /// 100 ms, ten times.
-    pub const SEED: Self = Self { pause: Duration::from_millis(100), attempts: 10 };
+    pub const TYPICAL: Self = Self { pause: Duration::from_millis(100), attempts: 10 };
 }
 
 impl Redial {
@@ -41,25 +41,25 @@ impl Redial {
 }
 
 impl Caller for Once {
-    async fn call(&self, line: Line) -> bool {
-        line.send().await.is_ok()
+    async fn call(&self, client: Client) -> bool {
+        client.send().await.is_ok()
     }
 }
 
 impl Caller for Naive {
-    async fn call(&self, line: Line) -> bool {
+    async fn call(&self, client: Client) -> bool {
         for _ in 1..self.attempts {
-            if line.clone().send().await.is_ok() {
+            if client.clone().send().await.is_ok() {
                 return true;
             }
             tokio::time::sleep(self.pause).await;
         }
-        line.send().await.is_ok()
+        client.send().await.is_ok()
     }
 }
 
 impl Caller for Redial {
-    async fn call(&self, line: Line) -> bool {
-        self.0.run(|_| line.clone().send()).await.is_ok()
+    async fn call(&self, client: Client) -> bool {
+        self.0.run(|_| client.clone().send()).await.is_ok()
     }
 }

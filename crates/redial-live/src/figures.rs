@@ -2,7 +2,7 @@ use std::{error, fmt};
 
 use redial_core::Nanos;
 use redial_sim::Scenario;
-use redial_sim::measure::{Run, Tape};
+use redial_sim::measure::{Recorder, Run};
 
 use crate::lag::Late;
 use crate::record::Log;
@@ -19,17 +19,17 @@ pub enum Refusal {
 /// What a run comes to, by the rules by which simulated ones are judged. How long callers waited between attempts is
 /// not recorded, so the figures about waits are zero.
 pub(crate) fn of(scenario: &Scenario, log: &Log) -> Run {
-    let mut tape = Tape::new(scenario);
+    let mut recorder = Recorder::new(scenario);
     let events = log.in_order();
     for event in &events {
         match *event {
-            Event::Begun(at) => tape.calls(at, 1),
-            Event::Arrived { at, number } => tape.attempts(at, number, 1),
-            Event::Served(at) => tape.served(at, 1),
-            Event::Ended { started, at, succeeded } => tape.ended(started, at, succeeded, 1),
+            Event::Begun(at) => recorder.calls(at, 1),
+            Event::Arrived { at, number } => recorder.attempts(at, number, 1),
+            Event::Served(at) => recorder.served(at, 1),
+            Event::Ended { started, at, succeeded } => recorder.ended(started, at, succeeded, 1),
         }
     }
-    tape.finish(None, events.len() as u64)
+    recorder.finish(None, events.len() as u64)
 }
 
 enum Event {

@@ -28,26 +28,26 @@
 //! ```
 
 mod backend;
-mod busy;
 mod caller;
 mod callers;
 mod clock;
+mod cpu;
 mod figures;
 mod lag;
-mod link;
 mod live;
 mod loopback;
+mod pool;
 mod record;
-mod scene;
 mod server;
 mod setting;
+mod shared;
 
 pub use backend::{Answer, Backend};
 pub use caller::{Caller, Naive, Once, Redial};
 pub use figures::Refusal;
 pub use lag::{Lag, Late};
-pub use link::{Failed, Line};
 pub use live::{Live, Running, run, start};
 pub use loopback::round_trip;
+pub use pool::{Client, Failed};
 pub use record::{Arrived, Ended, Log, Record};
 pub use setting::{Error, Setting};

@@ -10,16 +10,16 @@ use redial_sim::measure::Run;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::busy::Busy;
 use crate::caller::Caller;
 use crate::callers;
+use crate::cpu::CpuTime;
 use crate::figures::{self, Refusal};
 use crate::lag::Lag;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::record::{Log, Record};
-use crate::scene::Scene;
 use crate::server::Server;
 use crate::setting::{Error, Setting};
+use crate::shared::Shared;
 
 /// Runs to the end. `caller` makes the way of retrying of each instance.
 pub fn run<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Live, Error> {
@@ -30,22 +30,22 @@ pub fn run<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<
 pub fn start<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Running, Error> {
     let instances: Vec<_> =
         (0..setting.scenario().clients.instances).map(caller).map(Arc::new).collect();
-    let scene = Arc::new(Scene::new(setting));
-    let server = Server::start(&scene)?;
-    let link = Arc::new(Link::new(server.address(), Arc::clone(&scene)));
+    let shared = Arc::new(Shared::new(setting));
+    let server = Server::start(&shared)?;
+    let pool = Arc::new(Pool::new(server.address(), Arc::clone(&shared)));
     let (stop, stopped) = oneshot::channel();
-    let busy = Busy::start();
-    let callers = spawn(Arc::clone(&scene), link, instances, stopped)?;
-    Ok(Running { scene, stop: Some(stop), callers: Some(callers), busy, _server: server })
+    let busy = CpuTime::start();
+    let callers = spawn(Arc::clone(&shared), pool, instances, stopped)?;
+    Ok(Running { shared, stop: Some(stop), callers: Some(callers), busy, _server: server })
 }
 
 /// A run that goes on. It is cut off when dropped.
 #[derive(Debug)]
 pub struct Running {
-    scene: Arc<Scene>,
+    shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,
     callers: Option<JoinHandle<()>>,
-    busy: Busy,
+    busy: CpuTime,
     /// Goes last: whoever calls must find it.
     _server: Server,
 }
@@ -53,7 +53,7 @@ pub struct Running {
 /// What happened.
 #[derive(Debug)]
 pub struct Live {
-    scene: Arc<Scene>,
+    shared: Arc<Shared>,
     log: Log,
     busy: Option<f64>,
 }
@@ -61,17 +61,17 @@ pub struct Live {
 impl Running {
     /// Time since the start.
     pub fn now(&self) -> Nanos {
-        self.scene.now()
+        self.shared.now()
     }
 
     /// What is run.
     pub fn setting(&self) -> &Setting {
-        &self.scene.setting
+        &self.shared.setting
     }
 
     /// What has happened so far.
     pub fn record(&self) -> &Record {
-        &self.scene.record
+        &self.shared.record
     }
 
     /// Whether all callers are done.
@@ -91,7 +91,7 @@ impl Running {
             drop(callers.join());
         }
         let busy = self.busy.share(self.now());
-        Live { scene: Arc::clone(&self.scene), log: self.scene.record.take(), busy }
+        Live { shared: Arc::clone(&self.shared), log: self.shared.record.take(), busy }
     }
 }
 
@@ -107,7 +107,7 @@ impl Drop for Running {
 impl Live {
     /// What was run.
     pub fn setting(&self) -> &Setting {
-        &self.scene.setting
+        &self.shared.setting
     }
 
     /// Everything that was recorded.
@@ -117,7 +117,7 @@ impl Live {
 
     /// How late the generator was.
     pub fn lag(&self) -> &Lag {
-        &self.scene.lag
+        &self.shared.lag
     }
 
     /// How much of the machine the process used, from 0 to 1, if the system says.
@@ -146,22 +146,22 @@ impl Live {
 
 /// The callers' thread.
 fn spawn<C: Caller>(
-    scene: Arc<Scene>,
-    link: Arc<Link>,
+    shared: Arc<Shared>,
+    pool: Arc<Pool>,
     instances: Vec<Arc<C>>,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let work = move || {
         runtime.block_on(async move {
-            let over = scene.scenario().duration + scene.setting.drain;
-            let calls = callers::run(Arc::clone(&scene), link, instances);
-            let pulse = scene.pulse();
+            let over = shared.scenario().duration + shared.setting.drain;
+            let calls = callers::run(Arc::clone(&shared), pool, instances);
+            let probe = shared.probe();
             // An error of `stopped` is a handle that is gone, which says the same.
             first_of([
                 &mut pin!(calls),
-                &mut pin!(pulse),
-                &mut pin!(scene.clock.sleep_until(over)),
+                &mut pin!(probe),
+                &mut pin!(shared.clock.sleep_until(over)),
                 &mut pin!(async { drop(stopped.await) }),
             ])
             .await;

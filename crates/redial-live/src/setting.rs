@@ -20,7 +20,7 @@ pub struct Setting {
 #[derive(Debug)]
 pub enum Error {
     /// Real traffic cannot do this part of a scenario.
-    Unreal {
+    Unsupported {
         /// Its path in the file.
         path: &'static str,
         /// What can be done.
@@ -38,8 +38,8 @@ impl Setting {
     /// There is more to the scenario than callers that come at a rate or think between calls, and a backend with servers
     /// and a queue that is down at times: the error names what.
     pub fn of(scenario: &Scenario) -> Result<Self, Error> {
-        match unreal(scenario) {
-            Some((path, can)) => Err(Error::Unreal { path, can }),
+        match unsupported(scenario) {
+            Some((path, can)) => Err(Error::Unsupported { path, can }),
             None => {
                 Ok(Self { scenario: scenario.clone(), timeout: None, drain: 60 * SECOND, seed: 1 })
             }
@@ -69,10 +69,10 @@ impl Setting {
 }
 
 /// The first part of a scenario that real traffic cannot do, and what it can.
-fn unreal(scenario: &Scenario) -> Option<(&'static str, &'static str)> {
+fn unsupported(scenario: &Scenario) -> Option<(&'static str, &'static str)> {
     let of_clients = clients(scenario).into_iter();
-    let all = of_clients.chain(service(&scenario.backend)).chain(trouble(scenario));
-    all.filter(|(is_unreal, ..)| *is_unreal).map(|(_, path, can)| (path, can)).next()
+    let all = of_clients.chain(service(&scenario.backend)).chain(faults(scenario));
+    all.filter(|(is_unsupported, ..)| *is_unsupported).map(|(_, path, can)| (path, can)).next()
 }
 
 type Part = (bool, &'static str, &'static str);
@@ -99,7 +99,7 @@ fn clients(scenario: &Scenario) -> [Part; 9] {
 }
 
 fn service(backend: &Service) -> [Part; 13] {
-    let is_full = backend.servers.is_some() && backend.when_full != REFUSED;
+    let is_full = backend.servers.is_some() && backend.when_full != Answer::UNAVAILABLE;
     [
         (backend.backlog > 0, "backend.backlog", "an empty queue at the start"),
         (is_full, "backend.when_full", "503"),
@@ -117,12 +117,12 @@ fn service(backend: &Service) -> [Part; 13] {
     ]
 }
 
-fn trouble(scenario: &Scenario) -> [Part; 8] {
+fn faults(scenario: &Scenario) -> [Part; 8] {
     let mut outages = scenario.outage.iter();
     let mut brownouts = scenario.brownout.iter();
     [
-        (outages.any(|it| it.answer != REFUSED), "outage.answer", "503"),
-        (brownouts.any(|it| it.answer != REFUSED), "brownout.answer", "503"),
+        (outages.any(|it| it.answer != Answer::UNAVAILABLE), "outage.answer", "503"),
+        (brownouts.any(|it| it.answer != Answer::UNAVAILABLE), "brownout.answer", "503"),
         (!scenario.capacity_loss.is_empty(), "capacity_loss", ABSENT),
         (!scenario.cold_cache.is_empty(), "cold_cache", ABSENT),
         (!scenario.pause.is_empty(), "pause", ABSENT),
@@ -132,12 +132,10 @@ fn trouble(scenario: &Scenario) -> [Part; 8] {
     ]
 }
 
-const REFUSED: Answer = Answer::Status(503);
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreal { path, can } => {
+            Self::Unsupported { path, can } => {
                 write!(f, "real traffic cannot do what `{path}` says; what it can do: {can}")
             }
             Self::Io(error) => write!(f, "no traffic on loopback: {error}"),
@@ -148,7 +146,7 @@ impl fmt::Display for Error {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Self::Unreal { .. } => None,
+            Self::Unsupported { .. } => None,
             Self::Io(error) => Some(error),
         }
     }

@@ -11,19 +11,18 @@
 
 use std::thread;
 
-use rand_distr::{Distribution as _, StandardNormal};
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Backoff, Jitter};
-use redial_core::{Call, Context, Invalid, NEVER, Nanos, Permit, Policy, Request, Verdict};
+use redial_core::{Call, Context, Invalid, MS, NEVER, Nanos, Permit, Policy, Request, Verdict};
 
 pub use crate::measure::Spread;
+use crate::scenario::{Drawn, Time};
 use crate::{Stream, Wheel};
 
-const MS: f64 = 1e6;
-const HOP_MEAN: f64 = 10.0 * MS;
-const HOP_SD: f64 = 2.0 * MS;
+/// How long a message takes.
+const HOP: Time = Time::Drawn(Drawn::Normal { mean: 10 * MS, sd: 2 * MS });
 
 /// The names of the article's backoffs, in the order of its table.
 pub const BACKOFFS: [&str; 5] = ["none", "exponential", "equal", "full", "decorrelated"];
@@ -94,7 +93,7 @@ impl Contention {
         });
         Ok(Summary {
             writes: Spread::of(runs.iter().map(|run| run.writes as f64)),
-            completion_ms: Spread::of(runs.iter().map(|run| run.ended as f64 / MS)),
+            completion_ms: Spread::of(runs.iter().map(|run| run.ended as f64 / MS as f64)),
             events: runs.iter().map(|run| run.events).sum(),
         })
     }
@@ -239,9 +238,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// How long a message is on its way.
     fn hop(&mut self) -> Nanos {
-        let normal: f64 = StandardNormal.sample(&mut self.hops);
-        (HOP_MEAN + HOP_SD * normal).abs().round() as Nanos
+        HOP.draw(&mut self.hops)
     }
 }

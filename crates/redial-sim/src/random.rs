@@ -32,7 +32,13 @@ impl Stream {
     /// Whether something happens that happens in this share of all cases.
     #[inline]
     pub fn chance(&mut self, share: f64) -> bool {
-        ((self.bits() >> 11) as f64) < share * (1_u64 << 53) as f64
+        self.unit() < share
+    }
+
+    /// A number from 0 to 1, without 1.
+    #[inline]
+    pub(crate) fn unit(&mut self) -> f64 {
+        unit(self.bits())
     }
 
     /// Any whole number from `low` to `high`, both included; not all that there are.
@@ -40,6 +46,12 @@ impl Stream {
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + below(self.bits(), high - low + 1)
     }
+}
+
+/// A number from 0 to 1, without 1, from 64 random bits.
+#[inline]
+pub(crate) fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// A number below `count`, all of them as likely, from 64 random bits.

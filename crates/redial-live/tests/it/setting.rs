@@ -6,13 +6,13 @@ use crate::try_setting;
 
 fn refused(sets: &[&str]) -> &'static str {
     match try_setting(sets) {
-        Err(Error::Unreal { path, .. }) => path,
+        Err(Error::Unsupported { path, .. }) => path,
         other => panic!("{sets:?}: {other:?}"),
     }
 }
 
 #[test]
-fn what_is_unreal_is_named() {
+fn what_is_unsupported_is_named() {
     let cases: &[(&str, &[&str])] = &[
         ("duration", &["duration=2h", "window=1s"]),
         ("clients.arrivals", &["clients.arrivals={ synchronised = { callers = 10 } }"]),

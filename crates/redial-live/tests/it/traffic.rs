@@ -9,7 +9,7 @@ use std::time::Duration;
 use redial::Policy;
 use redial::admit::budget::Budget;
 use redial::schedule::Backoff;
-use redial_live::{Caller, Line, Log, Naive, Once, Redial, Setting, run, start};
+use redial_live::{Caller, Client, Log, Naive, Once, Redial, Setting, run, start};
 
 use crate::{MS, setting};
 
@@ -49,9 +49,9 @@ fn every_call_makes_three_attempts_as_the_server_counts_them() {
 struct Counting(Arc<AtomicUsize>);
 
 impl Caller for Counting {
-    async fn call(&self, line: Line) -> bool {
+    async fn call(&self, client: Client) -> bool {
         self.0.fetch_add(1, Relaxed);
-        Once.call(line).await
+        Once.call(client).await
     }
 }
 

@@ -6,14 +6,14 @@
 
 use std::collections::VecDeque;
 
-use super::cell::{Cell, Line};
-use super::draws::{Lots, whole};
-use super::weather::Weather;
+use super::draws::{Selection, whole};
+use super::faults::Faults;
+use super::ring::{Cell, Ring};
 use super::work::Work;
 use crate::Stream;
 
 /// The row of requests for which nobody has ever waited.
-const NOBODY: usize = usize::MAX;
+const NO_CALLER: usize = usize::MAX;
 
 #[derive(Debug)]
 pub(super) struct Backend {
@@ -29,9 +29,9 @@ pub(super) struct Backend {
     work: Work,
     cancels: bool,
     lost_replies: f64,
-    patience: Option<Patience>,
+    pending: Option<Pending>,
     /// Requests that will be answered, by when they are done and by their number.
-    done: Line,
+    done: Ring,
     rows: usize,
     /// Requests that nobody will hear of, by when they are done.
     unheard: Box<[u64]>,
@@ -40,13 +40,13 @@ pub(super) struct Backend {
 
 /// How long callers wait.
 #[derive(Debug)]
-struct Patience {
+struct Pending {
     /// A reply that leaves this long after the request's arrival is in time.
     reply: f64,
     /// This long after the request's arrival its caller gives up.
     end: u64,
     /// Requests that nobody has answered or will answer in time, by when they arrived and by their number.
-    pending: Line,
+    pending: Ring,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,8 @@ pub(super) struct Build {
 
 impl Build {
     /// The longest that a request is worked on.
-    fn longest(&self, weather: &Weather) -> u64 {
-        (self.work.longest() * weather.slowest()) as u64 + 2
+    fn longest(&self, faults: &Faults) -> u64 {
+        (self.work.longest() * faults.most_slowdown()) as u64 + 2
     }
 
     fn give_up(&self) -> Option<u64> {
@@ -82,20 +82,20 @@ impl Build {
     }
 
     /// How many cells it takes.
-    pub(super) fn len(&self, weather: &Weather) -> u64 {
-        let pending = self.give_up().map_or(0, |end| Line::len(end + 1, self.rows));
-        Line::len(self.longest(weather), self.rows + 1).saturating_add(pending)
+    pub(super) fn len(&self, faults: &Faults) -> u64 {
+        let pending = self.give_up().map_or(0, |end| Ring::len(end + 1, self.rows));
+        Ring::len(self.longest(faults), self.rows + 1).saturating_add(pending)
     }
 
-    pub(super) fn build(self, weather: &Weather) -> Backend {
-        let (longest, rows) = (self.longest(weather), self.rows);
+    pub(super) fn build(self, faults: &Faults) -> Backend {
+        let (longest, rows) = (self.longest(faults), self.rows);
         let ticks = (longest + 1).next_power_of_two() as usize;
-        let patience = self.timeout.zip(self.give_up()).map(|(timeout, end)| Patience {
+        let pending = self.timeout.zip(self.give_up()).map(|(timeout, end)| Pending {
             reply: timeout - 2.0 * self.latency as f64,
             end,
-            pending: Line::new(end + 1, rows),
+            pending: Ring::new(end + 1, rows),
         });
-        let backlog = Batch { arrived: 0, row: NOBODY, cell: Cell::default().of(self.backlog) };
+        let backlog = Batch { arrived: 0, row: NO_CALLER, cell: Cell::default().of(self.backlog) };
         Backend {
             servers: self.servers.unwrap_or(u64::MAX),
             busy: 0,
@@ -106,8 +106,8 @@ impl Build {
             work: self.work,
             cancels: self.cancels,
             lost_replies: self.lost_replies,
-            patience,
-            done: Line::new(longest, rows),
+            pending,
+            done: Ring::new(longest, rows),
             rows,
             unheard: vec![0; ticks].into(),
             longest,
@@ -134,7 +134,7 @@ impl Backend {
     pub(super) fn finish(
         &mut self,
         now: u64,
-        weather: &Weather,
+        faults: &Faults,
         stream: &mut Stream,
         mut reply: impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
@@ -149,32 +149,32 @@ impl Backend {
         }
         self.busy -= served;
         self.turnover = served;
-        served + self.begin_waiting(now, weather, stream, &mut reply)
+        served + self.begin_waiting(now, faults, stream, &mut reply)
     }
 
-    fn free(&self, now: u64, weather: &Weather) -> u64 {
-        weather.servers(self.servers, now).saturating_sub(self.busy)
+    fn free(&self, now: u64, faults: &Faults) -> u64 {
+        faults.servers(self.servers, now).saturating_sub(self.busy)
     }
 
     fn begin_waiting(
         &mut self,
         now: u64,
-        weather: &Weather,
+        faults: &Faults,
         stream: &mut Stream,
         reply: &mut impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
         let mut served = 0;
-        let mut free = self.free(now, weather).min(self.queued);
+        let mut free = self.free(now, faults).min(self.queued);
         while free > 0 {
             let Some(Batch { arrived, .. }) = self.queue.front().copied() else { break };
             let group = self.queue.iter().take_while(|batch| batch.arrived == arrived).count();
             let all = self.queue.iter().take(group).map(|batch| batch.cell.n).sum();
-            let mut lots = Lots::new(free, all);
+            let mut selection = Selection::new(free, all);
             for index in 0..group {
                 let batch = &mut self.queue[index];
-                let n = lots.of(batch.cell.n, stream);
+                let n = selection.of(batch.cell.n, stream);
                 let begun = Batch { cell: batch.cell.take(n), ..*batch };
-                served += self.begin(begun, now, weather, stream, reply);
+                served += self.begin(begun, now, faults, stream, reply);
                 (free, self.queued) = (free - n, self.queued - n);
             }
             while self.queue.front().is_some_and(|batch| batch.cell.n == 0) {
@@ -185,16 +185,16 @@ impl Backend {
     }
 
     /// How many requests it could take in now.
-    pub(super) fn room(&self, now: u64, weather: &Weather) -> Room {
+    pub(super) fn room(&self, now: u64, faults: &Faults) -> Room {
         let waits = if self.servers == u64::MAX { 0 } else { self.most_queued - self.queued };
-        let serve = if self.servers == u64::MAX { u64::MAX } else { self.free(now, weather) };
+        let serve = if self.servers == u64::MAX { u64::MAX } else { self.free(now, faults) };
         Room { serve, wait: waits }
     }
 
     /// Callers wait for these, until they hear of them or the time-out comes.
     pub(super) fn await_reply(&mut self, row: usize, cell: Cell, now: u64, stream: &mut Stream) {
-        if let Some(patience) = &mut self.patience {
-            patience.pending.at(now, row).add(cell, stream);
+        if let Some(pending) = &mut self.pending {
+            pending.pending.at(now, row).add(cell, stream);
         }
     }
 
@@ -212,19 +212,19 @@ impl Backend {
         row: usize,
         cell: Cell,
         now: u64,
-        weather: &Weather,
+        faults: &Faults,
         stream: &mut Stream,
         mut reply: impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
         self.await_reply(row, cell, now, stream);
-        self.begin(Batch { arrived: now, row, cell }, now, weather, stream, &mut reply)
+        self.begin(Batch { arrived: now, row, cell }, now, faults, stream, &mut reply)
     }
 
     fn begin(
         &mut self,
         batch: Batch,
         now: u64,
-        weather: &Weather,
+        faults: &Faults,
         stream: &mut Stream,
         reply: &mut impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
@@ -234,13 +234,13 @@ impl Backend {
         }
         let waited = (now - arrived) as f64;
         let (mut begun, mut heard, mut served) = (0, 0, 0);
-        let Self { work, patience, done, unheard, busy, .. } = self;
-        let reply_by = match patience {
-            _ if row == NOBODY => f64::NEG_INFINITY,
-            Some(patience) => patience.reply - waited,
+        let Self { work, pending, done, unheard, busy, .. } = self;
+        let reply_by = match pending {
+            _ if row == NO_CALLER => f64::NEG_INFINITY,
+            Some(pending) => pending.reply - waited,
             None => f64::INFINITY,
         };
-        work.split(cell.n, self.turnover, weather.slowness(now), stream, |n, length, stream| {
+        work.split(cell.n, self.turnover, faults.slowdown(now), stream, |n, length, stream| {
             if n == 0 {
                 return;
             }
@@ -264,20 +264,20 @@ impl Backend {
                 unheard[(now + ticks) as usize & (unheard.len() - 1)] += lost;
             }
         });
-        if let Some(patience) = &mut self.patience
+        if let Some(pending) = &mut self.pending
             && heard > 0
         {
-            patience.pending.at(arrived, row).n -= heard;
+            pending.pending.at(arrived, row).n -= heard;
         }
         served
     }
 
     /// Those whose time-out is in this tick.
     pub(super) fn expire(&mut self, now: u64, mut expired: impl FnMut(usize, Cell)) {
-        let Some(patience) = &mut self.patience else { return };
-        let Some(arrived) = now.checked_sub(patience.end) else { return };
+        let Some(pending) = &mut self.pending else { return };
+        let Some(arrived) = now.checked_sub(pending.end) else { return };
         for row in 0..self.rows {
-            let cell = patience.pending.take(arrived, row);
+            let cell = pending.pending.take(arrived, row);
             if cell.n > 0 {
                 expired(row, cell);
             }
@@ -290,7 +290,7 @@ impl Backend {
     /// What arrived by then is not worked on. It is at the front, behind what nobody has ever waited for: all
     /// callers are as patient as each other.
     fn drop_until(&mut self, arrived: u64) {
-        let front = self.queue.iter().take_while(|batch| batch.row == NOBODY).count();
+        let front = self.queue.iter().take_while(|batch| batch.row == NO_CALLER).count();
         while let Some(batch) = self.queue.get(front).filter(|batch| batch.arrived <= arrived) {
             self.queued -= batch.cell.n;
             self.queue.remove(front);

@@ -2,12 +2,11 @@
 
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
-use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Hint, Range, range};
 use redial_core::{Call, Context, NEVER, Nanos, Policy, Request, Verdict};
 
-use super::draws::unit;
-use super::lane::Lane;
+use super::waiting::WaitingCalls;
 use crate::scenario::{Answer, HintGiven};
 use crate::{Scenario, Stream, Subject};
 
@@ -21,7 +20,7 @@ pub(super) struct Cause(pub(super) usize);
 /// What is known about every cause.
 #[derive(Debug)]
 pub(super) struct Causes {
-    /// By cause and number of the attempt that failed: the lanes in which its calls wait, all of them as likely.
+    /// By cause and number of the attempt that failed: the waiting in which its calls wait, all of them as likely.
     /// None when the call is over.
     waits: Vec<Vec<Vec<usize>>>,
     outcomes: Vec<Outcome>,
@@ -43,7 +42,7 @@ pub(super) struct Hinted {
 
 impl Hinted {
     pub(super) fn draw(self, stream: &mut Stream) -> Hint {
-        Hint::AtLeast(self.from + ((self.to - self.from) as f64 * unit(stream)) as Nanos)
+        Hint::AtLeast(self.from + ((self.to - self.from) as f64 * stream.unit()) as Nanos)
     }
 }
 
@@ -52,11 +51,11 @@ impl Hinted {
 pub(super) struct NotUniform;
 
 impl Causes {
-    /// The causes of a scenario, with a lane for every wait that can follow from them.
+    /// The causes of a scenario, with a waiting for every wait that can follow from them.
     pub(super) fn new(
         scenario: &Scenario,
         subject: &Subject,
-    ) -> Result<(Self, Vec<Planned>), NotUniform> {
+    ) -> Result<(Self, Vec<PlannedWait>), NotUniform> {
         let mut outcomes = vec![Failure::new(Class::Timeout).into()];
         let mut cause = |answer: Answer| {
             let outcome = answer.outcome()?;
@@ -67,60 +66,59 @@ impl Causes {
             });
             Some(Cause(place))
         };
-        let outages = scenario.outage.iter().chain(&scenario.brownout);
         let mut causes = Self {
             waits: Vec::new(),
             timeout: Cause(0),
             full: cause(scenario.backend.when_full),
-            limited: cause(Answer::Status(429)).unwrap_or(Cause(0)),
-            error: cause(Answer::Status(503)).unwrap_or(Cause(0)),
-            outages: outages.map(|outage| cause(outage.answer)).collect(),
+            limited: cause(Answer::LIMITED).unwrap_or(Cause(0)),
+            error: cause(Answer::UNAVAILABLE).unwrap_or(Cause(0)),
+            outages: scenario.outages().map(|outage| cause(outage.answer)).collect(),
             outcomes: Vec::new(),
         };
-        let mut lanes = Vec::new();
+        let mut waiting = Vec::new();
         for outcome in &outcomes {
             let hints = hints(outcome, scenario.backend.hint);
             let waits = (1..subject.policy.attempts())
-                .map(|k| plan(scenario, subject, *outcome, k, &hints, &mut lanes));
+                .map(|k| plan(scenario, subject, *outcome, k, &hints, &mut waiting));
             causes.waits.push(waits.collect::<Result<_, _>>()?);
         }
         causes.outcomes = outcomes;
-        Ok((causes, lanes))
+        Ok((causes, waiting))
     }
 
     pub(super) fn count(&self) -> usize {
         self.outcomes.len()
     }
 
-    /// The lanes in which calls wait whose attempt in this row failed; none when they are over.
+    /// The waiting in which calls wait whose attempt in this row failed; none when they are over.
     #[inline]
-    pub(super) fn lanes(&self, cause: Cause, row: usize) -> &[usize] {
+    pub(super) fn waiting(&self, cause: Cause, row: usize) -> &[usize] {
         self.waits[cause.0].get(row).map_or(&[], Vec::as_slice)
     }
 }
 
-/// A lane that will be needed.
+/// A waiting that will be needed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedWait {
     pub(super) retry: u32,
     pub(super) hint: Option<Hinted>,
     pub(super) range: Range,
 }
 
-impl Planned {
-    pub(super) fn lane(&self, tick: Nanos) -> Lane {
-        Lane::new(self.retry, self.hint, self.range, tick)
+impl PlannedWait {
+    pub(super) fn waiting(&self, tick: Nanos) -> WaitingCalls {
+        WaitingCalls::new(self.retry, self.hint, self.range, tick)
     }
 }
 
-/// The lanes for retry `k` after this outcome.
+/// The waiting for retry `k` after this outcome.
 fn plan(
     scenario: &Scenario,
     subject: &Subject,
     outcome: Outcome,
     k: u32,
     hints: &[Option<Hinted>],
-    lanes: &mut Vec<Planned>,
+    waiting: &mut Vec<PlannedWait>,
 ) -> Result<Vec<usize>, NotUniform> {
     let mut places = Vec::new();
     for &hint in hints {
@@ -135,10 +133,10 @@ fn plan(
                 .ok_or(NotUniform)
         };
         let range = Range { lo: end(|hint| hint.from)?.lo, hi: end(|hint| hint.to)?.hi };
-        let known = lanes.iter().position(|lane| lane.retry == k && lane.hint == hint);
+        let known = waiting.iter().position(|waiting| waiting.retry == k && waiting.hint == hint);
         places.push(known.unwrap_or_else(|| {
-            lanes.push(Planned { retry: k, hint, range });
-            lanes.len() - 1
+            waiting.push(PlannedWait { retry: k, hint, range });
+            waiting.len() - 1
         }));
     }
     // Where some of the hints are too long and others are not, the parts are no longer as likely as each other.
@@ -147,13 +145,10 @@ fn plan(
 
 /// What the backend adds to an outcome.
 fn hints(outcome: &Outcome, given: HintGiven) -> Vec<Option<Hinted>> {
-    let is_heard = matches!(
-        outcome,
-        Outcome::Failure(Failure { class: Class::Throttled | Class::Overloaded, .. })
-    );
+    let applies = HintGiven::applies_to(outcome);
     match given {
-        HintGiven::Fixed(after) if is_heard => vec![Some(Hinted { from: after, to: after })],
-        HintGiven::Jittered { from, to } if is_heard => {
+        HintGiven::Fixed(after) if applies => vec![Some(Hinted { from: after, to: after })],
+        HintGiven::Jittered { from, to } if applies => {
             let at = |part: u64| from + (to - from) / HINT_PARTS * part;
             (0..HINT_PARTS).map(|part| Some(Hinted { from: at(part), to: at(part + 1) })).collect()
         }
@@ -166,7 +161,7 @@ fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
     let unbound = subject.policy.edit().attempts(2).budget(Budget::None).without_deadline();
     let Ok(policy) = unbound.build() else { return false };
     let guards = Guards::new(&policy, 1, 0);
-    let safety = if subject.careless { Safety::Idempotent } else { scenario.clients.safety() };
+    let safety = scenario.safety(subject);
     let request = Request { safety, ..Request::default() };
     let cx = Context { policy: &policy, guards: &guards, observer: None, request };
     let mut call = Call::new(&policy, 0, NEVER);
@@ -175,7 +170,8 @@ fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
 }
 
 /// The longest that calls of this policy ever wait for retry `k`.
-pub(super) fn longest_wait(policy: &Policy, k: u32, lanes: &[Planned]) -> Nanos {
-    let hinted = lanes.iter().filter(|lane| lane.retry == k).map(|lane| lane.range.hi);
+pub(super) fn longest_wait(policy: &Policy, k: u32, waiting: &[PlannedWait]) -> Nanos {
+    let hinted =
+        waiting.iter().filter(|waiting| waiting.retry == k).map(|waiting| waiting.range.hi);
     hinted.max().unwrap_or_else(|| policy.backoff().longest(k, 0))
 }

@@ -39,14 +39,9 @@ pub(super) fn poisson(mean: f64, stream: &mut Stream) -> u64 {
     Poisson::new(mean).map_or(0.0, |count| count.sample(stream)) as u64
 }
 
-/// From 0 to 1, 1 excluded.
-pub(super) fn unit(stream: &mut Stream) -> f64 {
-    (stream.bits() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
 /// One of the two whole numbers around `x`, which is right on average.
 pub(super) fn whole(x: f64, stream: &mut Stream) -> u64 {
-    (x + unit(stream)) as u64
+    (x + stream.unit()) as u64
 }
 
 fn normal(mean: f64, variance: f64, stream: &mut Stream) -> u64 {
@@ -56,12 +51,12 @@ fn normal(mean: f64, variance: f64, stream: &mut Stream) -> u64 {
 
 /// A choice of some among all, group by group, as if everybody drew a lot.
 #[derive(Debug)]
-pub(super) struct Lots {
+pub(super) struct Selection {
     chosen: u64,
     all: u64,
 }
 
-impl Lots {
+impl Selection {
     /// `chosen` of `all`.
     pub(super) fn new(chosen: u64, all: u64) -> Self {
         Self { chosen: chosen.min(all), all }
@@ -103,12 +98,12 @@ impl Lots {
     }
 }
 
-/// How many of `lots` fall to a group of `n` among `all`.
-fn one_by_one(lots: u64, n: u64, all: u64, stream: &mut Stream) -> u64 {
+/// How many of `selection` fall to a group of `n` among `all`.
+fn one_by_one(selection: u64, n: u64, all: u64, stream: &mut Stream) -> u64 {
     let mut hits = 0;
-    for drawn in 0..lots {
+    for drawn in 0..selection {
         let left = (all - drawn) as f64;
-        hits += u64::from(unit(stream) * left < (n - hits) as f64);
+        hits += u64::from(stream.unit() * left < (n - hits) as f64);
     }
     hits
 }

@@ -115,7 +115,6 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
 }
 
 fn troubles(scenario: &Scenario) -> Result<(), Refused> {
-    let outages = || scenario.outage.iter().chain(&scenario.brownout);
     first_of(&[
         (!scenario.pause.is_empty(), "what a pause has held up ends in an order of its own"),
         (!scenario.restart.is_empty(), "a restart forgets the state of single instances"),
@@ -123,7 +122,10 @@ fn troubles(scenario: &Scenario) -> Result<(), Refused> {
             !scenario.switched_off.is_empty(),
             "callers that are switched off are those of single instances",
         ),
-        (outages().any(|it| it.shard.is_some()), "an outage of one shard hits only its keys"),
+        (
+            scenario.outages().any(|it| it.shard.is_some()),
+            "an outage of one shard hits only its keys",
+        ),
     ])
 }
 
@@ -180,7 +182,7 @@ fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> R
     }
     let calls = match scenario.rate() {
         Some(rate) => {
-            let before = scenario.trouble().map_or(scenario.duration, |(start, _)| start);
+            let before = scenario.fault_span().map_or(scenario.duration, |(start, _)| start);
             rate * ttl.min(before) as f64 / 1e9
         }
         None => scenario.clients.arrivals.callers().map_or(0.0, f64::from),

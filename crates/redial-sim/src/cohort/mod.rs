@@ -3,13 +3,13 @@
 //! A hundred million calls a second cannot be followed one by one, and need not be: calls that have made as many
 //! attempts and whose waits are drawn from the same range are alike, and it is enough to know how many of them
 //! there are. Time goes in ticks. In each of them so many calls begin, so many come back from a wait
-//! (`lane`), so many are served, wait or are turned away (`backend`), and so many fail for one cause or another
+//! (`waiting`), so many are served, wait or are turned away (`backend`), and so many fail for one cause or another
 //! (`causes`) and ask the budget for a retry, all at once. The waits' ranges and the budget are the engine's, asked
 //! in bulk.
 //!
 //! ```text
 //! begin ──┬─> requests ─> outage, limit, errors ─> servers, queue ─> replies ─> over
-//! lanes ──┘                        └─> refusals <─────┘ └─> time-outs             ^
+//! waiting ──┘                        └─> refusals <─────┘ └─> time-outs             ^
 //!   ^                                       └───────┬───────────┘                 │
 //!   └───────────────────── granted <────────────── ask ──────────────> not granted
 //! ```
@@ -22,12 +22,12 @@
 mod arrivals;
 mod backend;
 mod causes;
-mod cell;
 mod draws;
+mod faults;
 mod fits;
-mod lane;
 mod plan;
-mod weather;
+mod ring;
+mod waiting;
 mod work;
 mod world;
 

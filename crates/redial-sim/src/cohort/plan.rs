@@ -4,11 +4,12 @@ use redial_core::admit::RateRule;
 use redial_core::{NEVER, Nanos};
 
 use super::backend::Build;
-use super::causes::{Causes, Planned, longest_wait};
+use super::causes::{Causes, PlannedWait, longest_wait};
+use super::faults::Faults;
 use super::fits::{Refused, refuse};
-use super::lane::Lane;
-use super::weather::Weather;
+use super::waiting::WaitingCalls;
 use super::work::Work;
+use crate::measure::STEPS;
 use crate::scenario::{Answer, Limit, Time};
 use crate::{Scenario, Subject};
 
@@ -33,8 +34,8 @@ pub(super) struct Plan<'a> {
     pub(super) rows: usize,
     pub(super) latency: u64,
     pub(super) causes: Causes,
-    pub(super) lanes: Vec<Planned>,
-    pub(super) weather: Weather,
+    pub(super) waiting: Vec<PlannedWait>,
+    pub(super) faults: Faults,
     pub(super) build: Build,
     pub(super) limit: Option<RateRule>,
 }
@@ -46,7 +47,7 @@ impl<'a> Plan<'a> {
         tick: Nanos,
     ) -> Result<Self, Refused> {
         let (backend, policy) = (&scenario.backend, &subject.policy);
-        let (causes, lanes) = Causes::new(scenario, subject).map_err(|_| {
+        let (causes, waiting) = Causes::new(scenario, subject).map_err(|_| {
             refuse("a hint falls into the range of the backoff, so that waits are not uniform")
         })?;
         let rows = policy.attempts() as usize;
@@ -60,8 +61,8 @@ impl<'a> Plan<'a> {
             rows,
             latency,
             causes,
-            lanes,
-            weather: Weather::new(scenario, tick),
+            waiting,
+            faults: Faults::new(scenario, tick),
             build: Build {
                 servers: backend.servers.map(|servers| u64::from(servers.0)),
                 most_queued: u64::from(backend.queue),
@@ -85,8 +86,11 @@ impl<'a> Plan<'a> {
         if scenario.duration / tick > MOST_TICKS {
             return Err(refuse("the run is too long for ticks of this length"));
         }
-        let lanes = self.lanes.iter().map(|lane| Lane::len(lane.range, *tick).saturating_mul(2));
-        let cells = lanes.fold(self.build.len(&self.weather), u64::saturating_add);
+        let waiting = self
+            .waiting
+            .iter()
+            .map(|waiting| WaitingCalls::len(waiting.range, *tick).saturating_mul(2));
+        let cells = waiting.fold(self.build.len(&self.faults), u64::saturating_add);
         if cells > MOST_CELLS {
             return Err(refuse("waits or times in the backend are too long to be kept in ticks"));
         }
@@ -119,7 +123,7 @@ impl<'a> Plan<'a> {
         }
         let timeout = timeout(self.subject);
         let attempt = if silent { timeout } else { timeout.min(self.longest_attempt()) };
-        let waits = (1..policy.attempts()).map(|k| longest_wait(policy, k, &self.lanes));
+        let waits = (1..policy.attempts()).map(|k| longest_wait(policy, k, &self.waiting));
         let longest =
             waits.fold(attempt, |sum, wait| sum.saturating_add(wait).saturating_add(attempt));
         if longest >= deadline {
@@ -139,11 +143,11 @@ impl<'a> Plan<'a> {
     /// The longest that it takes until an attempt is answered, if it is: with a queue that is full, the fewest
     /// servers, and everything cold.
     fn longest_attempt(&self) -> Nanos {
-        let slowness = self.weather.slowest();
-        let mut ticks = self.build.work.longest() * slowness + 2.0 * self.latency as f64;
+        let slowdown = self.faults.most_slowdown();
+        let mut ticks = self.build.work.longest() * slowdown + 2.0 * self.latency as f64;
         if let Some(servers) = self.build.servers {
-            let (fewest, none) = self.weather.fewest(servers);
-            let mean = self.scenario.backend.service.mean() / self.tick as f64 * slowness;
+            let (fewest, none) = self.faults.fewest_servers(servers);
+            let mean = self.scenario.backend.service.mean() / self.tick as f64 * slowdown;
             // Half as much again, because service times vary.
             ticks += self.build.most_queued as f64 * mean / fewest.max(1) as f64 * 1.5 + none;
         }
@@ -165,7 +169,7 @@ pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
     let first = policy.backoff().ceiling(1);
     let times = [policy.attempt_timeout(), if policy.attempts() > 1 { first } else { NEVER }];
     let part = times.into_iter().map(|time| time / TICKS_PER_TIME).min().unwrap_or(NEVER);
-    let tick = LONGEST_TICK.min(scenario.window / 50).min(part);
+    let tick = LONGEST_TICK.min(scenario.window / STEPS).min(part);
     let service = scenario.backend.service;
     let mean = service.mean() as Nanos;
     let served = if scenario.backend.servers.is_some() { mean / TICKS_PER_TIME } else { NEVER };

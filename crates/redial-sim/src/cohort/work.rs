@@ -2,7 +2,7 @@
 
 use redial_core::Nanos;
 
-use super::draws::{binomial, unit};
+use super::draws::binomial;
 use crate::Stream;
 use crate::scenario::Time;
 
@@ -54,18 +54,18 @@ impl Work {
         }
     }
 
-    /// Divides `n` requests by how long they take, each part in ticks, `slowness` times as long as usual.
+    /// Divides `n` requests by how long they take, each part in ticks, `slowdown` times as long as usual.
     /// Where a crowd of `others` begins as well it does not show that some of them take equally long.
     pub(super) fn split(
         &self,
         n: u64,
         others: u64,
-        slowness: f64,
+        slowdown: f64,
         stream: &mut Stream,
         mut part: impl FnMut(u64, f64, &mut Stream),
     ) {
         if self.steps.is_empty() {
-            let ticks = self.time.mean() / self.tick * slowness;
+            let ticks = self.time.mean() / self.tick * slowdown;
             let floor = (ticks as u64) as f64;
             let longer = binomial(n, ticks - floor, stream);
             part(n - longer, floor, stream);
@@ -73,15 +73,15 @@ impl Work {
         } else if n <= if others < CROWD { FEW } else { PARTS } {
             for _ in 0..n {
                 let ticks = self.time.draw(stream) as f64 / self.tick;
-                part(1, ticks.min(self.longest()) * slowness, stream);
+                part(1, ticks.min(self.longest()) * slowdown, stream);
             }
         } else {
-            let offset = unit(stream);
+            let offset = stream.unit();
             let first = stream.bits() % PARTS;
             for number in 0..PARTS {
                 let place = (number as f64 + offset) / PARTS as f64 * self.steps.len() as f64;
                 let even = n / PARTS + u64::from((number + first) % PARTS < n % PARTS);
-                part(even, self.steps[place as usize] * slowness, stream);
+                part(even, self.steps[place as usize] * slowdown, stream);
             }
         }
     }

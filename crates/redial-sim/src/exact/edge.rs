@@ -2,11 +2,11 @@ use redial_core::admit::Guards;
 use redial_core::decide::Safety;
 use redial_core::{Context, Policy, Request};
 
-use super::flight::Aim;
+use super::flight::Target;
 use crate::scenario::{BACKEND, Scope, Time};
 use crate::{Scenario, Stream, Subject};
 
-/// Who calls whom, and under which policy. The first one is that of the clients.
+/// Origin calls whom, and under which policy. The first one is that of the clients.
 #[derive(Debug)]
 pub(super) struct Edge<'a> {
     pub(super) policy: Policy,
@@ -16,20 +16,20 @@ pub(super) struct Edge<'a> {
     /// Guards of all instances together.
     row: u32,
     pub(super) safety: Safety,
-    /// The station that is called.
+    /// The service that is called.
     pub(super) to: usize,
     pub(super) latency: &'a Time,
 }
 
 impl<'a> Edge<'a> {
-    /// The clients' edge, and one for every call that a service makes, in the order of the stations.
+    /// The clients' edge, and one for every call that a service makes, in the order of the services.
     pub(super) fn all(scenario: &'a Scenario, subject: &Subject, seed: u64) -> Vec<Self> {
         let names = names(scenario);
         let clients = &scenario.clients;
         let stream = Stream::new(seed).of(1);
         let shards = if clients.guards == Scope::Shard { scenario.backend.shards } else { 1 };
         let row = clients.instances * shards;
-        let safety = if subject.careless { Safety::Idempotent } else { clients.safety() };
+        let safety = scenario.safety(subject);
         let all = row as usize * (1 + scenario.restart.len());
         let mut edges = vec![Self {
             guards: guards(&subject.policy, all, &stream),
@@ -62,17 +62,17 @@ impl<'a> Edge<'a> {
     /// What a call is made under. The request is put together here: to copy a whole one right after its parts were
     /// written makes the processor wait for everything that was written before them.
     #[inline(always)]
-    pub(super) fn context(&self, aim: &Aim) -> Context<'_> {
-        let of_shard = if self.shards == 1 { 0 } else { aim.shard };
-        let place = aim.generation * self.row + aim.instance * self.shards + of_shard;
+    pub(super) fn context(&self, target: &Target) -> Context<'_> {
+        let shard = if self.shards == 1 { 0 } else { target.shard };
+        let place = target.generation * self.row + target.instance * self.shards + shard;
         let guards = &self.guards[place as usize];
-        let (key, off) = (aim.key, aim.off);
+        let (key, off) = (target.key, target.off);
         let request = Request { safety: self.safety, key, off, ..Request::default() };
         Context { policy: &self.policy, guards, observer: None, request }
     }
 }
 
-/// The stations in their order: the backend, then the others by name.
+/// The services in their order: the backend, then the others by name.
 pub(super) fn names(scenario: &Scenario) -> Vec<&str> {
     std::iter::once(BACKEND).chain(scenario.service.keys().map(String::as_str)).collect()
 }

@@ -1,9 +1,9 @@
 use redial_core::decide::Outcome;
 use redial_core::{Call, NEVER, Nanos, Permit, Stop};
 
-/// Who waits for a reply.
+/// Origin waits for a reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Who {
+pub(super) enum Origin {
     /// A caller, by its number.
     Caller(u32),
     /// A service that makes a call of its own, by the call's number.
@@ -12,14 +12,14 @@ pub(super) enum Who {
 
 /// Where an attempt goes, and for whom.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Aim {
-    pub(super) who: Who,
+pub(super) struct Target {
+    pub(super) origin: Origin,
     pub(super) edge: u32,
     pub(super) instance: u32,
     pub(super) generation: u32,
     pub(super) shard: u32,
     /// What has been done for the call, if somebody wants to know.
-    pub(super) deed: u32,
+    pub(super) execution: u32,
     /// What it is about.
     pub(super) key: u64,
     /// Why it must not be repeated, if so.
@@ -29,7 +29,7 @@ pub(super) struct Aim {
 /// An attempt on its way. It outlives its caller's patience: the work goes on.
 #[derive(Debug)]
 pub(super) struct Flight {
-    pub(super) aim: Aim,
+    pub(super) target: Target,
     /// As long as somebody waits for the reply.
     pub(super) waiting: Option<(Call, Permit)>,
     pub(super) expires: Nanos,
@@ -61,10 +61,10 @@ pub(super) enum Stage {
 }
 
 impl Flight {
-    pub(super) fn new(aim: Aim, call: Call, permit: Permit) -> Self {
+    pub(super) fn new(target: Target, call: Call, permit: Permit) -> Self {
         let (expires, number) = (permit.expires, permit.number);
         Self {
-            aim,
+            target,
             waiting: Some((call, permit)),
             expires,
             timed: false,
@@ -77,9 +77,9 @@ impl Flight {
     }
 
     /// A request that nobody waits for.
-    pub(super) fn orphan(aim: Aim) -> Self {
+    pub(super) fn orphan(target: Target) -> Self {
         Self {
-            aim,
+            target,
             waiting: None,
             expires: NEVER,
             timed: false,

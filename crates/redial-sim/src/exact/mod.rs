@@ -12,18 +12,16 @@
 //! where it was sent. A caller that waits is 16 bytes and its place in the wheel; only attempts that are on their
 //! way are kept whole.
 
-mod arrivals;
 mod at_caller;
 mod at_service;
 mod callers;
 mod edge;
 mod event;
 mod flight;
-mod health;
+mod healthy_shards;
 mod inner;
-mod sky;
+mod service_state;
 mod slab;
-mod station;
 mod world;
 
 use crate::measure::Run;

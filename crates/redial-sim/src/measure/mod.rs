@@ -1,14 +1,15 @@
 //! What a run is judged by.
 //!
-//! The engines, and the real traffic of `redial-live`, put what happens on a [`Tape`]; everything that is said
+//! The engines, and the real traffic of `redial-live`, put what happens on a [`Recorder`]; everything that is said
 //! about a run is computed from it in one place, so that two engines, or a simulation and a measurement, can be
 //! compared. A [`Summary`] is what many runs say together.
 
+mod recorder;
 mod summary;
-mod tape;
 
+pub use recorder::Recorder;
+pub(crate) use recorder::STEPS;
 pub use summary::{Share, Spread, Summary};
-pub use tape::Tape;
 
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq)]

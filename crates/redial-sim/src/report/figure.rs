@@ -80,7 +80,7 @@ fn legend(svg: &mut Svg, picture: &Picture) {
     if picture.steady.is_some() {
         entry("steady", true, "steady", 84.0);
     }
-    if picture.trouble_ms.is_some() {
+    if picture.fault_ms.is_some() {
         entry("trouble", false, "trouble", 88.0);
     }
     let window = milliseconds(picture.window_ms);
@@ -100,7 +100,7 @@ fn legend(svg: &mut Svg, picture: &Picture) {
 /// What is behind the curves: when something is wrong, and round values.
 fn frame(svg: &mut Svg, picture: &Picture, x: Scale, y: Scale, top: f64) {
     let bottom = top + PANEL;
-    if let Some((start, end)) = picture.trouble_ms {
+    if let Some((start, end)) = picture.fault_ms {
         let (from, to) = (x.at(start), x.at(end));
         svg.rect([from, top, (to - from).max(2.0), PANEL], "trouble", 1.0);
     }

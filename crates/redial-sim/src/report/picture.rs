@@ -20,7 +20,7 @@ pub struct Picture {
     /// attempts are left out then, because next to that one window nothing else would be seen.
     pub steady: Option<f64>,
     /// From when to when something is wrong.
-    pub trouble_ms: Option<(f64, f64)>,
+    pub fault_ms: Option<(f64, f64)>,
 }
 
 /// What happened in a window, as a rate a second.
@@ -73,7 +73,7 @@ impl Picture {
             point_ms: window_ms * group as f64,
             most,
             steady,
-            trouble_ms: scenario.trouble().map(|(start, end)| (ms(start), ms(end))),
+            fault_ms: scenario.fault_span().map(|(start, end)| (ms(start), ms(end))),
         }
     }
 

@@ -74,7 +74,7 @@ impl Report<'_> {
     /// Whether there is a trouble, an end of it, and calls that begin after it.
     fn can_recover(&self) -> bool {
         let scenario = self.scenario;
-        let is_over = scenario.trouble().is_some_and(|(_, end)| end < scenario.duration);
+        let is_over = scenario.fault_span().is_some_and(|(_, end)| end < scenario.duration);
         is_over && scenario.rate().is_some()
     }
 }

@@ -9,9 +9,10 @@ use super::{
     Answer, Arrivals, BACKEND, MOST_INSTANCES, Pace, Restart, Scenario, Scope, Service,
     SwitchedOff, Time,
 };
+use crate::measure::STEPS;
 
 /// The most stretches that a run is recorded in; a stretch is a fiftieth of the window.
-const MOST_BUCKETS: u64 = 4_000_000;
+const MOST_STEPS: u64 = 4_000_000;
 /// The most calls that a run can make, by the rate at which they begin.
 const MOST_CALLS: f64 = 1e13;
 /// The most calls that can begin in a second: times are whole nanoseconds.
@@ -78,12 +79,12 @@ fn length(scenario: &Scenario) -> Result<(), Wrong> {
     if window < 1_000 {
         return wrong("window", "has to be at least 1us");
     }
-    if duration / (window / 50).max(1) > MOST_BUCKETS {
-        let least = DurationText(duration / (MOST_BUCKETS / 50)).to_string();
+    if duration / (window / STEPS).max(1) > MOST_STEPS {
+        let least = DurationText(duration / (MOST_STEPS / STEPS)).to_string();
         return wrong(
             "window",
             format!(
-                "too short for this duration: a run is kept in at most {MOST_BUCKETS} stretches of a fiftieth of it; take {least}, or a shorter duration"
+                "too short for this duration: a run is kept in at most {MOST_STEPS} steps of a fiftieth of it; take {least}, or a shorter duration"
             ),
         );
     }
@@ -232,7 +233,7 @@ fn reachable(scenario: &Scenario) -> Result<(), Wrong> {
 fn trouble(scenario: &Scenario) -> Result<(), Wrong> {
     let outages = scenario.outage.iter().map(|it| ("outage", it));
     for (path, it) in outages.chain(scenario.brownout.iter().map(|it| ("brownout", it))) {
-        let name = it.service.as_deref().unwrap_or(BACKEND);
+        let name = it.service();
         let Some(service) = scenario.service(name) else {
             return wrong(format!("{path}.service"), format!("there is no [service.{name}]"));
         };
@@ -270,11 +271,9 @@ const MOST_ON_THEIR_WAY: u64 = 20_000_000;
 /// More callers than can be kept whole have to get their answers at once.
 fn memory(scenario: &Scenario) -> Result<(), Wrong> {
     let backend = &scenario.backend;
-    let busy = (backend.service.mean() + 2.0 * scenario.clients.latency.mean()) / 1e9;
-    let at_a_rate = || (scenario.rate().unwrap_or(0.0) * busy) as u64;
+    let at_a_rate = || (scenario.rate().unwrap_or(0.0) * (scenario.busy() / 1e9)) as u64;
     let callers = scenario.clients.arrivals.callers().map_or_else(at_a_rate, u64::from);
-    let outages = scenario.outage.iter().chain(&scenario.brownout);
-    let hangs = outages.map(|it| it.answer).chain([scenario.backend.when_full]);
+    let hangs = scenario.outages().map(|it| it.answer).chain([scenario.backend.when_full]);
     let slow = !scenario.clients.latency.is_zero()
         || backend.servers.is_none() && !backend.service.is_zero()
         || backend.lost_replies > 0.0

@@ -159,4 +159,14 @@ impl Arrivals {
             Self::Constant(_) | Self::Poisson(_) | Self::Ramp { .. } => None,
         }
     }
+
+    /// Calls a second of a ramp at this time, and by how much they grow in a nanosecond.
+    pub(crate) fn ramp_at(&self, now: Nanos) -> Option<(f64, f64)> {
+        let Self::Ramp { from, to, duration } = *self else { return None };
+        if now >= duration {
+            return Some((to, 0.0));
+        }
+        let growth = (to - from) / duration as f64;
+        Some((from + growth * now as f64, growth))
+    }
 }

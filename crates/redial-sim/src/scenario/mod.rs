@@ -25,26 +25,28 @@
 mod builtin;
 mod check;
 mod clients;
+mod faults;
 mod read;
 mod service;
 mod subject;
 mod text;
 mod time;
-mod trouble;
 
 use std::collections::BTreeMap;
 
+use redial_core::decide::Safety;
 use redial_core::{Nanos, Policy};
 use serde::Deserialize;
 
 pub use builtin::{BUILT_IN, BuiltIn};
 pub use clients::{Arrivals, Clients, Keys, MOST_CALLERS, MOST_INSTANCES, Pace, Scope, Work};
+pub(crate) use faults::Span;
+pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Spike, SwitchedOff};
 pub use read::{Problem, Set};
 pub use service::{Answer, Ban, HintGiven, Limit, Servers, Service};
 pub use subject::Subject;
 pub(crate) use time::nearest;
 pub use time::{Drawn, Time};
-pub use trouble::{CapacityLoss, ColdCache, Outage, Pause, Restart, Spike, SwitchedOff};
 
 use text::{one_or_many, some_time};
 
@@ -143,8 +145,7 @@ impl Scenario {
             Arrivals::Ramp { from, to, .. } => Some(from.max(*to)),
             Arrivals::Synchronised { .. } => None,
             Arrivals::Closed { callers, think } => {
-                let busy = self.backend.service.mean() + 2.0 * self.clients.latency.mean();
-                Some(f64::from(*callers) * 1e9 / (think.mean() + busy))
+                Some(f64::from(*callers) * 1e9 / (think.mean() + self.busy()))
             }
         }
     }
@@ -155,20 +156,34 @@ impl Scenario {
         self.rate().map_or_else(callers, |rate| rate * self.duration as f64 / 1e9)
     }
 
-    /// From when to when something is wrong; `None` when nothing ever is.
-    pub fn trouble(&self) -> Option<(Nanos, Nanos)> {
-        let outages = self.outage.iter().chain(&self.brownout).map(|it| (it.start, it.duration));
-        let losses = self.capacity_loss.iter().map(|it| (it.start, it.duration));
-        let colds = self.cold_cache.iter().map(|it| (it.start, it.duration));
-        let pauses = self.pause.iter().map(|it| (it.start, it.duration));
-        let spikes = self.spike.iter().map(|it| (it.start, it.duration));
-        let restarts = self.restart.iter().map(|it| (it.start, 0));
-        let offs = self.switched_off.iter().map(|it| (it.start, it.duration));
-        let backlog = (self.backend.backlog > 0).then_some((0, 0));
-        let all = outages.chain(losses).chain(colds).chain(pauses).chain(spikes);
-        let all = all.chain(restarts).chain(offs).chain(backlog);
-        let spans = all.map(|(start, duration)| (start, start + duration));
+    /// From the start of the first fault to the end of the last; `None` without faults.
+    pub fn fault_span(&self) -> Option<(Nanos, Nanos)> {
+        let point = |at: Nanos| Span { start: at, end: at };
+        let spans = self.outages().map(Outage::span);
+        let spans = spans.chain(self.capacity_loss.iter().map(CapacityLoss::span));
+        let spans = spans.chain(self.cold_cache.iter().map(ColdCache::span));
+        let spans = spans.chain(self.pause.iter().map(Pause::span));
+        let spans = spans.chain(self.spike.iter().map(Spike::span));
+        let spans = spans.chain(self.switched_off.iter().map(SwitchedOff::span));
+        let spans = spans.chain(self.restart.iter().map(|it| point(it.start)));
+        let spans = spans.chain((self.backend.backlog > 0).then(|| point(0)));
+        let spans = spans.map(|it| (it.start, it.end));
         spans.reduce(|(start, end), (from, to)| (start.min(from), end.max(to)))
+    }
+
+    /// Outages and brownouts: first those under the one name, then those under the other.
+    pub fn outages(&self) -> impl Iterator<Item = &Outage> {
+        self.outage.iter().chain(&self.brownout)
+    }
+
+    /// What callers with this policy claim about sending a request twice.
+    pub(crate) fn safety(&self, subject: &Subject) -> Safety {
+        if subject.careless { Safety::Idempotent } else { self.clients.safety() }
+    }
+
+    /// How long the backend and the network take for a request on average, in nanoseconds.
+    fn busy(&self) -> f64 {
+        self.backend.service.mean() + 2.0 * self.clients.latency.mean()
     }
 
     /// The service with this name.

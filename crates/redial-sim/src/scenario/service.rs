@@ -67,7 +67,7 @@ impl Default for Service {
             service: Time::default(),
             queue: 0,
             backlog: 0,
-            when_full: Answer::Status(503),
+            when_full: Answer::UNAVAILABLE,
             cancel: false,
             connections: None,
             shards: 1,
@@ -111,6 +111,11 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// 503.
+    pub const UNAVAILABLE: Self = Self::Status(503);
+    /// 429.
+    pub const LIMITED: Self = Self::Status(429);
+
     /// What the caller sees; `None` when it sees nothing.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
@@ -206,6 +211,14 @@ pub enum HintGiven {
     },
     /// A slot of the spare capacity.
     Slots,
+}
+
+impl HintGiven {
+    /// Whether a response with this outcome carries the hint.
+    pub(crate) fn applies_to(outcome: &Outcome) -> bool {
+        let Outcome::Failure(failure) = outcome else { return false };
+        matches!(failure.class, Class::Throttled | Class::Overloaded)
+    }
 }
 
 /// What happens to clients that ignore hints: 403 for a while.

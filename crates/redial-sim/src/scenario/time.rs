@@ -86,6 +86,14 @@ impl Time {
             Self::Drawn(ref drawn) => drawn.draw(stream),
         }
     }
+
+    /// How long it still takes when it began before the run. One that is always the same is entered at a random point.
+    pub fn residual(&self, stream: &mut Stream) -> Nanos {
+        match *self {
+            Self::Always(nanos) => stream.between(0, nanos),
+            Self::Drawn(ref drawn) => drawn.draw(stream),
+        }
+    }
 }
 
 impl Drawn {

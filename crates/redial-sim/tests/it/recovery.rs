@@ -1,7 +1,7 @@
 //! When is a storm over?
 
 use redial_sim::Scenario;
-use redial_sim::measure::{Run, Tape};
+use redial_sim::measure::{Recorder, Run};
 
 const MS: u64 = 1_000_000;
 const TEXT: &str = r#"
@@ -16,12 +16,12 @@ outage = { start = "2s", duration = "1s" }
 /// Calls fail if they begin within these milliseconds.
 fn failing(bad: std::ops::Range<u64>) -> Run {
     let scenario = Scenario::read(TEXT, &[]).unwrap();
-    let mut tape = Tape::new(&scenario);
+    let mut recorder = Recorder::new(&scenario);
     for ms in 0..10_000 {
-        tape.calls(ms * MS, 1);
-        tape.ended(ms * MS, (ms + 1) * MS, !bad.contains(&ms), 1);
+        recorder.calls(ms * MS, 1);
+        recorder.ended(ms * MS, (ms + 1) * MS, !bad.contains(&ms), 1);
     }
-    tape.finish(None, 0)
+    recorder.finish(None, 0)
 }
 
 #[test]

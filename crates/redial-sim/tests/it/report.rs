@@ -151,7 +151,7 @@ fn a_picture_keeps_the_busiest_window() {
     let whole = Picture::of(&scenario, std::slice::from_ref(&case), 50);
     assert_eq!((whole.rows[0].len(), whole.most, whole.steady), (10, 400.0, Some(100.0)));
     assert_eq!((whole.rows[0][2].firsts, whole.rows[0][2].retries), (100.0, 300.0));
-    assert_eq!(whole.trouble_ms, Some((200.0, 500.0)));
+    assert_eq!(whole.fault_ms, Some((200.0, 500.0)));
     let small = Picture::of(&scenario, &[case], 3);
     assert_eq!((small.rows[0].len(), small.point_ms, small.length_ms()), (3, 400.0, 1200.0));
     assert_eq!(small.rows[0][0].attempts(), 400.0);

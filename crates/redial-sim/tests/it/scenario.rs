@@ -34,7 +34,7 @@ fn problem(text: &str, sets: &[&str]) -> String {
 fn a_file_says_what_it_means() {
     let scenario = Scenario::read(FILE, &[]).unwrap();
     assert_eq!(scenario.rate(), Some(500.0));
-    assert_eq!(scenario.trouble(), Some((2_000_000_000, 2_200_000_000)));
+    assert_eq!(scenario.fault_span(), Some((2_000_000_000, 2_200_000_000)));
     assert_eq!(scenario.subject("mine").unwrap().policy.attempts(), 2);
     assert!(scenario.subject("peer:envoy").unwrap().careless);
 }

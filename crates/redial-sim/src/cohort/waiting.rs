@@ -11,10 +11,10 @@ use redial_core::schedule::{Range, wait};
 use redial_core::{Nanos, Policy};
 
 use super::causes::Hinted;
-use super::cell::{Cell, Line};
 use super::draws::{binomial, whole};
+use super::ring::{Cell, Ring};
 use crate::Stream;
-use crate::measure::Tape;
+use crate::measure::Recorder;
 
 /// So few of a tick are drawn one by one.
 const FEW: u64 = 64;
@@ -29,14 +29,14 @@ pub(super) enum Within {
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct WaitingCalls {
     /// The retry that they wait for, from 1.
     retry: u32,
     hint: Option<Hinted>,
     range: Range,
     tick: Nanos,
     /// Those whose tick is known.
-    known: Line,
+    known: Ring,
     /// Those that are known as a density.
     dense: Option<Dense>,
 }
@@ -66,16 +66,16 @@ struct Dense {
 /// The golden ratio: its multiples are spread evenly however many there are.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-impl Lane {
+impl WaitingCalls {
     /// How many cells it takes.
     pub(super) fn len(range: Range, tick: Nanos) -> u64 {
-        Line::len(range.hi / tick + 3, 1)
+        Ring::len(range.hi / tick + 3, 1)
     }
 
     pub(super) fn new(retry: u32, hint: Option<Hinted>, range: Range, tick: Nanos) -> Self {
         let ahead = range.hi / tick + 3;
         let dense = (range.lo < range.hi).then(|| Dense::new(range, tick, ahead));
-        Self { retry, hint, range, tick, known: Line::new(ahead, 1), dense }
+        Self { retry, hint, range, tick, known: Ring::new(ahead, 1), dense }
     }
 
     pub(super) fn retry(&self) -> u32 {
@@ -89,7 +89,7 @@ impl Lane {
         now: u64,
         within: Within,
         policy: &Policy,
-        tape: &mut Tape,
+        recorder: &mut Recorder,
         stream: &mut Stream,
     ) {
         match &mut self.dense {
@@ -97,8 +97,8 @@ impl Lane {
                 // A uniform wait has the mean and the variance of these two.
                 let Range { lo, hi } = self.range;
                 let (mean, sd) = ((lo + hi) / 2, (hi - lo) as f64 / 12_f64.sqrt());
-                tape.waits(mean + sd as Nanos, cell.n - cell.n / 2);
-                tape.waits(mean - sd as Nanos, cell.n / 2);
+                recorder.waits(mean + sd as Nanos, cell.n - cell.n / 2);
+                recorder.waits(mean - sd as Nanos, cell.n / 2);
                 dense.push(cell, now, within);
             }
             Some(_) => {
@@ -106,13 +106,13 @@ impl Lane {
                     let hint = self.hint.map(|hint| hint.draw(stream));
                     let drawn = wait(policy, self.retry, 0, hint, stream.bits());
                     let delay = drawn.map_or(self.range.hi, |wait| wait.delay);
-                    tape.waits(delay, 1);
+                    recorder.waits(delay, 1);
                     self.land(cell.one(number), now, delay, within, stream);
                 }
             }
             None => {
                 let delay = self.range.lo;
-                tape.waits(delay, cell.n);
+                recorder.waits(delay, cell.n);
                 if cell.n <= FEW && matches!(within, Within::Spread) {
                     (0..cell.n).for_each(|i| self.land(cell.one(i), now, delay, within, stream));
                 } else {

@@ -1,10 +1,31 @@
 use redial_core::Nanos;
 use serde::Deserialize;
 
+use super::BACKEND;
 use super::service::Answer;
 use super::text::{duration, positive, share, some_time};
 
-/// From when to when, and where.
+/// From `start` until before `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+}
+
+impl Span {
+    #[inline]
+    pub(crate) fn contains(&self, now: Nanos) -> bool {
+        (self.start..self.end).contains(&now)
+    }
+
+    /// The share of the other span that this one covers.
+    pub(crate) fn share_of(&self, other: Self) -> f64 {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        end.saturating_sub(start) as f64 / (other.end - other.start) as f64
+    }
+}
+
+/// Requests are not served for a while.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
@@ -121,5 +142,25 @@ fn all() -> f64 {
 }
 
 fn unavailable() -> Answer {
-    Answer::Status(503)
+    Answer::UNAVAILABLE
 }
+
+impl Outage {
+    /// The name of the service that it happens to.
+    pub(crate) fn service(&self) -> &str {
+        self.service.as_deref().unwrap_or(BACKEND)
+    }
+}
+
+macro_rules! spans {
+    ($($fault:ty),*) => {
+        $(impl $fault {
+            #[inline]
+            pub(crate) fn span(&self) -> Span {
+                Span { start: self.start, end: self.start + self.duration }
+            }
+        })*
+    };
+}
+
+spans!(Outage, CapacityLoss, ColdCache, Pause, Spike, SwitchedOff);

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use redial_core::Nanos;
 use redial_core::admit::{RateLimit, Refusal, Slots};
-use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::decide::Outcome;
 use redial_core::schedule::Hint;
 
-use super::sky::Sky;
-use crate::Stream;
+use crate::faults::{Capacity, Outages};
 use crate::random::below;
 use crate::scenario::{Answer, HintGiven, Service};
+use crate::{Scenario, Stream};
 
 /// What becomes of a request that has arrived.
 #[derive(Debug)]
@@ -26,9 +26,13 @@ pub(super) enum Reception {
 }
 
 #[derive(Debug)]
-pub(super) struct Station<'a> {
-    pub(super) service: &'a Service,
-    pub(super) sky: Sky<'a>,
+pub(super) struct ServiceState<'a> {
+    pub(super) config: &'a Service,
+    outages: Outages,
+    pub(super) capacity: Capacity,
+    /// Servers of a shard that may start work until `servers_until`.
+    servers: u32,
+    servers_until: Nanos,
     shards: Vec<Shard>,
     simple: bool,
     /// Whether it turns nobody away but for outages and a full queue, and hints at nothing.
@@ -51,13 +55,13 @@ struct Shard {
     dropped: u32,
 }
 
-/// Who sends a request.
+/// Origin sends a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sender {
     pub(super) instance: u32,
     /// Whether it is the first attempt of a call.
     pub(super) first: bool,
-    /// Whether its call was told to come later.
+    /// Whether its call was not_before to come later.
     pub(super) early: bool,
     /// Whether its work has been done already, and the key says so.
     pub(super) recognised: bool,
@@ -70,22 +74,26 @@ struct Banned {
     until: Nanos,
 }
 
-impl<'a> Station<'a> {
+impl<'a> ServiceState<'a> {
     pub(super) fn new(
-        service: &'a Service,
-        sky: Sky<'a>,
-        instances: u32,
+        scenario: &'a Scenario,
+        name: &str,
         stream: Stream,
         tracked: bool,
-    ) -> Self {
+    ) -> Option<Self> {
+        let service = scenario.service(name)?;
+        let instances = scenario.clients.instances;
         let limits = service.limit.map_or(Vec::new(), |limit| {
             let count = if limit.each_instance { instances } else { 1 };
             (0..count).map(|_| RateLimit::new(&limit.rule())).collect()
         });
         let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.shards));
-        Self {
-            service,
-            sky,
+        Some(Self {
+            config: service,
+            outages: Outages::new(scenario, name),
+            capacity: Capacity::new(scenario, name),
+            servers: 0,
+            servers_until: 0,
             shards: (0..service.shards).map(|_| Shard::default()).collect(),
             simple: service.servers.is_none()
                 && service.calls.is_empty()
@@ -103,11 +111,11 @@ impl<'a> Station<'a> {
                 .then(|| Slots::new(places, Slots::MIN_SHARE, Slots::HORIZON)),
             banned: vec![Banned::default(); service.ban.map_or(0, |_| instances as usize)],
             stream,
-        }
+        })
     }
 
     pub(super) fn shard_of(&self, key: u64) -> u32 {
-        match self.service.shards {
+        match self.config.shards {
             1 => 0,
             shards => below(redial_core::draw(key, 7), shards.into()) as u32,
         }
@@ -118,23 +126,23 @@ impl<'a> Station<'a> {
     pub(super) fn receive(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
         self.arrived += 1;
         if self.open && !from.recognised {
-            return match self.sky.outage(shard, now, &mut self.stream) {
+            return match self.outages.hit(shard, now, &mut self.stream) {
                 None => self.take_in(shard, now),
                 Some(answer) => answer.outcome().map_or(Reception::Silence, Reception::Answer),
             };
         }
-        self.receive_warily(shard, from, now)
+        self.receive_checked(shard, from, now)
     }
 
     #[inline(never)]
-    fn receive_warily(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
+    fn receive_checked(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
         if let Some(slots) = &mut self.slots {
             slots.arrived(f64::from(u8::from(from.first)), now);
         }
         if self.is_banned(&from, now) {
             return Reception::Answer(Outcome::of_status(403));
         }
-        if let Some(answer) = self.turned_away(shard, from.instance, now) {
+        if let Some(answer) = self.refuse(shard, from.instance, now) {
             return match answer.outcome() {
                 Some(outcome) => Reception::Answer(self.hint(outcome, now)),
                 None => Reception::Silence,
@@ -147,8 +155,8 @@ impl<'a> Station<'a> {
     }
 
     #[inline]
-    fn turned_away(&mut self, shard: u32, from: u32, now: Nanos) -> Option<Answer> {
-        if let Some(answer) = self.sky.outage(shard, now, &mut self.stream) {
+    fn refuse(&mut self, shard: u32, from: u32, now: Nanos) -> Option<Answer> {
+        if let Some(answer) = self.outages.hit(shard, now, &mut self.stream) {
             return Some(answer);
         }
         let limit = match self.limits.len() {
@@ -157,28 +165,44 @@ impl<'a> Station<'a> {
             _ => self.limits.get(from as usize),
         };
         if limit.is_some_and(|limit| limit.take(now).is_err()) {
-            return Some(Answer::Status(429));
+            return Some(Answer::LIMITED);
         }
-        if self.service.connections.is_some_and(|most| self.inside >= most.0) {
+        if self.config.connections.is_some_and(|most| self.inside >= most.0) {
             return Some(Answer::Connect);
         }
-        let errors = self.service.errors;
-        (errors > 0.0 && self.stream.chance(errors)).then_some(Answer::Status(503))
+        let errors = self.config.errors;
+        (errors > 0.0 && self.stream.chance(errors)).then_some(Answer::UNAVAILABLE)
+    }
+
+    /// How many servers of a shard may start work now.
+    #[inline]
+    fn servers(&mut self, now: Nanos) -> u32 {
+        if now >= self.servers_until {
+            self.count_servers(now);
+        }
+        self.servers
+    }
+
+    #[cold]
+    fn count_servers(&mut self, now: Nanos) {
+        let all = self.config.servers.map_or(u32::MAX, |servers| servers.0);
+        self.servers = self.capacity.servers(all.into(), now) as u32;
+        self.servers_until = self.capacity.next_change(now);
     }
 
     fn take_in(&mut self, shard: u32, now: Nanos) -> Reception {
-        let servers = self.sky.servers(now);
+        let servers = self.servers(now);
         let it = &mut self.shards[shard as usize];
         if it.busy < servers {
             it.busy += 1;
             self.inside += 1;
             return Reception::Serve(self.work(now));
         }
-        if it.queue.len() as u64 - u64::from(it.dropped) < u64::from(self.service.queue) {
+        if it.queue.len() as u64 - u64::from(it.dropped) < u64::from(self.config.queue) {
             self.inside += 1;
             return Reception::Wait;
         }
-        match self.service.when_full.outcome() {
+        match self.config.when_full.outcome() {
             Some(outcome) => Reception::Answer(self.hint(outcome, now)),
             None => Reception::Silence,
         }
@@ -186,7 +210,7 @@ impl<'a> Station<'a> {
 
     /// How long a server works on a request that it begins now.
     fn work(&mut self, now: Nanos) -> Nanos {
-        self.sky.slowed(self.service.service.draw(&mut self.stream), now)
+        self.capacity.service_time(self.config.service.draw(&mut self.stream), now)
     }
 
     /// A request that was there before anything began.
@@ -221,7 +245,7 @@ impl<'a> Station<'a> {
     /// The next request that a server can begin, and how long it will take. The caller looks whether anybody
     /// still wants it.
     pub(super) fn next(&mut self, shard: u32, now: Nanos) -> Option<u32> {
-        let servers = self.sky.servers(now);
+        let servers = self.servers(now);
         let it = &mut self.shards[shard as usize];
         if it.busy >= servers { None } else { it.queue.pop_front() }
     }
@@ -244,7 +268,7 @@ impl<'a> Station<'a> {
 
     #[inline]
     pub(super) fn always_replies(&self) -> bool {
-        self.service.lost_replies == 0.0
+        self.config.lost_replies == 0.0
     }
 
     /// A request that takes no time is over.
@@ -255,19 +279,16 @@ impl<'a> Station<'a> {
     }
 
     pub(super) fn reply_is_lost(&mut self) -> bool {
-        let share = self.service.lost_replies;
+        let share = self.config.lost_replies;
         share > 0.0 && self.stream.chance(share)
     }
 
     /// What it says about when to come back.
     fn hint(&mut self, outcome: Outcome, now: Nanos) -> Outcome {
-        if !matches!(
-            outcome,
-            Outcome::Failure(Failure { class: Class::Throttled | Class::Overloaded, .. })
-        ) {
+        if !HintGiven::applies_to(&outcome) {
             return outcome;
         }
-        let hint = match self.service.hint {
+        let hint = match self.config.hint {
             HintGiven::None => return outcome,
             HintGiven::Fixed(after) => Hint::AtLeast(after),
             HintGiven::Jittered { from, to } => Hint::AtLeast(self.stream.between(from, to)),
@@ -282,7 +303,7 @@ impl<'a> Station<'a> {
 
     /// Whether the instance has ignored too many hints, this time included.
     fn is_banned(&mut self, from: &Sender, now: Nanos) -> bool {
-        let (Some(ban), Some(it)) = (self.service.ban, self.banned.get_mut(from.instance as usize))
+        let (Some(ban), Some(it)) = (self.config.ban, self.banned.get_mut(from.instance as usize))
         else {
             return false;
         };

@@ -4,7 +4,8 @@ use redial_core::Nanos;
 
 use super::draws::binomial;
 use crate::Stream;
-use crate::measure::Tape;
+use crate::measure::Recorder;
+use crate::random::unit;
 
 /// When ticks are.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +74,7 @@ impl Cell {
         }
         // As many of the two places as are the others' share, so that two calls are both remembered.
         let bits = stream.bits();
-        let lot = (bits >> 11) as f64 / (1_u64 << 53) as f64;
+        let lot = unit(bits);
         match (other.n as f64 / self.n as f64 * 2.0 + lot) as u32 {
             0 => {}
             1 => self.began[bits as usize & 1] = other.began[(bits >> 1) as usize & 1],
@@ -87,35 +88,35 @@ impl Cell {
     }
 
     /// These calls are over.
-    pub(super) fn end(&self, now: u64, succeeded: bool, clock: Clock, tape: &mut Tape) {
+    pub(super) fn end(&self, now: u64, succeeded: bool, clock: Clock, recorder: &mut Recorder) {
         let share = self.n / REMEMBERED as u64;
         let rest = self.n - share * (REMEMBERED as u64 - 1);
         let [first, others @ ..] = self.began;
         if others == [first; REMEMBERED - 1] {
-            return end(first, now, succeeded, self.n, clock, tape);
+            return end(first, now, succeeded, self.n, clock, recorder);
         }
-        end(first, now, succeeded, rest, clock, tape);
+        end(first, now, succeeded, rest, clock, recorder);
         for began in others {
-            end(began, now, succeeded, share, clock, tape);
+            end(began, now, succeeded, share, clock, recorder);
         }
     }
 }
 
-fn end(began: u32, now: u64, succeeded: bool, n: u64, clock: Clock, tape: &mut Tape) {
+fn end(began: u32, now: u64, succeeded: bool, n: u64, clock: Clock, recorder: &mut Recorder) {
     if n > 0 {
-        tape.ended(clock.at(began.into()), clock.at(now), succeeded, n);
+        recorder.ended(clock.at(began.into()), clock.at(now), succeeded, n);
     }
 }
 
 /// Cells by tick and row, for a stretch of ticks ahead of now.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Ring {
     cells: Box<[Cell]>,
     rows: usize,
     mask: u64,
 }
 
-impl Line {
+impl Ring {
     /// `rows` for every tick up to `ahead` from now.
     pub(super) fn new(ahead: u64, rows: usize) -> Self {
         let ticks = (ahead + 1).next_power_of_two();

@@ -7,9 +7,9 @@ const TICK: Nanos = 10_000_000;
 
 /// How much processor time the process had when a run began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Busy(Option<Nanos>);
+pub(crate) struct CpuTime(Option<Nanos>);
 
-impl Busy {
+impl CpuTime {
     pub(crate) fn start() -> Self {
         Self(used())
     }

@@ -5,7 +5,7 @@ use super::{Run, Series};
 use crate::Scenario;
 
 /// A window slides by a fiftieth of itself.
-const STEPS: u64 = 50;
+pub(crate) const STEPS: u64 = 50;
 /// Success is looked at over stretches in which so many calls begin, and not over shorter ones than this.
 const CALLS_PER_STRETCH: f64 = 50.0;
 const SHORTEST_STRETCH: Nanos = 100_000_000;
@@ -19,7 +19,7 @@ const COLLAPSED: f64 = 0.5;
 /// What happens in a run, as it happens. Time does not go back, except from one attempt to another by less than
 /// a window; what happens `n` times at once is recorded once.
 #[derive(Debug)]
-pub struct Tape {
+pub struct Recorder {
     clock: Clock,
     steps: Vec<Step>,
     /// By when calls began: how many there were, and how many of them succeeded.
@@ -104,7 +104,7 @@ impl Clock {
     }
 }
 
-impl Tape {
+impl Recorder {
     /// For a run of this scenario.
     pub fn new(scenario: &Scenario) -> Self {
         let rate = scenario.rate();
@@ -136,7 +136,7 @@ impl Tape {
             rate,
             callers,
             to_open: callers,
-            trouble: scenario.trouble(),
+            trouble: scenario.fault_span(),
         }
     }
 

@@ -6,20 +6,20 @@ use crate::lag::Lag;
 use crate::record::Record;
 use crate::setting::Setting;
 
-const PULSE: Nanos = 5_000_000;
+const PROBE_INTERVAL: Nanos = 5_000_000;
 /// Server and callers have the first ones for themselves.
 const FIRST_CALLER: u64 = 16;
 
 /// What server and callers share.
 #[derive(Debug)]
-pub(crate) struct Scene {
+pub(crate) struct Shared {
     pub(crate) setting: Setting,
     pub(crate) clock: Clock,
     pub(crate) record: Record,
     pub(crate) lag: Lag,
 }
 
-impl Scene {
+impl Shared {
     pub(crate) fn new(setting: Setting) -> Self {
         Self { setting, clock: Clock::start(), record: Record::default(), lag: Lag::default() }
     }
@@ -40,10 +40,10 @@ impl Scene {
 
     /// Wakes every few milliseconds, so that lag shows too while all others wait inside of somebody else's timer,
     /// as they do between attempts.
-    pub(crate) async fn pulse(&self) {
+    pub(crate) async fn probe(&self) {
         let mut at = self.now();
         loop {
-            at = (at + PULSE).max(self.now());
+            at = (at + PROBE_INTERVAL).max(self.now());
             self.wait_until(at).await;
         }
     }
