@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::pool::{Client, Pool};
 use crate::shared::Shared;
 
-/// Everybody who calls, until no call is left that began in time.
+/// Runs all callers, until the calls that began in time have ended.
 pub(crate) async fn run<C: Caller>(shared: Arc<Shared>, pool: Arc<Pool>, instances: Vec<Arc<C>>) {
     let mut tasks = JoinSet::new();
     match shared.scenario().clients.arrivals {
@@ -33,7 +33,7 @@ async fn closed<C: Caller>(
     number: u64,
 ) {
     let mut stream = shared.stream(number);
-    // As if it had gone on like this for long.
+    // As if the loop had been running for long.
     let mut next = think.residual(&mut stream);
     while next < shared.scenario().duration {
         shared.wait_until(next).await;
@@ -56,7 +56,7 @@ async fn open<C: Caller>(
         if next >= scenario.duration {
             return;
         }
-        // A timer wakes once a millisecond; those who are due by then all go.
+        // A timer wakes once a millisecond; then all calls that are due begin.
         if next > shared.now() {
             shared.wait_until(next).await;
         }
@@ -65,12 +65,12 @@ async fn open<C: Caller>(
         tasks.spawn(async move {
             call(&shared, &pool, &*caller).await;
         });
-        // Those who are done are let go, or they would pile up until the end.
+        // Finished tasks are removed, or they would accumulate.
         while tasks.try_join_next().is_some() {}
     }
 }
 
-/// One call; returns when it was over.
+/// Makes one call; returns when it ended.
 async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C) -> Nanos {
     let started = shared.now();
     shared.record.begun(started);

@@ -7,17 +7,17 @@ use redial_sim::measure::{Recorder, Run};
 use crate::lag::Late;
 use crate::record::Log;
 
-/// Why there are no figures: the generator was the limit, so they would be its own.
+/// Why there are no figures: the load generator was the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It woke too late.
     Late(Late),
-    /// So many attempts got no answer for want of a connection.
+    /// This many attempts found no connection.
     Broken(u32),
 }
 
-/// What a run comes to, by the rules by which simulated ones are judged. How long callers waited between attempts is
-/// not recorded, so the figures about waits are zero.
+/// Computes the figures of a run by the same rules as for simulated runs. Waits between attempts are not recorded,
+/// so the figures about them are zero.
 pub(crate) fn of(scenario: &Scenario, log: &Log) -> Run {
     let mut recorder = Recorder::new(scenario);
     let events = log.in_order();
@@ -51,7 +51,7 @@ impl Event {
 }
 
 impl Log {
-    /// Server and callers write from threads of their own, so what they write is only nearly in order.
+    /// Server and callers record from their own threads, so their events are only nearly ordered.
     fn in_order(&self) -> Vec<Event> {
         let begun = self.begun.iter().map(|at| Event::Begun(*at));
         let arrived =

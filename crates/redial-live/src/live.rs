@@ -21,12 +21,12 @@ use crate::server::Server;
 use crate::setting::{Error, Setting};
 use crate::shared::Shared;
 
-/// Runs to the end. `caller` makes the way of retrying of each instance.
+/// Runs to the end. `caller` makes the caller of each instance.
 pub fn run<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Live, Error> {
     Ok(start(setting, caller)?.finish())
 }
 
-/// Starts a run, to be looked at while it goes on.
+/// Starts a run that can be observed while it is running.
 pub fn start<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Running, Error> {
     let instances: Vec<_> =
         (0..setting.scenario().clients.instances).map(caller).map(Arc::new).collect();
@@ -39,18 +39,18 @@ pub fn start<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Resul
     Ok(Running { shared, stop: Some(stop), callers: Some(callers), busy, _server: server })
 }
 
-/// A run that goes on. It is cut off when dropped.
+/// A run in progress. Dropping it aborts it.
 #[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,
     callers: Option<JoinHandle<()>>,
     busy: CpuTime,
-    /// Goes last: whoever calls must find it.
+    /// Dropped last, because callers need it.
     _server: Server,
 }
 
-/// What happened.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Live {
     shared: Arc<Shared>,
@@ -64,12 +64,12 @@ impl Running {
         self.shared.now()
     }
 
-    /// What is run.
+    /// The setting.
     pub fn setting(&self) -> &Setting {
         &self.shared.setting
     }
 
-    /// What has happened so far.
+    /// The events so far.
     pub fn record(&self) -> &Record {
         &self.shared.record
     }
@@ -79,7 +79,7 @@ impl Running {
         self.callers.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Cuts it off; calls that have not ended never will.
+    /// Aborts the run; unfinished calls are not recorded as ended.
     pub fn stop(&mut self) {
         drop(self.stop.take());
     }
@@ -87,7 +87,7 @@ impl Running {
     /// Waits for its end.
     pub fn finish(mut self) -> Live {
         if let Some(callers) = self.callers.take() {
-            // A caller that panics ends alone; this thread has nothing that could.
+            // A panic of a caller ends only its own task, so this thread does not panic.
             drop(callers.join());
         }
         let busy = self.busy.share(self.now());
@@ -105,36 +105,36 @@ impl Drop for Running {
 }
 
 impl Live {
-    /// What was run.
+    /// The setting.
     pub fn setting(&self) -> &Setting {
         &self.shared.setting
     }
 
-    /// Everything that was recorded.
+    /// All recorded events.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// How late the generator was.
+    /// The lag of the load generator.
     pub fn lag(&self) -> &Lag {
         &self.shared.lag
     }
 
-    /// How much of the machine the process used, from 0 to 1, if the system says.
+    /// The share of the machine that the process used, from 0 to 1, if the system reports it.
     pub fn busy(&self) -> Option<f64> {
         self.busy
     }
 
-    /// How many calls were cut off by the end.
+    /// How many calls were aborted at the end.
     pub fn unfinished(&self) -> usize {
         self.log.begun.len() - self.log.ended.len()
     }
 
-    /// What it comes to, unless the generator was the limit.
+    /// The figures of the run.
     ///
     /// # Errors
     ///
-    /// It was.
+    /// The load generator was the bottleneck.
     pub fn figures(&self) -> Result<Run, Refusal> {
         self.lag().judge().map_err(Refusal::Late)?;
         if self.log.broken > 0 {
@@ -144,7 +144,7 @@ impl Live {
     }
 }
 
-/// The callers' thread.
+/// Starts the callers' thread.
 fn spawn<C: Caller>(
     shared: Arc<Shared>,
     pool: Arc<Pool>,
@@ -157,7 +157,7 @@ fn spawn<C: Caller>(
             let over = shared.scenario().duration + shared.setting.drain;
             let calls = callers::run(Arc::clone(&shared), pool, instances);
             let probe = shared.probe();
-            // An error of `stopped` is a handle that is gone, which says the same.
+            // An error means that the handle was dropped, which also stops the run.
             first_of([
                 &mut pin!(calls),
                 &mut pin!(probe),

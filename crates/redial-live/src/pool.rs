@@ -25,14 +25,14 @@ pub enum Failed {
     Broken,
 }
 
-/// One call's way to the backend. It counts the attempts, whoever makes them.
+/// The connection of one call to the backend. It counts the attempts of the call.
 #[derive(Clone, Debug)]
 pub struct Client {
     pool: Arc<Pool>,
     sent: Arc<AtomicU32>,
 }
 
-/// Kept connections, as many as were ever needed at once.
+/// A pool of connections, as many as were ever needed at once.
 #[derive(Debug)]
 pub(crate) struct Pool {
     address: SocketAddr,
@@ -49,8 +49,8 @@ impl Client {
 
     /// Makes an attempt.
     ///
-    /// When the caller stops waiting, the answer is still read to its end, so that the connection is kept: what is
-    /// measured is the work that the backend does for nobody, not the price of new connections.
+    /// When the caller stops waiting, the response is still read to its end, so that the connection is reused: the
+    /// wasted work of the backend is to be measured, not the cost of new connections.
     pub async fn send(self) -> Result<(), Failed> {
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let timeout = self.pool.shared.setting.timeout;
@@ -84,14 +84,14 @@ impl Pool {
         if (200..300).contains(&status) { Ok(()) } else { Err(Failed::Status(status)) }
     }
 
-    /// The status, if there is one.
+    /// The status of the response, if there is one.
     async fn try_exchange(&self, number: u32) -> Option<u16> {
         let mut sender = self.sender().await?;
-        // The server has no other way to know which attempt it is.
+        // The server learns the attempt number from the path.
         let request = Request::get(format!("/{number}")).body(Empty::new()).ok()?;
         let response = sender.send_request(request).await.ok()?;
         let status = response.status().as_u16();
-        // To its end, so that the connection can be used again.
+        // To its end, so that the connection can be reused.
         response.into_body().collect().await.ok()?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         Some(status)

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::backend::{Answer, Backend};
 use crate::shared::Shared;
 
-/// A server on loopback, with a thread of its own. It ends when dropped.
+/// A server on loopback, on its own thread. It stops when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
@@ -40,7 +40,7 @@ impl Server {
             runtime.block_on(async move {
                 tokio::spawn(probe(Arc::clone(&state.shared)));
                 tokio::spawn(accept(listener, state));
-                // An error is a handle that is gone, which says the same.
+                // An error means that the handle was dropped, which also stops the server.
                 drop(stopped.await);
             });
         };
@@ -57,13 +57,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to return, and who drops us may be panicking.
+            // A panic of the thread must not become one of the drop.
             drop(thread.join());
         }
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct ServerState {
     backend: Mutex<Backend>,
     shared: Arc<Shared>,
@@ -79,7 +79,7 @@ async fn accept(listener: TcpListener, state: Arc<ServerState>) {
             Ok((stream, _)) => {
                 tokio::spawn(serve(stream, Arc::clone(&state)));
             }
-            // Most likely too many open files, which passes when others close theirs.
+            // Most likely too many open files, which passes when other connections close.
             Err(_) => tokio::task::yield_now().await,
         }
     }
@@ -89,7 +89,7 @@ async fn serve(stream: TcpStream, state: Arc<ServerState>) {
     let service = service_fn(|request| answer(request, &state));
     if stream.set_nodelay(true).is_ok() {
         let server = http1::Builder::new();
-        // A connection that breaks is noticed and counted by the caller.
+        // The caller notices and counts a broken connection.
         drop(server.serve_connection(TokioIo::new(stream), service).await);
     }
 }
@@ -101,7 +101,7 @@ async fn answer(
     let shared = &state.shared;
     let number = request.uri().path().trim_start_matches('/').parse().unwrap_or(1);
     let answer = {
-        // Read under the lock, so that time does not go backwards for the backend.
+        // Read under the lock, so that time does not go back for the backend.
         let mut backend = state.backend.lock().unwrap_or_else(PoisonError::into_inner);
         let now = shared.now();
         shared.record.attempt(now, number);

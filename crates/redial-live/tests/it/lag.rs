@@ -20,7 +20,7 @@ fn judged(late: u32, late_ms: u64) -> Result<(), Late> {
 #[test]
 fn a_run_on_time_is_accepted() {
     assert_eq!(judged(0, 0), Ok(()));
-    assert_eq!(Lag::default().judge(), Ok(()), "nobody wanted to wake");
+    assert_eq!(Lag::default().judge(), Ok(()), "without wake-ups");
 }
 
 #[test]

@@ -17,17 +17,17 @@ pub(super) struct CallStarts {
 
 #[derive(Debug)]
 enum Pattern {
-    /// So many a tick, and how much of the next one is due.
+    /// This many per tick; `due` is the fraction carried over to the next.
     Even { rate: f64, due: f64 },
-    /// This many a tick on average.
+    /// This many per tick on average.
     Random { rate: f64 },
     /// A rate that changes over time.
     Ramp(Arrivals),
-    /// All of them in this tick.
+    /// All of them in one tick.
     Once { callers: u64, at: u64, moment: Moment },
 }
 
-/// Callers that began at the same moment are at the same share of every tick in which something happens to them.
+/// Where within a tick callers are that began at the same moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// In nanoseconds; the others are shares of the tick.
@@ -53,14 +53,15 @@ impl CallStarts {
             }
             Arrivals::Poisson(_) => Pattern::Random { rate },
             Arrivals::Constant(_) | Arrivals::Closed { .. } => {
-                // The first call is one interval from the start, and a call between two ticks is of the later one.
+                // The first call begins one interval after the start. A call at the boundary of two ticks belongs
+                // to the later one.
                 Pattern::Even { rate, due: -1e-9 }
             }
         };
         Self { pattern, tick, end: ticks(scenario.duration) }
     }
 
-    /// How many calls begin in this tick. Ticks are asked for in order.
+    /// How many calls begin in this tick. Ticks must be queried in order.
     pub(super) fn calls(&mut self, now: u64, faults: &Faults, stream: &mut Stream) -> u64 {
         let part = (self.end - now as f64).clamp(0.0, 1.0);
         match &mut self.pattern {
@@ -85,7 +86,7 @@ impl CallStarts {
         if let Pattern::Once { .. } = self.pattern { 0 } else { self.tick / 2 }
     }
 
-    /// Where in its tick what happens to the attempts in this row does; `None` when callers are spread over the tick.
+    /// Where within their tick the attempts in this row are; `None` when they are spread over it.
     pub(super) fn moment(&self, row: usize) -> Option<Moment> {
         match &self.pattern {
             Pattern::Once { moment, .. } if row == 0 => Some(*moment),

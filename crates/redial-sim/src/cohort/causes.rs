@@ -1,4 +1,4 @@
-//! Why attempts fail, and what the engine does about each of them.
+//! The causes of failed attempts, and what the engine does about each.
 
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
@@ -10,23 +10,22 @@ use super::waiting::WaitingCalls;
 use crate::scenario::{Answer, HintGiven};
 use crate::{Scenario, Stream, Subject};
 
-/// Hints that differ from caller to caller are divided into so many parts.
+/// Hints that are drawn from a range are divided into this many parts.
 const HINT_PARTS: u64 = 16;
 
-/// Why an attempt failed.
+/// Why an attempt failed, as an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause(pub(super) usize);
 
 /// What is known about every cause.
 #[derive(Debug)]
 pub(super) struct Causes {
-    /// By cause and number of the attempt that failed: the waiting in which its calls wait, all of them as likely.
-    /// None when the call is over.
+    /// By cause and attempt: the [`WaitingCalls`] in which the calls wait, all equally likely. Empty when the call
+    /// is over.
     waits: Vec<Vec<Vec<usize>>>,
     outcomes: Vec<Outcome>,
     pub(super) timeout: Cause,
-    /// What those get that find it full, that are over the limit, and that are in bad luck; by outage, what
-    /// it says. `None` is nothing at all.
+    /// For a full queue, the rate limit, random errors, and each outage. `None` means no response at all.
     pub(super) full: Option<Cause>,
     pub(super) limited: Cause,
     pub(super) error: Cause,
@@ -51,7 +50,7 @@ impl Hinted {
 pub(super) struct NotUniform;
 
 impl Causes {
-    /// The causes of a scenario, with a waiting for every wait that can follow from them.
+    /// The causes of a scenario, and the waits that can follow from them.
     pub(super) fn new(
         scenario: &Scenario,
         subject: &Subject,
@@ -90,14 +89,14 @@ impl Causes {
         self.outcomes.len()
     }
 
-    /// The waiting in which calls wait whose attempt in this row failed; none when they are over.
+    /// The indices of the [`WaitingCalls`] for calls whose attempt in this row failed; empty when they are over.
     #[inline]
     pub(super) fn waiting(&self, cause: Cause, row: usize) -> &[usize] {
         self.waits[cause.0].get(row).map_or(&[], Vec::as_slice)
     }
 }
 
-/// A waiting that will be needed.
+/// A [`WaitingCalls`] that will be needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlannedWait {
     pub(super) retry: u32,
@@ -111,7 +110,7 @@ impl PlannedWait {
     }
 }
 
-/// The waiting for retry `k` after this outcome.
+/// The waits for retry `k` after this outcome.
 fn plan(
     scenario: &Scenario,
     subject: &Subject,
@@ -139,11 +138,11 @@ fn plan(
             waiting.len() - 1
         }));
     }
-    // Where some of the hints are too long and others are not, the parts are no longer as likely as each other.
+    // If only some of the hints are too long, the remaining parts are not equally likely.
     if places.is_empty() || places.len() == hints.len() { Ok(places) } else { Err(NotUniform) }
 }
 
-/// What the backend adds to an outcome.
+/// The hints that the backend may add to an outcome.
 fn hints(outcome: &Outcome, given: HintGiven) -> Vec<Option<Hinted>> {
     let applies = HintGiven::applies_to(outcome);
     match given {
@@ -156,7 +155,7 @@ fn hints(outcome: &Outcome, given: HintGiven) -> Vec<Option<Hinted>> {
     }
 }
 
-/// Whether the engine repeats an attempt that ended so, as far as that does not depend on the budget.
+/// Whether the engine retries after this outcome, budgets aside.
 fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
     let unbound = subject.policy.edit().attempts(2).budget(Budget::None).without_deadline();
     let Ok(policy) = unbound.build() else { return false };
@@ -169,7 +168,7 @@ fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
     matches!(call.settle(&cx, permit, outcome, 0, || 0), Verdict::Wait(_))
 }
 
-/// The longest that calls of this policy ever wait for retry `k`.
+/// The longest wait for retry `k` under this policy.
 pub(super) fn longest_wait(policy: &Policy, k: u32, waiting: &[PlannedWait]) -> Nanos {
     let hinted =
         waiting.iter().filter(|waiting| waiting.retry == k).map(|waiting| waiting.range.hi);

@@ -32,7 +32,7 @@ impl Faults {
         tick * self.tick + self.tick / 2
     }
 
-    /// Whether an outage is active in a part of this tick. Ticks must not go back.
+    /// Whether an outage is active in a part of this tick. Ticks must be queried in order.
     #[inline]
     pub(super) fn has_outage(&mut self, tick: u64) -> bool {
         self.outages.is_active(self.span(tick))
@@ -61,13 +61,13 @@ impl Faults {
         self.capacity.servers(all, self.middle(tick))
     }
 
-    /// By how much work takes longer that starts in this tick.
+    /// By what factor work takes longer that starts in this tick.
     #[inline]
     pub(super) fn slowdown(&self, tick: u64) -> f64 {
         1.0 / self.capacity.speed(self.middle(tick))
     }
 
-    /// The most by which work takes longer.
+    /// The largest of these factors.
     pub(super) fn most_slowdown(&self) -> f64 {
         1.0 / self.capacity.lowest_speed()
     }

@@ -1,4 +1,4 @@
-//! A scenario and a policy in ticks, if they can be said in ticks.
+//! A scenario and a policy in ticks, if they can be expressed in ticks.
 
 use redial_core::admit::RateRule;
 use redial_core::{NEVER, Nanos};
@@ -13,24 +13,24 @@ use crate::measure::STEPS;
 use crate::scenario::{Answer, Limit, Time};
 use crate::{Scenario, Subject};
 
-/// A tick is not longer than this: with 1 ms the peak of a storm is off by several standard errors.
+/// The longest tick: with 1 ms the peak of a storm is off by several standard errors.
 const LONGEST_TICK: Nanos = 250_000;
-/// Nor shorter, or a run would take longer than an exact one.
+/// The shortest tick: with a shorter one a run would take longer than an exact one.
 const SHORTEST_TICK: Nanos = 10_000;
-/// Service times, time-outs and waits are at least so many ticks.
+/// Service times, timeouts and waits last at least this many ticks.
 const TICKS_PER_TIME: Nanos = 4;
-/// The most cells that a run may keep, of 16 to 40 bytes each.
+/// The most cells that a run may keep, 16 to 40 bytes each.
 const MOST_CELLS: u64 = 16_000_000;
-/// When calls began is kept in 32 bits.
+/// Ticks are stored in 32 bits.
 const MOST_TICKS: u64 = 1 << 31;
 
-/// Everything that a run starts from.
+/// The initial state of a run.
 #[derive(Debug)]
 pub(super) struct Plan<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) subject: &'a Subject,
     pub(super) tick: Nanos,
-    /// One for every attempt.
+    /// One row for every attempt.
     pub(super) rows: usize,
     pub(super) latency: u64,
     pub(super) causes: Causes,
@@ -80,7 +80,7 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// What shows only in ticks.
+    /// Checks what can only be checked in ticks.
     fn check(&self) -> Result<(), Refused> {
         let Self { scenario, tick, .. } = self;
         if scenario.duration / tick > MOST_TICKS {
@@ -106,14 +106,14 @@ impl<'a> Plan<'a> {
         self.deadline()
     }
 
-    /// A deadline needs to know when each call began, so it must not matter.
+    /// A deadline depends on when each call began, so it must not take effect.
     fn deadline(&self) -> Result<(), Refused> {
         let policy = &self.subject.policy;
         let deadline = policy.deadline();
         let silent = self.is_silent();
         if silent && timeout(self.subject) == NEVER {
             return Err(refuse(if deadline == NEVER {
-                "requests are not answered, and attempts have no time-out"
+                "requests are not answered, and attempts have no timeout"
             } else {
                 "requests are not answered, so that attempts end with the deadline of their call"
             }));
@@ -140,8 +140,7 @@ impl<'a> Plan<'a> {
         full || backend.lost_replies > 0.0 || self.causes.outages.iter().any(Option::is_none)
     }
 
-    /// The longest that it takes until an attempt is answered, if it is: with a queue that is full, the fewest
-    /// servers, and everything cold.
+    /// The longest time until an attempt is answered: with a full queue, the fewest servers and a cold cache.
     fn longest_attempt(&self) -> Nanos {
         let slowdown = self.faults.most_slowdown();
         let mut ticks = self.build.work.longest() * slowdown + 2.0 * self.latency as f64;
@@ -155,15 +154,15 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// After how long an attempt is given up. A call of one attempt ends with it, so its deadline is a time-out.
+/// The timeout of an attempt. A call of one attempt ends with it, so its deadline is a timeout too.
 fn timeout(subject: &Subject) -> Nanos {
     let policy = &subject.policy;
     let deadline = if policy.attempts() == 1 { policy.deadline() } else { NEVER };
     policy.attempt_timeout().min(deadline)
 }
 
-/// How long a tick should be: a part of the shortest time in the model, and one that a constant service time is
-/// a whole number of.
+/// How long a tick should be: a fraction of the shortest time in the model, and a divisor of a constant service
+/// time.
 pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
     let policy = &subject.policy;
     let first = policy.backoff().ceiling(1);

@@ -1,4 +1,4 @@
-//! How long a server works on each of many requests.
+//! How long servers work on each of many requests.
 
 use redial_core::Nanos;
 
@@ -6,13 +6,13 @@ use super::draws::binomial;
 use crate::Stream;
 use crate::scenario::Time;
 
-/// So few are drawn one by one, unless they are lost among this many of the same tick.
+/// Up to this many are drawn one by one, unless a crowd of this size starts in the same tick.
 const FEW: u64 = 64;
 const CROWD: u64 = 1_000;
-/// More are divided into so many equal parts, from the shortest times to the longest.
+/// More are divided into this many equal parts, from the shortest times to the longest.
 const PARTS: u64 = 8;
-/// The distribution is asked so often, and remembered in so many steps. How many of a crowd take longer than one in
-/// twenty does is therefore off by up to 2% of them.
+/// The distribution is sampled this often, and kept in this many steps. Beyond the 95th percentile the number of
+/// requests in a crowd is therefore off by up to 2%.
 const DRAWS: usize = 1 << 16;
 const STEPS: usize = 1 << 11;
 
@@ -21,8 +21,8 @@ const STEPS: usize = 1 << 11;
 pub(super) struct Work {
     time: Time,
     tick: f64,
-    /// Ascending, each as likely as the others; none when it always takes as long. It is asked from the
-    /// distribution itself: there is one place that knows what a lognormal one is.
+    /// In ascending order, all equally likely; empty for a constant time. They are drawn from the distribution
+    /// itself, so that it is defined in one place.
     steps: Vec<f64>,
 }
 
@@ -46,7 +46,7 @@ impl Work {
         Self { time, tick, steps }
     }
 
-    /// The longest there is, nearly: one in ten thousand may be longer, and is cut.
+    /// Nearly the longest time: one in ten thousand may be longer, and is cut.
     pub(super) fn longest(&self) -> f64 {
         match self.steps.last() {
             Some(last) => last * 1.5,
@@ -54,8 +54,8 @@ impl Work {
         }
     }
 
-    /// Divides `n` requests by how long they take, each part in ticks, `slowdown` times as long as usual.
-    /// Where a crowd of `others` begins as well it does not show that some of them take equally long.
+    /// Divides `n` requests by how long they take, in ticks, `slowdown` times as long as usual. Among a crowd of
+    /// `others` it does not matter that several take equally long.
     pub(super) fn split(
         &self,
         n: u64,

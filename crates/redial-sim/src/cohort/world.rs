@@ -1,4 +1,4 @@
-//! One tick after the other.
+//! The cohort engine: one tick after the other.
 
 use redial_core::Policy;
 use redial_core::admit::budget::{Budget, Deposit};
@@ -17,7 +17,7 @@ use crate::Stream;
 use crate::measure::{Recorder, Run};
 use crate::simulate::Watch;
 
-/// After so many ticks somebody is told how far it is.
+/// Progress is reported every this many ticks.
 const REPORT: u64 = 4096;
 
 #[derive(Debug)]
@@ -37,15 +37,15 @@ pub(super) struct World<'a> {
     lost_replies: f64,
     guards: Guards,
     deposits: Option<Deposit>,
-    /// Requests on their way, by their number.
+    /// Requests on the network, by attempt.
     requests: Ring,
-    /// Replies on their way: those of requests that were served, and the others by cause and number.
+    /// Replies on the network: of served requests by attempt, of refused ones by cause and attempt.
     replies: Ring,
     refusals: Ring,
     rows: usize,
-    /// What has failed in this tick, and would be repeated.
+    /// Attempts that failed in this tick, and may be retried.
     failed: Vec<Failed>,
-    /// Calls that began in this tick, and those of them that were refused in it.
+    /// Calls that began in this tick, and how many of them were refused in it.
     begun: (u64, u64),
     /// Calls that are not over.
     open: u64,
@@ -116,8 +116,8 @@ impl<'a> World<'a> {
             now += 1;
         }
         let run = self.recorder.finish(None, self.events);
-        // The last stretch in which calls failed is found by when each of them began. Of a cell that is known for
-        // two of its calls: a few that are taken for later ones make the trouble last.
+        // The recovery is defined by the start times of the last failed calls. A cell keeps two start times, and a
+        // few that are too late would make the fault seem longer.
         Run { recover_ms: None, ..run }
     }
 
@@ -129,7 +129,7 @@ impl<'a> World<'a> {
         self.decide(now);
     }
 
-    /// Calls begin, and others have waited for their retry.
+    /// Calls begin, and others return from their wait.
     fn send(&mut self, now: u64) {
         self.begun = (0, 0);
         if now < self.end {
@@ -157,7 +157,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Servers are done with something, and begin with something else.
+    /// Servers finish work and start queued requests.
     fn work(&mut self, now: u64) {
         let (replies, at) = (&mut self.replies, now + self.latency);
         let reply = |row, cell, stream: &mut Stream| replies.at(at, row).add(cell, stream);
@@ -189,7 +189,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Outages take their share.
+    /// Outages refuse their share.
     fn apply_outages(&mut self, row: usize, now: u64) {
         let at = self.starts.moment(row).map(|moment| moment.arrives);
         for outage in 0..self.causes.outages.len() {
@@ -254,7 +254,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// They get this instead of being served, or nothing.
+    /// These requests get this outcome instead of being served, or no reply.
     fn refuse(&mut self, cause: Option<Cause>, row: usize, mut cell: Cell, now: u64) {
         if cell.n == 0 {
             return;
@@ -272,7 +272,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Callers hear what came of their attempts, or have waited long enough.
+    /// Delivers replies, and expires attempts.
     fn deliver(&mut self, now: u64) {
         for row in 0..self.rows {
             let cell = self.replies.take(now, row);
@@ -308,7 +308,7 @@ impl<'a> World<'a> {
         cell.end(now, succeeded, self.clock, &mut self.recorder);
     }
 
-    /// Those that failed ask for a retry, all of them at once.
+    /// The failed attempts withdraw from the budget together.
     fn decide(&mut self, now: u64) {
         if self.failed.is_empty() {
             return;
@@ -322,7 +322,7 @@ impl<'a> World<'a> {
             repeats
         });
         let all = failed.iter().map(|it| it.cell.n).sum();
-        // The class has a price only in budgets that cohorts do not have.
+        // The class only matters to budgets that do not fit cohorts.
         let granted = self.guards.withdraw_up_to(all, Class::Transient, self.clock.at(now));
         let mut favoured = if granted < all { self.favoured(granted) } else { 0 };
         let mut selection = Selection::new(granted - favoured, all - favoured);
@@ -339,8 +339,8 @@ impl<'a> World<'a> {
         self.failed = failed;
     }
 
-    /// How many of the grants of a dry budget go to calls that have just begun. Where a call is refused the moment
-    /// it is made, it is the first to ask for the token that it has brought itself.
+    /// How many withdrawals of a dry budget go to calls that have just begun. A call that is refused as soon as it
+    /// is made is the first to withdraw the token that it deposited itself.
     fn favoured(&mut self, granted: u64) -> u64 {
         if self.latency > 0 || self.deposits != Some(Deposit::Request) {
             return 0;

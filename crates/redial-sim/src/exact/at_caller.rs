@@ -1,4 +1,4 @@
-//! A caller: begins, waits, ends, thinks, is restarted or switched off.
+//! The life of a caller: begin, wait, end, think, restart, switch off.
 
 use redial_core::{Call, NEVER, Nanos};
 
@@ -8,7 +8,7 @@ use super::world::World;
 use crate::scenario::{Arrivals, SwitchedOff};
 
 impl World<'_> {
-    /// The caller will begin a call then.
+    /// Schedules the caller's next call.
     pub(super) fn begin_at(&mut self, caller: u32, at: Nanos) {
         if at < self.scenario.duration {
             self.callers.schedule(caller, false, at);
@@ -57,7 +57,7 @@ impl World<'_> {
         self.attempt(Origin::Caller(caller), call, now);
     }
 
-    /// Where the attempts of a caller go.
+    /// The target of a caller's attempts.
     #[inline(always)]
     pub(super) fn target(&mut self, caller: u32) -> Target {
         let key = self.callers.key(caller);
@@ -111,19 +111,20 @@ impl World<'_> {
         }
     }
 
-    /// Until when the instance is switched off, if it is.
+    /// When the instance is switched on again, if it is switched off.
     pub(super) fn off_until(&self, instance: u32, now: Nanos) -> Option<Nanos> {
         let off =
             |it: &&SwitchedOff| it.span().contains(now) && instance < self.instances(it.share);
         self.scenario.switched_off.iter().find(off).map(|it| it.span().end)
     }
 
-    /// This share of the instances is those below this number.
+    /// This share of the instances are those with numbers below the result.
     fn instances(&self, share: f64) -> u32 {
         (f64::from(self.scenario.clients.instances) * share).round() as u32
     }
 
-    /// Instances start anew: nobody waits for their calls any more, and their callers begin again.
+    /// Restarts instances: their calls fail, attempts in flight become orphans, and callers of a closed loop begin
+    /// again.
     pub(super) fn restart(&mut self, number: usize, now: Nanos) {
         let restart = &self.scenario.restart[number];
         let below = self.instances(restart.share);

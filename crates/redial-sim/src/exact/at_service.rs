@@ -1,4 +1,4 @@
-//! A request at its service: received, queued, worked on, answered.
+//! A request at its service: received, queued, served, answered.
 
 use redial_core::Nanos;
 use redial_core::decide::Outcome;
@@ -9,7 +9,7 @@ use super::service_state::{Reception, Sender};
 use super::world::World;
 
 impl World<'_> {
-    /// What the service does with a request.
+    /// Asks the service what to do with a request.
     #[inline]
     pub(super) fn receive(&mut self, target: &Target, number: u32, now: Nanos) -> Reception {
         let first = number == 1;
@@ -38,7 +38,7 @@ impl World<'_> {
         self.place(number, reception, now);
     }
 
-    /// Does with a request what the service says.
+    /// Carries out what the service decided.
     pub(super) fn place(&mut self, number: u32, reception: Reception, now: Nanos) {
         match reception {
             Reception::Answer(outcome) => self.answer(number, outcome, now),
@@ -78,7 +78,7 @@ impl World<'_> {
         }
     }
 
-    /// Servers that are free begin with what waits.
+    /// Free servers start queued requests.
     pub(super) fn start_queued(&mut self, service: usize, shard: u32, now: Nanos) {
         while let Some(number) = self.services[service].next(shard, now) {
             if self.flights.get(number).stage == Stage::Dropped {
@@ -105,7 +105,7 @@ impl World<'_> {
         }
     }
 
-    /// A request is over at its service.
+    /// A request is done at its service.
     pub(super) fn respond(&mut self, number: u32, outcome: Outcome, now: Nanos) {
         let target = self.flights.get(number).target;
         self.services[self.edges[target.edge as usize].to].leave();
@@ -118,7 +118,7 @@ impl World<'_> {
         self.answer(number, outcome, now);
     }
 
-    /// The reply leaves.
+    /// Sends the reply.
     fn answer(&mut self, number: u32, outcome: Outcome, now: Nanos) {
         let flight = self.flights.get(number);
         let edge = &self.edges[flight.target.edge as usize];
@@ -136,7 +136,7 @@ impl World<'_> {
         }
     }
 
-    /// The caller will hear nothing.
+    /// The caller gets no reply.
     fn never_reply(&mut self, number: u32) {
         let flight = self.flights.get(number);
         flight.stage = Stage::Silent;
@@ -157,10 +157,10 @@ impl World<'_> {
         }
     }
 
-    /// The caller has waited long enough, unless it has the reply.
+    /// The caller stops waiting, unless it has the reply.
     pub(super) fn expire(&mut self, number: u32, now: Nanos) {
         let flight = self.flights.get(number);
-        // Of an attempt that had this number before.
+        // A stale event, for an earlier attempt with this number.
         if !flight.timed || now < flight.expires {
             return;
         }
@@ -176,10 +176,10 @@ impl World<'_> {
         self.settle(&target, call, permit, &Self::timed_out(), now);
     }
 
-    /// Nothing more will come of a request.
+    /// Removes a request that has no further events.
     pub(super) fn forget(&mut self, number: u32) {
         let flight = self.flights.get(number);
-        // An event for its end may still be on its way.
+        // Its timeout may still be scheduled.
         flight.timed = false;
         let target = flight.target;
         self.flights.remove(number);

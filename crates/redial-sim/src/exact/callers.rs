@@ -1,5 +1,5 @@
-//! Those origin call. A caller that waits for its retry is 16 bytes; what else there is to know about it follows
-//! from its number and from when its call started.
+//! The callers. One that waits for its retry takes 16 bytes; everything else follows from its number and from when
+//! its call started.
 
 use rand_distr::{Distribution as _, Zipf};
 use redial_core::decide::Outcome;
@@ -16,22 +16,22 @@ pub(super) struct Callers {
     all: Vec<Caller>,
     free: Vec<u32>,
     instances: u32,
-    /// The instance of each caller; where there is a fixed number of callers it follows from theirs.
+    /// The instance of each caller; computed from the caller's number if the number of callers is fixed.
     of: Option<Vec<u32>>,
-    /// What each of them does, if that can be cut short.
+    /// The next event of each caller; only where restarts can make an event stale.
     next_events: Option<Vec<NextEvent>>,
-    /// How often each instance was restarted; empty when none ever is.
+    /// How often each instance was restarted; empty without restarts.
     generations: Vec<u32>,
-    /// `None` when nothing goes by it.
+    /// `None` when keys do not matter.
     keys: Option<KeySource>,
     seed: u64,
-    /// When each caller first made the call that it makes again and again; [`NEVER`] when it is a new one.
+    /// When each caller first made the call that it has requeued; [`NEVER`] when it is a new one.
     origins: Option<Vec<Nanos>>,
-    /// When the call of each caller was not_before to come back, if somebody minds.
+    /// When the call of each caller may come back according to the last hint; only where early ones are banned.
     not_before: Option<Vec<Nanos>>,
-    /// The last drawn wait of each caller, if the next one builds on it.
+    /// The last drawn wait of each caller; only where the next one depends on it.
     drawn: Option<Vec<Nanos>>,
-    /// What was done for each call, if it must not be done twice.
+    /// The executions of each call; only where work must not be done twice.
     pub(super) executions: Option<Executions>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Caller {
     pub(super) resting: Resting,
 }
 
-/// What a caller does, and when that ends; an event for another time is of an earlier life.
+/// The next event of a caller. An event at another time is stale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NextEvent {
     pub(super) calls: bool,
@@ -56,24 +56,24 @@ enum KeySource {
     Zipf(Zipf<f64>),
 }
 
-/// How often the work of a call was done.
+/// How often the work of each call was executed.
 #[derive(Debug, Default)]
 pub(super) struct Executions {
     all: Slab<Execution>,
-    /// Of each caller's call.
+    /// The execution of each caller's call.
     of: Vec<u32>,
     keyed: bool,
 }
 
 #[derive(Debug)]
 struct Execution {
-    /// The call, and attempts of it that are on their way.
+    /// How many hold it: the call, and its attempts in flight.
     held: u32,
     done: bool,
 }
 
 impl Callers {
-    /// `keyed` says whether it matters what calls are about.
+    /// `keyed` is whether keys matter.
     pub(super) fn new(scenario: &Scenario, policy: &Policy, keyed: bool, seed: u64) -> Self {
         let clients = &scenario.clients;
         let fixed = clients.arrivals.callers();
@@ -100,17 +100,17 @@ impl Callers {
         }
     }
 
-    /// Has these at hand. Each of them is somewhere else in memory: one after the other, every one of them would be
-    /// waited for.
+    /// Loads these callers into the cache together. Each is elsewhere in memory, and would otherwise be waited for
+    /// in turn.
     #[inline]
     pub(super) fn prefetch(&self, numbers: impl Iterator<Item = u32>) {
-        // All of it: one in four lies across two lines.
+        // The whole struct: one in four crosses a cache line.
         numbers.for_each(|number| {
             std::hint::black_box(self.all[number as usize]);
         });
     }
 
-    /// A caller for a call that nobody was waiting to make.
+    /// Adds a caller for a call of an open loop.
     pub(super) fn add(&mut self, instance: u32) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.all.push(Caller::default());
@@ -128,7 +128,7 @@ impl Callers {
         number
     }
 
-    /// Its call is over. Says whether it stays, to call again.
+    /// Its call is over. Returns whether the caller stays, to call again.
     pub(super) fn release(&mut self, number: u32) -> bool {
         if self.of.is_some() {
             self.free.push(number);
@@ -141,7 +141,7 @@ impl Callers {
         &mut self.all[number as usize]
     }
 
-    /// Its call waits for its retry.
+    /// Its call starts to wait for its retry.
     #[inline]
     pub(super) fn rest(&mut self, number: u32, resting: Resting, drawn: Nanos) {
         self.all[number as usize].resting = resting;
@@ -150,7 +150,7 @@ impl Callers {
         }
     }
 
-    /// Its call, after it has waited.
+    /// Its call, after the wait.
     #[inline]
     pub(super) fn call(&self, number: u32, policy: &Policy) -> Call {
         let Caller { started, resting } = self.all[number as usize];
@@ -163,13 +163,13 @@ impl Callers {
         self.all[number as usize].started
     }
 
-    /// When its call began for the first time.
+    /// When its call first began.
     pub(super) fn origin(&self, number: u32) -> Nanos {
         let origin = self.origins.as_ref().map(|origins| origins[number as usize]);
         origin.filter(|origin| *origin != NEVER).unwrap_or_else(|| self.started(number))
     }
 
-    /// Its call is the same as before; or the next one is another.
+    /// Sets whether its next call is the same one again.
     pub(super) fn set_requeued(&mut self, number: u32, again: bool) {
         let origin = if again { self.origin(number) } else { NEVER };
         if let Some(origins) = &mut self.origins {
@@ -177,7 +177,7 @@ impl Callers {
         }
     }
 
-    /// Whether it makes the same call again.
+    /// Whether its call was requeued.
     pub(super) fn is_requeued(&self, number: u32) -> bool {
         self.origins.as_ref().is_some_and(|origins| origins[number as usize] != NEVER)
     }
@@ -199,18 +199,18 @@ impl Callers {
         self.generations.get(instance as usize).copied().unwrap_or(0)
     }
 
-    /// The instances below this number forget everything.
+    /// Instances below this number lose their state.
     pub(super) fn restart(&mut self, below: u32) {
         self.generations.iter_mut().take(below as usize).for_each(|generation| *generation += 1);
     }
 
-    /// Names the random numbers of a call.
+    /// The seed of its call.
     #[inline]
     pub(super) fn seed(&self, number: u32) -> u64 {
         draw(self.seed ^ self.started(number), u64::from(number))
     }
 
-    /// What the call is about; 0 when that does not matter.
+    /// The key of its call; 0 when keys do not matter.
     #[inline]
     pub(super) fn key(&self, number: u32) -> u64 {
         match &self.keys {
@@ -219,7 +219,7 @@ impl Callers {
         }
     }
 
-    /// Its next event is then. `calls` says whether a call is under way.
+    /// Sets its next event. `calls` is whether a call is under way.
     #[inline]
     pub(super) fn schedule(&mut self, number: u32, calls: bool, at: Nanos) {
         if let Some(all) = &mut self.next_events {
@@ -227,7 +227,7 @@ impl Callers {
         }
     }
 
-    /// Whether an event is of this life of the caller: the end of its wait if it calls, else a beginning.
+    /// Whether an event is not stale: the end of a wait if `calls`, else the start of a call.
     #[inline]
     pub(super) fn is_due(&self, number: u32, calls: bool, now: Nanos) -> bool {
         let event = NextEvent { calls, at: now };
@@ -238,7 +238,7 @@ impl Callers {
         self.next_events.as_ref().is_some_and(|all| all[number as usize].calls)
     }
 
-    /// The caller's call hears when to come back.
+    /// Stores when the hint of a response allows the call to come back.
     #[inline]
     pub(super) fn set_hint(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
         if let Some(not_before) = &mut self.not_before {
@@ -246,19 +246,19 @@ impl Callers {
         }
     }
 
-    /// Whether the caller's call was not_before to come later.
+    /// Whether the call came back earlier than its last hint allowed.
     #[inline]
     pub(super) fn is_early(&self, number: u32, now: Nanos) -> bool {
         self.not_before.as_ref().is_some_and(|not_before| now < not_before[number as usize])
     }
 
-    /// Whether a call is under way that waits for its retry.
+    /// Whether its call waits for a retry.
     pub(super) fn rests(&self, number: u32) -> bool {
         let next = self.next_events.as_ref().map(|all| all[number as usize]);
         next.is_some_and(|next| next.calls && next.at != NEVER)
     }
 
-    /// It is not waiting for anything but a reply.
+    /// It waits only for a reply.
     #[inline]
     pub(super) fn await_reply(&mut self, number: u32) {
         self.schedule(number, true, NEVER);
@@ -291,13 +291,13 @@ impl KeySource {
 }
 
 impl Executions {
-    /// A call begins.
+    /// Starts a call.
     pub(super) fn begin(&mut self, caller: u32) {
         let execution = self.without_caller();
         self.of[caller as usize] = execution;
     }
 
-    /// For a request that no caller has made.
+    /// For a request without a caller.
     pub(super) fn without_caller(&mut self) -> u32 {
         self.all.add(Execution { held: 1, done: false })
     }
@@ -318,12 +318,12 @@ impl Executions {
         }
     }
 
-    /// Whether the backend recognises the request as one that it has done.
+    /// Whether the backend recognises the request's key as one that it has served.
     pub(super) fn is_recognised(&mut self, execution: u32) -> bool {
         self.keyed && self.all.get(execution).done
     }
 
-    /// The work is done. Says whether it was done once too often.
+    /// Executes the work. Returns whether that made a duplicate.
     pub(super) fn perform(&mut self, execution: u32) -> bool {
         let it = self.all.get(execution);
         std::mem::replace(&mut it.done, true) && !self.keyed

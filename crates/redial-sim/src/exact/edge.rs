@@ -6,14 +6,14 @@ use super::flight::Target;
 use crate::scenario::{BACKEND, Scope, Time};
 use crate::{Scenario, Stream, Subject};
 
-/// Origin calls whom, and under which policy. The first one is that of the clients.
+/// An edge of the call graph, with the policy of its calls. The first is that of the clients.
 #[derive(Debug)]
 pub(super) struct Edge<'a> {
     pub(super) policy: Policy,
-    /// One for each instance, and as many again for every restart; with guards by shard, for each of those.
+    /// One for each instance, repeated for every restart; with guards by shard, one for each instance and shard.
     guards: Vec<Guards>,
     shards: u32,
-    /// Guards of all instances together.
+    /// How many guards there are without restarts.
     row: u32,
     pub(super) safety: Safety,
     /// The service that is called.
@@ -22,7 +22,7 @@ pub(super) struct Edge<'a> {
 }
 
 impl<'a> Edge<'a> {
-    /// The clients' edge, and one for every call that a service makes, in the order of the services.
+    /// The clients' edge, then one for every call that a service makes, in the order of the services.
     pub(super) fn all(scenario: &'a Scenario, subject: &Subject, seed: u64) -> Vec<Self> {
         let names = names(scenario);
         let clients = &scenario.clients;
@@ -49,7 +49,7 @@ impl<'a> Edge<'a> {
                     policy: by.policy.clone(),
                     shards: 1,
                     row: 1,
-                    // What a service may repeat follows from what the client's call is.
+                    // What a service may repeat follows from the client's call.
                     safety,
                     to: names.iter().position(|name| name == callee).unwrap_or_default(),
                     latency: &service.latency,
@@ -59,8 +59,8 @@ impl<'a> Edge<'a> {
         edges
     }
 
-    /// What a call is made under. The request is put together here: to copy a whole one right after its parts were
-    /// written makes the processor wait for everything that was written before them.
+    /// The context of a call. The request is built here: copying a whole one right after its fields were written
+    /// would stall on the pending stores.
     #[inline(always)]
     pub(super) fn context(&self, target: &Target) -> Context<'_> {
         let shard = if self.shards == 1 { 0 } else { target.shard };
@@ -72,7 +72,7 @@ impl<'a> Edge<'a> {
     }
 }
 
-/// The services in their order: the backend, then the others by name.
+/// The services in order: the backend, then the others by name.
 pub(super) fn names(scenario: &Scenario) -> Vec<&str> {
     std::iter::once(BACKEND).chain(scenario.service.keys().map(String::as_str)).collect()
 }

@@ -1,16 +1,16 @@
 use redial_core::decide::Outcome;
 use redial_core::{Call, NEVER, Nanos, Permit, Stop};
 
-/// Origin waits for a reply.
+/// The origin of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
     /// A caller, by its number.
     Caller(u32),
-    /// A service that makes a call of its own, by the call's number.
+    /// An inner call of a service, by its number.
     Inner(u32),
 }
 
-/// Where an attempt goes, and for whom.
+/// Where an attempt goes, and where it comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) origin: Origin,
@@ -18,43 +18,43 @@ pub(super) struct Target {
     pub(super) instance: u32,
     pub(super) generation: u32,
     pub(super) shard: u32,
-    /// What has been done for the call, if somebody wants to know.
+    /// The execution of its call, where executions are tracked.
     pub(super) execution: u32,
-    /// What it is about.
+    /// The key of its call.
     pub(super) key: u64,
-    /// Why it must not be repeated, if so.
+    /// Why it must not be retried, if so.
     pub(super) off: Option<Stop>,
 }
 
-/// An attempt on its way. It outlives its caller's patience: the work goes on.
+/// An attempt in flight. Its work continues after the caller has stopped waiting.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) target: Target,
-    /// As long as somebody waits for the reply.
+    /// `None` once the caller has stopped waiting.
     pub(super) waiting: Option<(Call, Permit)>,
     pub(super) expires: Nanos,
-    /// Whether there is an event for when it expires.
+    /// Whether its timeout is scheduled.
     pub(super) timed: bool,
     pub(super) number: u32,
     pub(super) stage: Stage,
-    /// When a server began to work on it.
+    /// When a server started it.
     pub(super) began: Nanos,
-    /// The call to another service that is made for it.
+    /// The index of the inner call that is made for it.
     pub(super) inner: u32,
-    /// What the reply says, when it is on its way.
+    /// The outcome that its reply carries.
     pub(super) outcome: Outcome,
 }
 
-/// Where an attempt is.
+/// The state of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// On its way, either way.
+    /// On the network, in either direction.
     Travelling,
     /// In the queue.
     Queued,
-    /// In the queue, and will not be worked on.
+    /// In the queue, but will not be served.
     Dropped,
-    /// Being worked on, here or by another service.
+    /// Being served, here or by another service.
     Served,
     /// There will be no reply.
     Silent,
@@ -76,7 +76,7 @@ impl Flight {
         }
     }
 
-    /// A request that nobody waits for.
+    /// A request without a waiting caller.
     pub(super) fn orphan(target: Target) -> Self {
         Self {
             target,

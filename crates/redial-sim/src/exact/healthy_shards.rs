@@ -1,10 +1,11 @@
-//! One bad shard is the backend's trouble; what it does to the others is the clients' due.
+//! How much a faulty shard harms calls to the others. That harm is done by the clients: shared budgets and
+//! breakers.
 
 use super::service_state::ServiceState;
 use crate::Scenario;
 use crate::scenario::{BACKEND, Keys};
 
-/// Calls to shards to which nothing happens.
+/// Counts calls to shards without a fault of their own.
 pub(super) struct HealthyShards {
     faulty: Vec<u32>,
     calls: u64,

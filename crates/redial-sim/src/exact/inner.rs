@@ -1,4 +1,4 @@
-//! Calls that services make in turn, each with a policy of its own.
+//! Calls that services make to other services, each with its own policy.
 
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Call, NEVER, Nanos, Resting, Stop};
@@ -6,7 +6,7 @@ use redial_core::{Call, NEVER, Nanos, Resting, Stop};
 use super::flight::{Origin, Target};
 use super::world::World;
 
-/// A call that a service makes for a request.
+/// A call that a service makes on behalf of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inner {
     /// The request.
@@ -23,7 +23,7 @@ pub(super) struct Inner {
 }
 
 impl World<'_> {
-    /// Makes the next call for a request; says no when there is none left.
+    /// Makes the next inner call of a request. Returns whether there was one left.
     pub(super) fn call_next(&mut self, parent: u32, now: Nanos) -> bool {
         let flight = self.flights.get(parent);
         let from = self.edges[flight.target.edge as usize].to;
@@ -62,7 +62,7 @@ impl World<'_> {
         self.attempt(Origin::Inner(number), call, now);
     }
 
-    /// Where the attempts of an inner call go.
+    /// The target of an inner call's attempts.
     pub(super) fn inner_target(&mut self, number: u32) -> Target {
         let inner = self.inner.get(number);
         Target {
@@ -77,7 +77,7 @@ impl World<'_> {
         }
     }
 
-    /// An inner call is over: the request goes on, or is answered.
+    /// An inner call is over: the request continues, or is answered.
     pub(super) fn inner_done(
         &mut self,
         number: u32,
@@ -93,7 +93,7 @@ impl World<'_> {
             }
             return;
         };
-        // Repeating it above multiplies what has been repeated here, or what must not be.
+        // A retry above would multiply what was retried here, or what must not be retried.
         let enough =
             attempts > 1 || matches!(stop, Stop::Budget | Stop::ToldToStop | Stop::BreakerOpen);
         let failure = Failure::new(Class::Overloaded).code(503);

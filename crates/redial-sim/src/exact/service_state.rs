@@ -1,4 +1,4 @@
-//! A service: what it can do at once, what waits, and what it says to those that it turns away.
+//! The state of one service: servers, queues, limits, and the hints that it gives.
 
 use std::collections::VecDeque;
 
@@ -12,16 +12,16 @@ use crate::random::below;
 use crate::scenario::{Answer, HintGiven, Service};
 use crate::{Scenario, Stream};
 
-/// What becomes of a request that has arrived.
+/// What happens to a request that has arrived.
 #[derive(Debug)]
 pub(super) enum Reception {
     /// It is answered at once.
     Answer(Outcome),
-    /// It is never answered.
+    /// It gets no answer.
     Silence,
-    /// It is worked on for so long.
+    /// It is served, and takes this long.
     Serve(Nanos),
-    /// It waits for a server.
+    /// It is queued.
     Wait,
 }
 
@@ -30,16 +30,16 @@ pub(super) struct ServiceState<'a> {
     pub(super) config: &'a Service,
     outages: Outages,
     pub(super) capacity: Capacity,
-    /// Servers of a shard that may start work until `servers_until`.
+    /// How many servers of a shard may start work, until `servers_until`.
     servers: u32,
     servers_until: Nanos,
     shards: Vec<Shard>,
     simple: bool,
-    /// Whether it turns nobody away but for outages and a full queue, and hints at nothing.
+    /// Whether only outages and a full queue turn requests away, without hints.
     open: bool,
-    /// Requests that are in it, wherever.
+    /// Requests inside, queued or served.
     inside: u32,
-    /// Requests that arrived.
+    /// Requests that have arrived.
     pub(super) arrived: u64,
     limits: Vec<RateLimit>,
     slots: Option<Slots>,
@@ -51,23 +51,23 @@ pub(super) struct ServiceState<'a> {
 struct Shard {
     busy: u32,
     queue: VecDeque<u32>,
-    /// Requests in the queue for which nobody waits, and which will not be worked on.
+    /// Requests in the queue that will not be served.
     dropped: u32,
 }
 
-/// Origin sends a request.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sender {
     pub(super) instance: u32,
-    /// Whether it is the first attempt of a call.
+    /// Whether it is the first attempt of its call.
     pub(super) first: bool,
-    /// Whether its call was not_before to come later.
+    /// Whether its call came back before its hint allowed.
     pub(super) early: bool,
-    /// Whether its work has been done already, and the key says so.
+    /// Whether its key shows that its work is already done.
     pub(super) recognised: bool,
 }
 
-/// How often an instance has come too early, and until when nobody talks to it.
+/// How many hints an instance has ignored, and until when it is banned.
 #[derive(Clone, Copy, Debug, Default)]
 struct Banned {
     ignored: u32,
@@ -121,7 +121,7 @@ impl<'a> ServiceState<'a> {
         }
     }
 
-    /// A request arrives. Whatever is served or waits has to [`leave`](Self::leave).
+    /// A request arrives. Every request that is served or queued must [`leave`](Self::leave).
     #[inline]
     pub(super) fn receive(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
         self.arrived += 1;
@@ -208,12 +208,12 @@ impl<'a> ServiceState<'a> {
         }
     }
 
-    /// How long a server works on a request that it begins now.
+    /// How long a server takes for a request that it starts now.
     fn work(&mut self, now: Nanos) -> Nanos {
         self.capacity.service_time(self.config.service.draw(&mut self.stream), now)
     }
 
-    /// A request that was there before anything began.
+    /// Counts a request that was queued before the start.
     pub(super) fn adopt(&mut self) {
         self.inside += 1;
     }
@@ -223,18 +223,18 @@ impl<'a> ServiceState<'a> {
         self.shards[shard as usize].queue.push_back(request);
     }
 
-    /// Nobody waits for a request in the queue any more, and it will not be worked on.
+    /// Drops a request from the queue: it will not be served.
     pub(super) fn drop_queued(&mut self, shard: u32) {
         self.shards[shard as usize].dropped += 1;
         self.inside -= 1;
     }
 
-    /// One that was dropped has come up.
+    /// A dropped request has reached the front.
     pub(super) fn skip(&mut self, shard: u32) {
         self.shards[shard as usize].dropped -= 1;
     }
 
-    /// A server has done its work, which it began then.
+    /// A server has finished work that it started at `began`.
     pub(super) fn free(&mut self, shard: u32, began: Nanos, now: Nanos) {
         self.shards[shard as usize].busy -= 1;
         if let Some(slots) = &mut self.slots {
@@ -242,8 +242,7 @@ impl<'a> ServiceState<'a> {
         }
     }
 
-    /// The next request that a server can begin, and how long it will take. The caller looks whether anybody
-    /// still wants it.
+    /// The next queued request that a server can start. It may have been dropped.
     pub(super) fn next(&mut self, shard: u32, now: Nanos) -> Option<u32> {
         let servers = self.servers(now);
         let it = &mut self.shards[shard as usize];
@@ -255,12 +254,13 @@ impl<'a> ServiceState<'a> {
         self.work(now)
     }
 
-    /// A request is over here.
+    /// A request leaves.
     pub(super) fn leave(&mut self) {
         self.inside -= 1;
     }
 
-    /// Whether it has no limit, calls nobody and loses nothing: what takes no time leaves no trace then.
+    /// Whether it has no server limit, no inner calls and no lost replies: a request that takes no time then needs
+    /// no state.
     #[inline]
     pub(super) fn is_simple(&self) -> bool {
         self.simple
@@ -271,7 +271,7 @@ impl<'a> ServiceState<'a> {
         self.config.lost_replies == 0.0
     }
 
-    /// A request that takes no time is over.
+    /// A request that takes no time is done.
     #[inline]
     pub(super) fn serve_at_once(&mut self, shard: u32) {
         self.shards[shard as usize].busy -= 1;
@@ -283,7 +283,7 @@ impl<'a> ServiceState<'a> {
         share > 0.0 && self.stream.chance(share)
     }
 
-    /// What it says about when to come back.
+    /// Adds a hint to an outcome.
     fn hint(&mut self, outcome: Outcome, now: Nanos) -> Outcome {
         if !HintGiven::applies_to(&outcome) {
             return outcome;
@@ -301,7 +301,7 @@ impl<'a> ServiceState<'a> {
         outcome.with_hint(hint)
     }
 
-    /// Whether the instance has ignored too many hints, this time included.
+    /// Whether the instance is banned, counting this request.
     fn is_banned(&mut self, from: &Sender, now: Nanos) -> bool {
         let (Some(ban), Some(it)) = (self.config.ban, self.banned.get_mut(from.instance as usize))
         else {

@@ -15,22 +15,22 @@ use crate::scenario::{Arrivals, Work};
 use crate::simulate::Watch;
 use crate::{Scenario, Stream, Wheel};
 
-/// The surroundings change: a call begins that nobody waited to make.
+/// Numbers of [`Event::Change`]: the next call of an open loop begins.
 const NEXT_CALL: u32 = 0;
-/// Servers of the backend may begin with what waits.
+/// Servers of the backend may start queued requests.
 const SERVERS: u32 = 1;
-/// Everybody begins a call.
+/// All callers begin a call.
 const ALL_CALL: u32 = 2;
-/// From here on: the restarts.
+/// Restarts are numbered from here.
 const RESTART: u32 = 3;
 
-/// How many events are handled between two looks at the clock on the wall.
+/// How many events are handled between two progress reports.
 const EVENTS_PER_CHECK: u64 = 1 << 16;
 
-/// So many callers are fetched at once.
+/// How many callers are prefetched at a time.
 const PREFETCHED: usize = 32;
 
-/// Everything, at one point in time.
+/// The state of the simulation at one point in time.
 pub(super) struct World<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) edges: &'a [Edge<'a>],
@@ -39,14 +39,14 @@ pub(super) struct World<'a> {
     pub(super) inner: Slab<Inner>,
     pub(super) flights: Slab<Flight>,
     pub(super) services: Vec<ServiceState<'a>>,
-    /// The first edge of each service; the others follow.
+    /// The first edge of each service; the others follow it.
     pub(super) first_inner: Vec<usize>,
     pub(super) recorder: Recorder,
     pub(super) healthy_shards: Option<HealthyShards>,
     open_loop: OpenLoop<'a>,
     pub(super) network: Stream,
     pub(super) thinking: Stream,
-    /// Callers that have begun, where all begin at once.
+    /// How many callers have begun, where all of them begin at once.
     begun: u32,
     events: u64,
 }
@@ -54,7 +54,7 @@ pub(super) struct World<'a> {
 impl<'a> World<'a> {
     pub(super) fn new(scenario: &'a Scenario, edges: &'a [Edge<'a>], seed: u64) -> Self {
         let streams = Stream::new(seed);
-        // What is done for a call is remembered where it is done, if it must not be done twice.
+        // Executions are tracked if work must not be done twice.
         let tracked = scenario.clients.work == Work::Unsafe;
         let services = names(scenario).into_iter().zip(10..).filter_map(|(name, number)| {
             ServiceState::new(scenario, name, streams.of(number), tracked)
@@ -89,7 +89,7 @@ impl<'a> World<'a> {
 
     pub(super) fn run(mut self, watch: &Watch) -> Run {
         self.set_up();
-        // Calls that began are seen to their end, unless they never end.
+        // Calls that began are followed to their end, up to this time.
         let cut = self.scenario.duration.saturating_mul(2).saturating_add(60_000_000_000);
         let (mut reported, mut look) = (0, EVENTS_PER_CHECK);
         while let Some((now, what)) = self.wheel.pop() {
@@ -140,12 +140,12 @@ impl<'a> World<'a> {
         self.leave_backlog();
     }
 
-    /// What an earlier trouble has left to the backend.
+    /// Fills the queue with the backlog of an earlier fault.
     fn leave_backlog(&mut self) {
         let shards = self.services[0].config.shards;
         for number in 0..self.services[0].config.backlog {
             let shard = number % shards;
-            // Nobody waits for the answer, so that no caller is ever asked for.
+            // There is no caller, and none is looked up, because no reply is awaited.
             let origin = Origin::Caller(u32::MAX);
             let execution = self.callers.executions.as_mut().map_or(0, Executions::without_caller);
             let (instance, generation, key) = (0, 0, 0);
@@ -167,7 +167,7 @@ impl<'a> World<'a> {
                 (0..shards).for_each(|shard| self.start_queued(0, shard, now));
             }
             Event::Change(ALL_CALL) => {
-                // Not all of them as one event: somebody may want to stop it.
+                // In batches, so that a stopped run ends soon.
                 let last = self.callers.len().min(self.begun + EVENTS_PER_CHECK as u32);
                 self.events += u64::from(last - self.begun) - 1;
                 for caller in self.begun..last {
@@ -200,7 +200,7 @@ impl<'a> World<'a> {
         self.call_of(instance, now);
     }
 
-    /// The instance makes a call that nobody waited to make.
+    /// This instance makes a call of an open loop.
     pub(super) fn call_of(&mut self, instance: u32, now: Nanos) {
         if self.off_until(instance, now).is_none() {
             let caller = self.callers.add(instance);
@@ -262,7 +262,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Sees to it that the caller gives up in time.
+    /// Schedules the timeout of an attempt.
     pub(super) fn arm_timeout(&mut self, number: u32) {
         let flight = self.flights.get(number);
         if flight.waiting.is_some() && !flight.timed && flight.expires != NEVER {
@@ -271,7 +271,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What came of an attempt.
+    /// Reports the outcome of an attempt to the engine.
     #[inline]
     pub(super) fn settle(
         &mut self,
@@ -288,7 +288,7 @@ impl<'a> World<'a> {
         self.apply(target.origin, &call, verdict, now);
     }
 
-    /// Does what the engine says.
+    /// Acts on the engine's verdict.
     #[inline]
     fn apply(&mut self, origin: Origin, call: &Call, verdict: Verdict, now: Nanos) {
         match verdict {
@@ -326,7 +326,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A time-out, as the engine sees it.
+    /// The outcome of a timeout.
     pub(super) fn timed_out() -> Outcome {
         Failure::new(Class::Timeout).into()
     }
@@ -345,7 +345,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// How often each service is called for one call, if everything goes well.
+    /// How many requests each service gets for one call when nothing fails.
     fn fan_outs(&self) -> Vec<f64> {
         let mut fan_outs = vec![0.0; self.services.len()];
         fan_outs[0] = 1.0;

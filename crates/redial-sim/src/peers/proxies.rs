@@ -1,4 +1,4 @@
-//! Proxies, meshes and gateways: they retry for whoever is behind them, and see no idempotency.
+//! Proxies, meshes and gateways: they retry on behalf of clients, and do not see whether a request is idempotent.
 
 use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::schedule::Backoff;

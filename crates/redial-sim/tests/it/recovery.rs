@@ -25,7 +25,7 @@ fn failing(bad: std::ops::Range<u64>) -> Run {
 }
 
 #[test]
-fn it_is_over_when_calls_succeed_again() {
+fn a_run_recovers_when_calls_succeed_again() {
     let run = failing(2_000..4_500);
     assert_eq!((run.recover_ms, run.collapsed), (Some(1_500.0), false));
     let run = failing(2_000..3_000);
@@ -33,7 +33,7 @@ fn it_is_over_when_calls_succeed_again() {
 }
 
 #[test]
-fn it_is_not_over_because_the_callers_stopped() {
+fn a_run_does_not_recover_because_calls_end() {
     let run = failing(2_000..9_700);
     assert_eq!((run.recover_ms, run.collapsed), (None, true));
     let run = failing(2_000..10_000);
