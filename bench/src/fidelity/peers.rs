@@ -1,4 +1,4 @@
-//! The peers as callers, each used as its documentation shows.
+//! The peers as callers, each used as documented.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Backon {
         Self(ExponentialBuilder::default())
     }
 
-    /// As near to our standard policy as it can be set.
+    /// As close to our standard policy as it can be configured.
     pub(super) fn like_ours() -> Self {
         let builder = ExponentialBuilder::default().with_min_delay(BASE).with_max_delay(CAP);
         Self(builder.with_max_times(ATTEMPTS as usize - 1).with_jitter())
@@ -38,7 +38,7 @@ impl Caller for Backon {
     }
 }
 
-/// Its own budget and its own backoff, in the policy that its documentation tells one to write.
+/// Its own budget and backoff, in a policy as its documentation recommends.
 #[derive(Clone)]
 pub(super) struct Tower {
     left: u32,
