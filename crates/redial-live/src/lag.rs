@@ -96,7 +96,7 @@ impl fmt::Display for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "in second {} one wake-up in 100 came {} ms late ({} ms are allowed)",
+            "in second {}, one wake-up in 100 was {} ms late (the limit is {} ms)",
             self.second + 1,
             self.p99 / MS,
             Lag::BOUND / MS

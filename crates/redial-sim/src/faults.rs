@@ -28,26 +28,35 @@ impl Outages {
     /// What a request to this shard gets instead of being served, if an outage hits it.
     #[inline]
     pub fn hit(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Answer> {
-        if !self.is_active(Span { start: now, end: now + 1 }) {
-            return None;
-        }
+        if now < self.clear_until { None } else { self.hit_now(shard, now, stream) }
+    }
+
+    fn hit_now(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Answer> {
         let hits = |it: &&Outage| {
             it.span().contains(now)
                 && it.shard.is_none_or(|only| only == shard)
                 && (it.share >= 1.0 || stream.chance(it.share))
         };
-        self.all.iter().find(hits).map(|it| it.answer)
+        let answer = self.all.iter().find(hits).map(|it| it.answer);
+        if answer.is_none() {
+            self.clear_until = self.next_start(now);
+        }
+        answer
     }
 
-    /// Whether an outage may be active in this span.
+    /// Whether an outage is active in a part of this span.
     #[inline]
     pub(crate) fn is_active(&mut self, during: Span) -> bool {
-        if during.end <= self.clear_until {
-            return false;
+        if during.end > self.clear_until {
+            self.clear_until = self.next_start(during.start);
         }
-        let later = self.all.iter().map(Outage::span).filter(|it| it.end > during.start);
-        self.clear_until = later.map(|it| it.start).min().unwrap_or(NEVER);
         during.end > self.clear_until
+    }
+
+    /// When the first of the outages that end after `now` starts.
+    fn next_start(&self, now: Nanos) -> Nanos {
+        let later = self.all.iter().map(Outage::span).filter(|it| it.end > now);
+        later.map(|it| it.start).min().unwrap_or(NEVER)
     }
 
     /// The probability that the outage with this index hits a request that arrives at a random time in this span.

@@ -74,15 +74,15 @@ impl Causes {
             outages: scenario.outages().map(|outage| cause(outage.answer)).collect(),
             outcomes: Vec::new(),
         };
-        let mut waiting = Vec::new();
+        let mut planned = Vec::new();
         for outcome in &outcomes {
             let hints = hints(outcome, scenario.backend.hint);
             let waits = (1..subject.policy.attempts())
-                .map(|k| plan(scenario, subject, *outcome, k, &hints, &mut waiting));
+                .map(|k| plan(scenario, subject, *outcome, k, &hints, &mut planned));
             causes.waits.push(waits.collect::<Result<_, _>>()?);
         }
         causes.outcomes = outcomes;
-        Ok((causes, waiting))
+        Ok((causes, planned))
     }
 
     pub(super) fn count(&self) -> usize {
@@ -105,7 +105,7 @@ pub(super) struct PlannedWait {
 }
 
 impl PlannedWait {
-    pub(super) fn waiting(&self, tick: Nanos) -> WaitingCalls {
+    pub(super) fn build(&self, tick: Nanos) -> WaitingCalls {
         WaitingCalls::new(self.retry, self.hint, self.range, tick)
     }
 }
@@ -117,7 +117,7 @@ fn plan(
     outcome: Outcome,
     k: u32,
     hints: &[Option<Hinted>],
-    waiting: &mut Vec<PlannedWait>,
+    planned: &mut Vec<PlannedWait>,
 ) -> Result<Vec<usize>, NotUniform> {
     let mut places = Vec::new();
     for &hint in hints {
@@ -132,10 +132,10 @@ fn plan(
                 .ok_or(NotUniform)
         };
         let range = Range { lo: end(|hint| hint.from)?.lo, hi: end(|hint| hint.to)?.hi };
-        let known = waiting.iter().position(|waiting| waiting.retry == k && waiting.hint == hint);
+        let known = planned.iter().position(|wait| wait.retry == k && wait.hint == hint);
         places.push(known.unwrap_or_else(|| {
-            waiting.push(PlannedWait { retry: k, hint, range });
-            waiting.len() - 1
+            planned.push(PlannedWait { retry: k, hint, range });
+            planned.len() - 1
         }));
     }
     // If only some of the hints are too long, the remaining parts are not equally likely.
@@ -169,8 +169,7 @@ fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
 }
 
 /// The longest wait for retry `k` under this policy.
-pub(super) fn longest_wait(policy: &Policy, k: u32, waiting: &[PlannedWait]) -> Nanos {
-    let hinted =
-        waiting.iter().filter(|waiting| waiting.retry == k).map(|waiting| waiting.range.hi);
+pub(super) fn longest_wait(policy: &Policy, k: u32, planned: &[PlannedWait]) -> Nanos {
+    let hinted = planned.iter().filter(|wait| wait.retry == k).map(|wait| wait.range.hi);
     hinted.max().unwrap_or_else(|| policy.backoff().longest(k, 0))
 }

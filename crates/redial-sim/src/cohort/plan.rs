@@ -34,7 +34,7 @@ pub(super) struct Plan<'a> {
     pub(super) rows: usize,
     pub(super) latency: u64,
     pub(super) causes: Causes,
-    pub(super) waiting: Vec<PlannedWait>,
+    pub(super) waits: Vec<PlannedWait>,
     pub(super) faults: Faults,
     pub(super) build: Build,
     pub(super) limit: Option<RateRule>,
@@ -47,7 +47,7 @@ impl<'a> Plan<'a> {
         tick: Nanos,
     ) -> Result<Self, Refused> {
         let (backend, policy) = (&scenario.backend, &subject.policy);
-        let (causes, waiting) = Causes::new(scenario, subject).map_err(|_| {
+        let (causes, waits) = Causes::new(scenario, subject).map_err(|_| {
             refuse("a hint falls into the range of the backoff, so that waits are not uniform")
         })?;
         let rows = policy.attempts() as usize;
@@ -61,7 +61,7 @@ impl<'a> Plan<'a> {
             rows,
             latency,
             causes,
-            waiting,
+            waits,
             faults: Faults::new(scenario, tick),
             build: Build {
                 servers: backend.servers.map(|servers| u64::from(servers.0)),
@@ -86,11 +86,9 @@ impl<'a> Plan<'a> {
         if scenario.duration / tick > MOST_TICKS {
             return Err(refuse("the run is too long for ticks of this length"));
         }
-        let waiting = self
-            .waiting
-            .iter()
-            .map(|waiting| WaitingCalls::len(waiting.range, *tick).saturating_mul(2));
-        let cells = waiting.fold(self.build.len(&self.faults), u64::saturating_add);
+        let waits = self.waits.iter();
+        let waits = waits.map(|wait| WaitingCalls::len(wait.range, *tick).saturating_mul(2));
+        let cells = waits.fold(self.build.len(&self.faults), u64::saturating_add);
         if cells > MOST_CELLS {
             return Err(refuse("waits or times in the backend are too long to be kept in ticks"));
         }
@@ -123,7 +121,7 @@ impl<'a> Plan<'a> {
         }
         let timeout = timeout(self.subject);
         let attempt = if silent { timeout } else { timeout.min(self.longest_attempt()) };
-        let waits = (1..policy.attempts()).map(|k| longest_wait(policy, k, &self.waiting));
+        let waits = (1..policy.attempts()).map(|k| longest_wait(policy, k, &self.waits));
         let longest =
             waits.fold(attempt, |sum, wait| sum.saturating_add(wait).saturating_add(attempt));
         if longest >= deadline {

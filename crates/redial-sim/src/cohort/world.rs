@@ -68,7 +68,7 @@ impl<'a> World<'a> {
         let (rows, latency) = (plan.rows, plan.latency);
         let causes = plan.causes.count();
         let starts = CallStarts::new(scenario, tick);
-        let waiting = plan.waiting.iter().map(|waiting| waiting.waiting(tick)).collect();
+        let waiting = plan.waits.iter().map(|wait| wait.build(tick)).collect();
         let deposits = match subject.policy.budget() {
             Budget::Window(window) => Some(window.deposits()),
             _ => None,

@@ -17,11 +17,8 @@ impl World<'_> {
         if let Origin::Caller(caller) = target.origin {
             self.recorder.attempts(now, number, 1);
             from.early = number > 1 && self.callers.is_early(caller, now);
-            from.recognised = self
-                .callers
-                .executions
-                .as_mut()
-                .is_some_and(|executions| executions.is_recognised(target.execution));
+            let executions = self.callers.executions.as_mut();
+            from.recognised = executions.is_some_and(|it| it.is_recognised(target.execution));
         }
         let service = &mut self.services[self.edges[target.edge as usize].to];
         let reception = service.receive(target.shard, from, now);
@@ -46,11 +43,8 @@ impl World<'_> {
             Reception::Serve(0) => {
                 let flight = self.flights.get(number);
                 (flight.stage, flight.began) = (Stage::Served, now);
-                if !self.services[self.edges[flight.target.edge as usize].to]
-                    .config
-                    .calls
-                    .is_empty()
-                {
+                let service = &self.services[self.edges[flight.target.edge as usize].to];
+                if !service.config.calls.is_empty() {
                     self.arm_timeout(number);
                 }
                 self.finish_work(number, now);
