@@ -6,7 +6,7 @@
 //!
 //! - [`Setting`]: a scenario that real traffic supports.
 //! - [`Caller`]: how a call is made, with or without retries. [`Redial`], [`Naive`] and [`Once`] are here; peers
-//! are where their crates are dependencies.
+//!   are where their crates are dependencies.
 //! - [`run`] and [`start`]: server and callers on separate threads, so that neither waits for the other.
 //! - [`Live`]: the results. There are no figures when the load generator was the bottleneck.
 //!
