@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cases::{Case, FEW, MANY};
 
-/// Allocations and reallocations per call, on the machine itself.
+/// Allocations and reallocations per call, without valgrind.
 pub(crate) fn per_call(case: &Case) -> f64 {
     let count = |n| {
         let before = COUNT.load(Ordering::Relaxed);
         (case.run)(n);
         COUNT.load(Ordering::Relaxed) - before
     };
-    // What the process allocates once is not the first case's.
+    // One-time allocations of the process must not count for the first case.
     count(1);
     let (few, many) = (count(FEW), count(MANY));
     many.saturating_sub(few) as f64 / (MANY - FEW) as f64
@@ -27,7 +27,7 @@ static COUNTING: Counting = Counting;
 
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it is.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! Counts instructions.
 //!
-//! A case runs twice, with few calls and with many; the difference is the cost of the calls alone,
-//! whatever the process did before and after. Under valgrind a clock is a system call, so what the
-//! kernel does for it is not in the count: the clock reads stand beside it.
+//! A case runs twice, with few calls and with many; the difference is the cost of the calls alone, whatever the
+//! process did before and after. Under valgrind a clock read is a system call, so the work of the kernel is not in
+//! the count: the clock reads are listed separately.
 
 use std::env;
 use std::iter;
@@ -17,11 +17,11 @@ use crate::cases::{FEW, MANY};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Everything,
-    /// Those of the C library's clock.
+    /// Those of the C library's clock functions.
     ClockReads,
 }
 
-/// Instructions per call for each job, as many jobs at once as there are cores.
+/// Instructions per call for each job, with as many jobs in parallel as there are cores.
 pub(crate) fn per_call(jobs: &[(&str, Of)]) -> Result<Vec<f64>, String> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![Ok(0.0); jobs.len()]));
@@ -45,7 +45,7 @@ fn difference(case: &str, of: Of) -> Result<f64, String> {
     Ok(many.saturating_sub(few) as f64 / (MANY - FEW) as f64)
 }
 
-/// Instructions of this program with these arguments, and what it printed.
+/// The instructions of this program with these arguments, and its output.
 pub(crate) fn counted(args: &[&str], of: Of) -> Result<(u64, String), String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let mut valgrind = Command::new("valgrind");
@@ -57,13 +57,13 @@ pub(crate) fn counted(args: &[&str], of: Of) -> Result<(u64, String), String> {
     let output = valgrind.output().map_err(|error| {
         format!("valgrind does not start ({error}): `cargo xtask setup` installs it")
     })?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     let count =
-        said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
+        printed.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
     match count {
         Some(count) if output.status.success() => {
             Ok((count, String::from_utf8_lossy(&output.stdout).into_owned()))
         }
-        _ => Err(format!("callgrind did not count `{}`:\n{said}", args.join(" "))),
+        _ => Err(format!("callgrind did not count `{}`:\n{printed}", args.join(" "))),
     }
 }

@@ -1,7 +1,7 @@
 //! How long does a review of a whole cluster take?
 //!
-//! Ten thousand manifests as a cluster has them: most say nothing about retries, and all have to be read to know that.
-//! They are written to a temporary directory, and the command is run on it as a person runs it, on one processor.
+//! Ten thousand manifests as in a cluster: most have no retry config, but all have to be read to know that. They
+//! are written to a temporary directory, and the command runs on it as a user runs it, on one processor.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,20 +12,20 @@ use serde::Serialize;
 
 const FILES: usize = 10_000;
 const RUNS: usize = 5;
-/// What the command may take.
+/// The bar, in seconds.
 const BAR_S: f64 = 2.0;
 
-/// What it took.
+/// The result.
 #[derive(Serialize)]
 pub(crate) struct Report {
     files: usize,
     bytes: usize,
-    /// The fastest of some runs: the others have met something else.
+    /// The fastest of several runs: the others were disturbed.
     seconds: f64,
-    /// What the processor worked for it, whoever else wanted it: the least of some runs.
+    /// Processor time: the least of several runs.
     processor_seconds: f64,
     files_per_second: f64,
-    /// What the command said last.
+    /// The last line that the command printed.
     said: String,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn measure() -> Result<Report, String> {
     let measured = generate(&directory)
         .map_err(|error| format!("{}: {error}", directory.display()))
         .and_then(|bytes| time(&program, &directory, bytes));
-    // What is left of it is in the place for what is left.
+    // A leftover in the temporary directory does no harm.
     let _ = fs::remove_dir_all(&directory);
     measured
 }
@@ -82,8 +82,8 @@ fn time(program: &PathBuf, directory: &Path, bytes: usize) -> Result<Report, Str
     Ok(Report { files: FILES, bytes, seconds, processor_seconds, files_per_second, said })
 }
 
-/// For how long the processor has worked for processes that we have started and that are over, in user and in system
-/// mode: fields 16 and 17 of proc(5), in hundredths of a second.
+/// The processor time of our finished child processes, in user and in system mode: fields 16 and 17 of proc(5), in
+/// hundredths of a second.
 fn of_children() -> Result<f64, String> {
     let stat = fs::read_to_string("/proc/self/stat").map_err(|error| error.to_string())?;
     let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
@@ -91,7 +91,7 @@ fn of_children() -> Result<f64, String> {
     Ok(ticks.sum::<f64>() / 100.0)
 }
 
-/// Writes the manifests, a hundred in a directory, and returns how many bytes they have.
+/// Writes the manifests, a hundred in a directory, and returns their total size in bytes.
 fn generate(directory: &Path) -> std::io::Result<usize> {
     let mut bytes = 0;
     for number in 0..FILES {
@@ -104,7 +104,7 @@ fn generate(directory: &Path) -> std::io::Result<usize> {
     Ok(bytes)
 }
 
-/// Of a hundred, ten have a route of Istio, five one of the Gateway API; the others are what they are for.
+/// Of a hundred, ten have an Istio route and five a Gateway API route; the others have no retry config.
 fn manifest(number: usize) -> String {
     let name = format!("service-{number:05}");
     let head = |version: &str, kind: &str| {

@@ -1,4 +1,4 @@
-//! What each case costs, and the lines of a table that say so.
+//! The costs of each case, and the lines of a table.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::callgrind::{self, Of};
 use crate::cases::Case;
 use crate::table::{Bar, Line, Part};
 
-/// What each case costs per call.
+/// The costs of each case per call.
 pub(crate) struct Costs {
     instructions: BTreeMap<&'static str, f64>,
     clock_reads: BTreeMap<&'static str, f64>,
@@ -15,7 +15,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Instructions of every case; clock reads and allocations of those that are looked at closely.
+    /// Instructions of every case; clock reads and allocations of the selected ones.
     pub(crate) fn measure(cases: &'static [Case], closely: &[&str]) -> Result<Self, String> {
         let called = || cases.iter().filter(|case| closely.contains(&case.name));
         let allocations = called().map(|case| (case.name, alloc::per_call(case))).collect();
@@ -45,7 +45,7 @@ impl Costs {
         Self::pick(&self.instructions, peers)
     }
 
-    /// Instructions more than those of another case.
+    /// Instructions beyond those of another case.
     pub(crate) fn beyond(&self, bare: &str, case: &str) -> f64 {
         self.of(case) - self.of(bare)
     }
@@ -59,7 +59,7 @@ impl Costs {
         Line::new("allocations", peers, ours, Bar::AtMost(0.0))
     }
 
-    /// Allocations more than those of another case.
+    /// Allocations beyond those of another case.
     pub(crate) fn allocations_beyond(
         &self,
         bare: &str,
@@ -81,8 +81,8 @@ impl Costs {
         peers.iter().map(|(name, case)| part(name, costs[case])).collect()
     }
 
-    /// A call is its operation, the engine, the clock, and what the runner adds. The parts were each
-    /// measured in a loop of their own, which is taken off here.
+    /// A call consists of its operation, the engine, the clock, and the runner. The parts were measured in loops of
+    /// their own, whose cost is subtracted here.
     pub(crate) fn split(&self, call: &str, bare: &str, engine: &str) -> Vec<Part> {
         let in_loop = |case| self.of(case) - self.of("bare-sync");
         let (bare, engine) = (self.of(bare), in_loop(engine));

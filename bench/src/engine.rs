@@ -1,4 +1,4 @@
-//! What does a call cost that needs no retry? Most calls are such calls.
+//! The cost of a call without retries, which most calls are.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::threads::speed_up;
 
 const NOTES: &[&str] = &[
     "Instructions per call, unless a line says otherwise; bare is the same loop without any retry.",
-    "By hand: no runner, no clock. (*) Ours is told the time, TpsBudget reads a clock.",
+    "By hand: no runner, no clock. (*) Ours gets the time as an argument, TpsBudget reads a clock.",
     "backon and tokio-retry have neither a budget nor a deadline, tower has no deadline.",
 ];
 
 const BUSY: &str = "two threads ÷ one, but the machine was busy";
 
-/// Cases whose clock reads and allocations are shown too.
+/// Cases with clock reads and allocations in the table.
 const CALLS: &[&str] = &[
     "tower",
     "backon-async",
@@ -73,7 +73,7 @@ fn async_call(costs: &Costs) -> Vec<Line> {
     ]
 }
 
-/// Instructions more than those of a call that nobody counts.
+/// Instructions beyond those of an unmetered call.
 fn metered(costs: &Costs) -> Vec<Line> {
     let more = |call, metered| costs.beyond(call, metered);
     let bar = Bar::AtMost(100.0);

@@ -1,6 +1,6 @@
-//! A simulator is believed when it says what happens in fact. Two thousand callers with the real runners, over TCP,
-//! against a server with a real capacity, and the simulator with the same file beside them: a blip, in which the backend
-//! is down for 200 ms, and a brownout, in which it fails three requests in ten. Peers take part as they are.
+//! Does the simulator predict real traffic? Two thousand callers with the real runners, over TCP, against a server
+//! with a real capacity, and the simulator with the same file: a blip, in which the backend is down for 200 ms, and
+//! a brownout, in which it fails three requests in ten. Peers are used unmodified.
 
 mod peers;
 mod report;
@@ -20,15 +20,15 @@ const SCENARIOS: [(&str, &str); 2] = [
     ("blip", include_str!("../scenarios/blip.toml")),
     ("brownout", include_str!("../scenarios/brownout.toml")),
 ];
-/// Real runs that are made at most, for each that is wanted: a busy machine refuses some.
+/// The most real runs for each requested one: a busy machine refuses some.
 const MOST_TRIES: u64 = 3;
-/// Of the simulator; they take milliseconds.
+/// Runs of the simulator, which take milliseconds.
 const SIMULATED_RUNS: u32 = 50;
 
 /// A way of retrying.
 struct Way {
     name: &'static str,
-    /// What stands for it in the scenario.
+    /// The policy that represents it in the scenario.
     policy: &'static str,
     live: fn(Setting, &Policy) -> Result<Live, Error>,
 }
@@ -38,7 +38,7 @@ const WAYS: [Way; 7] = [
     Way {
         name: "naive: 100 ms, 10 attempts",
         policy: "naive",
-        live: |setting, _| run(setting, |_| Naive::SEED),
+        live: |setting, _| run(setting, |_| Naive::TYPICAL),
     },
     Way { name: "redial standard", policy: "standard", live: redial },
     Way { name: "redial without a budget", policy: "no-budget", live: redial },
@@ -64,15 +64,15 @@ fn redial(setting: Setting, policy: &Policy) -> Result<Live, Error> {
 }
 
 pub(crate) fn measure(runs: u32) -> Result<Report, String> {
-    let said = |error: Error| error.to_string();
-    let round_trip = round_trip().map_err(said)?;
+    let message = |error: Error| error.to_string();
+    let round_trip = round_trip().map_err(message)?;
     let mut rows = Vec::new();
     for (name, text) in SCENARIOS {
         let scenario = Scenario::read(text, &[]).map_err(|problem| problem.to_string())?;
         for way in &WAYS {
             eprintln!("{name}: {} …", way.name);
             let subject = scenario.subject(way.policy)?;
-            let real = Real::measure(&scenario, way, &subject, runs).map_err(said)?;
+            let real = Real::measure(&scenario, way, &subject, runs).map_err(message)?;
             rows.push(Row {
                 scenario: name,
                 way: way.name,
@@ -87,17 +87,17 @@ pub(crate) fn measure(runs: u32) -> Result<Report, String> {
     Ok(Report { runs, simulated_runs: SIMULATED_RUNS, round_trip_us: round_trip / 1_000, rows })
 }
 
-/// What came of the real runs of one way.
+/// The real runs of one way of retrying.
 struct Real {
     runs: Vec<Run>,
-    /// How many gave no figures.
+    /// How many runs gave no figures.
     refused: u32,
-    /// Why the last of them did not.
+    /// Why the last of them gave none.
     refusal: Option<Refusal>,
 }
 
 impl Real {
-    /// As many runs as are wanted, and more to make up for those that are refused, up to a limit.
+    /// Makes the requested number of runs, and more to replace refused ones, up to a limit.
     fn measure(
         scenario: &Scenario,
         way: &Way,
@@ -122,7 +122,7 @@ impl Real {
     }
 }
 
-/// The same file, with what the real world adds: the way there and back takes time.
+/// The same file, with the latency of loopback.
 fn simulated(scenario: &Scenario, subject: &Subject, round_trip: Nanos) -> Summary {
     let clients = Clients { latency: Time::Always(round_trip / 2), ..scenario.clients.clone() };
     let scenario = Scenario { clients, ..scenario.clone() };

@@ -1,8 +1,8 @@
-//! What does one budget for a whole fleet cost?
+//! The cost of one budget for a whole fleet.
 //!
-//! Redis runs scripts on one thread, so what one ask costs that thread says how many instances it carries. The asks are
-//! those of fifty members that deposit and lease, sent as instances send them, but without a pause. What a call pays is
-//! counted as for a call without a fleet.
+//! Redis runs scripts on one thread, so the cost of one request there determines how many instances it can serve.
+//! The requests are those of fifty members that deposit and lease, sent as instances send them, but without a
+//! pause. The cost of a call is counted as for a call without a fleet.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -21,9 +21,9 @@ const MEMBERS: usize = 50;
 const ROUNDS: usize = 2_000;
 
 const TTL: Nanos = 10 * SECOND;
-/// How often an instance asks that has nothing to ask for.
+/// How often an idle instance sends a request.
 const AT_REST: Duration = Duration::from_nanos(TTL / SLICES as u64 * 3);
-/// As many a second as instances ask that have retries waiting, however many instances there are.
+/// Requests a second of all instances with waiting retries together, whatever their number.
 const IN_A_STORM: f64 = 10_000.0;
 
 const NOTES: &[&str] = &[
@@ -69,7 +69,7 @@ impl Ledger {
     }
 }
 
-/// One ask of each member, all on their way at once.
+/// One request of each member, all in flight at once.
 fn round(
     connection: &mut Connection,
     script: &Script,
@@ -96,7 +96,7 @@ fn round(
     Ok(())
 }
 
-/// Seconds of the processor that the server has used.
+/// Seconds of processor time that the server has used.
 fn processor(connection: &mut Connection) -> redis::RedisResult<f64> {
     let info: String = redis::cmd("INFO").arg("cpu").query(connection)?;
     let of = |line: &str| {

@@ -1,8 +1,8 @@
-//! How fast is it, beside its peers, on this machine?
+//! Benchmarks against peers, on this machine.
 //!
-//! Instructions are counted by callgrind and allocations by the allocator, so that two runs of one
-//! build agree; a clock is read only where threads or timers are the question. Peers are measured in
-//! the same run, through the same loop: a number from another machine compares nothing.
+//! Instructions are counted by callgrind and allocations by the allocator, so that two runs of one build agree; a
+//! clock is read only where threads or timers are measured. Peers are measured in the same run, through the same
+//! loop, because numbers from different machines cannot be compared.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "it measures clocks and timers")]
@@ -36,18 +36,18 @@ usage: redial-bench [COMMAND]
                     needs valgrind (`cargo xtask setup`)
   fidelity [--json] [--runs N]
                     a blip and a brownout, simulated and as real traffic: means of N runs (10); takes twelve
-                    minutes and wants the machine for itself (`cargo xtask bench fidelity` asks for it)
+                    minutes and an idle machine (`cargo xtask bench fidelity` raises its priority)
   fleet [--json]    what the ledger of a fleet costs its Redis, and a call; needs valgrind, and a Redis of its own
                     (`cargo xtask bench fleet` starts it)
   http [--json]     instructions and allocations of one request through each layer; needs valgrind
   queue [--json] [--pending N] [--seconds N]
-                    the queues, in memory and durable, beside their peers; N jobs wait in the SQLite file (1000000) and
-                    are worked on for N seconds (20); `cargo xtask bench queue` builds the peers and starts a Postgres
-  run [--json]      how long `redial run -- true` takes longer than `true` (`cargo xtask bench run` builds it)
-  sim [--json]      the simulator beside SimPy and a bare timing wheel, and the figures that it has to
-                    make again (`--seed N` before that: the same ones); needs valgrind and pip3
-  storm [--json]    a real server that stands still for 200 ms, and what its callers do to it then
-  timers [--json]   how late the runners wake, and what that does to the jitter
+                    the queues, in memory and durable, beside their peers; N jobs wait in the SQLite file (1000000), and
+                    workers run for N seconds (20); `cargo xtask bench queue` builds the peers and starts a Postgres
+  run [--json]      how much longer `redial run -- true` takes than `true` (`cargo xtask bench run` builds it)
+  sim [--json]      the simulator beside SimPy and a bare timing wheel, and the published figures that it has
+                    to reproduce (`--seed N` before --json repeats a run); needs valgrind and pip3
+  storm [--json]    a real server that stands still for 200 ms, and the storm of its callers
+  timers [--json]   how late the runners wake, and the effect on the jitter
   webhooks [--json | --seconds N]
                     how long nine receivers wait for their webhooks while a tenth never answers; rounds of N seconds (20)
   sim-case NAME N   makes one simulation with N callers, for callgrind or for its memory
@@ -55,8 +55,8 @@ usage: redial-bench [COMMAND]
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: all of them but `fidelity`, `fleet`, `queue`, `run` and `webhooks`. A bar that is not reached is marked RED; the exit code is 0
-as long as everything could be measured.";
+Without a command: all of them except `fidelity`, `fleet`, `queue`, `run` and `webhooks`. A missed bar is marked RED; the exit code is 0
+if everything could be measured.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();

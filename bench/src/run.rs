@@ -1,8 +1,7 @@
-//! A command that wraps others is in the way of every one of them. How long is `redial run -- true` in the way of `true`?
+//! How much time does `redial run -- true` add to `true`?
 //!
-//! Both are started, and waited for, in turns by the same loop, so that whatever the machine does besides is done to both;
-//! medians, because a scheduler has bad moments. With its budget the command locks, reads and writes a file; without, it
-//! does not.
+//! Both are started and awaited in turns by the same loop, so that other load affects both; medians, because of
+//! scheduling outliers. With its budget the command locks, reads and writes a file; without a budget it does not.
 
 use std::env;
 use std::fs;
@@ -13,7 +12,7 @@ use std::time::Instant;
 use crate::table::{Bar, Line, Part, Report};
 
 const ROUNDS: usize = 500;
-/// Milliseconds that it may add.
+/// The most milliseconds that it may add.
 const MOST_MS: f64 = 5.0;
 
 const NOTES: &[&str] =

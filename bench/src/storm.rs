@@ -1,10 +1,10 @@
-//! A server stands still for 200 ms and turns callers away. What do they do to it when it works again?
+//! A server stands still for 200 ms and turns callers away. What do they do to it when it continues?
 //!
-//! The answer in virtual time is a test (`slots`, in `crates/redial/tests/it`). This is the same on a real server:
-//! axum behind the shed layer, hyper's client behind the retry layer, kept connections, loopback. A thousand
-//! clients think for an exponentially distributed time, make a call, and think again; ten places of 10 ms each
-//! (exponential as well) can do 1,000 requests a second. There is no budget, so that nothing but what a rejection
-//! says shapes what comes back.
+//! The answer in virtual time is a test (`slots`, in `crates/redial/tests/it`). This is the same with a real
+//! server: axum behind the shed layer, hyper's client behind the retry layer, keep-alive connections, loopback. A
+//! thousand clients think for an exponentially distributed time, make a call, and think again; ten places of 10 ms
+//! each (also exponential) can serve 1,000 requests a second. There is no budget, so that only the content of a
+//! rejection shapes the retries.
 
 use std::fmt;
 use std::future::{Future, IntoFuture as _};
@@ -35,16 +35,16 @@ const PLACES: usize = 10;
 const SERVICE_MS: f64 = 10.0;
 const CAPACITY_PER_MS: f64 = PLACES as f64 / SERVICE_MS;
 const PAUSE_MS: std::ops::Range<u64> = 1_500..1_700;
-/// No call begins after that.
+/// No call begins after this.
 const END_MS: u64 = 4_000;
-/// What is unfinished then is not waited for.
+/// Unfinished calls are not awaited after this.
 const OVER_MS: u64 = 4_600;
 const BUCKET_MS: u64 = 100;
 const LOADS: [f64; 2] = [0.5, 0.8];
 
 const SAYS: [Says; 4] = [Says::Slots, Says::SlotsOfEverything, Says::InOneSecond, Says::Nothing];
 
-/// What a rejection says.
+/// The content of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Says {
@@ -67,11 +67,11 @@ struct Storm {
     load: f64,
     calls: u32,
     unfinished: u32,
-    /// Of the calls that are finished.
+    /// Of the finished calls.
     served_share: f64,
-    /// Requests in the busiest 100 ms after the pause, relative to what the server can do.
+    /// Requests in the busiest 100 ms after the pause, relative to the capacity.
     peak: f64,
-    /// The same before the pause: what chance alone makes of this load.
+    /// The same before the pause: the effect of chance at this load.
     peak_before: f64,
 }
 
@@ -91,16 +91,16 @@ pub(crate) fn measure() -> Result<Report, String> {
 }
 
 async fn storm(says: Says, load: f64) -> Result<Storm, String> {
-    let scene = Arc::new(Scene::new(load));
-    let address = serve(says, Arc::clone(&scene)).await?;
-    let clients = clients(address, Arc::clone(&scene))?;
-    let over = scene.started + Duration::from_millis(OVER_MS);
+    let shared = Arc::new(Shared::new(load));
+    let address = serve(says, Arc::clone(&shared)).await?;
+    let clients = clients(address, Arc::clone(&shared))?;
+    let over = shared.started + Duration::from_millis(OVER_MS);
     drop(tokio::time::timeout_at(over.into(), clients).await);
-    Ok(scene.told(says))
+    Ok(shared.result(says))
 }
 
-/// What server and clients share.
-struct Scene {
+/// The state that server and clients share.
+struct Shared {
     load: f64,
     started: Instant,
     drawn: AtomicU64,
@@ -110,7 +110,7 @@ struct Scene {
     arrivals: Vec<AtomicU32>,
 }
 
-impl Scene {
+impl Shared {
     fn new(load: f64) -> Self {
         let (calls, served, failed) = Default::default();
         let arrivals = (0..OVER_MS / BUCKET_MS + 10).map(|_| AtomicU32::new(0)).collect();
@@ -135,7 +135,7 @@ impl Scene {
         }
     }
 
-    /// How long a request that starts now is worked on. Nothing is done while the server stands still.
+    /// How long a request that starts now is served. No work progresses while the server stands still.
     fn service_ms(&self) -> f64 {
         let (start, end) = (PAUSE_MS.start as f64, PAUSE_MS.end as f64);
         let (now, work) = (self.now_ms(), self.exponential_ms(SERVICE_MS));
@@ -154,7 +154,7 @@ impl Scene {
         f64::from(counts.max().unwrap_or(0)) / (CAPACITY_PER_MS * BUCKET_MS as f64)
     }
 
-    fn told(&self, says: Says) -> Storm {
+    fn result(&self, says: Says) -> Storm {
         let [calls, served, failed] = [&self.calls, &self.served, &self.failed]
             .map(|count: &AtomicU32| count.load(Ordering::Relaxed));
         Storm {
@@ -164,23 +164,23 @@ impl Scene {
             unfinished: calls - served - failed,
             served_share: f64::from(served) / f64::from(served + failed),
             peak: self.peak(PAUSE_MS.end..END_MS),
-            // The connections of the first moments are still being made.
+            // Connections are still being opened in the first moments.
             peak_before: self.peak(500..PAUSE_MS.start),
         }
     }
 }
 
-/// Starts a server on loopback that counts what arrives and rewrites what its rejections say.
-async fn serve(says: Says, scene: Arc<Scene>) -> Result<SocketAddr, String> {
+/// Starts a server on loopback that counts requests and rewrites its rejections.
+async fn serve(says: Says, shared: Arc<Shared>) -> Result<SocketAddr, String> {
     let layer = ShedLayer::new(PLACES);
     let layer = match says {
         Says::SlotsOfEverything => layer.min_share(1.0).map_err(|error| error.to_string())?,
         _ => layer,
     };
-    let counting = Arc::clone(&scene);
+    let counting = Arc::clone(&shared);
     let handler = move || {
-        let scene = Arc::clone(&scene);
-        async move { pause(scene.service_ms()).await }
+        let shared = Arc::clone(&shared);
+        async move { pause(shared.service_ms()).await }
     };
     let app = Router::new()
         .route("/", get(handler))
@@ -210,30 +210,30 @@ fn rewrite<B>(says: Says, mut response: Response<B>) -> Response<B> {
     response
 }
 
-/// Those who think, call and think again; done when all of them are.
-fn clients(address: SocketAddr, scene: Arc<Scene>) -> Result<impl Future<Output = ()>, String> {
+/// Clients that think, call and think again; done when all of them are.
+fn clients(address: SocketAddr, shared: Arc<Shared>) -> Result<impl Future<Output = ()>, String> {
     let draft = Policy::draft().budget(Budget::None).attempts(20);
     let policy = draft.deadline(Duration::from_secs(10)).build();
     let layer = RetryLayer::new(Retry::new(policy.map_err(|error| error.to_string())?));
     let client = layer.layer(Client::builder(TokioExecutor::new()).build_http());
-    let mean = f64::from(CLIENTS) / (scene.load * CAPACITY_PER_MS) - SERVICE_MS;
+    let mean = f64::from(CLIENTS) / (shared.load * CAPACITY_PER_MS) - SERVICE_MS;
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
-        let (client, scene) = (client.clone(), Arc::clone(&scene));
+        let (client, shared) = (client.clone(), Arc::clone(&shared));
         clients.spawn(async move {
             loop {
-                pause(scene.exponential_ms(mean)).await;
-                if scene.now_ms() >= END_MS as f64 {
+                pause(shared.exponential_ms(mean)).await;
+                if shared.now_ms() >= END_MS as f64 {
                     return;
                 }
-                scene.calls.fetch_add(1, Ordering::Relaxed);
+                shared.calls.fetch_add(1, Ordering::Relaxed);
                 let request = Request::get(format!("http://{address}/"));
                 let request = request.body(Empty::<Bytes>::new()).expect("a request");
                 let answer = client.clone().oneshot(request).await;
                 let served = answer.as_ref().is_ok_and(|answer| answer.status().is_success());
-                let ended = if served { &scene.served } else { &scene.failed };
+                let ended = if served { &shared.served } else { &shared.failed };
                 ended.fetch_add(1, Ordering::Relaxed);
-                // To its end, so that the connection is kept.
+                // To its end, so that the connection is reused.
                 if let Ok(answer) = answer {
                     drop(answer.into_body().collect().await);
                 }

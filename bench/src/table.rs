@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// What was measured.
+/// A table of comparisons.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
@@ -13,7 +13,7 @@ pub(crate) struct Report {
     pub(crate) absent: Vec<String>,
 }
 
-/// One question, and what belongs to it.
+/// One topic with its comparisons.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) number: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Line {
     pub(crate) ours: f64,
     pub(crate) bar: Bar,
     pub(crate) reached: bool,
-    /// What our number adds up from, where that is known.
+    /// The parts of our number, where they are known.
     pub(crate) made_of: Vec<Part>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Part {
     pub(crate) value: f64,
 }
 
-/// What our number has to be.
+/// The bar for our number.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Bar {
@@ -134,7 +134,7 @@ fn list(parts: &[Part], between: &str) -> String {
     parts.collect::<Vec<_>>().join(between)
 }
 
-/// Whole where that loses nothing that matters.
+/// An integer where the fraction does not matter.
 fn number(value: f64) -> String {
     if value.abs() >= 10.0 || (value - value.round()).abs() < 0.005 {
         format!("{value:.0}")

@@ -1,5 +1,5 @@
-//! A counter that every call touches must not make two threads slower than one. Instructions do not
-//! show that; wall-clock time does.
+//! A counter that every call updates must not make two threads slower than one. Instruction counts do not show
+//! that; wall-clock time does.
 
 use std::fs;
 use std::sync::Barrier;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Calls per second of two threads together, over those of one thread.
+/// Calls per second of two threads together, divided by those of one thread.
 pub(crate) struct SpeedUp {
     pub(crate) ratio: f64,
-    /// Whether another process had one of the cores each time.
+    /// Whether another process used one of the cores in every run.
     pub(crate) disturbed: bool,
 }
 
@@ -19,8 +19,7 @@ pub(crate) fn speed_up(call: impl Fn(usize) + Sync) -> SpeedUp {
     SpeedUp { ratio: two.per_second / one.per_second, disturbed: one.disturbed || two.disturbed }
 }
 
-/// The best of all runs, once ten of them had their cores for themselves; or without that, on a machine
-/// that is never quiet.
+/// The best of all runs, after ten undisturbed ones; or of thirty on a machine that is never idle.
 fn best(threads: usize, call: &(impl Fn(usize) + Sync)) -> Run {
     const ENOUGH: usize = 10;
     const TRIES: usize = 30;
@@ -70,9 +69,9 @@ fn run(threads: usize, call: &(impl Fn(usize) + Sync)) -> Run {
     })
 }
 
-/// How long this thread had work and no core; nothing where the kernel does not tell.
+/// How long this thread was runnable without a core; zero where the kernel does not report it.
 fn waited_for_a_core() -> Duration {
-    let told = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let waited = told.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = schedstat.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
     waited.map_or(Duration::ZERO, Duration::from_nanos)
 }

@@ -1,9 +1,8 @@
-//! Jitter spreads callers out only as far as the timer below it can tell two waits apart. A timer that
-//! rounds to 15 ms turns a uniform wait of 0 to 20 ms into two crowds.
+//! Jitter spreads callers only as far as the timer below it can distinguish waits. A timer that rounds to 15 ms
+//! turns a uniform wait of 0 to 20 ms into two groups.
 //!
-//! Calls fail once and wait: full jitter below 100 ms, the first wait of the standard policy, and below
-//! 20 ms. Each tells, through its own observer, which wait
-//! was drawn; its operation measures the wait that came of it.
+//! Calls fail once and wait: full jitter below 100 ms, the first wait of the standard policy, and below 20 ms. An
+//! observer records the drawn wait; the operation measures the actual one.
 
 use std::fmt;
 use std::io;
@@ -50,9 +49,9 @@ struct Runner {
     late_p99: f64,
     /// Of the drawn waits from the uniform distribution.
     distance_drawn: f64,
-    /// Of the waits that came of them.
+    /// Of the actual waits from it.
     distance_waited: f64,
-    /// Wake-ups that no other one came within 0.1 ms before.
+    /// Wake-ups without another one in the 0.1 ms before.
     wakes_apart: usize,
 }
 
@@ -79,7 +78,7 @@ impl Runner {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of so many uniform numbers, one set in twenty is further away than this.
+        // One sample of this size in twenty exceeds this distance by chance.
         let chance = 1.36 / (WAITS as f64).sqrt();
         writeln!(f, "waits drawn uniformly below a ceiling; distances are Kolmogorov-Smirnov's,")?;
         writeln!(f, "and a sample of {WAITS} stays below {chance:.3} 19 times of 20")?;
@@ -95,13 +94,13 @@ impl fmt::Display for Report {
                 f,
                 "  distance from uniform: drawn {distance_drawn:.3}, waited {distance_waited:.3}"
             )?;
-            writeln!(f, "  wake-ups that no other came within 0.1 ms before: {wakes_apart}")?;
+            writeln!(f, "  wake-ups without another one in the 0.1 ms before: {wakes_apart}")?;
         }
         Ok(())
     }
 }
 
-/// One wait: as it was drawn, and as it was.
+/// One wait: drawn and actual.
 struct Wait {
     drawn: Duration,
     waited: Duration,
@@ -150,7 +149,7 @@ fn on_threads(retry: &Retry) -> Result<Vec<Wait>, String> {
     })
 }
 
-/// A clone that tells which wait was drawn for its call.
+/// A clone whose observer records the drawn wait of its call.
 fn observed(retry: &Retry) -> (Retry, Arc<AtomicU64>) {
     let drawn = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&drawn);
@@ -172,7 +171,7 @@ fn wait(times: &[Instant], drawn: &AtomicU64) -> Wait {
     Wait { drawn, waited: times[1] - times[0], woken: times[1] }
 }
 
-/// Kolmogorov-Smirnov's distance of these waits, as shares of the ceiling, from the uniform ones.
+/// The Kolmogorov-Smirnov distance of these waits, as shares of the ceiling, from the uniform distribution.
 fn distance(ceiling_ms: u64, waits: impl Iterator<Item = Duration>) -> f64 {
     let shares = sorted(waits.map(|wait| ms(wait) / ceiling_ms as f64));
     let n = shares.len() as f64;

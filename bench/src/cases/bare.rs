@@ -1,4 +1,4 @@
-//! The same operation without any retry, and the parts that every retry is made of.
+//! The same operation without retries, and the parts of which every retry is made.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -17,13 +17,13 @@ pub(crate) fn pending(n: u64) {
     repeat_async(n, async |x| pending_once(x).await);
 }
 
-/// Tokio's timer, alone.
+/// Tokio's timer alone.
 pub(crate) fn timeout(n: u64) {
     const LONG: Duration = Duration::from_secs(10);
     repeat_async(n, async |x| tokio::time::timeout(LONG, pending_once(x)).await);
 }
 
-/// One reading of the clock, as a runner takes it.
+/// One clock read, as a runner makes it.
 pub(crate) fn clock(n: u64) {
     #[inline(never)]
     fn now(_: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! A call whose budget is that of a fleet. Its ledger is one that never answers: whoever waits for it is counted.
+//! A call with a fleet budget. Its ledger never answers, so a call that waited for it would show in the count.
 
 use std::io;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use redial::{Fleet, Policy, Retry};
 
 use super::{op, ready as operation, repeat, repeat_async};
 
-/// Until the fleet's own thread waits for its answer, and does nothing else for longer than a case takes.
+/// Waits until the fleet's thread waits for its answer, which then lasts longer than a case.
 const SETTLED: Duration = Duration::from_millis(500);
 
 fn retry() -> (Retry, TcpListener) {

@@ -1,7 +1,7 @@
-//! A request through a layer of a client, over a service that answers at once.
+//! A request through a client layer, over a service that answers at once.
 //!
-//! Every case clones a template for the request that a caller would build. What a retry cannot do without is
-//! done by the bare case too: one clone of the request to keep, and one header with the deadline.
+//! Every case clones a template for the request that a caller would build. The bare case also does what every retry
+//! needs: one clone of the request to keep, and one header with the deadline.
 
 use std::convert::Infallible;
 use std::future::{self, Future};
@@ -32,7 +32,7 @@ pub(crate) fn put() -> Request<Full<Bytes>> {
     template(Method::PUT, Full::new(Bytes::from_static(&BODY)))
 }
 
-/// 1 KiB of JSON that may not.
+/// 1 KiB of JSON that may not be sent twice.
 pub(crate) fn post() -> Request<Full<Bytes>> {
     let mut request = template(Method::POST, Full::new(Bytes::from_static(&BODY)));
     let json = HeaderValue::from_static("application/json");
@@ -40,7 +40,7 @@ pub(crate) fn post() -> Request<Full<Bytes>> {
     request
 }
 
-/// Nothing but headers.
+/// Headers only.
 pub(crate) fn get() -> Request<Empty<Bytes>> {
     template(Method::GET, Empty::new())
 }
@@ -97,7 +97,7 @@ where
 /// The request with the header that a peer does not add.
 fn stamped<B: Clone>(template: &Request<B>) -> Request<B> {
     let mut request = template.clone();
-    // The compiler must not know the name: it can be configured.
+    // The compiler must not know the name, because it is configurable.
     let name = names::TIMEOUT_MS;
     request.headers_mut().insert(black_box(&name), HeaderValue::from(black_box(10_000_u64)));
     request
@@ -143,7 +143,7 @@ pub(crate) fn tower_resilience<B: Clone + Send + Sync + 'static>(n: u64, templat
     repeat_async(n, async |_| service.ready().await?.call(stamped(template)).await);
 }
 
-/// How many bytes of a body of 1 KiB reach the service from another place in memory than the caller's.
+/// How many bytes of a 1 KiB body reach the service from another memory location than the caller's.
 pub(crate) fn bytes_copied() -> usize {
     let layer = RetryLayer::new(Retry::new(Policy::standard()));
     let mut service = layer.layer(service_fn(async |request: Request<_>| {

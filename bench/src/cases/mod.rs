@@ -1,7 +1,7 @@
 //! What is measured: the same loop around each peer's call and ours.
 //!
-//! The operation succeeds at once with a number that the compiler cannot know. What a user would build
-//! once (a policy, a service) is built before the loop; what belongs to a call is in it.
+//! The operation succeeds at once with a number that the compiler cannot know. What a user builds once (a policy, a
+//! service) is built before the loop; what belongs to a call is inside it.
 
 mod bare;
 mod fleet;
@@ -21,10 +21,10 @@ pub(crate) use ours::{NOW, new_guards};
 /// The two numbers of calls whose difference counts.
 pub(crate) const FEW: u64 = 1000;
 pub(crate) const MANY: u64 = 3000;
-/// Calls before those, so that whatever is built on first use is there.
+/// Calls before these, so that what is built on first use exists.
 const WARM_UP: u64 = 200;
 
-/// Something to be done `n` times.
+/// A call to make `n` times.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) run: fn(u64),

@@ -14,7 +14,7 @@ use redial_core::{Call, Context, Draft, NEVER, Nanos, Request, Verdict};
 
 use super::{op, pending_once, ready as operation, repeat, repeat_async};
 
-/// What those are told who do not read a clock: a day after zero, where the runners' time starts.
+/// The time for cases without a clock: a day after zero, where the runners' time starts.
 pub(crate) const NOW: Nanos = 24 * 3600 * 1_000_000_000;
 
 pub(crate) fn ready(n: u64) {
@@ -33,7 +33,7 @@ pub(crate) fn breaker(n: u64) {
     repeat_async(n, async |x| retry.run(|_| operation(x)).await);
 }
 
-/// An attempt that holds a place, and so does not go the short way.
+/// An attempt that holds a place, and so does not take the fast path.
 pub(crate) fn limited(n: u64) {
     let retry = Retry::new(built(Policy::standard().edit().concurrency(100)));
     repeat_async(n, async |x| retry.run(|_| operation(x)).await);

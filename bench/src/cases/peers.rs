@@ -1,4 +1,4 @@
-//! Other crates, used as their documentation says.
+//! Other crates, used as documented.
 
 use std::future;
 use std::io;

@@ -1,7 +1,7 @@
 //! A request through a layer of a server, over a service that answers at once.
 //!
-//! The service is called and awaited in the loop itself, so that all of it can be inlined: what is counted is
-//! what a layer adds to a server that is compiled as one piece, moving a larger future included.
+//! The service is called and awaited in the loop itself, so that all of it can be inlined: the count is what a
+//! layer adds to a server that is compiled as a whole, including moves of a larger future.
 
 use http::{HeaderValue, Request};
 use http_body_util::Full;
@@ -16,7 +16,7 @@ use super::repeat_async;
 
 type Arrived = Request<Full<bytes::Bytes>>;
 
-/// As a server sees it, from a client that says how long it waits.
+/// A request from a client that sends its timeout.
 fn with_timeout() -> Arrived {
     let mut request = post();
     request.headers_mut().insert(names::TIMEOUT_MS, HeaderValue::from_static("10000"));
@@ -38,7 +38,7 @@ pub(crate) fn shed(n: u64) {
     serve(n, &post(), ShedLayer::new(64).layer(service_fn(answer)));
 }
 
-/// As many at once, and the rest turned away.
+/// The same limit, with the rest rejected.
 pub(crate) fn tower(n: u64) {
     let service = ConcurrencyLimitLayer::new(64).layer(service_fn(answer));
     serve(n, &post(), LoadShed::new(service));
@@ -57,7 +57,7 @@ pub(crate) fn deadline_lean(n: u64) {
     serve(n, &with_timeout(), layer.layer(service_fn(answer)));
 }
 
-/// Nobody says how long it waits.
+/// A request without a timeout.
 pub(crate) fn deadline_none(n: u64) {
     let layer = DeadlineLayer::new().without_extension();
     serve(n, &post(), layer.layer(service_fn(answer)));

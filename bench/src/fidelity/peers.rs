@@ -1,10 +1,10 @@
-//! The peers as callers, each used as its documentation shows.
+//! The peers as callers, each used as documented.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable as _};
-use redial_live::{Caller, Failed, Line};
+use redial_live::{Caller, Client, Failed};
 use tower::retry::backoff::{
     Backoff as _, ExponentialBackoff, ExponentialBackoffMaker, MakeBackoff as _,
 };
@@ -25,7 +25,7 @@ impl Backon {
         Self(ExponentialBuilder::default())
     }
 
-    /// As near to our standard policy as it can be set.
+    /// As close to our standard policy as it can be configured.
     pub(super) fn like_ours() -> Self {
         let builder = ExponentialBuilder::default().with_min_delay(BASE).with_max_delay(CAP);
         Self(builder.with_max_times(ATTEMPTS as usize - 1).with_jitter())
@@ -33,12 +33,12 @@ impl Backon {
 }
 
 impl Caller for Backon {
-    async fn call(&self, line: Line) -> bool {
-        (|| line.clone().send()).retry(self.0).await.is_ok()
+    async fn call(&self, client: Client) -> bool {
+        (|| client.clone().send()).retry(self.0).await.is_ok()
     }
 }
 
-/// Its own budget and its own backoff, in the policy that its documentation tells one to write.
+/// Its own budget and backoff, in a policy as its documentation recommends.
 #[derive(Clone)]
 pub(super) struct Tower {
     left: u32,
@@ -54,10 +54,10 @@ impl Tower {
     }
 }
 
-impl Policy<Line, (), Failed> for Tower {
+impl Policy<Client, (), Failed> for Tower {
     type Future = tokio::time::Sleep;
 
-    fn retry(&mut self, _: &mut Line, result: &mut Result<(), Failed>) -> Option<Self::Future> {
+    fn retry(&mut self, _: &mut Client, result: &mut Result<(), Failed>) -> Option<Self::Future> {
         if result.is_ok() {
             self.budget.deposit();
             return None;
@@ -69,13 +69,13 @@ impl Policy<Line, (), Failed> for Tower {
         Some(self.backoff.next_backoff())
     }
 
-    fn clone_request(&mut self, line: &Line) -> Option<Line> {
-        Some(line.clone())
+    fn clone_request(&mut self, client: &Client) -> Option<Client> {
+        Some(client.clone())
     }
 }
 
 impl Caller for Tower {
-    async fn call(&self, line: Line) -> bool {
-        Retry::new(self.clone(), service_fn(Line::send)).oneshot(line).await.is_ok()
+    async fn call(&self, client: Client) -> bool {
+        Retry::new(self.clone(), service_fn(Client::send)).oneshot(client).await.is_ok()
     }
 }

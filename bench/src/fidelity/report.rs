@@ -4,18 +4,18 @@ use redial_live::Lag;
 use redial_sim::measure::{Spread, Summary};
 use serde::Serialize;
 
-/// How far a measured peak ratio or amplification may be from the simulated one, as a share of it.
+/// The tolerated relative difference between measured and simulated peak ratio or amplification.
 const RATIO_BAR: f64 = 0.1;
-/// How far the success may be, as a share of the calls.
+/// The tolerated difference in success, as a share of the calls.
 const SUCCESS_BAR: f64 = 0.01;
 
 /// Every row of the table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// Real ones that were wanted for each row.
+    /// Requested real runs for each row.
     pub(super) runs: u32,
     pub(super) simulated_runs: u32,
-    /// What loopback and timers add to a call, and what the simulator was told that they do.
+    /// What loopback and timers add to a call, which the simulator uses as its latency.
     pub(super) round_trip_us: u64,
     pub(super) rows: Vec<Row>,
 }
@@ -27,9 +27,9 @@ pub(super) struct Row {
     pub(super) way: &'static str,
     /// Real runs that count.
     pub(super) runs: u32,
-    /// Those that gave no figures, on top of them.
+    /// Refused runs, in addition to these.
     pub(super) refused: u32,
-    /// Why the last one did not.
+    /// Why the last one was refused.
     pub(super) refusal: Option<String>,
     /// `None` when all were refused.
     pub(super) live: Option<Means>,
@@ -70,7 +70,7 @@ impl Means {
 }
 
 impl Row {
-    /// What is further from the simulation than it may be.
+    /// The figures that differ from the simulation by more than tolerated.
     fn differs(&self, live: &Means) -> Vec<&'static str> {
         let simulated = &self.simulated;
         let far = |live: f64, simulated: f64| (live / simulated - 1.0).abs() > RATIO_BAR;
@@ -83,7 +83,7 @@ impl Row {
         all.into_iter().filter_map(|(differs, name)| differs.then_some(name)).collect()
     }
 
-    fn told(&self) -> String {
+    fn verdict(&self) -> String {
         match &self.live {
             None => "no figures".to_owned(),
             Some(live) => match self.differs(live).as_slice() {
@@ -112,7 +112,7 @@ impl fmt::Display for Report {
             f,
             "
 Means of {} real runs of 4 s on loopback and of {} simulated ones of the same file (bench/scenarios), to which only
-what loopback and timers add to a call was told: {} µs. Callers wait as tokio's timer does, which rounds up to a
+the time that loopback and timers add to a call was added: {} µs. Callers wait with tokio's timer, which rounds up to a
 millisecond; the shortest waits here are 100 ms, or drawn from below that. Agrees: peak ratio and amplification
 within {:.0}%, success within {:.0} point. {refused} runs were refused and repeated: 1% of the wake-ups of one second
 more than {} ms late, or an attempt without a connection.
@@ -140,6 +140,6 @@ impl fmt::Display for Row {
         let success = percent(real(|it| it.success));
         write!(f, "  {success:>6.2}% {:>6.2}%", percent(simulated.success))?;
         write!(f, "  {:>5.0} {:>5.0}", real(|it| it.p99_ms), simulated.p99_ms)?;
-        writeln!(f, "  {:>4}  {}", self.runs, self.told())
+        writeln!(f, "  {:>4}  {}", self.runs, self.verdict())
     }
 }

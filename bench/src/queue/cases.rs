@@ -1,4 +1,4 @@
-//! What one process measures, and how it tells.
+//! The cases that run in their own process, and their result.
 
 use std::env;
 use std::path::Path;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{deliver, durable, memory};
 
-/// What a process has measured.
+/// The result of a case.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct Measured {
     pub(super) jobs: u64,
     pub(super) seconds: f64,
-    /// Resident bytes that it took.
+    /// Resident bytes that it used.
     #[serde(default)]
     pub(super) bytes: f64,
     /// Of a settlement.
@@ -21,17 +21,17 @@ pub(super) struct Told {
     pub(super) p99_ms: f64,
 }
 
-impl Told {
+impl Measured {
     /// Jobs a second.
     pub(super) fn rate(&self) -> f64 {
         self.jobs as f64 / self.seconds
     }
 }
 
-/// `queue-case` and what stands behind it.
+/// `queue-case` and its arguments.
 pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
-    let told = match args {
+    let measured = match args {
         ["plain", keys] => memory::plain(number(keys)?),
         ["ours", keys] => memory::ours(number(keys)?),
         ["sqlite", path, pending, seconds] => {
@@ -41,28 +41,28 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
             durable::postgres(url, number(pending)?, number(seconds)?)?
         }
         ["deliver", path, jobs] => deliver::measure(Path::new(path), number(jobs)?)?,
-        _ => return Err(format!("there is no case {:?}", args.join(" "))),
+        _ => return Err(format!("unknown case {:?}", args.join(" "))),
     };
-    println!("{}", serde_json::json!(told));
+    println!("{}", serde_json::json!(measured));
     Ok(())
 }
 
-/// Measures a case in a process of its own.
-pub(super) fn child(args: &[&str]) -> Result<Told, String> {
+/// Runs a case in its own process.
+pub(super) fn child(args: &[&str]) -> Result<Measured, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
-    told(Command::new(this).arg("queue-case").args(args))
+    measured(Command::new(this).arg("queue-case").args(args))
 }
 
-/// What a program has measured. Its last line says so.
-pub(super) fn told(command: &mut Command) -> Result<Told, String> {
+/// Runs a program and reads its result from the last line.
+pub(super) fn measured(command: &mut Command) -> Result<Measured, String> {
     let output = command.stderr(Stdio::piped()).output().map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
-        return Err(why.trim().lines().last().unwrap_or("it ended without a word").to_owned());
+        return Err(why.trim().lines().last().unwrap_or("it ended without output").to_owned());
     }
-    let last = said.lines().last().unwrap_or_default();
-    serde_json::from_str(last).map_err(|error| format!("it said {last:?}: {error}"))
+    let last = printed.lines().last().unwrap_or_default();
+    serde_json::from_str(last).map_err(|error| format!("invalid output {last:?}: {error}"))
 }
 
 /// The resident bytes of this process.

@@ -1,4 +1,4 @@
-//! Deliveries: HTTP requests as durable jobs, to a sink on the loopback that takes everything.
+//! Deliveries: HTTP requests as durable jobs, to a server on loopback that accepts everything.
 
 use std::future::IntoFuture as _;
 use std::path::Path;
@@ -11,11 +11,11 @@ use redial_queue::delivery::{Deliverer, Delivery};
 use redial_queue::durable::{StoreError, Until, Worker, standard};
 use redial_queue::sqlite::SqliteStore;
 
-use super::cases::{Told, resident};
+use super::cases::{Measured, resident};
 use super::durable::{on_tokio, queue};
 
 /// From the first claim until all of them are settled.
-pub(super) fn measure(path: &Path, jobs: u64) -> Result<Told, String> {
+pub(super) fn measure(path: &Path, jobs: u64) -> Result<Measured, String> {
     let failed = |error: &dyn std::fmt::Display| StoreError::Invalid(error.to_string());
     on_tokio(async {
         let url = sink().await.map_err(|error| failed(&error))?;
@@ -31,7 +31,7 @@ pub(super) fn measure(path: &Path, jobs: u64) -> Result<Told, String> {
         let start = Instant::now();
         let report = worker.run(deliverer, std::future::pending()).await?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok(Told { jobs: report.done, seconds, bytes: resident(), p99_ms: 0.0 })
+        Ok(Measured { jobs: report.done, seconds, bytes: resident(), p99_ms: 0.0 })
     })
 }
 

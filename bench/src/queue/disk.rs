@@ -1,4 +1,4 @@
-//! What is durable waits for the disk. How often a second can that be?
+//! Durable work is bounded by the disk. How many syncs a second are possible?
 
 use std::fs::File;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const FOR: Duration = Duration::from_secs(2);
 
-/// Appends 4 KB and syncs, again and again.
+/// Appends 4 KB and syncs, repeatedly.
 pub(super) fn syncs_per_second(folder: &Path) -> Result<f64, String> {
     let path = folder.join("syncs");
     let syncs = || -> std::io::Result<f64> {

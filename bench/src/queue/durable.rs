@@ -1,4 +1,4 @@
-//! Durable: so many jobs wait, 32 workers claim and settle them for a while.
+//! Durable queues: 32 workers claim and settle waiting jobs for a while.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use redial_queue::durable::{
 use redial_queue::postgres::PostgresStore;
 use redial_queue::sqlite::SqliteStore;
 
-use super::cases::{Told, resident};
+use super::cases::{Measured, resident};
 use super::timed::Timed;
 
 const AT_ONCE: usize = 32;
 const FILLED_AT_ONCE: u64 = 5_000;
 
-pub(super) fn sqlite(path: &Path, pending: u64, seconds: u64) -> Result<Told, String> {
+pub(super) fn sqlite(path: &Path, pending: u64, seconds: u64) -> Result<Measured, String> {
     on_tokio(async {
-        // Filled and opened again, so that what is resident is what working takes.
+        // Filled and opened again, so that the resident memory is that of the work.
         fill(&queue(Arc::new(SqliteStore::open(path)?))?, pending).await?;
         work(SqliteStore::open(path)?, seconds).await
     })
 }
 
-pub(super) fn postgres(url: &str, pending: u64, seconds: u64) -> Result<Told, String> {
+pub(super) fn postgres(url: &str, pending: u64, seconds: u64) -> Result<Measured, String> {
     on_tokio(async {
         let schema = format!("bench_{}", std::process::id());
         let connect = || PostgresStore::builder(url).schema(&schema).connect();
@@ -58,7 +58,7 @@ async fn fill(queue: &DurableQueue, pending: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn work(store: impl Store, seconds: u64) -> Result<Told, WorkerError> {
+async fn work(store: impl Store, seconds: u64) -> Result<Measured, WorkerError> {
     let store = Arc::new(Timed::new(store));
     let done = Arc::new(AtomicU64::new(0));
     let handler = {
@@ -73,5 +73,5 @@ async fn work(store: impl Store, seconds: u64) -> Result<Told, WorkerError> {
     let stop = tokio::time::sleep(Duration::from_secs(seconds));
     let report = worker.run(handler, stop).await?;
     let seconds = start.elapsed().as_secs_f64();
-    Ok(Told { jobs: report.done, seconds, bytes: resident(), p99_ms: store.settle_p99_ms() })
+    Ok(Measured { jobs: report.done, seconds, bytes: resident(), p99_ms: store.settle_p99_ms() })
 }

@@ -1,4 +1,4 @@
-//! In memory: so many keys wait, and for each new one the oldest is worked on.
+//! Queues in memory: for each new key the oldest is processed.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use redial_queue::{Builder, Priority, WorkQueue};
 
-use super::cases::{Told, resident};
+use super::cases::{Measured, resident};
 
 const TURNS: u64 = 3_000_000;
 
-pub(super) fn ours(keys: u64) -> Told {
+pub(super) fn ours(keys: u64) -> Measured {
     let queue: WorkQueue<u64> = Builder::default().bound(usize::MAX).build();
     let add = |key| {
         queue.try_add(key, Priority::NORMAL, Duration::ZERO);
@@ -18,12 +18,12 @@ pub(super) fn ours(keys: u64) -> Told {
     turns(keys, add, || queue.try_get().map(|work| work.done()).is_some())
 }
 
-pub(super) fn plain(keys: u64) -> Told {
+pub(super) fn plain(keys: u64) -> Measured {
     let queue = Plain::default();
     turns(keys, |key| queue.add(key), || queue.get().map(|key| queue.done(key)).is_some())
 }
 
-fn turns(keys: u64, add: impl Fn(u64), work: impl Fn() -> bool) -> Told {
+fn turns(keys: u64, add: impl Fn(u64), work: impl Fn() -> bool) -> Measured {
     let before = resident();
     (0..keys).for_each(|number| add(key(number)));
     let bytes = resident() - before;
@@ -33,15 +33,15 @@ fn turns(keys: u64, add: impl Fn(u64), work: impl Fn() -> bool) -> Told {
         add(key(number));
         done += u64::from(work());
     }
-    Told { jobs: done, seconds: start.elapsed().as_secs_f64(), bytes, p99_ms: 0.0 }
+    Measured { jobs: done, seconds: start.elapsed().as_secs_f64(), bytes, p99_ms: 0.0 }
 }
 
-/// Keys that are not in order.
+/// Keys without an order.
 fn key(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What one writes first, and what client-go's is: an order, what is dirty, what is worked on.
+/// A plain queue as in client-go: an order, a set of dirty keys, a set of keys in progress.
 #[derive(Default)]
 struct Plain {
     sets: Mutex<Sets>,

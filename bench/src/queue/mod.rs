@@ -1,8 +1,8 @@
 //! How fast are the queues: the one in memory beside a plain one, the durable ones beside their peers?
 //!
-//! Everything runs in processes of its own, ours and the peers alike, so that memory is what one of them takes. In memory
-//! both sides go through the same keys in turns, and the best of a few rounds counts: neighbours only ever slow things down.
-//! What is durable is bounded by the disk, so its rate of syncs stands beside.
+//! Everything runs in its own process, ours and the peers alike, so that memory is that of one queue. In memory
+//! both sides process the same keys in turns, and the best of a few rounds counts: other load only slows runs down.
+//! Durable queues are bounded by the disk, so its rate of syncs is listed with them.
 
 mod cases;
 mod deliver;
@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 
 use crate::table::{Bar, Line, Part, Report};
 pub(crate) use cases::run as run_case;
-use cases::{Told, child};
+use cases::{Measured, child};
 
 /// Keys in memory.
 const KEYS: [u64; 3] = [1_000, 100_000, 1_000_000];
 const ROUNDS: usize = 5;
-/// The one that the Postgres is under; `cargo xtask bench queue` starts one and sets it.
+/// The Postgres server; `cargo xtask bench queue` starts one and sets it.
 const POSTGRES: &str = "REDIAL_TEST_POSTGRES";
 
 const NOTES: &[&str] = &[
@@ -32,13 +32,13 @@ const NOTES: &[&str] = &[
     "peers are given at most 20,000 pending jobs, because some take minutes to fill, and run for as long as ours at most",
 ];
 
-/// What is measured, and how much of it.
+/// What is measured, and for how long.
 struct Size {
     pending: u64,
     seconds: u64,
 }
 
-/// `queue` and what may stand behind it.
+/// `queue` and its options.
 pub(crate) fn command(args: &[&str]) -> Result<(), String> {
     let (mut size, mut json, mut rest) = (Size { pending: 1_000_000, seconds: 20 }, false, args);
     let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
@@ -103,14 +103,14 @@ fn measure(folder: &Path, size: &Size) -> Result<Report, String> {
 }
 
 fn in_memory() -> Result<Vec<Line>, String> {
-    let mut best: BTreeMap<(u64, &str), Told> = BTreeMap::new();
+    let mut best: BTreeMap<(u64, &str), Measured> = BTreeMap::new();
     for _ in 0..ROUNDS {
         for keys in KEYS {
             for name in ["plain", "ours"] {
-                let told = child(&[name, &keys.to_string()])?;
-                let known = best.entry((keys, name)).or_insert(told);
-                if told.rate() > known.rate() {
-                    *known = told;
+                let measured = child(&[name, &keys.to_string()])?;
+                let known = best.entry((keys, name)).or_insert(measured);
+                if measured.rate() > known.rate() {
+                    *known = measured;
                 }
             }
         }
@@ -154,10 +154,10 @@ fn sqlite(folder: &Path, size: &Size, absent: &mut Vec<String>) -> Result<Vec<Li
     ];
     let same = child(&["sqlite", &text(&folder.join("same")), peers::PENDING, &seconds])?;
     let names = [("apalis-sqlite", "apalis-sqlite.db"), ("effectum", "effectum.db")];
-    let told = names.map(|(name, file)| (name, text(&folder.join(file))));
+    let measured = names.map(|(name, file)| (name, text(&folder.join(file))));
     lines.extend(beside(
         "SQLite, times the faster peer",
-        &told,
+        &measured,
         same.rate(),
         5.0,
         &seconds,
@@ -173,10 +173,10 @@ fn postgres(url: &str, size: &Size, absent: &mut Vec<String>) -> Result<Vec<Line
         Line::new("Postgres, jobs a second", vec![], ours.rate(), Bar::AtLeast(5_000.0)),
         Line::new("Postgres, p99 of a settlement in ms", vec![], ours.p99_ms, Bar::None),
     ];
-    let told = ["graphile-worker", "apalis-postgres"].map(|name| (name, url.to_owned()));
+    let measured = ["graphile-worker", "apalis-postgres"].map(|name| (name, url.to_owned()));
     lines.extend(beside(
         "Postgres, times the faster peer",
-        &told,
+        &measured,
         ours.rate(),
         2.0,
         &seconds,
@@ -185,7 +185,7 @@ fn postgres(url: &str, size: &Size, absent: &mut Vec<String>) -> Result<Vec<Line
     Ok(lines)
 }
 
-/// Our rate as a multiple of the fastest peer's. One that cannot be measured is said, not guessed.
+/// Our rate as a multiple of the fastest peer's. A peer that cannot be measured is reported.
 fn beside(
     what: &'static str,
     peers: &[(&'static str, String)],

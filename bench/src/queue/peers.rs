@@ -1,12 +1,12 @@
-//! The peers are programs of their own, in `bench/peers`: they cannot stand beside each other in one.
+//! The peers are separate programs, in `bench/peers`, because their dependencies conflict.
 
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::cases::told;
+use super::cases::measured;
 
-/// How many jobs a peer is given.
+/// How many jobs a peer gets.
 pub(super) const PENDING: &str = "20000";
 
 /// Jobs a second of a peer.
@@ -18,10 +18,10 @@ pub(super) fn measure(name: &str, store: &str, seconds: &str) -> Result<f64, Str
             program.display()
         ));
     }
-    told(Command::new(program).args([store, PENDING, seconds])).map(|told| told.rate())
+    measured(Command::new(program).args([store, PENDING, seconds])).map(|measured| measured.rate())
 }
 
-/// Where `cargo xtask bench queue` puts it: in `peers`, beside the folder of this program.
+/// Where `cargo xtask bench queue` puts it: in `peers`, beside the directory of this program.
 fn program(name: &str) -> Result<PathBuf, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let target = this.parent().and_then(|release| release.parent());

@@ -1,4 +1,4 @@
-//! A store that remembers how long settlements took.
+//! A store that measures how long settlements take.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -18,7 +18,7 @@ impl<S> Timed<S> {
         Self { store, settled: Mutex::default() }
     }
 
-    /// 99 of 100 settlements took at most so long.
+    /// The 99th percentile of the settlements.
     pub(super) fn settle_p99_ms(&self) -> f64 {
         let mut times = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         times.sort_unstable();

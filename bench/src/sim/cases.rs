@@ -1,4 +1,4 @@
-//! The simulations that are timed, and the process in which one is run for its memory or its instructions.
+//! The simulations that are timed, and the process that runs one for its memory or its instructions.
 
 use std::fs;
 use std::time::Instant;
@@ -12,16 +12,16 @@ use super::{Speed, wheels};
 /// Seconds of virtual time.
 pub(super) const CLOSED_SECONDS: u32 = 10;
 
-/// What a run in a process of its own says.
+/// The result of a run in its own process.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct Measured {
     pub(super) events: u64,
     pub(super) wall_s: f64,
     pub(super) peak_bytes: u64,
 }
 
-/// Callers that think, call and retry for ten seconds while half of the requests fail; full jitter, a window budget
-/// that pays for them, a deadline.
+/// Callers that think, call and retry for ten seconds while half of the requests fail; with full jitter, a window
+/// budget that pays for the retries, and a deadline.
 pub(super) fn closed(callers: u32, seed: u64) -> Result<Speed, String> {
     exactly(
         &format!(
@@ -52,7 +52,7 @@ pub(super) fn synchronised(callers: u32, seed: u64) -> Result<Speed, String> {
     exactly(
         &format!(
             r#"
-title = "everybody at once"
+title = "all callers at once"
 duration = "20s"
 policies = ["full"]
 [clients]
@@ -72,7 +72,7 @@ budget = {{ window = {{ ratio = 1.0, floor = "1000000/s" }} }}
     )
 }
 
-/// A hundred million calls a second for a minute, of which the servers of ten seconds can do a half.
+/// A hundred million calls a second for a minute, with half of the necessary servers for ten seconds.
 pub(super) fn cohorts(seed: u64) -> Result<Speed, String> {
     let scenario = read(
         r#"
@@ -116,7 +116,7 @@ pub(super) fn read(text: &str) -> Result<Scenario, String> {
     Scenario::read(text, &[]).map_err(|problem| problem.to_string())
 }
 
-/// Runs one case by its name and prints what it took.
+/// Runs one case by its name and prints its result.
 pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     let count = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
     let speed = match args {
@@ -130,11 +130,11 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
         _ => return Err("cases are 1m, 25m, cohort, bare and ours, and a number of callers".into()),
     };
     let Speed { events, wall_s } = speed;
-    crate::print_json(&Told { events, wall_s, peak_bytes: peak_bytes() });
+    crate::print_json(&Measured { events, wall_s, peak_bytes: peak_bytes() });
     Ok(())
 }
 
-/// The most memory that this process has had; 0 where the kernel does not tell.
+/// The peak memory of this process; 0 where the kernel does not report it.
 fn peak_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

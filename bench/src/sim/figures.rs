@@ -1,4 +1,4 @@
-//! Figures of the literature, which a simulator that is right makes again.
+//! Published figures that a correct simulator reproduces.
 
 use std::thread;
 
@@ -45,7 +45,7 @@ pub(super) fn contention(seed: u64) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// How many standard errors lie between the means, if theirs vary as ours do.
+/// The distance of the means in standard errors, assuming equal variances.
 fn distance(ours: Spread, theirs: f64) -> f64 {
     let difference = (ours.mean - theirs).abs();
     let combined = ours.standard_error.hypot(ours.sd / PUBLISHED_RUNS.sqrt());
@@ -87,9 +87,9 @@ pub(super) fn budgets(seed: u64) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// A system that starts full. Most runs have to end on the published side of the edge. When those recover is for
-/// information: our backlog is nobody's, so retries build up only with the first calls, and with four of them that
-/// takes 12 s in which the queue drains.
+/// A system that starts full. Most runs have to end on the published side of the edge. The time to recover is for
+/// information: our backlog has no callers, so retries build up only with the first calls, and with four retries
+/// that takes 12 s in which the queue drains.
 pub(super) fn edge(seed: u64) -> Result<Vec<Line>, String> {
     let backend =
         "[backend]\nservers = 1\nservice = { exponential = \"100ms\" }\nqueue = 100\nbacklog = 100";
@@ -135,7 +135,7 @@ fn near(what: String, measured: f64, published: f64) -> Line {
     Line::new(what, measured, "").beside("published", published).by("% off", off, Bar::AtMost(2.0))
 }
 
-/// So many attempts, 1 ms apart, which nothing but the budget bounds.
+/// A policy that makes this many attempts, 1 ms apart, limited only by the budget.
 fn policy(attempts: u32, budget: &str) -> String {
     format!(
         "attempts = {attempts}\ndeadline = \"none\"\nbudget = {budget}\n\

@@ -1,7 +1,7 @@
-//! How fast is the simulator, how much memory does a caller take, and is it right?
+//! How fast is the simulator, how much memory does a caller take, and is it correct?
 //!
-//! Speed is a ratio: to SimPy, which is what people write such a simulation in, and to a bare timing wheel, which
-//! is what is left when nothing is simulated. Whether it is right is a matter of figures that others have published.
+//! Speed is a ratio: to SimPy, which is commonly used for such simulations, and to a bare timing wheel, which is
+//! what remains when nothing is simulated. Correctness is measured by published figures.
 
 mod cases;
 mod figures;
@@ -19,28 +19,28 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::callgrind::{self, Of};
 use crate::table::Bar;
-use cases::Told;
+use cases::Measured;
 use report::Line;
 
 const CALLERS: u32 = 1_000_000;
 const MANY_CALLERS: u32 = 25_000_000;
-/// Everything but the callers.
+/// For the memory of everything except the callers.
 const FEW_CALLERS: u32 = 1_000;
 const PROCESSES: u32 = 100_000;
 /// Callgrind takes fifty times as long.
 const COUNTED: [u32; 2] = [50_000, 100_000];
 
-/// Above this load the clock says more about the neighbours than about us.
+/// Above this load, times by the clock are not reliable.
 const BUSY: f64 = 1.5;
 
-/// What happened, and how long that took.
+/// The number of events, and the time that they took.
 #[derive(Clone, Copy, Debug)]
 struct Speed {
     events: u64,
     wall_s: f64,
 }
 
-/// `sim` and what may stand behind it.
+/// `sim` and its options.
 pub(crate) fn command(args: &[&str]) -> Result<(), String> {
     match args {
         [] => measure(any_seed()).map(|report| print!("{report}")),
@@ -70,7 +70,7 @@ fn measure(seed: u64) -> Result<Report, String> {
     Ok(Report { seed, load: [before, load()], lines })
 }
 
-/// The events of the wheels are as many as those of the callers.
+/// The wheels process as many events as the callers.
 fn closed(seed: u64) -> Result<Vec<Line>, String> {
     let simpy = best(|| simpy::speed(PROCESSES, cases::CLOSED_SECONDS / 2))?;
     let ours = best(|| cases::closed(CALLERS, seed))?;
@@ -89,15 +89,15 @@ fn closed(seed: u64) -> Result<Vec<Line>, String> {
     ])
 }
 
-/// What does not depend on the neighbours. Only the callers differ between two runs, so that what a process does once
-/// is not counted.
+/// Figures that do not depend on other load. Only the number of callers differs between two runs, so that one-time
+/// costs cancel.
 fn instructions() -> Result<Vec<Line>, String> {
     let counted = |case: &str| {
         let mut runs = Vec::new();
         for callers in COUNTED {
             let args = ["sim-case", case, &callers.to_string()];
-            let (instructions, said) = callgrind::counted(&args, Of::Everything)?;
-            runs.push((instructions as f64, told(&said)?.events as f64));
+            let (instructions, printed) = callgrind::counted(&args, Of::Everything)?;
+            runs.push((instructions as f64, measured(&printed)?.events as f64));
         }
         Ok::<_, String>((runs[1].0 - runs[0].0) / (runs[1].1 - runs[0].1))
     };
@@ -129,13 +129,13 @@ fn cohorts(seed: u64) -> Result<Vec<Line>, String> {
 }
 
 impl Speed {
-    /// Of events in a second.
+    /// Millions of events a second.
     fn millions(self) -> f64 {
         self.events as f64 / self.wall_s / 1e6
     }
 }
 
-/// The fastest of three: what disturbs a run only makes it slower.
+/// The fastest of three runs: disturbances only slow a run down.
 fn best(mut run: impl FnMut() -> Result<Speed, String>) -> Result<Speed, String> {
     let mut best = run()?;
     for _ in 0..2 {
@@ -147,8 +147,8 @@ fn best(mut run: impl FnMut() -> Result<Speed, String>) -> Result<Speed, String>
     Ok(best)
 }
 
-/// A case in a process of its own, whose memory is that of the case.
-fn child(case: &str, callers: u32) -> Result<Told, String> {
+/// Runs a case in its own process, whose memory is that of the case.
+fn child(case: &str, callers: u32) -> Result<Measured, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(this);
     let output = command.args(["sim-case", case, &callers.to_string()]).output();
@@ -156,11 +156,11 @@ fn child(case: &str, callers: u32) -> Result<Told, String> {
     if !output.status.success() {
         return Err(format!("{case} failed:\n{}", String::from_utf8_lossy(&output.stderr)));
     }
-    told(&String::from_utf8_lossy(&output.stdout))
+    measured(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn told(said: &str) -> Result<Told, String> {
-    serde_json::from_str(said).map_err(|error| format!("a case printed {said:?}: {error}"))
+fn measured(printed: &str) -> Result<Measured, String> {
+    serde_json::from_str(printed).map_err(|error| format!("a case printed {printed:?}: {error}"))
 }
 
 fn any_seed() -> u64 {
@@ -168,8 +168,8 @@ fn any_seed() -> u64 {
     redial_core::draw(now.as_nanos() as u64, 1) >> 32
 }
 
-/// How many processes wanted a core in the last minute; 0 where the kernel does not tell.
+/// How many processes were runnable in the last minute; 0 where the kernel does not report it.
 fn load() -> f64 {
-    let told = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    told.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+    let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    loadavg.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }

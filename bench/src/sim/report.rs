@@ -1,4 +1,4 @@
-//! Measured, the yardstick, one divided by the other, and whether that is enough.
+//! A table: measured, the yardstick, their ratio, and the bar.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::table::Bar;
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(super) seed: u64,
-    /// Of the machine, before and after.
+    /// The load of the machine, before and after.
     pub(super) load: [f64; 2],
     pub(super) lines: Vec<Line>,
 }
@@ -33,7 +33,7 @@ struct Yardstick {
     value: f64,
 }
 
-/// What the bar is about.
+/// What the bar applies to.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Judged {
     what: &'static str,
@@ -42,7 +42,7 @@ pub(super) struct Judged {
 }
 
 impl Line {
-    /// For information, until it is [judged](Self::by).
+    /// Without a bar, until it is [set](Self::by).
     pub(super) fn new(what: impl Into<String>, measured: f64, unit: &'static str) -> Self {
         let judged = Judged { what: "", value: measured, bar: Bar::None };
         Self {
@@ -61,19 +61,19 @@ impl Line {
         Self { yardstick: Some(Yardstick { what, value }), ratio, ..self }
     }
 
-    /// Judged by what was measured.
+    /// With a bar for the measured value.
     pub(super) fn bar(self, bar: Bar) -> Self {
         let value = self.measured;
         self.by("", value, bar)
     }
 
-    /// Judged by the ratio.
+    /// With a bar for the ratio.
     pub(super) fn ratio_bar(self, bar: Bar) -> Self {
         let value = self.ratio.unwrap_or(f64::NAN);
         self.by("ratio", value, bar)
     }
 
-    /// Judged by something else.
+    /// With a bar for another value.
     pub(super) fn by(self, what: &'static str, value: f64, bar: Bar) -> Self {
         let judged = Judged { what, value, bar };
         Self { judged, reached: bar.is_reached(value), ..self }
@@ -121,7 +121,7 @@ impl fmt::Display for Report {
         let Self { seed, load: [before, after], .. } = self;
         writeln!(
             f,
-            "Seed {seed} (`--seed {seed}` makes the figures again). Times by the clock are the best of 3."
+            "Seed {seed} (`--seed {seed}` reproduces the figures). Times by the clock are the best of 3."
         )?;
         if before.max(*after) > super::BUSY {
             writeln!(
@@ -133,7 +133,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Three of them where there are fewer before the point.
+/// Three significant digits, or all before the point.
 fn digits(value: f64) -> String {
     let places = match value.abs() {
         size if size >= 100.0 || size == 0.0 => 0,

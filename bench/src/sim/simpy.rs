@@ -1,4 +1,4 @@
-//! SimPy, as it comes from pip, in a folder of its own beside what we build.
+//! SimPy, installed by pip in a directory beside the build.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,24 @@ use super::Speed;
 
 const SCRIPT: &str = include_str!("simpy.py");
 
-/// Events a second with so many processes.
+/// Events a second with this many processes.
 pub(super) fn speed(processes: u32, seconds: u32) -> Result<Speed, String> {
     let folder = installed()?;
     let (processes, seconds) = (processes.to_string(), seconds.to_string());
     let mut python = Command::new("python3");
     python.args(["-c", SCRIPT, &processes, &seconds]).env("PYTHONPATH", folder);
-    let said = output(&mut python)?;
-    let read = said.trim().split_once(' ').and_then(|(events, wall_s)| {
+    let printed = output(&mut python)?;
+    let read = printed.trim().split_once(' ').and_then(|(events, wall_s)| {
         Some(Speed { events: events.parse().ok()?, wall_s: wall_s.parse().ok()? })
     });
-    read.ok_or_else(|| format!("SimPy's script printed {said:?}"))
+    read.ok_or_else(|| format!("SimPy's script printed {printed:?}"))
 }
 
-/// Where it is. Installed in the folder of the build, so that nothing else on the machine changes.
+/// The directory, within the build directory, so that nothing else on the machine changes.
 fn installed() -> Result<PathBuf, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
-    let build = this.parent().and_then(Path::parent).ok_or("the program is in no folder")?;
+    let build =
+        this.parent().and_then(Path::parent).ok_or("the program has no parent directory")?;
     let folder = build.join("simpy");
     if !folder.join("simpy").is_dir() {
         let mut pip = Command::new("pip3");

@@ -1,4 +1,4 @@
-//! What a simulator costs that does nothing: a timing wheel from which an event is taken and its next one put back.
+//! The cost of an empty simulator: a timing wheel from which an event is removed and its next one added.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,13 +9,13 @@ use super::Speed;
 
 const MS: u64 = 1_000_000;
 const TURN: u64 = 4096;
-/// Events come back after at most so long, all waits being as likely. Our callers think as long.
+/// Events return after at most this long, uniformly distributed. Our callers think as long.
 const LONGEST: u64 = 4_000 * MS;
 
-/// The plainest wheel: buckets of a millisecond, sorted when they are opened, and later turns beside it.
+/// A plain wheel: buckets of a millisecond, sorted when they are opened, and later turns separately.
 struct Bare {
     tick: u64,
-    /// What is left of the open bucket, the next event last.
+    /// The rest of the open bucket, the next event last.
     open: Vec<(u64, u32)>,
     buckets: Vec<Vec<(u64, u32)>>,
     later: BTreeMap<u64, Vec<(u64, u32)>>,
@@ -57,18 +57,18 @@ impl Bare {
     }
 }
 
-/// Of the plainest wheel.
+/// The plain wheel.
 pub(super) fn bare(waiting: u32, events: u64) -> Speed {
     let mut wheel = Bare::new();
     turn(waiting, events, &mut wheel, Bare::push, Bare::pop)
 }
 
-/// Of the simulator's own.
+/// The simulator's wheel.
 pub(super) fn ours(waiting: u32, events: u64) -> Speed {
     turn(waiting, events, &mut Wheel::default(), Wheel::push, Wheel::pop)
 }
 
-/// So many events wait all the time; so many happen.
+/// A constant number of waiting events, of which this many happen.
 #[inline]
 fn turn<W>(
     waiting: u32,

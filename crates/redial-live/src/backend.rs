@@ -1,41 +1,42 @@
-//! A server that sleeps 5 ms per request in ten tasks has no known capacity: timers round up to a millisecond and
-//! wake late, and every lateness is capacity lost. Here lateness costs nothing. Who is served when is
-//! computed at arrival, on a schedule that knows no timers; a reply that is sent late frees its place on time.
+//! A server that sleeps 5 ms per request in ten tasks has no exact capacity: timers round up to a millisecond and
+//! wake late, and lateness reduces capacity. Here it does not. When each request is served is computed at its
+//! arrival, without timers; a reply that is sent late frees its server on time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use redial_core::Nanos;
 use redial_sim::Stream;
-use redial_sim::scenario::{Outage, Time};
+use redial_sim::faults::Outages;
+use redial_sim::scenario::{BACKEND, Time};
 
 use crate::setting::Setting;
 
-/// Places, and a queue in order of arrival. Time is an argument and must not go backwards.
+/// Servers, and a queue in order of arrival. Time is an argument and must not go back.
 #[derive(Debug)]
 pub struct Backend {
-    /// When each place is free again; `None` when everybody gets one.
+    /// When each server is free again; `None` without a server limit.
     free: Option<BinaryHeap<Reverse<Nanos>>>,
-    /// When those who wait are begun with: ascending, because nobody overtakes.
+    /// When queued requests start, in ascending order.
     begins: VecDeque<Nanos>,
     queue: usize,
     service: Time,
-    outages: Vec<Outage>,
+    outages: Outages,
     work: Stream,
-    luck: Stream,
+    failures: Stream,
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is served, and done then.
+    /// It is served, and done at this time.
     DoneAt(Nanos),
-    /// It is turned away at once.
+    /// It is refused immediately.
     Refused,
 }
 
 impl Backend {
-    /// With nothing to do.
+    /// An idle backend.
     pub fn new(setting: &Setting) -> Self {
         let root = Stream::new(setting.seed);
         let scenario = setting.scenario();
@@ -45,15 +46,15 @@ impl Backend {
             begins: VecDeque::new(),
             queue: backend.queue as usize,
             service: backend.service,
-            outages: scenario.outage.iter().chain(&scenario.brownout).cloned().collect(),
+            outages: Outages::new(scenario, BACKEND),
             work: root.of(0),
-            luck: root.of(1),
+            failures: root.of(1),
         }
     }
 
     /// A request arrives.
     pub fn arrive(&mut self, now: Nanos) -> Answer {
-        if self.is_down(now) {
+        if self.outages.hit(0, now, &mut self.failures).is_some() {
             return Answer::Refused;
         }
         while self.begins.front().is_some_and(|begin| *begin <= now) {
@@ -73,12 +74,5 @@ impl Backend {
         free.pop();
         free.push(Reverse(done));
         Answer::DoneAt(done)
-    }
-
-    fn is_down(&mut self, now: Nanos) -> bool {
-        let Self { outages, luck, .. } = self;
-        let mut current =
-            outages.iter().filter(|it| (it.start..it.start + it.duration).contains(&now));
-        current.any(|it| luck.chance(it.share))
     }
 }

@@ -3,63 +3,63 @@ use std::time::Duration;
 
 use redial::{Policy, Retry};
 
-use crate::link::Line;
+use crate::pool::Client;
 
-/// How a call is made: how often it is sent, and when. There is one for each instance, which all its callers share.
+/// How a call is made: how many attempts it makes, and when. Each instance has one, shared by all its callers.
 pub trait Caller: Send + Sync + 'static {
-    /// Makes a call, and says whether an attempt of it succeeded.
-    fn call(&self, line: Line) -> impl Future<Output = bool> + Send;
+    /// Makes a call. Returns whether an attempt succeeded.
+    fn call(&self, client: Client) -> impl Future<Output = bool> + Send;
 }
 
-/// One attempt, come what may.
+/// A single attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Once;
 
-/// `sleep(0.1); retry()`: what is written first, everywhere.
+/// A loop with a constant pause, `sleep(0.1); retry()`, as it is often written by hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Naive {
-    /// The same after every failure.
+    /// The pause after every failure.
     pub pause: Duration,
-    /// How many there are, the first included.
+    /// The number of attempts, including the first.
     pub attempts: u32,
 }
 
-/// The runner of `redial`, as it is.
+/// The runner of `redial`.
 #[derive(Debug)]
 pub struct Redial(Retry);
 
 impl Naive {
-    /// 100 ms, ten times.
-    pub const SEED: Self = Self { pause: Duration::from_millis(100), attempts: 10 };
+    /// Ten attempts, 100 ms apart.
+    pub const TYPICAL: Self = Self { pause: Duration::from_millis(100), attempts: 10 };
 }
 
 impl Redial {
-    /// Calls under this policy, with a ledger of their own. They count as idempotent.
+    /// Calls under this policy, with their own budget. They are idempotent.
     pub fn new(policy: Policy) -> Self {
         Self(Retry::new(policy).idempotent())
     }
 }
 
 impl Caller for Once {
-    async fn call(&self, line: Line) -> bool {
-        line.send().await.is_ok()
+    async fn call(&self, client: Client) -> bool {
+        client.send().await.is_ok()
     }
 }
 
 impl Caller for Naive {
-    async fn call(&self, line: Line) -> bool {
+    async fn call(&self, client: Client) -> bool {
         for _ in 1..self.attempts {
-            if line.clone().send().await.is_ok() {
+            if client.clone().send().await.is_ok() {
                 return true;
             }
             tokio::time::sleep(self.pause).await;
         }
-        line.send().await.is_ok()
+        client.send().await.is_ok()
     }
 }
 
 impl Caller for Redial {
-    async fn call(&self, line: Line) -> bool {
-        self.0.run(|_| line.clone().send()).await.is_ok()
+    async fn call(&self, client: Client) -> bool {
+        self.0.run(|_| client.clone().send()).await.is_ok()
     }
 }

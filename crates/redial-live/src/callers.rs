@@ -1,119 +1,82 @@
 use std::sync::Arc;
 
 use redial_core::Nanos;
-use redial_sim::Stream;
-use redial_sim::scenario::{Arrivals, Drawn, Time};
+use redial_sim::open_loop::OpenLoop;
+use redial_sim::scenario::{Arrivals, Time};
 use tokio::task::JoinSet;
 
 use crate::caller::Caller;
-use crate::link::{Line, Link};
-use crate::scene::Scene;
+use crate::pool::{Client, Pool};
+use crate::shared::Shared;
 
-/// Everybody who calls, until no call is left that began in time.
-pub(crate) async fn run<C: Caller>(scene: Arc<Scene>, link: Arc<Link>, instances: Vec<Arc<C>>) {
+/// Runs all callers, until the calls that began in time have ended.
+pub(crate) async fn run<C: Caller>(shared: Arc<Shared>, pool: Arc<Pool>, instances: Vec<Arc<C>>) {
     let mut tasks = JoinSet::new();
-    match scene.scenario().clients.arrivals {
+    match shared.scenario().clients.arrivals {
         Arrivals::Closed { callers, think } => {
             for number in 0..callers as usize {
                 let caller = Arc::clone(&instances[number % instances.len()]);
                 let number = number as u64;
-                tasks.spawn(closed(Arc::clone(&scene), Arc::clone(&link), caller, think, number));
+                tasks.spawn(closed(Arc::clone(&shared), Arc::clone(&pool), caller, think, number));
             }
         }
-        _ => open(&scene, &link, &instances, &mut tasks).await,
+        _ => open(&shared, &pool, &instances, &mut tasks).await,
     }
     while tasks.join_next().await.is_some() {}
 }
 
 async fn closed<C: Caller>(
-    scene: Arc<Scene>,
-    link: Arc<Link>,
+    shared: Arc<Shared>,
+    pool: Arc<Pool>,
     caller: Arc<C>,
     think: Time,
     number: u64,
 ) {
-    let mut stream = scene.stream(number);
-    // As if it had gone on like this for long.
-    let mut next = match think {
-        Time::Always(time) => stream.between(0, time),
-        Time::Drawn(_) => think.draw(&mut stream),
-    };
-    while next < scene.scenario().duration {
-        scene.wait_until(next).await;
-        let over = call(&scene, &link, &*caller).await;
+    let mut stream = shared.stream(number);
+    // As if the loop had been running for long.
+    let mut next = think.residual(&mut stream);
+    while next < shared.scenario().duration {
+        shared.wait_until(next).await;
+        let over = call(&shared, &pool, &*caller).await;
         next = over + think.draw(&mut stream);
     }
 }
 
 async fn open<C: Caller>(
-    scene: &Arc<Scene>,
-    link: &Arc<Link>,
+    shared: &Arc<Shared>,
+    pool: &Arc<Pool>,
     instances: &[Arc<C>],
     tasks: &mut JoinSet<()>,
 ) {
-    let scenario = scene.scenario();
-    let gap = Gap::new(scenario.rate().unwrap_or(1.0), &scenario.clients.arrivals);
-    let mut stream = scene.stream(0);
-    let (mut next, mut count) = (0, 0);
+    let scenario = shared.scenario();
+    let mut arrivals = OpenLoop::new(scenario, shared.stream(0));
+    let mut next = 0;
     loop {
-        count += 1;
-        next = gap.next(next, count, &mut stream);
+        next = arrivals.next(next);
         if next >= scenario.duration {
             return;
         }
-        // A timer wakes once a millisecond; those who are due by then all go.
-        if next > scene.now() {
-            scene.wait_until(next).await;
+        // A timer wakes once a millisecond; then all calls that are due begin.
+        if next > shared.now() {
+            shared.wait_until(next).await;
         }
-        let caller = Arc::clone(&instances[gap.instance(count, instances.len(), &mut stream)]);
-        let (scene, link) = (Arc::clone(scene), Arc::clone(link));
+        let caller = Arc::clone(&instances[arrivals.instance() as usize]);
+        let (shared, pool) = (Arc::clone(shared), Arc::clone(pool));
         tasks.spawn(async move {
-            call(&scene, &link, &*caller).await;
+            call(&shared, &pool, &*caller).await;
         });
-        // Those who are done are let go, or they would pile up until the end.
+        // Finished tasks are removed, or they would accumulate.
         while tasks.try_join_next().is_some() {}
     }
 }
 
-/// When the next call comes from outside, and to whom.
-enum Gap {
-    /// Equally far apart, one instance after the other; calls a second.
-    Even(f64),
-    /// Independent of each other.
-    Random(Time),
-}
-
-impl Gap {
-    fn new(rate: f64, arrivals: &Arrivals) -> Self {
-        match arrivals {
-            Arrivals::Constant(_) => Self::Even(rate),
-            _ => Self::Random(Time::Drawn(Drawn::Exponential((1e9 / rate).round() as Nanos))),
-        }
-    }
-
-    fn next(&self, last: Nanos, count: u64, stream: &mut Stream) -> Nanos {
-        match self {
-            // Not from one to the next, so that nothing adds up.
-            Self::Even(rate) => (count as f64 * 1e9 / rate).round() as Nanos,
-            Self::Random(gap) => last + gap.draw(stream),
-        }
-    }
-
-    fn instance(&self, count: u64, instances: usize, stream: &mut Stream) -> usize {
-        match self {
-            Self::Even(_) => (count % instances as u64) as usize,
-            Self::Random(_) => stream.between(0, instances as u64 - 1) as usize,
-        }
-    }
-}
-
-/// One call; returns when it was over.
-async fn call<C: Caller>(scene: &Scene, link: &Arc<Link>, caller: &C) -> Nanos {
-    let started = scene.now();
-    scene.record.begun(started);
-    let line = Line::new(Arc::clone(link));
-    let succeeded = caller.call(line.clone()).await;
-    let now = scene.now();
-    scene.record.ended(started, now, line.sent(), succeeded);
+/// Makes one call; returns when it ended.
+async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C) -> Nanos {
+    let started = shared.now();
+    shared.record.begun(started);
+    let client = Client::new(Arc::clone(pool));
+    let succeeded = caller.call(client.clone()).await;
+    let now = shared.now();
+    shared.record.ended(started, now, client.sent(), succeeded);
     now
 }

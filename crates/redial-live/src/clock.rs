@@ -1,4 +1,4 @@
-//! The one place that reads a clock.
+//! The only place that reads a clock.
 
 #![allow(clippy::disallowed_methods, reason = "real traffic takes real time")]
 

@@ -2,34 +2,34 @@ use std::{error, fmt};
 
 use redial_core::Nanos;
 use redial_sim::Scenario;
-use redial_sim::measure::{Run, Tape};
+use redial_sim::measure::{Recorder, Run};
 
 use crate::lag::Late;
 use crate::record::Log;
 
-/// Why there are no figures: the generator was the limit, so they would be its own.
+/// Why there are no figures: the load generator was the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It woke too late.
     Late(Late),
-    /// So many attempts got no answer for want of a connection.
+    /// This many attempts found no connection.
     Broken(u32),
 }
 
-/// What a run comes to, by the rules by which simulated ones are judged. How long callers waited between attempts is
-/// not recorded, so the figures about waits are zero.
+/// Computes the figures of a run by the same rules as for simulated runs. Waits between attempts are not recorded,
+/// so the figures about them are zero.
 pub(crate) fn of(scenario: &Scenario, log: &Log) -> Run {
-    let mut tape = Tape::new(scenario);
+    let mut recorder = Recorder::new(scenario);
     let events = log.in_order();
     for event in &events {
         match *event {
-            Event::Begun(at) => tape.calls(at, 1),
-            Event::Arrived { at, number } => tape.attempts(at, number, 1),
-            Event::Served(at) => tape.served(at, 1),
-            Event::Ended { started, at, succeeded } => tape.ended(started, at, succeeded, 1),
+            Event::Begun(at) => recorder.calls(at, 1),
+            Event::Arrived { at, number } => recorder.attempts(at, number, 1),
+            Event::Served(at) => recorder.served(at, 1),
+            Event::Ended { started, at, succeeded } => recorder.ended(started, at, succeeded, 1),
         }
     }
-    tape.finish(None, events.len() as u64)
+    recorder.finish(None, events.len() as u64)
 }
 
 enum Event {
@@ -51,7 +51,7 @@ impl Event {
 }
 
 impl Log {
-    /// Server and callers write from threads of their own, so what they write is only nearly in order.
+    /// Server and callers record from their own threads, so their events are only nearly ordered.
     fn in_order(&self) -> Vec<Event> {
         let begun = self.begun.iter().map(|at| Event::Begun(*at));
         let arrived =

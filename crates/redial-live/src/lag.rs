@@ -1,27 +1,27 @@
-//! A generator that cannot keep up measures itself: its callers come late, spread out by its own queue, and the
-//! storm that it was to show looks mild. So every wake-up is compared with when it was wanted, and a run that
-//! came too late gives no figures.
+//! A load generator that cannot keep up measures itself: its calls come late, spread out by its own queue, and the
+//! storm looks milder than it is. So every wake-up is compared with its scheduled time, and a run with too much lag
+//! gives no figures.
 //!
-//! A storm is over within a second of a run of many, and it is then that a generator falls behind: the
-//! percentiles of a whole run would not see it. Each second is therefore judged on its own.
+//! A storm lasts a second of a longer run, and that is when a generator falls behind: percentiles over the whole
+//! run would not show it. Each second is therefore checked separately.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use redial_core::{MS, Nanos, SECOND};
 
-/// Lateness from here on is all the same.
+/// Lateness is counted up to this many milliseconds.
 const BINS: usize = 1_000;
-/// Memory stays bounded: later seconds count with the last.
+/// The most seconds that are distinguished, to bound memory.
 const MOST_SECONDS: usize = 4_000;
 
-/// How late wake-ups were, per second of the run.
+/// The lateness of wake-ups, by second of the run.
 #[derive(Debug, Default)]
 pub struct Lag(Mutex<Vec<Second>>);
 
 #[derive(Clone, Debug, Default)]
 struct Second {
-    /// Wake-ups per whole millisecond of lateness, as far as there were any.
+    /// Wake-ups by whole milliseconds of lateness.
     bins: Vec<u32>,
     total: u32,
 }
@@ -31,24 +31,24 @@ struct Second {
 pub struct Late {
     /// Which second of the run; 0 is the first.
     pub second: u64,
-    /// How late 99 of 100 wake-ups were at most, in whole milliseconds.
+    /// The 99th percentile of lateness, in whole milliseconds.
     pub p99: Nanos,
 }
 
 impl Lag {
-    /// The 99th percentile above which a run is refused. Peaks are counted over 100 ms: one wake-up in a hundred that comes
-    /// 20 ms late leaves its window with a chance of a fifth, which moves 2 attempts in a thousand, and the figures are
-    /// meant to hold within a tenth.
+    /// The 99th percentile above which a run is refused. Peaks are counted over 100 ms. A wake-up that is 20 ms
+    /// late leaves its window with a probability of a fifth; if one in a hundred is, 2 attempts in a thousand move,
+    /// and the figures are meant to be accurate to a tenth.
     pub const BOUND: Nanos = 20 * MS;
 
-    /// What every timer of tokio's may be late by rounding; only what exceeds it counts.
+    /// Tokio's timers round up by as much; only the excess counts.
     const ROUNDING: Nanos = MS;
 
-    /// Somebody who wanted to wake at `wanted` woke now.
+    /// Records a wake-up that was scheduled for `wanted`.
     pub fn woke(&self, wanted: Nanos, now: Nanos) {
         let late = now.saturating_sub(wanted).saturating_sub(Self::ROUNDING);
         let bin = ((late / MS) as usize).min(BINS - 1);
-        // By when it was wanted: a standstill of seconds belongs to when it began.
+        // By its scheduled time: a standstill of seconds belongs to when it began.
         let second = ((wanted / SECOND) as usize).min(MOST_SECONDS - 1);
         let mut seconds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if second >= seconds.len() {
@@ -62,7 +62,7 @@ impl Lag {
         second.total += 1;
     }
 
-    /// The second with the highest 99th percentile; none when nobody woke.
+    /// The second with the highest 99th percentile; `None` without wake-ups.
     pub fn worst(&self) -> Option<Late> {
         let seconds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let late = |(second, bins): (usize, &Second)| {
@@ -72,7 +72,7 @@ impl Lag {
         all.reduce(|worst, late| if late.p99 > worst.p99 { late } else { worst })
     }
 
-    /// Whether figures of this run say anything about what was to be measured.
+    /// Whether the figures of this run are valid.
     pub fn judge(&self) -> Result<(), Late> {
         match self.worst() {
             Some(late) if late.p99 > Self::BOUND => Err(late),
@@ -96,7 +96,7 @@ impl fmt::Display for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "in second {} one wake-up in 100 came {} ms late ({} ms are allowed)",
+            "in second {}, one wake-up in 100 was {} ms late (the limit is {} ms)",
             self.second + 1,
             self.p99 / MS,
             Lag::BOUND / MS

@@ -1,14 +1,14 @@
-//! A scenario with real traffic.
+//! Runs a scenario with real traffic.
 //!
 //! A simulator that agrees with itself proves nothing. Here the same scenario becomes a server with that capacity,
-//! thousands of callers, and TCP between them, so that what a policy does can be measured and laid beside what the
-//! simulator says of it.
+//! thousands of callers and TCP between them, so that the effect of a policy can be measured and compared with the
+//! simulation.
 //!
-//! - [`Setting`]: a scenario of the simulator that real traffic can do.
-//! - [`Caller`]: how a call is made, which is where ways of retrying differ. [`Redial`], [`Naive`] and [`Once`]
-//!   are here; peers are wherever they are dependencies.
-//! - [`run`] and [`start`]: server and callers, each on a thread of its own, so that neither waits for the other's work.
-//! - [`Live`]: what happened. Its figures are refused when the generator was the limit and not the policy.
+//! - [`Setting`]: a scenario that real traffic supports.
+//! - [`Caller`]: how a call is made, with or without retries. [`Redial`], [`Naive`] and [`Once`] are here; peers
+//!   are where their crates are dependencies.
+//! - [`run`] and [`start`]: server and callers on separate threads, so that neither waits for the other.
+//! - [`Live`]: the results. There are no figures when the load generator was the bottleneck.
 //!
 //! ```
 //! use redial_live::{Once, Setting, run};
@@ -28,26 +28,26 @@
 //! ```
 
 mod backend;
-mod busy;
 mod caller;
 mod callers;
 mod clock;
+mod cpu;
 mod figures;
 mod lag;
-mod link;
 mod live;
 mod loopback;
+mod pool;
 mod record;
-mod scene;
 mod server;
 mod setting;
+mod shared;
 
 pub use backend::{Answer, Backend};
 pub use caller::{Caller, Naive, Once, Redial};
 pub use figures::Refusal;
 pub use lag::{Lag, Late};
-pub use link::{Failed, Line};
 pub use live::{Live, Running, run, start};
 pub use loopback::round_trip;
+pub use pool::{Client, Failed};
 pub use record::{Arrived, Ended, Log, Record};
 pub use setting::{Error, Setting};

@@ -10,50 +10,50 @@ use redial_sim::measure::Run;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::busy::Busy;
 use crate::caller::Caller;
 use crate::callers;
+use crate::cpu::CpuTime;
 use crate::figures::{self, Refusal};
 use crate::lag::Lag;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::record::{Log, Record};
-use crate::scene::Scene;
 use crate::server::Server;
 use crate::setting::{Error, Setting};
+use crate::shared::Shared;
 
-/// Runs to the end. `caller` makes the way of retrying of each instance.
+/// Runs to the end. `caller` makes the caller of each instance.
 pub fn run<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Live, Error> {
     Ok(start(setting, caller)?.finish())
 }
 
-/// Starts a run, to be looked at while it goes on.
+/// Starts a run that can be observed while it is running.
 pub fn start<C: Caller>(setting: Setting, caller: impl FnMut(u32) -> C) -> Result<Running, Error> {
     let instances: Vec<_> =
         (0..setting.scenario().clients.instances).map(caller).map(Arc::new).collect();
-    let scene = Arc::new(Scene::new(setting));
-    let server = Server::start(&scene)?;
-    let link = Arc::new(Link::new(server.address(), Arc::clone(&scene)));
+    let shared = Arc::new(Shared::new(setting));
+    let server = Server::start(&shared)?;
+    let pool = Arc::new(Pool::new(server.address(), Arc::clone(&shared)));
     let (stop, stopped) = oneshot::channel();
-    let busy = Busy::start();
-    let callers = spawn(Arc::clone(&scene), link, instances, stopped)?;
-    Ok(Running { scene, stop: Some(stop), callers: Some(callers), busy, _server: server })
+    let busy = CpuTime::start();
+    let callers = spawn(Arc::clone(&shared), pool, instances, stopped)?;
+    Ok(Running { shared, stop: Some(stop), callers: Some(callers), busy, _server: server })
 }
 
-/// A run that goes on. It is cut off when dropped.
+/// A run in progress. Dropping it aborts it.
 #[derive(Debug)]
 pub struct Running {
-    scene: Arc<Scene>,
+    shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,
     callers: Option<JoinHandle<()>>,
-    busy: Busy,
-    /// Goes last: whoever calls must find it.
+    busy: CpuTime,
+    /// Dropped last, because callers need it.
     _server: Server,
 }
 
-/// What happened.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Live {
-    scene: Arc<Scene>,
+    shared: Arc<Shared>,
     log: Log,
     busy: Option<f64>,
 }
@@ -61,17 +61,17 @@ pub struct Live {
 impl Running {
     /// Time since the start.
     pub fn now(&self) -> Nanos {
-        self.scene.now()
+        self.shared.now()
     }
 
-    /// What is run.
+    /// The setting.
     pub fn setting(&self) -> &Setting {
-        &self.scene.setting
+        &self.shared.setting
     }
 
-    /// What has happened so far.
+    /// The events so far.
     pub fn record(&self) -> &Record {
-        &self.scene.record
+        &self.shared.record
     }
 
     /// Whether all callers are done.
@@ -79,7 +79,7 @@ impl Running {
         self.callers.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Cuts it off; calls that have not ended never will.
+    /// Aborts the run; unfinished calls are not recorded as ended.
     pub fn stop(&mut self) {
         drop(self.stop.take());
     }
@@ -87,11 +87,11 @@ impl Running {
     /// Waits for its end.
     pub fn finish(mut self) -> Live {
         if let Some(callers) = self.callers.take() {
-            // A caller that panics ends alone; this thread has nothing that could.
+            // A panic of a caller ends only its own task, so this thread does not panic.
             drop(callers.join());
         }
         let busy = self.busy.share(self.now());
-        Live { scene: Arc::clone(&self.scene), log: self.scene.record.take(), busy }
+        Live { shared: Arc::clone(&self.shared), log: self.shared.record.take(), busy }
     }
 }
 
@@ -105,36 +105,36 @@ impl Drop for Running {
 }
 
 impl Live {
-    /// What was run.
+    /// The setting.
     pub fn setting(&self) -> &Setting {
-        &self.scene.setting
+        &self.shared.setting
     }
 
-    /// Everything that was recorded.
+    /// All recorded events.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// How late the generator was.
+    /// The lag of the load generator.
     pub fn lag(&self) -> &Lag {
-        &self.scene.lag
+        &self.shared.lag
     }
 
-    /// How much of the machine the process used, from 0 to 1, if the system says.
+    /// The share of the machine that the process used, from 0 to 1, if the system reports it.
     pub fn busy(&self) -> Option<f64> {
         self.busy
     }
 
-    /// How many calls were cut off by the end.
+    /// How many calls were aborted at the end.
     pub fn unfinished(&self) -> usize {
         self.log.begun.len() - self.log.ended.len()
     }
 
-    /// What it comes to, unless the generator was the limit.
+    /// The figures of the run.
     ///
     /// # Errors
     ///
-    /// It was.
+    /// The load generator was the bottleneck.
     pub fn figures(&self) -> Result<Run, Refusal> {
         self.lag().judge().map_err(Refusal::Late)?;
         if self.log.broken > 0 {
@@ -144,24 +144,24 @@ impl Live {
     }
 }
 
-/// The callers' thread.
+/// Starts the callers' thread.
 fn spawn<C: Caller>(
-    scene: Arc<Scene>,
-    link: Arc<Link>,
+    shared: Arc<Shared>,
+    pool: Arc<Pool>,
     instances: Vec<Arc<C>>,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let work = move || {
         runtime.block_on(async move {
-            let over = scene.scenario().duration + scene.setting.drain;
-            let calls = callers::run(Arc::clone(&scene), link, instances);
-            let pulse = scene.pulse();
-            // An error of `stopped` is a handle that is gone, which says the same.
+            let over = shared.scenario().duration + shared.setting.drain;
+            let calls = callers::run(Arc::clone(&shared), pool, instances);
+            let probe = shared.probe();
+            // An error means that the handle was dropped, which also stops the run.
             first_of([
                 &mut pin!(calls),
-                &mut pin!(pulse),
-                &mut pin!(scene.clock.sleep_until(over)),
+                &mut pin!(probe),
+                &mut pin!(shared.clock.sleep_until(over)),
                 &mut pin!(async { drop(stopped.await) }),
             ])
             .await;

@@ -6,22 +6,22 @@ use crate::live::run;
 use crate::record::Ended;
 use crate::setting::{Error, Setting};
 
-/// Few calls, each of 5 ms, for a third of a second.
+/// A few calls of 5 ms each, for 300 ms.
 const QUIET: &str = r#"
-title = "A backend that nobody has to wait for"
+title = "A backend without a queue"
 duration = "300ms"
 policies = ["no-retry"]
 clients = { arrivals = { closed = { callers = 10, think = { exponential = "20ms" } } } }
 backend = { service = "5ms" }
 "#;
 
-/// How much longer than the work itself a call takes on this machine, half of the time: the way there and back, the
-/// threads on either side, and the timer of the server, which rounds up to a millisecond. A simulation is to have
-/// half of it as the latency of either way.
+/// How much longer than its work a call takes on this machine, as a median: loopback, the threads on either side,
+/// and the timer of the server, which rounds up to a millisecond. A simulation should use half of it as the latency
+/// of each direction.
 ///
 /// # Errors
 ///
-/// There is no traffic on loopback.
+/// Loopback traffic is not possible.
 pub fn round_trip() -> Result<Nanos, Error> {
     let quiet = Scenario::read(QUIET, &[]).unwrap_or_else(|problem| unreachable!("{problem}"));
     let live = run(Setting::of(&quiet)?, |_| Once)?;

@@ -3,24 +3,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redial_core::Nanos;
 
-/// What happens, as it happens. Times are since the start of the run.
+/// Records events as they happen. Times are since the start of the run.
 #[derive(Debug, Default)]
 pub struct Record(Mutex<Log>);
 
-/// What has happened so far, each list in the order in which it was written down.
+/// The recorded events, each list in the order of recording.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     /// When calls began.
     pub begun: Vec<Nanos>,
     /// Attempts, as they arrived at the backend.
     pub attempts: Vec<Arrived>,
-    /// When the backend turned one away.
+    /// When the backend refused one.
     pub refused: Vec<Nanos>,
-    /// When the backend was done with one.
+    /// When the backend finished one.
     pub served: Vec<Nanos>,
     /// Calls that are over.
     pub ended: Vec<Ended>,
-    /// Attempts that got no answer for want of a connection. On loopback that is the machine's fault.
+    /// Attempts without a connection. On loopback these are the machine's fault.
     pub broken: u32,
 }
 
@@ -29,7 +29,7 @@ pub struct Log {
 pub struct Arrived {
     /// When.
     pub at: Nanos,
-    /// 1 is the first of its call.
+    /// The attempt number; 1 is the first of its call.
     pub number: u32,
 }
 
@@ -57,17 +57,17 @@ impl Record {
         self.log().attempts.push(Arrived { at: now, number });
     }
 
-    /// The backend turns an attempt away.
+    /// The backend refuses an attempt.
     pub fn refused(&self, now: Nanos) {
         self.log().refused.push(now);
     }
 
-    /// The backend is done with an attempt.
+    /// The backend finishes an attempt.
     pub fn served(&self, now: Nanos) {
         self.log().served.push(now);
     }
 
-    /// An attempt got no answer for want of a connection.
+    /// An attempt found no connection.
     pub fn broken(&self) {
         self.log().broken += 1;
     }
@@ -77,7 +77,7 @@ impl Record {
         self.log().ended.push(Ended { started, at: now, attempts, succeeded });
     }
 
-    /// Looks at what there is. Server and callers wait meanwhile.
+    /// Reads the events. Server and callers are blocked meanwhile.
     pub fn read<T>(&self, look: impl FnOnce(&Log) -> T) -> T {
         look(&self.log())
     }

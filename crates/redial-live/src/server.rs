@@ -16,9 +16,9 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::backend::{Answer, Backend};
-use crate::scene::Scene;
+use crate::shared::Shared;
 
-/// A server on loopback, with a thread of its own. It ends when dropped.
+/// A server on loopback, on its own thread. It stops when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
@@ -27,20 +27,20 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(scene: &Arc<Scene>) -> io::Result<Self> {
+    pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let site = Arc::new(Site {
-            backend: Mutex::new(Backend::new(&scene.setting)),
-            scene: Arc::clone(scene),
+        let state = Arc::new(ServerState {
+            backend: Mutex::new(Backend::new(&shared.setting)),
+            shared: Arc::clone(shared),
         });
         let serve = move || {
             runtime.block_on(async move {
-                tokio::spawn(pulse(Arc::clone(&site.scene)));
-                tokio::spawn(accept(listener, site));
-                // An error is a handle that is gone, which says the same.
+                tokio::spawn(probe(Arc::clone(&state.shared)));
+                tokio::spawn(accept(listener, state));
+                // An error means that the handle was dropped, which also stops the server.
                 drop(stopped.await);
             });
         };
@@ -57,65 +57,65 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to return, and who drops us may be panicking.
+            // A panic of the thread must not become one of the drop.
             drop(thread.join());
         }
     }
 }
 
-/// What all connections share.
-struct Site {
+/// The state that all connections share.
+struct ServerState {
     backend: Mutex<Backend>,
-    scene: Arc<Scene>,
+    shared: Arc<Shared>,
 }
 
-async fn pulse(scene: Arc<Scene>) {
-    scene.pulse().await;
+async fn probe(shared: Arc<Shared>) {
+    shared.probe().await;
 }
 
-async fn accept(listener: TcpListener, site: Arc<Site>) {
+async fn accept(listener: TcpListener, state: Arc<ServerState>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(converse(stream, Arc::clone(&site)));
+                tokio::spawn(serve(stream, Arc::clone(&state)));
             }
-            // Most likely too many open files, which passes when others close theirs.
+            // Most likely too many open files, which passes when other connections close.
             Err(_) => tokio::task::yield_now().await,
         }
     }
 }
 
-async fn converse(stream: TcpStream, site: Arc<Site>) {
-    let service = service_fn(|request| answer(request, &site));
+async fn serve(stream: TcpStream, state: Arc<ServerState>) {
+    let service = service_fn(|request| answer(request, &state));
     if stream.set_nodelay(true).is_ok() {
         let server = http1::Builder::new();
-        // A connection that breaks is noticed and counted by the caller.
+        // The caller notices and counts a broken connection.
         drop(server.serve_connection(TokioIo::new(stream), service).await);
     }
 }
 
 async fn answer(
     request: Request<Incoming>,
-    site: &Site,
+    state: &ServerState,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
-    let scene = &site.scene;
+    let shared = &state.shared;
     let number = request.uri().path().trim_start_matches('/').parse().unwrap_or(1);
     let answer = {
-        // Read under the lock, so that time does not go backwards for the backend.
-        let mut backend = site.backend.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = scene.now();
-        scene.record.attempt(now, number);
+        // Read under the lock, so that time does not go back for the backend.
+        let mut backend = state.backend.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = shared.now();
+        shared.record.attempt(now, number);
         let answer = backend.arrive(now);
         if answer == Answer::Refused {
-            scene.record.refused(now);
+            shared.record.refused(now);
         }
         answer
     };
     let mut response = Response::new(Empty::new());
     match answer {
         Answer::DoneAt(done) => {
-            scene.wait_until(done).await;
-            scene.record.served(scene.now());
+            shared.wait_until(done).await;
+            shared.record.served(shared.now());
         }
         Answer::Refused => *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE,
     }

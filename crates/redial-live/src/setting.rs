@@ -7,7 +7,7 @@ use redial_sim::scenario::{Answer, Arrivals, Chain, HintGiven, Keys, Service, Wo
 const MOST_CALLERS: u32 = 100_000;
 const LONGEST: Nanos = 3_600 * SECOND;
 
-/// What is run: a scenario that real traffic can do, and what a scenario does not say.
+/// A scenario that real traffic supports, with the parameters that a scenario does not have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     scenario: Scenario,
@@ -16,81 +16,81 @@ pub struct Setting {
     pub(crate) seed: u64,
 }
 
-/// Why there is no traffic.
+/// Why a run is not possible.
 #[derive(Debug)]
 pub enum Error {
-    /// Real traffic cannot do this part of a scenario.
-    Unreal {
+    /// Real traffic does not support this part of the scenario.
+    Unsupported {
         /// Its path in the file.
         path: &'static str,
-        /// What can be done.
+        /// What is supported.
         can: &'static str,
     },
-    /// The machine would not give us a thread or a port.
+    /// The system refused a thread or a port.
     Io(io::Error),
 }
 
 impl Setting {
-    /// A scenario as real traffic. Nobody stops waiting, calls get a minute to end, and the seed is 1.
+    /// A scenario as real traffic. Defaults: attempts have no timeout, calls have a minute to end, and the seed is
+    /// 1.
     ///
     /// # Errors
     ///
-    /// There is more to the scenario than callers that come at a rate or think between calls, and a backend with servers
-    /// and a queue that is down at times: the error names what.
+    /// The scenario has a part that real traffic does not support; the error names it. Supported are calls at a
+    /// rate or in a closed loop, and a backend with servers, a queue, outages and brownouts.
     pub fn of(scenario: &Scenario) -> Result<Self, Error> {
-        match unreal(scenario) {
-            Some((path, can)) => Err(Error::Unreal { path, can }),
+        match unsupported(scenario) {
+            Some((path, can)) => Err(Error::Unsupported { path, can }),
             None => {
                 Ok(Self { scenario: scenario.clone(), timeout: None, drain: 60 * SECOND, seed: 1 })
             }
         }
     }
 
-    /// How long a caller waits for the answer to an attempt, for ways of retrying that do not say so themselves.
-    /// The backend works on it all the same.
+    /// The timeout of an attempt, for callers without their own. The backend still finishes its work.
     pub fn timeout(self, timeout: Nanos) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// How much longer than the scenario calls may take that have begun in it; what is unfinished then is cut off.
+    /// How long calls may continue after the duration of the scenario; then they are aborted.
     pub fn drain(self, drain: Nanos) -> Self {
         Self { drain, ..self }
     }
 
-    /// Names the random numbers of callers and backend. What the network and the threads do has no seed.
+    /// The seed of the callers and the backend. Network and threads are not seeded.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// What it was made of.
+    /// The scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 }
 
-/// The first part of a scenario that real traffic cannot do, and what it can.
-fn unreal(scenario: &Scenario) -> Option<(&'static str, &'static str)> {
+/// The first part of a scenario that real traffic does not support, and what it does support.
+fn unsupported(scenario: &Scenario) -> Option<(&'static str, &'static str)> {
     let of_clients = clients(scenario).into_iter();
-    let all = of_clients.chain(service(&scenario.backend)).chain(trouble(scenario));
-    all.filter(|(is_unreal, ..)| *is_unreal).map(|(_, path, can)| (path, can)).next()
+    let all = of_clients.chain(service(&scenario.backend)).chain(faults(scenario));
+    all.filter(|(is_unsupported, ..)| *is_unsupported).map(|(_, path, can)| (path, can)).next()
 }
 
 type Part = (bool, &'static str, &'static str);
 
-const ABSENT: &str = "it has to be left out";
+const ABSENT: &str = "leave it out";
 
 fn clients(scenario: &Scenario) -> [Part; 9] {
     let clients = &scenario.clients;
     let arrivals = &clients.arrivals;
-    let comes = matches!(arrivals, Arrivals::Ramp { .. } | Arrivals::Synchronised { .. });
+    let is_unsupported = matches!(arrivals, Arrivals::Ramp { .. } | Arrivals::Synchronised { .. });
     let many = arrivals.callers().is_some_and(|callers| callers > MOST_CALLERS);
-    let latency = "loopback takes the time that it takes";
+    let latency = "leave it out: loopback has its own latency";
     [
         (scenario.duration > LONGEST, "duration", "at most an hour"),
-        (comes, "clients.arrivals", "constant, poisson or closed"),
+        (is_unsupported, "clients.arrivals", "constant, poisson or closed"),
         (many, "clients.arrivals.closed.callers", "at most 100,000"),
-        (clients.keys != Keys::Own, "clients.keys", "every call about something of its own"),
-        (clients.work != Work::Idempotent, "clients.work", "work that may be done twice"),
+        (clients.keys != Keys::Own, "clients.keys", "leave it out: every call has its own key"),
+        (clients.work != Work::Idempotent, "clients.work", "idempotent"),
         (clients.keyed, "clients.keyed", ABSENT),
         (clients.requeue.is_some(), "clients.requeue", ABSENT),
         (!clients.latency.is_zero(), "clients.latency", latency),
@@ -99,30 +99,34 @@ fn clients(scenario: &Scenario) -> [Part; 9] {
 }
 
 fn service(backend: &Service) -> [Part; 13] {
-    let is_full = backend.servers.is_some() && backend.when_full != REFUSED;
+    let is_full = backend.servers.is_some() && backend.when_full != Answer::UNAVAILABLE;
     [
-        (backend.backlog > 0, "backend.backlog", "an empty queue at the start"),
+        (backend.backlog > 0, "backend.backlog", "0"),
         (is_full, "backend.when_full", "503"),
-        (backend.cancel, "backend.cancel", "work goes on when its caller has given up"),
+        (backend.cancel, "backend.cancel", "false"),
         (backend.connections.is_some(), "backend.connections", ABSENT),
-        (backend.shards != 1, "backend.shards", "one"),
-        (backend.errors > 0.0, "backend.errors", "a brownout from start to end does the same"),
+        (backend.shards != 1, "backend.shards", "1"),
+        (
+            backend.errors > 0.0,
+            "backend.errors",
+            "0; a brownout from start to end has the same effect",
+        ),
         (backend.lost_replies > 0.0, "backend.lost_replies", ABSENT),
         (backend.limit.is_some(), "backend.limit", ABSENT),
         (backend.hint != HintGiven::None, "backend.hint", ABSENT),
         (backend.ban.is_some(), "backend.ban", ABSENT),
-        (!backend.calls.is_empty(), "backend.calls", "a backend that calls nobody"),
+        (!backend.calls.is_empty(), "backend.calls", "leave it out"),
         (!backend.latency.is_zero(), "backend.latency", ABSENT),
-        (backend.service.is_zero(), "backend.service", "work that takes time"),
+        (backend.service.is_zero(), "backend.service", "a time above zero"),
     ]
 }
 
-fn trouble(scenario: &Scenario) -> [Part; 8] {
+fn faults(scenario: &Scenario) -> [Part; 8] {
     let mut outages = scenario.outage.iter();
     let mut brownouts = scenario.brownout.iter();
     [
-        (outages.any(|it| it.answer != REFUSED), "outage.answer", "503"),
-        (brownouts.any(|it| it.answer != REFUSED), "brownout.answer", "503"),
+        (outages.any(|it| it.answer != Answer::UNAVAILABLE), "outage.answer", "503"),
+        (brownouts.any(|it| it.answer != Answer::UNAVAILABLE), "brownout.answer", "503"),
         (!scenario.capacity_loss.is_empty(), "capacity_loss", ABSENT),
         (!scenario.cold_cache.is_empty(), "cold_cache", ABSENT),
         (!scenario.pause.is_empty(), "pause", ABSENT),
@@ -132,15 +136,13 @@ fn trouble(scenario: &Scenario) -> [Part; 8] {
     ]
 }
 
-const REFUSED: Answer = Answer::Status(503);
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreal { path, can } => {
-                write!(f, "real traffic cannot do what `{path}` says; what it can do: {can}")
+            Self::Unsupported { path, can } => {
+                write!(f, "real traffic does not support this `{path}`; supported: {can}")
             }
-            Self::Io(error) => write!(f, "no traffic on loopback: {error}"),
+            Self::Io(error) => write!(f, "cannot run traffic on loopback: {error}"),
         }
     }
 }
@@ -148,7 +150,7 @@ impl fmt::Display for Error {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Self::Unreal { .. } => None,
+            Self::Unsupported { .. } => None,
             Self::Io(error) => Some(error),
         }
     }

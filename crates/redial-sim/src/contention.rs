@@ -1,37 +1,36 @@
-//! Many writers, one row: how long should the loser of a race wait?
+//! Many writers of one row: how long should a client wait whose write was refused?
 //!
-//! Optimistic locking lets everybody read a row and write it back, and refuses the write if somebody else was
-//! faster. Of N clients that start together one wins, and N − 1 have to read and write again: with waits that
-//! are too short most writes are for nothing, with waits that are too long the row is idle. This is the model
-//! behind AWS's article "Exponential Backoff And Jitter", which is cited for full jitter. It has one
-//! versioned row. A client reads it (one hop there, one back) and writes it (there and back); a write whose
-//! version is stale is refused, and the client waits for as long as the engine says and starts over.
+//! With optimistic locking all clients may read a row and write it back, and a write is refused if the row has
+//! changed in between. Of N clients that start together one wins, and N − 1 have to read and write again. If their
+//! waits are too short most writes are wasted; if they are too long the row is idle. This is the model of AWS's
+//! article "Exponential Backoff And Jitter", which is cited for full jitter. It has one versioned row. A client
+//! reads it (one hop there, one back) and writes it (there and back). A write with a stale version is refused, and
+//! the client waits as the engine says and starts over.
 //!
-//! Every client is a [`Call`] of the engine. [`BACKOFFS`] are the article's.
+//! Every client is a [`Call`] of the engine. [`BACKOFFS`] are those of the article.
 
 use std::thread;
 
-use rand_distr::{Distribution as _, StandardNormal};
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Backoff, Jitter};
-use redial_core::{Call, Context, Invalid, NEVER, Nanos, Permit, Policy, Request, Verdict};
+use redial_core::{Call, Context, Invalid, MS, NEVER, Nanos, Permit, Policy, Request, Verdict};
 
 pub use crate::measure::Spread;
+use crate::scenario::{Drawn, Time};
 use crate::{Stream, Wheel};
 
-const MS: f64 = 1e6;
-const HOP_MEAN: f64 = 10.0 * MS;
-const HOP_SD: f64 = 2.0 * MS;
+/// How long a message takes.
+const HOP: Time = Time::Drawn(Drawn::Normal { mean: 10 * MS, sd: 2 * MS });
 
 /// The names of the article's backoffs, in the order of its table.
 pub const BACKOFFS: [&str; 5] = ["none", "exponential", "equal", "full", "decorrelated"];
 
-/// The backoff of the article with this name. Its first retry waits for up to 2·5 ms, so the base is 10 ms
-/// here; decorrelated starts from the 5 ms themselves, and its draws are clipped.
+/// The backoff of the article with this name. The article's first retry waits for up to 2·5 ms, so the base is 10
+/// ms here; decorrelated starts from 5 ms, and its draws are clipped.
 ///
-/// A wait cannot be zero, so `none` is the shortest there is: always a nanosecond.
+/// A wait cannot be zero, so `none` is a wait of one nanosecond.
 pub fn backoff(name: &str) -> Option<Backoff> {
     use core::time::Duration;
     let cap = Duration::from_secs(2);
@@ -49,32 +48,32 @@ pub fn backoff(name: &str) -> Option<Backoff> {
     }
 }
 
-/// So many clients, all of them at the row at once.
+/// Clients that write the same row at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Contention {
-    /// How long those wait whose write was refused.
+    /// The backoff after a refused write.
     pub backoff: Backoff,
-    /// How many there are. With short waits the writes grow with their square.
+    /// How many clients there are. With short waits the writes grow with their square.
     pub clients: u32,
-    /// How often it is repeated, each time with other random numbers; at least once.
+    /// How many runs to make, each with its own random numbers; at least one.
     pub runs: u32,
-    /// Names the random numbers.
+    /// The seed.
     pub seed: u64,
 }
 
-/// What came of all runs.
+/// The figures of all runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Calls that write, refused or not, in a run.
+    /// Writes in a run, refused or not.
     pub writes: Spread,
-    /// Until the last client has heard that its write was done.
+    /// Until the last client knows that its write succeeded.
     pub completion_ms: Spread,
-    /// What happened in all runs together.
+    /// The events of all runs.
     pub events: u64,
 }
 
 impl Contention {
-    /// Runs it on so many threads, of which there is at least one. Their number changes nothing in the result.
+    /// Runs it on this many threads, at least one. Their number does not change the result.
     ///
     /// # Errors
     ///
@@ -94,12 +93,12 @@ impl Contention {
         });
         Ok(Summary {
             writes: Spread::of(runs.iter().map(|run| run.writes as f64)),
-            completion_ms: Spread::of(runs.iter().map(|run| run.ended as f64 / MS)),
+            completion_ms: Spread::of(runs.iter().map(|run| run.ended as f64 / MS as f64)),
             events: runs.iter().map(|run| run.events).sum(),
         })
     }
 
-    /// The model knows no giving up, so nothing but the waits is left of a policy.
+    /// In this model clients never give up, so only the backoff of a policy matters.
     fn policy(&self) -> Result<Policy, Invalid> {
         let draft = Policy::draft().backoff(self.backoff).budget(Budget::None);
         draft.attempts(1_000_000).without_deadline().build()
@@ -113,17 +112,17 @@ struct Run {
     events: u64,
 }
 
-/// What happens next to a client, in the order of a cycle. The reply to a read is none of these: the write
-/// leaves the moment it arrives.
+/// The next step of a client, in the order of a cycle. The reply to a read is not a step: the write leaves when it
+/// arrives.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// It sends its read.
+    /// Sends its read.
     Start,
-    /// Its read is at the row.
+    /// Its read arrives at the row.
     Read,
-    /// Its write is at the row.
+    /// Its write arrives at the row.
     Write,
-    /// It hears what came of its write.
+    /// The reply to its write arrives.
     Reply,
 }
 
@@ -142,23 +141,23 @@ impl Step {
 
 struct Client {
     call: Call,
-    /// Held from the start of a cycle to its reply.
+    /// Held from the start of a cycle to its end.
     permit: Option<Permit>,
     /// The version that it read last.
     read: u64,
     outcome: Outcome,
 }
 
-/// The row, and everybody who wants to write it.
+/// The row and its writers.
 struct Row<'a> {
     policy: &'a Policy,
     clients: Vec<Client>,
-    /// By client and step, so that what happens at the same nanosecond has an order of its own.
+    /// By client and step, so that events at the same nanosecond are ordered.
     due: Wheel,
-    /// Writes that were done.
+    /// The number of successful writes.
     version: u64,
     hops: Stream,
-    /// The client's number names its stream in here, from which its call draws.
+    /// The client's number selects its stream, which seeds its call.
     seeds: Stream,
     run: Run,
 }
@@ -200,7 +199,7 @@ impl<'a> Row<'a> {
         self.run
     }
 
-    /// Does one step of a client, and says which one follows and when.
+    /// Takes one step of a client, and returns the next one and its time.
     fn step(
         &mut self,
         cx: &Context<'_>,
@@ -224,7 +223,7 @@ impl<'a> Row<'a> {
                     self.version += 1;
                     Outcome::Success
                 } else {
-                    // A refused write has changed nothing, so anybody may repeat it.
+                    // A refused write has changed nothing, so it is safe to repeat.
                     Failure::new(Class::Refused).into()
                 };
                 Some((now + self.hop(), Step::Reply))
@@ -239,9 +238,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// How long a message is on its way.
     fn hop(&mut self) -> Nanos {
-        let normal: f64 = StandardNormal.sample(&mut self.hops);
-        (HOP_MEAN + HOP_SD * normal).abs().round() as Nanos
+        HOP.draw(&mut self.hops)
     }
 }

@@ -1,14 +1,16 @@
 //! What would this policy do to my backend?
 //!
-//! A retry policy is easy to read and hard to foresee: what it does shows only when thousands of callers run
-//! it against a backend that struggles. This crate runs the production engine in virtual time. There is no
-//! second backoff, jitter or budget in it.
+//! A retry policy is easy to read, but its effect is hard to predict: it shows when thousands of callers run it
+//! against a backend in trouble. This crate runs the production engine in virtual time. It has no second backoff,
+//! jitter or budget.
 
 pub mod cohort;
 pub mod contention;
 pub mod exact;
 pub mod explain;
+pub mod faults;
 pub mod measure;
+pub mod open_loop;
 pub mod peers;
 mod random;
 pub mod report;

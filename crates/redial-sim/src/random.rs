@@ -3,8 +3,8 @@ use core::convert::Infallible;
 use rand_core::TryRng;
 use redial_core::draw;
 
-/// A stream of random numbers, for the distributions of `rand_distr`. The engine's own generator, so that
-/// one seed says everything about a run, on any machine.
+/// A stream of random numbers, for the distributions of `rand_distr`. It uses the generator of the engine, so that
+/// one seed determines a run on any machine.
 #[derive(Clone, Debug)]
 pub struct Stream {
     seed: u64,
@@ -12,12 +12,12 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream that `seed` names.
+    /// The stream with this seed.
     pub fn new(seed: u64) -> Self {
         Self { seed, drawn: 0 }
     }
 
-    /// Another stream, of somebody with this number: no two of them share their draws.
+    /// An independent stream, with this number.
     #[must_use]
     pub fn of(&self, number: u64) -> Self {
         Self::new(draw(self.seed ^ 0x5eed_0f5e_ed0f_5eed, number))
@@ -29,20 +29,32 @@ impl Stream {
         draw(self.seed, self.drawn)
     }
 
-    /// Whether something happens that happens in this share of all cases.
+    /// True with this probability.
     #[inline]
     pub fn chance(&mut self, share: f64) -> bool {
-        ((self.bits() >> 11) as f64) < share * (1_u64 << 53) as f64
+        self.unit() < share
     }
 
-    /// Any whole number from `low` to `high`, both included; not all that there are.
+    /// A number from 0 to 1, without 1.
+    #[inline]
+    pub(crate) fn unit(&mut self) -> f64 {
+        unit(self.bits())
+    }
+
+    /// A random integer from `low` to `high`, both included. The range must not be that of all integers.
     #[inline]
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + below(self.bits(), high - low + 1)
     }
 }
 
-/// A number below `count`, all of them as likely, from 64 random bits.
+/// A number from 0 to 1, without 1, from 64 random bits.
+#[inline]
+pub(crate) fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A uniform number below `count`, from 64 random bits.
 #[inline]
 pub(crate) fn below(bits: u64, count: u64) -> u64 {
     ((u128::from(bits) * u128::from(count)) >> 64) as u64

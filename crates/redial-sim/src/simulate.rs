@@ -1,7 +1,7 @@
-//! Many runs of some policies, on all processors.
+//! Many runs of several policies, on all processors.
 //!
-//! Whoever compares policies and has seen enough wants as many runs of one as of the other, so they take turns: the
-//! first run of every policy is made before the second run of any.
+//! Policies take turns: the first run of every policy is made before the second run of any. A comparison that is
+//! stopped early then has the same number of runs of each.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,36 +10,36 @@ use std::thread;
 use crate::measure::{Run, Summary};
 use crate::{Scenario, Stream, Subject, cohort, exact};
 
-/// How often, from which random numbers, and on how many threads.
+/// How many runs, with which seed, and on how many threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Runs of each policy, each with other random numbers.
+    /// Runs of each policy, each with its own random numbers.
     pub runs: u32,
-    /// Names the random numbers.
+    /// The seed.
     pub seed: u64,
-    /// How many runs are made at the same time. Changes nothing in the result.
+    /// How many runs are made at the same time. It does not change the result.
     pub threads: usize,
-    /// How it is computed.
+    /// The engine to use.
     pub engine: Choice,
 }
 
-/// How a run is computed.
+/// Which engine to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// By cohorts where there is much to do and the model allows it, else exactly.
+    /// Cohorts for large runs where they are equivalent, else the exact engine.
     #[default]
     Auto,
-    /// Every caller by itself.
+    /// The exact engine.
     Exact,
-    /// Callers that are alike together.
+    /// Cohorts where they fit.
     Cohort,
 }
 
-/// Runs with more calls than this are counted instead of followed, where that is the same.
+/// Runs with more calls than this use cohorts, where they are equivalent.
 const MANY: f64 = 2e6;
 
 impl Choice {
-    /// What computes this policy in this scenario. Cohorts that do not [fit](cohort::fits) are followed exactly.
+    /// The engine for this policy in this scenario. Where cohorts do not [fit](cohort::fits) it is the exact one.
     pub fn engine(self, scenario: &Scenario, subject: &Subject) -> Engine {
         let wanted = match self {
             Self::Auto => scenario.calls() > MANY,
@@ -54,7 +54,7 @@ impl Choice {
     }
 }
 
-/// What computes a run.
+/// An engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
     /// [`exact`].
@@ -74,7 +74,7 @@ impl Engine {
     }
 }
 
-/// How far it is, and whether somebody has seen enough.
+/// The progress of a simulation, and a way to stop it.
 #[derive(Debug, Default)]
 pub struct Watch {
     stopped: AtomicBool,
@@ -83,29 +83,28 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Ends it. What has been done by then is the result.
+    /// Stops it. The runs made by then are the result.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has been ended.
+    /// Whether it was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// How many runs have been made, those that are under way in part.
+    /// How many runs were made, including fractions of those under way.
     pub fn runs_done(&self) -> f64 {
         self.done.load(Ordering::Relaxed) as f64 / 1e9
     }
 
-    /// A run has come further by this share of itself.
+    /// A run has progressed by this share.
     pub(crate) fn advance(&self, share: f64) {
         self.done.fetch_add((share * 1e9) as u64, Ordering::Relaxed);
     }
 }
 
-/// Runs a scenario with one policy. Runs that were not made because somebody stopped it are not in the summary;
-/// if none was made, it is of no runs.
+/// Runs a scenario with one policy. The summary covers the runs that were made before a stop, possibly none.
 pub fn simulate(
     scenario: &Scenario,
     subject: &Subject,
@@ -116,7 +115,7 @@ pub fn simulate(
     summaries.pop().unwrap_or_else(|| Summary::of(&[]))
 }
 
-/// Runs a scenario with each of these policies. What comes of each is what [`simulate`] makes of it alone.
+/// Runs a scenario with each of these policies. The result for each is the same as that of [`simulate`].
 pub fn simulate_all(
     scenario: &Scenario,
     subjects: &[Subject],
@@ -127,8 +126,8 @@ pub fn simulate_all(
     turns(&jobs, settings, watch, |run| run)
 }
 
-/// Makes the first run of every job, then the second of every job, and so on. `keep` is what is kept of a run until
-/// all are made.
+/// Makes the first run of every job, then the second of every job, and so on. `keep` selects what is kept of a run
+/// until the end.
 pub(crate) fn turns(
     jobs: &[(&Scenario, &Subject)],
     settings: &Settings,
@@ -140,7 +139,7 @@ pub(crate) fn turns(
     let engines: Vec<Engine> = jobs.iter().map(engine).collect();
     let next = AtomicU64::new(0);
     let count = u64::from(settings.runs.max(1)) * jobs.len() as u64;
-    // Only what has been made takes space: a sweep that is to be stopped may be of ten billion runs.
+    // Memory grows with the runs that were made: a sweep that will be stopped may have ten billion.
     let made: Vec<Mutex<Vec<(u64, Run)>>> = jobs.iter().map(|_| Mutex::default()).collect();
     thread::scope(|scope| {
         for _ in 0..(settings.threads.max(1) as u64).min(count) {
@@ -168,7 +167,7 @@ pub(crate) fn turns(
     });
     let summaries = made.into_iter().zip(engines).map(|(made, engine)| {
         let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Sums of floating-point numbers depend on their order, and threads end in any.
+        // Floating-point sums depend on their order, and threads end in any order.
         made.sort_unstable_by_key(|(number, _)| *number);
         Summary { engine, ..Summary::of(&made.into_iter().map(|(_, run)| run).collect::<Vec<_>>()) }
     });

@@ -1,8 +1,8 @@
-//! Where is the edge? One scenario says what happens at one load and one length of the outage; whether that is
-//! far from collapse or next to it shows only when they are varied.
+//! Where is the edge of collapse? A scenario has one load and one length of the outage; how close it is to collapse
+//! shows when they are varied.
 //!
-//! A sweep is the same scenario with one or two parameters set to every combination of some values. All of its
-//! cells are read and checked before the first is run.
+//! A sweep is a scenario with one or two parameters set to every combination of some values. All cells are read and
+//! validated before the first one runs.
 
 use redial_core::{DurationText, parse_duration};
 use serde::Serialize;
@@ -12,10 +12,10 @@ use crate::scenario::{Problem, Set};
 use crate::simulate::{Settings, Watch, turns};
 use crate::{Scenario, Subject};
 
-/// The most cells that a sweep has.
+/// The most cells of a sweep.
 pub const MOST_CELLS: usize = 10_000;
 
-/// A parameter, and the values that it takes.
+/// A parameter, and its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Axis {
     /// As for `--set`, or one of the short names: `load`, `rate`, `clients`, `outage`.
@@ -25,11 +25,11 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Reads `path=a,b,c` or `path=from..to:steps`, where `steps` is how many values there are.
+    /// Reads `path=a,b,c` or `path=from..to:steps`, where `steps` is the number of values.
     ///
     /// # Errors
     ///
-    /// It is neither, or has more values than a sweep has cells.
+    /// It has another form, or more values than [`MOST_CELLS`].
     pub fn read(text: &str) -> Result<Self, Problem> {
         let wrong = |why: &str| Problem::new(format!("{text:?} {why}"));
         let form = "is not PATH=A,B,C or PATH=FROM..TO:STEPS, such as load=0.3..0.9:7";
@@ -40,12 +40,11 @@ impl Axis {
                 let steps = steps.trim().parse().map_err(|_| wrong(form))?;
                 if !(2..=MOST_CELLS as u64).contains(&steps) {
                     return Err(wrong(&format!(
-                        "has {steps} values, and 2 to {MOST_CELLS} can be"
+                        "has {steps} values, and 2 to {MOST_CELLS} are allowed"
                     )));
                 }
-                between(from.trim(), to.trim(), steps).ok_or_else(|| {
-                    wrong("goes from and to something that is neither a number nor a duration")
-                })?
+                between(from.trim(), to.trim(), steps)
+                    .ok_or_else(|| wrong("has an end that is neither a number nor a duration"))?
             }
             None => values.split(',').map(|value| value.trim().to_owned()).collect(),
         };
@@ -60,19 +59,19 @@ impl Axis {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 
-    /// What to set for one of its values.
+    /// The parameter set to one of its values.
     fn set(&self, value: &str) -> Result<Set, Problem> {
         Set::of_flag("--sweep", &self.path, value)
     }
 }
 
-/// Whole numbers stay whole, because most that are written so must be.
+/// A range of integers has integer values, because most integer parameters require them.
 fn between(from: &str, to: &str, steps: u64) -> Option<Vec<String>> {
     let at = |from: f64, to: f64, n: u64| from + (to - from) * n as f64 / (steps - 1) as f64;
     let values: Vec<String> = if let (Ok(from), Ok(to)) = (from.parse::<i64>(), to.parse::<i64>()) {
         (0..steps).map(|n| format!("{:.0}", at(from as f64, to as f64, n))).collect()
     } else if let (Ok(from), Ok(to)) = (from.parse::<f64>(), to.parse::<f64>()) {
-        // 0.1 + 0.2 is meant to be 0.3.
+        // Without the rounding errors of 0.1 + 0.2.
         (0..steps).map(|n| ((at(from, to, n) * 1e9).round() / 1e9).to_string()).collect()
     } else {
         let (from, to) = (parse_duration(from).ok()?, parse_duration(to).ok()?);
@@ -89,24 +88,24 @@ fn between(from: &str, to: &str, steps: u64) -> Option<Vec<String>> {
 pub struct Sweep {
     /// From left to right.
     pub x: Axis,
-    /// From below to above.
+    /// From bottom to top.
     pub y: Option<Axis>,
     /// Row by row.
     cells: Vec<Scenario>,
 }
 
 impl Sweep {
-    /// Of this file, with some parameters set to other values.
+    /// Reads this file, with some parameters set to other values.
     ///
     /// # Errors
     ///
-    /// There are more than [`MOST_CELLS`] cells, or one of them is wrong.
+    /// There are more than [`MOST_CELLS`] cells, or one of them is invalid.
     pub fn read(text: &str, sets: &[Set], x: Axis, y: Option<Axis>) -> Result<Self, Problem> {
         let rows = y.as_ref().map_or(1, |y| y.values.len());
         let count = x.values.len().saturating_mul(rows);
         if count > MOST_CELLS {
             return Err(Problem::new(format!(
-                "{count} cells are more than a sweep has ({MOST_CELLS}): take fewer values"
+                "{count} cells are more than the maximum of {MOST_CELLS}: use fewer values"
             )));
         }
         Scenario::read(text, sets)?;
@@ -143,14 +142,15 @@ impl Sweep {
         self.y.as_ref().map_or(1, |y| y.values.len())
     }
 
-    /// How many calls one run of every cell makes, roughly.
+    /// The approximate number of calls in one run of every cell.
     pub fn calls(&self) -> f64 {
         self.cells.iter().map(Scenario::calls).sum()
     }
 
-    /// Runs every cell with its policies: `subjects` has as many for each. Every cell sees the same random numbers,
-    /// so that what differs is what was varied. The first run of all cells is made before the second of any, so that
-    /// whoever stops it has all of a coarser map; cells without any run are `None`. The result is by policies.
+    /// Runs every cell with its policies: `subjects` has the same number for each cell. All cells use the same
+    /// random numbers, so that only the varied parameters differ. The first run of all cells is made before the
+    /// second of any, so that a sweep that is stopped has a complete but coarser map; cells without a run are
+    /// `None`. The result is by policy.
     pub fn run(
         &self,
         subjects: &[Vec<Subject>],
@@ -162,7 +162,7 @@ impl Sweep {
         let jobs: Vec<_> = each
             .flat_map(|(cell, subjects)| subjects.iter().map(move |subject| (cell, subject)))
             .collect();
-        // The curves of ten thousand cells would not fit, and nobody looks at them.
+        // The curves of ten thousand cells would not fit into memory, and are not shown.
         let keep = |run| Run { series: Series::default(), ..run };
         let mut by_policy = vec![Vec::with_capacity(self.cells.len()); policies];
         for (job, summary) in turns(&jobs, settings, watch, keep).into_iter().enumerate() {

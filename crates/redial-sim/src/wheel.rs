@@ -1,8 +1,8 @@
-//! What happens next, among millions of callers that wait?
+//! The next event among those of millions of waiting callers.
 //!
-//! A heap compares every event with twenty others on its way, each in another cache line. A wheel drops it
-//! into the bucket of its time and sorts a bucket only when its time has come, all at once and in the cache.
-//! An event is eight bytes: when in its bucket, and what.
+//! A heap compares each event with about twenty others, each in another cache line. A timing wheel appends it to
+//! the bucket of its time, and sorts a bucket when its time has come, at once and in the cache. An event takes
+//! eight bytes: its time within the bucket, and what happens.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -10,37 +10,36 @@ use std::mem;
 
 use redial_core::Nanos;
 
-/// A bucket is about a millisecond.
+/// A bucket spans about a millisecond.
 const TICK_BITS: u32 = 20;
-/// Buckets to a turn of the wheel, which is about four seconds.
+/// Buckets per turn of the wheel, which is about four seconds.
 const TURN_BITS: u32 = 12;
 const TURN: usize = 1 << TURN_BITS;
-/// Events to a chunk: buckets are made of chunks, so that a full one does not move while it grows.
+/// Events per chunk. Buckets consist of chunks, so that a large one is not moved as it grows.
 const CHUNK: usize = 127;
 
-/// Events in the order of their time; those of the same time in the order of their numbers.
+/// Events ordered by time, and at the same time by number.
 #[derive(Debug)]
 pub struct Wheel {
-    /// The bucket that is open. Everything before it has happened.
+    /// The open bucket. Everything before it has happened.
     tick: u64,
-    /// What is left of the open bucket, the next event last.
+    /// The rest of the open bucket, the next event last.
     open: Vec<u64>,
-    /// What was added to the open bucket meanwhile.
+    /// Events added to the open bucket since it was opened.
     late: BinaryHeap<Reverse<u64>>,
     buckets: Box<[Bucket]>,
     /// One bit for every bucket that is not empty.
     filled: [u64; TURN / 64],
-    /// Turns that have not begun.
+    /// Turns that have not started.
     later: BTreeMap<u64, Bucket>,
     chunks: Chunks,
     len: usize,
 }
 
-/// How many events it has is kept here and not in its chunk: that one is somewhere in memory, and to add an event to
-/// it nothing has to be read there.
+/// The number of events is kept here and not in the chunk, so that adding an event reads nothing from the chunk.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// The chunk that was begun last. All the others are full.
+    /// The chunk that was added last. All others are full.
     chunk: u32,
     /// Events in that chunk.
     len: u32,
@@ -77,17 +76,17 @@ impl Default for Wheel {
 }
 
 impl Wheel {
-    /// How many events there are.
+    /// The number of events.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds an event. One whose time has passed is the next to happen.
+    /// Adds an event. One whose time has passed is next.
     #[inline]
     pub fn push(&mut self, at: Nanos, what: u32) {
         self.len += 1;
@@ -103,12 +102,12 @@ impl Wheel {
         }
     }
 
-    /// What happens next, as far as it is known without looking: so that somebody can have it at hand.
+    /// The next events of the open bucket, for prefetching.
     pub fn ahead(&self, most: usize) -> impl Iterator<Item = u32> + '_ {
         self.open.iter().rev().take(most).map(|event| *event as u32)
     }
 
-    /// Takes the next event.
+    /// Removes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, u32)> {
         while self.open.is_empty() && self.late.is_empty() {
@@ -124,7 +123,7 @@ impl Wheel {
             (None, late) => self.take_late(late?),
         };
         self.len -= 1;
-        // Only the low bits of the time are kept; the open bucket has the others.
+        // Events hold only the low bits of the time; the open bucket has the others.
         let since = ((next >> 32) & ((1 << TICK_BITS) - 1)) + (self.tick << TICK_BITS);
         Some((since, next as u32))
     }
@@ -141,7 +140,7 @@ impl Wheel {
         self.chunks.add(&mut self.buckets[place], event);
     }
 
-    /// Opens the next bucket that is not empty; `None` when there is no such bucket.
+    /// Opens the next bucket that is not empty; `None` if there is none.
     #[cold]
     fn open_next(&mut self) -> Option<()> {
         let place = self.tick as usize % TURN;
@@ -165,11 +164,11 @@ impl Wheel {
         Some(index * 64 + word.trailing_zeros() as usize)
     }
 
-    /// Spreads the next turn over the buckets.
+    /// Distributes the next turn over the buckets.
     fn begin_turn(&mut self) -> Option<()> {
         let (turn, mut bucket) = self.later.pop_first()?;
         self.tick = turn << TURN_BITS;
-        // Chunk by chunk, so that each is free for what comes out of the next.
+        // Chunk by chunk, so that each can be reused for the events of the next.
         while let Some((events, len)) = self.chunks.take(&mut bucket) {
             for event in &events[..len] {
                 let tick = self.tick + ((event >> 32 >> TICK_BITS) & (TURN as u64 - 1));
@@ -180,7 +179,7 @@ impl Wheel {
     }
 }
 
-/// The low 32 bits of the time, which a turn does not exceed, before what happens.
+/// The low 32 bits of the time, which cover a turn, and what happens.
 #[inline]
 fn event(at: Nanos, what: u32) -> u64 {
     at << 32 | u64::from(what)
@@ -212,7 +211,7 @@ impl Chunks {
         *bucket = Bucket { chunk: number, len: 1 };
     }
 
-    /// Takes a chunk out of a bucket: its events, and how many they are.
+    /// Removes a chunk from a bucket: its events, and how many there are.
     fn take(&mut self, bucket: &mut Bucket) -> Option<([u64; CHUNK], usize)> {
         let Chunk { next, events } = *self.all.get(bucket.chunk as usize)?;
         self.free.push(bucket.chunk);

@@ -59,7 +59,7 @@ pub(super) struct Plain<'a, W: Write> {
 
 /// What is about to be seen.
 fn introduce(out: &mut impl Write, scenario: &Scenario) -> io::Result<()> {
-    let (from, to) = scenario.trouble().unwrap_or_default();
+    let (from, to) = scenario.fault_span().unwrap_or_default();
     let tenths = |at: u64| at as f64 / SECOND as f64;
     let patience = scenario.policy.get(NAIVE).map_or(0, |naive| naive.attempt_timeout());
     writeln!(

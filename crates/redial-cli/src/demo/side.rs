@@ -54,7 +54,7 @@ impl Side {
         let setting = Setting::of(scenario).map_err(io::Error::other)?.seed(seed).drain(DRAIN);
         let [(naive, naive_prediction), (redial, redial_prediction)] = subjects;
         let impatient = setting.clone().timeout(naive.policy.attempt_timeout());
-        let naive_running = start(impatient, |_| Naive::SEED).map_err(io::Error::other)?;
+        let naive_running = start(impatient, |_| Naive::TYPICAL).map_err(io::Error::other)?;
         let redial_running = start(setting, |_| Redial::new(redial.policy.clone()));
         let redial_running = redial_running.map_err(io::Error::other)?;
         Ok([

@@ -99,7 +99,7 @@ fn row(out: &mut impl Write, summary: &Summary, collapsed: &str) -> io::Result<(
 
 pub(super) fn describe(scenario: &Scenario, seed: u64, outcomes: &[Outcome]) -> Value {
     let results: Vec<Value> = outcomes.iter().map(result).collect();
-    let outage = scenario.trouble().map(|(start, end)| [start / MS, end / MS]);
+    let outage = scenario.fault_span().map(|(start, end)| [start / MS, end / MS]);
     json!({
         "seed": seed,
         "seconds": scenario.duration / SECOND,

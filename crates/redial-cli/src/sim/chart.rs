@@ -40,7 +40,7 @@ pub(super) fn legend(out: &mut impl Write, picture: &Picture, paper: Paper) -> i
         }
         None => sign(RETRY, retry, "retries (first attempts, all at once, are left out)"),
     }
-    if picture.trouble_ms.is_some() {
+    if picture.fault_ms.is_some() {
         sign(TROUBLE, "━", "trouble");
     }
     // What it is about stands before the first sign, and a line above them where that does not fit.
@@ -115,7 +115,7 @@ fn block(first: usize, all: usize, paper: Paper) -> String {
 fn axis(out: &mut impl Write, picture: &Picture, width: usize, paper: Paper) -> io::Result<()> {
     let length = picture.length_ms().max(f64::MIN_POSITIVE);
     let column = |ms: f64| ((ms / length * width as f64) as usize).min(width - 1);
-    let trouble = picture.trouble_ms.map(|(start, end)| {
+    let trouble = picture.fault_ms.map(|(start, end)| {
         let from = column(start);
         (from, ((end / length * width as f64).ceil() as usize).clamp(from + 1, width))
     });
@@ -130,9 +130,9 @@ fn axis(out: &mut impl Write, picture: &Picture, width: usize, paper: Paper) -> 
     )?;
     let end = milliseconds(length);
     let mut marks = "0".to_owned();
-    if let Some((start, end_ms)) = picture.trouble_ms {
+    if let Some((start, end_ms)) = picture.fault_ms {
         let text = match milliseconds(start) {
-            start if end_ms > picture.trouble_ms.map_or(0.0, |(start, _)| start) => {
+            start if end_ms > picture.fault_ms.map_or(0.0, |(start, _)| start) => {
                 format!("{start} to {}", milliseconds(end_ms))
             }
             start => start,

@@ -5,14 +5,14 @@ use redial_live::{Answer, Backend, Setting};
 
 use crate::MS;
 
-/// Two places of 10 ms, and three in the queue.
+/// Two servers of 10 ms, and a queue of three.
 fn setting(sets: &[&str]) -> Setting {
     let few = ["backend.servers=2", "backend.service=10ms", "backend.queue=3", "duration=1h"];
     crate::setting(&[&few, sets].concat())
 }
 
 #[test]
-fn places_then_the_queue_then_nobody() {
+fn servers_then_the_queue_then_refusal() {
     let mut backend = Backend::new(&setting(&[]));
     let mut arrive = |ms: u64| match backend.arrive(ms * MS) {
         Answer::DoneAt(at) => Some(at / MS),
@@ -21,8 +21,8 @@ fn places_then_the_queue_then_nobody() {
     let at_once: Vec<_> = (0..6).map(|_| arrive(0)).collect();
     assert_eq!(at_once, [Some(10), Some(10), Some(20), Some(20), Some(30), None]);
     assert_eq!(arrive(9), None, "three wait until 10 ms");
-    assert_eq!(arrive(10), Some(30), "then two are begun with, and one waits");
-    assert_eq!(arrive(100), Some(110), "an idle backend begins at once");
+    assert_eq!(arrive(10), Some(30), "then two are started, and one waits");
+    assert_eq!(arrive(100), Some(110), "an idle backend starts at once");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn without_a_queue_only_places_count() {
 }
 
 #[test]
-fn without_servers_everybody_is_served_at_once() {
+fn without_a_server_limit_every_request_is_served_at_once() {
     let text = crate::CALM.replace("servers = 8, ", "").replace(", queue = 200", "");
     let scenario = redial_sim::Scenario::read(&text, &[]).unwrap();
     let mut backend = Backend::new(&Setting::of(&scenario).unwrap());
@@ -42,7 +42,7 @@ fn without_servers_everybody_is_served_at_once() {
 }
 
 #[test]
-fn an_outage_turns_everybody_away_and_finishes_what_it_has() {
+fn an_outage_refuses_new_requests_and_finishes_started_ones() {
     let mut backend = Backend::new(&setting(&["outage.start=5ms", "outage.duration=20ms"]));
     assert_eq!(backend.arrive(4 * MS), Answer::DoneAt(14 * MS));
     for ms in 5..25 {
@@ -52,7 +52,7 @@ fn an_outage_turns_everybody_away_and_finishes_what_it_has() {
 }
 
 #[test]
-fn a_brownout_turns_its_share_away() {
+fn a_brownout_refuses_its_share() {
     for share in [0.0, 0.3, 1.0] {
         let share_set = format!("brownout.share={share}");
         let sets = ["brownout.start=0s", "brownout.duration=1h", &share_set];
@@ -67,8 +67,8 @@ fn a_brownout_turns_its_share_away() {
 }
 
 proptest! {
-    /// Over any window, whenever it begins, no more is done than the places can do: each ends one request
-    /// that it may have begun before, and then one per service time.
+    /// In any window no more is done than the servers can do: each may end one request that it started before, and
+    /// then one per service time.
     #[test]
     fn capacity_is_never_exceeded(
         gaps in prop::collection::vec(0..5 * MS, 1..300),
@@ -89,7 +89,7 @@ proptest! {
                 done.push(at);
             }
         }
-        prop_assert!(done.is_sorted(), "nobody overtakes");
+        prop_assert!(done.is_sorted(), "requests end in order");
         let most = u64::from(servers) * (window / (10 * MS) + 1);
         for (first, start) in done.iter().enumerate() {
             let within = done[first..].iter().take_while(|at| **at < start + window).count();

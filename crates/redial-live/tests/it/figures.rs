@@ -1,4 +1,4 @@
-//! A measured run is judged by the rules by which simulated ones are.
+//! A measured run has figures by the same rules as simulated ones.
 
 use redial_live::{Live, Once, Refusal, run};
 
@@ -15,7 +15,7 @@ fn figures_are_those_of_what_was_recorded() {
     let log = live.log();
     let figures = match live.figures() {
         Ok(figures) => figures,
-        // How fast this machine is says nothing about the figures.
+        // A slow machine does not invalidate the rules.
         Err(Refusal::Late(late)) => return assert!(live.lag().judge() == Err(late)),
         Err(refusal) => panic!("{refusal}"),
     };

@@ -20,7 +20,7 @@ fn judged(late: u32, late_ms: u64) -> Result<(), Late> {
 #[test]
 fn a_run_on_time_is_accepted() {
     assert_eq!(judged(0, 0), Ok(()));
-    assert_eq!(Lag::default().judge(), Ok(()), "nobody wanted to wake");
+    assert_eq!(Lag::default().judge(), Ok(()), "without wake-ups");
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn one_second_that_lags_is_enough() {
     assert_eq!(judged(2, 20), Ok(()), "at the bound");
     assert_eq!(judged(2, 21), Err(Late { second: 4, p99: 21 * MS }));
     let text = judged(2, 21).unwrap_err().to_string();
-    assert!(text.contains("second 5") && text.contains("21 ms late (20 ms"), "{text}");
+    assert!(text.contains("second 5") && text.contains("21 ms late (the limit is 20 ms"), "{text}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Real traffic, in small. What depends on how fast the machine is cannot be asserted here: a late reply may come
-//! at any time, but never early.
+//! Real traffic, on a small scale. Assertions must not depend on the speed of the machine: a reply may be late at
+//! any time, but never early.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod backend;
@@ -14,7 +14,7 @@ use redial_sim::scenario::Set;
 
 const MS: u64 = 1_000_000;
 
-/// A few callers that do little else but call, for 300 ms.
+/// A few callers that call often, for 300 ms.
 const CALM: &str = r#"
 title = "Twenty callers"
 duration = "300ms"

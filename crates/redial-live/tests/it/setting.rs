@@ -1,4 +1,4 @@
-//! What real traffic cannot do is said, not left out.
+//! Unsupported parts of a scenario are errors.
 
 use redial_live::Error;
 
@@ -6,13 +6,13 @@ use crate::try_setting;
 
 fn refused(sets: &[&str]) -> &'static str {
     match try_setting(sets) {
-        Err(Error::Unreal { path, .. }) => path,
+        Err(Error::Unsupported { path, .. }) => path,
         other => panic!("{sets:?}: {other:?}"),
     }
 }
 
 #[test]
-fn what_is_unreal_is_named() {
+fn unsupported_parts_are_named() {
     let cases: &[(&str, &[&str])] = &[
         ("duration", &["duration=2h", "window=1s"]),
         ("clients.arrivals", &["clients.arrivals={ synchronised = { callers = 10 } }"]),
@@ -46,5 +46,5 @@ fn what_is_unreal_is_named() {
         assert_eq!(refused(sets), *path);
     }
     let text = try_setting(&["backend.shards=2"]).unwrap_err().to_string();
-    assert!(text.contains("`backend.shards`") && text.contains("one"), "{text}");
+    assert!(text.contains("`backend.shards`") && text.contains("supported: 1"), "{text}");
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use redial::Policy;
 use redial::admit::budget::Budget;
 use redial::schedule::Backoff;
-use redial_live::{Caller, Line, Log, Naive, Once, Redial, Setting, run, start};
+use redial_live::{Caller, Client, Log, Naive, Once, Redial, Setting, run, start};
 
 use crate::{MS, setting};
 
-/// Everybody is turned away, always.
+/// All requests are refused, always.
 fn down(sets: &[&str]) -> Setting {
     setting(&[&["outage.start=0s", "outage.duration=60s"], sets].concat())
 }
@@ -49,9 +49,9 @@ fn every_call_makes_three_attempts_as_the_server_counts_them() {
 struct Counting(Arc<AtomicUsize>);
 
 impl Caller for Counting {
-    async fn call(&self, line: Line) -> bool {
+    async fn call(&self, client: Client) -> bool {
         self.0.fetch_add(1, Relaxed);
-        Once.call(line).await
+        Once.call(client).await
     }
 }
 
@@ -72,7 +72,7 @@ fn a_healthy_backend_serves_every_call_at_the_first_attempt() {
     assert!(calls > 0);
     assert_eq!((log.attempts.len(), log.served.len(), log.refused.len()), (calls, calls, 0));
     assert!(log.ended.iter().all(|ended| ended.succeeded && ended.attempts == 1));
-    assert!(log.ended.iter().all(|ended| ended.took() >= 8 * MS), "nobody is done early");
+    assert!(log.ended.iter().all(|ended| ended.took() >= 8 * MS), "no call ends early");
 }
 
 #[test]
@@ -98,13 +98,13 @@ fn the_naive_loop_keeps_its_pause() {
     let log = with(down(&one), naive);
     for pair in log.attempts.windows(2).filter(|pair| pair[1].number > 1) {
         assert_eq!(pair[1].number, pair[0].number + 1);
-        // The attempt before was sent, and so ended, after it arrived.
+        // The attempt before ended after it arrived.
         assert!(pair[1].at - pair[0].at >= 30 * MS, "{pair:?}");
     }
 }
 
 #[test]
-fn work_goes_on_for_a_caller_that_has_given_up() {
+fn work_continues_after_its_caller_has_given_up() {
     let forever = setting(&["backend.service=50ms", "duration=1h"]).timeout(5 * MS);
     let mut running = start(forever, |_| Once).unwrap();
     let seen = |log: &Log| !log.served.is_empty() && !log.ended.is_empty();
@@ -123,7 +123,7 @@ fn a_brownout_fails_some() {
 }
 
 #[test]
-fn an_open_loop_brings_as_many_calls_as_its_rate() {
+fn an_open_loop_makes_calls_at_its_rate() {
     let log = with(setting(&["clients.arrivals={ constant = { rate = 500 } }"]), Once);
     assert_eq!(log.begun.len(), 149, "every 2 ms, from 2 ms to 298 ms");
     let log = with(setting(&["clients.arrivals={ poisson = { rate = 500 } }"]), Once);

@@ -1,52 +1,52 @@
-//! A queue, servers, and work that goes on when nobody waits for it any more.
+//! A queue and servers that continue work after its caller has given up.
 //!
-//! Requests of a tick and an attempt number stay together in the queue. When a server begins with some of them it
-//! is known when they will be done, and with that whether anybody will still be there to hear of it: those that
-//! will be heard of leave the pending ones, and whoever is pending when the time-out comes has timed out.
+//! Requests with the same tick and attempt number stay together in the queue. When a server starts some of them it
+//! is known when they will be done, and so whether their replies will be in time. Requests with a reply in time
+//! leave `pending`; a request that is still pending at its timeout has timed out.
 
 use std::collections::VecDeque;
 
-use super::cell::{Cell, Line};
-use super::draws::{Lots, whole};
-use super::weather::Weather;
+use super::draws::{Selection, whole};
+use super::faults::Faults;
+use super::ring::{Cell, Ring};
 use super::work::Work;
 use crate::Stream;
 
-/// The row of requests for which nobody has ever waited.
-const NOBODY: usize = usize::MAX;
+/// The row of requests without a caller.
+const NO_CALLER: usize = usize::MAX;
 
 #[derive(Debug)]
 pub(super) struct Backend {
     /// `u64::MAX` without a limit.
     servers: u64,
     busy: u64,
-    /// How many were done in this tick. When it matters, about as many are begun.
+    /// How many were finished in this tick: about as many are started.
     turnover: u64,
     queue: VecDeque<Batch>,
-    /// Requests in it.
+    /// Requests in the queue.
     queued: u64,
     most_queued: u64,
     work: Work,
     cancels: bool,
     lost_replies: f64,
-    patience: Option<Patience>,
-    /// Requests that will be answered, by when they are done and by their number.
-    done: Line,
+    pending: Option<Pending>,
+    /// Requests whose replies will be in time, by when they are done and by attempt.
+    done: Ring,
     rows: usize,
-    /// Requests that nobody will hear of, by when they are done.
+    /// Requests whose replies will not be in time, by when they are done.
     unheard: Box<[u64]>,
     longest: u64,
 }
 
-/// How long callers wait.
+/// Requests with a timeout.
 #[derive(Debug)]
-struct Patience {
-    /// A reply that leaves this long after the request's arrival is in time.
+struct Pending {
+    /// A reply is in time if it leaves within this long of the request's arrival.
     reply: f64,
-    /// This long after the request's arrival its caller gives up.
+    /// The caller gives up this long after the request's arrival.
     end: u64,
-    /// Requests that nobody has answered or will answer in time, by when they arrived and by their number.
-    pending: Line,
+    /// Requests without a reply in time so far, by arrival and by attempt.
+    pending: Ring,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ struct Batch {
     cell: Cell,
 }
 
-/// What a backend is made of, in ticks.
+/// The parameters of a backend, in ticks.
 #[derive(Debug)]
 pub(super) struct Build {
     pub(super) servers: Option<u64>,
@@ -65,37 +65,37 @@ pub(super) struct Build {
     pub(super) work: Work,
     pub(super) cancels: bool,
     pub(super) lost_replies: f64,
-    /// How long callers wait for a reply, and how long one is on its way.
+    /// How long callers wait for a reply, and how long it takes to reach them.
     pub(super) timeout: Option<f64>,
     pub(super) latency: u64,
     pub(super) rows: usize,
 }
 
 impl Build {
-    /// The longest that a request is worked on.
-    fn longest(&self, weather: &Weather) -> u64 {
-        (self.work.longest() * weather.slowest()) as u64 + 2
+    /// The longest time that a request is served.
+    fn longest(&self, faults: &Faults) -> u64 {
+        (self.work.longest() * faults.most_slowdown()) as u64 + 2
     }
 
     fn give_up(&self) -> Option<u64> {
         self.timeout.map(|timeout| (timeout.round() as u64).saturating_sub(self.latency))
     }
 
-    /// How many cells it takes.
-    pub(super) fn len(&self, weather: &Weather) -> u64 {
-        let pending = self.give_up().map_or(0, |end| Line::len(end + 1, self.rows));
-        Line::len(self.longest(weather), self.rows + 1).saturating_add(pending)
+    /// How many cells it needs.
+    pub(super) fn len(&self, faults: &Faults) -> u64 {
+        let pending = self.give_up().map_or(0, |end| Ring::len(end + 1, self.rows));
+        Ring::len(self.longest(faults), self.rows + 1).saturating_add(pending)
     }
 
-    pub(super) fn build(self, weather: &Weather) -> Backend {
-        let (longest, rows) = (self.longest(weather), self.rows);
+    pub(super) fn build(self, faults: &Faults) -> Backend {
+        let (longest, rows) = (self.longest(faults), self.rows);
         let ticks = (longest + 1).next_power_of_two() as usize;
-        let patience = self.timeout.zip(self.give_up()).map(|(timeout, end)| Patience {
+        let pending = self.timeout.zip(self.give_up()).map(|(timeout, end)| Pending {
             reply: timeout - 2.0 * self.latency as f64,
             end,
-            pending: Line::new(end + 1, rows),
+            pending: Ring::new(end + 1, rows),
         });
-        let backlog = Batch { arrived: 0, row: NOBODY, cell: Cell::default().of(self.backlog) };
+        let backlog = Batch { arrived: 0, row: NO_CALLER, cell: Cell::default().of(self.backlog) };
         Backend {
             servers: self.servers.unwrap_or(u64::MAX),
             busy: 0,
@@ -106,8 +106,8 @@ impl Build {
             work: self.work,
             cancels: self.cancels,
             lost_replies: self.lost_replies,
-            patience,
-            done: Line::new(longest, rows),
+            pending,
+            done: Ring::new(longest, rows),
             rows,
             unheard: vec![0; ticks].into(),
             longest,
@@ -115,12 +115,12 @@ impl Build {
     }
 }
 
-/// What became of the requests that arrived.
+/// Free places for requests that arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// For how many a server is free.
+    /// Free servers.
     pub(super) serve: u64,
-    /// How many can wait.
+    /// Free places in the queue.
     pub(super) wait: u64,
 }
 
@@ -129,12 +129,12 @@ impl Backend {
         self.busy == 0 && self.queued == 0
     }
 
-    /// What is done in this tick, for callers that will hear of it; says how much it was in all. Then servers
-    /// begin with what has waited.
+    /// Finishes the work of this tick, then lets servers start queued requests. Returns how many requests were
+    /// finished, and calls `reply` for those with a reply in time.
     pub(super) fn finish(
         &mut self,
         now: u64,
-        weather: &Weather,
+        faults: &Faults,
         stream: &mut Stream,
         mut reply: impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
@@ -149,32 +149,32 @@ impl Backend {
         }
         self.busy -= served;
         self.turnover = served;
-        served + self.begin_waiting(now, weather, stream, &mut reply)
+        served + self.begin_waiting(now, faults, stream, &mut reply)
     }
 
-    fn free(&self, now: u64, weather: &Weather) -> u64 {
-        weather.servers(self.servers, now).saturating_sub(self.busy)
+    fn free(&self, now: u64, faults: &Faults) -> u64 {
+        faults.servers(self.servers, now).saturating_sub(self.busy)
     }
 
     fn begin_waiting(
         &mut self,
         now: u64,
-        weather: &Weather,
+        faults: &Faults,
         stream: &mut Stream,
         reply: &mut impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
         let mut served = 0;
-        let mut free = self.free(now, weather).min(self.queued);
+        let mut free = self.free(now, faults).min(self.queued);
         while free > 0 {
             let Some(Batch { arrived, .. }) = self.queue.front().copied() else { break };
             let group = self.queue.iter().take_while(|batch| batch.arrived == arrived).count();
             let all = self.queue.iter().take(group).map(|batch| batch.cell.n).sum();
-            let mut lots = Lots::new(free, all);
+            let mut selection = Selection::new(free, all);
             for index in 0..group {
                 let batch = &mut self.queue[index];
-                let n = lots.of(batch.cell.n, stream);
+                let n = selection.of(batch.cell.n, stream);
                 let begun = Batch { cell: batch.cell.take(n), ..*batch };
-                served += self.begin(begun, now, weather, stream, reply);
+                served += self.begin(begun, now, faults, stream, reply);
                 (free, self.queued) = (free - n, self.queued - n);
             }
             while self.queue.front().is_some_and(|batch| batch.cell.n == 0) {
@@ -184,17 +184,17 @@ impl Backend {
         served
     }
 
-    /// How many requests it could take in now.
-    pub(super) fn room(&self, now: u64, weather: &Weather) -> Room {
+    /// How many requests it could accept now.
+    pub(super) fn room(&self, now: u64, faults: &Faults) -> Room {
         let waits = if self.servers == u64::MAX { 0 } else { self.most_queued - self.queued };
-        let serve = if self.servers == u64::MAX { u64::MAX } else { self.free(now, weather) };
+        let serve = if self.servers == u64::MAX { u64::MAX } else { self.free(now, faults) };
         Room { serve, wait: waits }
     }
 
-    /// Callers wait for these, until they hear of them or the time-out comes.
+    /// Starts the timeout of these requests.
     pub(super) fn await_reply(&mut self, row: usize, cell: Cell, now: u64, stream: &mut Stream) {
-        if let Some(patience) = &mut self.patience {
-            patience.pending.at(now, row).add(cell, stream);
+        if let Some(pending) = &mut self.pending {
+            pending.pending.at(now, row).add(cell, stream);
         }
     }
 
@@ -206,25 +206,25 @@ impl Backend {
         }
     }
 
-    /// Servers begin with requests that have just arrived; says how many of them are done at once.
+    /// Servers start requests that have just arrived. Returns how many of them are finished at once.
     pub(super) fn serve(
         &mut self,
         row: usize,
         cell: Cell,
         now: u64,
-        weather: &Weather,
+        faults: &Faults,
         stream: &mut Stream,
         mut reply: impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
         self.await_reply(row, cell, now, stream);
-        self.begin(Batch { arrived: now, row, cell }, now, weather, stream, &mut reply)
+        self.begin(Batch { arrived: now, row, cell }, now, faults, stream, &mut reply)
     }
 
     fn begin(
         &mut self,
         batch: Batch,
         now: u64,
-        weather: &Weather,
+        faults: &Faults,
         stream: &mut Stream,
         reply: &mut impl FnMut(usize, Cell, &mut Stream),
     ) -> u64 {
@@ -234,13 +234,13 @@ impl Backend {
         }
         let waited = (now - arrived) as f64;
         let (mut begun, mut heard, mut served) = (0, 0, 0);
-        let Self { work, patience, done, unheard, busy, .. } = self;
-        let reply_by = match patience {
-            _ if row == NOBODY => f64::NEG_INFINITY,
-            Some(patience) => patience.reply - waited,
+        let Self { work, pending, done, unheard, busy, .. } = self;
+        let reply_by = match pending {
+            _ if row == NO_CALLER => f64::NEG_INFINITY,
+            Some(pending) => pending.reply - waited,
             None => f64::INFINITY,
         };
-        work.split(cell.n, self.turnover, weather.slowness(now), stream, |n, length, stream| {
+        work.split(cell.n, self.turnover, faults.slowdown(now), stream, |n, length, stream| {
             if n == 0 {
                 return;
             }
@@ -248,7 +248,7 @@ impl Backend {
             let mut part = if n == 1 { cell.one(begun) } else { cell.of(n) };
             begun += n;
             if length > reply_by {
-                // What a server has begun with it finishes, even where the queue forgets those who gave up.
+                // A server finishes what it has started, even where cancelled requests leave the queue.
                 *busy += n;
                 unheard[(now + ticks.max(1)) as usize & (unheard.len() - 1)] += n;
                 return;
@@ -264,20 +264,20 @@ impl Backend {
                 unheard[(now + ticks) as usize & (unheard.len() - 1)] += lost;
             }
         });
-        if let Some(patience) = &mut self.patience
+        if let Some(pending) = &mut self.pending
             && heard > 0
         {
-            patience.pending.at(arrived, row).n -= heard;
+            pending.pending.at(arrived, row).n -= heard;
         }
         served
     }
 
-    /// Those whose time-out is in this tick.
+    /// Calls `expired` for the requests that time out in this tick.
     pub(super) fn expire(&mut self, now: u64, mut expired: impl FnMut(usize, Cell)) {
-        let Some(patience) = &mut self.patience else { return };
-        let Some(arrived) = now.checked_sub(patience.end) else { return };
+        let Some(pending) = &mut self.pending else { return };
+        let Some(arrived) = now.checked_sub(pending.end) else { return };
         for row in 0..self.rows {
-            let cell = patience.pending.take(arrived, row);
+            let cell = pending.pending.take(arrived, row);
             if cell.n > 0 {
                 expired(row, cell);
             }
@@ -287,10 +287,10 @@ impl Backend {
         }
     }
 
-    /// What arrived by then is not worked on. It is at the front, behind what nobody has ever waited for: all
-    /// callers are as patient as each other.
+    /// Drops requests from the queue that arrived by then. They are at the front, behind the backlog: all callers
+    /// have the same timeout.
     fn drop_until(&mut self, arrived: u64) {
-        let front = self.queue.iter().take_while(|batch| batch.row == NOBODY).count();
+        let front = self.queue.iter().take_while(|batch| batch.row == NO_CALLER).count();
         while let Some(batch) = self.queue.get(front).filter(|batch| batch.arrived <= arrived) {
             self.queued -= batch.cell.n;
             self.queue.remove(front);

@@ -1,33 +1,31 @@
-//! Why attempts fail, and what the engine does about each of them.
+//! The causes of failed attempts, and what the engine does about each.
 
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
-use redial_core::decide::{Class, Failure, Outcome, Safety};
+use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Hint, Range, range};
 use redial_core::{Call, Context, NEVER, Nanos, Policy, Request, Verdict};
 
-use super::draws::unit;
-use super::lane::Lane;
+use super::waiting::WaitingCalls;
 use crate::scenario::{Answer, HintGiven};
 use crate::{Scenario, Stream, Subject};
 
-/// Hints that differ from caller to caller are divided into so many parts.
+/// Hints that are drawn from a range are divided into this many parts.
 const HINT_PARTS: u64 = 16;
 
-/// Why an attempt failed.
+/// Why an attempt failed, as an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause(pub(super) usize);
 
 /// What is known about every cause.
 #[derive(Debug)]
 pub(super) struct Causes {
-    /// By cause and number of the attempt that failed: the lanes in which its calls wait, all of them as likely.
-    /// None when the call is over.
+    /// By cause and attempt: the [`WaitingCalls`] in which the calls wait, all equally likely. Empty when the call
+    /// is over.
     waits: Vec<Vec<Vec<usize>>>,
     outcomes: Vec<Outcome>,
     pub(super) timeout: Cause,
-    /// What those get that find it full, that are over the limit, and that are in bad luck; by outage, what
-    /// it says. `None` is nothing at all.
+    /// For a full queue, the rate limit, random errors, and each outage. `None` means no response at all.
     pub(super) full: Option<Cause>,
     pub(super) limited: Cause,
     pub(super) error: Cause,
@@ -43,7 +41,7 @@ pub(super) struct Hinted {
 
 impl Hinted {
     pub(super) fn draw(self, stream: &mut Stream) -> Hint {
-        Hint::AtLeast(self.from + ((self.to - self.from) as f64 * unit(stream)) as Nanos)
+        Hint::AtLeast(self.from + ((self.to - self.from) as f64 * stream.unit()) as Nanos)
     }
 }
 
@@ -52,11 +50,11 @@ impl Hinted {
 pub(super) struct NotUniform;
 
 impl Causes {
-    /// The causes of a scenario, with a lane for every wait that can follow from them.
+    /// The causes of a scenario, and the waits that can follow from them.
     pub(super) fn new(
         scenario: &Scenario,
         subject: &Subject,
-    ) -> Result<(Self, Vec<Planned>), NotUniform> {
+    ) -> Result<(Self, Vec<PlannedWait>), NotUniform> {
         let mut outcomes = vec![Failure::new(Class::Timeout).into()];
         let mut cause = |answer: Answer| {
             let outcome = answer.outcome()?;
@@ -67,60 +65,59 @@ impl Causes {
             });
             Some(Cause(place))
         };
-        let outages = scenario.outage.iter().chain(&scenario.brownout);
         let mut causes = Self {
             waits: Vec::new(),
             timeout: Cause(0),
             full: cause(scenario.backend.when_full),
-            limited: cause(Answer::Status(429)).unwrap_or(Cause(0)),
-            error: cause(Answer::Status(503)).unwrap_or(Cause(0)),
-            outages: outages.map(|outage| cause(outage.answer)).collect(),
+            limited: cause(Answer::LIMITED).unwrap_or(Cause(0)),
+            error: cause(Answer::UNAVAILABLE).unwrap_or(Cause(0)),
+            outages: scenario.outages().map(|outage| cause(outage.answer)).collect(),
             outcomes: Vec::new(),
         };
-        let mut lanes = Vec::new();
+        let mut planned = Vec::new();
         for outcome in &outcomes {
             let hints = hints(outcome, scenario.backend.hint);
             let waits = (1..subject.policy.attempts())
-                .map(|k| plan(scenario, subject, *outcome, k, &hints, &mut lanes));
+                .map(|k| plan(scenario, subject, *outcome, k, &hints, &mut planned));
             causes.waits.push(waits.collect::<Result<_, _>>()?);
         }
         causes.outcomes = outcomes;
-        Ok((causes, lanes))
+        Ok((causes, planned))
     }
 
     pub(super) fn count(&self) -> usize {
         self.outcomes.len()
     }
 
-    /// The lanes in which calls wait whose attempt in this row failed; none when they are over.
+    /// The indices of the [`WaitingCalls`] for calls whose attempt in this row failed; empty when they are over.
     #[inline]
-    pub(super) fn lanes(&self, cause: Cause, row: usize) -> &[usize] {
+    pub(super) fn waiting(&self, cause: Cause, row: usize) -> &[usize] {
         self.waits[cause.0].get(row).map_or(&[], Vec::as_slice)
     }
 }
 
-/// A lane that will be needed.
+/// A [`WaitingCalls`] that will be needed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedWait {
     pub(super) retry: u32,
     pub(super) hint: Option<Hinted>,
     pub(super) range: Range,
 }
 
-impl Planned {
-    pub(super) fn lane(&self, tick: Nanos) -> Lane {
-        Lane::new(self.retry, self.hint, self.range, tick)
+impl PlannedWait {
+    pub(super) fn build(&self, tick: Nanos) -> WaitingCalls {
+        WaitingCalls::new(self.retry, self.hint, self.range, tick)
     }
 }
 
-/// The lanes for retry `k` after this outcome.
+/// The waits for retry `k` after this outcome.
 fn plan(
     scenario: &Scenario,
     subject: &Subject,
     outcome: Outcome,
     k: u32,
     hints: &[Option<Hinted>],
-    lanes: &mut Vec<Planned>,
+    planned: &mut Vec<PlannedWait>,
 ) -> Result<Vec<usize>, NotUniform> {
     let mut places = Vec::new();
     for &hint in hints {
@@ -135,25 +132,22 @@ fn plan(
                 .ok_or(NotUniform)
         };
         let range = Range { lo: end(|hint| hint.from)?.lo, hi: end(|hint| hint.to)?.hi };
-        let known = lanes.iter().position(|lane| lane.retry == k && lane.hint == hint);
+        let known = planned.iter().position(|wait| wait.retry == k && wait.hint == hint);
         places.push(known.unwrap_or_else(|| {
-            lanes.push(Planned { retry: k, hint, range });
-            lanes.len() - 1
+            planned.push(PlannedWait { retry: k, hint, range });
+            planned.len() - 1
         }));
     }
-    // Where some of the hints are too long and others are not, the parts are no longer as likely as each other.
+    // If only some of the hints are too long, the remaining parts are not equally likely.
     if places.is_empty() || places.len() == hints.len() { Ok(places) } else { Err(NotUniform) }
 }
 
-/// What the backend adds to an outcome.
+/// The hints that the backend may add to an outcome.
 fn hints(outcome: &Outcome, given: HintGiven) -> Vec<Option<Hinted>> {
-    let is_heard = matches!(
-        outcome,
-        Outcome::Failure(Failure { class: Class::Throttled | Class::Overloaded, .. })
-    );
+    let applies = HintGiven::applies_to(outcome);
     match given {
-        HintGiven::Fixed(after) if is_heard => vec![Some(Hinted { from: after, to: after })],
-        HintGiven::Jittered { from, to } if is_heard => {
+        HintGiven::Fixed(after) if applies => vec![Some(Hinted { from: after, to: after })],
+        HintGiven::Jittered { from, to } if applies => {
             let at = |part: u64| from + (to - from) / HINT_PARTS * part;
             (0..HINT_PARTS).map(|part| Some(Hinted { from: at(part), to: at(part + 1) })).collect()
         }
@@ -161,12 +155,12 @@ fn hints(outcome: &Outcome, given: HintGiven) -> Vec<Option<Hinted>> {
     }
 }
 
-/// Whether the engine repeats an attempt that ended so, as far as that does not depend on the budget.
+/// Whether the engine retries after this outcome, budgets aside.
 fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
     let unbound = subject.policy.edit().attempts(2).budget(Budget::None).without_deadline();
     let Ok(policy) = unbound.build() else { return false };
     let guards = Guards::new(&policy, 1, 0);
-    let safety = if subject.careless { Safety::Idempotent } else { scenario.clients.safety() };
+    let safety = scenario.safety(subject);
     let request = Request { safety, ..Request::default() };
     let cx = Context { policy: &policy, guards: &guards, observer: None, request };
     let mut call = Call::new(&policy, 0, NEVER);
@@ -174,8 +168,8 @@ fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
     matches!(call.settle(&cx, permit, outcome, 0, || 0), Verdict::Wait(_))
 }
 
-/// The longest that calls of this policy ever wait for retry `k`.
-pub(super) fn longest_wait(policy: &Policy, k: u32, lanes: &[Planned]) -> Nanos {
-    let hinted = lanes.iter().filter(|lane| lane.retry == k).map(|lane| lane.range.hi);
+/// The longest wait for retry `k` under this policy.
+pub(super) fn longest_wait(policy: &Policy, k: u32, planned: &[PlannedWait]) -> Nanos {
+    let hinted = planned.iter().filter(|wait| wait.retry == k).map(|wait| wait.range.hi);
     hinted.max().unwrap_or_else(|| policy.backoff().longest(k, 0))
 }

@@ -1,15 +1,15 @@
-//! How many of so many? Drawn at once instead of one by one.
+//! Random counts, drawn at once instead of one by one.
 
 use rand_distr::{Binomial, Distribution as _, Poisson, StandardNormal};
 
 use crate::Stream;
 
-/// From this variance on, a count is drawn as a rounded normal one: its skew is below a thirtieth.
+/// From this variance on, a count is drawn from a rounded normal distribution: its skew is below a thirtieth.
 const NORMAL: f64 = 1_000.0;
-/// So few are drawn one by one.
+/// Up to this many are drawn one by one.
 const FEW: u64 = 32;
 
-/// How many of `n` are hit when each of them is with this probability.
+/// How many of `n` independent events happen, each with this probability.
 pub(super) fn binomial(n: u64, p: f64, stream: &mut Stream) -> u64 {
     if n == 0 || p <= 0.0 {
         return 0;
@@ -28,7 +28,7 @@ pub(super) fn binomial(n: u64, p: f64, stream: &mut Stream) -> u64 {
     Binomial::new(n, p).map_or(0, |hits| hits.sample(stream)).min(n)
 }
 
-/// How many there are of what is independent of each other.
+/// How many independent events happen, with this mean.
 pub(super) fn poisson(mean: f64, stream: &mut Stream) -> u64 {
     if mean <= 0.0 {
         return 0;
@@ -39,14 +39,9 @@ pub(super) fn poisson(mean: f64, stream: &mut Stream) -> u64 {
     Poisson::new(mean).map_or(0.0, |count| count.sample(stream)) as u64
 }
 
-/// From 0 to 1, 1 excluded.
-pub(super) fn unit(stream: &mut Stream) -> f64 {
-    (stream.bits() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// One of the two whole numbers around `x`, which is right on average.
+/// Rounds `x` up or down at random, so that the mean is `x`.
 pub(super) fn whole(x: f64, stream: &mut Stream) -> u64 {
-    (x + unit(stream)) as u64
+    (x + stream.unit()) as u64
 }
 
 fn normal(mean: f64, variance: f64, stream: &mut Stream) -> u64 {
@@ -54,20 +49,20 @@ fn normal(mean: f64, variance: f64, stream: &mut Stream) -> u64 {
     (mean + variance.sqrt() * one + 0.5) as u64
 }
 
-/// A choice of some among all, group by group, as if everybody drew a lot.
+/// A random selection of some among all, group by group: sampling without replacement.
 #[derive(Debug)]
-pub(super) struct Lots {
+pub(super) struct Selection {
     chosen: u64,
     all: u64,
 }
 
-impl Lots {
-    /// `chosen` of `all`.
+impl Selection {
+    /// Selects `chosen` of `all`.
     pub(super) fn new(chosen: u64, all: u64) -> Self {
         Self { chosen: chosen.min(all), all }
     }
 
-    /// How many of the next group are chosen, which has `n` members. The groups add up to `all`.
+    /// How many of the next group, of `n` members, are selected. The groups must add up to `all`.
     pub(super) fn of(&mut self, n: u64, stream: &mut Stream) -> u64 {
         let hits = self.draw(n, stream);
         self.chosen -= hits;
@@ -103,12 +98,12 @@ impl Lots {
     }
 }
 
-/// How many of `lots` fall to a group of `n` among `all`.
-fn one_by_one(lots: u64, n: u64, all: u64, stream: &mut Stream) -> u64 {
+/// How many of `draws` fall into a group of `n` among `all`.
+fn one_by_one(draws: u64, n: u64, all: u64, stream: &mut Stream) -> u64 {
     let mut hits = 0;
-    for drawn in 0..lots {
+    for drawn in 0..draws {
         let left = (all - drawn) as f64;
-        hits += u64::from(unit(stream) * left < (n - hits) as f64);
+        hits += u64::from(stream.unit() * left < (n - hits) as f64);
     }
     hits
 }

@@ -1,7 +1,7 @@
 //! Which scenarios and policies can be counted instead of followed.
 //!
-//! Counting is right as long as calls with the same number of attempts are alike. A breaker, a bucket of
-//! tokens, a deadline or the last decorrelated wait make them differ, and no average of many buckets is one bucket.
+//! Counting is correct as long as calls with the same number of attempts are alike. A breaker, a token bucket, a
+//! deadline or the last decorrelated wait make them differ, and many buckets do not behave like one average bucket.
 
 use std::fmt;
 
@@ -14,13 +14,14 @@ use super::plan::{self, Plan};
 use crate::scenario::{Arrivals, HintGiven, Keys, Time, Work};
 use crate::{Scenario, Subject};
 
-/// A policy with more attempts than this has more cohorts than callers.
+/// With more attempts than this a policy has more cohorts than callers.
 const MOST_ATTEMPTS: u32 = 64;
-/// Instances with fewer tokens than this run dry one after the other, and the storm has no single peak. With 400 of
-/// them the most that wait at once is 6% too high, with 2000 4%, with these 1%; with 40 success is off by 0.2 points.
+/// Instances with fewer tokens than this run dry one after the other, and the storm has no single peak. With 400
+/// tokens the maximum of waiting calls is 6% too high, with 2000 4%, with this many 1%; with 40 the success is off
+/// by 0.2 points.
 const LEAST_TOKENS: u64 = 10_000;
 
-/// Why a scenario, or a policy in it, has to be simulated exactly.
+/// Why a scenario or its policy has to be simulated exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(&'static str);
 
@@ -40,7 +41,7 @@ pub(super) fn refuse(why: &'static str) -> Refused {
 ///
 /// # Errors
 ///
-/// Something in it is a matter of single clients or calls. The message says what.
+/// It depends on the state of single clients or calls. The message names it.
 pub fn fits(scenario: &Scenario, subject: &Subject) -> Result<(), Refused> {
     plan(scenario, subject, plan::tick(scenario, subject)).map(|_| ())
 }
@@ -72,27 +73,24 @@ fn clients(scenario: &Scenario) -> Result<(), Refused> {
     first_of(&[
         (
             matches!(clients.arrivals, Arrivals::Closed { .. }),
-            "callers of a closed loop wait for the end of their own call",
+            "callers of a closed loop depend on the end of their own call",
         ),
         (
-            // A tick raffles its free places among all that arrive in it. First attempts that come evenly are not
-            // in that raffle: each finds the place that was freed for it, and only retries are turned away.
+            // The free places of a tick are drawn among all requests that arrive in it. Exactly, an evenly spaced
+            // first attempt always finds the place that was freed for it, and only retries are turned away.
             matches!(clients.arrivals, Arrivals::Constant(_)) && can_turn_away,
-            "calls that come evenly keep in step with places that become free evenly",
+            "evenly spaced calls stay in step with evenly freed places",
         ),
-        (clients.requeue.is_some(), "a call that is requeued is followed until it succeeds"),
+        (clients.requeue.is_some(), "a requeued call has to be followed until it succeeds"),
         (
             matches!(clients.keys, Keys::Zipf { .. }),
-            "keys that are wanted more often than others load their shard more",
+            "frequent keys load their shard more than others",
         ),
         (
             clients.work == Work::Unsafe,
             "work that must not be done twice has to be followed from attempt to attempt",
         ),
-        (
-            matches!(clients.latency, Time::Drawn(_)),
-            "the latency of the network differs from request to request",
-        ),
+        (matches!(clients.latency, Time::Drawn(_)), "the network latency differs between requests"),
     ])
 }
 
@@ -101,7 +99,7 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
     first_of(&[
         (
             !backend.calls.is_empty() || !scenario.service.is_empty(),
-            "services that call others hold a request while they wait",
+            "services hold a request while they call others",
         ),
         (backend.shards > 1, "shards have queues of their own"),
         (backend.connections.is_some(), "a connection pool is held by single requests"),
@@ -115,15 +113,14 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
 }
 
 fn troubles(scenario: &Scenario) -> Result<(), Refused> {
-    let outages = || scenario.outage.iter().chain(&scenario.brownout);
     first_of(&[
-        (!scenario.pause.is_empty(), "what a pause has held up ends in an order of its own"),
-        (!scenario.restart.is_empty(), "a restart forgets the state of single instances"),
+        (!scenario.pause.is_empty(), "a pause changes the order in which requests end"),
+        (!scenario.restart.is_empty(), "a restart resets the state of single instances"),
+        (!scenario.switched_off.is_empty(), "only callers of single instances are switched off"),
         (
-            !scenario.switched_off.is_empty(),
-            "callers that are switched off are those of single instances",
+            scenario.outages().any(|it| it.shard.is_some()),
+            "an outage of one shard affects only its keys",
         ),
-        (outages().any(|it| it.shard.is_some()), "an outage of one shard hits only its keys"),
     ])
 }
 
@@ -147,7 +144,7 @@ fn waits(subject: &Subject) -> Result<(), Refused> {
             policy.attempts() > 1 && policy.backoff().remembers(),
             "a decorrelated wait depends on the one before",
         ),
-        (is_clipped(policy.backoff()), "waits that are clipped pile up on the cap"),
+        (is_clipped(policy.backoff()), "clipped waits accumulate at the cap"),
     ])
 }
 
@@ -162,17 +159,17 @@ fn budget(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
         Budget::Throttling(_) => {
             Err(Refused("the failures and successes of every instance move its own bucket"))
         }
-        Budget::Inflight(_) => Err(Refused("what is in flight is counted by instance")),
+        Budget::Inflight(_) => Err(Refused("attempts in flight are counted by instance")),
     }
 }
 
-/// All windows become one. That is true for one instance, and for many that each have so many tokens that they run
-/// dry at the same time.
+/// All windows become one. That is exact for one instance, and close for many with so many tokens that they run dry
+/// at the same time.
 fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> Result<(), Refused> {
     let ttl = window.lifetime();
     let longest = (1..policy.attempts()).map(|k| policy.backoff().longest(k, 0)).max();
     if longest.unwrap_or(0) >= ttl {
-        return Err(Refused("waits outlive what they have paid to the budget"));
+        return Err(Refused("waits outlive the window of the budget"));
     }
     let instances = scenario.clients.instances;
     if instances == 1 {
@@ -180,7 +177,7 @@ fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> R
     }
     let calls = match scenario.rate() {
         Some(rate) => {
-            let before = scenario.trouble().map_or(scenario.duration, |(start, _)| start);
+            let before = scenario.fault_span().map_or(scenario.duration, |(start, _)| start);
             rate * ttl.min(before) as f64 / 1e9
         }
         None => scenario.clients.arrivals.callers().map_or(0.0, f64::from),

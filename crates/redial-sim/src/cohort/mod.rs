@@ -1,33 +1,31 @@
-//! Callers that are alike, together.
+//! Calls that are alike, counted together.
 //!
-//! A hundred million calls a second cannot be followed one by one, and need not be: calls that have made as many
-//! attempts and whose waits are drawn from the same range are alike, and it is enough to know how many of them
-//! there are. Time goes in ticks. In each of them so many calls begin, so many come back from a wait
-//! (`lane`), so many are served, wait or are turned away (`backend`), and so many fail for one cause or another
-//! (`causes`) and ask the budget for a retry, all at once. The waits' ranges and the budget are the engine's, asked
-//! in bulk.
+//! A hundred million calls a second cannot be followed one by one, and need not be: calls with the same number of
+//! attempts whose waits are drawn from the same range are alike, and it is enough to count them. Time advances in
+//! ticks. In each tick a number of calls begin, a number return from a wait (`waiting`), a number are served,
+//! queued or turned away (`backend`), and a number fail for some cause (`causes`) and withdraw from the budget
+//! together. The ranges of the waits and the budget are those of the engine, queried in bulk.
 //!
 //! ```text
-//! begin ──┬─> requests ─> outage, limit, errors ─> servers, queue ─> replies ─> over
-//! lanes ──┘                        └─> refusals <─────┘ └─> time-outs             ^
-//!   ^                                       └───────┬───────────┘                 │
-//!   └───────────────────── granted <────────────── ask ──────────────> not granted
+//! begin ────┬─> requests ─> outage, limit, errors ─> servers, queue ─> replies ─> over
+//! waiting ──┘                        └─> refusals <─────┘ └─> timeouts              ^
+//!    ^                                       └───────┬───────────┘                 │
+//!    └──────────────────── granted <───────────── withdraw ────────────> not granted
 //! ```
 //!
-//! Where calls are not alike, [`fits`] says so. What is approximate is stated where it is done: everything
-//! happens in whole ticks, of a call that is retried it is known only on average when it began, and the
-//! instances of a fleet share one window of their budgets. When a run recovered is not known, because that is a matter
-//! of when the last calls began that failed: [`Run::recover_ms`] is `None`. Whether it collapsed is known.
+//! [`fits`] reports where calls are not alike. The approximations: events happen in whole ticks; the start of a
+//! retried call is known only on average; the instances of a fleet share one budget window. The time to recover
+//! depends on when single calls began, so [`Run::recover_ms`] is `None`. Whether the run collapsed is known.
 
 mod arrivals;
 mod backend;
 mod causes;
-mod cell;
 mod draws;
+mod faults;
 mod fits;
-mod lane;
 mod plan;
-mod weather;
+mod ring;
+mod waiting;
 mod work;
 mod world;
 
@@ -40,13 +38,13 @@ use crate::simulate::Watch;
 use crate::{Scenario, Subject, exact};
 use world::World;
 
-/// Runs a scenario once. The same seed gives the same run. When somebody stops it, the run is what has happened by
-/// then. What does not [fit](fits) is run exactly.
+/// Runs a scenario once. The same seed gives the same run. If `watch` is stopped, the run covers what has happened
+/// by then. What does not [fit](fits) is simulated exactly.
 pub fn run(scenario: &Scenario, subject: &Subject, seed: u64, watch: &Watch) -> Run {
     run_with_tick(scenario, subject, seed, watch, plan::tick(scenario, subject))
 }
 
-/// The same with another tick, to see whether it matters.
+/// The same with another tick, to test whether its length matters.
 pub fn run_with_tick(
     scenario: &Scenario,
     subject: &Subject,
@@ -60,7 +58,7 @@ pub fn run_with_tick(
     }
 }
 
-/// How long a tick of [`run`] is.
+/// The length of a tick of [`run`].
 pub fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
     plan::tick(scenario, subject)
 }

@@ -1,40 +1,41 @@
-//! A scenario and a policy in ticks, if they can be said in ticks.
+//! A scenario and a policy in ticks, if they can be expressed in ticks.
 
 use redial_core::admit::RateRule;
 use redial_core::{NEVER, Nanos};
 
 use super::backend::Build;
-use super::causes::{Causes, Planned, longest_wait};
+use super::causes::{Causes, PlannedWait, longest_wait};
+use super::faults::Faults;
 use super::fits::{Refused, refuse};
-use super::lane::Lane;
-use super::weather::Weather;
+use super::waiting::WaitingCalls;
 use super::work::Work;
+use crate::measure::STEPS;
 use crate::scenario::{Answer, Limit, Time};
 use crate::{Scenario, Subject};
 
-/// A tick is not longer than this: with 1 ms the peak of a storm is off by several standard errors.
+/// The longest tick: with 1 ms the peak of a storm is off by several standard errors.
 const LONGEST_TICK: Nanos = 250_000;
-/// Nor shorter, or a run would take longer than an exact one.
+/// The shortest tick: with a shorter one a run would take longer than an exact one.
 const SHORTEST_TICK: Nanos = 10_000;
-/// Service times, time-outs and waits are at least so many ticks.
+/// Service times, timeouts and waits last at least this many ticks.
 const TICKS_PER_TIME: Nanos = 4;
-/// The most cells that a run may keep, of 16 to 40 bytes each.
+/// The most cells that a run may keep, 16 to 40 bytes each.
 const MOST_CELLS: u64 = 16_000_000;
-/// When calls began is kept in 32 bits.
+/// Ticks are stored in 32 bits.
 const MOST_TICKS: u64 = 1 << 31;
 
-/// Everything that a run starts from.
+/// The initial state of a run.
 #[derive(Debug)]
 pub(super) struct Plan<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) subject: &'a Subject,
     pub(super) tick: Nanos,
-    /// One for every attempt.
+    /// One row for every attempt.
     pub(super) rows: usize,
     pub(super) latency: u64,
     pub(super) causes: Causes,
-    pub(super) lanes: Vec<Planned>,
-    pub(super) weather: Weather,
+    pub(super) waits: Vec<PlannedWait>,
+    pub(super) faults: Faults,
     pub(super) build: Build,
     pub(super) limit: Option<RateRule>,
 }
@@ -46,7 +47,7 @@ impl<'a> Plan<'a> {
         tick: Nanos,
     ) -> Result<Self, Refused> {
         let (backend, policy) = (&scenario.backend, &subject.policy);
-        let (causes, lanes) = Causes::new(scenario, subject).map_err(|_| {
+        let (causes, waits) = Causes::new(scenario, subject).map_err(|_| {
             refuse("a hint falls into the range of the backoff, so that waits are not uniform")
         })?;
         let rows = policy.attempts() as usize;
@@ -60,8 +61,8 @@ impl<'a> Plan<'a> {
             rows,
             latency,
             causes,
-            lanes,
-            weather: Weather::new(scenario, tick),
+            waits,
+            faults: Faults::new(scenario, tick),
             build: Build {
                 servers: backend.servers.map(|servers| u64::from(servers.0)),
                 most_queued: u64::from(backend.queue),
@@ -79,14 +80,15 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// What shows only in ticks.
+    /// Checks what can only be checked in ticks.
     fn check(&self) -> Result<(), Refused> {
         let Self { scenario, tick, .. } = self;
         if scenario.duration / tick > MOST_TICKS {
             return Err(refuse("the run is too long for ticks of this length"));
         }
-        let lanes = self.lanes.iter().map(|lane| Lane::len(lane.range, *tick).saturating_mul(2));
-        let cells = lanes.fold(self.build.len(&self.weather), u64::saturating_add);
+        let waits = self.waits.iter();
+        let waits = waits.map(|wait| WaitingCalls::len(wait.range, *tick).saturating_mul(2));
+        let cells = waits.fold(self.build.len(&self.faults), u64::saturating_add);
         if cells > MOST_CELLS {
             return Err(refuse("waits or times in the backend are too long to be kept in ticks"));
         }
@@ -102,14 +104,14 @@ impl<'a> Plan<'a> {
         self.deadline()
     }
 
-    /// A deadline needs to know when each call began, so it must not matter.
+    /// A deadline depends on when each call began, so it must not take effect.
     fn deadline(&self) -> Result<(), Refused> {
         let policy = &self.subject.policy;
         let deadline = policy.deadline();
         let silent = self.is_silent();
         if silent && timeout(self.subject) == NEVER {
             return Err(refuse(if deadline == NEVER {
-                "requests are not answered, and attempts have no time-out"
+                "requests are not answered, and attempts have no timeout"
             } else {
                 "requests are not answered, so that attempts end with the deadline of their call"
             }));
@@ -119,7 +121,7 @@ impl<'a> Plan<'a> {
         }
         let timeout = timeout(self.subject);
         let attempt = if silent { timeout } else { timeout.min(self.longest_attempt()) };
-        let waits = (1..policy.attempts()).map(|k| longest_wait(policy, k, &self.lanes));
+        let waits = (1..policy.attempts()).map(|k| longest_wait(policy, k, &self.waits));
         let longest =
             waits.fold(attempt, |sum, wait| sum.saturating_add(wait).saturating_add(attempt));
         if longest >= deadline {
@@ -136,14 +138,13 @@ impl<'a> Plan<'a> {
         full || backend.lost_replies > 0.0 || self.causes.outages.iter().any(Option::is_none)
     }
 
-    /// The longest that it takes until an attempt is answered, if it is: with a queue that is full, the fewest
-    /// servers, and everything cold.
+    /// The longest time until an attempt is answered: with a full queue, the fewest servers and a cold cache.
     fn longest_attempt(&self) -> Nanos {
-        let slowness = self.weather.slowest();
-        let mut ticks = self.build.work.longest() * slowness + 2.0 * self.latency as f64;
+        let slowdown = self.faults.most_slowdown();
+        let mut ticks = self.build.work.longest() * slowdown + 2.0 * self.latency as f64;
         if let Some(servers) = self.build.servers {
-            let (fewest, none) = self.weather.fewest(servers);
-            let mean = self.scenario.backend.service.mean() / self.tick as f64 * slowness;
+            let (fewest, none) = self.faults.fewest_servers(servers);
+            let mean = self.scenario.backend.service.mean() / self.tick as f64 * slowdown;
             // Half as much again, because service times vary.
             ticks += self.build.most_queued as f64 * mean / fewest.max(1) as f64 * 1.5 + none;
         }
@@ -151,21 +152,21 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// After how long an attempt is given up. A call of one attempt ends with it, so its deadline is a time-out.
+/// The timeout of an attempt. A call of one attempt ends with it, so its deadline is a timeout too.
 fn timeout(subject: &Subject) -> Nanos {
     let policy = &subject.policy;
     let deadline = if policy.attempts() == 1 { policy.deadline() } else { NEVER };
     policy.attempt_timeout().min(deadline)
 }
 
-/// How long a tick should be: a part of the shortest time in the model, and one that a constant service time is
-/// a whole number of.
+/// How long a tick should be: a fraction of the shortest time in the model, and a divisor of a constant service
+/// time.
 pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
     let policy = &subject.policy;
     let first = policy.backoff().ceiling(1);
     let times = [policy.attempt_timeout(), if policy.attempts() > 1 { first } else { NEVER }];
     let part = times.into_iter().map(|time| time / TICKS_PER_TIME).min().unwrap_or(NEVER);
-    let tick = LONGEST_TICK.min(scenario.window / 50).min(part);
+    let tick = LONGEST_TICK.min(scenario.window / STEPS).min(part);
     let service = scenario.backend.service;
     let mean = service.mean() as Nanos;
     let served = if scenario.backend.servers.is_some() { mean / TICKS_PER_TIME } else { NEVER };

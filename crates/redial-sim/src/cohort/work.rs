@@ -1,18 +1,18 @@
-//! How long a server works on each of many requests.
+//! How long servers work on each of many requests.
 
 use redial_core::Nanos;
 
-use super::draws::{binomial, unit};
+use super::draws::binomial;
 use crate::Stream;
 use crate::scenario::Time;
 
-/// So few are drawn one by one, unless they are lost among this many of the same tick.
+/// Up to this many are drawn one by one, unless a crowd of this size starts in the same tick.
 const FEW: u64 = 64;
 const CROWD: u64 = 1_000;
-/// More are divided into so many equal parts, from the shortest times to the longest.
+/// More are divided into this many equal parts, from the shortest times to the longest.
 const PARTS: u64 = 8;
-/// The distribution is asked so often, and remembered in so many steps. How many of a crowd take longer than one in
-/// twenty does is therefore off by up to 2% of them.
+/// The distribution is sampled this often, and kept in this many steps. Beyond the 95th percentile the number of
+/// requests in a crowd is therefore off by up to 2%.
 const DRAWS: usize = 1 << 16;
 const STEPS: usize = 1 << 11;
 
@@ -21,8 +21,8 @@ const STEPS: usize = 1 << 11;
 pub(super) struct Work {
     time: Time,
     tick: f64,
-    /// Ascending, each as likely as the others; none when it always takes as long. It is asked from the
-    /// distribution itself: there is one place that knows what a lognormal one is.
+    /// In ascending order, all equally likely; empty for a constant time. They are drawn from the distribution
+    /// itself, so that it is defined in one place.
     steps: Vec<f64>,
 }
 
@@ -46,7 +46,7 @@ impl Work {
         Self { time, tick, steps }
     }
 
-    /// The longest there is, nearly: one in ten thousand may be longer, and is cut.
+    /// Nearly the longest time: one in ten thousand may be longer, and is cut.
     pub(super) fn longest(&self) -> f64 {
         match self.steps.last() {
             Some(last) => last * 1.5,
@@ -54,18 +54,18 @@ impl Work {
         }
     }
 
-    /// Divides `n` requests by how long they take, each part in ticks, `slowness` times as long as usual.
-    /// Where a crowd of `others` begins as well it does not show that some of them take equally long.
+    /// Divides `n` requests by how long they take, in ticks, `slowdown` times as long as usual. Among a crowd of
+    /// `others` it does not matter that several take equally long.
     pub(super) fn split(
         &self,
         n: u64,
         others: u64,
-        slowness: f64,
+        slowdown: f64,
         stream: &mut Stream,
         mut part: impl FnMut(u64, f64, &mut Stream),
     ) {
         if self.steps.is_empty() {
-            let ticks = self.time.mean() / self.tick * slowness;
+            let ticks = self.time.mean() / self.tick * slowdown;
             let floor = (ticks as u64) as f64;
             let longer = binomial(n, ticks - floor, stream);
             part(n - longer, floor, stream);
@@ -73,15 +73,15 @@ impl Work {
         } else if n <= if others < CROWD { FEW } else { PARTS } {
             for _ in 0..n {
                 let ticks = self.time.draw(stream) as f64 / self.tick;
-                part(1, ticks.min(self.longest()) * slowness, stream);
+                part(1, ticks.min(self.longest()) * slowdown, stream);
             }
         } else {
-            let offset = unit(stream);
+            let offset = stream.unit();
             let first = stream.bits() % PARTS;
             for number in 0..PARTS {
                 let place = (number as f64 + offset) / PARTS as f64 * self.steps.len() as f64;
                 let even = n / PARTS + u64::from((number + first) % PARTS < n % PARTS);
-                part(even, self.steps[place as usize] * slowness, stream);
+                part(even, self.steps[place as usize] * slowdown, stream);
             }
         }
     }

@@ -1,23 +1,23 @@
-//! One tick after the other.
+//! The cohort engine: one tick after the other.
 
 use redial_core::Policy;
 use redial_core::admit::budget::{Budget, Deposit};
 use redial_core::admit::{Guards, RateLimit};
 use redial_core::decide::Class;
 
-use super::arrivals::Begin;
+use super::arrivals::CallStarts;
 use super::backend::{Backend, Room};
 use super::causes::{Cause, Causes};
-use super::cell::{Cell, Clock, Line};
-use super::draws::{Lots, binomial};
-use super::lane::{Lane, Within};
+use super::draws::{Selection, binomial};
+use super::faults::Faults;
 use super::plan::Plan;
-use super::weather::Weather;
+use super::ring::{Cell, Clock, Ring};
+use super::waiting::{WaitingCalls, Within};
 use crate::Stream;
-use crate::measure::{Run, Tape};
+use crate::measure::{Recorder, Run};
 use crate::simulate::Watch;
 
-/// After so many ticks somebody is told how far it is.
+/// Progress is reported every this many ticks.
 const REPORT: u64 = 4096;
 
 #[derive(Debug)]
@@ -27,35 +27,35 @@ pub(super) struct World<'a> {
     /// The first tick in which no call begins.
     end: u64,
     latency: u64,
-    begin: Begin,
+    starts: CallStarts,
     causes: Causes,
-    lanes: Vec<Lane>,
-    weather: Weather,
+    waiting: Vec<WaitingCalls>,
+    faults: Faults,
     backend: Backend,
     limit: Option<RateLimit>,
     errors: f64,
     lost_replies: f64,
     guards: Guards,
     deposits: Option<Deposit>,
-    /// Requests on their way, by their number.
-    requests: Line,
-    /// Replies on their way: those of requests that were served, and the others by cause and number.
-    replies: Line,
-    refusals: Line,
+    /// Requests on the network, by attempt.
+    requests: Ring,
+    /// Replies on the network: of served requests by attempt, of refused ones by cause and attempt.
+    replies: Ring,
+    refusals: Ring,
     rows: usize,
-    /// What has failed in this tick, and would be repeated.
-    asking: Vec<Asking>,
-    /// Calls that began in this tick, and those of them that were refused in it.
+    /// Attempts that failed in this tick, and may be retried.
+    failed: Vec<Failed>,
+    /// Calls that began in this tick, and how many of them were refused in it.
     begun: (u64, u64),
     /// Calls that are not over.
     open: u64,
     events: u64,
-    tape: Tape,
+    recorder: Recorder,
     stream: Stream,
 }
 
 #[derive(Debug)]
-struct Asking {
+struct Failed {
     cause: Cause,
     row: usize,
     cell: Cell,
@@ -67,36 +67,36 @@ impl<'a> World<'a> {
         let Plan { scenario, subject, tick, .. } = plan;
         let (rows, latency) = (plan.rows, plan.latency);
         let causes = plan.causes.count();
-        let begin = Begin::new(scenario, tick);
-        let lanes = plan.lanes.iter().map(|lane| lane.lane(tick)).collect();
+        let starts = CallStarts::new(scenario, tick);
+        let waiting = plan.waits.iter().map(|wait| wait.build(tick)).collect();
         let deposits = match subject.policy.budget() {
             Budget::Window(window) => Some(window.deposits()),
             _ => None,
         };
         Self {
             policy: &subject.policy,
-            clock: Clock { tick, offset: begin.offset(tick) },
+            clock: Clock { tick, offset: starts.offset() },
             end: scenario.duration.div_ceil(tick),
             latency,
-            begin,
-            lanes,
-            backend: plan.build.build(&plan.weather),
-            weather: plan.weather,
+            starts,
+            waiting,
+            backend: plan.build.build(&plan.faults),
+            faults: plan.faults,
             limit: plan.limit.map(|rule| RateLimit::new(&rule)),
             errors: scenario.backend.errors,
             lost_replies: scenario.backend.lost_replies,
             guards: Guards::fleet(&subject.policy, scenario.clients.instances),
             deposits,
-            requests: Line::new(latency, rows),
-            replies: Line::new(latency, rows),
-            refusals: Line::new(latency, rows * causes),
+            requests: Ring::new(latency, rows),
+            replies: Ring::new(latency, rows),
+            refusals: Ring::new(latency, rows * causes),
             causes: plan.causes,
             rows,
-            asking: Vec::new(),
+            failed: Vec::new(),
             begun: (0, 0),
             open: 0,
             events: 0,
-            tape: Tape::new(scenario),
+            recorder: Recorder::new(scenario),
             stream: Stream::new(seed),
         }
     }
@@ -115,9 +115,9 @@ impl<'a> World<'a> {
             self.tick(now);
             now += 1;
         }
-        let run = self.tape.finish(None, self.events);
-        // The last stretch in which calls failed is found by when each of them began. Of a cell that is known for
-        // two of its calls: a few that are taken for later ones make the trouble last.
+        let run = self.recorder.finish(None, self.events);
+        // The recovery is defined by the start times of the last failed calls. A cell keeps two start times, and a
+        // few that are too late would make the fault seem longer.
         Run { recover_ms: None, ..run }
     }
 
@@ -125,20 +125,20 @@ impl<'a> World<'a> {
         self.send(now);
         self.work(now);
         self.receive(now);
-        self.hear(now);
+        self.deliver(now);
         self.decide(now);
     }
 
-    /// Calls begin, and others have waited for their retry.
+    /// Calls begin, and others return from their wait.
     fn send(&mut self, now: u64) {
         self.begun = (0, 0);
         if now < self.end {
-            let n = self.begin.calls(now, &self.weather, &mut self.stream);
+            let n = self.starts.calls(now, &self.faults, &mut self.stream);
             if n > 0 {
                 self.open += n;
                 self.begun.0 = n;
                 self.events += 1;
-                self.tape.calls(self.clock.at(now), n);
+                self.recorder.calls(self.clock.at(now), n);
                 if self.deposits == Some(Deposit::Request) {
                     self.guards.deposit(0, n, self.clock.at(now));
                 }
@@ -146,38 +146,38 @@ impl<'a> World<'a> {
                 self.requests.at(now + self.latency, 0).add(calls, &mut self.stream);
             }
         }
-        for lane in &mut self.lanes {
-            let cell = lane.pop(now, &mut self.stream);
+        for waiting in &mut self.waiting {
+            let cell = waiting.pop(now, &mut self.stream);
             if cell.n > 0 {
                 self.events += 1;
-                self.tape.woke(cell.n);
-                let row = lane.retry() as usize;
+                self.recorder.woke(cell.n);
+                let row = waiting.retry() as usize;
                 self.requests.at(now + self.latency, row).add(cell, &mut self.stream);
             }
         }
     }
 
-    /// Servers are done with something, and begin with something else.
+    /// Servers finish work and start queued requests.
     fn work(&mut self, now: u64) {
         let (replies, at) = (&mut self.replies, now + self.latency);
         let reply = |row, cell, stream: &mut Stream| replies.at(at, row).add(cell, stream);
-        let served = self.backend.finish(now, &self.weather, &mut self.stream, reply);
+        let served = self.backend.finish(now, &self.faults, &mut self.stream, reply);
         if served > 0 {
             self.events += 1;
-            self.tape.served(self.clock.at(now), served);
+            self.recorder.served(self.clock.at(now), served);
         }
     }
 
     /// Requests arrive.
     fn receive(&mut self, now: u64) {
-        let is_bad = self.weather.is_bad(now);
+        let has_outage = self.faults.has_outage(now);
         let mut all = 0;
         for row in 0..self.rows {
             let n = self.requests.at(now, row).n;
             if n > 0 {
-                self.tape.attempts(self.clock.at(now), row as u32 + 1, n);
-                if is_bad {
-                    self.strike(row, now);
+                self.recorder.attempts(self.clock.at(now), row as u32 + 1, n);
+                if has_outage {
+                    self.apply_outages(row, now);
                 }
                 all += self.requests.at(now, row).n;
             }
@@ -189,11 +189,11 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Outages take their share.
-    fn strike(&mut self, row: usize, now: u64) {
-        let at = self.begin.moment(row).map(|moment| moment.arrives);
+    /// Outages refuse their share.
+    fn apply_outages(&mut self, row: usize, now: u64) {
+        let at = self.starts.moment(row).map(|moment| moment.arrives);
         for outage in 0..self.causes.outages.len() {
-            let share = self.weather.hits(outage, now, at);
+            let share = self.faults.outage_probability(outage, now, at);
             let hit = self.requests.at(now, row).thin(share, &mut self.stream);
             self.refuse(self.causes.outages[outage], row, hit, now);
         }
@@ -202,10 +202,10 @@ impl<'a> World<'a> {
     fn limit(&mut self, now: u64, all: u64) -> u64 {
         let Some(limit) = &self.limit else { return 0 };
         let over = all - limit.take_up_to(all, self.clock.at(now));
-        let mut lots = Lots::new(over, all);
+        let mut selection = Selection::new(over, all);
         for row in 0..self.rows {
             let cell = self.requests.at(now, row);
-            let n = lots.of(cell.n, &mut self.stream);
+            let n = selection.of(cell.n, &mut self.stream);
             let refused = cell.take(n);
             self.refuse(Some(self.causes.limited), row, refused, now);
         }
@@ -225,10 +225,10 @@ impl<'a> World<'a> {
     }
 
     fn take_in(&mut self, now: u64, all: u64) {
-        let Room { serve, wait } = self.backend.room(now, &self.weather);
+        let Room { serve, wait } = self.backend.room(now, &self.faults);
         let serve = serve.min(all);
-        let (mut served, left) = (Lots::new(serve, all), all - serve);
-        let mut waiting = Lots::new(wait.min(left), left);
+        let (mut served, left) = (Selection::new(serve, all), all - serve);
+        let mut waiting = Selection::new(wait.min(left), left);
         let mut done = 0;
         for row in 0..self.rows {
             let mut cell = self.requests.take(now, row);
@@ -243,18 +243,18 @@ impl<'a> World<'a> {
             let reply = |row, cell, stream: &mut Stream| replies.at(at, row).add(cell, stream);
             if begun.n > 0 {
                 let stream = &mut self.stream;
-                done += self.backend.serve(row, begun, now, &self.weather, stream, reply);
+                done += self.backend.serve(row, begun, now, &self.faults, stream, reply);
             }
             self.backend.enqueue(row, queued, now, &mut self.stream);
             self.refuse(self.causes.full, row, cell, now);
             self.events += 1;
         }
         if done > 0 {
-            self.tape.served(self.clock.at(now), done);
+            self.recorder.served(self.clock.at(now), done);
         }
     }
 
-    /// They get this instead of being served, or nothing.
+    /// These requests get this outcome instead of being served, or no reply.
     fn refuse(&mut self, cause: Option<Cause>, row: usize, mut cell: Cell, now: u64) {
         if cell.n == 0 {
             return;
@@ -272,8 +272,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Callers hear what came of their attempts, or have waited long enough.
-    fn hear(&mut self, now: u64) {
+    /// Delivers replies, and expires attempts.
+    fn deliver(&mut self, now: u64) {
         for row in 0..self.rows {
             let cell = self.replies.take(now, row);
             if cell.n > 0 {
@@ -285,62 +285,62 @@ impl<'a> World<'a> {
             for cause in 0..self.causes.count() {
                 let cell = self.refusals.take(now, cause * self.rows + row);
                 if cell.n > 0 {
-                    let moment = self.begin.moment(row).map(|moment| moment.refused);
+                    let moment = self.starts.moment(row).map(|moment| moment.refused);
                     let within = within(moment);
                     self.begun.1 += if row == 0 { cell.n } else { 0 };
-                    self.asking.push(Asking { cause: Cause(cause), row, cell, within });
+                    self.failed.push(Failed { cause: Cause(cause), row, cell, within });
                 }
             }
         }
-        let mut expired = std::mem::take(&mut self.asking);
+        let mut expired = std::mem::take(&mut self.failed);
         let timeout = self.causes.timeout;
-        let begin = &self.begin;
+        let starts = &self.starts;
         self.backend.expire(now, |row, cell| {
-            let moment = begin.moment(row).map(|moment| moment.expires);
-            expired.push(Asking { cause: timeout, row, cell, within: within(moment) });
+            let moment = starts.moment(row).map(|moment| moment.expires);
+            expired.push(Failed { cause: timeout, row, cell, within: within(moment) });
         });
-        self.asking = expired;
+        self.failed = expired;
     }
 
     fn over(&mut self, cell: Cell, now: u64, succeeded: bool) {
         self.open -= cell.n;
         self.events += 1;
-        cell.end(now, succeeded, self.clock, &mut self.tape);
+        cell.end(now, succeeded, self.clock, &mut self.recorder);
     }
 
-    /// Those that failed ask for a retry, all of them at once.
+    /// The failed attempts withdraw from the budget together.
     fn decide(&mut self, now: u64) {
-        if self.asking.is_empty() {
+        if self.failed.is_empty() {
             return;
         }
-        let mut asking = std::mem::take(&mut self.asking);
-        asking.retain(|it| {
-            let repeats = !self.causes.lanes(it.cause, it.row).is_empty();
+        let mut failed = std::mem::take(&mut self.failed);
+        failed.retain(|it| {
+            let repeats = !self.causes.waiting(it.cause, it.row).is_empty();
             if !repeats {
                 self.over(it.cell, now, false);
             }
             repeats
         });
-        let all = asking.iter().map(|it| it.cell.n).sum();
-        // The class has a price only in budgets that cohorts do not have.
+        let all = failed.iter().map(|it| it.cell.n).sum();
+        // The class only matters to budgets that do not fit cohorts.
         let granted = self.guards.withdraw_up_to(all, Class::Transient, self.clock.at(now));
         let mut favoured = if granted < all { self.favoured(granted) } else { 0 };
-        let mut lots = Lots::new(granted - favoured, all - favoured);
-        for mut it in asking.drain(..) {
+        let mut selection = Selection::new(granted - favoured, all - favoured);
+        for mut it in failed.drain(..) {
             let first = if it.row == 0 { favoured.min(it.cell.n) } else { 0 };
             favoured -= first;
-            let n = first + lots.of(it.cell.n - first, &mut self.stream);
+            let n = first + selection.of(it.cell.n - first, &mut self.stream);
             let retried = it.cell.take(n);
             if it.cell.n > 0 {
                 self.over(it.cell, now, false);
             }
             self.wait(it.cause, it.row, retried, it.within, now);
         }
-        self.asking = asking;
+        self.failed = failed;
     }
 
-    /// How many of the grants of a dry budget go to calls that have just begun. Where a call is refused the moment
-    /// it is made, it is the first to ask for the token that it has brought itself.
+    /// How many withdrawals of a dry budget go to calls that have just begun. A call that is refused as soon as it
+    /// is made is the first to withdraw the token that it deposited itself.
     fn favoured(&mut self, granted: u64) -> u64 {
         if self.latency > 0 || self.deposits != Some(Deposit::Request) {
             return 0;
@@ -351,12 +351,12 @@ impl<'a> World<'a> {
     }
 
     fn wait(&mut self, cause: Cause, row: usize, mut cell: Cell, within: Within, now: u64) {
-        let lanes = self.causes.lanes(cause, row);
-        for (index, lane) in lanes.iter().enumerate() {
-            let part = cell.thin(1.0 / (lanes.len() - index) as f64, &mut self.stream);
+        let places = self.causes.waiting(cause, row);
+        for (index, place) in places.iter().enumerate() {
+            let part = cell.thin(1.0 / (places.len() - index) as f64, &mut self.stream);
             if part.n > 0 {
-                let (tape, stream) = (&mut self.tape, &mut self.stream);
-                self.lanes[*lane].push(part, now, within, self.policy, tape, stream);
+                let (recorder, stream) = (&mut self.recorder, &mut self.stream);
+                self.waiting[*place].push(part, now, within, self.policy, recorder, stream);
                 self.events += 1;
             }
         }

@@ -1,17 +1,17 @@
-//! A caller: begins, waits, ends, thinks, is restarted or switched off.
+//! The life of a caller: begin, wait, end, think, restart, switch off.
 
 use redial_core::{Call, NEVER, Nanos};
 
 use super::event::Event;
-use super::flight::{Aim, Stage, Who};
+use super::flight::{Origin, Stage, Target};
 use super::world::World;
 use crate::scenario::{Arrivals, SwitchedOff};
 
 impl World<'_> {
-    /// The caller will begin a call then.
+    /// Schedules the caller's next call.
     pub(super) fn begin_at(&mut self, caller: u32, at: Nanos) {
         if at < self.scenario.duration {
-            self.callers.will(caller, false, at);
+            self.callers.schedule(caller, false, at);
             self.wheel.push(at, Event::Begin(caller).pack());
         }
     }
@@ -26,15 +26,15 @@ impl World<'_> {
             return self.begin_at(caller, until + pause);
         }
         self.callers.get(caller).started = now;
-        self.callers.sends(caller);
-        if let Some(deeds) = &mut self.callers.deeds {
-            deeds.begin(caller);
+        self.callers.await_reply(caller);
+        if let Some(executions) = &mut self.callers.executions {
+            executions.begin(caller);
         }
-        if !self.callers.is_again(caller) {
-            self.tape.calls(now, 1);
+        if !self.callers.is_requeued(caller) {
+            self.recorder.calls(now, 1);
         }
         let call = Call::new(&self.edges[0].policy, now, NEVER);
-        self.attempt(Who::Caller(caller), call, now);
+        self.attempt(Origin::Caller(caller), call, now);
     }
 
     #[inline]
@@ -42,59 +42,63 @@ impl World<'_> {
         if !self.callers.is_due(caller, true, now) {
             return;
         }
-        self.tape.woke(1);
-        self.callers.sends(caller);
+        self.recorder.woke(1);
+        self.callers.await_reply(caller);
         let mut call = self.callers.call(caller, &self.edges[0].policy);
         if !self.scenario.switched_off.is_empty() {
-            let aim = self.aim(caller);
-            if self.off_until(aim.instance, now).is_some() {
+            let target = self.target(caller);
+            if self.off_until(target.instance, now).is_some() {
                 let edge = &self.edges[0];
-                let cx = edge.context(&aim);
+                let cx = edge.context(&target);
                 call.cancel(&cx, now);
-                return self.call_over(caller, false, now);
+                return self.caller_done(caller, false, now);
             }
         }
-        self.attempt(Who::Caller(caller), call, now);
+        self.attempt(Origin::Caller(caller), call, now);
     }
 
-    /// Where the attempts of a caller go.
+    /// The target of a caller's attempts.
     #[inline(always)]
-    pub(super) fn aim(&mut self, caller: u32) -> Aim {
+    pub(super) fn target(&mut self, caller: u32) -> Target {
         let key = self.callers.key(caller);
         let instance = self.callers.instance(caller);
-        Aim {
-            who: Who::Caller(caller),
+        Target {
+            origin: Origin::Caller(caller),
             edge: 0,
             instance,
             generation: self.callers.generation(instance),
-            shard: self.stations[0].shard_of(key),
-            deed: self.callers.deeds.as_ref().map_or(0, |deeds| deeds.of(caller)),
+            shard: self.services[0].shard_of(key),
+            execution: self
+                .callers
+                .executions
+                .as_ref()
+                .map_or(0, |executions| executions.of(caller)),
             key,
             off: None,
         }
     }
 
-    pub(super) fn call_over(&mut self, caller: u32, succeeded: bool, now: Nanos) {
-        if let Some(deeds) = &mut self.callers.deeds {
-            let deed = deeds.of(caller);
-            deeds.release(deed);
+    pub(super) fn caller_done(&mut self, caller: u32, succeeded: bool, now: Nanos) {
+        if let Some(executions) = &mut self.callers.executions {
+            let execution = executions.of(caller);
+            executions.release(execution);
         }
-        self.callers.will(caller, false, NEVER);
+        self.callers.schedule(caller, false, NEVER);
         let clients = &self.scenario.clients;
         if let (false, Some(again)) = (succeeded, &clients.requeue) {
             let next = now + again.draw(&mut self.thinking);
             if next < self.scenario.duration {
-                self.callers.begins_anew(caller, true);
+                self.callers.set_requeued(caller, true);
                 return self.begin_at(caller, next);
             }
         }
-        self.tape.ended(self.callers.origin(caller), now, succeeded, 1);
-        if let Some(health) = &mut self.health {
+        self.recorder.ended(self.callers.origin(caller), now, succeeded, 1);
+        if let Some(healthy_shards) = &mut self.healthy_shards {
             let key = self.callers.key(caller);
-            health.add(self.stations[0].shard_of(key), succeeded);
+            healthy_shards.add(self.services[0].shard_of(key), succeeded);
         }
-        self.callers.begins_anew(caller, false);
-        if self.callers.dismiss(caller) && matches!(clients.arrivals, Arrivals::Closed { .. }) {
+        self.callers.set_requeued(caller, false);
+        if self.callers.release(caller) && matches!(clients.arrivals, Arrivals::Closed { .. }) {
             let pause = self.think();
             self.begin_at(caller, now + pause);
         }
@@ -107,36 +111,36 @@ impl World<'_> {
         }
     }
 
-    /// Until when the instance is switched off, if it is.
+    /// When the instance is switched on again, if it is switched off.
     pub(super) fn off_until(&self, instance: u32, now: Nanos) -> Option<Nanos> {
-        let off = |it: &&SwitchedOff| {
-            (it.start..it.start + it.duration).contains(&now) && instance < self.instances(it.share)
-        };
-        self.scenario.switched_off.iter().find(off).map(|it| it.start + it.duration)
+        let off =
+            |it: &&SwitchedOff| it.span().contains(now) && instance < self.instances(it.share);
+        self.scenario.switched_off.iter().find(off).map(|it| it.span().end)
     }
 
-    /// This share of the instances is those below this number.
+    /// This share of the instances are those with numbers below the result.
     fn instances(&self, share: f64) -> u32 {
         (f64::from(self.scenario.clients.instances) * share).round() as u32
     }
 
-    /// Instances start anew: nobody waits for their calls any more, and their callers begin again.
+    /// Restarts instances: their calls fail, attempts in flight become orphans, and callers of a closed loop begin
+    /// again.
     pub(super) fn restart(&mut self, number: usize, now: Nanos) {
         let restart = &self.scenario.restart[number];
         let below = self.instances(restart.share);
         self.callers.restart(below);
         let mut silent = Vec::new();
         for (flight, number) in self.flights.iter_mut().zip(0..) {
-            if let Who::Caller(caller) = flight.aim.who
+            if let Origin::Caller(caller) = flight.target.origin
                 && flight.waiting.is_some()
                 && self.callers.instance(caller) < below
             {
                 flight.waiting = None;
                 match flight.stage {
                     Stage::Silent => silent.push(number),
-                    Stage::Queued if self.stations[0].service.cancel => {
+                    Stage::Queued if self.services[0].config.cancel => {
                         flight.stage = Stage::Dropped;
-                        self.stations[0].drop_queued(flight.aim.shard);
+                        self.services[0].drop_queued(flight.target.shard);
                     }
                     _ => {}
                 }
@@ -149,23 +153,23 @@ impl World<'_> {
             }
         }
         for instance in 0..below {
-            (0..restart.burst).for_each(|_| self.call_of_restarted(instance, now));
+            (0..restart.burst).for_each(|_| self.restart_burst(instance, now));
         }
     }
 
     fn restart_caller(&mut self, caller: u32, now: Nanos) {
         if self.callers.calls(caller) {
             if self.callers.rests(caller) {
-                self.tape.woke(1);
+                self.recorder.woke(1);
             }
-            self.call_over(caller, false, now);
+            self.caller_done(caller, false, now);
         }
         if matches!(self.scenario.clients.arrivals, Arrivals::Closed { .. }) {
             self.begin_at(caller, now);
         }
     }
 
-    fn call_of_restarted(&mut self, instance: u32, now: Nanos) {
+    fn restart_burst(&mut self, instance: u32, now: Nanos) {
         if self.scenario.clients.arrivals.callers().is_none() {
             self.call_of(instance, now);
         }

@@ -1,51 +1,51 @@
-//! A request at its service: received, queued, worked on, answered.
+//! A request at its service: received, queued, served, answered.
 
 use redial_core::Nanos;
 use redial_core::decide::Outcome;
 
 use super::event::Event;
-use super::flight::{Aim, Stage, Who};
-use super::station::{Reception, Sender};
+use super::flight::{Origin, Stage, Target};
+use super::service_state::{Reception, Sender};
 use super::world::World;
 
 impl World<'_> {
-    /// What the service does with a request.
+    /// Asks the service what to do with a request.
     #[inline]
-    pub(super) fn receive(&mut self, aim: &Aim, number: u32, now: Nanos) -> Reception {
+    pub(super) fn receive(&mut self, target: &Target, number: u32, now: Nanos) -> Reception {
         let first = number == 1;
-        let mut from = Sender { instance: aim.instance, first, early: false, recognised: false };
-        if let Who::Caller(caller) = aim.who {
-            self.tape.attempts(now, number, 1);
+        let mut from = Sender { instance: target.instance, first, early: false, recognised: false };
+        if let Origin::Caller(caller) = target.origin {
+            self.recorder.attempts(now, number, 1);
             from.early = number > 1 && self.callers.is_early(caller, now);
-            from.recognised =
-                self.callers.deeds.as_mut().is_some_and(|deeds| deeds.is_recognised(aim.deed));
+            let executions = self.callers.executions.as_mut();
+            from.recognised = executions.is_some_and(|it| it.is_recognised(target.execution));
         }
-        let station = &mut self.stations[self.edges[aim.edge as usize].to];
-        let reception = station.receive(aim.shard, from, now);
-        if let (Who::Caller(caller), Reception::Answer(outcome)) = (aim.who, &reception) {
-            self.callers.tell(caller, outcome, now);
+        let service = &mut self.services[self.edges[target.edge as usize].to];
+        let reception = service.receive(target.shard, from, now);
+        if let (Origin::Caller(caller), Reception::Answer(outcome)) = (target.origin, &reception) {
+            self.callers.set_hint(caller, outcome, now);
         }
         reception
     }
 
     pub(super) fn arrive(&mut self, number: u32, now: Nanos) {
         let flight = self.flights.get(number);
-        let (aim, attempt) = (flight.aim, flight.number);
-        let reception = self.receive(&aim, attempt, now);
+        let (target, attempt) = (flight.target, flight.number);
+        let reception = self.receive(&target, attempt, now);
         self.place(number, reception, now);
     }
 
-    /// Does with a request what the service says.
+    /// Carries out what the service decided.
     pub(super) fn place(&mut self, number: u32, reception: Reception, now: Nanos) {
         match reception {
             Reception::Answer(outcome) => self.answer(number, outcome, now),
-            Reception::Silence => self.fall_silent(number),
+            Reception::Silence => self.never_reply(number),
             Reception::Serve(0) => {
                 let flight = self.flights.get(number);
                 (flight.stage, flight.began) = (Stage::Served, now);
-                if !self.stations[self.edges[flight.aim.edge as usize].to].service.calls.is_empty()
-                {
-                    self.watch(number);
+                let service = &self.services[self.edges[flight.target.edge as usize].to];
+                if !service.config.calls.is_empty() {
+                    self.arm_timeout(number);
                 }
                 self.finish_work(number, now);
             }
@@ -53,9 +53,9 @@ impl World<'_> {
             Reception::Wait => {
                 let flight = self.flights.get(number);
                 flight.stage = Stage::Queued;
-                let (to, shard) = (self.edges[flight.aim.edge as usize].to, flight.aim.shard);
-                self.stations[to].enqueue(shard, number);
-                self.watch(number);
+                let (to, shard) = (self.edges[flight.target.edge as usize].to, flight.target.shard);
+                self.services[to].enqueue(shard, number);
+                self.arm_timeout(number);
             }
         }
     }
@@ -63,127 +63,128 @@ impl World<'_> {
     fn work_on(&mut self, number: u32, time: Nanos, now: Nanos) {
         let flight = self.flights.get(number);
         (flight.stage, flight.began) = (Stage::Served, now);
-        let station = &self.stations[self.edges[flight.aim.edge as usize].to];
-        let done = station.sky.done(now, time);
-        let on_time = done < flight.expires && station.service.calls.is_empty();
+        let service = &self.services[self.edges[flight.target.edge as usize].to];
+        let done = service.capacity.done(now, time);
+        let on_time = done < flight.expires && service.config.calls.is_empty();
         self.wheel.push(done, Event::Finish(number).pack());
         if !on_time {
-            self.watch(number);
+            self.arm_timeout(number);
         }
     }
 
-    /// Servers that are free begin with what waits.
-    pub(super) fn pull(&mut self, station: usize, shard: u32, now: Nanos) {
-        while let Some(number) = self.stations[station].next(shard, now) {
+    /// Free servers start queued requests.
+    pub(super) fn start_queued(&mut self, service: usize, shard: u32, now: Nanos) {
+        while let Some(number) = self.services[service].next(shard, now) {
             if self.flights.get(number).stage == Stage::Dropped {
-                self.stations[station].skip(shard);
+                self.services[service].skip(shard);
                 self.forget(number);
                 continue;
             }
-            let time = self.stations[station].begin(shard, now);
+            let time = self.services[service].begin(shard, now);
             self.work_on(number, time, now);
         }
     }
 
     pub(super) fn finish_work(&mut self, number: u32, now: Nanos) {
         let flight = self.flights.get(number);
-        let (aim, began) = (flight.aim, flight.began);
-        let to = self.edges[aim.edge as usize].to;
-        self.stations[to].free(aim.shard, began, now);
-        if let Who::Caller(_) = aim.who {
-            self.tape.served(now, 1);
+        let (target, began) = (flight.target, flight.began);
+        let to = self.edges[target.edge as usize].to;
+        self.services[to].free(target.shard, began, now);
+        if let Origin::Caller(_) = target.origin {
+            self.recorder.served(now, 1);
         }
-        self.pull(to, aim.shard, now);
-        if !self.call_on(number, now) {
+        self.start_queued(to, target.shard, now);
+        if !self.call_next(number, now) {
             self.respond(number, Outcome::Success, now);
         }
     }
 
-    /// A request is over at its service.
+    /// A request is done at its service.
     pub(super) fn respond(&mut self, number: u32, outcome: Outcome, now: Nanos) {
-        let aim = self.flights.get(number).aim;
-        self.stations[self.edges[aim.edge as usize].to].leave();
-        if let (Who::Caller(_), Some(deeds)) = (aim.who, &mut self.callers.deeds)
+        let target = self.flights.get(number).target;
+        self.services[self.edges[target.edge as usize].to].leave();
+        if let (Origin::Caller(_), Some(executions)) = (target.origin, &mut self.callers.executions)
             && outcome == Outcome::Success
-            && deeds.perform(aim.deed)
+            && executions.perform(target.execution)
         {
-            self.tape.duplicates(1);
+            self.recorder.duplicates(1);
         }
         self.answer(number, outcome, now);
     }
 
-    /// The reply leaves.
+    /// Sends the reply.
     fn answer(&mut self, number: u32, outcome: Outcome, now: Nanos) {
         let flight = self.flights.get(number);
-        let edge = &self.edges[flight.aim.edge as usize];
+        let edge = &self.edges[flight.target.edge as usize];
         if flight.waiting.is_none() {
             return self.forget(number);
         }
-        if self.stations[edge.to].reply_is_lost() {
-            return self.fall_silent(number);
+        if self.services[edge.to].reply_is_lost() {
+            return self.never_reply(number);
         }
         (flight.stage, flight.outcome) = (Stage::Travelling, outcome);
         if edge.latency.is_zero() {
             self.reply(number, now);
         } else {
-            self.travel(number, Event::Reply(number), now);
+            self.transmit(number, Event::Reply(number), now);
         }
     }
 
-    /// The caller will hear nothing.
-    fn fall_silent(&mut self, number: u32) {
+    /// The caller gets no reply.
+    fn never_reply(&mut self, number: u32) {
         let flight = self.flights.get(number);
         flight.stage = Stage::Silent;
         if flight.waiting.is_none() {
             self.forget(number);
         } else {
-            self.watch(number);
+            self.arm_timeout(number);
         }
     }
 
     pub(super) fn reply(&mut self, number: u32, now: Nanos) {
         let flight = self.flights.get(number);
-        let (aim, outcome) = (flight.aim, flight.outcome);
+        let (target, outcome) = (flight.target, flight.outcome);
         let waiting = flight.waiting.take();
         self.forget(number);
         if let Some((call, permit)) = waiting {
-            self.settle(&aim, call, permit, &outcome, now);
+            self.settle(&target, call, permit, &outcome, now);
         }
     }
 
-    /// The caller has waited long enough, unless it has the reply.
+    /// The caller stops waiting, unless it has the reply.
     pub(super) fn expire(&mut self, number: u32, now: Nanos) {
         let flight = self.flights.get(number);
-        // Of an attempt that had this number before.
+        // A stale event, for an earlier attempt with this number.
         if !flight.timed || now < flight.expires {
             return;
         }
         let Some((call, permit)) = flight.waiting.take() else { return };
-        let (aim, stage) = (flight.aim, flight.stage);
-        let to = self.edges[aim.edge as usize].to;
+        let (target, stage) = (flight.target, flight.stage);
+        let to = self.edges[target.edge as usize].to;
         if stage == Stage::Silent {
             self.forget(number);
-        } else if stage == Stage::Queued && self.stations[to].service.cancel {
+        } else if stage == Stage::Queued && self.services[to].config.cancel {
             flight.stage = Stage::Dropped;
-            self.stations[to].drop_queued(aim.shard);
+            self.services[to].drop_queued(target.shard);
         }
-        self.settle(&aim, call, permit, &Self::timed_out(), now);
+        self.settle(&target, call, permit, &Self::timed_out(), now);
     }
 
-    /// Nothing more will come of a request.
+    /// Removes a request that has no further events.
     pub(super) fn forget(&mut self, number: u32) {
         let flight = self.flights.get(number);
-        // An event for its end may still be on its way.
+        // Its timeout may still be scheduled.
         flight.timed = false;
-        let aim = flight.aim;
+        let target = flight.target;
         self.flights.remove(number);
-        self.release(&aim);
+        self.release(&target);
     }
 
     #[inline]
-    pub(super) fn release(&mut self, aim: &Aim) {
-        if let (Who::Caller(_), Some(deeds)) = (aim.who, &mut self.callers.deeds) {
-            deeds.release(aim.deed);
+    pub(super) fn release(&mut self, target: &Target) {
+        if let (Origin::Caller(_), Some(executions)) = (target.origin, &mut self.callers.executions)
+        {
+            executions.release(target.execution);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Those who call. A caller that waits for its retry is 16 bytes; what else there is to know about it follows
-//! from its number and from when its call started.
+//! The callers. One that waits for its retry takes 16 bytes; everything else follows from its number and from when
+//! its call started.
 
 use rand_distr::{Distribution as _, Zipf};
 use redial_core::decide::Outcome;
@@ -16,23 +16,23 @@ pub(super) struct Callers {
     all: Vec<Caller>,
     free: Vec<u32>,
     instances: u32,
-    /// The instance of each caller; where there is a fixed number of callers it follows from theirs.
+    /// The instance of each caller; computed from the caller's number if the number of callers is fixed.
     of: Option<Vec<u32>>,
-    /// What each of them does, if that can be cut short.
-    watched: Option<Vec<Doing>>,
-    /// How often each instance was restarted; empty when none ever is.
+    /// The next event of each caller; only where restarts can make an event stale.
+    next_events: Option<Vec<NextEvent>>,
+    /// How often each instance was restarted; empty without restarts.
     generations: Vec<u32>,
-    /// `None` when nothing goes by it.
-    keys: Option<KeyMaker>,
+    /// `None` when keys do not matter.
+    keys: Option<KeySource>,
     seed: u64,
-    /// When each caller first made the call that it makes again and again; [`NEVER`] when it is a new one.
+    /// When each caller first made the call that it has requeued; [`NEVER`] when it is a new one.
     origins: Option<Vec<Nanos>>,
-    /// When the call of each caller was told to come back, if somebody minds.
-    told: Option<Vec<Nanos>>,
-    /// The last drawn wait of each caller, if the next one builds on it.
+    /// When the call of each caller may come back according to the last hint; only where early ones are banned.
+    not_before: Option<Vec<Nanos>>,
+    /// The last drawn wait of each caller; only where the next one depends on it.
     drawn: Option<Vec<Nanos>>,
-    /// What was done for each call, if it must not be done twice.
-    pub(super) deeds: Option<Deeds>,
+    /// The executions of each call; only where work must not be done twice.
+    pub(super) executions: Option<Executions>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,38 +42,38 @@ pub(super) struct Caller {
     pub(super) resting: Resting,
 }
 
-/// What a caller does, and when that ends; an event for another time is of an earlier life.
+/// The next event of a caller. An event at another time is stale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Doing {
+pub(super) struct NextEvent {
     pub(super) calls: bool,
-    pub(super) due: Nanos,
+    pub(super) at: Nanos,
 }
 
 #[derive(Debug)]
-enum KeyMaker {
+enum KeySource {
     Own,
     Uniform(u64),
     Zipf(Zipf<f64>),
 }
 
-/// How often the work of a call was done.
+/// How often the work of each call was executed.
 #[derive(Debug, Default)]
-pub(super) struct Deeds {
-    all: Slab<Deed>,
-    /// Of each caller's call.
+pub(super) struct Executions {
+    all: Slab<Execution>,
+    /// The execution of each caller's call.
     of: Vec<u32>,
     keyed: bool,
 }
 
 #[derive(Debug)]
-struct Deed {
-    /// The call, and attempts of it that are on their way.
+struct Execution {
+    /// How many hold it: the call, and its attempts in flight.
     held: u32,
     done: bool,
 }
 
 impl Callers {
-    /// `keyed` says whether it matters what calls are about.
+    /// `keyed` is whether keys matter.
     pub(super) fn new(scenario: &Scenario, policy: &Policy, keyed: bool, seed: u64) -> Self {
         let clients = &scenario.clients;
         let fixed = clients.arrivals.callers();
@@ -85,39 +85,39 @@ impl Callers {
             free: Vec::new(),
             instances: clients.instances,
             of: fixed.is_none().then(Vec::new),
-            watched: restarts.then(|| vec![Doing::default(); count]),
+            next_events: restarts.then(|| vec![NextEvent::default(); count]),
             generations: vec![0; if restarts { clients.instances as usize } else { 0 }],
-            keys: keyed.then(|| KeyMaker::new(clients)),
+            keys: keyed.then(|| KeySource::new(clients)),
             seed: Stream::new(seed).of(2).bits(),
             origins: clients.requeue.map(|_| vec![NEVER; count]),
             drawn: policy.backoff().remembers().then(|| vec![0; count]),
-            told: scenario.backend.ban.map(|_| vec![0; count]),
-            deeds: track.then(|| Deeds {
+            not_before: scenario.backend.ban.map(|_| vec![0; count]),
+            executions: track.then(|| Executions {
                 of: vec![0; count],
                 keyed: clients.keyed,
-                ..Deeds::default()
+                ..Executions::default()
             }),
         }
     }
 
-    /// Has these at hand. Each of them is somewhere else in memory: one after the other, every one of them would be
-    /// waited for.
+    /// Loads these callers into the cache together. Each is elsewhere in memory, and would otherwise be waited for
+    /// in turn.
     #[inline]
-    pub(super) fn fetch(&self, numbers: impl Iterator<Item = u32>) {
-        // All of it: one in four lies across two lines.
+    pub(super) fn prefetch(&self, numbers: impl Iterator<Item = u32>) {
+        // The whole struct: one in four crosses a cache line.
         numbers.for_each(|number| {
             std::hint::black_box(self.all[number as usize]);
         });
     }
 
-    /// A caller for a call that nobody was waiting to make.
-    pub(super) fn hire(&mut self, instance: u32) -> u32 {
+    /// Adds a caller for a call of an open loop.
+    pub(super) fn add(&mut self, instance: u32) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.all.push(Caller::default());
-            self.watched.iter_mut().for_each(|all| all.push(Doing::default()));
-            self.deeds.iter_mut().for_each(|deeds| deeds.of.push(0));
+            self.next_events.iter_mut().for_each(|all| all.push(NextEvent::default()));
+            self.executions.iter_mut().for_each(|executions| executions.of.push(0));
             self.of.iter_mut().for_each(|of| of.push(0));
-            self.told.iter_mut().for_each(|told| told.push(0));
+            self.not_before.iter_mut().for_each(|not_before| not_before.push(0));
             self.drawn.iter_mut().for_each(|drawn| drawn.push(0));
             self.origins.iter_mut().for_each(|origins| origins.push(NEVER));
             self.all.len() as u32 - 1
@@ -128,8 +128,8 @@ impl Callers {
         number
     }
 
-    /// Its call is over. Says whether it stays, to call again.
-    pub(super) fn dismiss(&mut self, number: u32) -> bool {
+    /// Its call is over. Returns whether the caller stays, to call again.
+    pub(super) fn release(&mut self, number: u32) -> bool {
         if self.of.is_some() {
             self.free.push(number);
         }
@@ -141,7 +141,7 @@ impl Callers {
         &mut self.all[number as usize]
     }
 
-    /// Its call waits for its retry.
+    /// Its call starts to wait for its retry.
     #[inline]
     pub(super) fn rest(&mut self, number: u32, resting: Resting, drawn: Nanos) {
         self.all[number as usize].resting = resting;
@@ -150,7 +150,7 @@ impl Callers {
         }
     }
 
-    /// Its call, after it has waited.
+    /// Its call, after the wait.
     #[inline]
     pub(super) fn call(&self, number: u32, policy: &Policy) -> Call {
         let Caller { started, resting } = self.all[number as usize];
@@ -163,22 +163,22 @@ impl Callers {
         self.all[number as usize].started
     }
 
-    /// When its call began for the first time.
+    /// When its call first began.
     pub(super) fn origin(&self, number: u32) -> Nanos {
         let origin = self.origins.as_ref().map(|origins| origins[number as usize]);
         origin.filter(|origin| *origin != NEVER).unwrap_or_else(|| self.started(number))
     }
 
-    /// Its call is the same as before; or the next one is another.
-    pub(super) fn begins_anew(&mut self, number: u32, again: bool) {
+    /// Sets whether its next call is the same one again.
+    pub(super) fn set_requeued(&mut self, number: u32, again: bool) {
         let origin = if again { self.origin(number) } else { NEVER };
         if let Some(origins) = &mut self.origins {
             origins[number as usize] = origin;
         }
     }
 
-    /// Whether it makes the same call again.
-    pub(super) fn is_again(&self, number: u32) -> bool {
+    /// Whether its call was requeued.
+    pub(super) fn is_requeued(&self, number: u32) -> bool {
         self.origins.as_ref().is_some_and(|origins| origins[number as usize] != NEVER)
     }
 
@@ -199,18 +199,18 @@ impl Callers {
         self.generations.get(instance as usize).copied().unwrap_or(0)
     }
 
-    /// The instances below this number forget everything.
+    /// Instances below this number lose their state.
     pub(super) fn restart(&mut self, below: u32) {
         self.generations.iter_mut().take(below as usize).for_each(|generation| *generation += 1);
     }
 
-    /// Names the random numbers of a call.
+    /// The seed of its call.
     #[inline]
     pub(super) fn seed(&self, number: u32) -> u64 {
         draw(self.seed ^ self.started(number), u64::from(number))
     }
 
-    /// What the call is about; 0 when that does not matter.
+    /// The key of its call; 0 when keys do not matter.
     #[inline]
     pub(super) fn key(&self, number: u32) -> u64 {
         match &self.keys {
@@ -219,53 +219,53 @@ impl Callers {
         }
     }
 
-    /// Its next event is then. `calls` says whether a call is under way.
+    /// Sets its next event. `calls` is whether a call is under way.
     #[inline]
-    pub(super) fn will(&mut self, number: u32, calls: bool, due: Nanos) {
-        if let Some(watched) = &mut self.watched {
-            watched[number as usize] = Doing { calls, due };
+    pub(super) fn schedule(&mut self, number: u32, calls: bool, at: Nanos) {
+        if let Some(all) = &mut self.next_events {
+            all[number as usize] = NextEvent { calls, at };
         }
     }
 
-    /// Whether an event is of this life of the caller: the end of its wait if it calls, else a beginning.
+    /// Whether an event is not stale: the end of a wait if `calls`, else the start of a call.
     #[inline]
     pub(super) fn is_due(&self, number: u32, calls: bool, now: Nanos) -> bool {
-        let doing = Doing { calls, due: now };
-        self.watched.as_ref().is_none_or(|watched| watched[number as usize] == doing)
+        let event = NextEvent { calls, at: now };
+        self.next_events.as_ref().is_none_or(|all| all[number as usize] == event)
     }
 
     pub(super) fn calls(&self, number: u32) -> bool {
-        self.watched.as_ref().is_some_and(|watched| watched[number as usize].calls)
+        self.next_events.as_ref().is_some_and(|all| all[number as usize].calls)
     }
 
-    /// The caller's call hears when to come back.
+    /// Stores when the hint of a response allows the call to come back.
     #[inline]
-    pub(super) fn tell(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
-        if let Some(told) = &mut self.told {
-            told[number as usize] = now + outcome.hint().map_or(0, Hint::after);
+    pub(super) fn set_hint(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+        if let Some(not_before) = &mut self.not_before {
+            not_before[number as usize] = now + outcome.hint().map_or(0, Hint::after);
         }
     }
 
-    /// Whether the caller's call was told to come later.
+    /// Whether the call came back earlier than its last hint allowed.
     #[inline]
     pub(super) fn is_early(&self, number: u32, now: Nanos) -> bool {
-        self.told.as_ref().is_some_and(|told| now < told[number as usize])
+        self.not_before.as_ref().is_some_and(|not_before| now < not_before[number as usize])
     }
 
-    /// Whether a call is under way that waits for its retry.
+    /// Whether its call waits for a retry.
     pub(super) fn rests(&self, number: u32) -> bool {
-        let doing = self.watched.as_ref().map(|watched| watched[number as usize]);
-        doing.is_some_and(|doing| doing.calls && doing.due != NEVER)
+        let next = self.next_events.as_ref().map(|all| all[number as usize]);
+        next.is_some_and(|next| next.calls && next.at != NEVER)
     }
 
-    /// It is not waiting for anything but a reply.
+    /// It waits only for a reply.
     #[inline]
-    pub(super) fn sends(&mut self, number: u32) {
-        self.will(number, true, NEVER);
+    pub(super) fn await_reply(&mut self, number: u32) {
+        self.schedule(number, true, NEVER);
     }
 }
 
-impl KeyMaker {
+impl KeySource {
     fn new(clients: &Clients) -> Self {
         match clients.keys {
             Keys::Own => Self::Own,
@@ -278,7 +278,7 @@ impl KeyMaker {
     }
 }
 
-impl KeyMaker {
+impl KeySource {
     /// Never 0.
     #[inline(never)]
     fn key(&self, seed: u64) -> u64 {
@@ -290,42 +290,42 @@ impl KeyMaker {
     }
 }
 
-impl Deeds {
-    /// A call begins.
+impl Executions {
+    /// Starts a call.
     pub(super) fn begin(&mut self, caller: u32) {
-        let deed = self.of_nobody();
-        self.of[caller as usize] = deed;
+        let execution = self.without_caller();
+        self.of[caller as usize] = execution;
     }
 
-    /// For a request that no caller has made.
-    pub(super) fn of_nobody(&mut self) -> u32 {
-        self.all.add(Deed { held: 1, done: false })
+    /// For a request without a caller.
+    pub(super) fn without_caller(&mut self) -> u32 {
+        self.all.add(Execution { held: 1, done: false })
     }
 
     pub(super) fn of(&self, caller: u32) -> u32 {
         self.of[caller as usize]
     }
 
-    pub(super) fn hold(&mut self, deed: u32) {
-        self.all.get(deed).held += 1;
+    pub(super) fn hold(&mut self, execution: u32) {
+        self.all.get(execution).held += 1;
     }
 
-    pub(super) fn release(&mut self, deed: u32) {
-        let it = self.all.get(deed);
+    pub(super) fn release(&mut self, execution: u32) {
+        let it = self.all.get(execution);
         it.held -= 1;
         if it.held == 0 {
-            self.all.remove(deed);
+            self.all.remove(execution);
         }
     }
 
-    /// Whether the backend recognises the request as one that it has done.
-    pub(super) fn is_recognised(&mut self, deed: u32) -> bool {
-        self.keyed && self.all.get(deed).done
+    /// Whether the backend recognises the request's key as one that it has served.
+    pub(super) fn is_recognised(&mut self, execution: u32) -> bool {
+        self.keyed && self.all.get(execution).done
     }
 
-    /// The work is done. Says whether it was done once too often.
-    pub(super) fn perform(&mut self, deed: u32) -> bool {
-        let it = self.all.get(deed);
+    /// Executes the work. Returns whether that made a duplicate.
+    pub(super) fn perform(&mut self, execution: u32) -> bool {
+        let it = self.all.get(execution);
         std::mem::replace(&mut it.done, true) && !self.keyed
     }
 }

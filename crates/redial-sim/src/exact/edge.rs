@@ -2,34 +2,34 @@ use redial_core::admit::Guards;
 use redial_core::decide::Safety;
 use redial_core::{Context, Policy, Request};
 
-use super::flight::Aim;
+use super::flight::Target;
 use crate::scenario::{BACKEND, Scope, Time};
 use crate::{Scenario, Stream, Subject};
 
-/// Who calls whom, and under which policy. The first one is that of the clients.
+/// An edge of the call graph, with the policy of its calls. The first is that of the clients.
 #[derive(Debug)]
 pub(super) struct Edge<'a> {
     pub(super) policy: Policy,
-    /// One for each instance, and as many again for every restart; with guards by shard, for each of those.
+    /// One for each instance, repeated for every restart; with guards by shard, one for each instance and shard.
     guards: Vec<Guards>,
     shards: u32,
-    /// Guards of all instances together.
+    /// How many guards there are without restarts.
     row: u32,
     pub(super) safety: Safety,
-    /// The station that is called.
+    /// The service that is called.
     pub(super) to: usize,
     pub(super) latency: &'a Time,
 }
 
 impl<'a> Edge<'a> {
-    /// The clients' edge, and one for every call that a service makes, in the order of the stations.
+    /// The clients' edge, then one for every call that a service makes, in the order of the services.
     pub(super) fn all(scenario: &'a Scenario, subject: &Subject, seed: u64) -> Vec<Self> {
         let names = names(scenario);
         let clients = &scenario.clients;
         let stream = Stream::new(seed).of(1);
         let shards = if clients.guards == Scope::Shard { scenario.backend.shards } else { 1 };
         let row = clients.instances * shards;
-        let safety = if subject.careless { Safety::Idempotent } else { clients.safety() };
+        let safety = scenario.safety(subject);
         let all = row as usize * (1 + scenario.restart.len());
         let mut edges = vec![Self {
             guards: guards(&subject.policy, all, &stream),
@@ -49,7 +49,7 @@ impl<'a> Edge<'a> {
                     policy: by.policy.clone(),
                     shards: 1,
                     row: 1,
-                    // What a service may repeat follows from what the client's call is.
+                    // What a service may repeat follows from the client's call.
                     safety,
                     to: names.iter().position(|name| name == callee).unwrap_or_default(),
                     latency: &service.latency,
@@ -59,20 +59,20 @@ impl<'a> Edge<'a> {
         edges
     }
 
-    /// What a call is made under. The request is put together here: to copy a whole one right after its parts were
-    /// written makes the processor wait for everything that was written before them.
+    /// The context of a call. The request is built here: copying a whole one right after its fields were written
+    /// would stall on the pending stores.
     #[inline(always)]
-    pub(super) fn context(&self, aim: &Aim) -> Context<'_> {
-        let of_shard = if self.shards == 1 { 0 } else { aim.shard };
-        let place = aim.generation * self.row + aim.instance * self.shards + of_shard;
+    pub(super) fn context(&self, target: &Target) -> Context<'_> {
+        let shard = if self.shards == 1 { 0 } else { target.shard };
+        let place = target.generation * self.row + target.instance * self.shards + shard;
         let guards = &self.guards[place as usize];
-        let (key, off) = (aim.key, aim.off);
+        let (key, off) = (target.key, target.off);
         let request = Request { safety: self.safety, key, off, ..Request::default() };
         Context { policy: &self.policy, guards, observer: None, request }
     }
 }
 
-/// The stations in their order: the backend, then the others by name.
+/// The services in order: the backend, then the others by name.
 pub(super) fn names(scenario: &Scenario) -> Vec<&str> {
     std::iter::once(BACKEND).chain(scenario.service.keys().map(String::as_str)).collect()
 }

@@ -1,33 +1,33 @@
-/// What happens next, in 32 bits: the kind in the upper three, whom it happens to in the others. What happens at
-/// the same nanosecond happens in this order.
+/// An event in 32 bits: its kind in the upper three, its subject in the others. Events at the same nanosecond are
+/// ordered by kind, then by subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A server has done its work.
+    /// A server has finished its work.
     Finish(u32),
-    /// A reply is back.
+    /// A reply has arrived.
     Reply(u32),
-    /// An attempt has taken too long.
+    /// An attempt has timed out.
     Expire(u32),
-    /// A change of the surroundings, by its number.
+    /// A change that concerns no single caller, by its number.
     Change(u32),
     /// A caller begins a call.
     Begin(u32),
-    /// A caller has waited for its retry.
+    /// A caller's wait for its retry is over.
     Wake(u32),
-    /// A service has waited for the retry of a call that it makes.
+    /// A service's wait for the retry of an inner call is over.
     WakeInner(u32),
-    /// A request is at its service.
+    /// A request has arrived at its service.
     Arrive(u32),
 }
 
 const BITS: u32 = 29;
-/// The highest number that an event can be about.
+/// The highest number of a subject.
 const MOST: u32 = (1 << BITS) - 1;
 
 impl Event {
     #[inline]
     pub(super) fn pack(self) -> u32 {
-        let (kind, whom) = match self {
+        let (kind, subject) = match self {
             Self::Finish(it) => (0, it),
             Self::Reply(it) => (1, it),
             Self::Expire(it) => (2, it),
@@ -37,10 +37,10 @@ impl Event {
             Self::WakeInner(it) => (6, it),
             Self::Arrive(it) => (7, it),
         };
-        kind << BITS | whom
+        kind << BITS | subject
     }
 
-    /// The caller that an event is about, if it is one whose call goes on.
+    /// The caller of an event that continues a call.
     #[inline]
     pub(super) fn caller(what: u32) -> Option<u32> {
         matches!(what >> BITS, 4 | 5).then_some(what & MOST)
@@ -48,16 +48,16 @@ impl Event {
 
     #[inline]
     pub(super) fn unpack(what: u32) -> Self {
-        let whom = what & MOST;
+        let subject = what & MOST;
         match what >> BITS {
-            0 => Self::Finish(whom),
-            1 => Self::Reply(whom),
-            2 => Self::Expire(whom),
-            3 => Self::Change(whom),
-            4 => Self::Begin(whom),
-            5 => Self::Wake(whom),
-            6 => Self::WakeInner(whom),
-            _ => Self::Arrive(whom),
+            0 => Self::Finish(subject),
+            1 => Self::Reply(subject),
+            2 => Self::Expire(subject),
+            3 => Self::Change(subject),
+            4 => Self::Begin(subject),
+            5 => Self::Wake(subject),
+            6 => Self::WakeInner(subject),
+            _ => Self::Arrive(subject),
         }
     }
 }

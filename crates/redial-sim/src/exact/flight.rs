@@ -1,70 +1,70 @@
 use redial_core::decide::Outcome;
 use redial_core::{Call, NEVER, Nanos, Permit, Stop};
 
-/// Who waits for a reply.
+/// The origin of an attempt.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Who {
+pub(super) enum Origin {
     /// A caller, by its number.
     Caller(u32),
-    /// A service that makes a call of its own, by the call's number.
+    /// An inner call of a service, by its number.
     Inner(u32),
 }
 
-/// Where an attempt goes, and for whom.
+/// Where an attempt goes, and where it comes from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Aim {
-    pub(super) who: Who,
+pub(super) struct Target {
+    pub(super) origin: Origin,
     pub(super) edge: u32,
     pub(super) instance: u32,
     pub(super) generation: u32,
     pub(super) shard: u32,
-    /// What has been done for the call, if somebody wants to know.
-    pub(super) deed: u32,
-    /// What it is about.
+    /// The execution of its call, where executions are tracked.
+    pub(super) execution: u32,
+    /// The key of its call.
     pub(super) key: u64,
-    /// Why it must not be repeated, if so.
+    /// Why it must not be retried, if so.
     pub(super) off: Option<Stop>,
 }
 
-/// An attempt on its way. It outlives its caller's patience: the work goes on.
+/// An attempt in flight. Its work continues after the caller has stopped waiting.
 #[derive(Debug)]
 pub(super) struct Flight {
-    pub(super) aim: Aim,
-    /// As long as somebody waits for the reply.
+    pub(super) target: Target,
+    /// `None` once the caller has stopped waiting.
     pub(super) waiting: Option<(Call, Permit)>,
     pub(super) expires: Nanos,
-    /// Whether there is an event for when it expires.
+    /// Whether its timeout is scheduled.
     pub(super) timed: bool,
     pub(super) number: u32,
     pub(super) stage: Stage,
-    /// When a server began to work on it.
+    /// When a server started it.
     pub(super) began: Nanos,
-    /// The call to another service that is made for it.
+    /// The index of the inner call that is made for it.
     pub(super) inner: u32,
-    /// What the reply says, when it is on its way.
+    /// The outcome that its reply carries.
     pub(super) outcome: Outcome,
 }
 
-/// Where an attempt is.
+/// The state of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// On its way, either way.
+    /// On the network, in either direction.
     Travelling,
     /// In the queue.
     Queued,
-    /// In the queue, and will not be worked on.
+    /// In the queue, but will not be served.
     Dropped,
-    /// Being worked on, here or by another service.
+    /// Being served, here or by another service.
     Served,
     /// There will be no reply.
     Silent,
 }
 
 impl Flight {
-    pub(super) fn new(aim: Aim, call: Call, permit: Permit) -> Self {
+    pub(super) fn new(target: Target, call: Call, permit: Permit) -> Self {
         let (expires, number) = (permit.expires, permit.number);
         Self {
-            aim,
+            target,
             waiting: Some((call, permit)),
             expires,
             timed: false,
@@ -76,10 +76,10 @@ impl Flight {
         }
     }
 
-    /// A request that nobody waits for.
-    pub(super) fn orphan(aim: Aim) -> Self {
+    /// A request without a waiting caller.
+    pub(super) fn orphan(target: Target) -> Self {
         Self {
-            aim,
+            target,
             waiting: None,
             expires: NEVER,
             timed: false,

@@ -1,12 +1,12 @@
-//! Calls that services make in turn, each with a policy of its own.
+//! Calls that services make to other services, each with its own policy.
 
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Call, NEVER, Nanos, Resting, Stop};
 
-use super::flight::{Aim, Who};
+use super::flight::{Origin, Target};
 use super::world::World;
 
-/// A call that a service makes for a request.
+/// A call that a service makes on behalf of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inner {
     /// The request.
@@ -23,12 +23,12 @@ pub(super) struct Inner {
 }
 
 impl World<'_> {
-    /// Makes the next call for a request; says no when there is none left.
-    pub(super) fn call_on(&mut self, parent: u32, now: Nanos) -> bool {
+    /// Makes the next inner call of a request. Returns whether there was one left.
+    pub(super) fn call_next(&mut self, parent: u32, now: Nanos) -> bool {
         let flight = self.flights.get(parent);
-        let from = self.edges[flight.aim.edge as usize].to;
+        let from = self.edges[flight.target.edge as usize].to;
         let place = flight.inner as usize;
-        if place >= self.stations[from].service.calls.len() {
+        if place >= self.services[from].config.calls.len() {
             return false;
         }
         flight.inner += 1;
@@ -36,7 +36,7 @@ impl World<'_> {
         let policy = &self.edges[edge].policy;
         let chain = self.scenario.chain;
         let nested = chain.attempt_header && flight.number > 1 && policy.refuses_nested();
-        let key = flight.aim.key;
+        let key = flight.target.key;
         let inner = Inner {
             parent,
             edge: edge as u32,
@@ -46,12 +46,12 @@ impl World<'_> {
             drawn: 0,
             off: nested.then_some(Stop::Nested),
             key,
-            shard: self.stations[self.edges[edge].to].shard_of(key),
+            shard: self.services[self.edges[edge].to].shard_of(key),
             seed: self.network.bits(),
         };
         let call = Call::new(policy, now, inner.deadline);
         let number = self.inner.add(inner);
-        self.attempt(Who::Inner(number), call, now);
+        self.attempt(Origin::Inner(number), call, now);
         true
     }
 
@@ -59,26 +59,26 @@ impl World<'_> {
         let inner = *self.inner.get(number);
         let policy = &self.edges[inner.edge as usize].policy;
         let call = Call::wake(inner.resting, inner.drawn, policy, inner.started, inner.deadline);
-        self.attempt(Who::Inner(number), call, now);
+        self.attempt(Origin::Inner(number), call, now);
     }
 
-    /// Where the attempts of an inner call go.
-    pub(super) fn aim_inner(&mut self, number: u32) -> Aim {
+    /// The target of an inner call's attempts.
+    pub(super) fn inner_target(&mut self, number: u32) -> Target {
         let inner = self.inner.get(number);
-        Aim {
-            who: Who::Inner(number),
+        Target {
+            origin: Origin::Inner(number),
             edge: inner.edge,
             instance: 0,
             generation: 0,
             shard: inner.shard,
-            deed: 0,
+            execution: 0,
             key: inner.key,
             off: inner.off,
         }
     }
 
-    /// An inner call is over: the request goes on, or is answered.
-    pub(super) fn inner_over(
+    /// An inner call is over: the request continues, or is answered.
+    pub(super) fn inner_done(
         &mut self,
         number: u32,
         stop: Option<Stop>,
@@ -88,16 +88,16 @@ impl World<'_> {
         let parent = self.inner.get(number).parent;
         self.inner.remove(number);
         let Some(stop) = stop else {
-            if !self.call_on(parent, now) {
+            if !self.call_next(parent, now) {
                 self.respond(parent, Outcome::Success, now);
             }
             return;
         };
-        // Repeating it above multiplies what has been repeated here, or what must not be.
+        // A retry above would multiply what was retried here, or what must not be retried.
         let enough =
             attempts > 1 || matches!(stop, Stop::Budget | Stop::ToldToStop | Stop::BreakerOpen);
         let failure = Failure::new(Class::Overloaded).code(503);
-        let told = self.scenario.chain.stop_signal && enough;
-        self.respond(parent, if told { failure.told_to_stop() } else { failure }.into(), now);
+        let not_before = self.scenario.chain.stop_signal && enough;
+        self.respond(parent, if not_before { failure.told_to_stop() } else { failure }.into(), now);
     }
 }

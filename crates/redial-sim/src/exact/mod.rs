@@ -1,4 +1,4 @@
-//! Every caller is a call of the engine, and everything happens one after the other.
+//! A discrete-event simulation in which every caller is a call of the engine.
 //!
 //! ```text
 //!            ┌─ Begin ──┐                      ┌──────────── Answer ─────────────┐
@@ -8,22 +8,20 @@
 //!                 └──────────────────────────── waits <─────────────────────────────────┘
 //! ```
 //!
-//! What takes no time is no event: an attempt that is answered at once over a network without latency is settled
-//! where it was sent. A caller that waits is 16 bytes and its place in the wheel; only attempts that are on their
-//! way are kept whole.
+//! What takes no time is not an event: an attempt that is answered at once over a network without latency is
+//! settled where it was sent. A waiting caller takes 16 bytes and an entry in the wheel; only attempts in flight
+//! are kept in full.
 
-mod arrivals;
 mod at_caller;
 mod at_service;
 mod callers;
 mod edge;
 mod event;
 mod flight;
-mod health;
+mod healthy_shards;
 mod inner;
-mod sky;
+mod service_state;
 mod slab;
-mod station;
 mod world;
 
 use crate::measure::Run;
@@ -33,8 +31,8 @@ use crate::{Scenario, Subject};
 use edge::Edge;
 use world::World;
 
-/// Runs a scenario once. The same seed gives the same run. When somebody stops it, the run is what has happened by
-/// then.
+/// Runs a scenario once. The same seed gives the same run. If `watch` is stopped, the run covers what has happened
+/// by then.
 pub fn run(scenario: &Scenario, subject: &Subject, seed: u64, watch: &Watch) -> Run {
     let edges = Edge::all(scenario, subject, seed);
     World::new(scenario, &edges, seed).run(watch)

@@ -1,4 +1,4 @@
-/// Things with a number, which is used again when they are gone.
+/// Values with numbers. The number of a removed value is used again.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     all: Vec<T>,
@@ -22,7 +22,7 @@ impl<T> Slab<T> {
         self.all.len() as u32 - 1
     }
 
-    /// Its number may be given to another one from now on.
+    /// Its number may be reused.
     #[inline]
     pub(super) fn remove(&mut self, number: u32) {
         self.free.push(number);
@@ -37,7 +37,7 @@ impl<T> Slab<T> {
         &self.all[number as usize]
     }
 
-    /// Those that are gone included.
+    /// Removed values included.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.all.iter_mut()
     }

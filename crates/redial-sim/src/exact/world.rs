@@ -1,37 +1,36 @@
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Call, NEVER, Nanos, Permit, Stop, Verdict};
 
-use super::arrivals::Calls;
-use super::callers::{Callers, Deeds};
+use super::callers::{Callers, Executions};
 use super::edge::{Edge, names};
 use super::event::Event;
-use super::flight::{Aim, Flight, Who};
-use super::health::Health;
+use super::flight::{Flight, Origin, Target};
+use super::healthy_shards::HealthyShards;
 use super::inner::Inner;
-use super::sky::Sky;
+use super::service_state::{Reception, ServiceState};
 use super::slab::Slab;
-use super::station::{Reception, Station};
-use crate::measure::{Run, Tape};
+use crate::measure::{Recorder, Run};
+use crate::open_loop::OpenLoop;
 use crate::scenario::{Arrivals, Work};
 use crate::simulate::Watch;
 use crate::{Scenario, Stream, Wheel};
 
-/// The surroundings change: a call begins that nobody waited to make.
+/// Numbers of [`Event::Change`]: the next call of an open loop begins.
 const NEXT_CALL: u32 = 0;
-/// Servers of the backend may begin with what waits.
+/// Servers of the backend may start queued requests.
 const SERVERS: u32 = 1;
-/// Everybody begins a call.
+/// All callers begin a call.
 const ALL_CALL: u32 = 2;
-/// From here on: the restarts.
+/// Restarts are numbered from here.
 const RESTART: u32 = 3;
 
-/// How many events are handled between two looks at the clock on the wall.
-const LOOK: u64 = 1 << 16;
+/// How many events are handled between two progress reports.
+const EVENTS_PER_CHECK: u64 = 1 << 16;
 
-/// So many callers are fetched at once.
-const AT_HAND: usize = 32;
+/// How many callers are prefetched at a time.
+const PREFETCHED: usize = 32;
 
-/// Everything, at one point in time.
+/// The state of the simulation at one point in time.
 pub(super) struct World<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) edges: &'a [Edge<'a>],
@@ -39,15 +38,15 @@ pub(super) struct World<'a> {
     pub(super) callers: Callers,
     pub(super) inner: Slab<Inner>,
     pub(super) flights: Slab<Flight>,
-    pub(super) stations: Vec<Station<'a>>,
-    /// The first edge of each station; the others follow.
+    pub(super) services: Vec<ServiceState<'a>>,
+    /// The first edge of each service; the others follow it.
     pub(super) first_inner: Vec<usize>,
-    pub(super) tape: Tape,
-    pub(super) health: Option<Health>,
-    calls: Calls<'a>,
+    pub(super) recorder: Recorder,
+    pub(super) healthy_shards: Option<HealthyShards>,
+    open_loop: OpenLoop<'a>,
     pub(super) network: Stream,
     pub(super) thinking: Stream,
-    /// Callers that have begun, where all begin at once.
+    /// How many callers have begun, where all of them begin at once.
     begun: u32,
     events: u64,
 }
@@ -55,21 +54,18 @@ pub(super) struct World<'a> {
 impl<'a> World<'a> {
     pub(super) fn new(scenario: &'a Scenario, edges: &'a [Edge<'a>], seed: u64) -> Self {
         let streams = Stream::new(seed);
-        let instances = scenario.clients.instances;
-        let services = names(scenario).into_iter().zip(10..);
-        // What is done for a call is remembered where it is done, if it must not be done twice.
+        // Executions are tracked if work must not be done twice.
         let tracked = scenario.clients.work == Work::Unsafe;
-        let station = |(name, number)| {
-            let (sky, stream) = (Sky::new(scenario, name), streams.of(number));
-            Some(Station::new(scenario.service(name)?, sky, instances, stream, tracked))
-        };
-        let stations: Vec<_> = services.filter_map(station).collect();
+        let services = names(scenario).into_iter().zip(10..).filter_map(|(name, number)| {
+            ServiceState::new(scenario, name, streams.of(number), tracked)
+        });
+        let services: Vec<_> = services.collect();
         let keyed = edges[0].policy.cooldown().is_some()
-            || stations.iter().any(|it| it.service.shards > 1 || !it.service.calls.is_empty());
+            || services.iter().any(|it| it.config.shards > 1 || !it.config.calls.is_empty());
         let mut next = 1;
-        let first_inner = stations.iter().map(|station| {
+        let first_inner = services.iter().map(|service| {
             let first = next;
-            next += station.service.calls.len();
+            next += service.config.calls.len();
             first
         });
         Self {
@@ -80,10 +76,10 @@ impl<'a> World<'a> {
             inner: Slab::default(),
             flights: Slab::default(),
             first_inner: first_inner.collect(),
-            tape: Tape::new(scenario),
-            health: Health::new(scenario, &stations),
-            stations,
-            calls: Calls::new(scenario, streams.of(3)),
+            recorder: Recorder::new(scenario),
+            healthy_shards: HealthyShards::new(scenario, &services),
+            services,
+            open_loop: OpenLoop::new(scenario, streams.of(3)),
             network: streams.of(4),
             thinking: streams.of(5),
             begun: 0,
@@ -93,19 +89,19 @@ impl<'a> World<'a> {
 
     pub(super) fn run(mut self, watch: &Watch) -> Run {
         self.set_up();
-        // Calls that began are seen to their end, unless they never end.
+        // Calls that began are followed to their end, up to this time.
         let cut = self.scenario.duration.saturating_mul(2).saturating_add(60_000_000_000);
-        let (mut reported, mut look) = (0, LOOK);
+        let (mut reported, mut look) = (0, EVENTS_PER_CHECK);
         while let Some((now, what)) = self.wheel.pop() {
             if now > cut {
                 break;
             }
-            if self.events.is_multiple_of(AT_HAND as u64) {
-                self.callers.fetch(self.wheel.ahead(AT_HAND).filter_map(Event::caller));
+            if self.events.is_multiple_of(PREFETCHED as u64) {
+                self.callers.prefetch(self.wheel.ahead(PREFETCHED).filter_map(Event::caller));
             }
             self.events += 1;
             if self.events >= look {
-                look = self.events + LOOK;
+                look = self.events + EVENTS_PER_CHECK;
                 let share = now.min(self.scenario.duration) - reported;
                 watch.advance(share as f64 / self.scenario.duration as f64);
                 reported += share;
@@ -113,7 +109,7 @@ impl<'a> World<'a> {
                     break;
                 }
             }
-            self.happen(Event::unpack(what), now);
+            self.handle(Event::unpack(what), now);
         }
         watch.advance((self.scenario.duration - reported) as f64 / self.scenario.duration as f64);
         self.finish()
@@ -126,20 +122,16 @@ impl<'a> World<'a> {
             }
             Arrivals::Closed { callers, think } => {
                 for caller in 0..*callers {
-                    let whole = think.draw(&mut self.thinking);
-                    let first = match think {
-                        crate::scenario::Time::Always(_) => self.thinking.between(0, whole),
-                        crate::scenario::Time::Drawn(_) => whole,
-                    };
+                    let first = think.residual(&mut self.thinking);
                     self.begin_at(caller, first);
                 }
             }
             Arrivals::Constant(_) | Arrivals::Poisson(_) | Arrivals::Ramp { .. } => {
-                let first = self.calls.next(0);
+                let first = self.open_loop.next(0);
                 self.wheel.push(first, Event::Change(NEXT_CALL).pack());
             }
         }
-        for at in self.stations[0].sky.changes() {
+        for at in self.services[0].capacity.returns() {
             self.wheel.push(at, Event::Change(SERVERS).pack());
         }
         for (restart, number) in self.scenario.restart.iter().zip(RESTART..) {
@@ -148,37 +140,38 @@ impl<'a> World<'a> {
         self.leave_backlog();
     }
 
-    /// What an earlier trouble has left to the backend.
+    /// Fills the queue with the backlog of an earlier fault.
     fn leave_backlog(&mut self) {
-        let shards = self.stations[0].service.shards;
-        for number in 0..self.stations[0].service.backlog {
+        let shards = self.services[0].config.shards;
+        for number in 0..self.services[0].config.backlog {
             let shard = number % shards;
-            // Nobody waits for the answer, so that no caller is ever asked for.
-            let who = Who::Caller(u32::MAX);
-            let deed = self.callers.deeds.as_mut().map_or(0, Deeds::of_nobody);
+            // There is no caller, and none is looked up, because no reply is awaited.
+            let origin = Origin::Caller(u32::MAX);
+            let execution = self.callers.executions.as_mut().map_or(0, Executions::without_caller);
             let (instance, generation, key) = (0, 0, 0);
-            let aim = Aim { who, edge: 0, instance, generation, shard, deed, key, off: None };
-            let flight = self.flights.add(Flight::orphan(aim));
-            self.stations[0].adopt();
-            self.stations[0].enqueue(shard, flight);
+            let target =
+                Target { origin, edge: 0, instance, generation, shard, execution, key, off: None };
+            let flight = self.flights.add(Flight::orphan(target));
+            self.services[0].adopt();
+            self.services[0].enqueue(shard, flight);
         }
-        (0..shards).for_each(|shard| self.pull(0, shard, 0));
+        (0..shards).for_each(|shard| self.start_queued(0, shard, 0));
     }
 
     #[inline]
-    fn happen(&mut self, event: Event, now: Nanos) {
+    fn handle(&mut self, event: Event, now: Nanos) {
         match event {
             Event::Change(NEXT_CALL) => self.next_call(now),
             Event::Change(SERVERS) => {
-                let shards = self.stations[0].service.shards;
-                (0..shards).for_each(|shard| self.pull(0, shard, now));
+                let shards = self.services[0].config.shards;
+                (0..shards).for_each(|shard| self.start_queued(0, shard, now));
             }
             Event::Change(ALL_CALL) => {
-                // Not all of them as one event: somebody may want to stop it.
-                let last = self.callers.len().min(self.begun + LOOK as u32);
+                // In batches, so that a stopped run ends soon.
+                let last = self.callers.len().min(self.begun + EVENTS_PER_CHECK as u32);
                 self.events += u64::from(last - self.begun) - 1;
                 for caller in self.begun..last {
-                    self.callers.will(caller, false, now);
+                    self.callers.schedule(caller, false, now);
                     self.begin(caller, now);
                 }
                 self.begun = last;
@@ -201,76 +194,76 @@ impl<'a> World<'a> {
         if now >= self.scenario.duration {
             return;
         }
-        let instance = self.calls.instance();
-        let next = self.calls.next(now);
+        let instance = self.open_loop.instance();
+        let next = self.open_loop.next(now);
         self.wheel.push(next, Event::Change(NEXT_CALL).pack());
         self.call_of(instance, now);
     }
 
-    /// The instance makes a call that nobody waited to make.
+    /// This instance makes a call of an open loop.
     pub(super) fn call_of(&mut self, instance: u32, now: Nanos) {
         if self.off_until(instance, now).is_none() {
-            let caller = self.callers.hire(instance);
-            self.callers.will(caller, false, now);
+            let caller = self.callers.add(instance);
+            self.callers.schedule(caller, false, now);
             self.begin(caller, now);
         }
     }
 
     /// Sends an attempt, if the engine admits it.
     #[inline]
-    pub(super) fn attempt(&mut self, who: Who, mut call: Call, now: Nanos) {
-        let aim = match who {
-            Who::Caller(caller) => self.aim(caller),
-            Who::Inner(number) => self.aim_inner(number),
+    pub(super) fn attempt(&mut self, origin: Origin, mut call: Call, now: Nanos) {
+        let target = match origin {
+            Origin::Caller(caller) => self.target(caller),
+            Origin::Inner(number) => self.inner_target(number),
         };
         let edges = self.edges;
-        let edge = &edges[aim.edge as usize];
-        let cx = edge.context(&aim);
+        let edge = &edges[target.edge as usize];
+        let cx = edge.context(&target);
         let permit = match call.admit(&cx, now) {
             Ok(permit) => permit,
-            Err(stop) => return self.over(who, Some(stop), call.attempts(), now),
+            Err(stop) => return self.over(origin, Some(stop), call.attempts(), now),
         };
-        if let (Who::Caller(_), Some(deeds)) = (who, &mut self.callers.deeds) {
-            deeds.hold(aim.deed);
+        if let (Origin::Caller(_), Some(executions)) = (origin, &mut self.callers.executions) {
+            executions.hold(target.execution);
         }
         if edge.latency.is_zero() {
-            match self.receive(&aim, permit.number, now) {
-                Reception::Answer(outcome) if self.stations[edge.to].always_replies() => {
-                    self.release(&aim);
-                    let verdict = call.settle(&cx, permit, &outcome, now, || self.seed_of(who));
-                    self.go_on(who, &call, verdict, now);
+            match self.receive(&target, permit.number, now) {
+                Reception::Answer(outcome) if self.services[edge.to].always_replies() => {
+                    self.release(&target);
+                    let verdict = call.settle(&cx, permit, &outcome, now, || self.seed_of(origin));
+                    self.apply(origin, &call, verdict, now);
                 }
-                Reception::Serve(0) if self.stations[edge.to].is_simple() => {
-                    self.stations[edge.to].serve_at_once(aim.shard);
-                    if let Who::Caller(_) = who {
-                        self.tape.served(now, 1);
+                Reception::Serve(0) if self.services[edge.to].is_simple() => {
+                    self.services[edge.to].serve_at_once(target.shard);
+                    if let Origin::Caller(_) = origin {
+                        self.recorder.served(now, 1);
                     }
                     let verdict = call.settle(&cx, permit, &Outcome::Success, now, || 0);
-                    self.go_on(who, &call, verdict, now);
+                    self.apply(origin, &call, verdict, now);
                 }
                 reception => {
-                    let flight = self.flights.add(Flight::new(aim, call, permit));
+                    let flight = self.flights.add(Flight::new(target, call, permit));
                     self.place(flight, reception, now);
                 }
             }
             return;
         }
-        let flight = self.flights.add(Flight::new(aim, call, permit));
-        self.travel(flight, Event::Arrive(flight), now);
+        let flight = self.flights.add(Flight::new(target, call, permit));
+        self.transmit(flight, Event::Arrive(flight), now);
     }
 
     /// Sends a request or a reply over the network.
-    pub(super) fn travel(&mut self, flight: u32, event: Event, now: Nanos) {
-        let edge = self.flights.get(flight).aim.edge;
+    pub(super) fn transmit(&mut self, flight: u32, event: Event, now: Nanos) {
+        let edge = self.flights.get(flight).target.edge;
         let there = now + self.edges[edge as usize].latency.draw(&mut self.network);
         self.wheel.push(there, event.pack());
         if there >= self.flights.get(flight).expires {
-            self.watch(flight);
+            self.arm_timeout(flight);
         }
     }
 
-    /// Sees to it that the caller gives up in time.
-    pub(super) fn watch(&mut self, number: u32) {
+    /// Schedules the timeout of an attempt.
+    pub(super) fn arm_timeout(&mut self, number: u32) {
         let flight = self.flights.get(number);
         if flight.waiting.is_some() && !flight.timed && flight.expires != NEVER {
             flight.timed = true;
@@ -278,92 +271,96 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What came of an attempt.
+    /// Reports the outcome of an attempt to the engine.
     #[inline]
     pub(super) fn settle(
         &mut self,
-        aim: &Aim,
+        target: &Target,
         mut call: Call,
         permit: Permit,
         outcome: &Outcome,
         now: Nanos,
     ) {
         let edges = self.edges;
-        let edge = &edges[aim.edge as usize];
-        let cx = edge.context(aim);
-        let verdict = call.settle(&cx, permit, outcome, now, || self.seed_of(aim.who));
-        self.go_on(aim.who, &call, verdict, now);
+        let edge = &edges[target.edge as usize];
+        let cx = edge.context(target);
+        let verdict = call.settle(&cx, permit, outcome, now, || self.seed_of(target.origin));
+        self.apply(target.origin, &call, verdict, now);
     }
 
-    /// Does what the engine says.
+    /// Acts on the engine's verdict.
     #[inline]
-    fn go_on(&mut self, who: Who, call: &Call, verdict: Verdict, now: Nanos) {
+    fn apply(&mut self, origin: Origin, call: &Call, verdict: Verdict, now: Nanos) {
         match verdict {
-            Verdict::Done => self.over(who, None, call.attempts(), now),
-            Verdict::Stop(stop) => self.over(who, Some(stop), call.attempts(), now),
-            Verdict::Wait(wake) => match (call.rest(), who) {
-                (Some(resting), Who::Caller(caller)) => {
-                    self.tape.waits(wake - now, 1);
+            Verdict::Done => self.over(origin, None, call.attempts(), now),
+            Verdict::Stop(stop) => self.over(origin, Some(stop), call.attempts(), now),
+            Verdict::Wait(wake) => match (call.rest(), origin) {
+                (Some(resting), Origin::Caller(caller)) => {
+                    self.recorder.waits(wake - now, 1);
                     self.callers.rest(caller, resting, call.drawn());
-                    self.callers.will(caller, true, wake);
+                    self.callers.schedule(caller, true, wake);
                     self.wheel.push(wake, Event::Wake(caller).pack());
                 }
-                (Some(resting), Who::Inner(number)) => {
+                (Some(resting), Origin::Inner(number)) => {
                     let inner = self.inner.get(number);
                     (inner.resting, inner.drawn) = (resting, call.drawn());
                     self.wheel.push(wake, Event::WakeInner(number).pack());
                 }
-                (None, who) => self.over(who, Some(Stop::Attempts), call.attempts(), now),
+                (None, origin) => self.over(origin, Some(Stop::Attempts), call.attempts(), now),
             },
             Verdict::InFlight => {}
         }
     }
 
-    fn seed_of(&self, who: Who) -> u64 {
-        match who {
-            Who::Caller(caller) => self.callers.seed(caller),
-            Who::Inner(number) => self.inner.peek(number).seed,
+    fn seed_of(&self, origin: Origin) -> u64 {
+        match origin {
+            Origin::Caller(caller) => self.callers.seed(caller),
+            Origin::Inner(number) => self.inner.peek(number).seed,
         }
     }
 
-    fn over(&mut self, who: Who, stop: Option<Stop>, attempts: u32, now: Nanos) {
-        match who {
-            Who::Caller(caller) => self.call_over(caller, stop.is_none(), now),
-            Who::Inner(number) => self.inner_over(number, stop, attempts, now),
+    fn over(&mut self, origin: Origin, stop: Option<Stop>, attempts: u32, now: Nanos) {
+        match origin {
+            Origin::Caller(caller) => self.caller_done(caller, stop.is_none(), now),
+            Origin::Inner(number) => self.inner_done(number, stop, attempts, now),
         }
     }
 
-    /// A time-out, as the engine sees it.
+    /// The outcome of a timeout.
     pub(super) fn timed_out() -> Outcome {
         Failure::new(Class::Timeout).into()
     }
 
     fn finish(self) -> Run {
-        let calls = self.tape.count().max(1) as f64;
-        let fans = self.fans();
-        let multiplied = self.stations.iter().zip(&fans).skip(1);
-        let most = multiplied.map(|(it, fan)| it.arrived as f64 / (calls * fan)).reduce(f64::max);
-        let own = self.stations[0].arrived as f64 / calls;
-        let run = self.tape.finish(most.map(|most| most.max(own)), self.events);
-        Run { healthy_lost: self.health.map(|health| health.lost_share()), ..run }
+        let calls = self.recorder.count().max(1) as f64;
+        let fan_outs = self.fan_outs();
+        let multiplied = self.services.iter().zip(&fan_outs).skip(1);
+        let most =
+            multiplied.map(|(it, fan_out)| it.arrived as f64 / (calls * fan_out)).reduce(f64::max);
+        let own = self.services[0].arrived as f64 / calls;
+        let run = self.recorder.finish(most.map(|most| most.max(own)), self.events);
+        Run {
+            healthy_lost: self.healthy_shards.map(|healthy_shards| healthy_shards.lost_share()),
+            ..run
+        }
     }
 
-    /// How often each station is called for one call, if everything goes well.
-    fn fans(&self) -> Vec<f64> {
-        let mut fans = vec![0.0; self.stations.len()];
-        fans[0] = 1.0;
-        // In the order of the chain, which is not longer than the number of stations.
-        let mut ahead = fans.clone();
-        for _ in 0..self.stations.len() {
-            let mut next = vec![0.0; fans.len()];
-            for (from, station) in self.stations.iter().enumerate() {
-                for place in 0..station.service.calls.len() {
+    /// How many requests each service gets for one call when nothing fails.
+    fn fan_outs(&self) -> Vec<f64> {
+        let mut fan_outs = vec![0.0; self.services.len()];
+        fan_outs[0] = 1.0;
+        // In the order of the chain, which is not longer than the number of services.
+        let mut ahead = fan_outs.clone();
+        for _ in 0..self.services.len() {
+            let mut next = vec![0.0; fan_outs.len()];
+            for (from, service) in self.services.iter().enumerate() {
+                for place in 0..service.config.calls.len() {
                     next[self.edges[self.first_inner[from] + place].to] += ahead[from];
                 }
             }
-            fans.iter_mut().zip(&next).for_each(|(fan, more)| *fan += more);
+            fan_outs.iter_mut().zip(&next).for_each(|(fan_out, more)| *fan_out += more);
             ahead = next;
         }
-        fans
+        fan_outs
     }
 }

@@ -1,16 +1,16 @@
 //! What would this policy do with these outcomes, and how long does it wait?
 //!
-//! A policy says "full jitter, 100 ms to 2 s, a tenth of the calls": nobody reads from that why the third
-//! call of an outage was not repeated, or what its callers wait for on an ordinary bad day. [`explain`] makes
-//! the calls of a [`Script`] with the production engine, one after the other under one set of guards, in
-//! virtual time, and notes every verdict; beside them it puts the waits of thousands of calls.
+//! From "full jitter, 100 ms to 2 s, a tenth of the calls" it is hard to tell why the third call of an outage was
+//! not retried, or how long callers wait on a bad day. [`explain`] makes the calls of a [`Script`] with the
+//! production engine, one after the other under one set of guards, in virtual time, and lists every verdict. It
+//! adds the waits of thousands of calls.
 
 mod ms;
 mod script;
 mod steps;
 mod waits;
 
-pub use script::{Script, Unreadable};
+pub use script::{Script, ScriptError};
 pub use steps::{Ruling, Step};
 pub use waits::{Cap, RetryWait};
 
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::Stream;
 
-/// What is asked about a policy.
+/// A question about a policy.
 ///
 /// Defaults: no calls, 10 runs, seed 0, attempts that take no time, idempotent calls.
 #[derive(Clone, Debug)]
@@ -29,11 +29,11 @@ pub struct Question {
     pub script: Script,
     /// How many calls' waits to list.
     pub runs: u32,
-    /// Names the random streams of the waits. Guards that draw have a stream of their own, always the same.
+    /// The seed of the waits. Guards that draw have a fixed seed of their own.
     pub seed: u64,
     /// How long an attempt takes, unless it times out.
     pub latency: Nanos,
-    /// What the calls allow.
+    /// The safety of the calls.
     pub safety: Safety,
 }
 
@@ -44,18 +44,18 @@ impl Default for Question {
     }
 }
 
-/// The answer. As JSON, its times are milliseconds, and `null` where nothing bounds them.
+/// The answer. In JSON, times are in milliseconds, and `null` where nothing bounds them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
-    /// The policy that it is about.
+    /// The policy.
     pub policy: Policy,
     /// Every verdict on the calls of the script, in order.
     pub steps: Vec<Step>,
-    /// How long the waits are, retry by retry; the first 20 when there are more.
+    /// The waits, by retry; the first 20 when there are more.
     pub waits: Vec<RetryWait>,
-    /// The longest wait, and where it is reached.
+    /// The longest wait, and the retry that reaches it.
     pub cap: Cap,
-    /// The waits of single calls that get no hint. The n-th call of the script draws what the n-th run drew.
+    /// The waits of single calls without hints. The n-th call of the script draws the waits of the n-th run.
     #[serde(serialize_with = "ms::lists")]
     pub runs: Vec<Vec<Nanos>>,
     /// The most that one call can cost.
@@ -68,7 +68,7 @@ pub fn explain(policy: &Policy, question: &Question) -> Explanation {
     let seed = question.seed;
     Explanation {
         policy: policy.clone(),
-        steps: steps::play(policy, question),
+        steps: steps::run(policy, question),
         waits: waits::measure(policy, seed),
         cap: waits::cap(policy),
         runs: (1..=question.runs).map(|run| waits::run(policy, seed_of(seed, run))).collect(),
@@ -76,7 +76,7 @@ pub fn explain(policy: &Policy, question: &Question) -> Explanation {
     }
 }
 
-/// The seed of the call with this number, the first being 1.
+/// The seed of the call with this number; 1 is the first.
 fn seed_of(seed: u64, call: u32) -> u64 {
     Stream::new(seed).of(call.into()).bits()
 }

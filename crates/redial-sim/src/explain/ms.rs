@@ -1,4 +1,4 @@
-//! Nanoseconds leave as milliseconds, and what has no limit as `null`: JSON has no unit and no [`NEVER`].
+//! Serialises nanoseconds as milliseconds, and [`NEVER`] as `null`.
 
 use redial_core::{NEVER, Nanos, WorstCase};
 use serde::{Serialize, Serializer};

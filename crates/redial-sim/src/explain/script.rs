@@ -1,4 +1,4 @@
-//! What comes of the attempts, as a person writes it: `503,timeout,200; UNAVAILABLE@pushback=40ms,OK`.
+//! A script of outcomes, as text: `503,timeout,200; UNAVAILABLE@pushback=40ms,OK`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,42 +7,40 @@ use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, RetryOn};
 use redial_core::schedule::Hint;
 use redial_core::{Nanos, parse_duration};
 
-/// The outcomes of some calls: outcomes are separated by `,` and calls by `;`. When those of a call are used
-/// up, its last one repeats.
+/// The outcomes of some calls: outcomes are separated by `,` and calls by `;`. The last outcome of a call repeats.
 ///
-/// An outcome is a status of HTTP, a class of failures by its name, a code of gRPC by its name or as
-/// `grpc:14`, or `not-yet`. A hint may follow it: `@retry-after=7` (seconds, or a duration), `@slot=250ms` or
-/// `@pushback=40ms`.
+/// An outcome is an HTTP status, the name of a failure class, a gRPC code by name or as `grpc:14`, or `not-yet`. A
+/// hint may follow: `@retry-after=7` (seconds, or a duration), `@slot=250ms` or `@pushback=40ms`.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// None of them is empty.
     pub(super) calls: Vec<Vec<Answer>>,
 }
 
-/// What comes of one attempt.
+/// The outcome of one attempt.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// As it was written.
+    /// As written.
     pub(super) text: String,
     pub(super) outcome: Outcome,
-    /// It takes all the time that the attempt has.
+    /// Whether it takes all the time that the attempt has.
     pub(super) times_out: bool,
 }
 
-/// Why a text is not a [`Script`]. Names the outcome.
+/// Why a text is not a [`Script`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unreadable {
+pub enum ScriptError {
     /// There is nothing between two separators.
     Missing(String),
-    /// This is no outcome.
+    /// Not an outcome.
     Outcome(String),
-    /// What follows the `@` is no hint.
+    /// The text after the `@` is not a hint.
     Hint(String),
-    /// A success has no hint.
+    /// A success with a hint.
     HintOfSuccess(String),
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(call) => write!(f, "an outcome is missing in `{call}`"),
@@ -50,31 +48,31 @@ impl fmt::Display for Unreadable {
                 let classes: Vec<_> = classes().map(Class::name).collect();
                 write!(
                     f,
-                    "`{token}` is no outcome: write a status of HTTP from 100 to 599, a code of gRPC \
-                     such as UNAVAILABLE or grpc:14, not-yet, or one of {}",
+                    "`{token}` is not an outcome: write an HTTP status from 100 to 599, a gRPC code such as \
+                     UNAVAILABLE or grpc:14, not-yet, or one of {}",
                     classes.join(", ")
                 )
             }
             Self::Hint(token) => write!(
                 f,
-                "`{token}` has no hint that can be read: write @retry-after=7 (seconds, or a duration \
+                "`{token}` has an invalid hint: write @retry-after=7 (seconds, or a duration \
                  such as 250ms), @slot=250ms or @pushback=40ms"
             ),
             Self::HintOfSuccess(token) => {
-                write!(f, "`{token}` is a success, and only others have a hint")
+                write!(f, "`{token}` is a success, and a success cannot have a hint")
             }
         }
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for ScriptError {}
 
 impl FromStr for Script {
-    type Err = Unreadable;
+    type Err = ScriptError;
 
-    fn from_str(text: &str) -> Result<Self, Unreadable> {
+    fn from_str(text: &str) -> Result<Self, ScriptError> {
         let call = |call: &str| {
-            let missing = || Unreadable::Missing(call.trim().to_owned());
+            let missing = || ScriptError::Missing(call.trim().to_owned());
             let tokens = call.split(',').map(str::trim);
             tokens
                 .map(|token| if token.is_empty() { Err(missing()) } else { answer(token) })
@@ -84,18 +82,18 @@ impl FromStr for Script {
     }
 }
 
-fn answer(token: &str) -> Result<Answer, Unreadable> {
+fn answer(token: &str) -> Result<Answer, ScriptError> {
     let (name, written) = match token.split_once('@') {
         Some((name, hint)) => (name.trim_end(), Some(hint)),
         None => (token, None),
     };
-    let hint = written.map(|text| hint(text).ok_or_else(|| Unreadable::Hint(token.to_owned())));
+    let hint = written.map(|text| hint(text).ok_or_else(|| ScriptError::Hint(token.to_owned())));
     let hint = hint.transpose()?;
     let outcome = outcome(name, hint.is_some());
-    let outcome = outcome.ok_or_else(|| Unreadable::Outcome(token.to_owned()))?;
+    let outcome = outcome.ok_or_else(|| ScriptError::Outcome(token.to_owned()))?;
     let outcome = match hint {
         Some(_) if outcome == Outcome::Success => {
-            return Err(Unreadable::HintOfSuccess(token.to_owned()));
+            return Err(ScriptError::HintOfSuccess(token.to_owned()));
         }
         Some(hint) => outcome.with_hint(hint),
         None => outcome,
@@ -133,7 +131,7 @@ fn hint(text: &str) -> Option<Hint> {
     })
 }
 
-/// A bare number, as the header has it.
+/// A number of seconds, as in the header.
 fn seconds(text: &str) -> Option<Nanos> {
     text.trim().parse::<u64>().ok()?.checked_mul(1_000_000_000)
 }

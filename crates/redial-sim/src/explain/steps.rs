@@ -1,4 +1,4 @@
-//! The calls of a script, through the engine: admit, send, settle, and again.
+//! Runs the calls of a script through the engine: admit, send, settle, repeat.
 
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::script::Answer;
 use super::{Question, ms, seed_of};
 
-/// What came of one attempt, or why it was not sent.
+/// One attempt and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "Row")]
 pub struct Step {
@@ -17,9 +17,9 @@ pub struct Step {
     pub call: u32,
     /// The number of the attempt; 1 is the first.
     pub attempt: u32,
-    /// What came of it, as the script has it; `None` when a guard did not let it out.
+    /// The outcome, as written in the script; `None` when a guard refused the attempt.
     pub outcome: Option<String>,
-    /// What follows from it.
+    /// The engine's verdict.
     pub ruling: Ruling,
     /// How many retries the budget would grant after it; `None` when there is no budget.
     pub budget: Option<u64>,
@@ -27,12 +27,12 @@ pub struct Step {
     pub elapsed: Nanos,
 }
 
-/// What follows from an attempt.
+/// The verdict on an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// The call succeeded.
     Done,
-    /// Another attempt comes after this wait, for this reason.
+    /// Another attempt follows after this wait, for this reason.
     Wait(Nanos, String),
     /// The call is over.
     Stop(Stop),
@@ -48,7 +48,7 @@ impl Ruling {
         }
     }
 
-    /// Why.
+    /// The reason.
     pub fn reason(&self) -> &str {
         match self {
             Self::Done => "success",
@@ -66,30 +66,29 @@ impl Ruling {
     }
 }
 
-/// Nobody reads more, and a policy may allow a million.
+/// A policy may allow a million attempts; a call is cancelled after this many.
 const MOST_ATTEMPTS: u32 = 1_000;
 
-/// Makes the calls one after the other. They are all about the same thing, so that a cool-down sees one key. A
-/// caller goes away after a thousand attempts.
-pub(super) fn play(policy: &Policy, question: &Question) -> Vec<Step> {
+/// Makes the calls one after the other. All have the same key, so that a cool-down applies.
+pub(super) fn run(policy: &Policy, question: &Question) -> Vec<Step> {
     let guards = Guards::new(policy, 1, 0);
     let request = Request { safety: question.safety, key: 1, ..Request::default() };
     let cx = Context { policy, guards: &guards, observer: None, request };
-    let mut stage = Stage { cx, latency: question.latency, now: 0, steps: Vec::new() };
+    let mut simulation = Simulation { cx, latency: question.latency, now: 0, steps: Vec::new() };
     for (number, answers) in (1..).zip(&question.script.calls) {
-        stage.call(number, answers, seed_of(question.seed, number));
+        simulation.call(number, answers, seed_of(question.seed, number));
     }
-    stage.steps
+    simulation.steps
 }
 
-struct Stage<'a> {
+struct Simulation<'a> {
     cx: Context<'a>,
     latency: Nanos,
     now: Nanos,
     steps: Vec<Step>,
 }
 
-impl Stage<'_> {
+impl Simulation<'_> {
     fn call(&mut self, number: u32, answers: &[Answer], seed: u64) {
         let (started, cx) = (self.now, self.cx);
         let mut call = Call::new(cx.policy, started, NEVER);
@@ -121,8 +120,8 @@ impl Stage<'_> {
         (Some(text), self.ruling(verdict, &outcome))
     }
 
-    /// Lets the time of an attempt pass. One that would take longer than it may is cut off, and that is what
-    /// comes of it.
+    /// Advances the time by that of an attempt. An attempt that exceeds its timeout is cut off there, with that as
+    /// its outcome.
     fn send(&mut self, answer: &Answer, expires: Nanos) -> (Outcome, String) {
         let answered = self.now.saturating_add(self.latency);
         if answer.times_out && expires != NEVER {
@@ -160,7 +159,7 @@ impl Stage<'_> {
     }
 }
 
-/// A step as a flat row, for programs.
+/// A step as a flat row of JSON.
 #[derive(Serialize)]
 struct Row {
     call: u32,

@@ -1,27 +1,27 @@
-//! How long does a caller wait? A ceiling says little: with full jitter half of all waits are below its middle,
-//! and with decorrelated jitter there is a distribution that no formula of ours knows. So the production backoff
-//! is asked ten thousand times.
+//! How long does a caller wait? The ceiling alone says little: with full jitter half of the waits are below its
+//! middle, and decorrelated jitter has no simple distribution. So the production backoff is sampled ten thousand
+//! times.
 
 use redial_core::{Nanos, Policy};
 use serde::Serialize;
 
 use super::{ms, seed_of};
 
-/// How long the wait before one retry is, over many calls that get no hint.
+/// The wait before one retry, over many calls without hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RetryWait {
     /// The number of the retry; 1 is the first.
     pub retry: u32,
-    /// The longest that it can be.
+    /// The longest possible wait.
     #[serde(rename = "ceiling_ms", serialize_with = "ms::one")]
     pub ceiling: Nanos,
-    /// Its mean.
+    /// The mean.
     #[serde(rename = "mean_ms", serialize_with = "ms::one")]
     pub mean: Nanos,
-    /// One call in twenty waits no longer.
+    /// The 5th percentile.
     #[serde(rename = "p5_ms", serialize_with = "ms::one")]
     pub p5: Nanos,
-    /// One call in twenty waits at least as long.
+    /// The 95th percentile.
     #[serde(rename = "p95_ms", serialize_with = "ms::one")]
     pub p95: Nanos,
     /// Whether the ceiling is the cap.
@@ -31,16 +31,16 @@ pub struct RetryWait {
 /// The longest wait of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cap {
-    /// How long it is.
+    /// Its length.
     #[serde(rename = "ms", serialize_with = "ms::one")]
     pub wait: Nanos,
-    /// The first retry whose ceiling is the cap; `None` when the attempts are used up before.
+    /// The first retry whose ceiling is the cap; `None` when the attempts end before.
     pub retry: Option<u32>,
 }
 
 const SAMPLES: u32 = 10_000;
 
-/// So many retries are shown.
+/// How many retries are listed.
 const ROWS: u32 = 20;
 
 pub(super) fn measure(policy: &Policy, seed: u64) -> Vec<RetryWait> {
@@ -77,7 +77,7 @@ pub(super) fn run(policy: &Policy, seed: u64) -> Vec<Nanos> {
     waits.collect()
 }
 
-/// The retries, each with the longest wait before it.
+/// The retries with their longest waits.
 fn ceilings(policy: &Policy) -> impl Iterator<Item = (u32, Nanos)> {
     (1..policy.attempts()).scan(0, |previous, retry| {
         *previous = policy.backoff().longest(retry, *previous);

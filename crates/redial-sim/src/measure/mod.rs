@@ -1,72 +1,73 @@
-//! What a run is judged by.
+//! The figures of a run.
 //!
-//! The engines, and the real traffic of `redial-live`, put what happens on a [`Tape`]; everything that is said
-//! about a run is computed from it in one place, so that two engines, or a simulation and a measurement, can be
-//! compared. A [`Summary`] is what many runs say together.
+//! The engines, and the real traffic of `redial-live`, report events to a [`Recorder`]. All figures are computed
+//! from it in one place, so that two engines, or a simulation and a measurement, can be compared. A [`Summary`]
+//! combines many runs.
 
+mod recorder;
 mod summary;
-mod tape;
 
+pub use recorder::Recorder;
+pub(crate) use recorder::STEPS;
 pub use summary::{Share, Spread, Summary};
-pub use tape::Tape;
 
-/// What came of one run.
+/// The figures of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Calls that were begun.
+    /// Calls that began.
     pub calls: u64,
     /// Attempts that reached the backend.
     pub attempts: u64,
-    /// Attempts ÷ calls; where services call others, requests at the most multiplied of them.
+    /// Attempts ÷ calls. Where services call others, the requests at the service with the highest ratio.
     pub amplification: f64,
     /// The share of the calls that succeeded.
     pub success: f64,
-    /// The most attempts that arrived in a window, as a multiple of what is usual. Where everybody calls at
-    /// once, the retries, as a share of all callers.
+    /// The most attempts that arrived in a window, as a multiple of the usual number. Where all callers begin at
+    /// once, the most retries, as a share of all callers.
     pub peak_ratio: f64,
-    /// The same for those that were served, first attempts included.
+    /// The same for served attempts, first attempts included.
     pub served_peak_ratio: f64,
-    /// From the end of the trouble until calls succeeded again, nearly all of those that did before it; `None` when
-    /// they did not, when there was nothing to recover from, and from cohorts, which do not know it.
+    /// From the end of the faults until calls succeeded again nearly as often as before; `None` when they did not,
+    /// when there were no faults, and from cohorts, which cannot determine it.
     pub recover_ms: Option<f64>,
-    /// The share of the calls begun since the trouble that did not succeed.
+    /// The share of the calls begun since the first fault that did not succeed.
     pub goodput_lost: f64,
-    /// Half of the successful calls took at most so long.
+    /// The median latency of successful calls.
     pub p50_ms: f64,
-    /// 99 in a hundred did.
+    /// Their 99th percentile.
     pub p99_ms: f64,
-    /// How often work that must not be done twice was done again.
+    /// How often work that must not be done twice was repeated.
     pub duplicates: u64,
-    /// Whether most calls failed at the end, long after the trouble.
+    /// Whether most calls failed at the end, long after the faults.
     pub collapsed: bool,
     /// When the last call ended.
     pub completion_ms: f64,
-    /// How the waits before retries vary.
+    /// The standard deviation of the waits before retries.
     pub delay_sd_ms: f64,
-    /// The most calls that waited for their retry at the same time.
+    /// The most calls that waited for a retry at the same time.
     pub waiting_max: u64,
-    /// The share of the calls to shards to which nothing happened that failed; `None` where there are no others.
+    /// The share of failed calls among those to shards without a fault of their own; `None` without such faults.
     pub healthy_lost: Option<f64>,
     /// Retries that reached the backend.
     pub retries: u64,
     /// From the first to the last retry.
     pub smear_ms: f64,
-    /// What happened when.
+    /// The figures over time.
     pub series: Series,
-    /// What the engine had to do.
+    /// How many events the engine processed.
     pub events: u64,
 }
 
-/// What happened when, in windows.
+/// The figures over time, by window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// How long a window is.
+    /// The length of a window.
     pub window_ms: f64,
     /// Calls that began.
     pub calls: Vec<f64>,
     /// Attempts that arrived.
     pub attempts: Vec<f64>,
-    /// Those of them that were retries.
+    /// Retries among them.
     pub retries: Vec<f64>,
     /// Attempts that were served.
     pub served: Vec<f64>,
@@ -77,7 +78,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// The rows and their names.
+    /// The rows with their names.
     pub fn rows(&self) -> [(&'static str, &[f64]); 6] {
         [
             ("calls", &self.calls),
@@ -100,7 +101,7 @@ impl Series {
         ]
     }
 
-    /// Adds another run to it.
+    /// Adds those of another run.
     pub(crate) fn add(&mut self, other: &Self) {
         self.window_ms = other.window_ms;
         for (mine, (_, theirs)) in self.rows_mut().into_iter().zip(other.rows()) {

@@ -1,38 +1,38 @@
 use super::{Run, Series};
 use crate::simulate::Engine;
 
-/// What many runs of one policy say together.
+/// The figures of many runs of one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// How many there were.
+    /// How many runs there were.
     pub runs: u32,
-    /// The numbers of a run by their names, each with how it varies from run to run; `None` when no run has it.
+    /// The figures of a run by name, with their spread over the runs; `None` when no run has it.
     pub values: Vec<(&'static str, Option<Spread>)>,
-    /// In how many of them calls succeeded again after the trouble; a mean of `recover_ms` is of those.
+    /// In how many runs calls succeeded again after the faults. The mean of `recover_ms` covers these.
     pub recovered: u32,
-    /// In how many of them most calls failed at the end.
+    /// The share of runs in which most calls failed at the end.
     pub collapse: Share,
-    /// What happened when, on average.
+    /// The figures over time, on average.
     pub series: Series,
-    /// What computed it.
+    /// The engine that computed the runs.
     pub engine: Engine,
-    /// What it had to do.
+    /// How many events it processed.
     pub events: u64,
 }
 
-/// How a number varies from run to run.
+/// The spread of a figure over the runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// Of all runs.
+    /// The mean over the runs.
     pub mean: f64,
-    /// Of a single run.
+    /// The standard deviation of a single run.
     pub sd: f64,
-    /// Of the mean: what another seed may change.
+    /// The standard error of the mean: by how much another seed may change it.
     pub standard_error: f64,
 }
 
 impl Spread {
-    /// Of these values; of none of them, when there is none.
+    /// Of these values; zero without values.
     pub fn of(values: impl ExactSizeIterator<Item = f64> + Clone) -> Self {
         let count = values.len() as f64;
         if count == 0.0 {
@@ -40,25 +40,25 @@ impl Spread {
         }
         let mean = values.clone().sum::<f64>() / count;
         let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
-        // A single run says nothing of how runs vary.
+        // A single run has no spread.
         let sd = (squares / (count - 1.0).max(1.0)).sqrt();
         Self { mean, sd, standard_error: sd / count.sqrt() }
     }
 }
 
-/// How often something happened, and how often it may happen: where other seeds would end in 95 of 100 cases.
+/// A share of the runs with its 95% confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// As a share of the runs.
+    /// The share.
     pub value: f64,
-    /// Wilson's interval.
+    /// The lower end of Wilson's interval.
     pub low: f64,
-    /// Wilson's interval.
+    /// The upper end of Wilson's interval.
     pub high: f64,
 }
 
 impl Share {
-    /// So many of so many.
+    /// `count` of `all`.
     pub fn of(count: u32, all: u32) -> Self {
         const Z: f64 = 1.959_963_984_540_054;
         let n = f64::from(all.max(1));
@@ -73,7 +73,7 @@ impl Share {
 
 type Number = (&'static str, fn(&Run) -> Option<f64>);
 
-/// Every number of a run, in the order of the reports.
+/// Every figure of a run, in the order of the reports.
 const NUMBERS: [Number; 17] = [
     ("calls", |run| Some(run.calls as f64)),
     ("attempts", |run| Some(run.attempts as f64)),
@@ -116,12 +116,12 @@ impl Summary {
         }
     }
 
-    /// The number with this name.
+    /// The figure with this name.
     pub fn value(&self, name: &str) -> Option<Spread> {
         self.values.iter().find(|(known, _)| *known == name)?.1
     }
 
-    /// The mean of the number with this name; NaN when no run has it.
+    /// The mean of the figure with this name; NaN when no run has it.
     pub fn mean(&self, name: &str) -> f64 {
         self.value(name).map_or(f64::NAN, |spread| spread.mean)
     }

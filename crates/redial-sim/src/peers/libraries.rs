@@ -1,4 +1,4 @@
-//! Libraries that wrap any call: they see a function fail, and little else.
+//! Libraries that wrap any call: they only see that a function failed.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "dotnet",
         about: "the standard resilience handler of .NET: 4 attempts of at most 10 s, exponential from 2 s with \
-                jitter, 30 s in all; no budget; a breaker at 10% of at least 100 calls in 30 s, open for 5 s; 1000 \
+                jitter, 30 s in total; no budget; a breaker at 10% of at least 100 calls in 30 s, open for 5 s; 1000 \
                 calls at once. Honours Retry-After",
         differs: Some(
             "its jitter is not uniform: waits below 2.8, 5.7 and 8.7 s with means of 1.7, 2.3 and 4.2 s. Full \
-             jitter below 2.75, 4.8 and 8.4 s stands for it, with means of 1.4, 2.4 and 4.2 s. Retry-After \
-             replaces its wait; here it is a floor. Its 1000 are calls, waiting or not; here attempts on the wire",
+             jitter below 2.75, 4.8 and 8.4 s approximates it, with means of 1.4, 2.4 and 4.2 s. Retry-After \
+             replaces its wait; here it is a floor. Its 1000 are calls, waiting or not; here attempts in flight",
         ),
         checks_safety: false,
         draft: dotnet,
@@ -59,7 +59,7 @@ pub(super) const PEERS: &[Peer] = &[
         name: "tenacity",
         about: "for ever, no wait between attempts, no budget",
         differs: Some(
-            "for ever is 65535 attempts, and no wait is one of 1 ns, the shortest that there is",
+            "for ever is 65535 attempts, and no wait is 1 ns, the shortest possible wait",
         ),
         checks_safety: false,
         draft: || Draft::bare(ENDLESS).backoff(at_once()),
@@ -73,8 +73,8 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "stamina",
-        about: "10 attempts, doubling from 100 ms and up to 1 s more, at most 5 s, 45 s in all; no budget",
-        differs: Some("it looks at the 45 s only between attempts, and can sleep past them"),
+        about: "10 attempts, doubling from 100 ms plus up to 1 s of jitter, at most 5 s, 45 s in total; no budget",
+        differs: Some("it checks the 45 s only between attempts, and can sleep past them"),
         checks_safety: false,
         draft: || {
             let added = Jitter::Added(nanos(ms(1_000)));
@@ -84,11 +84,11 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "cenkalti",
-        about: "backoff for Go: for ever within 15 minutes, growing by half from 500 ms to 60 s, more or less by \
-                50%; no budget",
+        about: "backoff for Go: for up to 15 minutes, growing by half from 500 ms to 60 s, ±50%; \
+                no budget",
         differs: Some(
-            "for ever is 65535 attempts; its jitter comes after the cap, so that the last waits are 30 s to 90 s, \
-             and here they are 30 s to 60 s; it does not cut an attempt off",
+            "without a limit is 65535 attempts; its jitter is applied after the cap, so its last waits are 30 s to \
+             90 s, and here they are 30 s to 60 s; it does not cut an attempt off",
         ),
         checks_safety: false,
         draft: || {
@@ -99,7 +99,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "backon",
-        about: "4 attempts, doubling from 1 s to 60 s, no jitter until asked for, no budget",
+        about: "4 attempts, doubling from 1 s to 60 s, no jitter unless enabled, no budget",
         differs: None,
         checks_safety: false,
         draft: || {
@@ -109,10 +109,10 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "client-go",
         about: "the work queue of Kubernetes controllers: for ever, doubling from 5 ms to 1000 s, no jitter; all \
-                items together 10 retries a second, 100 at once",
+                items together 10 retries a second, with a burst of 100",
         differs: Some(
             "for ever is 65535 attempts; where its bucket makes an item wait longer, here the call ends: 100 \
-             retries in any 10 s stand for the bucket",
+             retries in any 10 s approximate the bucket",
         ),
         checks_safety: false,
         draft: || {
@@ -123,9 +123,9 @@ pub(super) const PEERS: &[Peer] = &[
     },
 ];
 
-const NO_WAIT: &str = "no wait is one of 1 ns, the shortest that there is";
+const NO_WAIT: &str = "no wait is 1 ns, the shortest possible wait";
 
-/// The ranges of its own jitter grow by less than 2, and begin above the base.
+/// The ranges of its own jitter grow by a factor below 2, and start above the base.
 fn dotnet() -> Draft {
     let breaker = BreakerRule::default().last_time(ms(30_000)).minimum_calls(100);
     let breaker = breaker.failure_ratio(0.1).open_for(ms(5_000), 0.0).probes(1);

@@ -1,14 +1,14 @@
-//! Would it have gone better with the library that we have now?
+//! What other systems do by default, as policies.
 //!
-//! Nobody configures retries before they hurt, so what matters about another system is what it does when left
-//! alone. Each [`Peer`] is that, as a policy of ours: the simulator runs it with the engine that runs everything
-//! else, and what differs in the result comes from the policy and not from a second implementation.
+//! Retries are rarely configured before they do harm, so what matters about another system is its defaults. Each
+//! [`Peer`] is those defaults as a policy of ours. The simulator runs it with the same engine as everything else,
+//! so that differences in the results come from the policy and not from a second implementation.
 //!
-//! The engine is not those systems, and where it cannot say what one of them does, [`Peer::differs`] tells what
-//! stands for it. Three things differ for all of them:
+//! Where a policy cannot express what a system does, [`Peer::differs`] describes the approximation. Three
+//! differences apply to all of them:
 //!
-//! - Each has its own list of what it repeats. Here all of them repeat what is transient.
-//! - A deadline is a wall: an attempt is cut off at it, and a wait that does not end before it is not begun.
+//! - Each has its own list of what it retries. Here all of them retry transient failures.
+//! - A deadline is strict: an attempt is cut off at it, and a wait that would end after it is not started.
 //! - Guards are per destination, wherever the peer keeps them.
 
 mod libraries;
@@ -19,17 +19,17 @@ use std::time::Duration;
 
 use redial_core::{Draft, Policy};
 
-/// What another system does when nobody configures it; for one that is off by default, what it does when
-/// switched on and left alone.
+/// The defaults of another system. For one that is off by default: what it does when it is switched on without
+/// further configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     /// The name on the command line, after `peer:`.
     pub name: &'static str,
     /// Its defaults, in words.
     pub about: &'static str,
-    /// What the policy cannot say, and what stands for it; `None` when it says everything.
+    /// What the policy cannot express, and what approximates it; `None` if it is exact.
     pub differs: Option<&'static str>,
-    /// Whether it refuses, by default, to repeat what may not be done twice. Most never ask.
+    /// Whether it checks by default that a request may be repeated. Most do not.
     pub checks_safety: bool,
     draft: fn() -> Draft,
 }
@@ -45,17 +45,17 @@ impl Peer {
         Self::all().find(|peer| peer.name == name)
     }
 
-    /// What it does, as a policy.
+    /// Its defaults as a policy.
     pub fn policy(&self) -> Policy {
         // The drafts are constants, and a test builds each of them.
         (self.draft)().build().unwrap_or_else(|invalid| panic!("{}: {invalid}", self.name))
     }
 }
 
-/// For peers that never give up: more attempts than a simulation lasts.
+/// For peers without a limit: more attempts than a simulation makes.
 const ENDLESS: u32 = 65_535;
 
-/// The longest time that a policy can name, for what has no limit.
+/// For what has no limit: the longest time that a policy can have.
 const LONGEST: Duration = Duration::from_nanos(redial_core::LONGEST);
 
 const fn ms(ms: u64) -> Duration {

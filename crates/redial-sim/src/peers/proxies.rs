@@ -1,4 +1,4 @@
-//! Proxies, meshes and gateways: they retry for whoever is behind them, and see no idempotency.
+//! Proxies, meshes and gateways: they retry on behalf of clients, and do not see whether a request is idempotent.
 
 use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::schedule::Backoff;
@@ -9,9 +9,9 @@ use super::{Peer, ms};
 pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "envoy",
-        about: "off until a route asks for it; then 2 attempts, full jitter below 25 ms·(2^k − 1), at most 250 ms; \
-                3 retries at once in a cluster, 15 s in all. Ignores hints",
-        differs: Some("a retry that waits counts against the 3; here only one on the wire does"),
+        about: "off unless a route enables it; then 2 attempts, full jitter below 25 ms·(2^k − 1), at most 250 ms; \
+                3 retries at once in a cluster, 15 s in total. Ignores hints",
+        differs: Some("a waiting retry counts against the 3; here only one in flight does"),
         checks_safety: false,
         draft: || envoy().budget(Budget::Inflight(InflightBudget::new(0.0, 3))),
     },
@@ -44,7 +44,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "linkerd",
-        about: "off until a route is annotated; then 2 attempts, full jitter doubling from 25 ms to 250 ms, no \
+        about: "off unless a route is annotated; then 2 attempts, full jitter doubling from 25 ms to 250 ms, no \
                 budget. Ignores hints",
         differs: None,
         checks_safety: false,
@@ -52,11 +52,11 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "linkerd-profile",
-        about: "off until a ServiceProfile calls a route retryable; then a budget of 20% of the calls of 10 s and \
+        about: "off unless a ServiceProfile declares a route retryable; then a budget of 20% of the calls of 10 s and \
                 10 retries a second. Ignores hints",
         differs: Some(
-            "a profile names neither attempts nor waits: those of an annotated route stand for them, 2 attempts \
-             and 25 ms to 250 ms",
+            "a profile has neither attempts nor waits: those of an annotated route are used, 2 attempts and 25 ms \
+             to 250 ms",
         ),
         checks_safety: false,
         draft: || Draft::bare(2).backoff(doubling()).budget(fifth_of_10_s()),
@@ -65,18 +65,17 @@ pub(super) const PEERS: &[Peer] = &[
         name: "gateway-api",
         about: "specifies only a budget: 20% of the requests of 10 s, at least 10 retries a second",
         differs: Some(
-            "attempts and waits are left to the implementation: Envoy's stand for them, 2 attempts below 25 ms. \
-             Its share is one of all requests, the retries among them; here it is one of the calls, and the 10 a \
-             second come on top",
+            "attempts and waits are left to the implementation: Envoy's are used, 2 attempts below 25 ms. Its share \
+             is of all requests, retries included; here it is of the calls, and the 10 a second are added",
         ),
         checks_safety: false,
         draft: || Draft::bare(2).backoff(envoy_backoff()).budget(fifth_of_10_s()),
     },
 ];
 
-const ENVOY_BUDGET: &str = "a retry that waits counts against the budget, whose share is one of the requests on the \
-                            wire, the retries among them; here a retry counts while it is on the wire, and the \
-                            share is one of the calls";
+const ENVOY_BUDGET: &str = "a waiting retry counts against the budget, whose share is of the requests in flight, \
+                            retries included; here a retry counts while it is in flight, and the share is of the \
+                            calls";
 
 fn envoy() -> Draft {
     Draft::bare(2).backoff(envoy_backoff()).deadline(ms(15_000))

@@ -12,10 +12,10 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "finagle",
         about: "3 attempts, decorrelated from 5 ms to 200 ms; a budget of 20% of the calls of 10 s and 10 \
-                retries a second. Repeats only what was not written, until a method is called idempotent",
+                retries a second. Retries only what was not written, unless a method is declared idempotent",
         differs: Some(
-            "its first wait is exactly 5 ms, and a range begins at the last wait; here the first wait is 5 ms to \
-             15 ms, and every range begins at 5 ms",
+            "its first wait is exactly 5 ms, and a range starts at the last wait; here the first wait is 5 ms to \
+             15 ms, and every range starts at 5 ms",
         ),
         checks_safety: true,
         draft: || {
@@ -26,8 +26,8 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "grpc",
-        about: "off until a service config asks for it; then at most 5 attempts, exponential, more or less by \
-                20%. Waits exactly as long as the server's pushback says. No budget unless configured",
+        about: "off unless a service config enables it; then at most 5 attempts, exponential, ±20%. Waits \
+                exactly as long as the server's pushback says. No budget unless configured",
         differs: Some(GRPC),
         checks_safety: false,
         draft: grpc,
@@ -57,7 +57,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "the standard mode since 2026: 3 attempts, full jitter doubling from 50 ms (1 s when throttled) to \
                 20 s; 500 tokens, 14 a retry, 5 when throttled. Honours hints up to 5 s longer than its own wait",
         differs: Some(
-            "a throttled call waits from 50 ms too; a hint of at most 5 s is honoured as there, a longer one \
+            "a throttled call also waits from 50 ms; a hint of at most 5 s is honoured, a longer one \
              means 5 s instead of 5 s more than the drawn wait",
         ),
         checks_safety: false,
@@ -86,7 +86,7 @@ fn tokens(budget: TokenBudget) -> Budget {
     Budget::Tokens(budget)
 }
 
-/// As the server says, to the nanosecond: no peer spreads callers that got the same hint.
+/// Exactly as the server says: no peer spreads callers that got the same hint.
 pub(super) fn honour(cap: Duration, too_long: TooLong) -> HintRule {
     HintRule::Honour { cap: nanos(cap), too_long, spread: Some(0.0) }
 }

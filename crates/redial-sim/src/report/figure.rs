@@ -1,4 +1,4 @@
-//! What arrived, was served and succeeded, over time, one policy below the other.
+//! The SVG figure of a report: attempts, served attempts and successful calls over time, one panel per policy.
 
 use super::number::{count, milliseconds, percent, ratio, tick};
 use super::scale::Scale;
@@ -9,16 +9,16 @@ use super::{Case, Picture, Point, Report};
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = WIDTH - 20.0;
-/// The space of the title and the legend.
+/// The space for the title and the legend.
 const TOP: f64 = 66.0;
 const PANEL: f64 = 120.0;
 /// A panel with its headline and its axis.
 const ROW: f64 = PANEL + 66.0;
-/// More points than this are not told apart.
+/// More points than this cannot be distinguished.
 const POINTS: usize = 1_400;
 
 impl Report<'_> {
-    /// A figure, as a file by itself.
+    /// The figure as a standalone file.
     pub fn svg(&self) -> String {
         self.figure(true)
     }
@@ -80,8 +80,8 @@ fn legend(svg: &mut Svg, picture: &Picture) {
     if picture.steady.is_some() {
         entry("steady", true, "steady", 84.0);
     }
-    if picture.trouble_ms.is_some() {
-        entry("trouble", false, "trouble", 88.0);
+    if picture.fault_ms.is_some() {
+        entry("fault", false, "fault", 88.0);
     }
     let window = milliseconds(picture.window_ms);
     let unit = match (picture.steady, picture.point_ms > picture.window_ms) {
@@ -97,12 +97,12 @@ fn legend(svg: &mut Svg, picture: &Picture) {
     svg.text((x, 52.5), "small dim", &unit);
 }
 
-/// What is behind the curves: when something is wrong, and round values.
+/// The background of the curves: the faults, grid lines and labels.
 fn frame(svg: &mut Svg, picture: &Picture, x: Scale, y: Scale, top: f64) {
     let bottom = top + PANEL;
-    if let Some((start, end)) = picture.trouble_ms {
+    if let Some((start, end)) = picture.fault_ms {
         let (from, to) = (x.at(start), x.at(end));
-        svg.rect([from, top, (to - from).max(2.0), PANEL], "trouble", 1.0);
+        svg.rect([from, top, (to - from).max(2.0), PANEL], "fault", 1.0);
     }
     for value in y.ticks(4.0) {
         let at = y.at(value);
@@ -124,7 +124,7 @@ fn curves(svg: &mut Svg, points: &[Point], picture: &Picture, x: Scale, y: Scale
             .map(|(point, number)| (y.at(of(point)), x.at(f64::from(number) * picture.point_ms)));
         svg.steps(x.at(0.0), ends, ground, class);
     };
-    // The retries stand on the first attempts, which cover their lower part.
+    // The retries are stacked on the first attempts, which cover their lower part.
     draw(Point::attempts, Some(y.at(0.0)), "retry");
     draw(|point| point.firsts, Some(y.at(0.0)), "first");
     draw(|point| point.served, None, "curve served");

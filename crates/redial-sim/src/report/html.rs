@@ -1,5 +1,5 @@
-//! A page that explains itself a year later: what was asked, with every parameter, what came out, and how to get
-//! it again. It is one file, without scripts and without anything from elsewhere.
+//! A self-contained page: the question with every parameter, the results, and how to reproduce them. One file,
+//! without scripts or external resources.
 
 use super::number::{count, milliseconds};
 use super::svg::{STYLE, escape};
@@ -21,10 +21,10 @@ font:13px/1.45 ui-monospace,'SF Mono',Menlo,Consolas,'Liberation Mono',monospace
 blockquote{margin:1rem 0;padding:.1rem 1rem;border-left:3px solid var(--retry)}";
 
 impl Report<'_> {
-    /// A page, as a file by itself.
+    /// The page as a standalone file.
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.question, self.scenario, "policy");
-        page.heading("What came out");
+        page.heading("Results");
         page.table(&self.table());
         page.paragraph(&self.reading());
         if let Some(claim) = &self.scenario.claim {
@@ -38,7 +38,7 @@ impl Report<'_> {
         page.finish()
     }
 
-    /// What each policy did, in the terms in which claims are made.
+    /// The results of each policy, in the terms of the claim.
     pub fn beside_claim(&self) -> Vec<String> {
         let ran = self.cases.iter().filter(|case| case.summary.runs > 0);
         ran.map(|case| {
@@ -68,11 +68,11 @@ impl Report<'_> {
 
     fn reading(&self) -> String {
         let mut text = "Amplification is attempts ÷ calls. The peak ratio is the most attempts that arrived in a \
-                        window, as a multiple of what is usual"
+                        window, as a multiple of the usual number"
             .to_owned();
         if self.scenario.rate().is_none() {
             text.push_str(
-                "; where everybody calls at once, the retries, as a share of all callers",
+                "; where all callers begin at once, the most retries, as a share of all callers",
             );
         }
         text.push('.');
@@ -82,20 +82,20 @@ impl Report<'_> {
         if self.tells_collapse() {
             text.push_str(
                 " Collapse is the share of the runs in which most calls failed at the end, long after the \
-                 trouble; in brackets, where other seeds would put it in 95 of 100 cases.",
+                 fault; in brackets the 95 % confidence interval.",
             );
         }
         text
     }
 }
 
-/// A page that is being written.
+/// A page under construction.
 pub(super) struct Page {
     out: String,
 }
 
 impl Page {
-    /// `each` is what was run so many times.
+    /// `each` is what was run: policy or cell.
     pub(super) fn new(question: &Question<'_>, scenario: &Scenario, each: &str) -> Self {
         let title = escape(&scenario.title);
         let out = format!(
@@ -145,7 +145,7 @@ impl Page {
     }
 
     fn claim(&mut self, claim: &str, ours: &[String]) {
-        self.heading("What is claimed, and what is found");
+        self.heading("Claim and results");
         self.out.push_str(&format!(
             "<blockquote><p>Claimed: {}</p></blockquote>\n<ul>\n",
             escape(claim)
@@ -172,7 +172,7 @@ impl Page {
         for subject in subjects {
             self.element("h3", &subject.name);
             if subject.careless {
-                self.paragraph("Its callers repeat whatever failed, safe or not.");
+                self.paragraph("Its callers retry any failure, safe or not.");
             }
             // A policy that was read from text can be written as text.
             let text = toml::to_string(&subject.policy).unwrap_or_default();
@@ -180,12 +180,12 @@ impl Page {
         }
     }
 
-    /// `made` is how many runs there are at least of each policy.
+    /// `made` is the least number of runs of any policy.
     pub(super) fn again(&mut self, question: &Question<'_>, made: Option<u32>) {
-        self.heading("To get it again");
+        self.heading("How to reproduce it");
         self.element("pre", question.command);
         if made.is_some_and(|made| made < question.runs) {
-            self.paragraph("It was stopped before all runs were made; what was made is shown.");
+            self.paragraph("It was stopped before all runs were made; the results are those of the runs that were made.");
         }
     }
 

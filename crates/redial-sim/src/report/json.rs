@@ -1,5 +1,5 @@
-//! What a program reads. The order of the fields is that of the documentation, and the same input gives the same
-//! bytes but for `wall_ms`.
+//! The report as JSON. The order of the fields is that of the documentation. The same input gives the same bytes,
+//! except for `wall_ms`.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -34,11 +34,11 @@ pub(super) fn question<M: SerializeMap>(
     map.serialize_entry("engine", question.engine)
 }
 
-/// What one policy did, or did in one cell of a sweep.
+/// The results of one policy, or of one cell of a sweep.
 pub(super) struct Answer<'a> {
     pub(super) policy: Option<&'a str>,
     pub(super) summary: &'a Summary,
-    /// Runs that were asked for. That there are fewer is said.
+    /// The requested number of runs. A smaller actual number is included.
     pub(super) wanted: u32,
     pub(super) series: bool,
 }
@@ -71,7 +71,7 @@ impl Serialize for Answer<'_> {
 fn collapse<M: SerializeMap>(map: &mut M, summary: &Summary) -> Result<(), M::Error> {
     let known = (summary.runs > 0).then_some(summary.collapse);
     let runs = f64::from(summary.runs);
-    // Of a single run, as for the other numbers.
+    // Of a single run, as for the other figures.
     let sd = |share: f64| (share * (1.0 - share) * runs / (runs - 1.0).max(1.0)).sqrt();
     map.serialize_entry("collapse", &known.map(|share| share.value))?;
     map.serialize_entry("collapse_sd", &known.map(|share| sd(share.value)))?;

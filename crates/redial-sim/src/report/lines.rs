@@ -1,4 +1,4 @@
-//! One parameter, one number: a line for every policy.
+//! A sweep of one parameter: a diagram for every figure, with a line for every policy.
 
 use super::number::{is_share, metric as value_of, named, tick};
 use super::scale::Scale;
@@ -10,11 +10,11 @@ const LEFT: f64 = 80.0;
 const RIGHT: f64 = WIDTH - 250.0;
 const PANEL: f64 = 240.0;
 const ROW: f64 = PANEL + 100.0;
-/// More policies than this share colours.
+/// With more policies than this, colours repeat.
 const COLOURS: usize = 8;
 
 impl SweepReport<'_> {
-    /// A diagram of every number that was asked for.
+    /// A diagram for every requested figure.
     pub(super) fn diagrams(&self, metrics: &[&str], alone: bool) -> String {
         let x = &self.sweep.x;
         let legend = self.cells.len() as f64 * 22.0;
@@ -60,7 +60,7 @@ impl SweepReport<'_> {
         svg.path(known.into_iter(), class);
     }
 
-    /// Values stand equally far apart, in the order in which they were given.
+    /// Values are equally spaced, in the given order.
     fn place(&self, at: usize) -> f64 {
         let last = (self.sweep.x.values.len() - 1).max(1) as f64;
         LEFT + 20.0 + (RIGHT - LEFT - 40.0) * at as f64 / last

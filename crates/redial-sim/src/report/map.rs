@@ -1,4 +1,4 @@
-//! Two parameters, one number: where on the map is the edge?
+//! A sweep of two parameters: a heat map for every figure and policy.
 
 use super::number::{is_share, named};
 use super::svg::Svg;
@@ -11,7 +11,7 @@ const TOP: f64 = 52.0;
 const WIDEST: f64 = 1_200.0;
 
 impl SweepReport<'_> {
-    /// A map of every number that was asked for, for every policy.
+    /// A map of every requested figure, for every policy.
     pub(super) fn maps(&self, metrics: &[&str], y: &Axis, alone: bool) -> String {
         let x = &self.sweep.x;
         let (columns, rows) = (x.values.len() as f64, y.values.len() as f64);
@@ -51,7 +51,7 @@ impl SweepReport<'_> {
         svg.finish()
     }
 
-    /// What the colours mean, and how sure they are.
+    /// The legend of the colours, and how certain they are.
     fn key(&self, svg: &mut Svg, cells: &Cells, metric: &str, top: f64) {
         let (least, most) = self.range(metric);
         if least > most {
@@ -69,13 +69,13 @@ impl SweepReport<'_> {
         svg.text((LEFT + 118.0, top + 11.0), "small dim", &said);
     }
 
-    /// How bad a number is in its [range](Self::range), from 0 to 1: of some more is worse, of some more is better.
+    /// How bad a value is in its [range](Self::range), from 0 to 1. For most figures more is worse.
     pub fn depth(metric: &str, value: f64, (least, most): (f64, f64)) -> f64 {
         let depth = ((value - least) / (most - least).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         if metric == "success" { 1.0 - depth } else { depth }
     }
 
-    /// A share of few runs is easily taken for more than it is: the widest of its intervals.
+    /// The widest confidence interval of the shares: a share of few runs is easily overrated.
     pub fn interval(&self, cells: &Cells, metric: &str) -> Option<String> {
         let ran = || cells.summaries.iter().flatten();
         let width = |summary: &Summary| summary.collapse.high - summary.collapse.low;
@@ -90,7 +90,7 @@ impl SweepReport<'_> {
         Some(format!("{runs} of each cell: {value} % is {low}–{high} %"))
     }
 
-    /// The worse, the darker; the first row is the lowest, as in a diagram.
+    /// Worse cells are darker. The first row is at the bottom, as in a diagram.
     fn colours(
         &self,
         svg: &mut Svg,
@@ -119,7 +119,7 @@ impl SweepReport<'_> {
         }
     }
 
-    /// From the lightest to the darkest, the same for all policies.
+    /// The range of the colours, the same for all policies.
     pub fn range(&self, metric: &str) -> (f64, f64) {
         if is_share(metric) {
             return (0.0, 1.0);

@@ -1,10 +1,9 @@
-//! A run is some twenty numbers and six curves for every policy. Which of them decide between the policies, and
-//! where does a person want to read them?
+//! Reports: some twenty figures and six curves for every policy, in the forms in which they are read.
 //!
-//! A [`Report`] is what was asked and what came of it; it is JSON for a program (it serialises), a figure
-//! ([`Report::svg`]), or a page for a design review ([`Report::html`]). A [`SweepReport`] is the same for many
-//! scenarios that differ in one or two parameters. Nothing here knows of a terminal: the command draws its own
-//! charts from a [`Picture`] and a [`Table`], which are also what the page is made of.
+//! A [`Report`] holds a question and its results. It serialises to JSON, and makes a figure ([`Report::svg`]) or a
+//! page for a design review ([`Report::html`]). A [`SweepReport`] does the same for scenarios that differ in one or
+//! two parameters. Nothing here depends on a terminal: the command draws its own charts from a [`Picture`] and a
+//! [`Table`], which the page uses too.
 
 mod figure;
 mod html;
@@ -29,45 +28,45 @@ pub use rates::Rates;
 pub use sweep::{Cells, SweepReport};
 pub use table::{Column, Table};
 
-/// What was asked, and what came of it.
+/// A question and its results.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
-    /// Everything but the answers.
+    /// The question.
     pub question: Question<'a>,
-    /// The scenario, with everything that was set.
+    /// The scenario, with all set parameters.
     pub scenario: &'a Scenario,
-    /// The answers, in the order in which they were asked for.
+    /// The results, in the order of the request.
     pub cases: Vec<Case>,
-    /// Whether the curves are wanted as numbers too.
+    /// Whether JSON includes the curves.
     pub series: bool,
-    /// How long it took.
+    /// The time that it took.
     pub wall_ms: f64,
 }
 
-/// What was asked.
+/// What was simulated, and how.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
-    /// What the scenario is called: its name, or its file.
+    /// The name of the scenario, or its file.
     pub name: &'a str,
     /// The scenario's file.
     pub text: &'a str,
-    /// What was set to other values than those of the file.
+    /// The parameters that were set to other values.
     pub sets: &'a [Set],
-    /// Names the random numbers.
+    /// The seed.
     pub seed: u64,
-    /// How often each policy was to be run.
+    /// The requested number of runs of each policy.
     pub runs: u32,
-    /// What computed it.
+    /// The engine.
     pub engine: &'a str,
-    /// What to type to get it again.
+    /// The command that reproduces the report.
     pub command: &'a str,
 }
 
-/// A policy, and what it did.
+/// A policy with its results.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The policy.
     pub subject: Subject,
-    /// What it did.
+    /// Its results.
     pub summary: Summary,
 }

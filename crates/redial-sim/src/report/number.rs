@@ -1,11 +1,11 @@
-//! Three digits are enough for a person.
+//! Numbers as text for people: three digits, with a unit.
 
 use crate::measure::Summary;
 
 /// `950`, `12.3k`, `1.8M`.
 pub fn count(number: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
-    // 9,999.6 is 10k already: the unit is chosen for what is printed.
+    // 9,999.6 is printed as 10k: the unit is chosen for the printed number.
     match UNITS.iter().find(|(from, _)| number.abs() >= from * 0.999_95) {
         Some((1e4, unit)) => format!("{}{unit}", trimmed(&digits(number / 1e3))),
         Some((from, unit)) => format!("{}{unit}", trimmed(&digits(number / from))),
@@ -14,7 +14,8 @@ pub fn count(number: f64) -> String {
     }
 }
 
-/// `4.2 s`, `83 ms`, `12 min`.
+/// A duration in prose or in a table: `4.2 s`, `83 ms`, `12 min`. The form that can be pasted into a config is
+/// [`redial_core::DurationText`].
 pub fn milliseconds(ms: f64) -> String {
     let (number, unit) = match ms.abs() {
         ..1e-3 if ms != 0.0 => (ms * 1e6, "ns"),
@@ -27,7 +28,7 @@ pub fn milliseconds(ms: f64) -> String {
     format!("{} {unit}", trimmed(&digits(number)))
 }
 
-/// `83.1 %`, and more digits where nearly all or nearly none are meant.
+/// `83.1 %`, with more digits close to 0 and to 100.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let places = match percent.min(100.0 - percent) {
@@ -53,7 +54,7 @@ fn digits(number: f64) -> String {
     format!("{number:.places$}")
 }
 
-/// Without the zeros behind the point.
+/// Without trailing zeros.
 fn trimmed(number: &str) -> &str {
     match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),
@@ -61,13 +62,13 @@ fn trimmed(number: &str) -> &str {
     }
 }
 
-/// The names of all numbers of a summary.
+/// The names of all figures of a summary.
 pub fn metrics() -> Vec<&'static str> {
     let all = Summary::of(&[]).values.into_iter().map(|(name, _)| name);
     all.chain(["collapse"]).collect()
 }
 
-/// The mean of the number with this name; `None` when no run has it.
+/// The mean of the figure with this name; `None` when no run has it.
 pub fn metric(summary: &Summary, name: &str) -> Option<f64> {
     match name {
         "collapse" => (summary.runs > 0).then_some(summary.collapse.value),
@@ -75,7 +76,7 @@ pub fn metric(summary: &Summary, name: &str) -> Option<f64> {
     }
 }
 
-/// A number as a person reads it, by its name.
+/// A figure as text, by its name.
 pub fn named(name: &str, number: f64) -> String {
     match name {
         _ if is_share(name) => percent(number),
@@ -85,12 +86,12 @@ pub fn named(name: &str, number: f64) -> String {
     }
 }
 
-/// Whether it goes from 0 to 1.
+/// Whether its values go from 0 to 1.
 pub(super) fn is_share(name: &str) -> bool {
     matches!(name, "success" | "goodput_lost" | "healthy_lost" | "collapse")
 }
 
-/// A round value beside an axis, without the zeros that say how exactly something was measured.
+/// The label of an axis: without the zeros that indicate precision.
 pub(super) fn tick(text: &str) -> String {
     let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);

@@ -2,28 +2,28 @@ use super::Case;
 use crate::Scenario;
 use crate::measure::Series;
 
-/// The curves of all policies on one scale: what one policy does shows only beside the others.
+/// The curves of all policies on a common scale.
 ///
-/// A point is a window. Where there are more windows than points fit, a point is the one of its windows in which
-/// the most attempts arrived, because a mean would hide the storm.
+/// A point is a window. If there are more windows than points, a point is the window with the most attempts among
+/// several, because a mean would hide the storm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// The points of each policy, all of them as many.
+    /// The points of each policy, the same number for all.
     pub rows: Vec<Vec<Point>>,
-    /// How long a window is.
+    /// The length of a window.
     pub window_ms: f64,
-    /// How long a point is.
+    /// The length of a point.
     pub point_ms: f64,
-    /// The most that any point has of anything, a second.
+    /// The highest rate of any point, per second.
     pub most: f64,
-    /// How many calls a second begin as long as nothing is wrong; `None` when everybody calls at once. First
-    /// attempts are left out then, because next to that one window nothing else would be seen.
+    /// Calls that begin in a second without faults; `None` when all callers begin at once. First attempts are left
+    /// out then, because that one window would dwarf everything else.
     pub steady: Option<f64>,
-    /// From when to when something is wrong.
-    pub trouble_ms: Option<(f64, f64)>,
+    /// From the start of the first fault to the end of the last.
+    pub fault_ms: Option<(f64, f64)>,
 }
 
-/// What happened in a window, as a rate a second.
+/// A window, as rates per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
     /// First attempts that arrived.
@@ -37,7 +37,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// All that arrived.
+    /// First attempts and retries.
     pub fn attempts(&self) -> f64 {
         self.firsts + self.retries
     }
@@ -48,7 +48,7 @@ impl Point {
 }
 
 impl Picture {
-    /// Of these policies, with at most so many points.
+    /// Of these policies, with at most `points` points.
     pub fn of(scenario: &Scenario, cases: &[Case], points: usize) -> Self {
         let steady = scenario.rate();
         let window_ms = scenario.window as f64 / 1e6;
@@ -73,17 +73,17 @@ impl Picture {
             point_ms: window_ms * group as f64,
             most,
             steady,
-            trouble_ms: scenario.trouble().map(|(start, end)| (ms(start), ms(end))),
+            fault_ms: scenario.fault_span().map(|(start, end)| (ms(start), ms(end))),
         }
     }
 
-    /// How long the longest of them is.
+    /// The length of the curves.
     pub fn length_ms(&self) -> f64 {
         self.point_ms * self.rows.first().map_or(0, Vec::len) as f64
     }
 }
 
-/// How many windows have something in them.
+/// How many windows are not empty.
 fn used(series: &Series) -> usize {
     let rows = series.rows();
     let last = rows.iter().filter_map(|(_, row)| row.iter().rposition(|value| *value > 0.0)).max();

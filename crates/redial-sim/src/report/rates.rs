@@ -1,7 +1,7 @@
-//! Rates that were measured, not simulated, and that lie orders of magnitude apart: on a common scale the smaller one
-//! would be a line along the axis, so the scale is logarithmic.
+//! Measured rates that differ by orders of magnitude, on a logarithmic scale: on a linear one the smaller rate
+//! would not be visible.
 
-use super::number::{count, tick};
+use super::number::{count, milliseconds, tick};
 use super::scale::Scale;
 use super::svg::{Svg, brief};
 
@@ -11,21 +11,21 @@ const RIGHT: f64 = WIDTH - 20.0;
 const TOP: f64 = 84.0;
 const BOTTOM: f64 = 364.0;
 
-/// Some curves over the same time, and what happened meanwhile.
+/// Curves over the same time, and the events of that time.
 #[derive(Clone, Debug)]
 pub struct Rates<'a> {
-    /// Stands above it.
+    /// The title.
     pub title: &'a str,
-    /// What a curve counts, such as "retries a second".
+    /// The unit of the curves, such as "retries a second".
     pub unit: &'a str,
-    /// The curves: what each is, and how much there was in each second.
+    /// The curves: a name, and a value for each second.
     pub curves: &'a [(&'a str, &'a [f64])],
-    /// Times of which something is to be said, in seconds: from, to, what.
+    /// Labelled spans in seconds: from, to, label.
     pub spans: &'a [(f64, f64, &'a str)],
 }
 
 impl Rates<'_> {
-    /// A figure, as a file by itself.
+    /// The figure as a standalone file.
     pub fn svg(&self) -> String {
         let mut svg = Svg::new(WIDTH, BOTTOM + 48.0, self.title).alone();
         svg.text((LEFT, 24.0), "name", self.title);
@@ -44,7 +44,7 @@ impl Rates<'_> {
         let y = Scale::new(decades, BOTTOM, TOP);
         self.frame(&mut svg, x, y);
         for (number, (_, values)) in self.curves.iter().enumerate() {
-            // Less than one has no place on the scale, and none at all is drawn where one is.
+            // Values below one are drawn at one, the foot of the scale.
             let steps = values.iter().zip(1..);
             let steps =
                 steps.map(|(value, end)| (y.at(value.max(1.0).log10()), x.at(f64::from(end))));
@@ -56,7 +56,7 @@ impl Rates<'_> {
     fn frame(&self, svg: &mut Svg, x: Scale, y: Scale) {
         for (from, to, what) in self.spans {
             let (from, to) = (x.at(*from), x.at(*to));
-            svg.rect([from, TOP, (to - from).max(2.0), BOTTOM - TOP], "trouble", 1.0);
+            svg.rect([from, TOP, (to - from).max(2.0), BOTTOM - TOP], "fault", 1.0);
             svg.text((from, TOP - 6.0), "small dim", what);
         }
         for decade in y.ticks(10.0).into_iter().filter(|decade| decade.fract() == 0.0) {
@@ -67,7 +67,7 @@ impl Rates<'_> {
         for second in x.ticks(10.0) {
             let at = x.at(second);
             svg.line((at, BOTTOM), (at, BOTTOM + 4.0), "rule");
-            svg.text((at, BOTTOM + 18.0), "small dim mid", &format!("{second:.0} s"));
+            svg.text((at, BOTTOM + 18.0), "small dim mid", &tick(&milliseconds(second * 1e3)));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Where a value is on paper, and which values are round enough to be written beside it.
+//! Maps values to positions, and chooses round values as labels.
 
-/// Maps 0 to `most` onto a length.
+/// Maps 0 to `most` to a length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     most: f64,
@@ -19,7 +19,7 @@ impl Scale {
         self.from + (self.to - self.from) * (value / self.most).clamp(0.0, 1.0)
     }
 
-    /// About so many round values, from 0.
+    /// About this many round values, from 0.
     pub(super) fn ticks(&self, about: f64) -> Vec<f64> {
         let step = round(self.most / about);
         (0..).map(|n| f64::from(n) * step).take_while(|value| *value <= self.most * 1.001).collect()

@@ -1,8 +1,8 @@
-//! Just enough of SVG. Every text that gets in here may be somebody's file name, so everything is escaped.
+//! A minimal SVG writer. Texts may be names of users' files, so everything is escaped.
 
 use std::fmt::Write as _;
 
-/// The look of figures, alone and in a page. Colours are those of the reader's own choice of light or dark.
+/// The style of figures, standalone and in a page. Colours follow the reader's light or dark mode.
 pub(super) const STYLE: &str = "\
 :root{--bg:#ffffff;--fg:#1c2530;--dim:#667382;--rule:#d5dbe2;--first:#8fb4dc;--retry:#e0702f;--served:#7a4fb5;\
 --good:#188038;--bad:#d93025;--heat:#c4421a}\
@@ -12,19 +12,19 @@ svg{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-s
 svg text{fill:var(--fg)}svg .dim{fill:var(--dim)}svg .small{font-size:12px}svg .name{font-weight:600;font-size:14px}\
 svg .end{text-anchor:end}svg .mid{text-anchor:middle}svg .bg{fill:var(--bg)}svg .on{fill:#fff}\
 svg .rule{stroke:var(--rule);stroke-width:1}svg .steady{stroke:var(--dim);stroke-width:1.2;stroke-dasharray:5 4}\
-svg .first{fill:var(--first)}svg .retry{fill:var(--retry)}svg .trouble{fill:var(--bad);fill-opacity:.14}\
+svg .first{fill:var(--first)}svg .retry{fill:var(--retry)}svg .fault{fill:var(--bad);fill-opacity:.14}\
 svg .curve{fill:none;stroke-width:1.6;stroke-linejoin:round}svg .served{stroke:var(--served);stroke-dasharray:2 2}\
 svg .good{stroke:var(--good)}svg .heat{fill:var(--heat)}svg .cell{fill:none;stroke:var(--rule)}\
 svg .c0{stroke:#3b7dd8}svg .c1{stroke:#e0702f}svg .c2{stroke:#2c9f5e}svg .c3{stroke:#9a5fd0}svg .c4{stroke:#c9a100}\
 svg .c5{stroke:#d04a86}svg .c6{stroke:#2aa5b5}svg .c7{stroke:#8a6d4f}";
 
-/// A figure that is being written.
+/// A figure under construction.
 pub(super) struct Svg {
     out: String,
 }
 
 impl Svg {
-    /// With a description for those who cannot see it.
+    /// `label` describes it for screen readers.
     pub(super) fn new(width: f64, height: f64, label: &str) -> Self {
         let mut svg = Self { out: String::new() };
         svg.put(format_args!(
@@ -35,7 +35,7 @@ impl Svg {
         svg
     }
 
-    /// With its own style and background: a file by itself.
+    /// Adds the style and a background, for a standalone file.
     pub(super) fn alone(mut self) -> Self {
         self.put(format_args!(
             "<style>{STYLE}</style><rect class=\"bg\" width=\"100%\" height=\"100%\"/>"
@@ -74,7 +74,7 @@ impl Svg {
         self.put(format_args!("<path d=\"{d}\" class=\"{class}\"/>"));
     }
 
-    /// A path of steps, each a height and where it ends; `ground` closes it to an area that stands there.
+    /// A path of steps, each with a height and an end; `ground` closes it to an area.
     pub(super) fn steps(
         &mut self,
         from: f64,
@@ -117,7 +117,7 @@ impl Svg {
         ));
     }
 
-    /// A name in bold and what there is to say about it, one after the other.
+    /// A name in bold, followed by facts.
     pub(super) fn headline(&mut self, (x, y): (f64, f64), name: &str, facts: &str) {
         self.put(format_args!(
             "<text x=\"{}\" y=\"{}\"><tspan class=\"name\">{}</tspan><tspan class=\"dim\" dx=\"12\">{}</tspan></text>",
@@ -134,14 +134,13 @@ impl Svg {
     }
 
     fn put(&mut self, what: std::fmt::Arguments<'_>) {
-        // Writing into a text does not fail.
+        // Writing to a string does not fail.
         let _ = self.out.write_fmt(what);
         self.out.push('\n');
     }
 }
 
-/// A text that stays a text, in an element or in an attribute. Control characters, which no XML may have, are
-/// shown as what they are not.
+/// Escapes a text for an element or an attribute. Control characters, which XML does not allow, are replaced.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -159,7 +158,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// The end of a long name, which of a path is the part that tells it from others.
+/// Shortens a long name to its end, which distinguishes paths best.
 pub(super) fn brief(name: &str, most: usize) -> String {
     let length = name.chars().count();
     if length <= most {
@@ -169,7 +168,7 @@ pub(super) fn brief(name: &str, most: usize) -> String {
     format!("…{end}")
 }
 
-/// A tenth of a pixel is all that anybody sees.
+/// A tenth of a pixel is precise enough.
 fn short(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)

@@ -7,36 +7,36 @@ use crate::measure::Summary;
 use crate::sweep::{Axis, Sweep};
 use crate::{Scenario, Subject};
 
-/// What came of a sweep.
+/// The results of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepReport<'a> {
-    /// What was asked.
+    /// The question.
     pub question: Question<'a>,
-    /// The scenario before anything is varied.
+    /// The scenario before parameters are varied.
     pub scenario: &'a Scenario,
-    /// What was varied.
+    /// The varied parameters.
     pub sweep: &'a Sweep,
-    /// What every policy did.
+    /// The results of each policy.
     pub cells: Vec<Cells>,
-    /// The policies, as they are before anything is varied.
+    /// The policies, before parameters are varied.
     pub subjects: Vec<Subject>,
-    /// The numbers to show.
+    /// The figures to show.
     pub metrics: Vec<&'a str>,
-    /// How long it took.
+    /// The time that it took.
     pub wall_ms: f64,
 }
 
-/// What one policy did in every cell.
+/// The results of one policy in every cell.
 #[derive(Clone, Debug)]
 pub struct Cells {
-    /// What it is called.
+    /// The name of the policy.
     pub policy: String,
-    /// Row by row; `None` where it was stopped before.
+    /// Row by row; `None` where the sweep was stopped before.
     pub summaries: Vec<Option<Summary>>,
 }
 
 impl SweepReport<'_> {
-    /// A figure, as a file by itself: maps by two parameters, or lines by one.
+    /// The figure as a standalone file: maps for two parameters, lines for one.
     pub fn svg(&self) -> String {
         self.figure(true)
     }
@@ -48,10 +48,10 @@ impl SweepReport<'_> {
         }
     }
 
-    /// A page, as a file by itself.
+    /// The page as a standalone file.
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.question, self.scenario, "cell");
-        page.heading("What came out");
+        page.heading("Results");
         let paths: Vec<&str> = self.axes().map(|axis| axis.path.as_str()).collect();
         page.paragraph(&format!("By {}.", paths.join(" and ")));
         page.figure(&self.figure(false));
@@ -67,7 +67,7 @@ impl SweepReport<'_> {
         page.finish()
     }
 
-    /// A sweep of one parameter as a table: a row for every value, a column for every policy and number.
+    /// A sweep of one parameter as a table: a row for every value, a column for every policy and figure.
     pub fn rows(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let columns = || {
             let each = |cells| self.metrics.iter().map(move |metric| (cells, *metric));
@@ -88,7 +88,7 @@ impl SweepReport<'_> {
         (heads, self.sweep.x.values.iter().enumerate().map(row).collect())
     }
 
-    /// A number of a cell as a text.
+    /// A figure of a cell as text.
     pub fn text(&self, cells: &Cells, at: usize, name: &str) -> String {
         let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
         value.map_or_else(|| "–".to_owned(), |value| named(name, value))

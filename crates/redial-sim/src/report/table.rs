@@ -3,19 +3,19 @@ use super::{Case, Report};
 use crate::measure::{Share, Spread, Summary};
 use crate::simulate::Engine;
 
-/// The numbers that decide, as texts: a row for every policy that ran at all.
+/// The most important figures as text: a row for every policy with at least one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// What is in the columns.
     pub columns: Vec<Column>,
-    /// The rows, each with a text for each column.
+    /// The rows, with a text for each column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// What a column is called.
+/// The heading of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// In two lines, of which the first may be empty.
+    /// Two lines; the first may be empty.
     pub name: [&'static str; 2],
 }
 
@@ -41,8 +41,8 @@ const COLUMNS: [Source; 13] = [
 ];
 
 impl Report<'_> {
-    /// The numbers that decide. Some are shown only when there is something to tell: duplicates, what healthy
-    /// shards lost, recovery, collapse.
+    /// The most important figures. Duplicates, losses of healthy shards, recovery and collapse are only shown where
+    /// they apply.
     pub fn table(&self) -> Table {
         let ran: Vec<&Case> = self.cases.iter().filter(|case| case.summary.runs > 0).collect();
         let twice = ran.iter().any(|case| case.summary.mean("duplicates") > 0.0);
@@ -64,23 +64,23 @@ impl Report<'_> {
         }
     }
 
-    /// Whether it can be said how often it collapses: never from a single run.
+    /// Whether the share of collapses is known: never from a single run.
     pub fn tells_collapse(&self) -> bool {
         let many = self.cases.iter().any(|case| case.summary.runs > 1);
         let any = self.cases.iter().any(|case| case.summary.collapse.value > 0.0);
         many && (any || self.can_recover())
     }
 
-    /// Whether there is a trouble, an end of it, and calls that begin after it.
+    /// Whether there is a fault that ends, with calls that begin after it.
     fn can_recover(&self) -> bool {
         let scenario = self.scenario;
-        let is_over = scenario.trouble().is_some_and(|(_, end)| end < scenario.duration);
+        let is_over = scenario.fault_span().is_some_and(|(_, end)| end < scenario.duration);
         is_over && scenario.rate().is_some()
     }
 }
 
 impl Column {
-    /// Its name in one line.
+    /// The heading in one line.
     pub fn title(&self) -> String {
         match self.name {
             ["", name] => name.to_owned(),
@@ -96,11 +96,11 @@ fn mean(case: &Case, name: &str, text: fn(f64) -> String) -> String {
     case.summary.value(name).map_or_else(none, |spread| text(spread.mean))
 }
 
-/// With what another seed may change, where that is visible.
+/// With the standard error of the mean, where it is visible.
 fn spread(case: &Case, name: &str, text: fn(f64) -> String) -> String {
     let Some(Spread { mean, standard_error, .. }) = case.summary.value(name) else { return none() };
     let shown = text(mean);
-    // As many places as the mean has.
+    // With as many decimal places as the mean.
     let number = shown.split(' ').next().unwrap_or_default();
     let places = number.split_once('.').map_or(0, |(_, places)| places.len());
     let error = if shown.ends_with('%') { standard_error * 100.0 } else { standard_error };
@@ -114,13 +114,13 @@ fn spread(case: &Case, name: &str, text: fn(f64) -> String) -> String {
 }
 
 fn success(case: &Case) -> String {
-    // Of no call there is no share.
+    // There is no share of zero calls.
     if case.summary.mean("calls") == 0.0 { none() } else { spread(case, "success", percent) }
 }
 
 fn time(case: &Case, name: &str) -> String {
     match case.summary.mean(name) {
-        // Of no successful call nothing is known.
+        // Without successful calls there is no latency.
         _ if case.summary.mean("success") == 0.0 => none(),
         ms => milliseconds(ms),
     }
@@ -133,13 +133,13 @@ fn recover(case: &Case) -> String {
             format!("{} or never", milliseconds(spread.mean))
         }
         Some(spread) => milliseconds(spread.mean),
-        // Cohorts do not know it.
+        // Cohorts cannot determine it.
         None if summary.engine == Engine::Cohort && summary.collapse.value == 0.0 => none(),
         None => "never".to_owned(),
     }
 }
 
-/// How often, and where other seeds would put it in 95 of 100 cases.
+/// The share, and its 95% confidence interval.
 pub(super) fn collapse(summary: &Summary) -> String {
     let Share { value, low, high } = summary.collapse;
     let whole = |share: f64| format!("{:.0}", share * 100.0);

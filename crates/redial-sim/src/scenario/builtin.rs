@@ -1,11 +1,11 @@
 use super::{Problem, Scenario, Set};
 
-/// A scenario that comes along.
+/// A built-in scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Its file.
+    /// The text of its file.
     pub text: &'static str,
 }
 
@@ -15,7 +15,7 @@ macro_rules! built_in {
     };
 }
 
-/// All of them.
+/// All built-in scenarios.
 pub const BUILT_IN: &[BuiltIn] = built_in![
     "blip",
     "blip-synchronised",
@@ -38,16 +38,16 @@ pub const BUILT_IN: &[BuiltIn] = built_in![
 ];
 
 impl BuiltIn {
-    /// The one with this name.
+    /// The scenario with this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         BUILT_IN.iter().find(|scenario| scenario.name == name)
     }
 
-    /// What it says, with some parameters set to other values.
+    /// Reads it, with some parameters set to other values.
     ///
     /// # Errors
     ///
-    /// What was set does not fit.
+    /// A set value is invalid.
     pub fn read(&self, sets: &[Set]) -> Result<Scenario, Problem> {
         Scenario::read(self.text, sets)
     }

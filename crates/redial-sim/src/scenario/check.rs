@@ -1,4 +1,4 @@
-//! What no single number shows: parts that do not fit together, and more work than a machine can do.
+//! Checks across fields: parts that do not fit together, and more work than a machine can do.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,36 +9,37 @@ use super::{
     Answer, Arrivals, BACKEND, MOST_INSTANCES, Pace, Restart, Scenario, Scope, Service,
     SwitchedOff, Time,
 };
+use crate::measure::STEPS;
 
-/// The most stretches that a run is recorded in; a stretch is a fiftieth of the window.
-const MOST_BUCKETS: u64 = 4_000_000;
-/// The most calls that a run can make, by the rate at which they begin.
+/// The most steps that a run is recorded in; a step is a fiftieth of the window.
+const MOST_STEPS: u64 = 4_000_000;
+/// The most calls that a run can make at its rate.
 const MOST_CALLS: f64 = 1e13;
 /// The most calls that can begin in a second: times are whole nanoseconds.
 const MOST_A_SECOND: f64 = 1e9;
-/// The most requests to services that one call may cause when all goes well.
+/// The most requests to services that one call may cause when nothing fails.
 const MOST_REQUESTS: u64 = 256;
 /// The deepest chain of services.
 const DEEPEST: usize = 16;
 
-/// What is wrong, and the path of the parameter.
+/// An invalid scenario, and the path of the parameter.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct Violation {
     pub(super) path: String,
     why: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.why)
     }
 }
 
-fn wrong<T>(path: impl Into<String>, why: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong { path: path.into(), why: why.into() })
+fn invalid<T>(path: impl Into<String>, why: impl Into<String>) -> Result<T, Violation> {
+    Err(Violation { path: path.into(), why: why.into() })
 }
 
-pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
+pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
     policies(scenario)?;
     length(scenario)?;
     arrivals(scenario)?;
@@ -53,80 +54,80 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
     trouble(scenario)
 }
 
-fn policies(scenario: &Scenario) -> Result<(), Wrong> {
+fn policies(scenario: &Scenario) -> Result<(), Violation> {
     if scenario.policies.is_empty() {
-        return wrong("policies", "name at least one policy to simulate");
+        return invalid("policies", "name at least one policy to simulate");
     }
     for name in &scenario.policies {
         if let Err(why) = scenario.subject(name) {
-            return wrong("policies", why);
+            return invalid("policies", why);
         }
     }
     for name in &scenario.careless {
         if !scenario.policy.contains_key(name) {
-            return wrong("careless", format!("{name:?} is no policy of this scenario"));
+            return invalid("careless", format!("this scenario has no policy {name:?}"));
         }
     }
     Ok(())
 }
 
-fn length(scenario: &Scenario) -> Result<(), Wrong> {
+fn length(scenario: &Scenario) -> Result<(), Violation> {
     let (duration, window) = (scenario.duration, scenario.window);
     if window > duration {
-        return wrong("window", "has to be at most the duration");
+        return invalid("window", "has to be at most the duration");
     }
     if window < 1_000 {
-        return wrong("window", "has to be at least 1us");
+        return invalid("window", "has to be at least 1us");
     }
-    if duration / (window / 50).max(1) > MOST_BUCKETS {
-        let least = DurationText(duration / (MOST_BUCKETS / 50)).to_string();
-        return wrong(
+    if duration / (window / STEPS).max(1) > MOST_STEPS {
+        let least = DurationText(duration / (MOST_STEPS / STEPS)).to_string();
+        return invalid(
             "window",
             format!(
-                "too short for this duration: a run is kept in at most {MOST_BUCKETS} stretches of a fiftieth of it; take {least}, or a shorter duration"
+                "too short for this duration: a run has at most {MOST_STEPS} steps of a fiftieth of the window; use {least}, or a shorter duration"
             ),
         );
     }
     Ok(())
 }
 
-fn arrivals(scenario: &Scenario) -> Result<(), Wrong> {
+fn arrivals(scenario: &Scenario) -> Result<(), Violation> {
     let clients = &scenario.clients;
     if let Arrivals::Constant(Pace::Load(_)) | Arrivals::Poisson(Pace::Load(_)) = clients.arrivals
         && !scenario.backend.capacity().is_finite()
     {
-        return wrong(
+        return invalid(
             "clients.arrivals",
             "a load is a share of the capacity, and the backend has no limit: set backend.servers and backend.service, or a rate",
         );
     }
     if let Arrivals::Closed { think: Time::Always(0), .. } = clients.arrivals {
-        return wrong(
+        return invalid(
             "clients.arrivals.closed.think",
-            "has to take time: callers that are turned away at once would call without end",
+            "must be above zero: callers that are turned away at once would call without end",
         );
     }
     if let Arrivals::Synchronised { at, .. } = clients.arrivals
         && at >= scenario.duration
     {
-        return wrong("clients.arrivals.synchronised.at", "has to be before the end (duration)");
+        return invalid("clients.arrivals.synchronised.at", "has to be before the end (duration)");
     }
     if clients.requeue.is_some_and(|time| time.is_zero()) {
-        return wrong(
+        return invalid(
             "clients.requeue",
-            "has to take time, or failing calls would repeat without end",
+            "must be above zero, or failing calls would repeat without end",
         );
     }
     if let Some(callers) = clients.arrivals.callers()
         && clients.instances > callers
     {
-        return wrong("clients.instances", format!("more instances than callers ({callers})"));
+        return invalid("clients.instances", format!("more instances than callers ({callers})"));
     }
     let shards = if clients.guards == Scope::Shard { scenario.backend.shards } else { 1 };
     let guards =
         u64::from(clients.instances) * u64::from(shards) * (1 + scenario.restart.len() as u64);
     if guards > u64::from(MOST_INSTANCES) {
-        return wrong(
+        return invalid(
             "clients.instances",
             format!(
                 "{guards} sets of guards (instances × shards with their own × restarts) are more than the \
@@ -137,22 +138,20 @@ fn arrivals(scenario: &Scenario) -> Result<(), Wrong> {
     how_many(scenario)
 }
 
-fn how_many(scenario: &Scenario) -> Result<(), Wrong> {
+fn how_many(scenario: &Scenario) -> Result<(), Violation> {
     let spikes: f64 = scenario.spike.iter().map(|spike| spike.factor.max(1.0)).product();
     let rate = scenario.rate().unwrap_or(0.0) * spikes;
     if rate > MOST_A_SECOND {
-        return wrong(
+        return invalid(
             "clients.arrivals",
-            format!(
-                "{rate:.0e} calls a second are more than can be told apart ({MOST_A_SECOND:.0e})"
-            ),
+            format!("{rate:.0e} calls a second are more than the maximum of {MOST_A_SECOND:.0e}"),
         );
     }
     let below = |share: f64| (f64::from(scenario.clients.instances) * share).ceil();
     let bursts = scenario.restart.iter().map(|it| below(it.share) * f64::from(it.burst));
     let calls = rate * scenario.duration as f64 / 1e9 + bursts.sum::<f64>();
     if calls > MOST_CALLS {
-        return wrong(
+        return invalid(
             "clients.arrivals",
             format!("{calls:.0e} calls are more than a run can make ({MOST_CALLS:.0e})"),
         );
@@ -160,57 +159,60 @@ fn how_many(scenario: &Scenario) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn service(path: &str, it: &Service) -> Result<(), Wrong> {
+fn service(path: &str, it: &Service) -> Result<(), Violation> {
     if it.servers.is_some() && it.service.is_zero() {
-        return wrong(
+        return invalid(
             format!("{path}.servers"),
             "has no effect while service takes no time: set service",
         );
     }
     if it.servers.is_none() && (it.queue > 0 || it.backlog > 0) {
-        return wrong(
+        return invalid(
             format!("{path}.queue"),
-            "nobody waits for a backend without a limit: set servers",
+            "a backend without a server limit has no queue: set servers",
         );
     }
     if it.backlog > it.queue {
-        return wrong(format!("{path}.backlog"), "has to fit into the queue");
+        return invalid(format!("{path}.backlog"), "has to fit into the queue");
     }
     if let super::HintGiven::Jittered { from, to } = it.hint
         && from > to
     {
-        return wrong(format!("{path}.hint"), "`from` has to be at most `to`");
+        return invalid(format!("{path}.hint"), "`from` has to be at most `to`");
     }
     if it.hint == super::HintGiven::Slots && it.servers.is_none() {
-        return wrong(format!("{path}.hint"), "slots are shares of a capacity: set servers");
+        return invalid(format!("{path}.hint"), "slots are shares of a capacity: set servers");
     }
     Ok(())
 }
 
-/// Follows the calls from service to service, and says how many requests there are from here on.
-fn chain(scenario: &Scenario, name: &str, above: &mut Vec<String>) -> Result<u64, Wrong> {
+/// Follows the calls from service to service, and returns how many requests there are from here on.
+fn chain(scenario: &Scenario, name: &str, above: &mut Vec<String>) -> Result<u64, Violation> {
     let prefix = if name == BACKEND { BACKEND.to_owned() } else { format!("service.{name}") };
     let Some(service) = scenario.service(name) else {
         let path = format!("{}.calls", above.last().map_or(BACKEND, String::as_str));
-        return wrong(path, format!("there is no [service.{name}]"));
+        return invalid(path, format!("there is no [service.{name}]"));
     };
     if above.contains(&prefix) {
-        return wrong(format!("{prefix}.calls"), "services call each other in a circle");
+        return invalid(format!("{prefix}.calls"), "services call each other in a cycle");
     }
     if above.len() == DEEPEST {
-        return wrong(format!("{prefix}.calls"), format!("more than {DEEPEST} services in a row"));
+        return invalid(
+            format!("{prefix}.calls"),
+            format!("a chain of more than {DEEPEST} services"),
+        );
     }
     if let Some(policy) = &service.policy
         && let Err(why) = scenario.subject(policy)
     {
-        return wrong(format!("{prefix}.policy"), why);
+        return invalid(format!("{prefix}.policy"), why);
     }
     above.push(prefix.clone());
     let mut requests = 1;
     for callee in &service.calls {
         requests += chain(scenario, callee, above)?;
         if requests > MOST_REQUESTS {
-            return wrong(
+            return invalid(
                 format!("{prefix}.calls"),
                 format!("more than {MOST_REQUESTS} requests to services for each call"),
             );
@@ -220,24 +222,26 @@ fn chain(scenario: &Scenario, name: &str, above: &mut Vec<String>) -> Result<u64
     Ok(requests)
 }
 
-fn reachable(scenario: &Scenario) -> Result<(), Wrong> {
+fn reachable(scenario: &Scenario) -> Result<(), Violation> {
     let all = std::iter::once(&scenario.backend).chain(scenario.service.values());
     let called: BTreeSet<&String> = all.flat_map(|service| &service.calls).collect();
     match scenario.service.keys().find(|name| !called.contains(name)) {
-        Some(name) => wrong(format!("service.{name}"), "nobody calls it: name it in `calls`"),
+        Some(name) => {
+            invalid(format!("service.{name}"), "not called by any service: name it in `calls`")
+        }
         None => Ok(()),
     }
 }
 
-fn trouble(scenario: &Scenario) -> Result<(), Wrong> {
+fn trouble(scenario: &Scenario) -> Result<(), Violation> {
     let outages = scenario.outage.iter().map(|it| ("outage", it));
     for (path, it) in outages.chain(scenario.brownout.iter().map(|it| ("brownout", it))) {
-        let name = it.service.as_deref().unwrap_or(BACKEND);
+        let name = it.service();
         let Some(service) = scenario.service(name) else {
-            return wrong(format!("{path}.service"), format!("there is no [service.{name}]"));
+            return invalid(format!("{path}.service"), format!("there is no [service.{name}]"));
         };
         if it.shard.is_some_and(|shard| shard >= service.shards) {
-            return wrong(
+            return invalid(
                 format!("{path}.shard"),
                 format!("there are {} shards, from 0", service.shards),
             );
@@ -247,14 +251,14 @@ fn trouble(scenario: &Scenario) -> Result<(), Wrong> {
     scenario.capacity_loss.iter().try_for_each(|it| begins(scenario, "capacity_loss", it.start))?;
     scenario.cold_cache.iter().try_for_each(|it| {
         if it.capacity > 1.0 {
-            return wrong("cold_cache.capacity", "has to be at most 1");
+            return invalid("cold_cache.capacity", "has to be at most 1");
         }
         begins(scenario, "cold_cache", it.start)
     })?;
     scenario.pause.iter().try_for_each(|it| begins(scenario, "pause", it.start))?;
     scenario.spike.iter().try_for_each(|it| {
         if scenario.clients.arrivals.callers().is_some() {
-            return wrong("spike", "there are more calls only where calls come at a rate");
+            return invalid("spike", "needs calls that arrive at a rate");
         }
         begins(scenario, "spike", it.start)
     })?;
@@ -264,54 +268,53 @@ fn trouble(scenario: &Scenario) -> Result<(), Wrong> {
     starts.chain(offs).try_for_each(|(path, start)| begins(scenario, path, start))
 }
 
-/// Callers that can be on their way at the same time, of which each takes about 200 bytes then.
-const MOST_ON_THEIR_WAY: u64 = 20_000_000;
+/// The most attempts that can be in flight at the same time; each takes about 200 bytes.
+const MOST_IN_FLIGHT: u64 = 20_000_000;
 
-/// More callers than can be kept whole have to get their answers at once.
-fn memory(scenario: &Scenario) -> Result<(), Wrong> {
+/// Limits the attempts in flight to what fits into memory.
+fn memory(scenario: &Scenario) -> Result<(), Violation> {
     let backend = &scenario.backend;
-    let busy = (backend.service.mean() + 2.0 * scenario.clients.latency.mean()) / 1e9;
-    let at_a_rate = || (scenario.rate().unwrap_or(0.0) * busy) as u64;
+    let at_a_rate = || (scenario.rate().unwrap_or(0.0) * (scenario.busy() / 1e9)) as u64;
     let callers = scenario.clients.arrivals.callers().map_or_else(at_a_rate, u64::from);
-    let outages = scenario.outage.iter().chain(&scenario.brownout);
-    let hangs = outages.map(|it| it.answer).chain([scenario.backend.when_full]);
+    let hangs = scenario.outages().map(|it| it.answer).chain([scenario.backend.when_full]);
     let slow = !scenario.clients.latency.is_zero()
         || backend.servers.is_none() && !backend.service.is_zero()
         || backend.lost_replies > 0.0
         || hangs.into_iter().any(|answer| answer == Answer::Hang);
     let servers = backend.servers.map_or(0, |servers| u64::from(servers.0));
     let inside = (servers + u64::from(backend.queue)) * u64::from(backend.shards);
-    let most = MOST_ON_THEIR_WAY;
+    let most = MOST_IN_FLIGHT;
     if (slow && callers > most) || inside.min(callers) > most {
-        return wrong(
+        return invalid(
             "clients.arrivals",
             format!(
-                "{callers} callers can be on their way at the same time here, and at most {most} fit \
-                 into memory: take fewer, or a network without latency and a shorter queue"
+                "{callers} calls can be in flight at the same time, and at most {most} fit into memory: \
+                 use fewer callers, or no network latency and a shorter queue"
             ),
         );
     }
     Ok(())
 }
 
-fn needs_servers(scenario: &Scenario) -> Result<(), Wrong> {
+fn needs_servers(scenario: &Scenario) -> Result<(), Violation> {
     let parts = [
         ("capacity_loss", scenario.capacity_loss.len()),
         ("cold_cache", scenario.cold_cache.len()),
         ("pause", scenario.pause.len()),
     ];
     match parts.into_iter().find(|(_, count)| *count > 0) {
-        Some((path, _)) if scenario.backend.servers.is_none() => {
-            wrong(path, "there is no capacity to lose: set backend.servers and backend.service")
-        }
+        Some((path, _)) if scenario.backend.servers.is_none() => invalid(
+            path,
+            "the backend has no limited capacity: set backend.servers and backend.service",
+        ),
         _ => Ok(()),
     }
 }
 
-fn begins(scenario: &Scenario, path: &str, start: Nanos) -> Result<(), Wrong> {
+fn begins(scenario: &Scenario, path: &str, start: Nanos) -> Result<(), Violation> {
     if start >= scenario.duration {
         let end = DurationText(scenario.duration);
-        return wrong(
+        return invalid(
             format!("{path}.start"),
             format!("has to be before the end of the run ({end})"),
         );

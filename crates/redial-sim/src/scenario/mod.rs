@@ -1,7 +1,6 @@
-//! What is simulated: who calls, what they call, and what goes wrong.
+//! A scenario: the clients, the services that they call, and the faults.
 //!
-//! A scenario is a TOML file. [`Scenario::read`] checks all of it; what is wrong is said with its place, and
-//! nothing behind a `Scenario` checks again.
+//! A scenario is a TOML file. [`Scenario::read`] validates all of it once; errors name the place.
 //!
 //! ```toml
 //! title = "A backend that blinks"
@@ -25,89 +24,91 @@
 mod builtin;
 mod check;
 mod clients;
+mod faults;
 mod read;
 mod service;
 mod subject;
 mod text;
 mod time;
-mod trouble;
 
 use std::collections::BTreeMap;
 
+use redial_core::decide::Safety;
 use redial_core::{Nanos, Policy};
 use serde::Deserialize;
 
 pub use builtin::{BUILT_IN, BuiltIn};
 pub use clients::{Arrivals, Clients, Keys, MOST_CALLERS, MOST_INSTANCES, Pace, Scope, Work};
+pub(crate) use faults::Span;
+pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Spike, SwitchedOff};
 pub use read::{Problem, Set};
 pub use service::{Answer, Ban, HintGiven, Limit, Servers, Service};
 pub use subject::Subject;
 pub(crate) use time::nearest;
 pub use time::{Drawn, Time};
-pub use trouble::{CapacityLoss, ColdCache, Outage, Pause, Restart, Spike, SwitchedOff};
 
 use text::{one_or_many, some_time};
 
 /// The name of the service that clients call.
 pub const BACKEND: &str = "backend";
 
-/// Who calls, what they call, and what goes wrong.
+/// The clients, the services that they call, and the faults.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is, in a line.
+    /// One line.
     pub title: String,
-    /// What can be learnt from it.
+    /// What it teaches.
     #[serde(default)]
     pub teaches: String,
-    /// What somebody else says comes out of it.
+    /// What a publication claims about it.
     #[serde(default)]
     pub claim: Option<String>,
-    /// How long calls are made. Those that have begun by then are seen to their end, for as long again and a
-    /// minute.
+    /// How long calls are made. Calls that have begun by then are followed to their end, for at most as long again
+    /// and a minute.
     #[serde(deserialize_with = "some_time")]
     pub duration: Nanos,
-    /// Peaks are counted over every stretch of this length.
+    /// Peaks are counted over sliding windows of this length.
     #[serde(default = "fifty_ms", deserialize_with = "some_time")]
     pub window: Nanos,
     /// The policies to compare, by name.
     pub policies: Vec<String>,
-    /// Policies of its own.
+    /// Its own policies.
     #[serde(default)]
     pub policy: BTreeMap<String, Policy>,
-    /// Those of them whose callers repeat whatever failed, safe or not.
+    /// The policies of its own whose callers retry any failure, safe or not.
     #[serde(default)]
     pub careless: Vec<String>,
-    /// Who calls.
+    /// The callers.
     pub clients: Clients,
-    /// What they call.
+    /// The service that clients call.
     #[serde(default)]
     pub backend: Service,
-    /// What that calls in turn.
+    /// The services that it calls, by name.
     #[serde(default)]
     pub service: BTreeMap<String, Service>,
-    /// What services tell each other.
+    /// What services pass on about a call.
     #[serde(default)]
     pub chain: Chain,
     /// Requests are not served for a while.
     #[serde(default, deserialize_with = "one_or_many")]
     pub outage: Vec<Outage>,
-    /// The same under another name, for when it is only some of them.
+    /// The same as `outage`; the name suits one that affects only a share of the requests.
     #[serde(default, deserialize_with = "one_or_many")]
     pub brownout: Vec<Outage>,
     /// The backend has fewer servers for a while.
     #[serde(default, deserialize_with = "one_or_many")]
     pub capacity_loss: Vec<CapacityLoss>,
-    /// The backend is slow, and gets better.
+    /// The backend is slow at first, and gets faster.
     #[serde(default, deserialize_with = "one_or_many")]
     pub cold_cache: Vec<ColdCache>,
     /// The backend stands still.
     #[serde(default, deserialize_with = "one_or_many")]
     pub pause: Vec<Pause>,
-    /// There are more calls.
+    /// More calls for a while.
     #[serde(default, deserialize_with = "one_or_many")]
     pub spike: Vec<Spike>,
-    /// Instances start anew.
+    /// Instances restart.
     #[serde(default, deserialize_with = "one_or_many")]
     pub restart: Vec<Restart>,
     /// Callers are switched off.
@@ -115,15 +116,15 @@ pub struct Scenario {
     pub switched_off: Vec<SwitchedOff>,
 }
 
-/// What services tell each other about a call. Off unless set.
+/// What services pass on about a call. Off unless set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Chain {
-    /// The number of the attempt travels down: a policy that refuses to retry what is a retry already can see it.
+    /// The attempt number is passed down: a policy can refuse to retry what is already a retry.
     pub attempt_header: bool,
-    /// Whoever has given up says so to the layer above, which then does not repeat it.
+    /// A service that has given up tells its caller not to retry.
     pub stop_signal: bool,
-    /// What is left of the deadline travels down.
+    /// The remaining time until the deadline is passed down.
     pub deadline: bool,
 }
 
@@ -132,8 +133,7 @@ fn fifty_ms() -> Nanos {
 }
 
 impl Scenario {
-    /// How many calls a second begin as long as nothing is wrong, of a ramp at its upper end; `None` when they do
-    /// not come at a rate.
+    /// Calls that begin in a second without faults; of a ramp the higher end; `None` when there is no rate.
     pub fn rate(&self) -> Option<f64> {
         match &self.clients.arrivals {
             Arrivals::Constant(pace) | Arrivals::Poisson(pace) => Some(match *pace {
@@ -143,32 +143,45 @@ impl Scenario {
             Arrivals::Ramp { from, to, .. } => Some(from.max(*to)),
             Arrivals::Synchronised { .. } => None,
             Arrivals::Closed { callers, think } => {
-                let busy = self.backend.service.mean() + 2.0 * self.clients.latency.mean();
-                Some(f64::from(*callers) * 1e9 / (think.mean() + busy))
+                Some(f64::from(*callers) * 1e9 / (think.mean() + self.busy()))
             }
         }
     }
 
-    /// About how many calls a run makes.
+    /// The approximate number of calls in a run.
     pub fn calls(&self) -> f64 {
         let callers = || self.clients.arrivals.callers().map_or(0.0, f64::from);
         self.rate().map_or_else(callers, |rate| rate * self.duration as f64 / 1e9)
     }
 
-    /// From when to when something is wrong; `None` when nothing ever is.
-    pub fn trouble(&self) -> Option<(Nanos, Nanos)> {
-        let outages = self.outage.iter().chain(&self.brownout).map(|it| (it.start, it.duration));
-        let losses = self.capacity_loss.iter().map(|it| (it.start, it.duration));
-        let colds = self.cold_cache.iter().map(|it| (it.start, it.duration));
-        let pauses = self.pause.iter().map(|it| (it.start, it.duration));
-        let spikes = self.spike.iter().map(|it| (it.start, it.duration));
-        let restarts = self.restart.iter().map(|it| (it.start, 0));
-        let offs = self.switched_off.iter().map(|it| (it.start, it.duration));
-        let backlog = (self.backend.backlog > 0).then_some((0, 0));
-        let all = outages.chain(losses).chain(colds).chain(pauses).chain(spikes);
-        let all = all.chain(restarts).chain(offs).chain(backlog);
-        let spans = all.map(|(start, duration)| (start, start + duration));
+    /// From the start of the first fault to the end of the last; `None` without faults.
+    pub fn fault_span(&self) -> Option<(Nanos, Nanos)> {
+        let point = |at: Nanos| Span { start: at, end: at };
+        let spans = self.outages().map(Outage::span);
+        let spans = spans.chain(self.capacity_loss.iter().map(CapacityLoss::span));
+        let spans = spans.chain(self.cold_cache.iter().map(ColdCache::span));
+        let spans = spans.chain(self.pause.iter().map(Pause::span));
+        let spans = spans.chain(self.spike.iter().map(Spike::span));
+        let spans = spans.chain(self.switched_off.iter().map(SwitchedOff::span));
+        let spans = spans.chain(self.restart.iter().map(|it| point(it.start)));
+        let spans = spans.chain((self.backend.backlog > 0).then(|| point(0)));
+        let spans = spans.map(|it| (it.start, it.end));
         spans.reduce(|(start, end), (from, to)| (start.min(from), end.max(to)))
+    }
+
+    /// Outages, then brownouts.
+    pub fn outages(&self) -> impl Iterator<Item = &Outage> {
+        self.outage.iter().chain(&self.brownout)
+    }
+
+    /// The safety that callers with this policy declare.
+    pub(crate) fn safety(&self, subject: &Subject) -> Safety {
+        if subject.careless { Safety::Idempotent } else { self.clients.safety() }
+    }
+
+    /// The mean time that a request takes in the backend and on the network, in nanoseconds.
+    fn busy(&self) -> f64 {
+        self.backend.service.mean() + 2.0 * self.clients.latency.mean()
     }
 
     /// The service with this name.

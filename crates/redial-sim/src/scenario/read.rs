@@ -1,4 +1,4 @@
-//! A file, what was set on the command line, and where something is wrong with them.
+//! Reads a scenario file and the parameters set on the command line, and reports errors with their place.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use toml::{Spanned, Table, Value};
 
 use super::{Scenario, check};
 
-/// What is wrong with a scenario, and where.
+/// What is violation with a scenario, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(String);
 
@@ -29,54 +29,54 @@ impl Problem {
 /// A parameter that is set to another value: `outage.duration=2s`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Set {
-    /// As it was given: it may be one of the short ones, `load`, `rate`, `clients` or `outage`.
+    /// As given: possibly one of the short names `load`, `rate`, `clients` or `outage`.
     path: Vec<String>,
     value: Value,
-    /// What somebody typed to set it.
-    said: String,
+    /// The flag that set it, for messages.
+    flag: String,
 }
 
 impl Set {
-    /// Reads `path=value`. What is no value of TOML is a text.
+    /// Reads `path=value`. A value that is not valid TOML is taken as a string.
     ///
     /// # Errors
     ///
-    /// There is no `=`, or nothing before it; or the value begins with a quote that does not end.
+    /// There is no `=`, no path before it, or the value starts with an unclosed quote.
     pub fn read(text: &str) -> Result<Self, Problem> {
-        let (path, value) = text.split_once('=').ok_or_else(|| no_set(text))?;
+        let (path, value) = text.split_once('=').ok_or_else(|| not_a_set(text))?;
         let (path, value) = (path.trim(), value.trim());
         Self::of_flag("--set", path, value)
     }
 
-    /// This path set to this value.
+    /// Sets this path to this value.
     pub fn new(path: &str, value: &str) -> Option<Self> {
         Self::of_flag("--set", path, value).ok()
     }
 
-    /// So many clients, as the flag of this name has them: callers where they are counted, else instances.
+    /// The number of clients, as in `--clients`: callers if their number is fixed, else instances.
     pub fn clients(count: u64) -> Self {
         let value = Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
-        Self { path: vec!["clients".to_owned()], value, said: format!("--clients {count}") }
+        Self { path: vec!["clients".to_owned()], value, flag: format!("--clients {count}") }
     }
 
-    /// As a flag has it.
-    pub(crate) fn of_flag(flag: &str, path: &str, value: &str) -> Result<Self, Problem> {
-        let said = format!("{path}={value}");
+    /// As given by a flag.
+    pub(crate) fn of_flag(name: &str, path: &str, value: &str) -> Result<Self, Problem> {
+        let given = format!("{path}={value}");
         let path: Vec<String> = path.split('.').map(str::to_owned).collect();
         if path.iter().any(String::is_empty) {
-            return Err(no_set(&said));
+            return Err(not_a_set(&given));
         }
         let value = match toml::de::ValueDeserializer::parse(value).and_then(Value::deserialize) {
             Ok(value) => value,
             Err(_) => Value::String(
-                unquoted(value).map_err(|why| Problem::new(format!("{said:?} {why}")))?,
+                unquoted(value).map_err(|why| Problem::new(format!("{given:?} {why}")))?,
             ),
         };
-        let said = format!("{flag} {}={value}", path.join("."));
-        Ok(Self { path, value, said })
+        let flag = format!("{name} {}={value}", path.join("."));
+        Ok(Self { path, value, flag })
     }
 
-    /// Where it is in this file, after these were set.
+    /// Its full path in this file, after these parameters were set.
     pub(crate) fn target(&self, text: &str, sets: &[Self]) -> Result<Vec<String>, Problem> {
         let mut file: Value =
             toml::from_str(text).map_err(|error| Problem::new(error.to_string()))?;
@@ -84,8 +84,8 @@ impl Set {
         Ok(self.resolve(&file)?.0)
     }
 
-    /// The short paths, in one place: what they mean depends on the rest of the file. A table is no value of theirs, so
-    /// `clients={…}` is the table of this name.
+    /// Expands the short names. Their meaning depends on the rest of the file. They do not take tables, so
+    /// `clients={…}` sets the table of this name.
     fn resolve(&self, file: &Value) -> Result<(Vec<String>, Value), Problem> {
         let long = |path: &str, value| (path.split('.').map(str::to_owned).collect(), value);
         let value = self.value.clone();
@@ -99,15 +99,15 @@ impl Set {
             }
             ("clients", _) if !is_whole => long("clients.instances", value),
             ("outage", _) if !is_whole => long("outage.duration", value),
-            // One takes the place of the other, so the table is replaced as a whole.
+            // One replaces the other, so the whole table is replaced.
             ("load" | "rate", Some(kind @ ("constant" | "poisson"))) => {
                 let pace = Table::from_iter([(name.clone(), value)]);
                 long(&format!("clients.arrivals.{kind}"), Value::Table(pace))
             }
             ("load" | "rate", _) => {
                 return Err(Problem::new(format!(
-                    "{}: calls do not come at a rate here; take clients, or a parameter by its path",
-                    self.said
+                    "{}: calls do not come at a rate here; use clients, or the path of a parameter",
+                    self.flag
                 )));
             }
             _ => (self.path.clone(), value),
@@ -115,17 +115,17 @@ impl Set {
     }
 }
 
-fn no_set(text: &str) -> Problem {
+fn not_a_set(text: &str) -> Problem {
     Problem::new(format!("{text:?} is not PATH=VALUE, such as outage.duration=2s"))
 }
 
-/// A text without the quotes around it. Quotes within it are its own.
+/// Removes surrounding quotes. Quotes inside are kept.
 fn unquoted(text: &str) -> Result<String, &'static str> {
     let Some(quote) = text.chars().next().filter(|first| matches!(first, '"' | '\'')) else {
         return Ok(text.to_owned());
     };
     match text[1..].split_once(quote) {
-        None => Err("begins with a quote that does not end"),
+        None => Err("starts with a quote that does not end"),
         Some((inner, "")) => Ok(inner.to_owned()),
         Some(_) => Ok(text.to_owned()),
     }
@@ -134,7 +134,7 @@ fn unquoted(text: &str) -> Result<String, &'static str> {
 fn apply_all(file: &mut Value, sets: &[Set]) -> Result<(), Problem> {
     for set in sets {
         let (path, value) = set.resolve(file)?;
-        apply(file, &path, &value).map_err(|why| Problem::new(format!("{}: {why}", set.said)))?;
+        apply(file, &path, &value).map_err(|why| Problem::new(format!("{}: {why}", set.flag)))?;
     }
     Ok(())
 }
@@ -156,7 +156,7 @@ fn apply(to: &mut Value, path: &[String], value: &Value) -> Result<(), String> {
             },
             Err(_) => items.iter_mut().try_for_each(|item| apply(item, path, value)),
         },
-        _ => Err(format!("what `{name}` should be in is not a table")),
+        _ => Err(format!("the parent of `{name}` is not a table")),
     }
 }
 
@@ -171,31 +171,33 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// Something is unknown, missing, out of its range or does not fit together. The message has the place in
-    /// the file, or the parameter that was set.
+    /// Something is unknown, missing, out of range or inconsistent. The message has the place in the file, or the
+    /// parameter that was set.
     pub fn read(text: &str, sets: &[Set]) -> Result<Self, Problem> {
         let scenario: Self =
             toml::from_str(text).map_err(|error| Problem::new(error.to_string().trim_end()))?;
         if sets.is_empty() {
-            check::check(&scenario).map_err(|wrong| placed(text, &wrong))?;
+            check::check(&scenario).map_err(|violation| placed(text, &violation))?;
             return Ok(scenario);
         }
         let mut value: Value =
             toml::from_str(text).map_err(|error| Problem::new(error.to_string()))?;
         apply_all(&mut value, sets)?;
-        let all = sets.iter().map(|set| set.said.as_str()).collect::<Vec<_>>().join(" ");
+        let all = sets.iter().map(|set| set.flag.as_str()).collect::<Vec<_>>().join(" ");
         let with = |what: &dyn fmt::Display| Problem::new(format!("with {all}: {what}"));
         let scenario: Self = value
             .try_into()
             .map_err(|error: toml::de::Error| with(&error.to_string().trim_end()))?;
-        check::check(&scenario).map_err(|wrong| with(&wrong))?;
+        check::check(&scenario).map_err(|violation| with(&violation))?;
         Ok(scenario)
     }
 }
 
-/// What is wrong, with the line that it is about.
-fn placed(text: &str, wrong: &check::Wrong) -> Problem {
-    let Some(span) = find(text, &wrong.path) else { return Problem::new(wrong.to_string()) };
+/// A violation, with the line that it is about.
+fn placed(text: &str, violation: &check::Violation) -> Problem {
+    let Some(span) = find(text, &violation.path) else {
+        return Problem::new(violation.to_string());
+    };
     let before = &text[..span.start];
     let line = before.matches('\n').count();
     let column = before.chars().rev().take_while(|c| *c != '\n').count();
@@ -203,7 +205,7 @@ fn placed(text: &str, wrong: &check::Wrong) -> Problem {
     let margin = " ".repeat((line + 1).to_string().len());
     let carets = "^".repeat(text[span].lines().next().unwrap_or_default().chars().count().max(1));
     Problem::new(format!(
-        "at line {}, column {}\n{margin} |\n{} | {source}\n{margin} | {}{carets}\n{wrong}",
+        "at line {}, column {}\n{margin} |\n{} | {source}\n{margin} | {}{carets}\n{violation}",
         line + 1,
         column + 1,
         line + 1,
@@ -211,7 +213,7 @@ fn placed(text: &str, wrong: &check::Wrong) -> Problem {
     ))
 }
 
-/// Where the value at this path is; or the nearest table around it.
+/// The span of the value at this path, or of the nearest table around it.
 fn find(text: &str, path: &str) -> Option<std::ops::Range<usize>> {
     let table = DeTable::parse(text).ok()?;
     let mut span = None;

@@ -10,53 +10,53 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use super::text::{count, duration, positive, share, some_time};
 use super::time::Time;
 
-/// The longest queue.
+/// The longest queue that a scenario may have.
 pub(super) const LONGEST_QUEUE: u32 = 100_000_000;
 
-/// A backend, or a service that it calls in turn.
+/// The backend, or a service that it calls.
 ///
-/// Defaults: it does everything at once, however much it is; work goes on when its caller has given up;
-/// nothing is lost; it hints at nothing.
+/// Defaults: unlimited servers that take no time, work continues when its caller has given up, no lost replies, no
+/// hints.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Service {
-    /// How many requests each shard works on at once; without it there is no limit.
+    /// How many requests each shard serves at once; unlimited if absent.
     pub servers: Option<Servers>,
-    /// How long a server works on a request.
+    /// How long a server takes for a request.
     pub service: Time,
-    /// How many requests wait for a server of a shard, when all are at work.
+    /// How many requests can wait for a server of a shard.
     #[serde(deserialize_with = "count::<_, 0, LONGEST_QUEUE>")]
     pub queue: u32,
-    /// How many requests wait at the start, for nobody: what an earlier trouble has left.
+    /// How many requests are queued at the start, without waiting callers: left by an earlier fault.
     #[serde(deserialize_with = "count::<_, 0, LONGEST_QUEUE>")]
     pub backlog: u32,
-    /// What becomes of those that find the queue full.
+    /// What requests get when the queue is full.
     pub when_full: Answer,
-    /// Whether a request is taken out of the queue when its caller has given up. Otherwise it is done for nobody.
+    /// Whether a request leaves the queue when its caller gives up. Otherwise it is still served.
     pub cancel: bool,
-    /// How many requests are in it at once, those that wait for other services included; whoever comes
-    /// then gets no connection.
+    /// How many requests can be inside at once, including requests that wait for other services; others get no
+    /// connection.
     pub connections: Option<Servers>,
-    /// Parts that have servers and queues of their own. A key always goes to the same one.
+    /// Partitions with their own servers and queues. A key always goes to the same one.
     #[serde(deserialize_with = "count::<_, 1, 4096>")]
     pub shards: u32,
-    /// The share of requests that fail, whatever happens.
+    /// The share of requests that fail at random.
     #[serde(deserialize_with = "share")]
     pub errors: f64,
-    /// The share of replies that are lost on their way. The work has been done then.
+    /// The share of replies that are lost. The work is done nevertheless.
     #[serde(deserialize_with = "share")]
     pub lost_replies: f64,
-    /// How many requests are let in.
+    /// The rate limit.
     pub limit: Option<Limit>,
-    /// What those hear that are turned away.
+    /// The hint in responses that turn requests away.
     pub hint: HintGiven,
     /// What happens to clients that ignore hints.
     pub ban: Option<Ban>,
-    /// The services that it calls for each request, one after the other.
+    /// The services that it calls for each request, in sequence.
     pub calls: Vec<String>,
-    /// The policy with which it does, if it is not the one that is looked at.
+    /// The policy of these calls, if not the one under test.
     pub policy: Option<String>,
-    /// How long a request, or its reply, is on its way to another service.
+    /// How long a request or a reply takes to or from another service.
     pub latency: Time,
 }
 
@@ -67,7 +67,7 @@ impl Default for Service {
             service: Time::default(),
             queue: 0,
             backlog: 0,
-            when_full: Answer::Status(503),
+            when_full: Answer::UNAVAILABLE,
             cancel: false,
             connections: None,
             shards: 1,
@@ -84,34 +84,38 @@ impl Default for Service {
 }
 
 impl Service {
-    /// How many requests a second it can do, with all its shards; infinite without a limit.
+    /// Requests a second that all shards can serve; infinite without a limit.
     pub fn capacity(&self) -> f64 {
         let servers = self.servers.map_or(f64::INFINITY, |servers| f64::from(servers.0));
         servers * f64::from(self.shards) * 1e9 / self.service.mean()
     }
 }
 
-/// A number of servers or connections: at least one.
+/// A number of servers or connections, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Servers(#[serde(deserialize_with = "count::<_, 1, 1_000_000_000>")] pub u32);
 
-/// What a request gets instead of being served. In a file a status such as 503, or `"connect"`, `"reset"`,
-/// `"hang"`.
+/// What a request gets instead of being served. In a file a status such as 503, `"connect"`, `"reset"` or `"hang"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// This status, at once.
+    /// This status, immediately.
     Status(u16),
     /// No connection.
     Connect,
     /// The connection breaks.
     Reset,
-    /// Nothing: the caller waits until it gives up.
+    /// No answer: the caller waits until it gives up.
     Hang,
 }
 
 impl Answer {
-    /// What the caller sees; `None` when it sees nothing.
+    /// 503.
+    pub const UNAVAILABLE: Self = Self::Status(503);
+    /// 429.
+    pub const LIMITED: Self = Self::Status(429);
+
+    /// The outcome that the caller sees; `None` if it gets no answer.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
             Self::Status(status) => Some(Outcome::of_status(status)),
@@ -158,23 +162,23 @@ impl Visitor<'_> for AnswerVisitor {
     }
 }
 
-/// How many requests are let in; the others get 429.
+/// A rate limit. Requests above it get 429.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// So many a second.
+    /// Requests a second.
     #[serde(deserialize_with = "positive")]
     pub rate: f64,
-    /// So many at once.
+    /// The burst.
     #[serde(deserialize_with = "count::<_, 1, LONGEST_QUEUE>")]
     pub burst: u32,
-    /// Whether it is for each instance of the clients, instead of for all of them together.
+    /// Whether it applies to each client instance, instead of to all of them together.
     #[serde(default)]
     pub each_instance: bool,
 }
 
 impl Limit {
-    /// The same for the engine, whose rates are whole numbers in a time: a thousandth of a call is fine enough.
+    /// As a rule of the engine, whose rates are integers per time: accurate to a thousandth of a request.
     pub(crate) fn rule(&self) -> RateRule {
         let thousandths = (self.rate * 1000.0).round();
         let rate = if thousandths <= f64::from(u32::MAX) {
@@ -186,36 +190,44 @@ impl Limit {
     }
 }
 
-/// What those hear that are turned away.
+/// The hint in responses that turn requests away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum HintGiven {
-    /// Nothing.
+    /// No hint.
     #[default]
     None,
-    /// The same for everybody: `Retry-After: 5`.
+    /// The same for all callers: `Retry-After: 5`.
     Fixed(#[serde(deserialize_with = "some_time")] Nanos),
-    /// Another one for everybody.
+    /// Drawn from a range for each caller.
     Jittered {
-        /// At least this.
+        /// The lower end.
         #[serde(deserialize_with = "duration")]
         from: Nanos,
-        /// At most this.
+        /// The upper end.
         #[serde(deserialize_with = "some_time")]
         to: Nanos,
     },
-    /// A slot of the spare capacity.
+    /// A slot of the spare capacity, as the server's shed layer gives.
     Slots,
 }
 
-/// What happens to clients that ignore hints: 403 for a while.
+impl HintGiven {
+    /// Whether a response with this outcome carries the hint.
+    pub(crate) fn applies_to(outcome: &Outcome) -> bool {
+        let Outcome::Failure(failure) = outcome else { return false };
+        matches!(failure.class, Class::Throttled | Class::Overloaded)
+    }
+}
+
+/// Clients that ignore hints get 403 for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ban {
-    /// An instance that has come back too early so often is banned.
+    /// How many early returns cause a ban of the instance.
     #[serde(deserialize_with = "count::<_, 1, 1_000_000>")]
     pub after: u32,
-    /// For so long.
+    /// How long the ban lasts.
     #[serde(deserialize_with = "some_time")]
     pub duration: Nanos,
 }

@@ -6,19 +6,19 @@ use crate::peers::Peer;
 /// The most attempts that a simulated policy can make.
 const MOST_ATTEMPTS: u32 = 65_535;
 
-/// A policy that is looked at.
+/// A policy under test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it says.
+    /// The policy.
     pub policy: Policy,
-    /// Whether its callers repeat whatever failed, safe or not.
+    /// Whether its callers retry any failure, safe or not.
     pub careless: bool,
 }
 
 impl Subject {
-    /// A policy that minds what is safe.
+    /// A policy whose callers only retry what is safe.
     ///
     /// # Errors
     ///
@@ -28,12 +28,12 @@ impl Subject {
         match policy.attempts() {
             ..=MOST_ATTEMPTS => Ok(Self { name, policy, careless: false }),
             attempts => Err(format!(
-                "the policy {name:?} makes {attempts} attempts, and at most {MOST_ATTEMPTS} are simulated"
+                "the policy {name:?} makes {attempts} attempts, and the simulator supports at most {MOST_ATTEMPTS}"
             )),
         }
     }
 
-    /// A single attempt.
+    /// The policy that makes a single attempt.
     pub fn no_retry() -> Self {
         let policy = Policy::draft().attempts(1).build().unwrap_or_else(|_| Policy::standard());
         Self { name: NO_RETRY.to_owned(), policy, careless: false }
@@ -47,7 +47,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no such policy.
     pub fn subject(&self, name: &str) -> Result<Subject, String> {
         if let Some(policy) = self.policy.get(name) {
             let careless = self.careless.iter().any(|careless| careless == name);
@@ -63,7 +63,7 @@ impl Scenario {
         match Preset::from_name(name) {
             Some(preset) => Subject::new(name, preset.into()),
             None => Err(format!(
-                "no policy is called {name:?}: take one of this scenario ([policy.NAME]), {NO_RETRY}, a preset ({}), or peer:NAME",
+                "no policy is called {name:?}: use one of this scenario ([policy.NAME]), {NO_RETRY}, a preset ({}), or peer:NAME",
                 Preset::ALL.map(Preset::name).join(", ")
             )),
         }

@@ -1,4 +1,4 @@
-//! How numbers stand in a scenario file. Each is checked where it is read, so that an error points at it.
+//! The numbers of a scenario file. Each is validated where it is read, so that an error points at it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,10 +7,10 @@ use redial_core::{Nanos, parse_duration};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
-/// The longest time that a scenario may name.
+/// The longest duration in a scenario.
 const LONGEST: Nanos = 7 * 24 * 3600 * 1_000_000_000;
 
-/// A length of time or a point in time, from 0 to a week.
+/// A duration or a point in time, from 0 to a week.
 pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
     struct Text;
     impl Visitor<'_> for Text {
@@ -26,7 +26,7 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::E
     from.deserialize_str(Text)
 }
 
-/// A length of time above zero.
+/// A duration above zero.
 pub(super) fn some_time<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
     match duration(from)? {
         0 => Err(D::Error::custom("a duration above zero is needed")),
@@ -39,7 +39,7 @@ pub(super) fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error>
     number(from, "a share from 0 to 1", |share| (0.0..=1.0).contains(&share))
 }
 
-/// A finite number above zero, and small enough to be a rate of anything.
+/// A finite number above zero, at most 1e10.
 pub(super) fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     number(from, "a number above 0 and at most 1e10", |number| number > 0.0 && number <= 1e10)
 }
@@ -69,7 +69,7 @@ fn number<'de, D: Deserializer<'de>>(
     from.deserialize_any(Number(what, fits))
 }
 
-/// A whole number in a range.
+/// An integer in a range.
 pub(super) fn count<'de, D: Deserializer<'de>, const LEAST: u32, const MOST: u32>(
     from: D,
 ) -> Result<u32, D::Error> {
@@ -91,7 +91,7 @@ pub(super) fn count<'de, D: Deserializer<'de>, const LEAST: u32, const MOST: u32
     from.deserialize_any(Count::<LEAST, MOST>)
 }
 
-/// A table, or a list of tables. (An untagged enum would lose the place of what is wrong in it.)
+/// A table, or a list of tables. (An untagged enum would lose the place of an error.)
 pub(super) fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {

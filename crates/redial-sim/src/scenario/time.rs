@@ -9,25 +9,25 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use super::text::duration;
 use crate::Stream;
 
-/// How long something takes: always equally long, or drawn anew each time. In a file `"10ms"`,
-/// `{ exponential = "10ms" }`, `{ uniform = { from = "5ms", to = "15ms" } }`, `{ normal = { mean = "10ms",
-/// sd = "2ms" } }` (its absolute value) or `{ lognormal = { median = "10ms", p99 = "80ms" } }`.
+/// How long something takes: a constant, or drawn each time. In a file `"10ms"`, `{ exponential = "10ms" }`, `{
+/// uniform = { from = "5ms", to = "15ms" } }`, `{ normal = { mean = "10ms", sd = "2ms" } }` (its absolute value) or
+/// `{ lognormal = { median = "10ms", p99 = "80ms" } }`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Time {
     /// Always this long.
     Always(Nanos),
-    /// One of the others.
+    /// Drawn from a distribution.
     Drawn(Drawn),
 }
 
-/// A length of time that is drawn.
+/// A distribution of times.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "a distribution's parameters are called what they are called")]
 pub enum Drawn {
     /// With this mean.
     Exponential(#[serde(deserialize_with = "duration")] Nanos),
-    /// Every length between the two is as likely.
+    /// Uniform on this range.
     Uniform {
         #[serde(deserialize_with = "duration")]
         from: Nanos,
@@ -41,7 +41,7 @@ pub enum Drawn {
         #[serde(deserialize_with = "duration")]
         sd: Nanos,
     },
-    /// What latencies look like: half of them below the median, one in a hundred above the other.
+    /// Typical of latencies: half of them are below the median, one in a hundred is above `p99`.
     Lognormal {
         #[serde(deserialize_with = "duration")]
         median: Nanos,
@@ -70,7 +70,7 @@ impl Time {
         match *self {
             Self::Always(nanos) | Self::Drawn(Drawn::Exponential(nanos)) => nanos as f64,
             Self::Drawn(Drawn::Uniform { from, to }) => (from + to) as f64 / 2.0,
-            // The part below zero is folded up; nobody means a distribution for which that matters.
+            // The part below zero is folded up, which hardly matters while the deviation is below the mean.
             Self::Drawn(Drawn::Normal { mean, .. }) => mean as f64,
             Self::Drawn(Drawn::Lognormal { median, p99 }) => {
                 median as f64 * (sigma(median, p99).powi(2) / 2.0).exp()
@@ -78,11 +78,19 @@ impl Time {
         }
     }
 
-    /// How long it takes this time.
+    /// Draws a time.
     #[inline]
     pub fn draw(&self, stream: &mut Stream) -> Nanos {
         match *self {
             Self::Always(nanos) => nanos,
+            Self::Drawn(ref drawn) => drawn.draw(stream),
+        }
+    }
+
+    /// How long it still takes when it began before the run. A constant time starts at a random point.
+    pub fn residual(&self, stream: &mut Stream) -> Nanos {
+        match *self {
+            Self::Always(nanos) => stream.between(0, nanos),
             Self::Drawn(ref drawn) => drawn.draw(stream),
         }
     }
@@ -122,10 +130,10 @@ impl Drawn {
     }
 }
 
-/// Nothing takes longer than a year, however long the tail of its distribution.
+/// No drawn time is longer than a year, however heavy the tail.
 const LONGEST: f64 = 366.0 * 24.0 * 3600e9;
 
-/// The nearest whole nanosecond. (To round half-way cases well takes longer than to draw.)
+/// The nearest whole nanosecond. (Correct rounding of half-way cases would cost more than the draw.)
 pub(crate) fn nearest(nanos: f64) -> Nanos {
     (nanos.min(LONGEST) + 0.5) as Nanos
 }

@@ -1,4 +1,4 @@
-//! Cohorts refuse what they cannot represent, lose nobody, and say what the exact engine says.
+//! Cohorts refuse what they cannot represent, lose no call, and agree with the exact engine.
 
 use proptest::prelude::*;
 use redial_sim::measure::{Run, Spread, Summary};
@@ -6,7 +6,7 @@ use redial_sim::scenario::{BuiltIn, Set};
 use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject, cohort, exact};
 
-/// A backend with a queue in trouble, callers that time out, and a policy for everything that can be cut.
+/// A backend with a queue and faults, callers with timeouts, and a policy for each feature that can be removed.
 const QUEUE: &str = r#"
 title = "queue"
 duration = "6s"
@@ -61,7 +61,7 @@ fn exactly((scenario, subject): &(Scenario, Subject), seeds: u64) -> Vec<Run> {
 }
 
 #[test]
-fn what_is_a_matter_of_single_clients_is_refused() {
+fn scenarios_that_depend_on_single_clients_are_refused() {
     let cases = [
         ("policy.p.breaker={}", "breaker"),
         ("policy.p.throttle={}", "throttle"),
@@ -101,24 +101,24 @@ fn what_is_a_matter_of_single_clients_is_refused() {
         assert!(why.contains(want) && why.lines().count() == 1, "{set}: {why}");
     }
     let (scenario, subject) = built_in("blip", "full", &["backend.limit={rate=600,burst=20}"]);
-    assert!(cohort::fits(&scenario, &subject).is_err(), "calls keep in step with a limit");
+    assert!(cohort::fits(&scenario, &subject).is_err(), "calls stay in step with a limit");
     let (scenario, subject) = queue(&["backend.calls=[\"b\"]", "service.b={}"]);
     assert!(cohort::fits(&scenario, &subject).is_err());
 }
 
 #[test]
-fn a_silent_backend_needs_a_time_out() {
+fn a_backend_that_does_not_answer_needs_a_timeout() {
     let silent = ["policy.p.attempt_timeout=\"none\"", "backend.when_full=\"hang\""];
     let (scenario, subject) = queue(&silent);
     let why = cohort::fits(&scenario, &subject).unwrap_err().to_string();
     assert!(why.contains("not answered"), "{why}");
     let single = [silent[0], silent[1], "policy.p.attempts=1", "policy.p.deadline=\"1s\""];
     let runs = cohorts(&queue(&single), 1, None);
-    assert!(runs[0].success < 1.0, "the deadline of a single attempt is its time-out");
+    assert!(runs[0].success < 1.0, "the deadline of a single attempt is its timeout");
 }
 
 #[test]
-fn a_seed_names_a_run() {
+fn a_seed_determines_a_run() {
     let model = queue(&[]);
     let runs = cohorts(&model, 2, None);
     assert_eq!(runs, cohorts(&model, 2, None));
@@ -144,15 +144,15 @@ fn the_known_figures_of_the_blip() {
     }
 }
 
-/// How far two lots of runs are apart: means in standard errors, and the ratio of the variances.
+/// The distance of two sets of runs: of the means in standard errors, and the ratio of the variances.
 fn apart(mine: Spread, theirs: Spread) -> Option<(f64, f64)> {
     let error = mine.standard_error.hypot(theirs.standard_error);
     let is_known = theirs.mean > 5.0 && mine.sd > 0.0 && theirs.sd > 0.0;
     is_known.then(|| ((mine.mean - theirs.mean) / error, (mine.sd / theirs.sd).powi(2)))
 }
 
-/// What is compared of whole runs, and which difference is none: where nothing is left to chance there is still
-/// the length of a tick.
+/// The figures that are compared, with the tolerated difference: even without randomness the length of a tick
+/// matters.
 const NUMBERS: [(&str, f64); 9] = [
     ("amplification", 0.001),
     ("success", 0.001),
@@ -165,7 +165,7 @@ const NUMBERS: [(&str, f64); 9] = [
     ("waiting_max", 1.0),
 ];
 
-/// Mean and variance of every bucket of the series, and the numbers of the whole run.
+/// Compares mean and variance of every bucket of the series, and the figures of the whole run.
 fn check_alike(name: &str, mine: &[Run], theirs: &[Run]) {
     check_series(name, mine, theirs);
     check_numbers(name, mine, theirs, 0.0);
@@ -184,7 +184,7 @@ fn check_series(name: &str, mine: &[Run], theirs: &[Run]) {
             assert!(z.abs() < 6.0, "{name}: row {row}, bucket {bucket} is {z:.1} errors off");
             (squares, logs, count) = (squares + z * z, logs + ratio.ln(), count + 1.0);
         }
-        // One on average; few buckets, which hold the same calls one after the other, vary more.
+        // One on average. Consecutive buckets hold the same calls, so few buckets vary more.
         let square = squares / count.max(1.0);
         let limit = 1.6 + 8.0 / count.sqrt();
         assert!(square < limit, "{name}: row {row} is {square:.2} errors² off in {count} buckets");
@@ -196,7 +196,7 @@ fn check_series(name: &str, mine: &[Run], theirs: &[Run]) {
     }
 }
 
-/// `waiting` is the share by which the most that wait at once may be off.
+/// `waiting` is the tolerated relative difference of the most calls that wait at once.
 fn check_numbers(name: &str, mine: &[Run], theirs: &[Run], waiting: f64) {
     let (mine, theirs) = (Summary::of(mine), Summary::of(theirs));
     for (number, least) in NUMBERS {
@@ -211,7 +211,7 @@ fn check_numbers(name: &str, mine: &[Run], theirs: &[Run], waiting: f64) {
 }
 
 #[test]
-fn synchronised_callers_do_what_they_do_exactly() {
+fn synchronised_callers_match_the_exact_engine() {
     for (callers, seeds) in [(1_000, 80), (30_000, 8)] {
         for policy in ["equal", "full"] {
             let set = format!("clients.arrivals={{synchronised={{callers={callers},at=\"2s\"}}}}");
@@ -223,7 +223,7 @@ fn synchronised_callers_do_what_they_do_exactly() {
 }
 
 #[test]
-fn spread_callers_do_what_they_do_exactly() {
+fn spread_callers_match_the_exact_engine() {
     for (rate, seeds) in [(500, 60), (20_000, 8)] {
         for policy in ["none", "full"] {
             let set = format!("clients.arrivals={{poisson={{rate={rate}}}}}");
@@ -236,7 +236,7 @@ fn spread_callers_do_what_they_do_exactly() {
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "millions of exact callers: run it with --release")]
-fn a_million_callers_do_what_they_do_exactly() {
+fn a_million_callers_match_the_exact_engine() {
     for policy in ["equal", "full"] {
         let set = "clients.arrivals={synchronised={callers=1000000,at=\"2s\"}}";
         let model = built_in("blip-synchronised", policy, &[set]);
@@ -246,12 +246,13 @@ fn a_million_callers_do_what_they_do_exactly() {
     let model = built_in("blip", "standard", &[set]);
     let (mine, theirs) = (cohorts(&model, 8, None), exactly(&model, 8));
     check_series("standard", &mine, &theirs);
-    // The budgets of ten instances run dry one after the other, and that of the cohorts at once: its peak is sharper.
+    // The budgets of ten instances run dry one after the other, and that of the cohorts at once: its peak is
+    // sharper.
     check_numbers("standard", &mine, &theirs, 0.01);
 }
 
 #[test]
-fn every_part_of_the_backend_does_what_it_does_exactly() {
+fn every_part_of_the_backend_matches_the_exact_engine() {
     let silent = ["backend.when_full=\"hang\"", "backend.lost_replies=0.02", "backend.errors=0.01"];
     let fast = ["policy.p.attempt_timeout=\"60ms\"", "policy.p.budget=\"none\""];
     let hinted = ["backend.limit={rate=600,burst=20}", "backend.hint={fixed=\"1s\"}"];
@@ -273,14 +274,14 @@ fn every_part_of_the_backend_does_what_it_does_exactly() {
 }
 
 #[test]
-fn a_run_collapses_when_it_does_exactly() {
+fn collapse_matches_the_exact_engine() {
     let collapsing = ["backend.queue=400", "policy.p.budget=\"none\"", "duration=\"12s\""];
     for (texts, collapses) in [(&collapsing[..], true), (&collapsing[2..], false)] {
         let model = queue(texts);
         let (mine, theirs) = (cohorts(&model, 20, None), exactly(&model, 20));
         assert!(theirs.iter().all(|run| run.collapsed == collapses), "{texts:?}");
         assert!(mine.iter().all(|run| run.collapsed == collapses), "{texts:?}");
-        assert!(mine.iter().all(|run| run.recover_ms.is_none()), "cohorts do not know when");
+        assert!(mine.iter().all(|run| run.recover_ms.is_none()), "cohorts cannot determine when");
     }
 }
 
@@ -297,9 +298,9 @@ fn a_shorter_tick_changes_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every call ends once, every attempt that waits comes back, and nobody is served twice for one attempt.
+    /// Every call ends once, every waiting call returns, and no attempt is served twice.
     #[test]
-    fn nobody_is_lost(
+    fn no_call_is_lost(
         load in 0.1..3.0_f64, servers in 1..200_u32, queued in 0..500_u32, timeout in 20..300_u32,
         attempts in 1..6_u32, jitter in 0..4_usize, share in 0.0..1.0_f64, budget in any::<bool>(),
         full in 0..2_usize, seed in any::<u64>(),

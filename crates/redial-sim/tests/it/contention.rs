@@ -21,7 +21,8 @@ fn run(name: &str, clients: u32, runs: u32, seed: u64) -> Summary {
     contention(name, clients, runs, seed).run(2).unwrap()
 }
 
-/// How many standard errors lie between our mean and that of their 100 repetitions, if theirs vary as ours do.
+/// The distance of our mean from that of the article's 100 repetitions in standard errors, assuming equal
+/// variances.
 fn distance(ours: Spread, theirs: f64) -> f64 {
     let difference = (ours.mean - theirs).abs();
     let combined = ours.standard_error.hypot(ours.sd / 10.0);
@@ -42,14 +43,14 @@ fn the_published_means() {
     }
 }
 
-/// How many times as long, and how many times the writes, full jitter needs compared with no wait at all.
+/// How many times as long, and how many times the writes, full jitter needs compared with no wait.
 fn price_of_full_jitter(clients: u32, seed: u64) -> (f64, f64) {
     let [none, full] = ["none", "full"].map(|name| run(name, clients, 100, seed));
     (full.completion_ms.mean / none.completion_ms.mean, full.writes.mean / none.writes.mean)
 }
 
 #[test]
-fn seed_002_is_right_about_a_hundred_clients_and_not_about_ten() {
+fn full_jitter_takes_longer_and_writes_less_than_no_wait() {
     for seed in [1, 2, 3] {
         let (longer, fewer) = price_of_full_jitter(100, seed);
         assert!((2.3..2.7).contains(&longer), "2.5 times as long: {longer}");
@@ -61,7 +62,7 @@ fn seed_002_is_right_about_a_hundred_clients_and_not_about_ten() {
 }
 
 #[test]
-fn seed_002_noise_around_the_ceiling_can_send_less_than_full_jitter() {
+fn noise_around_the_ceiling_can_send_less_than_full_jitter() {
     let full = run("full", 100, 100, 1);
     for (noise, longer, fewer) in [(0.1, 2.7..3.1, 1.17..1.23), (0.5, 1.1..1.25, 0.90..0.94)] {
         let backoff = backoff("full").unwrap().jitter(Jitter::Around(noise));
@@ -73,7 +74,7 @@ fn seed_002_noise_around_the_ceiling_can_send_less_than_full_jitter() {
 }
 
 #[test]
-fn seed_000_decorrelated_sends_less_only_when_clients_are_few() {
+fn decorrelated_sends_less_only_with_few_clients() {
     for (clients, fewer) in [(10, 0.94..0.99), (100, 1.22..1.30)] {
         let [full, decorrelated] =
             ["full", "decorrelated"].map(|name| run(name, clients, 100, 1).writes.mean);
@@ -82,7 +83,7 @@ fn seed_000_decorrelated_sends_less_only_when_clients_are_few() {
 }
 
 #[test]
-fn seed_001_equal_jitter_loses_in_time_and_not_in_writes() {
+fn equal_jitter_ends_last_without_the_most_writes() {
     let [equal, full, decorrelated] =
         ["equal", "full", "decorrelated"].map(|name| run(name, 100, 100, 1));
     let later =
@@ -93,7 +94,7 @@ fn seed_001_equal_jitter_loses_in_time_and_not_in_writes() {
 }
 
 #[test]
-fn nobody_waits_for_anything_when_alone() {
+fn a_single_client_never_waits() {
     let alone = run("exponential", 1, 1000, 1);
     assert_eq!((alone.writes.mean, alone.writes.sd), (1.0, 0.0));
     assert_eq!(alone.events, 4 * 1000);
@@ -104,7 +105,7 @@ fn nobody_waits_for_anything_when_alone() {
 }
 
 #[test]
-fn a_seed_says_everything_and_threads_nothing() {
+fn the_seed_determines_the_result_and_threads_do_not() {
     let one = contention("full", 20, 7, 42);
     let result = one.run(1).unwrap();
     for threads in [0, 2, 3, 100] {

@@ -1,4 +1,4 @@
-//! The parts of the model one by one.
+//! The parts of the model, one by one.
 
 use proptest::prelude::*;
 use redial_sim::Subject;
@@ -31,7 +31,7 @@ fn a_stopped_simulation_has_the_runs_that_were_made() {
     assert_eq!(summary.value("calls"), None);
 }
 
-/// One line for each part of the backend: what comes out of a hundred calls a second for ten seconds.
+/// One line for each part of the backend: the result of a hundred calls a second for ten seconds.
 #[test]
 fn the_parts_of_a_backend() {
     struct Case {
@@ -58,11 +58,11 @@ fn the_parts_of_a_backend() {
             patient(),
             |run| run.success > 0.5 && run.completion_ms > 10_000.0,
         ),
-        // The queue makes up for what arrives in pairs, and for nothing more.
+        // The queue absorbs what arrives in pairs.
         case("[backend]\nservers = 2\nservice = \"20ms\"\nqueue = 10", attempts(1), |run| {
             run.success == 1.0
         }),
-        // Work that takes longer than anybody waits is done, and done again, for nobody.
+        // Work that takes longer than the timeout is done twice, without success.
         case("[backend]\nservers = 100\nservice = \"100ms\"", patient(), |run| {
             run.success == 0.0 && run.amplification == 2.0 && run.served_peak_ratio > 1.5
         }),
@@ -98,7 +98,7 @@ fn the_parts_of_a_backend() {
 }
 
 #[test]
-fn fewer_servers_slow_ones_and_a_pause_lose_capacity() {
+fn capacity_loss_cold_cache_and_pause_reduce_capacity() {
     let served = |trouble: &str| {
         let backend = "[backend]\nservers = 10\nservice = \"100ms\"\nqueue = 10\n";
         let rest = format!("{backend}{trouble}");
@@ -119,12 +119,12 @@ fn fewer_servers_slow_ones_and_a_pause_lose_capacity() {
         0.65,
         0.1,
     );
-    // What is in the queue when it stands still is done afterwards.
+    // Requests that are queued during the pause are served afterwards.
     near("pause", served("[pause]\nstart = \"5s\"\nduration = \"5s\""), 0.765, 0.03);
 }
 
 #[test]
-fn work_that_is_dropped_in_the_queue_is_not_done() {
+fn a_cancelled_request_is_not_served() {
     let success = |cancel: bool| {
         let scenario = built_in("pause", &[&format!("backend.cancel={cancel}")]);
         run(&scenario, "no-retry-1s", 4).mean("success")
@@ -134,7 +134,7 @@ fn work_that_is_dropped_in_the_queue_is_not_done() {
 }
 
 #[test]
-fn a_write_whose_reply_is_lost_is_done_twice_unless_it_is_keyed_or_left_alone() {
+fn a_write_whose_reply_is_lost_is_repeated_unless_it_is_keyed_or_unsafe() {
     let duplicates = |sets: &[&str], policy| {
         let run = run(&built_in("lost-replies", sets), policy, 2);
         (run.mean("duplicates"), run.mean("success"))
@@ -149,7 +149,7 @@ fn a_write_whose_reply_is_lost_is_done_twice_unless_it_is_keyed_or_left_alone() 
 }
 
 #[test]
-fn those_who_ignore_hints_are_banned() {
+fn clients_that_ignore_hints_are_banned() {
     let ban = "backend.ban={after=5,duration=\"30s\"}";
     let success = |policy| run(&built_in("rate-limited", &[ban]), policy, 2).mean("success");
     assert!(success("ignoring") < 0.5);
@@ -194,7 +194,7 @@ fn one_bad_shard_harms_the_others_only_through_shared_guards() {
 }
 
 #[test]
-fn a_service_that_takes_no_time_has_a_caller_that_gives_up() {
+fn a_caller_gives_up_on_an_instant_service_with_slow_dependencies() {
     let rest = "[backend]\ncalls = [\"leaf\"]\n[service.leaf]\nservice = \"5s\"";
     let policy = attempts(1) + "attempt_timeout = \"1s\"";
     let run =
@@ -203,19 +203,19 @@ fn a_service_that_takes_no_time_has_a_caller_that_gives_up() {
 }
 
 #[test]
-fn a_key_is_recognised_when_its_work_was_done_and_where_it_can_be_asked() {
+fn a_key_is_recognised_only_after_its_work_and_while_the_backend_answers() {
     let clients = "arrivals = { constant = { rate = 100 } }\nwork = \"unsafe\"\nkeyed = true";
     let failed = "[backend]\ncalls = [\"leaf\"]\n[service.leaf]\nerrors = 1.0";
     assert_eq!(once(&scenario("5s", clients, failed, &attempts(3)), "it", 1).success, 0.0);
     let down = "[backend]\nlost_replies = 1.0\n[outage]\nstart = \"1s\"\nduration = \"9s\"";
     let policy = attempts(2) + "attempt_timeout = \"1s\"";
     let run = once(&scenario("2s", clients, down, &policy), "it", 1);
-    assert_eq!(run.success, 0.0, "nobody answers in an outage");
+    assert_eq!(run.success, 0.0, "no request is answered in an outage");
 }
 
 #[test]
-fn a_restart_leaves_no_events_of_an_earlier_life() {
-    // Everything happens in whole milliseconds, so that the events of two lives fall together.
+fn a_restart_leaves_no_stale_events() {
+    // All times are whole milliseconds, so that stale and current events coincide.
     let clients = "instances = 10\narrivals = { closed = { callers = 100, think = \"10ms\" } }";
     let rest = "[backend]\nerrors = 0.5\n[[restart]]\nstart = \"1s\"\nshare = 1.0\n\
                 [[restart]]\nstart = \"1010ms\"\nshare = 1.0\n[[restart]]\nstart = \"1020ms\"\nshare = 1.0";
@@ -226,7 +226,7 @@ fn a_restart_leaves_no_events_of_an_earlier_life() {
 }
 
 #[test]
-fn a_rate_that_changes_between_two_calls_is_followed() {
+fn a_rate_that_changes_between_two_calls_is_applied() {
     let calls = |arrivals: &str, rest: &str| {
         let it = scenario("20s", &format!("arrivals = {arrivals}"), rest, &attempts(1));
         run(&it, "it", 20).mean("calls")
@@ -242,7 +242,7 @@ fn a_rate_that_changes_between_two_calls_is_followed() {
 }
 
 #[test]
-fn a_pause_holds_up_what_is_worked_on() {
+fn a_pause_delays_requests_in_service() {
     let completion = |service: &str| {
         let backend = format!("[backend]\nservers = 1\nservice = \"{service}\"");
         let rest = format!("{backend}\n[pause]\nstart = \"1s\"\nduration = \"3s\"");
@@ -297,7 +297,7 @@ fn every_built_in_scenario_runs_and_teaches() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every call ends, once, and nothing that was counted is negative.
+    /// Every call ends once, and no count is negative.
     #[test]
     fn every_call_ends_once(
         arrivals in prop_oneof![

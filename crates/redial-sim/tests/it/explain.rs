@@ -5,7 +5,7 @@ use redial_core::admit::{BreakerRule, CoolDownRule};
 use redial_core::decide::Safety;
 use redial_core::schedule::{Backoff, HintRule, Jitter};
 use redial_core::{Draft, Nanos, Policy, Rate, Stop};
-use redial_sim::explain::{Explanation, Question, Ruling, Script, Unreadable, explain};
+use redial_sim::explain::{Explanation, Question, Ruling, Script, ScriptError, explain};
 
 const MS: Nanos = 1_000_000;
 
@@ -26,7 +26,7 @@ fn ask(draft: Draft, outcomes: &str, change: impl FnOnce(&mut Question)) -> Expl
 }
 
 /// Each step as `call.attempt outcome verdict reason delay @elapsed`, times in ms.
-fn told(explanation: &Explanation) -> Vec<String> {
+fn lines(explanation: &Explanation) -> Vec<String> {
     let step = explanation.steps.iter().map(|step| {
         let outcome = step.outcome.as_deref().unwrap_or("-");
         let delay = step.ruling.delay().map_or(String::new(), |delay| format!(" {}", delay / MS));
@@ -39,7 +39,7 @@ fn told(explanation: &Explanation) -> Vec<String> {
 
 #[track_caller]
 fn check(draft: Draft, outcomes: &str, change: impl FnOnce(&mut Question), expected: &[&str]) {
-    assert_eq!(told(&ask(draft, outcomes, change)), expected);
+    assert_eq!(lines(&ask(draft, outcomes, change)), expected);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_timeout_takes_the_time_of_the_attempt_and_an_answer_after_it_is_cut_off() {
         draft.clone(),
         "200",
         |q| q.latency = 150 * MS,
-        &["1.1 200 done success @150"], // in time, if only just
+        &["1.1 200 done success @150"], // just in time
     );
     check(
         draft,
@@ -93,7 +93,7 @@ fn calls_share_one_budget_until_it_is_dry() {
     let budget = Budget::Tokens(TokenBudget::new(15, 5));
     let explanation = ask(plain().budget(budget), "500,500,200; 503; 503", |_| {});
     assert_eq!(
-        told(&explanation),
+        lines(&explanation),
         [
             "1.1 500 wait server-error 100 @0",
             "1.2 500 wait server-error 200 @100",
@@ -105,7 +105,7 @@ fn calls_share_one_budget_until_it_is_dry() {
         ]
     );
     let balances: Vec<_> = explanation.steps.iter().map(|step| step.budget.unwrap()).collect();
-    assert_eq!(balances, [2, 1, 2, 1, 0, 0, 0], "a success brings back what its retry cost");
+    assert_eq!(balances, [2, 1, 2, 1, 0, 0, 0], "a success refunds its retry");
     assert_eq!(ask(plain(), "500", |_| {}).steps[0].budget, None);
 }
 
@@ -119,7 +119,7 @@ fn a_window_forgets_while_calls_wait() {
         |_| {},
         &[
             "1.1 500@retry-after=2 wait server-error, hint honoured 2000 @0",
-            // What it paid has left the window, and is paid again when it is sent.
+            // Its withdrawal has left the window, and is made again when it is sent.
             "1.2 500@retry-after=2 stop attempts @2000",
             "2.1 500 stop budget @0",
         ],
@@ -160,18 +160,18 @@ fn hints_are_floors_slots_and_pushbacks() {
 }
 
 #[test]
-fn what_may_have_been_done_is_not_repeated_unless_it_is_safe() {
+fn unsafe_requests_are_not_repeated() {
     let outcomes = "connect,500,200";
     let stopped =
         ["1.1 connect wait connect 100 @0", "1.2 500 stop unsafe @100"].map(str::to_owned);
-    let done = |safety| told(&ask(plain(), outcomes, |q| q.safety = safety)).len() == 3;
-    assert_eq!(told(&ask(plain(), outcomes, |q| q.safety = Safety::Unsafe)), stopped);
+    let done = |safety| lines(&ask(plain(), outcomes, |q| q.safety = safety)).len() == 3;
+    assert_eq!(lines(&ask(plain(), outcomes, |q| q.safety = Safety::Unsafe)), stopped);
     assert!(
         [Safety::Idempotent, Safety::Keyed, Safety::Conditional, Safety::ReadOnly].map(done)
             == [true; 4]
     );
     let keys_only = ask(plain().require_key(), outcomes, |_| {});
-    assert_eq!(told(&keys_only), stopped);
+    assert_eq!(lines(&keys_only), stopped);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn the_deadline_and_the_guards_end_calls() {
         |_| {},
         &[
             "1.1 500 wait server-error 100 @0",
-            "1.2 500 stop deadline @100", // 200 ms more would end behind it
+            "1.2 500 stop deadline @100", // a wait of 200 ms would end after it
         ],
     );
     check(
@@ -196,15 +196,15 @@ fn the_deadline_and_the_guards_end_calls() {
         ],
     );
     let refused = ask(plain().breaker(BreakerRule::default()), &["500"; 8].join(";"), |_| {});
-    assert_eq!(refused.steps.last().unwrap().outcome, None, "the breaker lets no call out");
+    assert_eq!(refused.steps.last().unwrap().outcome, None, "the breaker admits no call");
     assert_eq!(refused.steps.last().unwrap().ruling, Ruling::Stop(Stop::BreakerOpen));
 }
 
 #[test]
-fn polling_is_paid_by_nobody_and_ends_somewhere() {
+fn polling_is_free_and_bounded() {
     let draft = plain().budget(Budget::Tokens(TokenBudget::new(5, 5)));
     let poll = ask(draft.attempts(1_000_000).without_deadline(), "not-yet", |_| {});
-    assert_eq!(poll.steps.len(), 1_001, "nobody reads a million steps");
+    assert_eq!(poll.steps.len(), 1_001, "a million steps are cut off");
     assert!(poll.steps.iter().all(|step| step.budget == Some(1)));
     assert_eq!(poll.steps[0].ruling, Ruling::Wait(100 * MS, "not-yet".to_owned()));
     assert_eq!(poll.steps[1_000].ruling, Ruling::Stop(Stop::Cancelled));
@@ -246,7 +246,7 @@ fn without_jitter_waits_are_exact_whatever_the_seed() {
 }
 
 #[test]
-fn a_seed_says_everything_and_calls_draw_what_runs_drew() {
+fn the_seed_determines_the_waits_of_calls_and_runs() {
     let ask = |seed| ask(Policy::draft(), "503; 503", |q| q.seed = seed);
     let (one, again, other) = (ask(1), ask(1), ask(2));
     assert_eq!((&one.steps, &one.runs), (&again.steps, &again.runs));
@@ -256,21 +256,21 @@ fn a_seed_says_everything_and_calls_draw_what_runs_drew() {
 }
 
 #[test]
-fn what_is_not_a_script_is_told_why() {
-    let check = |text: &str, expected: Unreadable| {
+fn an_invalid_script_is_refused() {
+    let check = |text: &str, expected: ScriptError| {
         assert_eq!(text.parse::<Script>().unwrap_err(), expected, "{text}");
     };
     for token in ["50x", "99", "600", "Timeout", "UNAVAILIBLE", "grpc:17", "grpc:", "-1", "ok"] {
-        check(&format!("503, {token}"), Unreadable::Outcome(token.to_owned()));
+        check(&format!("503, {token}"), ScriptError::Outcome(token.to_owned()));
     }
     for hint in ["", "=", "retry-after", "retry-after=", "retry-after=soon", "slot=7", "pause=1s"] {
         let token = format!("503@{hint}");
-        check(&format!("200; {token}"), Unreadable::Hint(token.clone()));
+        check(&format!("200; {token}"), ScriptError::Hint(token.clone()));
     }
-    check("", Unreadable::Missing(String::new()));
-    check("503,,200", Unreadable::Missing("503,,200".to_owned()));
-    check("503; 200,;500", Unreadable::Missing("200,".to_owned()));
-    check("200@slot=1s", Unreadable::HintOfSuccess("200@slot=1s".to_owned()));
-    let message = Unreadable::Outcome("50x".to_owned()).to_string();
+    check("", ScriptError::Missing(String::new()));
+    check("503,,200", ScriptError::Missing("503,,200".to_owned()));
+    check("503; 200,;500", ScriptError::Missing("200,".to_owned()));
+    check("200@slot=1s", ScriptError::HintOfSuccess("200@slot=1s".to_owned()));
+    let message = ScriptError::Outcome("50x".to_owned()).to_string();
     assert!(message.contains("`50x`") && message.contains("cancelled"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! The figures of the literature.
+//! Figures from the literature.
 
 use crate::helpers::{attempts, built_in, near, once, run, scenario};
 
@@ -8,7 +8,7 @@ fn jitter_does_not_lower_the_peak_of_callers_that_are_spread_out() {
     for (policy, peak) in [("no-retry", 1.0), ("none", 2.0), ("full", 2.6)] {
         near(policy, run(&blip, policy, 20).mean("served_peak_ratio"), peak, 0.03);
     }
-    // Published as 2.5 and 2.6 for windows that do not slide; the worst of those that do is a little worse.
+    // Published as 2.5 and 2.6 for windows that do not slide; the maximum over sliding windows is a little higher.
     let many = built_in("blip", &["clients.arrivals.constant.rate=50000"]);
     near("equal of many", run(&many, "equal", 4).mean("served_peak_ratio"), 2.5, 0.06);
     near("full of many", run(&many, "full", 4).mean("served_peak_ratio"), 2.6, 0.06);
@@ -50,7 +50,7 @@ fn budgets_against_a_failure_rate() {
 }
 
 #[test]
-fn what_buckets_hold_at_first_leaks_through_many_of_them() {
+fn the_initial_allowance_of_many_buckets_adds_up() {
     let policy = attempts(4).replace(
         "budget = \"none\"",
         "budget = { window = { ratio = 0.1, floor = \"0/s\", bootstrap = 5 } }",
@@ -99,14 +99,15 @@ fn attempts_of_layers_multiply() {
 }
 
 #[test]
-fn layers_that_talk_do_not_multiply() {
+fn layers_that_pass_on_signals_do_not_multiply() {
     let chain = |sets: &[&str], policy: &str| {
         let scenario = built_in("layers", &[&["service.leaf.errors=1"], sets].concat());
         run(&scenario, policy, 1).mean("amplification")
     };
     assert_eq!(chain(&[], "four-attempts"), 64.0);
     assert_eq!(chain(&["chain.stop_signal=true"], "four-attempts"), 4.0);
-    // Only the first attempt of a layer may be repeated by the one below: 4 + 3·(4 + 3·1) … in three layers 19.
+    // A layer retries only requests that are first attempts of the layer above: 4 + 3·(4 + 3·1) = 19 in three
+    // layers.
     assert_eq!(chain(&[], "four-unnested"), 19.0);
     assert_eq!(chain(&["chain.attempt_header=false"], "four-unnested"), 64.0);
 }
@@ -123,6 +124,6 @@ fn the_deadline_travels_down() {
         let it = scenario("1s", "arrivals = { constant = { rate = 100 } }", &rest, policy);
         once(&it, "it", 1).amplification
     };
-    assert_eq!(ended(false), 100.0, "the service works on for a call that is over");
+    assert_eq!(ended(false), 100.0, "the service continues for a call that is over");
     assert_eq!(ended(true), 5.0);
 }

@@ -21,7 +21,7 @@ pub(crate) fn read_sets(sets: &[&str]) -> Vec<Set> {
     sets.iter().map(|set| Set::read(set).unwrap()).collect()
 }
 
-/// A scenario from its parts. `policy` is called "it".
+/// A scenario from its parts. `policy` is named "it".
 pub(crate) fn scenario(duration: &str, clients: &str, rest: &str, policy: &str) -> Scenario {
     let text = format!(
         "title = \"test\"\nduration = \"{duration}\"\npolicies = [\"it\"]\n\
@@ -30,7 +30,7 @@ pub(crate) fn scenario(duration: &str, clients: &str, rest: &str, policy: &str) 
     Scenario::read(&text, &[]).unwrap_or_else(|problem| panic!("{problem}\n{text}"))
 }
 
-/// A policy that makes so many attempts, 1 ms apart, and is bounded by nothing else.
+/// A policy that makes this many attempts, 1 ms apart, without other limits.
 pub(crate) fn attempts(count: u32) -> String {
     format!(
         "attempts = {count}\ndeadline = \"none\"\nbudget = \"none\"\n\

@@ -13,7 +13,7 @@ fn policy(name: &str) -> Policy {
     Peer::find(name).unwrap_or_else(|| panic!("no peer {name}")).policy()
 }
 
-/// The attempts, and the range of each wait in ms when every wait before it was the longest. Waits are uniform on
+/// The attempts, and the range of each wait in ms if all waits before it are the longest. Waits are uniform on
 /// their range, and a draw above the cap becomes the cap.
 fn waits(policy: &Policy) -> String {
     let (backoff, mut previous) = (policy.backoff(), 0);
@@ -95,7 +95,7 @@ fn deadlines_and_timeouts_are_those_of_the_peers() {
     assert_eq!(limited(Policy::attempt_timeout), [("dotnet", 10)]);
 }
 
-/// A destination that calls are made to under one policy.
+/// A destination, with calls under one policy.
 struct Lab {
     policy: Policy,
     guards: Guards,
@@ -114,7 +114,7 @@ impl Lab {
         Context { policy: &self.policy, guards: &self.guards, observer: None, request }
     }
 
-    /// A thousand calls fail at the same instant. How many retries are on the wire at once after that?
+    /// A thousand calls fail at the same instant: how many retries are in flight at once after that?
     fn retries_of_a_thousand(&self, class: Class) -> usize {
         let mut calls: Vec<_> = (0..1_000)
             .map(|_| {
@@ -136,7 +136,7 @@ impl Lab {
         sent.collect::<Vec<_>>().len()
     }
 
-    /// One call, with the same outcome for ever: how many attempts it took and how it ended.
+    /// One call, always with the same outcome: how many attempts it made and how it ended.
     fn call(&mut self, outcome: impl Into<Outcome>) -> (u32, Option<Stop>) {
         let (mut call, outcome) = (Call::new(&self.policy, self.now, NEVER), outcome.into());
         loop {
@@ -160,7 +160,7 @@ fn budgets_grant_what_those_of_the_peers_grant() {
         ("finagle", 300),
         ("linkerd-profile", 300),
         ("gateway-api", 300),
-        // The fifth failure leaves half of the tokens, and more than half is asked for.
+        // The fifth failure leaves half of the tokens, and more than half is required.
         ("grpc-throttled", 4),
         // 500 tokens at 5 and at 14.
         ("aws", 100),
@@ -169,7 +169,7 @@ fn budgets_grant_what_those_of_the_peers_grant() {
         ("envoy-budget", 200),
         ("istio-budget", 200),
         ("failsafe-budget", 200),
-        // Its breaker opens before any of the waits is over.
+        // Its breaker opens before any of the waits ends.
         ("dotnet", 0),
         ("client-go", 100),
     ];
@@ -221,7 +221,7 @@ fn a_clean_call_brings_the_bucket_of_aws_one_token() {
 }
 
 #[test]
-fn few_peers_hear_what_the_server_asks_for() {
+fn few_peers_honour_hints() {
     let wait = |peer: &Peer, hint| {
         let mut lab = Lab::new(peer.name);
         let started = lab.now;
@@ -240,13 +240,13 @@ fn few_peers_hear_what_the_server_asks_for() {
 }
 
 #[test]
-fn only_finagle_leaves_alone_what_may_have_been_done() {
+fn only_finagle_checks_safety() {
     let asking: Vec<_> = Peer::all().filter(|peer| peer.checks_safety).collect();
     assert_eq!(asking.iter().map(|peer| peer.name).collect::<Vec<_>>(), ["finagle"]);
 }
 
 #[test]
-fn names_are_words_with_hyphens_and_texts_are_one_line() {
+fn names_are_kebab_case_and_texts_are_one_line() {
     let names: BTreeSet<_> = Peer::all().map(|peer| peer.name).collect();
     assert_eq!(names.len(), Peer::all().count());
     for peer in Peer::all() {
@@ -262,9 +262,9 @@ fn names_are_words_with_hyphens_and_texts_are_one_line() {
     assert!(Peer::find("Envoy").is_none());
 }
 
-/// The page and the code say the same, in the same order.
+/// The page and the code list the same, in the same order.
 #[test]
-fn the_page_lists_every_peer_as_it_is() {
+fn the_page_lists_every_peer() {
     let page = include_str!("../../../../docs/peers.md");
     let shown: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let rows = Peer::all().map(|peer| {

@@ -2,7 +2,7 @@ use rand_distr::{Distribution as _, Exp1, StandardNormal};
 use redial_sim::Stream;
 
 #[test]
-fn a_seed_says_everything() {
+fn a_seed_determines_a_stream() {
     let mut one = Stream::new(7);
     let mut again = Stream::new(7);
     assert!((0..100).all(|_| one.bits() == again.bits()));

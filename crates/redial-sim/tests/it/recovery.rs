@@ -1,7 +1,7 @@
 //! When is a storm over?
 
 use redial_sim::Scenario;
-use redial_sim::measure::{Run, Tape};
+use redial_sim::measure::{Recorder, Run};
 
 const MS: u64 = 1_000_000;
 const TEXT: &str = r#"
@@ -16,16 +16,16 @@ outage = { start = "2s", duration = "1s" }
 /// Calls fail if they begin within these milliseconds.
 fn failing(bad: std::ops::Range<u64>) -> Run {
     let scenario = Scenario::read(TEXT, &[]).unwrap();
-    let mut tape = Tape::new(&scenario);
+    let mut recorder = Recorder::new(&scenario);
     for ms in 0..10_000 {
-        tape.calls(ms * MS, 1);
-        tape.ended(ms * MS, (ms + 1) * MS, !bad.contains(&ms), 1);
+        recorder.calls(ms * MS, 1);
+        recorder.ended(ms * MS, (ms + 1) * MS, !bad.contains(&ms), 1);
     }
-    tape.finish(None, 0)
+    recorder.finish(None, 0)
 }
 
 #[test]
-fn it_is_over_when_calls_succeed_again() {
+fn a_run_recovers_when_calls_succeed_again() {
     let run = failing(2_000..4_500);
     assert_eq!((run.recover_ms, run.collapsed), (Some(1_500.0), false));
     let run = failing(2_000..3_000);
@@ -33,7 +33,7 @@ fn it_is_over_when_calls_succeed_again() {
 }
 
 #[test]
-fn it_is_not_over_because_the_callers_stopped() {
+fn a_run_does_not_recover_because_calls_end() {
     let run = failing(2_000..9_700);
     assert_eq!((run.recover_ms, run.collapsed), (None, true));
     let run = failing(2_000..10_000);

@@ -1,4 +1,4 @@
-//! What is made of numbers that are known.
+//! Reports of known figures.
 
 use redial_sim::measure::{Run, Series, Summary};
 use redial_sim::report::{
@@ -72,7 +72,7 @@ fn with_report<T>(runs: &[Run], wanted: u32, name: &str, look: impl Fn(&Report<'
 }
 
 #[test]
-fn numbers_are_for_people() {
+fn numbers_have_three_digits_and_a_unit() {
     for (number, text) in [
         (0.0, "0"),
         (7.0, "7"),
@@ -102,7 +102,7 @@ fn numbers_are_for_people() {
 }
 
 #[test]
-fn of_no_calls_there_is_no_success() {
+fn success_is_absent_without_calls() {
     let none = Run { calls: 0, ..run(false) };
     let cell = |runs: &[Run]| {
         with_report(runs, 1, "naive", |report| {
@@ -115,14 +115,17 @@ fn of_no_calls_there_is_no_success() {
 }
 
 #[test]
-fn the_table_has_what_there_is_to_tell() {
+fn the_table_shows_columns_that_apply() {
     let titles = |runs: &[Run]| {
         with_report(runs, runs.len() as u32, "naive", |report| {
             report.table().columns.iter().map(|column| column.title()).collect::<Vec<_>>()
         })
     };
     let one = titles(&[run(false)]);
-    assert!(!one.iter().any(|title| title.starts_with("collapse")), "one run cannot tell: {one:?}");
+    assert!(
+        !one.iter().any(|title| title.starts_with("collapse")),
+        "a single run has no share: {one:?}"
+    );
     let many = titles(&[run(false), run(true)]);
     let all = "policy|calls|attempts|amplification|success|peak ratio|time to recover|goodput lost|p50|p99|collapse (95\u{a0}%)";
     assert_eq!(many.join("|"), all);
@@ -133,7 +136,7 @@ fn the_table_has_what_there_is_to_tell() {
 }
 
 #[test]
-fn means_have_standard_errors_where_they_show() {
+fn means_show_visible_standard_errors() {
     let runs = [run(false), Run { peak_ratio: 5.0, recover_ms: None, ..run(true) }];
     let row = with_report(&runs, 2, "naive", |report| report.table().rows[0].clone());
     assert_eq!(row[5], "4.50 ±0.50");
@@ -151,14 +154,14 @@ fn a_picture_keeps_the_busiest_window() {
     let whole = Picture::of(&scenario, std::slice::from_ref(&case), 50);
     assert_eq!((whole.rows[0].len(), whole.most, whole.steady), (10, 400.0, Some(100.0)));
     assert_eq!((whole.rows[0][2].firsts, whole.rows[0][2].retries), (100.0, 300.0));
-    assert_eq!(whole.trouble_ms, Some((200.0, 500.0)));
+    assert_eq!(whole.fault_ms, Some((200.0, 500.0)));
     let small = Picture::of(&scenario, &[case], 3);
     assert_eq!((small.rows[0].len(), small.point_ms, small.length_ms()), (3, 400.0, 1200.0));
     assert_eq!(small.rows[0][0].attempts(), 400.0);
 }
 
 #[test]
-fn everybody_at_once_is_left_out_of_the_picture() {
+fn synchronised_first_attempts_are_left_out_of_the_picture() {
     let text = TEXT.replace("constant = { rate = 100 }", "synchronised = { callers = 100 }");
     let scenario = Scenario::read(&text, &[]).unwrap();
     let case = Case { subject: Subject::no_retry(), summary: Summary::of(&[run(false)]) };
@@ -182,7 +185,7 @@ fn figures_and_pages_escape_names() {
 }
 
 #[test]
-fn a_page_says_everything_and_needs_nothing() {
+fn a_page_is_complete_and_self_contained() {
     let page = with_report(&[run(false), run(true)], 3, "naive", |report| report.html());
     for part in [
         "<p>First.</p>",
@@ -213,13 +216,13 @@ fn a_figure_is_well_formed_without_any_run() {
     assert!(empty.starts_with("<svg ") && empty.ends_with("</svg>\n"));
     let full = with_report(&[run(false)], 1, "naive", |report| report.svg());
     assert!(!full.contains("NaN") && !full.contains("inf"), "{full}");
-    for class in ["first", "retry", "curve served", "curve good", "steady", "trouble"] {
+    for class in ["first", "retry", "curve served", "curve good", "steady", "fault"] {
         assert!(full.contains(&format!("class=\"{class}\"")), "{class}");
     }
 }
 
 #[test]
-fn measured_rates_stand_on_a_logarithmic_scale_and_less_than_one_at_its_foot() {
+fn measured_rates_use_a_logarithmic_scale_from_one() {
     let rates = Rates {
         title: HOSTILE,
         unit: "a second",
@@ -231,7 +234,7 @@ fn measured_rates_stand_on_a_logarithmic_scale_and_less_than_one_at_its_foot() {
     // Three decades from 364 up to 84, three seconds from 70 to 940.
     assert!(svg.contains(r#"<path d="M70 364H360V270.7H650V364H940" class="curve c0"/>"#), "{svg}");
     assert!(svg.contains(r#"<path d="M70 177.3H360V84H650" class="curve c1"/>"#), "{svg}");
-    assert!(svg.contains(r#"<rect x="360" y="84" width="290" height="280" class="trouble"/>"#));
+    assert!(svg.contains(r#"<rect x="360" y="84" width="290" height="280" class="fault"/>"#));
     for tick in ["1", "10", "100", "1000"] {
         assert!(svg.contains(&format!(r#"class="small dim end">{tick}<"#)), "{tick}: {svg}");
     }

@@ -1,4 +1,4 @@
-//! Files: what is read, and what is said about what cannot be.
+//! Reading scenario files, and the error messages.
 
 use redial_sim::Scenario;
 use redial_sim::scenario::{BUILT_IN, Set};
@@ -31,10 +31,10 @@ fn problem(text: &str, sets: &[&str]) -> String {
 }
 
 #[test]
-fn a_file_says_what_it_means() {
+fn a_scenario_file_is_read() {
     let scenario = Scenario::read(FILE, &[]).unwrap();
     assert_eq!(scenario.rate(), Some(500.0));
-    assert_eq!(scenario.trouble(), Some((2_000_000_000, 2_200_000_000)));
+    assert_eq!(scenario.fault_span(), Some((2_000_000_000, 2_200_000_000)));
     assert_eq!(scenario.subject("mine").unwrap().policy.attempts(), 2);
     assert!(scenario.subject("peer:envoy").unwrap().careless);
 }
@@ -60,9 +60,9 @@ fn any_parameter_can_be_set() {
     assert_eq!(outages[1].start, 6_000_000_000);
 }
 
-/// One line for each mistake: what to replace, by what, and what has to be said about it.
+/// One line for each error: what to replace, by what, and the expected place and message.
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_name_their_place() {
     let cases = [
         ("queue = 100", "queu = 100", "line 12, column 1", "unknown field `queu`"),
         ("servers = 10", "servers = 0", "line 10, column 11", "from 1 to"),
@@ -117,7 +117,7 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
-fn what_is_set_wrongly_is_named() {
+fn errors_name_the_set_parameter() {
     let message = problem(FILE, &["outage.duratoin=2s"]);
     assert!(
         message.contains("--set outage.duratoin=\"2s\"") && message.contains("unknown field"),
@@ -133,12 +133,12 @@ fn what_is_set_wrongly_is_named() {
 }
 
 #[test]
-fn services_in_a_circle_and_services_that_nobody_calls_are_refused() {
-    let circle = FILE.replace("queue = 100", "queue = 100\ncalls = [\"a\"]")
+fn cycles_and_unreachable_services_are_refused() {
+    let cycle = FILE.replace("queue = 100", "queue = 100\ncalls = [\"a\"]")
         + "[service.a]\ncalls = [\"b\"]\n[service.b]\ncalls = [\"a\"]\n";
-    assert!(problem(&circle, &[]).contains("in a circle"));
+    assert!(problem(&cycle, &[]).contains("in a cycle"));
     let alone = format!("{FILE}[service.a]\n");
-    assert!(problem(&alone, &[]).contains("nobody calls it"));
+    assert!(problem(&alone, &[]).contains("not called by any service"));
 }
 
 #[test]

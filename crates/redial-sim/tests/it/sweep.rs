@@ -1,4 +1,4 @@
-//! Parameters that are varied.
+//! Sweeps.
 
 use redial_sim::Scenario;
 use redial_sim::scenario::{Arrivals, BuiltIn, Pace, Set};
@@ -18,14 +18,14 @@ fn an_axis_is_a_list_or_a_range() {
     assert_eq!(values("outage.duration=1s, 2s,5s"), ["1s", "2s", "5s"]);
     assert_eq!(values("load=0.1..0.4:4"), ["0.1", "0.2", "0.3", "0.4"]);
     assert_eq!(values("clients.instances=1..10:4"), ["1", "4", "7", "10"]);
-    assert_eq!(values("clients=1..2:5"), ["1", "2"], "whole numbers stay whole");
+    assert_eq!(values("clients=1..2:5"), ["1", "2"], "integers stay integers");
     assert_eq!(values("outage=100ms..1s:4"), ["100ms", "400ms", "700ms", "1s"]);
     assert_eq!(values("rate=500..100:2"), ["500", "100"], "downwards too");
 }
 
 #[test]
-fn what_is_no_axis_is_told() {
-    for (text, says) in [
+fn an_invalid_axis_is_refused() {
+    for (text, expected) in [
         ("load", "PATH=A,B,C or PATH=FROM..TO:STEPS"),
         ("=1,2", "PATH=A,B,C"),
         ("load=1,,2", "PATH=A,B,C"),
@@ -36,7 +36,7 @@ fn what_is_no_axis_is_told() {
         ("load=little..much:3", "neither a number nor a duration"),
     ] {
         let problem = Axis::read(text).unwrap_err().to_string();
-        assert!(problem.contains(says) && problem.contains(text), "{problem}");
+        assert!(problem.contains(expected) && problem.contains(text), "{problem}");
     }
 }
 
@@ -79,7 +79,7 @@ fn cells_are_counted_and_checked_before_anything_runs() {
 }
 
 #[test]
-fn every_cell_is_run_until_somebody_stops_it() {
+fn a_sweep_runs_every_cell_until_it_is_stopped() {
     let sweep = Sweep::read(blip(), &[], Axis::read("rate=50,100").unwrap(), None).unwrap();
     let subjects: Vec<_> =
         sweep.cells().iter().map(|cell| vec![cell.subject("full").unwrap()]).collect();
@@ -101,7 +101,7 @@ fn every_cell_is_run_until_somebody_stops_it() {
 }
 
 #[test]
-fn policies_that_take_turns_get_what_each_gets_alone() {
+fn policies_that_take_turns_have_the_results_of_single_runs() {
     let scenario = Scenario::read(blip(), &[]).unwrap();
     let subjects = ["full", "no-retry", "equal"].map(|name| scenario.subject(name).unwrap());
     let settings = Settings { runs: 3, seed: 5, threads: 2, engine: Choice::Auto };
@@ -114,7 +114,7 @@ fn policies_that_take_turns_get_what_each_gets_alone() {
 }
 
 #[test]
-fn short_names_can_be_set_and_quotes_are_a_pair_or_the_texts_own() {
+fn short_names_can_be_set_and_only_paired_quotes_are_removed() {
     let read = |sets: &[&str]| {
         let sets: Vec<Set> = sets.iter().map(|set| Set::read(set).unwrap()).collect();
         Scenario::read(blip(), &sets)
@@ -143,7 +143,7 @@ fn short_names_can_be_set_and_quotes_are_a_pair_or_the_texts_own() {
 }
 
 #[test]
-fn two_axes_are_two_parameters() {
+fn two_axes_must_vary_two_parameters() {
     let read = |x: &str, y: &str| {
         Sweep::read(blip(), &[], Axis::read(x).unwrap(), Some(Axis::read(y).unwrap()))
     };

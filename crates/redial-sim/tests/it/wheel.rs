@@ -7,7 +7,7 @@ use redial_sim::{Stream, Wheel};
 const TURN: u64 = 1 << 32;
 
 proptest! {
-    /// The same as a heap, whatever is added when.
+    /// The same order as a heap, for any sequence of operations.
     #[test]
     fn events_come_in_the_order_of_their_time(
         steps in prop::collection::vec((0_u64..3 * TURN, any::<u32>(), 0_usize..4), 1..300),
@@ -33,18 +33,18 @@ proptest! {
 }
 
 #[test]
-fn what_has_passed_is_next() {
+fn an_event_in_the_past_is_next() {
     let mut wheel = Wheel::default();
     wheel.push(10_000_000, 1);
     wheel.push(20_000_000, 2);
     assert_eq!(wheel.pop(), Some((10_000_000, 1)));
     wheel.push(5, 3);
     let (at, what) = wheel.pop().unwrap();
-    assert!(what == 3 && at < 20_000_000, "in the bucket that is open");
+    assert!(what == 3 && at < 20_000_000, "in the open bucket");
 }
 
 #[test]
-fn a_year_is_not_walked_through() {
+fn a_far_event_is_found_without_visiting_every_bucket() {
     let mut wheel = Wheel::default();
     wheel.push(366 * 86_400 * 1_000_000_000, 7);
     assert_eq!(wheel.pop(), Some((366 * 86_400 * 1_000_000_000, 7)));

@@ -1,16 +1,17 @@
-//! Calls that are alike, and lines in which they come up at their time.
+//! Calls that are alike, and ring buffers that hold them until their tick.
 
 use redial_core::Nanos;
 
 use super::draws::binomial;
 use crate::Stream;
-use crate::measure::Tape;
+use crate::measure::Recorder;
+use crate::random::unit;
 
-/// When ticks are.
+/// Converts ticks to times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     pub(super) tick: Nanos,
-    /// What happens in a tick is recorded as of this long after its start.
+    /// Events of a tick are recorded this long after its start.
     pub(super) offset: Nanos,
 }
 
@@ -21,11 +22,11 @@ impl Clock {
     }
 }
 
-/// How many calls of a cell are remembered by when they began.
+/// How many start times a cell keeps.
 const REMEMBERED: usize = 2;
 
-/// Calls that are alike in everything but when they began. Of that a sample is kept, in which every call is as
-/// likely to be: what is recorded about latencies is right on average, and no call has to be followed.
+/// Calls that differ only in when they began. Of those times a random sample is kept, so that recorded latencies
+/// are right on average.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell {
     pub(super) n: u64,
@@ -39,24 +40,24 @@ impl Cell {
         Self { n, began: [now as u32; REMEMBERED] }
     }
 
-    /// The same calls, another number of them.
+    /// The same sample, with another number of calls.
     pub(super) fn of(self, n: u64) -> Self {
         Self { n, ..self }
     }
 
-    /// Takes some of them out.
+    /// Removes `n` of the calls.
     pub(super) fn take(&mut self, n: u64) -> Self {
         let all = *self;
         self.n -= n;
         if self.n == 0 {
             return all;
         }
-        // Where there were two, each part remembers its own.
+        // If there were two, each part keeps one start time.
         let [one, other] = self.began;
         Self { n, began: [other, one] }
     }
 
-    /// Takes a random share of them out.
+    /// Removes a random share of the calls.
     pub(super) fn thin(&mut self, share: f64, stream: &mut Stream) -> Self {
         let n = binomial(self.n, share, stream);
         self.take(n)
@@ -71,9 +72,9 @@ impl Cell {
             self.began = other.began;
             return;
         }
-        // As many of the two places as are the others' share, so that two calls are both remembered.
+        // Of the two start times, replace as many as the others' share, so that two calls both keep theirs.
         let bits = stream.bits();
-        let lot = (bits >> 11) as f64 / (1_u64 << 53) as f64;
+        let lot = unit(bits);
         match (other.n as f64 / self.n as f64 * 2.0 + lot) as u32 {
             0 => {}
             1 => self.began[bits as usize & 1] = other.began[(bits >> 1) as usize & 1],
@@ -81,48 +82,48 @@ impl Cell {
         }
     }
 
-    /// One of them.
+    /// One of the calls.
     pub(super) fn one(&self, number: u64) -> Self {
         Self { n: 1, began: [self.began[number as usize % REMEMBERED]; REMEMBERED] }
     }
 
-    /// These calls are over.
-    pub(super) fn end(&self, now: u64, succeeded: bool, clock: Clock, tape: &mut Tape) {
+    /// Records that these calls are over.
+    pub(super) fn end(&self, now: u64, succeeded: bool, clock: Clock, recorder: &mut Recorder) {
         let share = self.n / REMEMBERED as u64;
         let rest = self.n - share * (REMEMBERED as u64 - 1);
         let [first, others @ ..] = self.began;
         if others == [first; REMEMBERED - 1] {
-            return end(first, now, succeeded, self.n, clock, tape);
+            return end(first, now, succeeded, self.n, clock, recorder);
         }
-        end(first, now, succeeded, rest, clock, tape);
+        end(first, now, succeeded, rest, clock, recorder);
         for began in others {
-            end(began, now, succeeded, share, clock, tape);
+            end(began, now, succeeded, share, clock, recorder);
         }
     }
 }
 
-fn end(began: u32, now: u64, succeeded: bool, n: u64, clock: Clock, tape: &mut Tape) {
+fn end(began: u32, now: u64, succeeded: bool, n: u64, clock: Clock, recorder: &mut Recorder) {
     if n > 0 {
-        tape.ended(clock.at(began.into()), clock.at(now), succeeded, n);
+        recorder.ended(clock.at(began.into()), clock.at(now), succeeded, n);
     }
 }
 
-/// Cells by tick and row, for a stretch of ticks ahead of now.
+/// Cells by tick and row, for a range of ticks from now on.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Ring {
     cells: Box<[Cell]>,
     rows: usize,
     mask: u64,
 }
 
-impl Line {
+impl Ring {
     /// `rows` for every tick up to `ahead` from now.
     pub(super) fn new(ahead: u64, rows: usize) -> Self {
         let ticks = (ahead + 1).next_power_of_two();
         Self { cells: vec![Cell::default(); ticks as usize * rows].into(), rows, mask: ticks - 1 }
     }
 
-    /// How many cells one has.
+    /// How many cells a ring needs.
     pub(super) fn len(ahead: u64, rows: usize) -> u64 {
         (ahead + 1).next_power_of_two().saturating_mul(rows as u64)
     }
@@ -132,7 +133,7 @@ impl Line {
         &mut self.cells[(tick & self.mask) as usize * self.rows + row]
     }
 
-    /// Everything of this tick and row. The place is free for a later tick.
+    /// Removes the cell of this tick and row. Its place is reused for a later tick.
     #[inline]
     pub(super) fn take(&mut self, tick: u64, row: usize) -> Cell {
         std::mem::take(self.at(tick, row))

@@ -1,13 +1,15 @@
-//! When the next call begins, where nobody waits for an earlier one.
+//! When calls begin in an open loop, in which no caller waits for an earlier call.
 
 use rand_distr::{Distribution as _, Exp1};
 use redial_core::Nanos;
 
+use crate::faults::spike_factor;
 use crate::scenario::{Arrivals, Spike, nearest};
 use crate::{Scenario, Stream};
 
+/// The calls of a scenario that arrive at a rate.
 #[derive(Debug)]
-pub(super) struct Calls<'a> {
+pub struct OpenLoop<'a> {
     arrivals: &'a Arrivals,
     rate: f64,
     spikes: &'a [Spike],
@@ -16,8 +18,9 @@ pub(super) struct Calls<'a> {
     stream: Stream,
 }
 
-impl<'a> Calls<'a> {
-    pub(super) fn new(scenario: &'a Scenario, stream: Stream) -> Self {
+impl<'a> OpenLoop<'a> {
+    /// No call has begun.
+    pub fn new(scenario: &'a Scenario, stream: Stream) -> Self {
         Self {
             arrivals: &scenario.clients.arrivals,
             rate: scenario.rate().unwrap_or(0.0),
@@ -29,10 +32,10 @@ impl<'a> Calls<'a> {
     }
 
     /// When the next call begins after one that began now.
-    pub(super) fn next(&mut self, now: Nanos) -> Nanos {
+    pub fn next(&mut self, now: Nanos) -> Nanos {
         self.count += 1;
         match self.arrivals {
-            // Not from one to the next, so that nothing adds up.
+            // Computed from the start, so that rounding errors do not add up.
             Arrivals::Constant(_) if self.spikes.is_empty() => {
                 nearest(self.count as f64 * 1e9 / self.rate)
             }
@@ -44,16 +47,16 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The instance that it belongs to.
-    pub(super) fn instance(&mut self) -> u32 {
+    /// The instance that makes the call of the last [`next`](Self::next).
+    pub fn instance(&mut self) -> u32 {
         match self.arrivals {
             Arrivals::Constant(_) => (self.count % u64::from(self.instances)) as u32,
             _ => self.stream.between(0, u64::from(self.instances) - 1) as u32,
         }
     }
 
-    /// When so many calls have begun since then. The rate is followed from one of its edges to the next; between
-    /// them it is constant or grows evenly.
+    /// When this many calls have begun since `now`. The rate is integrated from one of its edges to the next; between
+    /// them it is constant or grows linearly.
     fn after(&self, now: Nanos, mut calls: f64) -> Nanos {
         let mut from = now;
         loop {
@@ -63,7 +66,7 @@ impl<'a> Calls<'a> {
             let span = (edge - from) as f64;
             let until_edge = (rate + growth * span / 2.0) * span;
             if calls < until_edge {
-                // Where rate·x + growth·x²/2 is what is left; in the form that does not cancel.
+                // Solves rate·x + growth·x²/2 = calls, in the form without cancellation.
                 let root = (rate * rate + 2.0 * growth * calls).max(0.0).sqrt();
                 return (from + nearest(2.0 * calls / (rate + root))).max(now + 1);
             }
@@ -72,19 +75,11 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Calls a nanosecond, and how many more a nanosecond later.
+    /// Calls per nanosecond, and by how much they grow in a nanosecond.
     fn rate_at(&self, now: Nanos) -> (f64, f64) {
-        let spikes =
-            self.spikes.iter().filter(|it| (it.start..it.start + it.duration).contains(&now));
-        let factor: f64 = spikes.map(|it| it.factor).product::<f64>() / 1e9;
-        match *self.arrivals {
-            Arrivals::Ramp { from, to, duration } if now < duration => {
-                let growth = (to - from) / duration as f64;
-                ((from + growth * now as f64) * factor, growth * factor)
-            }
-            Arrivals::Ramp { to, .. } => (to * factor, 0.0),
-            _ => (self.rate * factor, 0.0),
-        }
+        let factor = spike_factor(self.spikes, now) / 1e9;
+        let (rate, growth) = self.arrivals.ramp_at(now).unwrap_or((self.rate, 0.0));
+        (rate * factor, growth * factor)
     }
 
     fn edges(&self) -> impl Iterator<Item = Nanos> {
@@ -92,6 +87,6 @@ impl<'a> Calls<'a> {
             Arrivals::Ramp { duration, .. } => Some(duration),
             _ => None,
         };
-        self.spikes.iter().flat_map(|it| [it.start, it.start + it.duration]).chain(ramp)
+        self.spikes.iter().map(Spike::span).flat_map(|it| [it.start, it.end]).chain(ramp)
     }
 }

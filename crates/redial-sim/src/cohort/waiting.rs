@@ -1,43 +1,43 @@
 //! Calls that wait for the same retry, in the same range.
 //!
-//! A cohort of n calls whose waits are uniform on a range comes back at n ÷ range calls a tick, from its shortest
-//! wait to its longest. Only the two ends are written down: a difference array, in which a running sum is the
-//! density of everybody who waits. How many come back in a tick is drawn when it is there, from those that are
-//! left, so that what goes in comes out again to the last call.
+//! A cohort of n calls whose waits are uniform on a range returns at n ÷ range calls per tick, from the shortest
+//! wait to the longest. Only the two ends are stored, in a difference array; its running sum is the density of all
+//! returning calls. How many return in a tick is drawn in that tick from the calls that are left, so that every call
+//! returns exactly once.
 //!
-//! Few calls are drawn one by one, by the engine. Then there is nothing to approximate.
+//! Small numbers of calls are drawn one by one by the engine, without approximation.
 
 use redial_core::schedule::{Range, wait};
 use redial_core::{Nanos, Policy};
 
 use super::causes::Hinted;
-use super::cell::{Cell, Line};
 use super::draws::{binomial, whole};
+use super::ring::{Cell, Ring};
 use crate::Stream;
-use crate::measure::Tape;
+use crate::measure::Recorder;
 
-/// So few of a tick are drawn one by one.
+/// Up to this many calls of a tick are drawn one by one.
 const FEW: u64 = 64;
 
-/// Where in their tick calls are.
+/// Where within their tick calls are.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Within {
-    /// Anywhere.
+    /// Spread over it.
     Spread,
-    /// All of them at this share of it: they began at the same moment.
+    /// All at this share of it: they began at the same moment.
     At(f64),
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
-    /// The retry that they wait for, from 1.
+pub(super) struct WaitingCalls {
+    /// The retry that they wait for; 1 is the first.
     retry: u32,
     hint: Option<Hinted>,
     range: Range,
     tick: Nanos,
-    /// Those whose tick is known.
-    known: Line,
-    /// Those that are known as a density.
+    /// Calls whose tick is drawn.
+    known: Ring,
+    /// Calls that are known as a density.
     dense: Option<Dense>,
 }
 
@@ -45,60 +45,60 @@ pub(super) struct Lane {
 struct Dense {
     lo: f64,
     hi: f64,
-    /// By how much the density changes, by tick.
+    /// The change of the density, by tick.
     change: Box<[f64]>,
     mask: u64,
-    /// Calls a tick that come back now, on average.
+    /// Calls that return in this tick, on average.
     density: f64,
-    /// How many are expected back from now on, and how many there are.
+    /// How many are expected to return from now on, and how many there are.
     expected: f64,
     left: u64,
-    /// The last tick in which anybody comes back.
+    /// The last tick in which a call returns.
     last: u64,
-    /// By tick: all calls that went in until then, and when some of those of that tick began.
+    /// By tick: the total of calls added until then, and the start times of some that were added in it.
     sources: Box<[(u64, Cell)]>,
     total: u64,
-    /// Which of those that may come back is remembered next. It goes round evenly, so that of all that went in
-    /// together a fair share is remembered.
+    /// Selects the next start time to keep. It cycles evenly, so that all calls that were added together get their
+    /// share.
     lot: f64,
 }
 
-/// The golden ratio: its multiples are spread evenly however many there are.
+/// The golden ratio: its multiples modulo 1 are evenly spread.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-impl Lane {
-    /// How many cells it takes.
+impl WaitingCalls {
+    /// How many cells it needs.
     pub(super) fn len(range: Range, tick: Nanos) -> u64 {
-        Line::len(range.hi / tick + 3, 1)
+        Ring::len(range.hi / tick + 3, 1)
     }
 
     pub(super) fn new(retry: u32, hint: Option<Hinted>, range: Range, tick: Nanos) -> Self {
         let ahead = range.hi / tick + 3;
         let dense = (range.lo < range.hi).then(|| Dense::new(range, tick, ahead));
-        Self { retry, hint, range, tick, known: Line::new(ahead, 1), dense }
+        Self { retry, hint, range, tick, known: Ring::new(ahead, 1), dense }
     }
 
     pub(super) fn retry(&self) -> u32 {
         self.retry
     }
 
-    /// These calls wait from now on.
+    /// These calls start to wait.
     pub(super) fn push(
         &mut self,
         cell: Cell,
         now: u64,
         within: Within,
         policy: &Policy,
-        tape: &mut Tape,
+        recorder: &mut Recorder,
         stream: &mut Stream,
     ) {
         match &mut self.dense {
             Some(dense) if cell.n > FEW => {
-                // A uniform wait has the mean and the variance of these two.
+                // Two waits with the mean and the variance of a uniform wait.
                 let Range { lo, hi } = self.range;
                 let (mean, sd) = ((lo + hi) / 2, (hi - lo) as f64 / 12_f64.sqrt());
-                tape.waits(mean + sd as Nanos, cell.n - cell.n / 2);
-                tape.waits(mean - sd as Nanos, cell.n / 2);
+                recorder.waits(mean + sd as Nanos, cell.n - cell.n / 2);
+                recorder.waits(mean - sd as Nanos, cell.n / 2);
                 dense.push(cell, now, within);
             }
             Some(_) => {
@@ -106,13 +106,13 @@ impl Lane {
                     let hint = self.hint.map(|hint| hint.draw(stream));
                     let drawn = wait(policy, self.retry, 0, hint, stream.bits());
                     let delay = drawn.map_or(self.range.hi, |wait| wait.delay);
-                    tape.waits(delay, 1);
+                    recorder.waits(delay, 1);
                     self.land(cell.one(number), now, delay, within, stream);
                 }
             }
             None => {
                 let delay = self.range.lo;
-                tape.waits(delay, cell.n);
+                recorder.waits(delay, cell.n);
                 if cell.n <= FEW && matches!(within, Within::Spread) {
                     (0..cell.n).for_each(|i| self.land(cell.one(i), now, delay, within, stream));
                 } else {
@@ -131,7 +131,7 @@ impl Lane {
         self.known.at(now + after.max(1), 0).add(cell, stream);
     }
 
-    /// A wait that is no whole number of ticks divides them among two.
+    /// A wait that is not a whole number of ticks is divided among two ticks.
     fn land_together(
         &mut self,
         mut cell: Cell,
@@ -150,8 +150,8 @@ impl Lane {
         }
     }
 
-    /// Those that come back in this tick. Every tick has to be asked for once, in order, before anybody
-    /// [`push`](Self::push)es in it.
+    /// Removes the calls that return in this tick. Every tick must be popped once, in order, before a
+    /// [`push`](Self::push) in it.
     pub(super) fn pop(&mut self, now: u64, stream: &mut Stream) -> Cell {
         let mut cell = self.known.take(now, 0);
         if let Some(dense) = &mut self.dense {
@@ -190,12 +190,12 @@ impl Dense {
         self.total += cell.n;
         let source = &mut self.sources[(now & self.mask) as usize];
         source.0 = self.total;
-        // Several pushes in a tick are rare, and then the last of them speaks for all.
+        // Several pushes in a tick are rare; the last one stands for all.
         source.1 = cell;
     }
 
-    /// The density goes up, or down, this long after now. Calls that are spread over their tick come back
-    /// spread, which makes the edge a slope of two ticks.
+    /// Changes the density this long after now. Calls that are spread over their tick return spread, so an edge
+    /// becomes a slope over two ticks.
     fn slope(&mut self, now: u64, after: f64, within: Within, height: f64) {
         let (after, parts) = match within {
             Within::Spread => {
@@ -212,7 +212,7 @@ impl Dense {
             if tick > 0 {
                 self.step(now + tick, part * height);
             } else {
-                // This tick has been asked for already: what belongs into it comes with the next one.
+                // This tick was already popped: its share is added to the next one.
                 self.step(now + 1, 2.0 * part * height);
                 self.step(now + 2, -part * height);
             }
@@ -228,13 +228,13 @@ impl Dense {
         self.density += std::mem::take(&mut self.change[place]);
         self.sources[place].0 = self.total;
         if self.left == 0 {
-            // Rounding does not add up over time.
+            // Do not let rounding errors add up.
             if now >= self.last {
                 (self.density, self.expected) = (0.0, 0.0);
             }
             return Cell::default();
         }
-        // When everybody who is left is expected now, rounding must not keep anybody.
+        // When all remaining calls are expected now, rounding must not keep one back.
         let is_last = now >= self.last || self.density >= self.expected * (1.0 - 1e-6);
         let share = if is_last { 1.0 } else { self.density / self.expected };
         let n = binomial(self.left, share, stream);
@@ -243,7 +243,8 @@ impl Dense {
         if n == 0 { Cell::default() } else { self.sample(n, now) }
     }
 
-    /// When those that come back now began: whoever went in when the waits fit is as likely to be one of them.
+    /// The start times of calls that return now: calls added when the wait fits are equally likely to be among
+    /// them.
     fn sample(&mut self, n: u64, now: u64) -> Cell {
         let from = now.saturating_sub(self.hi as u64 + 2);
         let to = now.saturating_sub((self.lo as u64).max(1));

@@ -1,68 +1,89 @@
 use redial_core::Nanos;
 use serde::Deserialize;
 
+use super::BACKEND;
 use super::service::Answer;
 use super::text::{duration, positive, share, some_time};
 
-/// From when to when, and where.
+/// From `start` until before `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+}
+
+impl Span {
+    #[inline]
+    pub(crate) fn contains(&self, now: Nanos) -> bool {
+        (self.start..self.end).contains(&now)
+    }
+
+    /// The share of the other span that this one covers.
+    pub(crate) fn share_of(&self, other: Self) -> f64 {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        end.saturating_sub(start) as f64 / (other.end - other.start) as f64
+    }
+}
+
+/// An outage or a brownout: requests are not served for a while.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
-    /// When it begins.
+    /// When it starts.
     #[serde(deserialize_with = "duration")]
     pub start: Nanos,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
     pub duration: Nanos,
-    /// Which share of the requests is not served.
+    /// The share of the requests that are not served.
     #[serde(default = "all", deserialize_with = "share")]
     pub share: f64,
     /// What they get instead.
     #[serde(default = "unavailable")]
     pub answer: Answer,
-    /// The one shard that it happens to.
+    /// The only shard that it affects.
     #[serde(default)]
     pub shard: Option<u32>,
-    /// The service that it happens to, if it is not the backend.
+    /// The service that it affects, if not the backend.
     #[serde(default)]
     pub service: Option<String>,
 }
 
-/// Fewer servers for a while. What is being worked on is finished.
+/// Fewer servers for a while. Requests in service are finished.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityLoss {
-    /// When it begins.
+    /// When it starts.
     #[serde(deserialize_with = "duration")]
     pub start: Nanos,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
     pub duration: Nanos,
-    /// Which share of the servers is gone, rounded to whole servers.
+    /// The share of the servers that are lost, rounded to whole servers.
     #[serde(deserialize_with = "share")]
     pub share: f64,
 }
 
-/// Everything takes longer, and then less and less so.
+/// A cold cache: servers are slow at first, and get faster.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColdCache {
-    /// When it begins.
+    /// When it starts.
     #[serde(deserialize_with = "duration")]
     pub start: Nanos,
-    /// How long it takes to be warm again.
+    /// How long it takes until the cache is warm.
     #[serde(deserialize_with = "some_time")]
     pub duration: Nanos,
-    /// What is left of the capacity at the start. It grows evenly.
+    /// The share of the capacity that is left at the start. It grows linearly.
     #[serde(deserialize_with = "positive")]
     pub capacity: f64,
 }
 
-/// Nothing happens for a while, and then everything goes on: garbage collection, a moved machine.
+/// No work progresses for a while, and then everything continues: garbage collection, a live migration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
-    /// When it begins.
+    /// When it starts.
     #[serde(deserialize_with = "duration")]
     pub start: Nanos,
     /// How long it lasts.
@@ -74,44 +95,44 @@ pub struct Pause {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spike {
-    /// When it begins.
+    /// When it starts.
     #[serde(deserialize_with = "duration")]
     pub start: Nanos,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
     pub duration: Nanos,
-    /// So many times as many.
+    /// By how much the rate is multiplied.
     #[serde(deserialize_with = "positive")]
     pub factor: f64,
 }
 
-/// Instances start anew: their calls have failed, their guards have forgotten everything, and callers of a closed
-/// loop begin again together.
+/// Instances restart: their calls fail, their guards lose their state, and callers of a closed loop begin again
+/// together.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restart {
     /// When.
     #[serde(deserialize_with = "duration")]
     pub start: Nanos,
-    /// Which share of the instances.
+    /// The share of the instances.
     #[serde(deserialize_with = "share")]
     pub share: f64,
-    /// How many calls each instance makes at once when it starts: it fills its caches.
+    /// How many calls each instance makes at once when it starts, for example to fill its caches.
     #[serde(default)]
     pub burst: u16,
 }
 
-/// Callers are switched off: the last resort. They make no calls, and their retries are not sent.
+/// Callers are switched off, as a last resort. They make no calls, and their retries are not sent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchedOff {
-    /// When it begins.
+    /// When it starts.
     #[serde(deserialize_with = "duration")]
     pub start: Nanos,
     /// How long it lasts.
     #[serde(deserialize_with = "some_time")]
     pub duration: Nanos,
-    /// Which share of the instances.
+    /// The share of the instances.
     #[serde(default = "all", deserialize_with = "share")]
     pub share: f64,
 }
@@ -121,5 +142,25 @@ fn all() -> f64 {
 }
 
 fn unavailable() -> Answer {
-    Answer::Status(503)
+    Answer::UNAVAILABLE
 }
+
+impl Outage {
+    /// The name of the service that it affects.
+    pub(crate) fn service(&self) -> &str {
+        self.service.as_deref().unwrap_or(BACKEND)
+    }
+}
+
+macro_rules! spans {
+    ($($fault:ty),*) => {
+        $(impl $fault {
+            #[inline]
+            pub(crate) fn span(&self) -> Span {
+                Span { start: self.start, end: self.start + self.duration }
+            }
+        })*
+    };
+}
+
+spans!(Outage, CapacityLoss, ColdCache, Pause, Spike, SwitchedOff);

@@ -1,41 +1,45 @@
-//! A service: what it can do at once, what waits, and what it says to those that it turns away.
+//! The state of one service: servers, queues, limits, and the hints that it gives.
 
 use std::collections::VecDeque;
 
 use redial_core::Nanos;
 use redial_core::admit::{RateLimit, Refusal, Slots};
-use redial_core::decide::{Class, Failure, Outcome};
+use redial_core::decide::Outcome;
 use redial_core::schedule::Hint;
 
-use super::sky::Sky;
-use crate::Stream;
+use crate::faults::{Capacity, Outages};
 use crate::random::below;
 use crate::scenario::{Answer, HintGiven, Service};
+use crate::{Scenario, Stream};
 
-/// What becomes of a request that has arrived.
+/// What happens to a request that has arrived.
 #[derive(Debug)]
 pub(super) enum Reception {
     /// It is answered at once.
     Answer(Outcome),
-    /// It is never answered.
+    /// It gets no answer.
     Silence,
-    /// It is worked on for so long.
+    /// It is served, and takes this long.
     Serve(Nanos),
-    /// It waits for a server.
+    /// It is queued.
     Wait,
 }
 
 #[derive(Debug)]
-pub(super) struct Station<'a> {
-    pub(super) service: &'a Service,
-    pub(super) sky: Sky<'a>,
+pub(super) struct ServiceState<'a> {
+    pub(super) config: &'a Service,
+    outages: Outages,
+    pub(super) capacity: Capacity,
+    /// How many servers of a shard may start work, until `servers_until`.
+    servers: u32,
+    servers_until: Nanos,
     shards: Vec<Shard>,
     simple: bool,
-    /// Whether it turns nobody away but for outages and a full queue, and hints at nothing.
+    /// Whether only outages and a full queue turn requests away, without hints.
     open: bool,
-    /// Requests that are in it, wherever.
+    /// Requests inside, queued or served.
     inside: u32,
-    /// Requests that arrived.
+    /// Requests that have arrived.
     pub(super) arrived: u64,
     limits: Vec<RateLimit>,
     slots: Option<Slots>,
@@ -47,45 +51,49 @@ pub(super) struct Station<'a> {
 struct Shard {
     busy: u32,
     queue: VecDeque<u32>,
-    /// Requests in the queue for which nobody waits, and which will not be worked on.
+    /// Requests in the queue that will not be served.
     dropped: u32,
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sender {
     pub(super) instance: u32,
-    /// Whether it is the first attempt of a call.
+    /// Whether it is the first attempt of its call.
     pub(super) first: bool,
-    /// Whether its call was told to come later.
+    /// Whether its call came back before its hint allowed.
     pub(super) early: bool,
-    /// Whether its work has been done already, and the key says so.
+    /// Whether its key shows that its work is already done.
     pub(super) recognised: bool,
 }
 
-/// How often an instance has come too early, and until when nobody talks to it.
+/// How many hints an instance has ignored, and until when it is banned.
 #[derive(Clone, Copy, Debug, Default)]
 struct Banned {
     ignored: u32,
     until: Nanos,
 }
 
-impl<'a> Station<'a> {
+impl<'a> ServiceState<'a> {
     pub(super) fn new(
-        service: &'a Service,
-        sky: Sky<'a>,
-        instances: u32,
+        scenario: &'a Scenario,
+        name: &str,
         stream: Stream,
         tracked: bool,
-    ) -> Self {
+    ) -> Option<Self> {
+        let service = scenario.service(name)?;
+        let instances = scenario.clients.instances;
         let limits = service.limit.map_or(Vec::new(), |limit| {
             let count = if limit.each_instance { instances } else { 1 };
             (0..count).map(|_| RateLimit::new(&limit.rule())).collect()
         });
         let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.shards));
-        Self {
-            service,
-            sky,
+        Some(Self {
+            config: service,
+            outages: Outages::new(scenario, name),
+            capacity: Capacity::new(scenario, name),
+            servers: 0,
+            servers_until: 0,
             shards: (0..service.shards).map(|_| Shard::default()).collect(),
             simple: service.servers.is_none()
                 && service.calls.is_empty()
@@ -103,38 +111,38 @@ impl<'a> Station<'a> {
                 .then(|| Slots::new(places, Slots::MIN_SHARE, Slots::HORIZON)),
             banned: vec![Banned::default(); service.ban.map_or(0, |_| instances as usize)],
             stream,
-        }
+        })
     }
 
     pub(super) fn shard_of(&self, key: u64) -> u32 {
-        match self.service.shards {
+        match self.config.shards {
             1 => 0,
             shards => below(redial_core::draw(key, 7), shards.into()) as u32,
         }
     }
 
-    /// A request arrives. Whatever is served or waits has to [`leave`](Self::leave).
+    /// A request arrives. Every request that is served or queued must [`leave`](Self::leave).
     #[inline]
     pub(super) fn receive(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
         self.arrived += 1;
         if self.open && !from.recognised {
-            return match self.sky.outage(shard, now, &mut self.stream) {
+            return match self.outages.hit(shard, now, &mut self.stream) {
                 None => self.take_in(shard, now),
                 Some(answer) => answer.outcome().map_or(Reception::Silence, Reception::Answer),
             };
         }
-        self.receive_warily(shard, from, now)
+        self.receive_checked(shard, from, now)
     }
 
     #[inline(never)]
-    fn receive_warily(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
+    fn receive_checked(&mut self, shard: u32, from: Sender, now: Nanos) -> Reception {
         if let Some(slots) = &mut self.slots {
             slots.arrived(f64::from(u8::from(from.first)), now);
         }
         if self.is_banned(&from, now) {
             return Reception::Answer(Outcome::of_status(403));
         }
-        if let Some(answer) = self.turned_away(shard, from.instance, now) {
+        if let Some(answer) = self.refuse(shard, from.instance, now) {
             return match answer.outcome() {
                 Some(outcome) => Reception::Answer(self.hint(outcome, now)),
                 None => Reception::Silence,
@@ -147,8 +155,8 @@ impl<'a> Station<'a> {
     }
 
     #[inline]
-    fn turned_away(&mut self, shard: u32, from: u32, now: Nanos) -> Option<Answer> {
-        if let Some(answer) = self.sky.outage(shard, now, &mut self.stream) {
+    fn refuse(&mut self, shard: u32, from: u32, now: Nanos) -> Option<Answer> {
+        if let Some(answer) = self.outages.hit(shard, now, &mut self.stream) {
             return Some(answer);
         }
         let limit = match self.limits.len() {
@@ -157,39 +165,55 @@ impl<'a> Station<'a> {
             _ => self.limits.get(from as usize),
         };
         if limit.is_some_and(|limit| limit.take(now).is_err()) {
-            return Some(Answer::Status(429));
+            return Some(Answer::LIMITED);
         }
-        if self.service.connections.is_some_and(|most| self.inside >= most.0) {
+        if self.config.connections.is_some_and(|most| self.inside >= most.0) {
             return Some(Answer::Connect);
         }
-        let errors = self.service.errors;
-        (errors > 0.0 && self.stream.chance(errors)).then_some(Answer::Status(503))
+        let errors = self.config.errors;
+        (errors > 0.0 && self.stream.chance(errors)).then_some(Answer::UNAVAILABLE)
+    }
+
+    /// How many servers of a shard may start work now.
+    #[inline]
+    fn servers(&mut self, now: Nanos) -> u32 {
+        if now >= self.servers_until {
+            self.count_servers(now);
+        }
+        self.servers
+    }
+
+    #[cold]
+    fn count_servers(&mut self, now: Nanos) {
+        let all = self.config.servers.map_or(u32::MAX, |servers| servers.0);
+        self.servers = self.capacity.servers(all.into(), now) as u32;
+        self.servers_until = self.capacity.next_change(now);
     }
 
     fn take_in(&mut self, shard: u32, now: Nanos) -> Reception {
-        let servers = self.sky.servers(now);
+        let servers = self.servers(now);
         let it = &mut self.shards[shard as usize];
         if it.busy < servers {
             it.busy += 1;
             self.inside += 1;
             return Reception::Serve(self.work(now));
         }
-        if it.queue.len() as u64 - u64::from(it.dropped) < u64::from(self.service.queue) {
+        if it.queue.len() as u64 - u64::from(it.dropped) < u64::from(self.config.queue) {
             self.inside += 1;
             return Reception::Wait;
         }
-        match self.service.when_full.outcome() {
+        match self.config.when_full.outcome() {
             Some(outcome) => Reception::Answer(self.hint(outcome, now)),
             None => Reception::Silence,
         }
     }
 
-    /// How long a server works on a request that it begins now.
+    /// How long a server takes for a request that it starts now.
     fn work(&mut self, now: Nanos) -> Nanos {
-        self.sky.slowed(self.service.service.draw(&mut self.stream), now)
+        self.capacity.service_time(self.config.service.draw(&mut self.stream), now)
     }
 
-    /// A request that was there before anything began.
+    /// Counts a request that was queued before the start.
     pub(super) fn adopt(&mut self) {
         self.inside += 1;
     }
@@ -199,18 +223,18 @@ impl<'a> Station<'a> {
         self.shards[shard as usize].queue.push_back(request);
     }
 
-    /// Nobody waits for a request in the queue any more, and it will not be worked on.
+    /// Drops a request from the queue: it will not be served.
     pub(super) fn drop_queued(&mut self, shard: u32) {
         self.shards[shard as usize].dropped += 1;
         self.inside -= 1;
     }
 
-    /// One that was dropped has come up.
+    /// A dropped request has reached the front.
     pub(super) fn skip(&mut self, shard: u32) {
         self.shards[shard as usize].dropped -= 1;
     }
 
-    /// A server has done its work, which it began then.
+    /// A server has finished work that it started at `began`.
     pub(super) fn free(&mut self, shard: u32, began: Nanos, now: Nanos) {
         self.shards[shard as usize].busy -= 1;
         if let Some(slots) = &mut self.slots {
@@ -218,10 +242,9 @@ impl<'a> Station<'a> {
         }
     }
 
-    /// The next request that a server can begin, and how long it will take. The caller looks whether anybody
-    /// still wants it.
+    /// The next queued request that a server can start. It may have been dropped.
     pub(super) fn next(&mut self, shard: u32, now: Nanos) -> Option<u32> {
-        let servers = self.sky.servers(now);
+        let servers = self.servers(now);
         let it = &mut self.shards[shard as usize];
         if it.busy >= servers { None } else { it.queue.pop_front() }
     }
@@ -231,12 +254,13 @@ impl<'a> Station<'a> {
         self.work(now)
     }
 
-    /// A request is over here.
+    /// A request leaves.
     pub(super) fn leave(&mut self) {
         self.inside -= 1;
     }
 
-    /// Whether it has no limit, calls nobody and loses nothing: what takes no time leaves no trace then.
+    /// Whether it has no server limit, no inner calls and no lost replies: a request that takes no time then needs
+    /// no state.
     #[inline]
     pub(super) fn is_simple(&self) -> bool {
         self.simple
@@ -244,10 +268,10 @@ impl<'a> Station<'a> {
 
     #[inline]
     pub(super) fn always_replies(&self) -> bool {
-        self.service.lost_replies == 0.0
+        self.config.lost_replies == 0.0
     }
 
-    /// A request that takes no time is over.
+    /// A request that takes no time is done.
     #[inline]
     pub(super) fn serve_at_once(&mut self, shard: u32) {
         self.shards[shard as usize].busy -= 1;
@@ -255,19 +279,16 @@ impl<'a> Station<'a> {
     }
 
     pub(super) fn reply_is_lost(&mut self) -> bool {
-        let share = self.service.lost_replies;
+        let share = self.config.lost_replies;
         share > 0.0 && self.stream.chance(share)
     }
 
-    /// What it says about when to come back.
+    /// Adds a hint to an outcome.
     fn hint(&mut self, outcome: Outcome, now: Nanos) -> Outcome {
-        if !matches!(
-            outcome,
-            Outcome::Failure(Failure { class: Class::Throttled | Class::Overloaded, .. })
-        ) {
+        if !HintGiven::applies_to(&outcome) {
             return outcome;
         }
-        let hint = match self.service.hint {
+        let hint = match self.config.hint {
             HintGiven::None => return outcome,
             HintGiven::Fixed(after) => Hint::AtLeast(after),
             HintGiven::Jittered { from, to } => Hint::AtLeast(self.stream.between(from, to)),
@@ -280,9 +301,9 @@ impl<'a> Station<'a> {
         outcome.with_hint(hint)
     }
 
-    /// Whether the instance has ignored too many hints, this time included.
+    /// Whether the instance is banned, counting this request.
     fn is_banned(&mut self, from: &Sender, now: Nanos) -> bool {
-        let (Some(ban), Some(it)) = (self.service.ban, self.banned.get_mut(from.instance as usize))
+        let (Some(ban), Some(it)) = (self.config.ban, self.banned.get_mut(from.instance as usize))
         else {
             return false;
         };

@@ -6,20 +6,20 @@ use crate::lag::Lag;
 use crate::record::Record;
 use crate::setting::Setting;
 
-const PULSE: Nanos = 5_000_000;
-/// Server and callers have the first ones for themselves.
+const PROBE_INTERVAL: Nanos = 5_000_000;
+/// The streams before this one are those of the server and of the arrivals.
 const FIRST_CALLER: u64 = 16;
 
-/// What server and callers share.
+/// The state that server and callers share.
 #[derive(Debug)]
-pub(crate) struct Scene {
+pub(crate) struct Shared {
     pub(crate) setting: Setting,
     pub(crate) clock: Clock,
     pub(crate) record: Record,
     pub(crate) lag: Lag,
 }
 
-impl Scene {
+impl Shared {
     pub(crate) fn new(setting: Setting) -> Self {
         Self { setting, clock: Clock::start(), record: Record::default(), lag: Lag::default() }
     }
@@ -32,18 +32,18 @@ impl Scene {
         self.clock.now()
     }
 
-    /// Waits, and notes how late it woke.
+    /// Waits, and records the lag.
     pub(crate) async fn wait_until(&self, at: Nanos) {
         self.clock.sleep_until(at).await;
         self.lag.woke(at, self.now());
     }
 
-    /// Wakes every few milliseconds, so that lag shows too while all others wait inside of somebody else's timer,
-    /// as they do between attempts.
-    pub(crate) async fn pulse(&self) {
+    /// Wakes every few milliseconds, so that lag is noticed while callers wait inside the timers of a retry
+    /// library.
+    pub(crate) async fn probe(&self) {
         let mut at = self.now();
         loop {
-            at = (at + PULSE).max(self.now());
+            at = (at + PROBE_INTERVAL).max(self.now());
             self.wait_until(at).await;
         }
     }

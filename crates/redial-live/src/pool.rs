@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use redial::decide::{Class, Classify, Failure};
 use tokio::net::TcpStream;
 
-use crate::scene::Scene;
+use crate::shared::Shared;
 
 /// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,36 +25,36 @@ pub enum Failed {
     Broken,
 }
 
-/// One call's way to the backend. It counts the attempts, whoever makes them.
+/// The connection of one call to the backend. It counts the attempts of the call.
 #[derive(Clone, Debug)]
-pub struct Line {
-    link: Arc<Link>,
+pub struct Client {
+    pool: Arc<Pool>,
     sent: Arc<AtomicU32>,
 }
 
-/// Kept connections, as many as were ever needed at once.
+/// A pool of connections, as many as were ever needed at once.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Pool {
     address: SocketAddr,
-    scene: Arc<Scene>,
+    shared: Arc<Shared>,
     idle: Mutex<Vec<Sender>>,
 }
 
 type Sender = SendRequest<Empty<Bytes>>;
 
-impl Line {
-    pub(crate) fn new(link: Arc<Link>) -> Self {
-        Self { link, sent: Arc::default() }
+impl Client {
+    pub(crate) fn new(pool: Arc<Pool>) -> Self {
+        Self { pool, sent: Arc::default() }
     }
 
     /// Makes an attempt.
     ///
-    /// When the caller stops waiting, the answer is still read to its end, so that the connection is kept: what is
-    /// measured is the work that the backend does for nobody, not the price of new connections.
+    /// When the caller stops waiting, the response is still read to its end, so that the connection is reused: the
+    /// wasted work of the backend is to be measured, not the cost of new connections.
     pub async fn send(self) -> Result<(), Failed> {
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
-        let timeout = self.link.scene.setting.timeout;
-        let exchange = tokio::spawn(Arc::clone(&self.link).exchange(number));
+        let timeout = self.pool.shared.setting.timeout;
+        let exchange = tokio::spawn(Arc::clone(&self.pool).exchange(number));
         let answer = match timeout {
             Some(timeout) => tokio::time::timeout(Duration::from_nanos(timeout), exchange)
                 .await
@@ -70,28 +70,28 @@ impl Line {
     }
 }
 
-impl Link {
-    pub(crate) fn new(address: SocketAddr, scene: Arc<Scene>) -> Self {
-        Self { address, scene, idle: Mutex::default() }
+impl Pool {
+    pub(crate) fn new(address: SocketAddr, shared: Arc<Shared>) -> Self {
+        Self { address, shared, idle: Mutex::default() }
     }
 
     async fn exchange(self: Arc<Self>, number: u32) -> Result<(), Failed> {
         let answer = self.try_exchange(number).await;
         let Some(status) = answer else {
-            self.scene.record.broken();
+            self.shared.record.broken();
             return Err(Failed::Broken);
         };
         if (200..300).contains(&status) { Ok(()) } else { Err(Failed::Status(status)) }
     }
 
-    /// The status, if there is one.
+    /// The status of the response, if there is one.
     async fn try_exchange(&self, number: u32) -> Option<u16> {
         let mut sender = self.sender().await?;
-        // The server has no other way to know which attempt it is.
+        // The server learns the attempt number from the path.
         let request = Request::get(format!("/{number}")).body(Empty::new()).ok()?;
         let response = sender.send_request(request).await.ok()?;
         let status = response.status().as_u16();
-        // To its end, so that the connection can be used again.
+        // To its end, so that the connection can be reused.
         response.into_body().collect().await.ok()?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         Some(status)

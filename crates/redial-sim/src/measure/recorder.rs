@@ -4,25 +4,25 @@ use redial_core::Nanos;
 use super::{Run, Series};
 use crate::Scenario;
 
-/// A window slides by a fiftieth of itself.
-const STEPS: u64 = 50;
-/// Success is looked at over stretches in which so many calls begin, and not over shorter ones than this.
+/// A window slides by a fiftieth of its length.
+pub(crate) const STEPS: u64 = 50;
+/// Success is evaluated over stretches in which about this many calls begin, and that are at least this long.
 const CALLS_PER_STRETCH: f64 = 50.0;
 const SHORTEST_STRETCH: Nanos = 100_000_000;
-/// Calls succeed again when so many of them do, of those that did before the trouble.
+/// The share of the earlier success from which on calls count as recovered.
 const RECOVERED: f64 = 0.95;
-/// A stretch can be worse than usual by so many standard deviations, and be as usual.
+/// A stretch may be worse than usual by this many standard deviations.
 const NOISE: f64 = 3.0;
-/// A run has collapsed when at most so many succeed at its end.
+/// A run has collapsed when at most this share of the earlier success is left at its end.
 const COLLAPSED: f64 = 0.5;
 
-/// What happens in a run, as it happens. Time does not go back, except from one attempt to another by less than
-/// a window; what happens `n` times at once is recorded once.
+/// Records the events of a run. Times must not decrease, except between attempts by less than a window. `n` equal
+/// events are recorded with one call.
 #[derive(Debug)]
-pub struct Tape {
+pub struct Recorder {
     clock: Clock,
     steps: Vec<Step>,
-    /// By when calls began: how many there were, and how many of them succeeded.
+    /// Calls by when they began.
     stretch: Nanos,
     stretches_per_nano: f64,
     began: Vec<Began>,
@@ -32,7 +32,7 @@ pub struct Tape {
     succeeded: u64,
     failed: u64,
     duplicates: u64,
-    /// Waits before retries, their sum and the sum of their squares, in milliseconds.
+    /// The number of waits before retries, their sum and the sum of their squares, in milliseconds.
     waits: (f64, f64, f64),
     waiting: u64,
     waiting_max: u64,
@@ -41,19 +41,19 @@ pub struct Tape {
     window: Nanos,
     duration: Nanos,
     rate: Option<f64>,
-    /// Those that begin at once, and how many of them have not.
+    /// Callers that begin at once, and how many of their first attempts have not arrived.
     callers: u64,
     to_open: u64,
-    trouble: Option<(Nanos, Nanos)>,
+    faults: Option<(Nanos, Nanos)>,
 }
 
-/// What became of the calls that began in a stretch.
+/// The calls that began in a stretch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Began {
     calls: u64,
     succeeded: u64,
-    /// Those that were over when the last call began, and how many of them succeeded. What comes later comes from a
-    /// backend that nobody calls any more, and says nothing about whether it has recovered.
+    /// Calls that ended before the last call began, and how many of them succeeded. Later ones come from a backend
+    /// without load, and do not show whether it has recovered.
     over: u64,
     good: u64,
 }
@@ -67,12 +67,12 @@ impl Began {
     }
 }
 
-/// What happened in a fiftieth of a window.
+/// The events in a fiftieth of a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
     calls: u64,
     firsts: u64,
-    /// Those of them with which everybody begins at once.
+    /// First attempts of callers that begin at once.
     opening: u64,
     retries: u64,
     served: u64,
@@ -80,7 +80,7 @@ struct Step {
     failed: u64,
 }
 
-/// Which step a time belongs to. Nearly always it is the one of the time before, and nothing is divided.
+/// Maps times to steps. Consecutive times are nearly always in the same step, and then nothing is divided.
 #[derive(Debug)]
 struct Clock {
     length: Nanos,
@@ -104,7 +104,7 @@ impl Clock {
     }
 }
 
-impl Tape {
+impl Recorder {
     /// For a run of this scenario.
     pub fn new(scenario: &Scenario) -> Self {
         let rate = scenario.rate();
@@ -119,7 +119,7 @@ impl Tape {
             stretch,
             stretches_per_nano: 1.0 / stretch as f64,
             began: Vec::new(),
-            // Three digits of anything from a microsecond to three weeks; it grows as it has to.
+            // Three digits of any value from a microsecond to three weeks; it grows as needed.
             latency: Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are allowed")),
             calls: 0,
             attempts: 0,
@@ -136,7 +136,7 @@ impl Tape {
             rate,
             callers,
             to_open: callers,
-            trouble: scenario.trouble(),
+            faults: scenario.fault_span(),
         }
     }
 
@@ -188,7 +188,7 @@ impl Tape {
         }
     }
 
-    /// The backend has served attempts, whether or not anybody still waits for them.
+    /// The backend has served attempts, with or without a waiting caller.
     #[inline]
     pub fn served(&mut self, now: Nanos, n: u64) {
         self.step(now).served += n;
@@ -209,7 +209,7 @@ impl Tape {
         if succeeded {
             self.succeeded += n;
             self.step(now).succeeded += n;
-            // In microseconds. It takes any value as long as it may grow.
+            // In microseconds. A histogram that may grow accepts any value.
             let _ = self.latency.record_n((now - started) / 1_000, n);
         } else {
             self.failed += n;
@@ -217,7 +217,7 @@ impl Tape {
         }
     }
 
-    /// Calls wait this long for their retry.
+    /// Calls start to wait this long for a retry.
     #[inline]
     pub fn waits(&mut self, delay: Nanos, n: u64) {
         let (delay, count) = (delay as f64 / 1e6, n as f64);
@@ -228,13 +228,13 @@ impl Tape {
         self.waiting_max = self.waiting_max.max(self.waiting);
     }
 
-    /// They have waited, or will not be retried after all.
+    /// Calls stop waiting, with or without a retry.
     #[inline]
     pub fn woke(&mut self, n: u64) {
         self.waiting -= n;
     }
 
-    /// Work that must not be done twice was done again.
+    /// Work that must not be done twice was repeated.
     pub fn duplicates(&mut self, n: u64) {
         self.duplicates += n;
     }
@@ -244,13 +244,12 @@ impl Tape {
         self.calls
     }
 
-    /// What all this says. `amplification` is that of the attempts unless something else was multiplied more.
+    /// Computes the figures. `amplification` replaces that of the attempts.
     pub fn finish(mut self, amplification: Option<f64>, events: u64) -> Run {
         let used = self.steps.iter().rposition(|step| step.total() > 0).map_or(0, |last| last + 1);
         self.steps.truncate(used);
         let calls = self.calls.max(1) as f64;
-        // Of few calls a second, a window holds one or none.
-
+        // With few calls a second, a window holds one or none.
         let usual = self.rate.map_or(self.callers as f64, |rate| rate * self.window as f64 / 1e9);
         let usual = usual.max(1.0);
         let (recover_ms, collapsed) = self.recovery();
@@ -281,7 +280,7 @@ impl Tape {
         }
     }
 
-    /// The most in any window.
+    /// The maximum over all windows.
     fn peak(&self, of: impl Fn(&Step) -> u64) -> f64 {
         let (mut sum, mut most) = (0, 0);
         for (index, step) in self.steps.iter().enumerate() {
@@ -294,9 +293,9 @@ impl Tape {
         most as f64
     }
 
-    /// How long it took to recover, and whether it never did.
+    /// How long the recovery took, and whether the run collapsed.
     fn recovery(&self) -> (Option<f64>, bool) {
-        let Some((start, end)) = self.trouble else { return (None, false) };
+        let Some((start, end)) = self.faults else { return (None, false) };
         if self.rate.is_none() || end >= self.duration {
             return (None, false);
         }
@@ -313,13 +312,13 @@ impl Tape {
         let tail = &began[after.max(known - known.div_ceil(10)).min(known)..];
         let collapsed = share_of(tail).is_some_and(|share| share <= COLLAPSED * usual);
         let again = (last as Nanos + 1) * self.stretch;
-        // One good stretch at the end is no recovery.
+        // One good stretch at the end is not a recovery.
         let recovered = known - last > (known - after.min(known)).div_ceil(10) && !collapsed;
         (recovered.then(|| again.saturating_sub(end) as f64 / 1e6), collapsed)
     }
 
     fn lost(&self) -> f64 {
-        let start = self.trouble.map_or(0, |(start, _)| start);
+        let start = self.faults.map_or(0, |(start, _)| start);
         let since = self.began.iter().skip((start / self.stretch) as usize);
         let (calls, good) =
             since.fold((0, 0), |(calls, good), it| (calls + it.calls, good + it.succeeded));
@@ -343,7 +342,7 @@ impl Tape {
     }
 }
 
-/// The share of these calls that succeeded; `None` when there are none.
+/// The share of these calls that succeeded; `None` without calls.
 fn share_of(began: &[Began]) -> Option<f64> {
     let (over, good) =
         began.iter().fold((0, 0), |(over, good), it| (over + it.over, good + it.good));

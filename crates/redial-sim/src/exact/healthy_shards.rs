@@ -1,0 +1,39 @@
+//! How much a faulty shard harms calls to the others. That harm is done by the clients: shared budgets and
+//! breakers.
+
+use super::service_state::ServiceState;
+use crate::Scenario;
+use crate::scenario::{BACKEND, Keys};
+
+/// Counts calls to shards without a fault of their own.
+pub(super) struct HealthyShards {
+    faulty: Vec<u32>,
+    calls: u64,
+    lost: u64,
+}
+
+impl HealthyShards {
+    pub(super) fn new(scenario: &Scenario, services: &[ServiceState<'_>]) -> Option<Self> {
+        let outages = scenario.outages().filter(|it| it.service() == BACKEND);
+        let mut faulty: Vec<u32> = outages.filter_map(|it| it.shard).collect();
+        if matches!(scenario.clients.keys, Keys::Zipf { .. }) {
+            faulty.push(services[0].shard_of(1));
+        }
+        (services[0].config.shards > 1 && !faulty.is_empty()).then_some(Self {
+            faulty,
+            calls: 0,
+            lost: 0,
+        })
+    }
+
+    pub(super) fn add(&mut self, shard: u32, succeeded: bool) {
+        if !self.faulty.contains(&shard) {
+            self.calls += 1;
+            self.lost += u64::from(!succeeded);
+        }
+    }
+
+    pub(super) fn lost_share(&self) -> f64 {
+        self.lost as f64 / self.calls.max(1) as f64
+    }
+}

@@ -1,0 +1,164 @@
+//! Which faults are in effect at a given time, and what they do to requests, servers and work.
+//!
+//! The exact engine needs the answer for one request, the cohort engine for all requests of a tick, and
+//! `redial-live` for the requests of a real server. The formulas are here and nowhere else.
+
+use redial_core::{NEVER, Nanos};
+
+use crate::scenario::{
+    Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Span, Spike, nearest,
+};
+use crate::{Scenario, Stream};
+
+/// The outages and brownouts of one service. Queries must not go back in time.
+#[derive(Clone, Debug)]
+pub struct Outages {
+    all: Vec<Outage>,
+    /// No outage is active between the last query and this time.
+    clear_until: Nanos,
+}
+
+impl Outages {
+    /// The outages of the service with this name, in the order of the scenario.
+    pub fn new(scenario: &Scenario, service: &str) -> Self {
+        let all = scenario.outages().filter(|it| it.service() == service).cloned().collect();
+        Self { all, clear_until: 0 }
+    }
+
+    /// What a request to this shard gets instead of being served, if an outage hits it.
+    #[inline]
+    pub fn hit(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Answer> {
+        if now < self.clear_until { None } else { self.hit_now(shard, now, stream) }
+    }
+
+    fn hit_now(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Answer> {
+        let hits = |it: &&Outage| {
+            it.span().contains(now)
+                && it.shard.is_none_or(|only| only == shard)
+                && (it.share >= 1.0 || stream.chance(it.share))
+        };
+        let answer = self.all.iter().find(hits).map(|it| it.answer);
+        if answer.is_none() {
+            self.clear_until = self.next_start(now);
+        }
+        answer
+    }
+
+    /// Whether an outage is active in a part of this span.
+    #[inline]
+    pub(crate) fn is_active(&mut self, during: Span) -> bool {
+        if during.end > self.clear_until {
+            self.clear_until = self.next_start(during.start);
+        }
+        during.end > self.clear_until
+    }
+
+    /// When the first of the outages that end after `now` starts.
+    fn next_start(&self, now: Nanos) -> Nanos {
+        let later = self.all.iter().map(Outage::span).filter(|it| it.end > now);
+        later.map(|it| it.start).min().unwrap_or(NEVER)
+    }
+
+    /// The probability that the outage with this index hits a request that arrives at a random time in this span.
+    pub(crate) fn probability(&self, index: usize, during: Span) -> f64 {
+        let outage = &self.all[index];
+        outage.share * outage.span().share_of(during)
+    }
+}
+
+/// How many servers of a service work, and how fast.
+#[derive(Clone, Debug)]
+pub(crate) struct Capacity {
+    losses: Vec<CapacityLoss>,
+    cold_caches: Vec<ColdCache>,
+    /// Ordered by their start.
+    pauses: Vec<Pause>,
+}
+
+impl Capacity {
+    /// Only the backend loses capacity.
+    pub(crate) fn new(scenario: &Scenario, service: &str) -> Self {
+        if service != BACKEND {
+            return Self { losses: Vec::new(), cold_caches: Vec::new(), pauses: Vec::new() };
+        }
+        let mut pauses = scenario.pause.clone();
+        pauses.sort_by_key(|pause| pause.start);
+        let (losses, cold_caches) = (scenario.capacity_loss.clone(), scenario.cold_cache.clone());
+        Self { losses, cold_caches, pauses }
+    }
+
+    /// How many of `all` servers may start work now: none during a pause.
+    pub(crate) fn servers(&self, all: u64, now: Nanos) -> u64 {
+        if self.pauses.iter().any(|it| it.span().contains(now)) {
+            return 0;
+        }
+        let losses = self.losses.iter().filter(|it| it.span().contains(now));
+        servers_left(all, losses.map(|it| it.share).sum())
+    }
+
+    /// The fewest of `all` servers that any loss leaves, and for how long there is none.
+    pub(crate) fn fewest_servers(&self, all: u64) -> (u64, Nanos) {
+        let left = || self.losses.iter().map(|it| (servers_left(all, it.share), it.duration));
+        let none = left().filter(|(servers, _)| *servers == 0).map(|(_, duration)| duration).sum();
+        (left().map(|(servers, _)| servers).min().unwrap_or(all), none)
+    }
+
+    /// When the number of servers changes next.
+    pub(crate) fn next_change(&self, now: Nanos) -> Nanos {
+        let edges = self.spans().flat_map(|it| [it.start, it.end]);
+        edges.filter(|edge| *edge > now).min().unwrap_or(NEVER)
+    }
+
+    /// When servers come back, and can start what is queued.
+    pub(crate) fn returns(&self) -> impl Iterator<Item = Nanos> {
+        self.spans().map(|it| it.end)
+    }
+
+    fn spans(&self) -> impl Iterator<Item = Span> {
+        let losses = self.losses.iter().map(CapacityLoss::span);
+        losses.chain(self.pauses.iter().map(Pause::span))
+    }
+
+    /// The speed of a server, as a share of the one with a warm cache. It grows linearly.
+    pub(crate) fn speed(&self, now: Nanos) -> f64 {
+        let cold = self.cold_caches.iter().find(|it| it.span().contains(now));
+        cold.map_or(1.0, |it| {
+            let warmth = (now - it.start) as f64 / it.duration as f64;
+            it.capacity + (1.0 - it.capacity) * warmth
+        })
+    }
+
+    /// The lowest speed that there ever is.
+    pub(crate) fn lowest_speed(&self) -> f64 {
+        self.cold_caches.iter().map(|it| it.capacity).fold(1.0, f64::min)
+    }
+
+    /// How long work takes that is started now and takes `work` with a warm cache.
+    pub(crate) fn service_time(&self, work: Nanos, now: Nanos) -> Nanos {
+        if self.cold_caches.is_empty() { work } else { nearest(work as f64 / self.speed(now)) }
+    }
+
+    /// When work is done that starts now and takes this long. Pauses come on top.
+    #[inline]
+    pub(crate) fn done(&self, now: Nanos, work: Nanos) -> Nanos {
+        self.pauses.iter().fold(now + work, |done, pause| {
+            let held_up = (now..=done).contains(&pause.start);
+            if held_up { done + pause.duration } else { done }
+        })
+    }
+}
+
+/// Whole servers, after this share of them is lost.
+fn servers_left(all: u64, lost: f64) -> u64 {
+    (all as f64 * (1.0 - lost.min(1.0))).round() as u64
+}
+
+/// By how much spikes multiply the rate of calls at this time.
+pub(crate) fn spike_factor(spikes: &[Spike], now: Nanos) -> f64 {
+    spikes.iter().filter(|it| it.span().contains(now)).map(|it| it.factor).product()
+}
+
+/// The mean of [`spike_factor`] over a span that is short beside the spikes.
+pub(crate) fn mean_spike_factor(spikes: &[Spike], during: Span) -> f64 {
+    spikes.iter().map(|it| 1.0 + it.span().share_of(during) * (it.factor - 1.0)).product()
+}
