@@ -26,6 +26,7 @@ pub(crate) fn read_headers(text: &str) -> Option<Vec<(String, String)>> {
     serde_json::from_str(text).ok()
 }
 
+#[cfg(feature = "sqlite")]
 pub(crate) fn write_history(history: &[Tried]) -> String {
     let row = |tried: &Tried| {
         let took = u64::try_from(tried.took.as_micros()).unwrap_or(u64::MAX);
@@ -46,7 +47,8 @@ pub(crate) fn read_history(text: &str) -> Option<Vec<Tried>> {
     Some(rows.into_iter().map(row).collect())
 }
 
-/// One attempt more, and those that are too many fewer.
+/// Appends an attempt, and drops the oldest ones that exceed the limit.
+#[cfg(feature = "sqlite")]
 pub(crate) fn remember(history: &mut Vec<Tried>, tried: Tried) {
     history.push(Tried { outcome: outcome(&tried.outcome), ..tried });
     let surplus = history.len().saturating_sub(Tried::KEPT);

@@ -164,7 +164,7 @@ async fn what_is_no_delivery_is_left_alone_and_a_broken_one_is_a_dead_letter() {
     assert_eq!((report.done, report.dead, report.postponed), (2, 1, 1));
     let dead = dead(&queue).await;
     assert_eq!(dead[0].progress.attempts, 1);
-    assert!(dead[0].history[0].outcome.contains("the URL cannot be read"), "{dead:?}");
+    assert!(dead[0].history[0].outcome.contains("the URL is invalid"), "{dead:?}");
     let waiting = Filter { state: Some(State::Waiting), ..Filter::default() };
     let left = queue.list(waiting).await.unwrap();
     assert_eq!((left.len(), left[0].progress.attempts, left[0].history.len()), (1, 0, 0));

@@ -76,7 +76,7 @@ async fn tables_of_a_newer_version_are_left_alone() {
 async fn a_schema_has_a_plain_name() {
     for name in ["", "1st", "pg_mine", "a\"b", "Upper", "ä"] {
         let error = PostgresStore::builder(&url()).schema(name).connect().await.err().unwrap();
-        invalid(&error, "a schema's name");
+        invalid(&error, "invalid schema name");
     }
 }
 
@@ -132,4 +132,42 @@ async fn a_step_that_somebody_blocks_is_given_up_in_time() {
     blocking.rollback().await.unwrap();
     let settled = store.settle(vec![done(&claimed[0])]).await.unwrap();
     assert_eq!(settled, [redial_queue::durable::Settled::Taken]);
+}
+
+/// Makes the server roll back the first `conflicts` inserts of a schema. The sequence counts all of them: it is not rolled back.
+async fn conflict(schema: &str, conflicts: u32) -> String {
+    let trigger = format!(
+        "create sequence {schema}.inserts; \
+         create function {schema}.conflict() returns trigger language plpgsql as $$ begin \
+             if nextval('{schema}.inserts') <= {conflicts} then \
+                 raise exception 'conflict' using errcode = 'serialization_failure'; \
+             end if; \
+             return new; \
+         end $$; \
+         create trigger conflict before insert on {schema}.job for each row execute function {schema}.conflict()"
+    );
+    client(&url()).await.batch_execute(&trigger).await.unwrap();
+    format!("select last_value from {schema}.inserts")
+}
+
+#[tokio::test]
+async fn a_step_that_was_rolled_back_is_repeated() {
+    let (store, schema) = store().await;
+    let inserts = conflict(&schema, 5).await;
+    store.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
+    let attempts: i64 = client(&url()).await.query_one(&inserts, &[]).await.unwrap().get(0);
+    assert_eq!(attempts, 6);
+    assert_eq!(store.counts(QUEUE).await.unwrap().enqueued, 1);
+}
+
+#[tokio::test]
+async fn a_step_that_is_always_rolled_back_is_given_up() {
+    let (store, schema) = store().await;
+    let inserts = conflict(&schema, 100).await;
+    let error = store.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(error.to_string().contains("40001"), "{error}");
+    let attempts: i64 = client(&url()).await.query_one(&inserts, &[]).await.unwrap().get(0);
+    assert_eq!(attempts, 6);
+    assert_eq!(store.counts(QUEUE).await.unwrap().enqueued, 0);
 }

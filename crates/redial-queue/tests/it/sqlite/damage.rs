@@ -129,13 +129,13 @@ async fn a_store_that_meets_damage_has_stopped() {
     drop(conn);
     let store = open(&path);
     let wrong = store.verify().unwrap();
-    assert_eq!(wrong, ["job 7 is in a queue, but not there"]);
+    assert_eq!(wrong, ["job 7 is queued, but does not exist"]);
     let asked = Claim { queue: "q".to_owned(), most: 50, lease: MINUTE };
     let error = store.claim(&asked).await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, StoreError::Stopped(_)), "{text}");
     assert!(
-        text.contains("job 7 is in a queue, but not there") && text.contains("backup"),
+        text.contains("job 7 is queued, but does not exist") && text.contains("backup"),
         "{text}"
     );
     let again = [

@@ -77,7 +77,7 @@ fn what_is_newer() {
     let error = SqliteStore::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::Invalid(_)));
     let text = error.to_string();
-    assert!(text.contains("was made by a newer version of Redial"), "{text}");
+    assert!(text.contains("was created by a newer version of Redial"), "{text}");
     assert!(text.contains("have version 3, this one knows 2"), "{text}");
 }
 

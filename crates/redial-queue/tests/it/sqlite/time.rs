@@ -183,11 +183,11 @@ async fn a_repair_leaves_alone_what_is_not_a_store() {
     let directory = Directory::new();
     let missing = directory.path("missing");
     let error = SqliteStore::repair_clock(&missing).unwrap_err().to_string();
-    assert!(error.contains("is not a store of Redial") && !missing.exists(), "{error}");
+    assert!(error.contains("is not a Redial store") && !missing.exists(), "{error}");
     let other = directory.path("other");
     Connection::open(&other).unwrap().execute_batch("CREATE TABLE orders (id INTEGER)").unwrap();
     let error = SqliteStore::repair_clock(&other).unwrap_err().to_string();
-    assert!(error.contains("is not a store of Redial"), "{error}");
+    assert!(error.contains("is not a Redial store"), "{error}");
 }
 
 #[tokio::test]
