@@ -89,7 +89,7 @@ impl Delivery {
         self.url.as_str()
     }
 
-    /// The headers, without those that a worker adds.
+    /// The headers, without the ones a worker adds.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }

@@ -74,7 +74,7 @@ impl PostgresStore {
         self.each(&filter, "redrive_jobs($1, $2, $3)", &times).await
     }
 
-    /// Finds jobs and calls a function with their numbers, which skips those that have changed meanwhile.
+    /// Finds jobs and calls a function with their numbers, which skips jobs that have changed meanwhile.
     async fn each(
         &self,
         filter: &Filter,

@@ -41,7 +41,7 @@ impl PostgresStore {
         Ok(settled)
     }
 
-    /// Each finished job leaves dead index entries in front of those that a claim looks for. Autovacuum removes them once a minute,
+    /// Each finished job leaves dead index entries in front of the live ones that a claim looks for. Autovacuum removes them once a minute,
     /// when there may be half a million, so we vacuum more often. Not a large table, where it would read whole indexes for a
     /// few entries. If it fails, claims are slower until autovacuum runs.
     fn vacuum(&self, settled: usize) {

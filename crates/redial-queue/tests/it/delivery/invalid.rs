@@ -48,7 +48,7 @@ fn a_method_is_a_token() {
 }
 
 #[test]
-fn a_header_is_one_and_the_caller_s() {
+fn invalid_and_reserved_headers_are_refused() {
     let delivery = || Delivery::post("http://hooks.example/").unwrap();
     for name in ["", "a b", ":method", "x:", "ü"] {
         refused(delivery().header(name, "v"), "has an invalid name");
@@ -64,7 +64,7 @@ fn a_header_is_one_and_the_caller_s() {
 }
 
 #[test]
-fn a_delivery_is_the_same_after_it_was_a_job() {
+fn a_delivery_survives_the_conversion_into_a_job() {
     let delivery = Delivery::new("PUT", "https://hooks.example:444/a?b#gone")
         .and_then(|delivery| delivery.header("x-a", "1"))
         .and_then(|delivery| delivery.header("x-a", "ü"))
@@ -77,7 +77,7 @@ fn a_delivery_is_the_same_after_it_was_a_job() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_no_delivery_is_left_alone() {
+async fn a_job_that_is_not_a_delivery_is_left_alone() {
     let handled = deliver(&deliverer(), NewJob::new("x").header("subject", "hello")).await;
     let Handled::NotTried(why) = handled else { panic!("{handled:?}") };
     assert!(why.contains("not a delivery"), "{why}");

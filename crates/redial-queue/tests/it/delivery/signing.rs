@@ -1,4 +1,4 @@
-//! Signatures, and which secrets they are made with.
+//! Signatures, and the secrets they are made with.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ fn signing(secrets: Secrets) -> Deliverer {
     Deliverer::builder(&Policy::standard()).sign(secrets).build().unwrap()
 }
 
-/// Secrets that differ in their number.
+/// A secret for each number.
 fn secret(number: u8) -> Secret {
     Secret::new(&format!("whsec_{}", STANDARD.encode([number; 32]))).unwrap()
 }
@@ -135,7 +135,7 @@ fn secrets_as_text() {
 }
 
 #[test]
-fn a_secret_is_said_to_be_wrong_and_never_shown() {
+fn an_invalid_secret_is_reported_and_never_shown() {
     for secret in ["", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_c2hvcnQ=", "whsec_!"] {
         let error = Secret::new(secret).unwrap_err().to_string();
         assert!(error.contains("whsec_ and 24 to 64 bytes"), "{error}");
