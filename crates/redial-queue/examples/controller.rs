@@ -94,7 +94,9 @@ fn log(name: &String, happened: &Happened) {
         Happened::Stopped { reason, wait, .. } => {
             println!("  {name}: stopped ({}), rests for {wait:.1?}", reason.name());
         }
-        Happened::Recovered { failures } => println!("  {name}: recovered after {failures} failures"),
+        Happened::Recovered { failures } => {
+            println!("  {name}: recovered after {failures} failures")
+        }
         other => println!("  {name}: {other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{NewJob, Tried};
 
@@ -32,10 +32,10 @@ pub(crate) fn write_history(history: &[Tried]) -> String {
         let took = u64::try_from(tried.took.as_micros()).unwrap_or(u64::MAX);
         json!([tried.number, micros(tried.ended), took, tried.outcome])
     };
-    Value::from_iter(history.iter().map(row)).to_string()
+    serde_json::Value::from_iter(history.iter().map(row)).to_string()
 }
 
-/// `None` when it is not what [`write_history`] writes.
+/// `None` if it is not what `write_history` writes.
 pub(crate) fn read_history(text: &str) -> Option<Vec<Tried>> {
     let rows: Vec<(u32, i64, u64, String)> = serde_json::from_str(text).ok()?;
     let row = |(number, ended, took, outcome)| Tried {
