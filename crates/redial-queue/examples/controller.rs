@@ -95,7 +95,7 @@ fn log(name: &String, happened: &Happened) {
             println!("  {name}: stopped ({}), rests for {wait:.1?}", reason.name());
         }
         Happened::Recovered { failures } => {
-            println!("  {name}: recovered after {failures} failures")
+            println!("  {name}: recovered after {failures} failures");
         }
         other => println!("  {name}: {other:?}"),
     }

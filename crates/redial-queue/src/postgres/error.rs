@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 
+use redial_core::decide::{Class, Classify, Failure};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
@@ -20,14 +21,20 @@ pub(super) enum StepError {
 }
 
 impl StepError {
-    pub(super) fn is_conflict(&self) -> bool {
-        matches!(self, Self::Conflict(_))
-    }
-
     pub(super) fn into_inner(self) -> StoreError {
         match self {
             Self::Conflict(error) | Self::Rejected(error) | Self::Broken(error) => error,
         }
+    }
+}
+
+/// Only a conflict is repeated: any other step may have taken effect.
+impl Classify for StepError {
+    fn classify(&self) -> Failure {
+        Failure::new(match self {
+            Self::Conflict(_) => Class::Transient,
+            Self::Rejected(_) | Self::Broken(_) => Class::Permanent,
+        })
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use redial::Retry;
 use redial_core::Policy;
-use redial_core::decide::RetryIf;
 use redial_core::schedule::Backoff;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
@@ -37,7 +36,7 @@ pub(super) struct Pool {
     connecting: Retry,
     /// Repeats calls that the server rolled back because of another transaction. It has no deadline: each attempt has its own
     /// time limit.
-    conflicts: Retry<RetryIf<fn(&StepError) -> bool>>,
+    conflicts: Retry,
     /// Quoted.
     schema: String,
     timeout: Duration,
@@ -84,8 +83,7 @@ impl Pool {
             config,
             tls,
             connecting: Retry::new(Policy::standard()).idempotent(),
-            conflicts: Retry::new(policy)
-                .retry_if(StepError::is_conflict as fn(&StepError) -> bool),
+            conflicts: Retry::new(policy).idempotent(),
             schema: format!("\"{schema}\""),
             timeout,
             permits: Semaphore::new(connections.max(1)),
