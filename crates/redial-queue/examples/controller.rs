@@ -1,12 +1,12 @@
-//! A controller without a cluster: it keeps the files of a folder as a spec says, whatever happens to either.
+//! A controller without a cluster: it keeps the files of a folder in line with a spec, when either of them changes.
 //!
 //! ```text
 //! cargo run -p redial-queue --example controller
 //! ```
 //!
-//! The spec is a file of lines `name = text`. Whoever notices a change adds names to the queue, and more often than needed; the
-//! pool makes one file at a time right. At first the folder is missing, so all of them fail, back off and recover; then the
-//! spec changes, then somebody scribbles on a file. It ends by itself when all of it is right again.
+//! The spec is a file of lines `name = text`. A watcher that notices a change adds names to the queue, more often than needed; the
+//! pool reconciles one file at a time. At first the folder is missing, so all keys fail, back off and recover; then the spec
+//! changes, then a file is overwritten. The program ends when all files match the spec again.
 
 #![allow(clippy::print_stdout, reason = "an example shows what happens")]
 
@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 
 const TICK: Duration = Duration::from_millis(20);
 
-/// Where the spec and the folder are.
+/// The paths of the spec and the folder.
 #[derive(Clone)]
 struct World {
     spec: PathBuf,
@@ -51,12 +51,12 @@ impl World {
         Ok(files)
     }
 
-    /// Makes one file what the spec says. It can be done twice: the second time there is nothing to do.
+    /// Brings one file in line with the spec. It is idempotent: the second time there is nothing to do.
     fn apply(&self, name: &str) -> io::Result<&'static str> {
         let path = self.folder.join(name);
         match self.wanted()?.get(name) {
             Some(text) if fs::read_to_string(&path).is_ok_and(|known| known == *text) => {
-                Ok("right")
+                Ok("unchanged")
             }
             Some(text) => fs::write(path, text).map(|()| "written"),
             None => match fs::remove_file(path) {
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// Adds every name that the spec or the folder has. Names that wait already cost nothing.
+    /// Adds every name in the spec or the folder. Names that are queued already cost nothing.
     fn notice(&self, queue: &WorkQueue<String>) {
         let names =
             [self.wanted(), self.actual()].into_iter().flatten().flat_map(BTreeMap::into_keys);
@@ -75,17 +75,17 @@ impl World {
         }
     }
 
-    async fn becomes_right(&self) -> io::Result<()> {
-        let right = async {
+    async fn converge(&self) -> io::Result<()> {
+        let converged = async {
             while self.actual().ok() != self.wanted().ok() {
                 sleep(TICK).await;
             }
         };
-        timeout(Duration::from_secs(60), right).await.map_err(io::Error::other)
+        timeout(Duration::from_secs(60), converged).await.map_err(io::Error::other)
     }
 }
 
-fn say(name: &String, happened: &Happened) {
+fn log(name: &String, happened: &Happened) {
     match happened {
         Happened::Failed { failure, failures, wait, trend } => {
             let class = failure.class.name();
@@ -94,7 +94,9 @@ fn say(name: &String, happened: &Happened) {
         Happened::Stopped { reason, wait, .. } => {
             println!("  {name}: stopped ({}), rests for {wait:.1?}", reason.name());
         }
-        Happened::Recovered { failures } => println!("  {name}: right after {failures} failures"),
+        Happened::Recovered { failures } => {
+            println!("  {name}: recovered after {failures} failures");
+        }
         other => println!("  {name}: {other:?}"),
     }
 }
@@ -109,30 +111,30 @@ fn policy() -> Result<Policy, redial_core::Invalid> {
         .build()
 }
 
-/// What happens to the world, and when it is right again.
-async fn story(world: &World, queue: &WorkQueue<String>) -> io::Result<()> {
+/// Changes the spec and the folder, and waits each time until they match again.
+async fn scenario(world: &World, queue: &WorkQueue<String>) -> io::Result<()> {
     println!("five files are wanted, and the folder is missing");
     let spec: String = (1..=5).map(|number| format!("file-{number} = version 1\n")).collect();
     fs::write(&world.spec, &spec)?;
     world.notice(queue);
     sleep(Duration::from_millis(300)).await;
 
-    println!("the folder is there");
+    println!("the folder is created");
     fs::create_dir(&world.folder)?;
-    world.becomes_right().await?;
+    world.converge().await?;
 
     println!(
-        "the spec changes: one file is new, one is different, one is gone; and it is noticed fifty times"
+        "the spec changes: one file is new, one is different, one is gone; the change is noticed fifty times"
     );
     let spec = spec.replace("file-1 = version 1", "file-1 = version 2").replace("file-5", "file-6");
     fs::write(&world.spec, spec)?;
     (0..50).for_each(|_| world.notice(queue));
-    world.becomes_right().await?;
+    world.converge().await?;
 
-    println!("somebody scribbles on a file");
-    fs::write(world.folder.join("file-2"), "scribble")?;
+    println!("a file is overwritten");
+    fs::write(world.folder.join("file-2"), "something else")?;
     world.notice(queue);
-    world.becomes_right().await
+    world.converge().await
 }
 
 async fn control(directory: &Path) -> io::Result<()> {
@@ -141,7 +143,7 @@ async fn control(directory: &Path) -> io::Result<()> {
     let pool = Reconciler::new(queue.clone(), policy().map_err(io::Error::other)?)
         .workers(2)
         .rate(&RateRule::new(redial_core::Rate::per_second(200), 20))
-        .watch(say);
+        .watch(log);
     let pool = Arc::new(pool);
     let work = {
         let world = world.clone();
@@ -159,15 +161,15 @@ async fn control(directory: &Path) -> io::Result<()> {
         }
     };
     let running = tokio::spawn(Arc::clone(&pool).run(work));
-    let told = story(&world, &queue).await;
+    let result = scenario(&world, &queue).await;
     let left = queue.drain().await;
     running.await.map_err(io::Error::other)?;
-    told?;
+    result?;
 
     let stats = pool.stats();
     let (done, retries, wait) = (stats.done, &stats.retries, stats.limiter_wait);
     println!(
-        "{done} runs done, retries {retries:?}, {wait:.1?} of waiting for the bucket, left: {left:?}"
+        "{done} runs done, retries {retries:?}, {wait:.1?} spent waiting for the rate limit, left: {left:?}"
     );
     Ok(())
 }

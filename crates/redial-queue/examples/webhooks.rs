@@ -1,5 +1,5 @@
-//! An order and the webhook that tells of it are written in one transaction, so there is never one without the other.
-//! The receiver is down at first; each webhook arrives nevertheless, with the same key at every attempt.
+//! An order and its webhook are committed in one transaction, so there is never one without the other. The receiver is overloaded at
+//! first; each webhook still arrives, with the same key on every attempt.
 //!
 //! `cargo run -p redial-queue --example webhooks --features delivery,sqlite`
 #![allow(clippy::print_stdout, reason = "an example shows what happened")]
@@ -20,14 +20,14 @@ use tokio::net::TcpListener;
 
 static KEYS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Has not the time for anything that it hears of for the first time.
+/// Responds with 503 to the first attempt of each webhook.
 async fn receive(headers: HeaderMap, order: String) -> StatusCode {
     let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).unwrap_or_default();
     let is_new = KEYS.lock().is_ok_and(|mut keys| keys.insert(key.to_owned()));
     if is_new {
         return StatusCode::SERVICE_UNAVAILABLE;
     }
-    println!("{order} has arrived at attempt {}", redial::http::attempt(&headers));
+    println!("{order} arrived at attempt {}", redial::http::attempt(&headers));
     StatusCode::NO_CONTENT
 }
 

@@ -1,4 +1,4 @@
-//! The only place that reads a clock. It is tokio's, so that users' tests with paused time work.
+//! The only place that reads a clock, besides the SQLite store's. It is tokio's clock, so that users' tests with paused time work.
 
 #![allow(clippy::disallowed_methods, reason = "a queue is a runner, and runners read the clock")]
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use redial_core::{Nanos, nanos};
 use tokio::time::Instant;
 
-/// Time since a queue was made.
+/// Time since a queue was created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
@@ -20,14 +20,14 @@ impl Clock {
         nanos(self.0.elapsed())
     }
 
-    /// The moment that this is; a century from now when it is further away than that.
+    /// A time of this clock as an instant, at most a century from the start.
     pub(crate) fn at(self, time: Nanos) -> Instant {
         const CENTURY: u64 = 100 * 366 * 24 * 3600 * 1_000_000_000;
         self.0 + Duration::from_nanos(time.min(CENTURY))
     }
 }
 
-/// What the clock on the wall says: for others to read, never to decide by.
+/// The wall clock: for timestamps only, not for decisions.
 #[cfg(feature = "delivery")]
 pub(crate) fn wall() -> std::time::SystemTime {
     std::time::SystemTime::now()

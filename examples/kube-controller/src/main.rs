@@ -1,6 +1,7 @@
 //! Keeps copies of config maps in other namespaces.
 //!
-//! A config map with the label `redial.example/copy-to: NAMESPACE` is copied there, under the same name, and the copy follows it.
+//! A config map with the label `redial.example/copy-to: NAMESPACE` is copied there, under the same name, and the copy is updated
+//! with it.
 //! A watch feeds the queue, a reflector is the cache that the work reads, and the pool writes with server-side apply.
 
 use std::collections::BTreeMap;
@@ -43,17 +44,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
                         queue.add(ObjectRef::from_obj(&object)).await;
                     }
                     Ok(None) => return,
-                    Err(error) => eprintln!("the watch goes on after {error}"),
+                    Err(error) => eprintln!("the watch continues after an error: {error}"),
                 }
             }
         }
     });
 
-    // 20 workers, and 50 writes a second in all, whatever goes wrong.
+    // 20 workers, and at most 50 writes a second in total.
     let pool = Reconciler::new(queue.clone(), Preset::ControlPlane.into())
         .workers(20)
         .rate(&RateRule::new(Rate::per_second(50), 100))
-        .watch(say);
+        .watch(log);
     let pool = Arc::new(pool);
     let running = tokio::spawn(Arc::clone(&pool).run(move |key, _| {
         let (client, cache) = (client.clone(), cache.clone());
@@ -69,11 +70,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes one copy right. The cache is read when the work runs, not when the event came: ten events are one run, on the last
+/// Reconciles one copy. The cache is read when the work runs, not when the event arrives: ten events are one run, with the latest
 /// state.
 async fn reconcile(client: Client, cache: &Store<ConfigMap>, key: &Key) -> Reconciled {
     let Some(object) = cache.get(key) else {
-        // It is gone, or has lost its label. Its copy stays; a finalizer would be the place to remove it.
+        // It was deleted, or has lost its label. Its copy stays; a finalizer could remove it.
         return Reconciled::Done;
     };
     let Some(namespace) = object.labels().get(LABEL) else { return Reconciled::Done };
@@ -92,14 +93,14 @@ async fn reconcile(client: Client, cache: &Store<ConfigMap>, key: &Key) -> Recon
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
     let params = PatchParams::apply(MANAGER).force();
     match api.patch(&name, &params, &Patch::Apply(&copy)).await {
-        // Nobody tells us when somebody changes the copy, so look again.
+        // Changes of the copy are not watched, so check it again later.
         Ok(_) => Reconciled::After(Duration::from_secs(300)),
         Err(error) => Reconciled::Failed(failure(&error)),
     }
 }
 
-/// What the API server says decides whether it is worth another try: 429 and 503 are, 403 is not. A namespace that is
-/// missing may be made yet, and a conflict is over by the next time, so 404 and 409 are.
+/// The API server's status decides whether to retry: 429 and 503 are retried, 403 is not. A missing namespace may still be
+/// created, and a conflict is over by the next attempt, so 404 and 409 are retried too.
 fn failure(error: &kube::Error) -> Failure {
     let transient = Failure::new(Class::Transient);
     match error {
@@ -112,7 +113,7 @@ fn failure(error: &kube::Error) -> Failure {
     }
 }
 
-fn say(key: &Key, happened: &Happened) {
+fn log(key: &Key, happened: &Happened) {
     match happened {
         Happened::Failed { failure, failures, wait, trend } => {
             let class = failure.class.name();
@@ -121,7 +122,7 @@ fn say(key: &Key, happened: &Happened) {
         Happened::Stopped { reason, wait, .. } => {
             println!("{key}: stopped ({}), rests for {wait:.1?}", reason.name());
         }
-        Happened::Recovered { failures } => println!("{key}: right after {failures} failures"),
+        Happened::Recovered { failures } => println!("{key}: recovered after {failures} failures"),
         other => println!("{key}: {other:?}"),
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn check_delivery(
     idempotency_key: Option<&str>,
 ) -> Result<(), Failed> {
     let wrong = |why: delivery::Invalid| Failed::Input(why.to_string());
-    if !Delivery::is_one(headers) {
+    if !Delivery::is_delivery(headers) {
         return Ok(());
     }
     Delivery::of_headers(headers).map_err(wrong)?;

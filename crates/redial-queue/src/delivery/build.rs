@@ -15,10 +15,10 @@ use super::deliverer::Inner;
 use super::public::OnlyPublic;
 use super::{Deliverer, Secrets};
 
-/// Makes a [`Deliverer`].
+/// Configures a [`Deliverer`].
 ///
-/// Unless said otherwise it delivers to every address, by way of the proxy that the environment names if it does, signs
-/// nothing, trusts the roots of the machine, and speaks HTTP/2 to those who offer it and HTTP/1.1 to all others.
+/// By default it delivers to every address, through the proxy that the environment names, if any; signs nothing; trusts the
+/// root certificates of the machine; and uses HTTP/2 with receivers that offer it, and HTTP/1.1 with all others.
 #[derive(Clone)]
 #[must_use]
 pub struct Builder {
@@ -28,7 +28,7 @@ pub struct Builder {
     options: Options,
 }
 
-/// What is decided for each request anew.
+/// Options that apply to each request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) only_public: bool,
@@ -43,43 +43,43 @@ impl Builder {
     }
 
     /// Delivers only to [public](super::is_public) addresses: for services whose users choose the URLs of webhooks. Names are
-    /// resolved first, and what is connected to is the address that was looked at. No proxy is used, since it would be the
-    /// proxy that resolves them.
+    /// resolved first, and the connection goes to the address that was checked. No proxy is used, because the proxy would
+    /// resolve the names.
     pub fn only_public(mut self) -> Self {
         self.options.only_public = true;
         self
     }
 
-    /// Writes idempotency keys without the quotes that the draft asks for.
+    /// Sends idempotency keys without the quotes that the IETF draft requires.
     pub fn bare_keys(mut self) -> Self {
         self.options.bare_keys = true;
         self
     }
 
-    /// Speaks HTTP/2 from the first byte, to servers that have it without TLS.
+    /// Uses HTTP/2 with prior knowledge, for servers that offer it without TLS.
     pub fn http2(mut self) -> Self {
         self.options.http2 = true;
         self
     }
 
-    /// Trusts this root too, a certificate in DER form.
+    /// Also trusts this root, a certificate in DER format.
     pub fn root(mut self, certificate: impl Into<Vec<u8>>) -> Self {
         self.roots.push(CertificateDer::from(certificate.into()));
         self
     }
 
-    /// Signs deliveries as Standard Webhooks do, with the job's idempotency key for the identifier: dots in it, and per cent
-    /// signs, are written as `%2E` and `%25`.
+    /// Signs deliveries as in Standard Webhooks, with the job's idempotency key as the identifier: dots and per cent signs in it
+    /// are written as `%2E` and `%25`.
     pub fn sign(mut self, secrets: Secrets) -> Self {
         self.secrets = Some(secrets);
         self
     }
 
-    /// Makes it.
+    /// Builds the deliverer.
     ///
     /// # Errors
     ///
-    /// A root is no certificate, or the machine has no resolver.
+    /// A root is not a certificate, or the machine has no resolver.
     pub fn build(self) -> Result<Deliverer, BuildError> {
         let (tls, no_https) = tls(self.roots.clone())?;
         let agent = concat!("redial/", env!("CARGO_PKG_VERSION"));
@@ -96,13 +96,13 @@ impl Builder {
         }
         let client = builder.build().map_err(|error| BuildError(error.into()))?;
         let Self { policy, secrets, options, .. } = self;
-        Ok(Deliverer::of(Inner { client, policy, secrets, options, no_https }))
+        Ok(Deliverer::from_inner(Inner { client, policy, secrets, options, no_https }))
     }
 }
 
-/// The provider is named here, so that it matters to nobody which one the process has for others.
+/// The crypto provider is passed explicitly, so that the process-wide one does not matter.
 ///
-/// A machine without roots can still deliver to `http`: then the text says why not to `https`.
+/// A machine without root certificates can still deliver to `http`: the text then says why not to `https`.
 fn tls(roots: Vec<CertificateDer<'static>>) -> Result<(ClientConfig, Option<String>), BuildError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let own = !roots.is_empty();
@@ -111,8 +111,8 @@ fn tls(roots: Vec<CertificateDer<'static>>) -> Result<(ClientConfig, Option<Stri
         Ok(verifier) => Ok((config(provider, Some(Arc::new(verifier)))?, None)),
         Err(error) if own => Err(BuildError(error.into())),
         Err(error) => {
-            let why = "this machine has no root certificates to check the receiver's by; install its package of \
-                       them (ca-certificates), or name a root";
+            let why = "this machine has no root certificates to verify the receiver's; install the package \
+                       ca-certificates, or add a root";
             Ok((config(provider, None)?, Some(format!("{why}: {error}"))))
         }
     }
@@ -134,7 +134,7 @@ fn config(
     Ok(config)
 }
 
-/// Why there is no deliverer.
+/// Why a deliverer could not be built.
 #[derive(Debug)]
 pub struct BuildError(Box<dyn error::Error + Send + Sync>);
 

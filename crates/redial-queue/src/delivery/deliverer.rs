@@ -10,25 +10,24 @@ use reqwest::Client;
 
 use super::build::{BuildError, Builder, Options};
 use super::public::check_literal;
-use super::request::no_key;
+use super::request::invalid_key;
 use super::sign::sign;
-use super::{Delivery, Invalid, Secret, Secrets, answer};
+use super::{Delivery, Invalid, Secret, Secrets, response};
 use crate::clock;
 use crate::durable::{Handled, Handler, Job};
 
 /// Why a job is left to other workers.
-const NO_DELIVERY: &str =
-    "not a delivery, so it is left for a worker with a handler for it (`redial queue work --exec`)";
+const NOT_A_DELIVERY: &str =
+    "not a delivery; it is left to a worker that runs commands (`redial queue work --exec`)";
 
 /// Sends the jobs that are [deliveries](Delivery).
 ///
-/// One attempt is one request. It carries the job's idempotency key, the same each time, unless it only reads or has a
-/// key of its own, and from the second attempt on its number (`redial-attempt`). What the answer means is what it means to
-/// every client of ours: statuses, `Retry-After` and its kin, 409 with `Retry-After` for a request that is still
-/// being worked on, the stop signal. Nothing is redirected: a receiver that has moved is told to those who
-/// look at the dead letters.
+/// One attempt is one request. It carries the job's idempotency key, the same on each attempt, unless the request only reads or
+/// has a key of its own; and from the second attempt on its number (`redial-attempt`). Responses are classified as in our HTTP
+/// clients: status codes, `Retry-After` and similar headers, 409 with `Retry-After` for a request that is still being
+/// processed, the stop signal. Redirects are not followed: the new location of a receiver is in the dead letter.
 ///
-/// Connections are kept and used again. Clones share them.
+/// Connections are kept and reused. Clones share them.
 #[derive(Clone)]
 pub struct Deliverer(Arc<Inner>);
 
@@ -42,7 +41,7 @@ pub(super) struct Inner {
 }
 
 impl Deliverer {
-    /// One with the defaults of [`builder`](Self::builder).
+    /// A deliverer with the defaults of [`Builder`].
     ///
     /// # Errors
     ///
@@ -51,13 +50,12 @@ impl Deliverer {
         Self::builder(policy).build()
     }
 
-    /// Starts one with the policy's `connect_timeout`. The rest of the policy is for the worker, whose own it is unless it is
-    /// given another one.
+    /// Configures a deliverer with the policy's `connect_timeout`. The rest of the policy is the worker's default for its jobs.
     pub fn builder(policy: &Policy) -> Builder {
         Builder::new(policy)
     }
 
-    pub(super) fn of(inner: Inner) -> Self {
+    pub(super) fn from_inner(inner: Inner) -> Self {
         Self(Arc::new(inner))
     }
 }
@@ -66,7 +64,9 @@ impl Handler for Deliverer {
     async fn handle(&self, job: Arc<Job>) -> Handled {
         match Delivery::of(&job) {
             Ok(delivery) => self.0.send(delivery, job).await,
-            Err(_) if !Delivery::is_one(&job.headers) => Handled::NotTried(NO_DELIVERY.to_owned()),
+            Err(_) if !Delivery::is_delivery(&job.headers) => {
+                Handled::NotTried(NOT_A_DELIVERY.to_owned())
+            }
             Err(invalid) => Handled::Unreadable(invalid.to_string()),
         }
     }
@@ -96,11 +96,12 @@ impl Handler for Deliverer {
 
 impl Inner {
     async fn send(&self, delivery: Delivery, job: Arc<Job>) -> Handled {
-        let never = |why: &dyn fmt::Display| Handled::failed(Failure::new(Class::Permanent), why);
+        let permanent =
+            |why: &dyn fmt::Display| Handled::failed(Failure::new(Class::Permanent), why);
         if self.options.only_public
             && let Err(blocked) = check_literal(delivery.parsed_url())
         {
-            return never(&blocked);
+            return permanent(&blocked);
         }
         let (method, url, mut headers) = delivery.into_parts();
         if url.scheme() == "https"
@@ -116,7 +117,7 @@ impl Inner {
                 return Handled::NotTried(format!("this worker has no secret for {receiver}"));
             }
         };
-        if let Err(invalid) = self.stamp(&mut headers, &method, &job, signers) {
+        if let Err(invalid) = self.add_headers(&mut headers, &method, &job, signers) {
             return Handled::Unreadable(invalid.to_string());
         }
         let keyed = headers.contains_key(names::IDEMPOTENCY_KEY);
@@ -126,13 +127,13 @@ impl Inner {
             false => request.body(Bytes::from_owner(Payload(job))),
         };
         match request.send().await {
-            Ok(response) => answer::read(response, keyed).await,
-            Err(error) => answer::unanswered(&error),
+            Ok(response) => response::read(response, keyed).await,
+            Err(error) => response::no_response(&error),
         }
     }
 
-    /// Writes what a worker adds.
-    fn stamp(
+    /// Adds the worker's headers: key, attempt, signature.
+    fn add_headers(
         &self,
         headers: &mut HeaderMap,
         method: &Method,
@@ -146,13 +147,13 @@ impl Inner {
         if !signers.is_empty() {
             Delivery::check_key(&job.idempotency_key)?;
             let signed = sign(signers, headers, &job.idempotency_key, clock::wall(), &job.payload);
-            signed.ok_or_else(|| no_key(&job.idempotency_key))?;
+            signed.ok_or_else(|| invalid_key(&job.idempotency_key))?;
         }
         Ok(())
     }
 }
 
-/// Writes the job's key, unless the request has one or only asks.
+/// Adds the job's key, unless the request has one or only reads.
 fn write_key(
     headers: &mut HeaderMap,
     method: &Method,
@@ -168,12 +169,12 @@ fn write_key(
         true => key.clone(),
         false => format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\"")),
     };
-    let value = HeaderValue::try_from(text).map_err(|_| no_key(key))?;
+    let value = HeaderValue::try_from(text).map_err(|_| invalid_key(key))?;
     headers.insert(names::IDEMPOTENCY_KEY, value);
     Ok(())
 }
 
-/// The payload where it is; it can be large.
+/// The payload without a copy; it can be large.
 struct Payload(Arc<Job>);
 
 impl AsRef<[u8]> for Payload {

@@ -1,6 +1,6 @@
-//! A webhook that is sent from the handler of a request is lost when the process dies, and sent into the storm when the
-//! receiver is down. As a job it is neither: it stands in the same database as what it tells of, and a worker sends it
-//! under a policy until the receiver has it.
+//! A webhook that a request handler sends is lost when the process dies, and adds to the load when the receiver is down. As a
+//! job it is neither: it is committed together with the change that it reports, and a worker sends it under a policy until
+//! the receiver has accepted it.
 //!
 //! ```
 //! use redial_queue::delivery::Delivery;
@@ -21,11 +21,11 @@ use std::time::Duration;
 use redial_core::Policy;
 use redial_core::admit::BreakerRule;
 
-mod answer;
 mod build;
 mod deliverer;
 mod public;
 mod request;
+mod response;
 mod secrets;
 mod sign;
 
@@ -36,9 +36,9 @@ pub use request::{Delivery, Invalid};
 pub use secrets::Secrets;
 pub use sign::Secret;
 
-/// The policy of deliveries unless they have another: that of [other jobs](crate::durable::standard), and a breaker for
-/// each receiver, which opens when four of five attempts of the last minute have failed, and at least five. While it is
-/// open, for 30 s to 36 s at a time, the jobs of that receiver wait and nothing is charged; then one of them tries.
+/// The default policy of deliveries: that of [other jobs](crate::durable::standard), and a circuit breaker for each receiver. It
+/// opens when 80% of the attempts of the last minute have failed, and there were at least five. While it is open, for 30 s to
+/// 36 s at a time, the jobs of that receiver wait and no attempt is charged; then one of them probes.
 pub fn standard() -> Policy {
     let breaker = BreakerRule::default()
         .last_time(Duration::from_secs(60))

@@ -1,6 +1,6 @@
-//! Whoever may say where a webhook goes may say `http://169.254.169.254/`, or a name of his own that means it, or that
-//! means something else by the time of the connection. So it is the address that is looked at, and the address that was
-//! looked at is the one that is connected to.
+//! A user who can choose the URL of a webhook can enter `http://169.254.169.254/`, or a name that resolves to it, or one that
+//! resolves to something else by the time of the connection. So the address is checked, not the name, and the connection goes
+//! to the address that was checked.
 
 use std::error::Error;
 use std::fmt;
@@ -9,9 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Whether an address is one of the public Internet: not of this machine, of a private network or of a link, not shared
-/// by the customers of a carrier, no multicast and nothing that is reserved. An address that holds one of IPv4 is judged by
-/// that, except where it leads through somebody else's tunnel.
+/// Whether an address is on the public Internet: not loopback, private, link-local, shared by the customers of a carrier,
+/// multicast or reserved. An IPv6 address that embeds an IPv4 address is judged by that one, except for the tunnels Teredo and
+/// 6to4, which are not public.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -38,12 +38,12 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
-        // Mapped, and NAT64: the way to all of IPv4 where there is nothing else.
+        // IPv4-mapped, and NAT64, which reaches all of IPv4 from networks with IPv6 only.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
             is_public_v4(Ipv4Addr::new(a, b, c, d))
         }
-        // Protocols of the IETF (Teredo among them), documentation, 6to4, documentation.
+        // IETF protocols (Teredo among them), documentation, 6to4, documentation.
         [0x2001, 0..0x200, ..] | [0x2001, 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..0x1000, ..] => {
             false
         }
@@ -52,7 +52,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// A host is an address: no resolver is asked, so this is where it is looked at.
+/// Checks a host that is an address: it is not resolved, so the resolver does not see it.
 pub(super) fn check_literal(url: &Url) -> Result<(), Blocked> {
     let host = url.host_str().unwrap_or_default();
     match host.trim_matches(['[', ']']).parse() {
@@ -61,7 +61,7 @@ pub(super) fn check_literal(url: &Url) -> Result<(), Blocked> {
     }
 }
 
-/// Resolves names as the system does, and leaves only public addresses.
+/// Resolves names as the system does, and keeps only public addresses.
 pub(super) struct OnlyPublic;
 
 impl Resolve for OnlyPublic {
@@ -89,7 +89,7 @@ pub(super) struct Blocked {
 }
 
 impl Blocked {
-    /// Whether this is why.
+    /// Finds it among the sources of an error.
     pub(super) fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -107,7 +107,7 @@ impl fmt::Display for Blocked {
         let Self { host, address } = self;
         write!(
             f,
-            "{host} is not on the public Internet ({address}), and nothing else is delivered to"
+            "{host} is not on the public Internet ({address}); this worker delivers only to public addresses"
         )
     }
 }

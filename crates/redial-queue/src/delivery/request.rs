@@ -1,4 +1,4 @@
-//! A request as a job: the body is the payload, the headers are the job's, and so are the method and the URL.
+//! A request as a job: the body is the payload, and method, URL and headers are the job's headers.
 
 use std::error;
 use std::fmt;
@@ -10,11 +10,11 @@ use reqwest::Url;
 
 use crate::durable::{Job, NewJob};
 
-/// No header can have such a name, so they cannot be confused with one.
+/// Not valid header names, so they cannot be confused with a header.
 const METHOD: &str = ":method";
 const URL: &str = ":url";
 
-/// A request that is to be sent.
+/// A request to be sent by a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     method: Method,
@@ -28,14 +28,14 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// The method is not one, or is `CONNECT`; the URL is not an absolute one of `http` or `https`, or has a user or a
-    /// password in it, which would stand in every listing and log: they belong into a header.
+    /// The method is invalid, or is `CONNECT`; the URL is not an absolute one with `http` or `https`, or contains a user or a
+    /// password, which would appear in every listing and log: they belong in a header.
     pub fn new(method: &str, url: &str) -> Result<Self, Invalid> {
         let wrong = |why: &str| Err(Invalid::new(format!("the method {method:?} {why}")));
         let parsed = match Method::from_bytes(method.as_bytes()) {
-            Ok(Method::CONNECT) => return wrong("opens a tunnel, and delivers nothing"),
+            Ok(Method::CONNECT) => return wrong("opens a tunnel and delivers nothing"),
             Ok(parsed) => parsed,
-            Err(_) => return wrong("is none: it has letters and no spaces, such as POST"),
+            Err(_) => return wrong("is invalid: use a token without spaces, such as POST"),
         };
         let (headers, body) = (HeaderMap::new(), Vec::new());
         Ok(Self { method: parsed, url: parse_url(url)?, headers, body })
@@ -50,18 +50,18 @@ impl Delivery {
         Self::new("POST", url)
     }
 
-    /// With one more header.
+    /// Adds a header.
     ///
     /// # Errors
     ///
-    /// It is no header, or one that the connection or the worker writes: `host`, `content-length`, `redial-attempt`, and
-    /// those that are about a connection.
+    /// It is invalid, or one that the connection or the worker writes: `host`, `content-length`, `redial-attempt` and hop-by-hop
+    /// headers.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, Invalid> {
         let wrong = |why: &str| Err(Invalid::new(format!("the header {name:?} {why}")));
         let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-            return wrong("has a name that no header has: letters, digits and hyphens");
+            return wrong("has an invalid name: use letters, digits and hyphens");
         };
-        if let Some((_, why)) = WRITTEN.iter().find(|(written, _)| *written == parsed) {
+        if let Some((_, why)) = RESERVED.iter().find(|(reserved, _)| *reserved == parsed) {
             return wrong(why);
         }
         let Ok(mut value) = HeaderValue::from_bytes(value.as_bytes()) else {
@@ -69,39 +69,39 @@ impl Delivery {
         };
         value.set_sensitive(is_secret(&parsed));
         if self.headers.try_append(parsed, value).is_err() {
-            return wrong("is one too many");
+            return wrong("exceeds the number of headers that a request can have");
         }
         Ok(self)
     }
 
-    /// With this body.
+    /// Sets the body.
     pub fn body(self, body: impl Into<Vec<u8>>) -> Self {
         Self { body: body.into(), ..self }
     }
 
-    /// Its method.
+    /// The method.
     pub fn method(&self) -> &Method {
         &self.method
     }
 
-    /// Where it goes.
+    /// The URL.
     pub fn url(&self) -> &str {
         self.url.as_str()
     }
 
-    /// Its headers, without those that a worker adds.
+    /// The headers, without the ones a worker adds.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Scheme, host and port: what fails together.
+    /// Scheme, host and port: requests to the same destination fail together.
     pub fn destination(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         let port = self.url.port_or_known_default().unwrap_or_default();
         format!("{}://{host}:{port}", self.url.scheme())
     }
 
-    /// As a job, with an idempotency key of its own.
+    /// Converts it into a job with a new idempotency key.
     pub fn into_job(self) -> NewJob {
         let mut job = NewJob::new(self.body);
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -112,33 +112,33 @@ impl Delivery {
         job
     }
 
-    /// Whether a job with these headers is meant to be a delivery, good or not.
-    pub fn is_one(headers: &[(String, String)]) -> bool {
+    /// Whether a job with these headers is meant to be a delivery, valid or not.
+    pub fn is_delivery(headers: &[(String, String)]) -> bool {
         headers.iter().any(|(name, _)| name == METHOD || name == URL)
     }
 
-    /// Whether a delivery can carry this idempotency key.
+    /// Checks whether a delivery can carry this idempotency key.
     ///
     /// # Errors
     ///
     /// It is empty, has characters other than printable ASCII, or begins or ends with a space.
     pub fn check_key(key: &str) -> Result<(), Invalid> {
         let printable = !key.is_empty() && key.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        // A header loses the spaces around its value, and its signature would not fit any more.
+        // Spaces around the value of a header are dropped, and the signature would no longer match.
         let good = printable && key.trim() == key;
-        if good { Ok(()) } else { Err(no_key(key)) }
+        if good { Ok(()) } else { Err(invalid_key(key)) }
     }
 
-    /// The request that a job is, without its body, which stays where it is.
+    /// Reads the request of a job, without its body.
     ///
     /// # Errors
     ///
-    /// The job is no delivery, or one that was not made by [`into_job`](Self::into_job).
+    /// The job is not a delivery, or not one that [`into_job`](Self::into_job) could have made.
     pub fn of(job: &Job) -> Result<Self, Invalid> {
         Self::of_headers(&job.headers)
     }
 
-    /// The request that a job with these headers is, without its body.
+    /// Reads the request of a job with these headers, without its body.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Delivery {
             let mut all = headers.iter().filter(|(name, _)| name == wanted);
             match (all.next(), all.next()) {
                 (Some((_, value)), None) => Ok(value.as_str()),
-                (None, _) => Err(Invalid::new(format!("this is no delivery: it has no {wanted}"))),
+                (None, _) => Err(Invalid::new(format!("not a delivery: it has no {wanted}"))),
                 (_, Some(_)) => Err(Invalid::new(format!("the delivery has {wanted} twice"))),
             }
         };
@@ -166,10 +166,10 @@ impl Delivery {
     }
 }
 
-/// Headers that are not the caller's, and what to do instead.
-static WRITTEN: [(HeaderName, &str); 13] = [
+/// Headers that callers cannot set, and what to do instead.
+static RESERVED: [(HeaderName, &str); 13] = [
     (header::HOST, HOST),
-    (header::CONTENT_LENGTH, "is counted when the body is sent: leave it out"),
+    (header::CONTENT_LENGTH, "is computed from the body: leave it out"),
     (header::TRANSFER_ENCODING, HOP),
     (header::CONNECTION, HOP),
     (HeaderName::from_static("keep-alive"), HOP),
@@ -180,14 +180,14 @@ static WRITTEN: [(HeaderName, &str); 13] = [
     (header::TRAILER, HOP),
     (header::UPGRADE, HOP),
     (header::EXPECT, HOP),
-    (names::ATTEMPT, "is counted by the worker: leave it out"),
+    (names::ATTEMPT, "is set by the worker: leave it out"),
 ];
-const HOST: &str = "is a part of the URL: leave it out";
-const HOP: &str = "is about one connection, and connections are the worker's: leave it out";
+const HOST: &str = "is part of the URL: leave it out";
+const HOP: &str = "belongs to the connection, which the worker makes: leave it out";
 
-pub(super) fn no_key(key: &str) -> Invalid {
+pub(super) fn invalid_key(key: &str) -> Invalid {
     Invalid::new(format!(
-        "the idempotency key {key:?} cannot be sent: a key is printable ASCII, not empty, and without spaces around it"
+        "invalid idempotency key {key:?}: use printable ASCII, at least one character, without spaces at either end"
     ))
 }
 
@@ -196,7 +196,7 @@ fn is_secret(name: &HeaderName) -> bool {
 }
 
 pub(super) fn parse_url(text: &str) -> Result<Url, Invalid> {
-    // What is wrong with it may be the password.
+    // The text may contain a password, so errors do not repeat it.
     let wrong = |why: String| Err(Invalid::new(format!("the URL {why}")));
     if text.contains(char::is_control) {
         return wrong("has a line break or another control character in it".to_owned());
@@ -204,24 +204,24 @@ pub(super) fn parse_url(text: &str) -> Result<Url, Invalid> {
     let mut url = match Url::parse(text) {
         Ok(url) => url,
         Err(error) => {
-            return wrong(format!("cannot be read ({error}): it is like https://host/path"));
+            return wrong(format!("is invalid ({error}): use the form https://host/path"));
         }
     };
     if !matches!(url.scheme(), "http" | "https") {
-        return wrong(format!("has the scheme {:?}: only http and https are sent", url.scheme()));
+        return wrong(format!("has the scheme {:?}: use http or https", url.scheme()));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        let why = "has a user or password in it: put them into the header authorization";
+        let why = "contains a user or password: put them into the header authorization";
         return wrong(why.to_owned());
     }
     if url.host_str().is_none_or(str::is_empty) || url.port() == Some(0) {
-        return wrong("names no host and port that a connection can be made to".to_owned());
+        return wrong("has no host or port to connect to".to_owned());
     }
     url.set_fragment(None);
     Ok(url)
 }
 
-/// Why something cannot be delivered, whenever it is tried.
+/// Why something can never be delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(String);
 

@@ -1,4 +1,4 @@
-//! A secret that two receivers share lets each of them sign webhooks to the other. So a secret belongs to a receiver.
+//! A secret that two receivers share lets each of them forge webhooks to the other. So each receiver has its own secrets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,13 @@ use super::{Invalid, Secret};
 /// The most secrets of one receiver, so that the header with their signatures has a bound.
 const MOST: usize = 8;
 
-/// Which secrets sign the deliveries to which receiver.
+/// The secrets that sign the deliveries to each receiver.
 ///
-/// A delivery to a URL that no entry names is not sent: its job waits, uncharged, until a worker has a secret for it.
+/// A delivery to a URL without an entry is not sent: its job waits, without being charged an attempt, until a worker has a secret
+/// for it.
 ///
-/// As text, each line names a receiver and its secrets; `unsigned` stands for none, and `*` for every receiver that no
-/// other line names. What follows a `#` is a comment.
+/// In text, each line has a receiver and its secrets; `unsigned` stands for no secrets, and `*` for every receiver without a
+/// line of its own. A `#` starts a comment.
 ///
 /// ```
 /// use redial_queue::delivery::Secrets;
@@ -28,24 +29,24 @@ const MOST: usize = 8;
 /// ```
 #[derive(Clone, Default)]
 pub struct Secrets {
-    /// No two have the same receiver.
+    /// No receiver is listed twice.
     receivers: Vec<(Url, Vec<Secret>)>,
     others: Option<Vec<Secret>>,
 }
 
 impl Secrets {
-    /// None for any receiver.
+    /// No secrets for any receiver.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Signs deliveries to this URL, and to everything below its path, with these secrets. Of several entries the one
-    /// with the longest path counts. Each secret adds a signature: while a receiver changes from one secret to another,
-    /// it is given both. Without any secret they are sent unsigned.
+    /// Signs deliveries to this URL, and to everything below its path, with these secrets. If several entries match, the one with
+    /// the longest path counts. Each secret adds a signature: to rotate a secret, list the old and the new one. Without secrets,
+    /// deliveries are sent unsigned.
     ///
     /// # Errors
     ///
-    /// The URL is not one that deliveries go to, has a query, or was named before, or the secrets are too many.
+    /// The URL is invalid for deliveries, has a query, or is a duplicate, or there are too many secrets.
     pub fn receiver(
         mut self,
         url: &str,
@@ -53,43 +54,43 @@ impl Secrets {
     ) -> Result<Self, Invalid> {
         let url = super::request::parse_url(url)?;
         if url.query().is_some() {
-            let why = "the URL of a receiver has a query: a receiver is named by its path";
+            let why = "the URL of a receiver has a query: use the path only";
             return Err(Invalid::new(why));
         }
         if self.receivers.iter().any(|(known, _)| is_below(known, &url) && is_below(&url, known)) {
-            return Err(Invalid::new(format!("the receiver {url} is named twice")));
+            return Err(Invalid::new(format!("duplicate receiver {url}")));
         }
-        self.receivers.push((url, few(secrets)?));
+        self.receivers.push((url, collect(secrets)?));
         Ok(self)
     }
 
-    /// Signs deliveries to every other receiver with these secrets. Each of those receivers can then sign webhooks to the
-    /// others: this is for receivers that trust each other.
+    /// Signs deliveries to every other receiver with these secrets. Each of these receivers can then forge webhooks to the
+    /// others: use it for receivers that trust each other.
     ///
     /// # Errors
     ///
-    /// It was said before, or the secrets are too many.
+    /// It was called before, or there are too many secrets.
     pub fn others(mut self, secrets: impl IntoIterator<Item = Secret>) -> Result<Self, Invalid> {
-        if self.others.replace(few(secrets)?).is_some() {
-            return Err(Invalid::new("secrets for all other receivers are named twice"));
+        if self.others.replace(collect(secrets)?).is_some() {
+            return Err(Invalid::new("duplicate entry for all other receivers"));
         }
         Ok(self)
     }
 
-    /// Whether one secret signs for every receiver that is not named.
+    /// Whether receivers without an entry share a secret.
     pub fn are_shared(&self) -> bool {
         self.others.as_ref().is_some_and(|secrets| !secrets.is_empty())
     }
 
-    /// The secrets for a delivery to this URL; `None` when no entry names it.
+    /// The secrets for a delivery to this URL; `None` if no entry matches.
     pub(super) fn of(&self, url: &Url) -> Option<&[Secret]> {
-        let named = self.receivers.iter().filter(|(receiver, _)| is_below(receiver, url));
-        let closest = named.max_by_key(|(receiver, _)| receiver.path().len());
+        let matching = self.receivers.iter().filter(|(receiver, _)| is_below(receiver, url));
+        let closest = matching.max_by_key(|(receiver, _)| receiver.path().len());
         closest.map(|(_, secrets)| secrets).or(self.others.as_ref()).map(Vec::as_slice)
     }
 }
 
-fn few(secrets: impl IntoIterator<Item = Secret>) -> Result<Vec<Secret>, Invalid> {
+fn collect(secrets: impl IntoIterator<Item = Secret>) -> Result<Vec<Secret>, Invalid> {
     let secrets: Vec<_> = secrets.into_iter().take(MOST + 1).collect();
     if secrets.len() > MOST {
         return Err(Invalid::new(format!("a receiver has at most {MOST} secrets")));
@@ -97,7 +98,7 @@ fn few(secrets: impl IntoIterator<Item = Secret>) -> Result<Vec<Secret>, Invalid
     Ok(secrets)
 }
 
-/// Whether a URL is a receiver's, or below its path.
+/// Whether a URL is the receiver's, or below its path.
 fn is_below(receiver: &Url, url: &Url) -> bool {
     let path = receiver.path().trim_end_matches('/');
     receiver.origin() == url.origin()
@@ -128,7 +129,7 @@ impl FromStr for Secrets {
         }
         if secrets.receivers.is_empty() && secrets.others.is_none() {
             return Err(Invalid::new(
-                "no secret is in it; write a line such as `https://host/path whsec_…`",
+                "no secret found; write a line such as `https://host/path whsec_…`",
             ));
         }
         Ok(secrets)
@@ -138,13 +139,13 @@ impl FromStr for Secrets {
 fn read<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Secret>, Invalid> {
     let words: Vec<&str> = words.collect();
     match &words[..] {
-        [] => Err(Invalid::new("a secret is missing; to send unsigned, write `unsigned`")),
+        [] => Err(Invalid::new("missing secret; to send unsigned, write `unsigned`")),
         ["unsigned"] => Ok(Vec::new()),
         words => words.iter().map(|word| Secret::new(word)).collect(),
     }
 }
 
-/// Receivers, but no secrets.
+/// Shows receivers, but not their secrets.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let receivers: Vec<&str> = self.receivers.iter().map(|(url, _)| url.as_str()).collect();

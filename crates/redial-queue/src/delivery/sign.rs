@@ -1,5 +1,5 @@
-//! Any client can post to the receiver of a webhook. The scheme of Standard Webhooks tells the receiver which sender it
-//! was, and when: a MAC over the key, the time of the attempt and the body.
+//! Any client can post to the receiver of a webhook. With the signatures of Standard Webhooks the receiver can verify the sender
+//! and the time: a MAC over the key, the time of the attempt and the body.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// A secret that the receiver of deliveries knows too.
+/// A secret shared with the receiver of deliveries.
 ///
 /// ```
 /// use redial_queue::delivery::Secret;
@@ -32,14 +32,13 @@ pub struct Secret(Hmac<Sha256>);
 impl Secret {
     pub(super) const PREFIX: &str = "whsec_";
 
-    /// From the form that Standard Webhooks have for it: `whsec_` and 24 to 64 bytes in base64.
+    /// Parses the format of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64.
     ///
     /// # Errors
     ///
-    /// It is of another form.
+    /// It has another format.
     pub fn new(secret: &str) -> Result<Self, Invalid> {
-        let wrong =
-            || Invalid::new("a secret for signatures is whsec_ and 24 to 64 bytes in base64");
+        let wrong = || Invalid::new("invalid secret: use whsec_ and 24 to 64 bytes in base64");
         let text = secret.strip_prefix(Self::PREFIX).ok_or_else(wrong)?;
         let bytes = STANDARD.decode(text).map_err(|_| wrong())?;
         if !(24..=64).contains(&bytes.len()) {
@@ -48,7 +47,7 @@ impl Secret {
         Hmac::new_from_slice(&bytes).map(Self).map_err(|_| wrong())
     }
 
-    /// What stands in `webhook-signature` of a delivery with this `webhook-id`, `webhook-timestamp` and body.
+    /// The `webhook-signature` of a delivery with this `webhook-id`, `webhook-timestamp` and body.
     pub fn signature(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
         let mut mac = self.0.clone();
         mac.update(format!("{id}.{timestamp}.").as_bytes());
@@ -57,7 +56,7 @@ impl Secret {
     }
 }
 
-/// Writes the three headers, with a signature by each secret. `None` when the key is no text for a header.
+/// Adds the three headers, with a signature by each secret. `None` if the key cannot be the value of a header.
 pub(super) fn sign(
     secrets: &[Secret],
     headers: &mut HeaderMap,
@@ -75,8 +74,8 @@ pub(super) fn sign(
     Some(())
 }
 
-/// The key as an identifier of Standard Webhooks, in which a dot would run into the time that is signed with it. Two
-/// keys never have the same.
+/// The key as an identifier of Standard Webhooks, where a dot separates it from the time in the signed text. Different keys have
+/// different identifiers.
 fn identifier(key: &str) -> String {
     key.replace('%', "%25").replace('.', "%2E")
 }

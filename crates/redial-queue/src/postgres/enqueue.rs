@@ -1,30 +1,30 @@
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Transaction};
 
-use super::pool::calling;
+use super::pool::call_statement;
 use super::row::span;
 use super::{PostgresStore, error};
 use crate::durable::job::check_queue;
 use crate::durable::text::{micros, write_headers};
 use crate::durable::{Enqueued, JobId, NewJob, Start, StoreError, WhenWaiting};
 
-/// What one step can carry: the server has a limit of a gigabyte for a value.
+/// The most bytes of one step: the server limits a value to a gigabyte.
 const MOST_BYTES: usize = 512 << 20;
-/// So many jobs at once may take their time.
+/// More jobs than this get the time limit of bulk steps.
 const MANY: usize = 1000;
-/// The last moment that we ask the server for, at the end of the year 9999.
+/// The latest time that is stored: the end of the year 9999.
 const LAST: i64 = 253_402_300_799_000_000;
 
 impl PostgresStore {
-    /// Puts jobs into a queue as a part of the caller's own transaction: they are there when it is committed, and never were when
-    /// it is rolled back. The database must be the store's, and the role must be allowed to use its schema.
+    /// Enqueues jobs in the caller's own transaction: they exist once it is committed, and not if it is rolled back. It must be a
+    /// transaction of the store's database, and its role needs the privileges to use the store's schema.
     ///
-    /// Until the transaction ends, others who enqueue or settle jobs with the same keys wait for it. Two transactions that
-    /// enqueue keys in several steps, each in another order, may deadlock; the server ends one of them.
+    /// Until the transaction ends, other processes that enqueue or settle jobs with the same keys wait for it. Two transactions
+    /// that enqueue keys in several steps and in different orders may deadlock; the server then rolls one of them back.
     ///
     /// # Errors
     ///
-    /// The name of the queue or a job is not possible, or the server refused; then the transaction can only be rolled back.
+    /// The queue name or a job is invalid, or the server rejected the statement; the transaction can then only be rolled back.
     pub async fn enqueue_in(
         &self,
         transaction: &Transaction<'_>,
@@ -33,18 +33,18 @@ impl PostgresStore {
     ) -> Result<Vec<Enqueued>, StoreError> {
         check_queue(queue)?;
         let columns = Columns::new(jobs)?;
-        let text = calling(self.pool.schema(), "enqueue", Columns::COUNT);
+        let text = call_statement(self.pool.schema(), "enqueue", Columns::COUNT);
         let params = columns.params(&queue);
         let typed: Vec<_> = params.into_iter().zip(Columns::TYPES).collect();
         let wrong = |error: tokio_postgres::Error| error::store(&error);
         let rows = transaction.query_typed(&text, &typed).await.map_err(wrong)?;
         let (channel, message) = self.changes.message(queue);
-        let tell = [(&channel as &(dyn ToSql + Sync), Type::TEXT), (&message, Type::TEXT)];
-        transaction.query_typed("select pg_notify($1, $2)", &tell).await.map_err(wrong)?;
+        let notify = [(&channel as &(dyn ToSql + Sync), Type::TEXT), (&message, Type::TEXT)];
+        transaction.query_typed("select pg_notify($1, $2)", &notify).await.map_err(wrong)?;
         read(&rows)
     }
 
-    pub(super) async fn put(
+    pub(super) async fn enqueue_jobs(
         &self,
         queue: &str,
         jobs: Vec<NewJob>,
@@ -59,12 +59,12 @@ impl PostgresStore {
         let rows = match many {
             false => self.pool.call("enqueue", &params).await?,
             true => {
-                let text = calling(self.pool.schema(), "enqueue", Columns::COUNT);
+                let text = call_statement(self.pool.schema(), "enqueue", Columns::COUNT);
                 let typed: Vec<_> = params.into_iter().zip(Columns::TYPES).collect();
-                self.bulk(async |client, _| client.query_typed(&text, &typed).await).await?
+                self.bulk(async |transaction| transaction.query_typed(&text, &typed).await).await?
             }
         };
-        self.changes.tell(&self.pool, &[queue.to_owned()]).await;
+        self.changes.notify(&self.pool, &[queue.to_owned()]).await;
         read(&rows)
     }
 }
@@ -82,7 +82,7 @@ fn read(rows: &[Row]) -> Result<Vec<Enqueued>, StoreError> {
     rows.iter().map(one).collect::<Result<_, _>>().map_err(|error| error::store(&error))
 }
 
-/// Jobs, by column: one array each, however many there are.
+/// Jobs by column: one array each.
 #[derive(Default)]
 struct Columns {
     payloads: Vec<Vec<u8>>,
@@ -115,8 +115,7 @@ impl Columns {
         jobs.iter().try_for_each(NewJob::check)?;
         let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
         if bytes > MOST_BYTES {
-            let why =
-                "the payloads of all jobs together may have at most 512 MiB; enqueue fewer at once";
+            let why = "the payloads exceed 512 MiB in total; enqueue fewer jobs at once";
             return Err(StoreError::Invalid(why.to_owned()));
         }
         let mut all = Self::default();

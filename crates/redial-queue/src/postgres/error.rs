@@ -1,19 +1,66 @@
-//! What a server says, in our words: is it worth asking again, and if not, what has to be changed?
+//! A server's error in terms of the store: can it be tried again, and if not, what has to be changed?
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 
+use redial_core::decide::{Class, Classify, Failure};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
 use crate::durable::StoreError;
 
-/// What went wrong with a step. An unknown code counts as passing: to ask again does no harm, and giving up may.
+/// Why a step failed, and in which state its connection is.
+#[derive(Debug)]
+pub(super) enum StepError {
+    /// The server rolled the transaction back because of another one. The connection can be used again.
+    Conflict(StoreError),
+    /// The server rejected a statement. The connection can be used again.
+    Rejected(StoreError),
+    /// The connection is broken, or its transaction may still be open.
+    Broken(StoreError),
+}
+
+impl StepError {
+    pub(super) fn into_inner(self) -> StoreError {
+        match self {
+            Self::Conflict(error) | Self::Rejected(error) | Self::Broken(error) => error,
+        }
+    }
+}
+
+/// Only a conflict is repeated: any other step may have taken effect.
+impl Classify for StepError {
+    fn classify(&self) -> Failure {
+        Failure::new(match self {
+            Self::Conflict(_) => Class::Transient,
+            Self::Rejected(_) | Self::Broken(_) => Class::Permanent,
+        })
+    }
+}
+
+impl From<Error> for StepError {
+    fn from(error: Error) -> Self {
+        let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+        match error.as_db_error() {
+            Some(db) if conflicts.contains(db.code()) => Self::Conflict(store(&error)),
+            Some(db) if db.severity() == "ERROR" => Self::Rejected(store(&error)),
+            _ => Self::Broken(store(&error)),
+        }
+    }
+}
+
+impl From<StoreError> for StepError {
+    fn from(error: StoreError) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// The error of a step. An unknown code counts as transient: trying again does no harm, and giving up may.
 pub(super) fn store(error: &Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
-        return StoreError::Unavailable(told(error).into());
+        return StoreError::Unavailable(with_sources(error).into());
     };
-    let text = sentence(db);
+    let text = with_code(db);
     let code = db.code();
     match &code.code()[..2] {
         _ if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
@@ -24,15 +71,15 @@ pub(super) fn store(error: &Error) -> StoreError {
     }
 }
 
-/// What went wrong with connecting. Never with the password.
-pub(super) fn connecting(error: &Error, place: &str) -> StoreError {
+/// The error of connecting. It never contains the password.
+pub(super) fn connecting(error: &Error, address: &str) -> StoreError {
     let Some(db) = error.as_db_error() else {
-        let text = format!("{place}: {}", told(error));
-        let for_good = error.to_string().contains("authentication")
+        let text = format!("{address}: {}", with_sources(error));
+        let permanent = error.to_string().contains("authentication")
             || error.to_string().contains("configuration")
             || text.contains("server does not support TLS")
             || text.contains("invalid peer certificate");
-        return match for_good {
+        return match permanent {
             true => StoreError::Invalid(text),
             false => StoreError::Unavailable(text.into()),
         };
@@ -41,10 +88,10 @@ pub(super) fn connecting(error: &Error, place: &str) -> StoreError {
         SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             "; check user and password in the URL, and pg_hba.conf"
         }
-        SqlState::INVALID_CATALOG_NAME => "; create it, or name another one in the URL",
+        SqlState::INVALID_CATALOG_NAME => "; create it, or name another database in the URL",
         _ => "",
     };
-    let text = format!("{place}: {}{remedy}", sentence(db));
+    let text = format!("{address}: {}{remedy}", with_code(db));
     match store(error) {
         StoreError::Unavailable(_) => StoreError::Unavailable(text.into()),
         StoreError::Invalid(_) => StoreError::Invalid(text),
@@ -52,23 +99,17 @@ pub(super) fn connecting(error: &Error, place: &str) -> StoreError {
     }
 }
 
-/// Whether it was undone because of another transaction and can be done again at once.
-pub(super) fn collided(error: &Error) -> bool {
-    let codes = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
-    error.code().is_some_and(|code| codes.contains(code))
-}
-
-fn sentence(db: &DbError) -> String {
+fn with_code(db: &DbError) -> String {
     format!("{} (SQLSTATE {})", db.message(), db.code().code())
 }
 
-/// An error and its causes; the outermost says little.
-fn told(error: &Error) -> String {
+/// An error and its sources; the outermost alone says little.
+fn with_sources(error: &Error) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
+    let mut source = error.source();
+    while let Some(error) = source {
         let _ = write!(text, ": {error}");
-        cause = error.source();
+        source = error.source();
     }
     text
 }

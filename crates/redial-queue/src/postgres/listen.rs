@@ -1,9 +1,9 @@
-//! A worker that has nothing to do must hear of a job that another machine enqueues, without asking all the time.
+//! An idle worker must learn of a job that another machine enqueues, without polling.
 //!
-//! Whoever puts something into a queue tells it with NOTIFY, and each process that waits has one connection that listens. To
-//! notify inside of the transaction would make every commit wait for the one before it, because the server takes a lock from
-//! there to the end of the commit. So we notify after the commit, one at a time, for all that came meanwhile. What can get lost is
-//! a notification, never a wake-up: whoever waits looks again when the listening connection is new, and every few seconds.
+//! A process that adds jobs to a queue sends a NOTIFY, and each process that waits has one connection that listens. A NOTIFY
+//! inside of the transaction would serialise all commits, because the server holds a lock from there to the end of the commit. So
+//! notifications are sent after the commit, one statement at a time, for all changes since the last one. A notification can get
+//! lost, but not a wake-up: a waiting worker looks again when the listening connection is replaced, and every few seconds.
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
@@ -17,32 +17,32 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client};
 
-use super::pool::{Pool, Wire};
+use super::pool::{Driver, Pool};
 
-/// After this long a waiting worker looks again, whatever it has heard.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// How long to wait after the engine has given up connecting.
-const REST: Duration = Duration::from_secs(1);
+/// A waiting worker looks again after this long, with or without a notification.
+const POLL: Duration = Duration::from_secs(5);
+/// How long to wait before listening again, when a connection has ended or could not be opened.
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// What has changed in which queue.
+/// Counts the changes of queues, and exchanges notifications about them with other processes.
 pub(super) struct Changes {
-    /// Tells our own notifications from those of others.
-    me: String,
+    /// Tells our own notifications from others.
+    sender: String,
     channel: String,
-    /// Changes so far of the queues that somebody here has asked about.
-    marks: Mutex<HashMap<String, watch::Sender<u64>>>,
-    to_tell: Mutex<ToTell>,
-    /// The last ticket that was told. Who holds it is telling.
-    told: AsyncMutex<u64>,
+    /// Changes so far, for the queues that this process claims from.
+    counts: Mutex<HashMap<String, watch::Sender<u64>>>,
+    unsent: Mutex<Unsent>,
+    /// The last ticket that was sent. The lock is held while sending.
+    sent: AsyncMutex<u64>,
 }
 
 #[derive(Default)]
-struct ToTell {
+struct Unsent {
     queues: BTreeSet<String>,
     ticket: u64,
 }
 
-/// The task that listens, once somebody waits. It ends with this.
+/// The task that listens, started by the first wait. Dropping this ends it.
 #[derive(Default)]
 pub(super) struct Listener(Mutex<Option<AbortHandle>>);
 
@@ -55,7 +55,7 @@ impl Drop for Listener {
 }
 
 impl Listener {
-    /// Listens from now on.
+    /// Starts listening, unless it does already.
     pub(super) fn start(&self, changes: &Arc<Changes>, pool: &Arc<Pool>) {
         let mut running = lock(&self.0);
         if running.as_ref().is_some_and(|task| !task.is_finished()) {
@@ -64,10 +64,10 @@ impl Listener {
         let (changes, pool) = (Arc::clone(changes), Arc::clone(pool));
         let task = tokio::spawn(async move {
             loop {
-                if let Ok((client, wire)) = pool.retry().run(|_| pool.connect()).await {
-                    changes.hear(&client, wire).await;
+                if let Some((client, driver)) = pool.connect_unpooled().await {
+                    changes.listen(&client, driver).await;
                 }
-                sleep(REST).await;
+                sleep(PAUSE).await;
             }
         });
         *running = Some(task.abort_handle());
@@ -77,98 +77,98 @@ impl Listener {
 impl Changes {
     pub(super) fn new(schema: &str) -> Self {
         Self {
-            me: Key::fresh().to_string(),
+            sender: Key::fresh().to_string(),
             channel: format!("redial_{schema}"),
-            marks: Mutex::default(),
-            to_tell: Mutex::default(),
-            told: AsyncMutex::new(0),
+            counts: Mutex::default(),
+            unsent: Mutex::default(),
+            sent: AsyncMutex::new(0),
         }
     }
 
-    /// The channel, and what a transaction says on it whose end only the server knows: it is nobody's, so we hear it too.
+    /// The channel and payload of a notification that is part of a user's transaction. It names no sender, so that this process
+    /// receives it too: only the server knows when the transaction ends.
     pub(super) fn message(&self, queue: &str) -> (&str, String) {
         (&self.channel, format!(" {queue}"))
     }
 
-    /// How far a claim that begins now will have seen.
+    /// The changes that a claim which begins now will have seen.
     pub(super) fn now(&self, queue: &str) -> u64 {
-        *self.mark(queue).borrow()
+        *self.count(queue).borrow()
     }
 
-    /// Ends when there are other changes than those that were seen.
+    /// Waits until the number of changes differs from `seen`. May return earlier.
     pub(super) async fn changed(&self, queue: &str, seen: u64) {
-        let mut count = self.mark(queue).subscribe();
-        // Past the time it ends without a reason.
-        let _ = timeout(LOOK_AGAIN, count.wait_for(|count| *count != seen)).await;
+        let mut count = self.count(queue).subscribe();
+        let _ = timeout(POLL, count.wait_for(|count| *count != seen)).await;
     }
 
-    /// Tells everybody, here and elsewhere, that there is something new. It is done already, so nothing here is an error.
-    pub(super) async fn tell(&self, pool: &Pool, queues: &[String]) {
+    /// Notifies this process and the others of changes. The changes are committed already, so errors are ignored.
+    pub(super) async fn notify(&self, pool: &Pool, queues: &[String]) {
         if queues.is_empty() {
             return;
         }
         queues.iter().for_each(|queue| self.bump(queue));
         let ticket = {
-            let mut to_tell = lock(&self.to_tell);
-            to_tell.queues.extend(queues.iter().cloned());
-            to_tell.ticket += 1;
-            to_tell.ticket
+            let mut unsent = lock(&self.unsent);
+            unsent.queues.extend(queues.iter().cloned());
+            unsent.ticket += 1;
+            unsent.ticket
         };
-        let mut told = self.told.lock().await;
-        if *told >= ticket {
+        let mut sent = self.sent.lock().await;
+        if *sent >= ticket {
             return;
         }
         let (queues, last) = {
-            let mut to_tell = lock(&self.to_tell);
-            (std::mem::take(&mut to_tell.queues), to_tell.ticket)
+            let mut unsent = lock(&self.unsent);
+            (std::mem::take(&mut unsent.queues), unsent.ticket)
         };
         let quoted = |text: &str| text.replace('\'', "''");
         let one = |queue: &String| {
-            format!("select pg_notify('{}', '{} {}');", self.channel, self.me, quoted(queue))
+            format!("select pg_notify('{}', '{} {}');", self.channel, self.sender, quoted(queue))
         };
         let all: String = queues.iter().map(one).collect();
-        // A notification does not outlive the server anyway, so nothing has to reach the disk.
+        // A notification does not survive a crash of the server, so nothing has to reach the disk.
         let text = format!("begin; set local synchronous_commit = off; {all} commit");
-        let _ = pool.run(&text).await;
-        *told = last;
+        let _ = pool.execute(&text).await;
+        *sent = last;
     }
 
-    fn mark(&self, queue: &str) -> watch::Sender<u64> {
-        lock(&self.marks).entry(queue.to_owned()).or_default().clone()
+    fn count(&self, queue: &str) -> watch::Sender<u64> {
+        lock(&self.counts).entry(queue.to_owned()).or_default().clone()
     }
 
     fn bump(&self, queue: &str) {
-        if let Some(mark) = lock(&self.marks).get(queue) {
-            mark.send_modify(|count| *count += 1);
+        if let Some(count) = lock(&self.counts).get(queue) {
+            count.send_modify(|count| *count += 1);
         }
     }
 
     fn bump_all(&self) {
-        lock(&self.marks).values().for_each(|mark| mark.send_modify(|count| *count += 1));
+        lock(&self.counts).values().for_each(|count| count.send_modify(|count| *count += 1));
     }
 
     /// Listens until the connection ends.
-    async fn hear(&self, client: &Client, mut wire: Wire) {
+    async fn listen(&self, client: &Client, mut driver: Driver) {
         let listen = format!("listen {}", self.channel);
-        let mut asking = pin!(client.batch_execute(&listen));
-        let mut listens = false;
+        let mut starting = pin!(client.batch_execute(&listen));
+        let mut started = false;
         let mut next = async || {
             poll_fn(|context| {
-                if !listens && asking.as_mut().poll(context).is_ready() {
-                    listens = true;
-                    // Nobody knows what was said while nobody listened.
+                if !started && starting.as_mut().poll(context).is_ready() {
+                    started = true;
+                    // Notifications from before are lost.
                     self.bump_all();
                 }
-                wire.poll_message(context)
+                driver.poll_message(context)
             })
             .await
         };
         while let Some(Ok(message)) = next().await {
-            let AsyncMessage::Notification(heard) = message else { continue };
-            match heard.payload().split_once(' ') {
-                Some((who, _)) if who == self.me => {}
+            let AsyncMessage::Notification(notification) = message else { continue };
+            match notification.payload().split_once(' ') {
+                Some((sender, _)) if sender == self.sender => {}
                 Some((_, queue)) => self.bump(queue),
-                // Somebody who does not know our form has something to say.
+                // Not a payload of ours: any queue may have changed.
                 None => self.bump_all(),
             }
         }

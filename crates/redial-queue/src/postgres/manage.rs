@@ -2,34 +2,36 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Error, Row, Transaction};
 
 use super::claim::read_rule;
+use super::pool::{Connection, Params};
 use super::row::{self, COLUMNS, micros, number_of, signed, span, unsigned};
 use super::{PostgresStore, error};
 use crate::durable::job::check_queue;
 use crate::durable::text::write_headers;
 use crate::durable::{Counts, Edit, Filter, Job, JobId, Redrive, Settings, State, StoreError};
 
-/// How long a step with any number of jobs may take.
+/// The time limit of a step on any number of jobs.
 const BULK: Duration = Duration::from_secs(600);
 
 impl PostgresStore {
-    pub(super) async fn one(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+    pub(super) async fn get_job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         let filter = Filter { ids: vec![id], most: 1, ..Filter::default() };
-        Ok(self.many(&filter).await?.pop())
+        Ok(self.list_jobs(&filter).await?.pop())
     }
 
-    pub(super) async fn many(&self, filter: &Filter) -> Result<Vec<Job>, StoreError> {
+    pub(super) async fn list_jobs(&self, filter: &Filter) -> Result<Vec<Job>, StoreError> {
         check(filter)?;
         let columns = format!("{COLUMNS}, q.name");
-        let rows = self.bulk(async |client, schema| find(client, schema, &columns, filter).await);
+        let schema = self.pool.schema();
+        let rows = self.bulk(async |transaction| find(transaction, schema, &columns, filter).await);
         let rows = rows.await?;
         let one = |row: &Row| row::read(row, row.try_get("name")?).map(|(job, _)| job);
         rows.iter().map(one).collect::<Result<_, Error>>().map_err(|error| error::store(&error))
     }
 
-    pub(super) async fn change(&self, id: JobId, edit: Edit) -> Result<bool, StoreError> {
+    pub(super) async fn edit_job(&self, id: JobId, edit: Edit) -> Result<bool, StoreError> {
         edit.check()?;
         let text = format!(
             "update {}.job set payload = coalesce($2, payload), headers = coalesce($3::text::json, headers), \
@@ -49,16 +51,20 @@ impl PostgresStore {
             (&priority, Type::INT2),
         ];
         let changed =
-            self.bulk(async |client, _| client.execute_typed(&text, &params).await).await?;
+            self.bulk(async |transaction| transaction.execute_typed(&text, &params).await).await?;
         Ok(changed > 0)
     }
 
-    pub(super) async fn discard(&self, filter: &Filter) -> Result<u64, StoreError> {
+    pub(super) async fn remove_jobs(&self, filter: &Filter) -> Result<u64, StoreError> {
         let state = filter.state.map(number_of);
         self.each(filter, "remove_jobs($1, $2)", &[(&state, Type::INT2)]).await
     }
 
-    pub(super) async fn again(&self, filter: &Filter, redrive: Redrive) -> Result<u64, StoreError> {
+    pub(super) async fn redrive_jobs(
+        &self,
+        filter: &Filter,
+        redrive: Redrive,
+    ) -> Result<u64, StoreError> {
         if filter.state.is_some_and(|state| state != State::Dead) {
             return Ok(0);
         }
@@ -68,7 +74,7 @@ impl PostgresStore {
         self.each(&filter, "redrive_jobs($1, $2, $3)", &times).await
     }
 
-    /// Finds jobs and does something to those of them that are still what they were.
+    /// Finds jobs and calls a function with their numbers, which skips jobs that have changed meanwhile.
     async fn each(
         &self,
         filter: &Filter,
@@ -76,43 +82,42 @@ impl PostgresStore {
         params: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<u64, StoreError> {
         check(filter)?;
-        let work = async |client: &Client, schema: &str| {
-            let found = find(client, schema, "j.id", filter).await?;
+        let schema = self.pool.schema();
+        let work = async |transaction: &Transaction<'_>| {
+            let found = find(transaction, schema, "j.id", filter).await?;
             let ids = found.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
             let mut all: Vec<(&(dyn ToSql + Sync), Type)> = vec![(&ids, Type::INT8_ARRAY)];
             all.extend(params.iter().cloned());
-            let row =
-                client.query_typed_one(&format!("select * from {schema}.{call}"), &all).await?;
+            let text = format!("select * from {schema}.{call}");
+            let row = transaction.query_typed_one(&text, &all).await?;
             Ok((row.try_get::<_, i64>(0)?, row.try_get::<_, Vec<String>>(1)?))
         };
         let (count, woken) = self.bulk(work).await?;
-        self.changes.tell(&self.pool, &woken).await;
+        self.changes.notify(&self.pool, &woken).await;
         Ok(unsigned(count))
     }
 
     pub(super) async fn server_time(&self) -> Result<SystemTime, StoreError> {
-        let text = "select clock_timestamp()";
-        let rows = self.bulk(async |client, _| client.query_typed(text, &[]).await).await?;
-        let time = rows.first().map(|row| row.try_get(0)).transpose();
-        let silent = || StoreError::Unavailable("the server did not tell the time".into());
-        time.map_err(|error| error::store(&error))?.ok_or_else(silent)
+        self.pool.query_value("select clock_timestamp()").await
     }
 
-    pub(super) async fn names(&self) -> Result<Vec<String>, StoreError> {
+    pub(super) async fn queue_names(&self) -> Result<Vec<String>, StoreError> {
         let text =
             format!("select name from {}.queue order by name collate \"C\"", self.pool.schema());
-        let rows = self.bulk(async |client, _| client.query_typed(&text, &[]).await).await?;
+        let query = async |transaction: &Transaction<'_>| transaction.query_typed(&text, &[]).await;
+        let rows = self.bulk(query).await?;
         let names = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>();
         names.map_err(|error| error::store(&error))
     }
 
-    pub(super) async fn rules(&self, queue: &str) -> Result<Settings, StoreError> {
+    pub(super) async fn queue_settings(&self, queue: &str) -> Result<Settings, StoreError> {
         let text = format!(
             "select rate_count, rate_per, rate_burst, paused, per_key, most_dead from {}.queue where name = $1",
             self.pool.schema()
         );
-        let read = async |client: &Client, _: &str| {
-            let Some(row) = client.query_typed_opt(&text, &[(&queue, Type::TEXT)]).await? else {
+        let read = async |transaction: &Transaction<'_>| {
+            let params = [(&queue as &(dyn ToSql + Sync), Type::TEXT)];
+            let Some(row) = transaction.query_typed_opt(&text, &params).await? else {
                 return Ok(Settings::default());
             };
             Ok(Settings {
@@ -125,28 +130,35 @@ impl PostgresStore {
         self.bulk(read).await
     }
 
-    pub(super) async fn rule(&self, queue: &str, settings: &Settings) -> Result<(), StoreError> {
+    pub(super) async fn change_queue(
+        &self,
+        queue: &str,
+        settings: &Settings,
+    ) -> Result<(), StoreError> {
         check_queue(queue)?;
         let rate = settings.rate;
         let count = rate.map(|rule| i64::from(rule.rate.count));
         let per = rate.map(|rule| signed(rule.rate.per));
         let burst = rate.map(|rule| i64::from(rule.burst));
         let (per_key, most_dead) = (i64::from(settings.per_key), settings.most_dead.map(signed));
-        let params: super::pool::Params<'_> =
+        let params: Params<'_> =
             &[&queue, &settings.paused, &count, &per, &burst, &per_key, &most_dead];
         self.pool.call("change_queue", params).await?;
-        self.changes.tell(&self.pool, &[queue.to_owned()]).await;
+        self.changes.notify(&self.pool, &[queue.to_owned()]).await;
         Ok(())
     }
 
-    pub(super) async fn tally(&self, queue: &str) -> Result<Counts, StoreError> {
-        let read = async |client: &Client, schema: &str| {
-            let text = format!("select * from {schema}.counts($1)");
-            let Some(row) = client.query_typed_opt(&text, &[(&queue, Type::TEXT)]).await? else {
+    pub(super) async fn queue_counts(&self, queue: &str) -> Result<Counts, StoreError> {
+        let text = format!("select * from {}.counts($1)", self.pool.schema());
+        let read = async |transaction: &Transaction<'_>| {
+            let params = [(&queue as &(dyn ToSql + Sync), Type::TEXT)];
+            let Some(row) = transaction.query_typed_opt(&text, &params).await? else {
                 return Ok(Counts::default());
             };
-            let count = |place: usize| row.try_get::<_, Option<i64>>(place).map(|n| n.unwrap_or(0));
-            let n = |place| count(place).map(unsigned);
+            let count = |column: usize| {
+                row.try_get::<_, Option<i64>>(column).map(Option::unwrap_or_default)
+            };
+            let n = |column| count(column).map(unsigned);
             Ok(Counts {
                 due: n(0)?,
                 later: n(1)?,
@@ -166,10 +178,9 @@ impl PostgresStore {
         self.bulk(read).await
     }
 
-    /// How long the job has been due that is so longest: the first of each level is at the head of an index.
-    pub(super) async fn first_due(&self, queue: &str) -> Result<Duration, StoreError> {
-        let mut lent = self.pool.lend().await?;
-        let (client, schema) = (&lent.get()?.client, self.pool.schema());
+    /// The age of the oldest due job, from the first index entry of each priority.
+    pub(super) async fn oldest_due(&self, queue: &str) -> Result<Duration, StoreError> {
+        let schema = self.pool.schema();
         let text = format!(
             "select greatest(0, (extract(epoch from clock_timestamp() - min(f.due)) * 1000000)::bigint) \
              from {schema}.queue q cross join generate_series(0, 7) p cross join lateral ( \
@@ -177,46 +188,43 @@ impl PostgresStore {
                  where j.queue = q.number and j.priority = p and j.state = 0 order by j.due, j.id limit 1 \
              ) f where q.name = $1"
         );
-        let row = self.pool.within(client.query_typed_one(&text, &[(&queue, Type::TEXT)])).await?;
-        let read = row.and_then(|row| row.try_get::<_, Option<i64>>(0));
-        let waited = read.map_err(|error| error::store(&error))?;
-        lent.give_back();
-        Ok(waited.map(micros).unwrap_or_default())
+        let read = async |connection: &mut Connection| {
+            let row = connection.client.query_typed_one(&text, &[(&queue, Type::TEXT)]).await?;
+            row.try_get::<_, Option<i64>>(0)
+        };
+        Ok(self.pool.run(read).await?.map(micros).unwrap_or_default())
     }
 
-    /// A transaction that may take its time.
+    /// Runs a transaction with the time limit of bulk steps.
     pub(super) async fn bulk<T>(
         &self,
-        work: impl AsyncFnOnce(&Client, &str) -> Result<T, Error>,
+        work: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, Error>,
     ) -> Result<T, StoreError> {
-        let mut lent = self.pool.lend().await?;
-        let connection = lent.get()?;
-        let (client, schema) = (&connection.client, self.pool.schema());
-        let begin = format!("begin; set local statement_timeout = {}", BULK.as_millis());
-        let all = async {
-            client.batch_execute(&begin).await?;
-            let done = work(client, schema).await?;
-            client.batch_execute("commit").await?;
-            Ok(done)
+        let limit = format!("set local statement_timeout = {}", BULK.as_millis());
+        let step = async |connection: &mut Connection| {
+            let transaction = connection.client.transaction().await?;
+            transaction.batch_execute(&limit).await?;
+            let done = work(&transaction).await?;
+            transaction.commit().await?;
+            Ok::<_, Error>(done)
         };
-        let done = self.pool.within_time(BULK, all).await?;
-        let done = done.map_err(|error| error::store(&error))?;
-        lent.give_back();
-        Ok(done)
+        self.pool.run_within(BULK, step).await
     }
 }
 
 fn check(filter: &Filter) -> Result<(), StoreError> {
     let texts = [&filter.queue, &filter.key, &filter.reason, &filter.outcome];
     if texts.into_iter().flatten().any(|text| text.contains('\0')) {
-        return Err(StoreError::Invalid("a filter's text has a NUL, which nothing has".to_owned()));
+        return Err(StoreError::Invalid(
+            "a filter contains a NUL character, which no stored text has".to_owned(),
+        ));
     }
     Ok(())
 }
 
-/// The jobs that a filter chooses.
+/// The jobs that match a filter.
 async fn find(
-    client: &Client,
+    transaction: &Transaction<'_>,
     schema: &str,
     columns: &str,
     filter: &Filter,
@@ -225,7 +233,7 @@ async fn find(
         None => None,
         Some(name) => {
             let text = format!("select number from {schema}.queue where name = $1");
-            match client.query_typed_opt(&text, &[(name, Type::TEXT)]).await? {
+            match transaction.query_typed_opt(&text, &[(name, Type::TEXT)]).await? {
                 Some(row) => Some(row.try_get(0)?),
                 None => return Ok(Vec::new()),
             }
@@ -234,18 +242,18 @@ async fn find(
     let query = Query::new(schema, columns, number, filter);
     let params = query.params.iter();
     let typed = params.map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()));
-    client.query_typed(&query.text, &typed.collect::<Vec<_>>()).await
+    transaction.query_typed(&query.text, &typed.collect::<Vec<_>>()).await
 }
 
-/// A filter as a statement. Only what is said is in it, so that the server can choose the index for it.
+/// A filter as a statement. It contains only the conditions that are set, so that the server can choose an index for them.
 struct Query {
     text: String,
     params: Vec<(Box<dyn ToSql + Sync + Send>, Type)>,
 }
 
 impl Query {
-    /// The number of the queue is in the text, so that the server knows whether it has few of all jobs; and without a state all
-    /// states are, as each has an index of its own.
+    /// The number of the queue is a literal, so that the planner knows how many of all jobs the queue has. Without a state, all
+    /// states are listed, because each has an index of its own.
     fn new(schema: &str, columns: &str, queue: Option<i32>, filter: &Filter) -> Self {
         let from = format!("from {schema}.job j join {schema}.queue q on q.number = j.queue");
         let mut this =

@@ -1,10 +1,10 @@
-//! More than one machine works on the same jobs, and none of them may be the one that everything depends on. So the jobs are in
-//! a Postgres, and whoever can reach it can enqueue and work.
+//! Several machines work on the same jobs, and none of them may be a single point of failure. So the jobs are in a Postgres
+//! database, and every process that can reach it can enqueue and work.
 //!
-//! Every step is one transaction, most of them one call of a function that [`PostgresStore::connect`] makes in a schema of its
-//! own: workers that claim at the same time skip what another one is just taking (`FOR UPDATE SKIP LOCKED`), and hear of new jobs by
-//! `LISTEN`. All times are the server's. When its clock is set forward, what waits for its time is due earlier and leases run out;
-//! when it is set back, everything waits for as much longer. Fences do not depend on it, so nothing is ever settled by two.
+//! Every step is one transaction, most of them one call of a function that [`PostgresStore::connect`] creates in a schema of its
+//! own. Workers that claim at the same time skip each other's rows (`FOR UPDATE SKIP LOCKED`), and learn of new jobs by `LISTEN`. All
+//! times are the server's. When its clock is set forward, waits end earlier and leases run out; when it is set back, everything
+//! waits for that much longer. Fences do not depend on the clock, so no claim is ever settled twice.
 
 mod claim;
 mod enqueue;
@@ -30,7 +30,7 @@ use crate::durable::{
 
 pub use tokio_postgres;
 
-/// Jobs in a Postgres. Cheap to clone; clones share the connections.
+/// Jobs in a Postgres database. Cheap to clone; clones share the connections.
 #[derive(Clone)]
 pub struct PostgresStore {
     pool: Arc<Pool>,
@@ -40,9 +40,9 @@ pub struct PostgresStore {
     settled: Arc<AtomicUsize>,
 }
 
-/// How a [`PostgresStore`] is reached.
+/// Configures a [`PostgresStore`].
 ///
-/// | | unless it is said |
+/// | setting | default |
 /// |---|---|
 /// | [`schema`](Self::schema) | `redial` |
 /// | [`connections`](Self::connections) | 8 |
@@ -57,27 +57,27 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The schema that the tables are in, and nothing else.
+    /// The schema of the tables. It contains nothing else.
     pub fn schema(self, name: &str) -> Self {
         Self { schema: name.to_owned(), ..self }
     }
 
-    /// The most connections, not counting the one that listens.
+    /// The maximum number of connections, not counting the one that listens.
     pub fn connections(self, connections: usize) -> Self {
         Self { connections: connections.max(1), ..self }
     }
 
-    /// The longest that a step may take, except for those on any number of jobs.
+    /// The time limit of a step, except for steps on any number of jobs.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: timeout.max(Duration::from_millis(1)), ..self }
     }
 
-    /// Connects, and makes the tables if they are not there. Has to be called in a tokio runtime, which then drives the
+    /// Connects, and creates the tables if they do not exist. Must be called in a tokio runtime, which then drives the
     /// connections.
     ///
     /// # Errors
     ///
-    /// As [`PostgresStore::connect`]; or no schema can have this name.
+    /// As [`PostgresStore::connect`]; or the name of the schema is invalid.
     pub async fn connect(self) -> Result<PostgresStore, StoreError> {
         schema::check_name(&self.schema)?;
         let pool = Pool::new(&self.url, &self.schema, self.connections, self.timeout)?;
@@ -93,18 +93,18 @@ impl Builder {
 }
 
 impl PostgresStore {
-    /// Connects with the defaults of [`Builder`]: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `?sslmode=` as every client
-    /// of Postgres knows it (`verify-ca` and `verify-full` need `sslrootcert=FILE`).
+    /// Connects to `postgres://USER:PASSWORD@HOST:PORT/DATABASE` with the defaults of [`Builder`]. `?sslmode=` has its usual meaning;
+    /// `verify-ca` and `verify-full` need `sslrootcert=FILE`.
     ///
     /// # Errors
     ///
-    /// `Invalid`: the URL is none, the server does not let this user in or does not know the database, the user may not make the
+    /// `Invalid`: the URL is invalid, the server rejects the user or does not know the database, the user may not create the
     /// tables, or the tables belong to a newer version. `Unavailable`: the server could not be reached.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::builder(url).connect().await
     }
 
-    /// Connects in another way.
+    /// Configures the connection.
     pub fn builder(url: &str) -> Builder {
         Builder {
             url: url.to_owned(),
@@ -117,19 +117,19 @@ impl PostgresStore {
 
 impl Store for PostgresStore {
     fn enqueue<'a>(&'a self, queue: &'a str, jobs: Vec<NewJob>) -> Reply<'a, Vec<Enqueued>> {
-        Box::pin(self.put(queue, jobs))
+        Box::pin(self.enqueue_jobs(queue, jobs))
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims> {
-        Box::pin(self.take(claim))
+        Box::pin(self.claim_jobs(claim))
     }
 
     fn settle<'a>(&'a self, settlements: Vec<Settlement>) -> Reply<'a, Vec<Settled>> {
-        Box::pin(self.end(settlements))
+        Box::pin(self.settle_claims(settlements))
     }
 
     fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>> {
-        Box::pin(self.extend(leases, lease))
+        Box::pin(self.extend_leases(leases, lease))
     }
 
     fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()> {
@@ -141,23 +141,23 @@ impl Store for PostgresStore {
     }
 
     fn get(&self, id: JobId) -> Reply<'_, Option<Job>> {
-        Box::pin(self.one(id))
+        Box::pin(self.get_job(id))
     }
 
     fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>> {
-        Box::pin(self.many(filter))
+        Box::pin(self.list_jobs(filter))
     }
 
     fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool> {
-        Box::pin(self.change(id, edit))
+        Box::pin(self.edit_job(id, edit))
     }
 
     fn remove<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
-        Box::pin(self.discard(filter))
+        Box::pin(self.remove_jobs(filter))
     }
 
     fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64> {
-        Box::pin(self.again(filter, redrive))
+        Box::pin(self.redrive_jobs(filter, redrive))
     }
 
     fn time(&self) -> Reply<'_, SystemTime> {
@@ -165,22 +165,22 @@ impl Store for PostgresStore {
     }
 
     fn queues(&self) -> Reply<'_, Vec<String>> {
-        Box::pin(self.names())
+        Box::pin(self.queue_names())
     }
 
     fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings> {
-        Box::pin(self.rules(queue))
+        Box::pin(self.queue_settings(queue))
     }
 
     fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()> {
-        Box::pin(self.rule(queue, settings))
+        Box::pin(self.change_queue(queue, settings))
     }
 
     fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts> {
-        Box::pin(self.tally(queue))
+        Box::pin(self.queue_counts(queue))
     }
 
     fn oldest<'a>(&'a self, queue: &'a str) -> Reply<'a, Duration> {
-        Box::pin(self.first_due(queue))
+        Box::pin(self.oldest_due(queue))
     }
 }

@@ -1,5 +1,5 @@
-//! A connection can break at any moment, and a thousand workers must not open a thousand of them. So there are a few, each lent
-//! to one caller at a time; one that did not come back in order is closed, and the next caller opens another.
+//! A connection can break at any moment, and a thousand workers must not open a thousand of them. The pool opens a few and lends
+//! each to one step at a time. A connection whose step did not end in order is closed.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use redial::Retry;
 use redial_core::Policy;
+use redial_core::schedule::Backoff;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -16,35 +17,35 @@ use tokio_postgres::types::{FromSqlOwned, ToSql};
 use tokio_postgres::{Client, Config, Error, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error;
+use super::error::{self, StepError};
 use super::tls::Trust;
 use crate::durable::StoreError;
 
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How much longer than the server we wait for an answer that the server should have given up by then.
+/// How much longer than the server we wait for an answer: by then the server should have cancelled the statement.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often a step is made again that was undone because another one was in its way.
-const COLLISIONS: u32 = 5;
 
-/// What a call is given.
+/// The arguments of a function.
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Connections to one server, and how to make more.
+/// Connections to one server.
 pub(super) struct Pool {
     config: Config,
     tls: MakeRustlsConnect,
-    retry: Retry,
+    connecting: Retry,
+    /// Repeats calls that the server rolled back because of another transaction. It has no deadline: each attempt has its own
+    /// time limit.
+    conflicts: Retry,
     /// Quoted.
     schema: String,
-    /// How long a statement may take.
     timeout: Duration,
-    lendable: Semaphore,
-    /// Fewer than may be lent: the others are lent, or not open.
+    permits: Semaphore,
+    /// Open connections that no step uses. There are fewer than permits: the others are lent, or not open.
     idle: Mutex<Vec<Connection>>,
 }
 
-/// An open connection, with the statements that it has prepared. They are its own: another one prepares them again.
+/// An open connection and the statements prepared on it.
 pub(super) struct Connection {
     pub(super) client: Client,
     statements: HashMap<&'static str, Statement>,
@@ -53,20 +54,19 @@ pub(super) struct Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // The server may not hear the farewell of a client that was cut off, and the driver would wait for it.
+        // The driver would wait for the server to confirm the end, and a server that cannot be reached never does.
         self.driver.abort();
     }
 }
 
-/// A connection that somebody has. Unless it is given back it is closed.
-pub(super) struct Lent<'a> {
-    pool: &'a Pool,
-    connection: Option<Connection>,
+/// A connection lent to a step. It is closed on drop unless the step returns it.
+struct Lent<'a> {
+    connection: Connection,
     _permit: SemaphorePermit<'a>,
 }
 
 impl Pool {
-    /// No connection yet.
+    /// Connects on first use.
     pub(super) fn new(
         url: &str,
         schema: &str,
@@ -74,33 +74,19 @@ impl Pool {
         timeout: Duration,
     ) -> Result<Self, StoreError> {
         let (url, trust) = Trust::split(url)?;
-        let mut config: Config = url.parse().map_err(|error: Error| {
-            let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            StoreError::Invalid(format!(
-                "this is no URL of a Postgres: {why}; write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-            ))
-        })?;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            let why = "the URL names no host; write postgres://USER:PASSWORD@HOST:PORT/DATABASE";
-            return Err(StoreError::Invalid(why.to_owned()));
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("redial");
-        }
-        config.keepalives_idle(Duration::from_secs(30));
-        config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
-        config.tcp_user_timeout(timeout + GRACE);
+        let config = parse(&url, timeout)?;
         let tls = trust.connector()?;
+        let backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(200));
+        let policy = Policy::draft().attempts(6).backoff(backoff).without_deadline().build();
+        let policy = policy.map_err(|invalid| StoreError::Invalid(invalid.to_string()))?;
         Ok(Self {
             config,
             tls,
-            retry: Retry::new(Policy::standard()).idempotent(),
+            connecting: Retry::new(Policy::standard()).idempotent(),
+            conflicts: Retry::new(policy).idempotent(),
             schema: format!("\"{schema}\""),
             timeout,
-            lendable: Semaphore::new(connections.max(1)),
+            permits: Semaphore::new(connections.max(1)),
             idle: Mutex::new(Vec::new()),
         })
     }
@@ -111,7 +97,7 @@ impl Pool {
     }
 
     /// Where it connects to, without the password.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn address(&self) -> String {
         let hosts = self.config.get_hosts().iter().map(|host| match host {
             Host::Tcp(name) => name.clone(),
             #[cfg(unix)]
@@ -123,101 +109,110 @@ impl Pool {
         format!("{user}@{}:{port}/{}", hosts.join(","), self.config.get_dbname().unwrap_or(user))
     }
 
-    /// Calls one of our functions, as a transaction of its own.
+    /// Calls one of our functions in a transaction of its own, and again after a conflict. No other error is repeated: the call
+    /// may have taken effect.
     pub(super) async fn call(
         &self,
         function: &'static str,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let mut again = COLLISIONS;
-        loop {
-            let mut lent = self.lend().await?;
-            match self.within(lent.get()?.call(&self.schema, function, params)).await? {
-                Ok(rows) => {
-                    lent.give_back();
-                    return Ok(rows);
-                }
-                Err(error) => {
-                    // What a statement says about itself does not concern the connection.
-                    if error.as_db_error().is_some_and(|db| db.severity() == "ERROR") {
-                        lent.give_back();
-                    }
-                    if !error::collided(&error) || again == 0 {
-                        return Err(error::store(&error));
-                    }
-                    again -= 1;
-                }
-            }
-        }
+        let done = self.conflicts.run(|_| self.call_once(function, params)).await;
+        done.map_err(|error| cause(error.map_cause(StepError::into_inner)))
     }
 
-    /// Runs what has no parameters and no answer.
-    pub(super) async fn run(&self, text: &str) -> Result<(), StoreError> {
-        let mut lent = self.lend().await?;
-        let done = self.within(lent.get()?.client.batch_execute(text)).await?;
-        done.map_err(|error| error::store(&error))?;
-        lent.give_back();
-        Ok(())
-    }
-
-    /// Asks for one value.
-    pub(super) async fn ask<T: FromSqlOwned>(&self, text: &str) -> Result<T, StoreError> {
-        let mut lent = self.lend().await?;
-        let row = self.within(lent.get()?.client.query_typed_one(text, &[])).await?;
-        let value = row.and_then(|row| row.try_get(0)).map_err(|error| error::store(&error))?;
-        lent.give_back();
-        Ok(value)
-    }
-
-    /// Waits no longer than a statement may take: the network may have swallowed the answer.
-    pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, StoreError> {
-        self.within_time(self.timeout, work).await
-    }
-
-    /// As [`within`](Self::within), for what may take another time.
-    pub(super) async fn within_time<T>(
+    async fn call_once(
         &self,
-        most: Duration,
+        function: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StepError> {
+        let call = async |connection: &mut Connection| {
+            let statement = connection.prepare(&self.schema, function, params.len()).await?;
+            connection.client.query(&statement, params).await
+        };
+        self.attempt(self.timeout, call).await
+    }
+
+    /// Executes statements that have no parameters and return nothing.
+    pub(super) async fn execute(&self, text: &str) -> Result<(), StoreError> {
+        let execute = async |connection: &mut Connection| {
+            let done = connection.client.batch_execute(text).await;
+            done.map_err(|error| StepError::Broken(error::store(&error)))
+        };
+        self.run(execute).await
+    }
+
+    /// Queries a single value.
+    pub(super) async fn query_value<T: FromSqlOwned>(&self, text: &str) -> Result<T, StoreError> {
+        let query = async |connection: &mut Connection| {
+            connection.client.query_typed_one(text, &[]).await?.try_get::<_, T>(0)
+        };
+        self.run(query).await
+    }
+
+    /// Runs a step within the timeout of the pool.
+    pub(super) async fn run<T, E: Into<StepError>>(
+        &self,
+        step: impl AsyncFnOnce(&mut Connection) -> Result<T, E>,
+    ) -> Result<T, StoreError> {
+        self.run_within(self.timeout, step).await
+    }
+
+    /// Runs a step with another timeout.
+    pub(super) async fn run_within<T, E: Into<StepError>>(
+        &self,
+        limit: Duration,
+        step: impl AsyncFnOnce(&mut Connection) -> Result<T, E>,
+    ) -> Result<T, StoreError> {
+        self.attempt(limit, step).await.map_err(StepError::into_inner)
+    }
+
+    async fn attempt<T, E: Into<StepError>>(
+        &self,
+        limit: Duration,
+        step: impl AsyncFnOnce(&mut Connection) -> Result<T, E>,
+    ) -> Result<T, StepError> {
+        let mut lent = self.lend().await?;
+        let done = self.within(limit, step(&mut lent.connection)).await?.map_err(Into::into);
+        if !matches!(done, Err(StepError::Broken(_))) {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lent.connection);
+        }
+        done
+    }
+
+    /// Waits for the server, but not forever: the network may have lost its answer.
+    async fn within<T>(
+        &self,
+        limit: Duration,
         work: impl Future<Output = T>,
     ) -> Result<T, StoreError> {
-        timeout(most + GRACE, work).await.map_err(|_| {
-            StoreError::Unavailable(format!("{}: no answer within {most:?}", self.place()).into())
+        timeout(limit + GRACE, work).await.map_err(|_| {
+            let why = format!("{}: timed out after {limit:?}", self.address());
+            StoreError::Unavailable(why.into())
         })
     }
 
-    /// A connection, when there is one.
-    pub(super) async fn lend(&self) -> Result<Lent<'_>, StoreError> {
+    /// Waits for a permit, then takes an idle connection or opens one.
+    async fn lend(&self) -> Result<Lent<'_>, StoreError> {
         let busy = |_| StoreError::Unavailable("all connections are busy".into());
-        let permit = timeout(self.timeout + GRACE, self.lendable.acquire()).await.map_err(busy)?;
+        let permit = timeout(self.timeout + GRACE, self.permits.acquire()).await.map_err(busy)?;
         let closed = |_| StoreError::Stopped("the pool is closed".to_owned());
-        let permit = permit.map_err(closed)?;
-        let connection = match self.idle_one() {
+        let _permit = permit.map_err(closed)?;
+        let connection = match self.pop_idle() {
             Some(connection) => connection,
-            None => {
-                let opened = self.retry.run(|_| self.open()).await;
-                opened.map_err(|error| match error.into_cause() {
-                    Some(cause) => cause,
-                    None => StoreError::Unavailable("the time to connect is over".into()),
-                })?
-            }
+            None => self.connecting.run(|_| self.open()).await.map_err(cause)?,
         };
-        Ok(Lent { pool: self, connection: Some(connection), _permit: permit })
+        Ok(Lent { connection, _permit })
     }
 
-    fn idle_one(&self) -> Option<Connection> {
+    fn pop_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(connection) = idle.pop() {
-            if !connection.client.is_closed() {
-                return Some(connection);
-            }
-        }
-        None
+        std::iter::from_fn(|| idle.pop()).find(|connection| !connection.client.is_closed())
     }
 
-    /// Opens a connection that drives itself.
+    /// Opens a connection with a task that drives it.
     async fn open(&self) -> Result<Connection, StoreError> {
-        let (client, connection) = self.connect().await?;
-        let driver = tokio::spawn(connection).abort_handle();
+        let (client, driver) = self.connect().await?;
+        let driver = tokio::spawn(driver).abort_handle();
         let connection = Connection { client, statements: HashMap::new(), driver };
         let limits = format!(
             "set statement_timeout = {}; set idle_in_transaction_session_timeout = {}; \
@@ -225,80 +220,86 @@ impl Pool {
             self.timeout.as_millis(),
             (self.timeout + GRACE).as_millis(),
         );
-        let set = self.within(connection.client.batch_execute(&limits)).await?;
-        set.map_err(|error| error::connecting(&error, &self.place()))?;
+        let set = self.within(self.timeout, connection.client.batch_execute(&limits)).await?;
+        set.map_err(|error| error::connecting(&error, &self.address()))?;
         Ok(connection)
     }
 
-    /// Opens a connection that somebody else drives.
-    pub(super) async fn connect(&self) -> Result<(Client, Wire), StoreError> {
+    async fn connect(&self) -> Result<(Client, Driver), StoreError> {
         let opening = self.config.connect(self.tls.clone());
-        // The driver's limit counts for each address and ends with the handshake of TCP.
-        let opened = self.within_time(CONNECT * 2, opening).await?;
-        let (client, wire) = opened.map_err(|error| {
+        // The timeout in `config` counts for each address, and ends with the TCP handshake.
+        let opened = self.within(CONNECT * 2, opening).await?;
+        opened.map_err(|error| {
             let plain = self.config.get_ssl_mode() == SslMode::Disable;
-            let hint = if plain { "" } else { " (the URL can say sslmode=disable)" };
-            match error::connecting(&error, &self.place()) {
+            let hint = if plain { "" } else { " (to connect without TLS, add sslmode=disable)" };
+            match error::connecting(&error, &self.address()) {
                 StoreError::Invalid(why) if why.contains("TLS") => StoreError::Invalid(why + hint),
                 other => other,
             }
-        })?;
-        Ok((client, wire))
+        })
     }
 
-    /// The engine that decides how often to try to connect.
-    pub(super) fn retry(&self) -> &Retry {
-        &self.retry
+    /// A connection outside of the pool, which the caller drives.
+    pub(super) async fn connect_unpooled(&self) -> Option<(Client, Driver)> {
+        self.connecting.run(|_| self.connect()).await.ok()
     }
 }
 
-/// What has to be driven for a client to work.
-pub(super) type Wire = tokio_postgres::Connection<
+/// The future that does the input and output of a client.
+pub(super) type Driver = tokio_postgres::Connection<
     tokio_postgres::Socket,
     <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<tokio_postgres::Socket>>::Stream,
 >;
 
-impl Lent<'_> {
-    /// The connection.
-    pub(super) fn get(&mut self) -> Result<&mut Connection, StoreError> {
-        let gone = || StoreError::Unavailable("the connection is closed".into());
-        self.connection.as_mut().ok_or_else(gone)
-    }
-
-    /// For the next one.
-    pub(super) fn give_back(mut self) {
-        if let Some(connection) = self.connection.take().filter(|one| !one.client.is_closed()) {
-            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        }
-    }
-}
-
 impl Connection {
-    /// Calls one of our functions.
-    pub(super) async fn call(
+    /// The prepared statement that calls one of our functions.
+    pub(super) async fn prepare(
         &mut self,
         schema: &str,
         function: &'static str,
-        params: Params<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let statement = match self.statements.get(function) {
-            Some(statement) => statement.clone(),
-            None => {
-                let text = calling(schema, function, params.len());
-                let statement = self.client.prepare(&text).await?;
-                self.statements.insert(function, statement.clone());
-                statement
-            }
-        };
-        self.client.query(&statement, params).await
+        params: usize,
+    ) -> Result<Statement, Error> {
+        if let Some(statement) = self.statements.get(function) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&call_statement(schema, function, params)).await?;
+        self.statements.insert(function, statement.clone());
+        Ok(statement)
     }
 }
 
+/// The last error of a call; an attempt that the engine cut off has none.
+fn cause(error: redial::Error<StoreError>) -> StoreError {
+    let stopped = error.to_string();
+    error.into_cause().unwrap_or_else(|| StoreError::Unavailable(stopped.into()))
+}
+
 /// The statement that calls a function.
-pub(super) fn calling(schema: &str, function: &str, params: usize) -> String {
+pub(super) fn call_statement(schema: &str, function: &str, params: usize) -> String {
     let mut text = format!("select * from {schema}.{function}(");
     for number in 1..=params {
         let _ = write!(text, "{}${number}", if number == 1 { "" } else { ", " });
     }
     text + ")"
+}
+
+fn parse(url: &str, timeout: Duration) -> Result<Config, StoreError> {
+    const FORM: &str = "write postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+    let mut config: Config = url.parse().map_err(|error: Error| {
+        let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        StoreError::Invalid(format!("invalid Postgres URL: {why}; {FORM}"))
+    })?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(StoreError::Invalid(format!("invalid Postgres URL: no host; {FORM}")));
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("redial");
+    }
+    config.keepalives_idle(Duration::from_secs(30));
+    config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
+    config.tcp_user_timeout(timeout + GRACE);
+    Ok(config)
 }

@@ -1,4 +1,4 @@
-//! Jobs as the tables have them.
+//! Jobs as rows of the tables.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,12 +9,12 @@ use crate::durable::text::{read_headers, read_history};
 use crate::durable::{Job, JobId, State};
 use crate::memory::Priority;
 
-/// What [`read`] expects of a row, of the tables `job j` and `queue q`.
+/// The columns that [`read`] needs, of the tables `job j` and `queue q`.
 pub(super) const COLUMNS: &str = "j.id, j.state, j.priority, case when j.state = 2 then j.until else j.due end as due, \
      j.created, j.begun, j.attempts, j.step, j.drawn, j.key, j.policy, j.idempotency_key, j.reason, \
      j.headers::text as headers, j.history::text as history, j.payload";
 
-/// A job, and whether its headers and its history could be read; they are empty where not.
+/// A job, and whether its headers and history could be read; they are empty if not.
 pub(super) fn read(row: &Row, queue: String) -> Result<(Job, bool), Error> {
     let headers = read_headers(row.try_get("headers")?);
     let history = read_history(row.try_get("history")?);
@@ -47,7 +47,7 @@ pub(super) fn read(row: &Row, queue: String) -> Result<(Job, bool), Error> {
     Ok((job, whole))
 }
 
-/// How the tables write a state.
+/// A state as the tables store it.
 pub(super) fn number_of(state: State) -> i16 {
     match state {
         State::Waiting => 0,
@@ -66,23 +66,23 @@ fn state_of(number: i16) -> State {
     }
 }
 
-/// A time in microseconds, of which a century is the most: the server's calendar ends.
+/// A duration in microseconds, at most a century: the server's calendar ends.
 pub(super) fn span(time: Duration) -> i64 {
     const CENTURY: i64 = 36_525 * 24 * 3_600 * 1_000_000;
     i64::try_from(time.as_micros()).unwrap_or(CENTURY).min(CENTURY)
 }
 
-/// The time that this is.
+/// A duration from microseconds.
 pub(super) fn micros(count: i64) -> Duration {
     Duration::from_micros(u64::try_from(count).unwrap_or(0))
 }
 
-/// A count as the tables can have it.
+/// A count as the tables store it.
 pub(super) fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A count as it was.
+/// A count from the tables.
 pub(super) fn unsigned(count: i64) -> u64 {
     u64::try_from(count).unwrap_or(0)
 }

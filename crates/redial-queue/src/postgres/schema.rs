@@ -1,14 +1,14 @@
-//! Ten processes start at once against an empty database, and one of them is newer than the tables. The tables are made once,
-//! under a lock that all of them take, and have a version.
+//! Several processes start at once against an empty database, and some may be newer than the tables. The tables are created once,
+//! under a lock that all processes take, and have a version.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::error;
-use super::pool::Pool;
+use super::pool::{Connection, Pool};
 use crate::durable::StoreError;
 
-/// What the tables and functions of this version are. A change of them is a higher one.
+/// The version of the tables and functions. Every change of them increments it.
 const VERSION: i32 = 1;
 
 const PARTS: [&str; 7] = [
@@ -21,26 +21,24 @@ const PARTS: [&str; 7] = [
     include_str!("sql/settings.sql"),
 ];
 
-/// Whether this is a name that we use for a schema.
+/// Allows only names that need no quoting.
 pub(super) fn check_name(name: &str) -> Result<(), StoreError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let first = name.chars().next().is_some_and(|c| !c.is_ascii_digit());
     if first && name.len() <= 40 && name.chars().all(plain) && !name.starts_with("pg_") {
         return Ok(());
     }
-    let why = "a schema's name has 1 to 40 of a-z, 0-9 and _, does not start with a digit or pg_";
-    Err(StoreError::Invalid(format!("`{name}`: {why}")))
+    let why = "use 1 to 40 of a-z, 0-9 and _, not starting with a digit or pg_";
+    Err(StoreError::Invalid(format!("invalid schema name `{name}`: {why}")))
 }
 
-/// Makes what is not there.
+/// Creates the tables and functions, unless they exist.
 pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
-    let mut lent = pool.lend().await?;
-    let client = &lent.get()?.client;
-    if !pool.within(is_current(pool, client)).await?? {
-        pool.within(create(pool, client)).await??;
-    }
-    lent.give_back();
-    Ok(())
+    let prepare = async |connection: &mut Connection| {
+        let client = &connection.client;
+        if is_current(pool, client).await? { Ok(()) } else { create(pool, client).await }
+    };
+    pool.run(prepare).await
 }
 
 async fn is_current(pool: &Pool, client: &Client) -> Result<bool, StoreError> {
@@ -59,11 +57,11 @@ async fn is_current(pool: &Pool, client: &Client) -> Result<bool, StoreError> {
     match version.map_err(|error| refused(pool, &error))? {
         Some(VERSION) => Ok(true),
         Some(other) => Err(StoreError::Invalid(format!(
-            "the tables in schema {} are of version {other}, and this program knows version {VERSION}; use a newer program",
+            "the tables in schema {} have version {other}, and this program supports version {VERSION}; use a newer program",
             pool.schema()
         ))),
         None => Err(StoreError::Invalid(format!(
-            "the table {}.version is empty: these are not our tables",
+            "the table {}.version is empty: the schema belongs to another program",
             pool.schema()
         ))),
     }
@@ -78,7 +76,7 @@ async fn create(pool: &Pool, client: &Client) -> Result<(), StoreError> {
     };
     let lock = format!("begin; select pg_advisory_xact_lock(hashtextextended('redial {name}', 3))");
     run(&lock).await?;
-    if is_made(pool, client).await? {
+    if exists(pool, client).await? {
         run("commit").await?;
         return is_current(pool, client).await.map(|_| ());
     }
@@ -96,8 +94,8 @@ async fn create(pool: &Pool, client: &Client) -> Result<(), StoreError> {
     run(&format!("insert into version values ({VERSION}); commit")).await
 }
 
-/// Whether somebody else was quicker. A failed look at the table would end the transaction.
-async fn is_made(pool: &Pool, client: &Client) -> Result<bool, StoreError> {
+/// Whether another process was faster. Querying a missing table would abort the transaction.
+async fn exists(pool: &Pool, client: &Client) -> Result<bool, StoreError> {
     let name = pool.schema().trim_matches('"');
     let text =
         format!("select from pg_tables where schemaname = '{name}' and tablename = 'version'");
@@ -110,13 +108,13 @@ fn refused(pool: &Pool, error: &tokio_postgres::Error) -> StoreError {
     match error::store(error) {
         StoreError::Invalid(why) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             StoreError::Invalid(format!(
-                "cannot make or use the tables in schema {schema} at {}: {why}; \
-                 grant CREATE on the database, or make the schema and grant all on it",
-                pool.place()
+                "cannot create or use the tables in schema {schema} at {}: {why}; \
+                 grant CREATE on the database, or create the schema and grant all on it",
+                pool.address()
             ))
         }
         StoreError::Invalid(why) => {
-            StoreError::Invalid(format!("cannot make the tables in schema {schema}: {why}"))
+            StoreError::Invalid(format!("cannot create the tables in schema {schema}: {why}"))
         }
         other => other,
     }

@@ -10,15 +10,16 @@ use super::{PostgresStore, error};
 use crate::durable::text;
 use crate::durable::{Lease, Settled, Settlement, StoreError, Verdict};
 
-/// Where the number of the queue ends in a fence, and that of the claim begins.
+/// The bits of a fence that hold the number of the queue; those above hold the number of the claim.
 const QUEUE_BITS: i64 = (1 << 24) - 1;
 
-/// After so many settlements the server is asked to clean up, in a table with no more rows than this.
-const CLEAN_UP_EVERY: usize = 20_000;
-const CLEAN_UP_MOST: f32 = 500_000.0;
+/// The table is vacuumed after this many settlements,
+const VACUUM_EVERY: usize = 20_000;
+/// unless it has more rows than this.
+const VACUUM_MOST_ROWS: f32 = 500_000.0;
 
 impl PostgresStore {
-    pub(super) async fn end(
+    pub(super) async fn settle_claims(
         &self,
         settlements: Vec<Settlement>,
     ) -> Result<Vec<Settled>, StoreError> {
@@ -26,39 +27,39 @@ impl PostgresStore {
             return Ok(Vec::new());
         }
         let leases: Vec<_> = settlements.iter().map(|one| one.lease).collect();
-        let leases = once(&leases);
+        let leases = without_duplicates(&leases);
         let order = in_order(&leases);
         let columns = Columns::new(&settlements, &leases, &order);
         let rows = self.pool.call("settle", &columns.params()).await?;
         let mut settled = vec![Settled::Stale; leases.len()];
         taken(&rows, &order)?.for_each(|i| settled[i] = Settled::Taken);
-        self.clean_up(leases.len());
+        self.vacuum(leases.len());
         if let Some(row) = rows.first() {
             let woken: Vec<String> = row.try_get(1).map_err(|error| error::store(&error))?;
-            self.changes.tell(&self.pool, &woken).await;
+            self.changes.notify(&self.pool, &woken).await;
         }
         Ok(settled)
     }
 
-    /// Each job that is done leaves entries in the indexes, in front of those that a claim looks for. The server removes them once a
-    /// minute, and by then there may be half a million, so we ask for it. Not in a large table, where it would read all of the
-    /// indexes for a few of their entries. Where it fails, claims are slower until the server does it.
-    fn clean_up(&self, settled: usize) {
+    /// Each finished job leaves dead index entries in front of the live ones that a claim looks for. Autovacuum removes them once a minute,
+    /// when there may be half a million, so we vacuum more often. Not a large table, where it would read whole indexes for a
+    /// few entries. If it fails, claims are slower until autovacuum runs.
+    fn vacuum(&self, settled: usize) {
         let before = self.settled.fetch_add(settled, Ordering::Relaxed);
-        if before / CLEAN_UP_EVERY == before.wrapping_add(settled) / CLEAN_UP_EVERY {
+        if before / VACUUM_EVERY == before.wrapping_add(settled) / VACUUM_EVERY {
             return;
         }
         let pool = Arc::clone(&self.pool);
         tokio::spawn(async move {
             let table = format!("{}.job", pool.schema());
             let rows = format!("select reltuples from pg_class where oid = '{table}'::regclass");
-            if pool.ask::<f32>(&rows).await.is_ok_and(|rows| rows <= CLEAN_UP_MOST) {
-                let _ = pool.run(&format!("vacuum (skip_locked, truncate off) {table}")).await;
+            if pool.query_value::<f32>(&rows).await.is_ok_and(|rows| rows <= VACUUM_MOST_ROWS) {
+                let _ = pool.execute(&format!("vacuum (skip_locked, truncate off) {table}")).await;
             }
         });
     }
 
-    pub(super) async fn extend(
+    pub(super) async fn extend_leases(
         &self,
         leases: &[Lease],
         time: Duration,
@@ -66,7 +67,7 @@ impl PostgresStore {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        let leases = once(leases);
+        let leases = without_duplicates(leases);
         let order = in_order(&leases);
         let ids: Vec<_> = order.iter().map(|i| leases[*i].id.0).collect();
         let fences: Vec<_> = order.iter().map(|i| leases[*i].fence).collect();
@@ -77,18 +78,18 @@ impl PostgresStore {
     }
 }
 
-/// Which of the claims, as the caller counts them, are among the places of the first column, as the server counts them.
+/// The caller's indexes of the claims that the server accepted. The first column has their positions in `order`, from 1.
 fn taken(rows: &[Row], order: &[usize]) -> Result<impl Iterator<Item = usize>, StoreError> {
     let places: Vec<i32> = match rows.first() {
         Some(row) => row.try_get(0).map_err(|error| error::store(&error))?,
         None => Vec::new(),
     };
-    let place = |place: i32| order.get(usize::try_from(place - 1).ok()?).copied();
-    Ok(places.into_iter().filter_map(place).collect::<Vec<_>>().into_iter())
+    let index = |place: i32| order.get(usize::try_from(place - 1).ok()?).copied();
+    Ok(places.into_iter().filter_map(index).collect::<Vec<_>>().into_iter())
 }
 
-/// A claim that is named twice counts once: the second one gets the fence of no claim, of the same queue.
-fn once(leases: &[Lease]) -> Vec<Lease> {
+/// A claim that is listed twice counts once: the second gets a fence of the same queue that belongs to no claim.
+fn without_duplicates(leases: &[Lease]) -> Vec<Lease> {
     let mut ids = HashSet::with_capacity(leases.len());
     let one = |lease: &Lease| match ids.insert(*lease) {
         true => *lease,
@@ -97,14 +98,14 @@ fn once(leases: &[Lease]) -> Vec<Lease> {
     leases.iter().map(one).collect()
 }
 
-/// Rows are locked in the order of their numbers by everybody, so that nobody waits in a circle.
+/// Every step locks rows in the order of their numbers, so that steps do not deadlock.
 fn in_order(leases: &[Lease]) -> Vec<usize> {
     let mut order: Vec<_> = (0..leases.len()).collect();
     order.sort_by_key(|i| leases[*i].id);
     order
 }
 
-/// Settlements, by column.
+/// Settlements by column.
 #[derive(Default)]
 struct Columns {
     ids: Vec<i64>,

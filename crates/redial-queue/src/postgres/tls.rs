@@ -1,6 +1,6 @@
-//! How far a connection is to be trusted is the URL's to say, as with every client of Postgres: `sslmode=disable`, `prefer` (the
-//! default) and `require` as far as encryption goes; `verify-ca` and `verify-full` need `sslrootcert=FILE`, whose certificates
-//! must have signed the server's. A `require` or `prefer` with a `sslrootcert` verifies too.
+//! The URL says which servers to trust, as with every Postgres client. `sslmode=disable`, `prefer` (the default) and `require`
+//! decide about encryption. `verify-ca` and `verify-full` need `sslrootcert=FILE`: one of its certificates must have signed the
+//! server's. `require` and `prefer` with an `sslrootcert` verify too.
 
 use std::fs;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::durable::StoreError;
 
-/// What the URL says about certificates, taken out of it: the driver does not know these words.
+/// The URL parameters about certificates, which the driver does not know.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Trust {
     roots: Option<String>,
-    /// Whether the name in the certificate does not matter.
+    /// Whether the host name in the certificate is ignored.
     any_name: bool,
 }
 
 impl Trust {
-    /// A URL for the driver, and what it does not understand.
+    /// Splits a URL into one for the driver and the parameters that the driver does not know.
     pub(super) fn split(url: &str) -> Result<(String, Self), StoreError> {
         let mut trust = Self { roots: None, any_name: true };
         let Some((base, query)) = url.split_once('?') else {
@@ -45,7 +45,7 @@ impl Trust {
                 Some(("sslmode", mode)) if !matches!(mode, "disable" | "prefer" | "require") => {
                     let known = "disable, prefer, require, verify-ca, verify-full";
                     return Err(StoreError::Invalid(format!(
-                        "sslmode={mode}: it is one of {known}"
+                        "sslmode={mode}: unknown mode; use one of {known}"
                     )));
                 }
                 _ => kept.push(pair),
@@ -61,7 +61,7 @@ impl Trust {
         Ok((url, trust))
     }
 
-    /// The provider is given here, so that nothing is installed for the whole process.
+    /// The crypto provider is passed explicitly, so that none is installed for the whole process.
     pub(super) fn connector(&self) -> Result<MakeRustlsConnect, StoreError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let wrong = |why: String| StoreError::Invalid(format!("TLS: {why}"));
@@ -94,12 +94,12 @@ fn read(path: &str) -> Result<RootCertStore, StoreError> {
         roots.add(one).map_err(|error| wrong(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(wrong("there is no certificate in it".to_owned()));
+        return Err(wrong("no certificate found".to_owned()));
     }
     Ok(roots)
 }
 
-/// `%2F` and its like as what they stand for.
+/// Decodes percent-encoding.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -116,7 +116,7 @@ fn decode(text: &str) -> String {
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    /// None trusts whoever answers: what is sent is encrypted, but nobody knows for whom.
+    /// `None` trusts every server: the connection is encrypted, but not authenticated.
     inner: Option<Arc<WebPkiServerVerifier>>,
     any_name: bool,
 }
@@ -125,7 +125,7 @@ impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         server: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
@@ -133,7 +133,7 @@ impl ServerCertVerifier for Verifier {
         let Some(inner) = &self.inner else {
             return Ok(ServerCertVerified::assertion());
         };
-        match inner.verify_server_cert(server, between, name, ocsp, now) {
+        match inner.verify_server_cert(server, intermediates, name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.any_name => Ok(ServerCertVerified::assertion()),

@@ -1,4 +1,4 @@
-//! What was committed last is in the log beside the file, so a copy of the file alone is an old one, and looks sound.
+//! The latest commits are in the log beside the file, so a copy of the file alone is outdated, and looks consistent.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,13 +10,13 @@ use rusqlite::{Connection, OpenFlags};
 use super::fault::{Fault, unavailable};
 use crate::durable::StoreError;
 
-/// Copies the database of this connection, as it is now, to a new file. The copy gets its name when it is whole and on the
+/// Copies the database of this connection, as it is now, to a new file. The copy gets its name when it is complete and on the
 /// disk.
 pub(super) fn copy(from: &Connection, to: &Path) -> Result<(), StoreError> {
     let cannot =
         |error: io::Error| StoreError::Invalid(format!("cannot write {}: {error}", to.display()));
     if to.symlink_metadata().is_ok() {
-        let why = format!("{} exists already: name a new file", to.display());
+        let why = format!("{} exists already; choose a new file", to.display());
         return Err(StoreError::Invalid(why));
     }
     let mut part = to.to_owned().into_os_string();
@@ -27,7 +27,7 @@ pub(super) fn copy(from: &Connection, to: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(&part.0).map_err(cannot)?;
-    fill(from, &part.0).map_err(Fault::error)?;
+    fill(from, &part.0).map_err(Fault::into_error)?;
     File::open(&part.0).and_then(|file| file.sync_all()).map_err(cannot)?;
     fs::rename(&part.0, to).map_err(cannot)?;
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -36,7 +36,7 @@ pub(super) fn copy(from: &Connection, to: &Path) -> Result<(), StoreError> {
         .map_err(cannot)
 }
 
-/// In one step, which reads one state of the database and does not hold up its writers.
+/// Copies in one step, which reads a single snapshot and does not block writers.
 fn fill(from: &Connection, to: &Path) -> Result<(), Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut to = Connection::open_with_flags(to, flags)?;
@@ -46,12 +46,12 @@ fn fill(from: &Connection, to: &Path) -> Result<(), Fault> {
             Err(Fault::Request(unavailable(format!("the backup was not completed: {other:?}"))))
         }
     }?;
-    // Without a log of its own the copy is one file. The store turns the log on again.
+    // Without a log the copy is a single file. The store turns the log on again when it is opened.
     to.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0))?;
     to.close().map_err(|(_, error)| error.into())
 }
 
-/// A file that is not whole yet, and removed unless it gets its name.
+/// An incomplete file, which is removed on drop unless it was renamed.
 struct Part(PathBuf);
 
 impl Drop for Part {

@@ -1,39 +1,39 @@
-//! What is committed is in the log first and has to get into the file at some time. When the writer does that itself,
-//! everybody waits: it showed as settlements of 70 ms. So another thread does most of it, while the writer goes on; but
-//! then the writer has always put something behind it, and the log never starts anew. Therefore the thread repeats until
-//! little is left, and the writer does this rest between two commits. When the log gets too long all the same, because
-//! more is written than the disk can take, the writer waits.
+//! A commit goes to the log first, and a checkpoint moves it into the file. If the writer did all of this itself, every request
+//! would wait for it: settlements took 70 ms. So another thread does most of it while the writer continues. But the writer keeps
+//! appending meanwhile, so the log would never become empty and start from its beginning. Therefore the thread repeats until
+//! little is left, and the writer moves the rest between two commits. If the log still gets too long, because more is written
+//! than the disk can take, the writer moves it itself, and requests wait.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 
-use super::bell::Bell;
+use super::changes::Changes;
 use super::fault::Fault;
 use super::writer::Message;
 
-/// From so many pages on the log is moved into the file.
+/// The log is moved into the file from this many pages on.
 const LONG: i64 = 4000;
 
-/// From so many pages on the writer moves them itself, so that the log does not grow without bound.
+/// The writer moves the log itself from this many pages on, so that it does not grow without bound.
 const TOO_LONG: i64 = 32_000;
 
-/// So much can be left to the writer.
+/// This many pages can be left to the writer.
 const LITTLE: i64 = 256;
 
-/// After so many times the rest is the writer's however much it is.
+/// After this many rounds the rest is left to the writer, however much it is.
 const ROUNDS: usize = 8;
 
-/// What the checkpointer is told.
-pub(super) enum Due {
+/// A message to the checkpoint thread.
+pub(super) enum Signal {
     /// The log has grown.
-    Soon,
-    /// Never again.
+    Checkpoint,
+    /// The store is being closed.
     Close,
 }
 
-/// How many pages are in the log, and how many of them are in the file as well.
+/// The number of pages in the log, and how many of them are in the file as well.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Log {
     pages: i64,
@@ -50,37 +50,37 @@ impl Log {
     }
 }
 
-/// Held while the log is being moved: only one can do it, and who comes second would not wait.
-pub(super) type Gate = Mutex<()>;
+/// Held during a checkpoint: SQLite allows one at a time, and a second one would fail instead of waiting.
+pub(super) type CheckpointLock = Mutex<()>;
 
-/// Moves as much of the log into the file as nobody reads any more.
-pub(super) fn move_log(conn: &Connection, gate: &Gate) -> Result<Log, Fault> {
-    let _held = gate.lock().unwrap_or_else(PoisonError::into_inner);
+/// Moves the part of the log into the file that no reader needs any more.
+pub(super) fn move_log(conn: &Connection, lock: &CheckpointLock) -> Result<Log, Fault> {
+    let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     log(conn, "PASSIVE")
 }
 
-/// A checkpoint, or only what it would say.
+/// Runs a checkpoint; with the mode `NOOP`, only returns the size of the log.
 pub(super) fn log(conn: &Connection, mode: &str) -> Result<Log, Fault> {
     let mut checkpoint = conn.prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?;
     Ok(checkpoint.query_row([], |row| Ok(Log { pages: row.get(1)?, moved: row.get(2)? }))?)
 }
 
-/// Until it is closed. When the disk has failed, the log has to stay as it is: it has what did not get into the file.
+/// Runs until the store is closed or stops. After a disk failure the log must stay as it is: it has the pages that did not get
+/// into the file.
 pub(super) fn run(
     conn: &Connection,
-    due: &Receiver<Due>,
+    signals: &Receiver<Signal>,
     writer: &Sender<Message>,
-    bell: &Bell,
-    gate: &Gate,
+    changes: &Changes,
+    lock: &CheckpointLock,
 ) {
-    while let Ok(Due::Soon) = due.recv() {
-        if due.try_iter().any(|due| matches!(due, Due::Close)) {
+    while let Ok(Signal::Checkpoint) = signals.recv() {
+        if signals.try_iter().any(|signal| matches!(signal, Signal::Close)) {
             return;
         }
-        if let Err(Fault::Stop(why)) =
-            bell.stopped().map_err(Fault::from).and_then(|()| shorten(conn, gate))
-        {
-            bell.stop(&why);
+        let running = changes.check_running().map_err(Fault::from);
+        if let Err(Fault::Stop(why)) = running.and_then(|()| shorten(conn, lock)) {
+            changes.stop(&why);
             return;
         }
         if writer.send(Message::Flush).is_err() {
@@ -89,11 +89,11 @@ pub(super) fn run(
     }
 }
 
-/// Until little is left, or it gets no less.
-fn shorten(conn: &Connection, gate: &Gate) -> Result<(), Fault> {
+/// Moves the log until little is left, or no progress is made.
+fn shorten(conn: &Connection, lock: &CheckpointLock) -> Result<(), Fault> {
     let mut rest = i64::MAX;
     for _ in 0..ROUNDS {
-        let moved = move_log(conn, gate)?.moved;
+        let moved = move_log(conn, lock)?.moved;
         let left = log(conn, "NOOP")?.pages.saturating_sub(moved);
         if left <= LITTLE || left >= rest {
             break;

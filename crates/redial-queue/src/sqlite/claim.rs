@@ -10,10 +10,10 @@ use crate::durable::text::{micros, remember, time, write_history};
 use crate::durable::{Claim, Claimed, Claims, Job, JobId, Lease, State, Tried};
 use crate::memory::Priority;
 
-/// Being due this long is worth one level of priority.
-const RISE: i64 = 10_000_000;
+/// Being due this long, in microseconds, is worth one level of priority.
+const AGING: i64 = 10_000_000;
 
-/// So many bits of a fence say which queue it is of, so that a settlement of a job that is gone can be counted.
+/// The lower bits of a fence hold the queue, so that a settlement of a job that is gone can be counted for it.
 const QUEUE_BITS: u32 = 20;
 
 /// A job that can be claimed.
@@ -26,14 +26,14 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Who goes first: the lowest.
+    /// The candidate with the lowest rank goes first.
     fn rank(&self) -> (i64, i64) {
         let below = i64::from(Priority::HIGHEST.level().saturating_sub(self.priority));
-        (self.due.saturating_add(below * RISE), self.id)
+        (self.due.saturating_add(below * AGING), self.id)
     }
 }
 
-/// The queue that a fence is of.
+/// The queue of a fence.
 pub(super) fn queue_of(fence: i64) -> i64 {
     fence & ((1 << QUEUE_BITS) - 1)
 }
@@ -76,7 +76,7 @@ impl Step<'_> {
         Ok(Claims { jobs, next, limited: taken < wanted, ..Claims::default() })
     }
 
-    /// Up to `most` due jobs of each level, and when the first of the others is due.
+    /// Up to `most` due jobs of each priority, and when the first of the others is due.
     fn waiting(&self, queue: i64, most: usize) -> Result<(Vec<Candidate>, Option<i64>), Fault> {
         let sql = "SELECT priority, due, id FROM redial_ready WHERE queue = ?1 AND priority > ?2 \
                    ORDER BY priority, due, id LIMIT ?3";
@@ -112,7 +112,7 @@ impl Step<'_> {
             Ok(Candidate { id: row.get(0)?, priority: row.get(1)?, due: row.get(2)?, lost: true })
         };
         let mut select = self.conn.prepare_cached(sql)?;
-        let found = select.query_map(params![queue, self.now, most, RISE], read)?;
+        let found = select.query_map(params![queue, self.now, most, AGING], read)?;
         Ok(found.collect::<Result<_, _>>()?)
     }
 
@@ -121,7 +121,7 @@ impl Step<'_> {
         Ok(self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?)
     }
 
-    /// How many of `wanted` the rate of the queue has room for, and after how long there is room for another one.
+    /// How many of `wanted` the rate of the queue allows, and the time until it allows another one.
     fn take(&self, queue: &Queue, wanted: usize) -> Result<(usize, Option<Duration>), Fault> {
         let Some(rate) = queue.settings.rate else { return Ok((wanted, None)) };
         let nanos = |at: i64| u64::try_from(at).unwrap_or(0);
@@ -136,9 +136,9 @@ impl Step<'_> {
         Ok((usize::try_from(taken).unwrap_or(wanted), Some(Duration::from_nanos(wait))))
     }
 
-    /// The first of so many new fences.
+    /// The first of `count` new fences.
     fn fences(&self, queue: i64, count: usize) -> Result<i64, Fault> {
-        // Not `RETURNING`, here and elsewhere: it makes a table for what it returns, and two statements take less time.
+        // Not `RETURNING`, here and elsewhere: it materialises its rows in a temporary table, and two statements take less time.
         let sql = "SELECT fence FROM redial_store";
         let last: i64 = self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
         let sql = "UPDATE redial_store SET fence = fence + ?1";
@@ -159,23 +159,23 @@ impl Step<'_> {
         let read = |row: &rusqlite::Row<'_>| Ok((row::read(row)?, row.get::<_, Option<i64>>(20)?));
         let found = self.conn.prepare_cached(&sql)?.query_row([id], read).optional()?;
         let Some((found, since)) = found else {
-            return Err(damaged(&format!("job {id} is in a queue, but not there")));
+            return Err(damaged(&format!("job {id} is queued, but does not exist")));
         };
         let state = if lost { State::Running } else { State::Waiting };
         if found.job.state != state && !found.is_broken() {
             let is = found.job.state.name();
-            return Err(damaged(&format!("job {id} is {is}, and in a queue as if it were not")));
+            return Err(damaged(&format!("job {id} is queued, but its state is {is}")));
         }
         if !lost {
             self.make_unready(queue, priority, due, id)?;
         }
         if found.is_broken() {
-            self.unreadable(queue, &found)?;
+            self.reject(queue, &found)?;
             return Ok(None);
         }
         let mut job = found.job;
         if lost {
-            self.lose(&mut job, since.unwrap_or(due), queue)?;
+            self.record_lost(&mut job, since.unwrap_or(due), queue)?;
         }
         job.progress.attempts = job.progress.attempts.saturating_add(1);
         let begun = job.begun.map_or(self.now, micros);
@@ -191,8 +191,8 @@ impl Step<'_> {
         Ok(Some(Claimed { job, lease, age: between(begun, self.now) }))
     }
 
-    /// The worker that had the job was not heard of again.
-    fn lose(&mut self, job: &mut Job, since: i64, queue: i64) -> Result<(), Fault> {
+    /// Records that the lease of a job ran out.
+    fn record_lost(&mut self, job: &mut Job, since: i64, queue: i64) -> Result<(), Fault> {
         let lost = Tried {
             number: job.progress.attempts,
             ended: job.due,
@@ -207,8 +207,8 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Nobody can make sense of the row: it must not be in the way of others.
-    fn unreadable(&mut self, queue: i64, found: &Found) -> Result<(), Fault> {
+    /// Moves a job whose row is unreadable to the dead letters, so that it does not block others.
+    fn reject(&mut self, queue: i64, found: &Found) -> Result<(), Fault> {
         let id = found.job.id.0;
         self.conn.prepare_cached("DELETE FROM redial_running WHERE id = ?1")?.execute([id])?;
         let sql = "UPDATE redial_job SET state = 2, due = ?2, reason = 'unreadable', attempts = ?3, \

@@ -1,12 +1,12 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::clock::{ahead_of_wall, span};
-use super::fault::Fault;
+use super::fault::{Fault, damaged};
 use super::step::{Queue, Step};
 use crate::durable::text::{micros, write_headers};
 use crate::durable::{Enqueued, JobId, NewJob, Start, WhenWaiting};
 
-/// Another job with the same key that has not begun.
+/// A job with the same key that has not started.
 struct Other {
     id: i64,
     held: bool,
@@ -71,7 +71,7 @@ impl Step<'_> {
         }
     }
 
-    /// The newest job of a key that has not begun.
+    /// The newest job of a key that has not started.
     fn other(&self, queue: i64, key: &str) -> Result<Option<Other>, Fault> {
         let sql = "SELECT id, state, priority, due, attempts FROM redial_job AS job \
                    WHERE queue = ?1 AND key = ?2 AND state IN (0, 1) \
@@ -115,30 +115,30 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Whether one more job of a key may be out of hold. Those that were held before go first.
+    /// Whether another job of a key may be waiting or running. Held jobs go first.
     pub(super) fn admit(&mut self, queue: i64, key: &str, per_key: u32) -> Result<bool, Fault> {
         if per_key == 0 {
             return Ok(true);
         }
-        if self.out_of_hold(queue, key, per_key)? >= per_key {
+        if self.count_active(queue, key, per_key)? >= per_key {
             return Ok(false);
         }
         self.release(queue, key, per_key)?;
-        Ok(self.out_of_hold(queue, key, per_key)? < per_key)
+        Ok(self.count_active(queue, key, per_key)? < per_key)
     }
 
-    /// How many jobs of a key are waiting or running; no more than `most` are counted.
-    fn out_of_hold(&self, queue: i64, key: &str, most: u32) -> Result<u32, Fault> {
+    /// The number of waiting and running jobs of a key, counted up to `most`.
+    fn count_active(&self, queue: i64, key: &str, most: u32) -> Result<u32, Fault> {
         let sql = "SELECT count(*) FROM (SELECT 1 FROM redial_job \
                    WHERE queue = ?1 AND key = ?2 AND state = 0 LIMIT ?3)";
         let mut select = self.conn.prepare_cached(sql)?;
         Ok(select.query_row(params![queue, key, most], |row| row.get(0))?)
     }
 
-    /// Lets go of as many held jobs of a key as there is room for, the oldest first.
+    /// Releases held jobs of a key, oldest first, as many as there is room for.
     pub(super) fn release(&mut self, queue: i64, key: &str, per_key: u32) -> Result<(), Fault> {
         loop {
-            if per_key > 0 && self.out_of_hold(queue, key, per_key)? >= per_key {
+            if per_key > 0 && self.count_active(queue, key, per_key)? >= per_key {
                 return Ok(());
             }
             let sql = "SELECT id, priority, due FROM redial_job \
@@ -164,11 +164,11 @@ impl Step<'_> {
         let sql = "INSERT INTO redial_ready (queue, priority, due, id) VALUES (?1, ?2, ?3, ?4)";
         self.conn.prepare_cached(sql)?.execute(params![queue, priority, due, id])?;
         self.tally(queue).waiting += 1;
-        self.ring(queue);
+        self.mark_changed(queue);
         Ok(())
     }
 
-    /// A job that waits is in the list of what is ready; when it is not, the file is damaged.
+    /// Removes a waiting job from the ready list. If it is not in there, the file is damaged.
     pub(super) fn make_unready(
         &mut self,
         queue: i64,
@@ -183,7 +183,7 @@ impl Step<'_> {
                 self.tally(queue).waiting -= 1;
                 Ok(())
             }
-            _ => Err(super::fault::damaged(&format!("job {id} waits, but is not in its queue"))),
+            _ => Err(damaged(&format!("job {id} is waiting, but not queued"))),
         }
     }
 }

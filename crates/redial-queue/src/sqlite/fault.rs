@@ -1,21 +1,21 @@
-//! After a disk has failed once, nobody knows what a later `fsync` would be worth: the pages that it failed to write may be
-//! gone from the kernel's memory and count as written. So nothing is tried twice here; a store that has met such a fault
-//! stops, and what it said to have done is in the file when it is opened again.
+//! After an `fsync` has failed, a later one that succeeds proves nothing: the kernel may have dropped the pages that it could not
+//! write, and counts them as written. So the store tries nothing again after such a fault. It stops, and everything that it has
+//! acknowledged is in the file when it is opened again.
 
 use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::durable::StoreError;
 
-/// What follows from an error of SQLite.
+/// The consequence of an SQLite error.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// This request cannot be done; others can.
+    /// This request failed; others can succeed.
     Request(StoreError),
-    /// Nothing can be done any more.
+    /// The store has to stop.
     Stop(String),
 }
 
-/// What is wrong with the file, found by looking at what is in it.
+/// The content of the file is inconsistent.
 pub(super) fn damaged(what: &str) -> Fault {
     Fault::Stop(format!(
         "the file is damaged ({what}); keep a copy of it and of its -wal file, and restore a backup"
@@ -23,7 +23,7 @@ pub(super) fn damaged(what: &str) -> Fault {
 }
 
 impl Fault {
-    pub(super) fn error(self) -> StoreError {
+    pub(super) fn into_error(self) -> StoreError {
         match self {
             Self::Request(error) => error,
             Self::Stop(why) => StoreError::Stopped(why),
@@ -44,15 +44,15 @@ impl From<Error> for Fault {
             ErrorCode::DatabaseCorrupt => damaged(&error.to_string()),
             ErrorCode::NotADatabase => damaged(&error.to_string()),
             ErrorCode::DiskFull => Self::Stop(format!(
-                "the disk is full ({error}); make room, then open the store again"
+                "the disk is full ({error}); free some space, then open the store again"
             )),
             ErrorCode::SystemIoFailure => Self::Stop(format!(
-                "the disk has failed ({error}, code {}); look at the system's log, then open the store again",
+                "the disk has failed ({error}, code {}); check the system log, then open the store again",
                 code.extended_code
             )),
             ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
                 Self::Stop(format!(
-                    "the file cannot be written ({error}); see who may write it, then open the store again"
+                    "the file cannot be written ({error}); check its permissions, then open the store again"
                 ))
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Request(busy(code)),
@@ -72,8 +72,8 @@ impl From<StoreError> for Fault {
 
 fn busy(code: &ffi::Error) -> StoreError {
     unavailable(format!(
-        "another process has had the file locked for {} s ({code}); see that it ends its transactions",
-        super::clock::PATIENCE.as_secs()
+        "another process has had the file locked for {} s ({code}); make sure that it ends its transactions",
+        super::clock::BUSY_TIMEOUT.as_secs()
     ))
 }
 

@@ -1,5 +1,5 @@
-//! A server that restarts must still know what it has executed. What is in a file survives it, and several processes of one
-//! machine can share it.
+//! A server that restarts must still know which requests it has executed. A file survives the restart, and several processes of
+//! one machine can share it.
 
 use bytes::Bytes;
 use redial::http::server::idempotency::{Begun, Claim, Interrupted, Store, StoreError, Terms};
@@ -10,10 +10,10 @@ use super::clock::span;
 use super::fault::Fault;
 use super::step::Step;
 
-/// So many records that have ended are removed in one step. Each step adds at most one.
+/// The number of expired records removed in one step. Each step adds at most one.
 const SWEEP: u32 = 16;
 
-/// A record that has not ended.
+/// A record that has not expired.
 struct Record {
     fingerprint: Vec<u8>,
     owner: Vec<u8>,
@@ -21,14 +21,14 @@ struct Record {
     response: Option<Vec<u8>>,
 }
 
-/// Whether a claim still counts.
-enum Ours {
-    Yes,
+/// Whether a claim still owns its key.
+enum Ownership {
+    Held,
     Lost,
 }
 
-/// Keeps keys and responses beside the jobs, as long as the terms say; the disk is the only bound. When the store does not
-/// answer, nothing is executed.
+/// Keeps keys and responses beside the jobs, for as long as the terms say. Only the disk limits their number. When the store is
+/// unavailable, nothing is executed.
 impl Store for SqliteStore {
     async fn begin(&self, claim: &Claim, terms: &Terms) -> Result<Begun, StoreError> {
         let (claim, terms) = (*claim, *terms);
@@ -37,7 +37,7 @@ impl Store for SqliteStore {
 
     async fn renew(&self, claim: &Claim, terms: &Terms) -> Result<(), StoreError> {
         let (claim, terms) = (*claim, *terms);
-        ours(self.write(move |step| step.renew(&claim, &terms)).await)
+        owned(self.write(move |step| step.renew(&claim, &terms)).await)
     }
 
     async fn finish(
@@ -47,10 +47,10 @@ impl Store for SqliteStore {
         terms: &Terms,
     ) -> Result<(), StoreError> {
         let (claim, terms) = (*claim, *terms);
-        ours(self.write(move |step| step.finish_with(&claim, &response, &terms)).await)
+        owned(self.write(move |step| step.finish_with(&claim, &response, &terms)).await)
     }
 
-    /// A `begin` of the same claim has been sent before and is done first, or not at all.
+    /// Requests are executed in order, so an earlier `begin` of the same claim is done by then, or dropped.
     async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
         let claim = *claim;
         self.write(move |step| step.forget(&claim)).await.map_err(unavailable)
@@ -61,10 +61,10 @@ fn unavailable(error: crate::durable::StoreError) -> StoreError {
     StoreError::Unavailable(Box::new(error))
 }
 
-fn ours(answer: Result<Ours, crate::durable::StoreError>) -> Result<(), StoreError> {
-    match answer.map_err(unavailable)? {
-        Ours::Yes => Ok(()),
-        Ours::Lost => Err(StoreError::Lost),
+fn owned(reply: Result<Ownership, crate::durable::StoreError>) -> Result<(), StoreError> {
+    match reply.map_err(unavailable)? {
+        Ownership::Held => Ok(()),
+        Ownership::Lost => Err(StoreError::Lost),
     }
 }
 
@@ -72,7 +72,7 @@ impl Step<'_> {
     fn begin(&mut self, claim: &Claim, terms: &Terms) -> Result<Begun, Fault> {
         let begun = match self.record(claim)? {
             None => Begun::Started,
-            Some(record) => record.meet(claim, terms, self.now),
+            Some(record) => record.outcome(claim, terms, self.now),
         };
         if matches!(begun, Begun::Started | Begun::Resumed) {
             self.write_running(claim, terms)?;
@@ -80,13 +80,13 @@ impl Step<'_> {
         Ok(begun)
     }
 
-    fn renew(&mut self, claim: &Claim, terms: &Terms) -> Result<Ours, Fault> {
+    fn renew(&mut self, claim: &Claim, terms: &Terms) -> Result<Ownership, Fault> {
         match self.record(claim)? {
-            Some(record) if !record.is_of(claim) => return Ok(Ours::Lost),
+            Some(record) if !record.is_of(claim) => return Ok(Ownership::Lost),
             Some(Record { response: Some(_), .. }) => {}
             _ => self.write_running(claim, terms)?,
         }
-        Ok(Ours::Yes)
+        Ok(Ownership::Held)
     }
 
     fn finish_with(
@@ -94,13 +94,13 @@ impl Step<'_> {
         claim: &Claim,
         response: &[u8],
         terms: &Terms,
-    ) -> Result<Ours, Fault> {
+    ) -> Result<Ownership, Fault> {
         if self.record(claim)?.is_some_and(|record| !record.is_of(claim)) {
-            return Ok(Ours::Lost);
+            return Ok(Ownership::Lost);
         }
         let ends = self.now.saturating_add(span(terms.ttl));
         self.write_record(claim, self.now, ends, Some(response))?;
-        Ok(Ours::Yes)
+        Ok(Ownership::Held)
     }
 
     fn forget(&mut self, claim: &Claim) -> Result<(), Fault> {
@@ -111,7 +111,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// The record of a claim's key, if it has not ended.
+    /// The record of a claim's key, if it has not expired.
     fn record(&mut self, claim: &Claim) -> Result<Option<Record>, Fault> {
         let sql = "DELETE FROM redial_idempotency WHERE rowid IN \
                    (SELECT rowid FROM redial_idempotency WHERE ends <= ?1 ORDER BY ends LIMIT ?2)";
@@ -156,7 +156,8 @@ impl Record {
         self.owner == claim.owner().to_be_bytes()
     }
 
-    fn meet(self, claim: &Claim, terms: &Terms, now: i64) -> Begun {
+    /// The outcome of a request for a key that has a record.
+    fn outcome(self, claim: &Claim, terms: &Terms, now: i64) -> Begun {
         let ours = self.is_of(claim);
         match self.response {
             _ if self.fingerprint != claim.fingerprint() => Begun::Mismatch,

@@ -1,15 +1,15 @@
-//! What people do to jobs and queues.
+//! Operations of users on jobs and queues: edit, remove, redrive, change settings.
 
 use rusqlite::{OptionalExtension, params};
 
 use super::clock::span;
 use super::fault::Fault;
-use super::read::Chosen;
+use super::read::Selection;
 use super::step::Step;
 use crate::durable::text::write_headers;
 use crate::durable::{Edit, Filter, JobId, Redrive, Settings};
 
-/// A job that does not run.
+/// A job that is not running.
 struct Idle {
     id: i64,
     queue: i64,
@@ -20,7 +20,7 @@ struct Idle {
 }
 
 impl Step<'_> {
-    /// The job with this number, unless it runs.
+    /// The job with this number, unless it is running.
     fn idle(&self, id: i64) -> Result<Option<Idle>, Fault> {
         let sql = "SELECT queue, state, priority, due, key FROM redial_job AS job WHERE id = ?1 \
                    AND NOT EXISTS (SELECT 1 FROM redial_running AS running WHERE running.id = job.id)";
@@ -66,10 +66,10 @@ impl Step<'_> {
     }
 
     pub(super) fn remove(&mut self, filter: &Filter) -> Result<u64, Fault> {
-        let mut chosen = Chosen::new(self.conn, filter, self.now)?;
-        chosen.add("running.id IS NULL", []);
+        let mut selection = Selection::new(self.conn, filter, self.now)?;
+        selection.add("running.id IS NULL", []);
         let mut removed = 0;
-        for id in chosen.ids(self.conn)? {
+        for id in selection.ids(self.conn)? {
             let Some(job) = self.idle(id)? else { continue };
             match job.state {
                 0 => self.make_unready(job.queue, job.priority, job.due, id)?,
@@ -78,7 +78,7 @@ impl Step<'_> {
             }
             self.conn.prepare_cached("DELETE FROM redial_job WHERE id = ?1")?.execute([id])?;
             if job.state == 0 {
-                self.let_next(job.queue, job.key)?;
+                self.release_next(job.queue, job.key)?;
             }
             removed += 1;
         }
@@ -86,11 +86,11 @@ impl Step<'_> {
     }
 
     pub(super) fn redrive(&mut self, filter: &Filter, redrive: Redrive) -> Result<u64, Fault> {
-        let mut chosen = Chosen::new(self.conn, filter, self.now)?;
-        chosen.add("job.state = 2", []);
+        let mut selection = Selection::new(self.conn, filter, self.now)?;
+        selection.add("job.state = 2", []);
         let mut due = self.now.saturating_add(span(redrive.after));
         let mut redriven = 0;
-        for id in chosen.ids(self.conn)? {
+        for id in selection.ids(self.conn)? {
             let Some(job) = self.idle(id)? else { continue };
             let waits = match &job.key {
                 Some(key) => self.admit(job.queue, key, self.per_key(job.queue)?)?,
@@ -124,7 +124,7 @@ impl Step<'_> {
             settings.per_key,
             settings.most_dead.map(most),
         ])?;
-        self.ring(id);
+        self.mark_changed(id);
         self.trim(id)
     }
 }

@@ -1,4 +1,4 @@
-//! A path may lead to anything. What is not a store is left as it is, and said.
+//! A path may lead to anything. A file that is not a store is not changed, and the error says what it is.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -7,19 +7,19 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::clock::{Clock, Machine, is_patient};
+use super::clock::{Clock, MachineClocks, busy_handler};
 use super::fault::{Fault, unavailable};
-use super::mark;
+use super::saved_time;
 use crate::durable::StoreError;
 
-/// "rdia" in the header of a file that is ours alone.
+/// "rdia", the application ID in the header of a file that only Redial uses.
 const APPLICATION: i32 = 0x7264_6961;
 
 /// The version of the tables.
 const VERSION: i64 = 2;
 
-/// From version 1, whose mark had no other clocks beside it: the store's time was the wall clock, as far as it knew. The
-/// time has another name now, so that a process of the version before cannot write one without the other.
+/// Migrates version 1, which saved the store's time without the machine's clocks: its time was the wall clock. The column of the
+/// time is renamed, so that a process of the old version cannot write the time alone.
 const FROM_1: &str = "ALTER TABLE redial_store RENAME COLUMN clock TO time; \
     ALTER TABLE redial_store ADD COLUMN wall INTEGER NOT NULL DEFAULT 0; \
     ALTER TABLE redial_store ADD COLUMN boot TEXT; \
@@ -27,16 +27,16 @@ const FROM_1: &str = "ALTER TABLE redial_store RENAME COLUMN clock TO time; \
     ALTER TABLE redial_store ADD COLUMN repairs INTEGER NOT NULL DEFAULT 0; \
     UPDATE redial_store SET wall = time, version = 2";
 
-/// Whose file it may be.
+/// The program that the file may belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// Ours, or a new one.
-    Us,
-    /// That of an application, which has tables of its own in it.
-    Others,
+    /// A file of Redial alone, or a new one.
+    Redial,
+    /// The database of an application with tables of its own.
+    Application,
 }
 
-/// The tables of ours in a file.
+/// The state of our tables in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tables {
     Missing,
@@ -44,47 +44,51 @@ enum Tables {
     Current,
 }
 
-/// Makes the file if there is none, and the tables in it.
+/// Creates the file and its tables, unless they exist.
 pub(super) fn prepare(path: &Path, owner: Owner) -> Result<Clock, StoreError> {
-    look(path)?;
+    check_file(path)?;
     let conn = connect(path, 2000)?;
-    let tables = whose(&conn, owner).map_err(|fault| named(path, fault))?;
+    let tables = check_tables(&conn, owner).map_err(|fault| with_path(path, fault))?;
     let mode: String = conn
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
-        .map_err(|error| told(path, error))?;
+        .map_err(|error| with_path(path, error.into()))?;
     if mode != "wal" {
-        return Err(invalid(path, "is on a file system on which SQLite has no write-ahead log"));
+        return Err(invalid(
+            path,
+            "is on a file system that does not support SQLite's write-ahead log",
+        ));
     }
-    let made = if tables == Tables::Current { Ok(()) } else { make(&conn, owner) };
-    made.and_then(|()| mark::clock(&conn)).map_err(|fault| named(path, fault))
+    let created = if tables == Tables::Current { Ok(()) } else { create_tables(&conn, owner) };
+    created.and_then(|()| saved_time::clock(&conn)).map_err(|fault| with_path(path, fault))
 }
 
-/// A connection to a file that has our tables, whatever time it is in there.
+/// A connection to a file that has our tables, whatever its time is.
 pub(super) fn connect_ours(path: &Path) -> Result<Connection, StoreError> {
-    let missing = || invalid(path, "is not a store of Redial");
+    let missing = || invalid(path, "is not a Redial store");
     if !path.exists() {
         return Err(missing());
     }
-    look(path)?;
+    check_file(path)?;
     let conn = connect(path, 2000)?;
-    match whose(&conn, Owner::Others).map_err(|fault| named(path, fault))? {
+    let owner = Owner::Application;
+    match check_tables(&conn, owner).map_err(|fault| with_path(path, fault))? {
         Tables::Current => {}
-        Tables::Old => make(&conn, Owner::Others).map_err(|fault| named(path, fault))?,
+        Tables::Old => create_tables(&conn, owner).map_err(|fault| with_path(path, fault))?,
         Tables::Missing => return Err(missing()),
     }
     Ok(conn)
 }
 
-/// A connection to a file that is there.
+/// A connection to an existing file.
 pub(super) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<Connection> {
         let mut conn = Connection::open_with_flags(path, flags)?;
-        conn.busy_handler(Some(is_patient))?;
+        conn.busy_handler(Some(busy_handler))?;
         conn.set_prepared_statement_cache_capacity(96);
-        // Plans that depend on values would be made anew for each value.
+        // Plans that depend on values would be prepared again for each value.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        // Whether the log can be moved is for the writer to know.
+        // Only the writer knows whether the log may be moved.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         conn.execute_batch(&format!(
             "PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache_kib}; PRAGMA temp_store = MEMORY; \
@@ -93,11 +97,11 @@ pub(super) fn connect(path: &Path, cache_kib: u32) -> Result<Connection, StoreEr
         ))?;
         Ok(conn)
     };
-    open().map_err(|error| told(path, error))
+    open().map_err(|error| with_path(path, error.into()))
 }
 
-/// Whether it can be a database at all; one that is not there is made, for nobody else to read.
-fn look(path: &Path) -> Result<(), StoreError> {
+/// Checks whether the file can be a database. Creates it if it does not exist, readable only by its owner.
+fn check_file(path: &Path) -> Result<(), StoreError> {
     let mut new = OpenOptions::new();
     new.read(true).write(true).create_new(true);
     #[cfg(unix)]
@@ -123,8 +127,8 @@ fn look(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Which tables are there; an error if they cannot be used, or should not be.
-fn whose(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
+/// The state of our tables; an error if the file must not be used.
+fn check_tables(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
     let wrong = |why: String| Err(Fault::Request(StoreError::Invalid(why)));
     let tables = |name: &str| -> rusqlite::Result<i64> {
         let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name LIKE ?1";
@@ -133,8 +137,8 @@ fn whose(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
     if tables("redial_store")? == 0 {
         let application: i32 = conn.query_row("PRAGMA application_id", [], |row| row.get(0))?;
         return match owner {
-            Owner::Us if application != 0 || tables("%")? > 0 => wrong(
-                "is a database of another application; to keep jobs beside its tables, open it as such"
+            Owner::Redial if application != 0 || tables("%")? > 0 => wrong(
+                "is a database of another application; to keep jobs beside its tables, open it with SqliteStore::open_beside"
                     .to_owned(),
             ),
             _ => Ok(Tables::Missing),
@@ -144,16 +148,16 @@ fn whose(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
         VERSION => Ok(Tables::Current),
         1 => Ok(Tables::Old),
         version if version > VERSION => wrong(format!(
-            "was made by a newer version of Redial: its tables have version {version}, this one knows {VERSION}"
+            "was created by a newer version of Redial: its tables have version {version}, and this program supports {VERSION}"
         )),
-        version => wrong(format!("has tables of version {version}, which is unknown")),
+        version => wrong(format!("has tables of an unknown version, {version}")),
     }
 }
 
-/// Makes the tables or brings them up to date, unless another process has done so meanwhile.
-fn make(conn: &Connection, owner: Owner) -> Result<(), Fault> {
+/// Creates or migrates the tables, unless another process has done so meanwhile.
+fn create_tables(conn: &Connection, owner: Owner) -> Result<(), Fault> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    let made = whose(conn, owner).and_then(|tables| {
+    let created = check_tables(conn, owner).and_then(|tables| {
         match tables {
             Tables::Current => {}
             Tables::Old => conn.execute_batch(FROM_1)?,
@@ -162,20 +166,20 @@ fn make(conn: &Connection, owner: Owner) -> Result<(), Fault> {
                 let sql =
                     "INSERT INTO redial_store (version, time, fence, wall) VALUES (?1, 0, 0, 0)";
                 conn.execute(sql, [VERSION])?;
-                let machine = Machine::read();
-                mark::write(conn, machine.wall, machine)?;
-                if owner == Owner::Us {
+                let clocks = MachineClocks::read();
+                saved_time::write(conn, clocks.wall, clocks)?;
+                if owner == Owner::Redial {
                     conn.execute_batch(&format!("PRAGMA application_id = {APPLICATION}"))?;
                 }
             }
         }
         Ok(())
     });
-    conn.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    made
+    conn.execute_batch(if created.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    created
 }
 
-pub(super) fn named(path: &Path, fault: Fault) -> StoreError {
+pub(super) fn with_path(path: &Path, fault: Fault) -> StoreError {
     match fault {
         Fault::Request(StoreError::Invalid(why)) => invalid(path, &why),
         Fault::Request(error) => unavailable(format!("{}: {error}", path.display())),
@@ -185,9 +189,4 @@ pub(super) fn named(path: &Path, fault: Fault) -> StoreError {
 
 fn invalid(path: &Path, why: &str) -> StoreError {
     StoreError::Invalid(format!("{} {why}", path.display()))
-}
-
-/// Why the file could not be opened.
-fn told(path: &Path, error: rusqlite::Error) -> StoreError {
-    named(path, error.into())
 }

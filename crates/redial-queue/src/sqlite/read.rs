@@ -1,4 +1,4 @@
-//! What can be seen without changing anything.
+//! Queries that change nothing.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub(super) fn get(conn: &Connection, id: JobId) -> Result<Option<Job>, Fault> {
 }
 
 pub(super) fn list(conn: &Connection, filter: &Filter, now: i64) -> Result<Vec<Job>, Fault> {
-    let chosen = Chosen::new(conn, filter, now)?;
-    let mut select = conn.prepare(&chosen.select(COLUMNS))?;
-    let found = select.query_map(params_from_iter(&chosen.values), row::read)?;
+    let selection = Selection::new(conn, filter, now)?;
+    let mut select = conn.prepare(&selection.select(COLUMNS))?;
+    let found = select.query_map(params_from_iter(&selection.values), row::read)?;
     Ok(found.map(|found| found.map(|found| found.job)).collect::<Result<_, _>>()?)
 }
 
@@ -35,7 +35,7 @@ pub(super) fn settings(conn: &Connection, queue: &str) -> Result<Settings, Fault
 }
 
 pub(super) fn counts(conn: &Connection, queue: &str, now: i64) -> Result<Counts, Fault> {
-    // Jobs move while they are counted; all is as of one moment.
+    // One snapshot for all counts.
     let conn = conn.unchecked_transaction()?;
     let sql = "SELECT id, dead, enqueued, done, retried, died, lost, stale, dropped, waiting \
                FROM redial_queue WHERE name = ?1";
@@ -72,7 +72,7 @@ pub(super) fn oldest(conn: &Connection, queue: &str, now: i64) -> Result<Duratio
     Ok(id.map_or(Ok(Duration::ZERO), |id| oldest_of(conn, id, now))?)
 }
 
-/// How long the job has been due that is so longest: the first of each level is at the head of an index.
+/// The age of the oldest due job, from the first index entry of each priority.
 fn oldest_of(conn: &Connection, queue: i64, now: i64) -> rusqlite::Result<Duration> {
     let sql = "SELECT min(due) FROM redial_ready WHERE queue = ?1 AND priority = ?2";
     let mut head = conn.prepare_cached(sql)?;
@@ -84,8 +84,8 @@ fn oldest_of(conn: &Connection, queue: i64, now: i64) -> rusqlite::Result<Durati
     Ok(oldest)
 }
 
-/// How many of a queue's waiting jobs are due. There may be millions of them, and millions of others; mostly there are few
-/// of one kind, so these are counted.
+/// The number of a queue's waiting jobs that are due. There may be millions that are due, and millions that are not; usually
+/// there are few of one kind, and those are counted.
 fn due(conn: &Connection, queue: i64, waiting: u64, now: i64) -> rusqlite::Result<u64> {
     const MANY: i64 = 10_000;
     let count = |which: &str, most: i64| -> rusqlite::Result<u64> {
@@ -107,7 +107,7 @@ fn due(conn: &Connection, queue: i64, waiting: u64, now: i64) -> rusqlite::Resul
     }
 }
 
-/// The number of a queue, and how many jobs it has; no more than [`FEW`] held ones are counted.
+/// The ID of a queue, and how many jobs it has; held jobs are counted up to [`FEW`].
 fn size(conn: &Connection, queue: &str) -> Result<(i64, i64), Fault> {
     let sql = "SELECT id, waiting + dead + (SELECT count(*) FROM (SELECT 1 FROM redial_job AS job \
                WHERE job.queue = queue.id AND job.state = 1 LIMIT ?2)) FROM redial_queue AS queue WHERE name = ?1";
@@ -116,67 +116,67 @@ fn size(conn: &Connection, queue: &str) -> Result<(i64, i64), Fault> {
     Ok(select.query_row(params![queue, FEW], read).optional()?.unwrap_or_default())
 }
 
-/// A queue with fewer jobs is listed by the numbers of all of them. In a larger one, the next job is not far in the order of
-/// all jobs of the file.
+/// A queue with fewer jobs is listed by the numbers of its jobs. In a larger one, a scan of all jobs of the file soon finds the
+/// next one.
 const FEW: i64 = 300_000;
 
-/// A filter in SQL.
-pub(super) struct Chosen {
+/// A filter as SQL.
+pub(super) struct Selection {
     terms: Vec<String>,
     values: Vec<Value>,
     most: i64,
 }
 
-impl Chosen {
+impl Selection {
     pub(super) fn new(conn: &Connection, filter: &Filter, now: i64) -> Result<Self, Fault> {
         let most = i64::try_from(filter.most).unwrap_or(i64::MAX);
-        let mut chosen = Self { terms: vec!["1".to_owned()], values: Vec::new(), most };
+        let mut selection = Self { terms: vec!["1".to_owned()], values: Vec::new(), most };
         if let Some(queue) = &filter.queue {
             let (id, jobs) = size(conn, queue)?;
-            chosen.add(&format!("job.queue = {id}"), []);
+            selection.add(&format!("job.queue = {id}"), []);
             if jobs < FEW && filter.ids.is_empty() && filter.key.is_none() {
                 let these = "SELECT id FROM redial_ready WHERE queue = # UNION ALL \
                              SELECT id FROM redial_running WHERE queue = # UNION ALL \
                              SELECT id FROM redial_job WHERE queue = # AND state = 1 UNION ALL \
                              SELECT id FROM redial_job WHERE queue = # AND state = 2";
                 let these = these.replace('#', &id.to_string());
-                chosen.add(&format!("job.id IN ({these})"), []);
+                selection.add(&format!("job.id IN ({these})"), []);
             }
         }
         match filter.state {
             None => {}
-            Some(State::Waiting) => chosen.add("job.state = 0 AND running.id IS NULL", []),
-            Some(State::Held) => chosen.add("job.state = 1", []),
-            Some(State::Running) => chosen.add("job.id IN (SELECT id FROM redial_running)", []),
-            Some(State::Dead) => chosen.add("job.state = 2", []),
+            Some(State::Waiting) => selection.add("job.state = 0 AND running.id IS NULL", []),
+            Some(State::Held) => selection.add("job.state = 1", []),
+            Some(State::Running) => selection.add("job.id IN (SELECT id FROM redial_running)", []),
+            Some(State::Dead) => selection.add("job.state = 2", []),
         }
         if !filter.ids.is_empty() {
-            // As one value: there may be more of them than a statement can have.
+            // As one value: a statement has a limit on the number of parameters.
             let ids = filter.ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
             let term = "job.id IN (SELECT value FROM json_each(?))";
-            chosen.add(term, [Value::Text(format!("[{ids}]"))]);
+            selection.add(term, [Value::Text(format!("[{ids}]"))]);
         }
         if let Some(key) = &filter.key {
-            chosen.add("job.key = ?", [Value::Text(key.clone())]);
+            selection.add("job.key = ?", [Value::Text(key.clone())]);
         }
         if let Some(reason) = &filter.reason {
-            chosen.add("job.state = 2 AND job.reason = ?", [Value::Text(reason.clone())]);
+            selection.add("job.state = 2 AND job.reason = ?", [Value::Text(reason.clone())]);
         }
         if let Some(outcome) = &filter.outcome {
             let term = "iif(json_valid(job.history), \
                         instr(json_extract(job.history, '$[#-1][3]'), ?) > 0, 0)";
-            chosen.add(term, [Value::Text(outcome.clone())]);
+            selection.add(term, [Value::Text(outcome.clone())]);
         }
         if let Some(older) = filter.older {
-            chosen.add("job.due <= ?", [Value::Integer(now.saturating_sub(span(older)))]);
+            selection.add("job.due <= ?", [Value::Integer(now.saturating_sub(span(older)))]);
         }
         if let Some(after) = filter.after {
-            chosen.add("job.id > ?", [Value::Integer(after.0)]);
+            selection.add("job.id > ?", [Value::Integer(after.0)]);
         }
-        Ok(chosen)
+        Ok(selection)
     }
 
-    /// And this as well.
+    /// Adds a condition.
     pub(super) fn add<const N: usize>(&mut self, term: &str, values: [Value; N]) {
         self.terms.push(term.to_owned());
         self.values.extend(values);
@@ -195,7 +195,7 @@ impl Chosen {
     }
 }
 
-/// Everything that is wrong with the file.
+/// The inconsistencies in the file, at most 20 of each kind of check.
 pub(super) fn verify(conn: &Connection) -> Result<Vec<String>, Fault> {
     let mut wrong = Vec::new();
     let mut check = conn.prepare("PRAGMA integrity_check(20)")?;
@@ -206,13 +206,13 @@ pub(super) fn verify(conn: &Connection) -> Result<Vec<String>, Fault> {
             wrong.push(text);
         }
     }
-    let all = "SELECT 'job ' || id || ' waits, but is not in its queue' FROM redial_job AS job \
+    let all = "SELECT 'job ' || id || ' is waiting, but not queued' FROM redial_job AS job \
                WHERE state = 0 AND NOT EXISTS (SELECT 1 FROM redial_running AS running WHERE running.id = job.id) \
                AND NOT EXISTS (SELECT 1 FROM redial_ready AS ready WHERE ready.queue = job.queue \
                AND ready.priority = job.priority AND ready.due = job.due AND ready.id = job.id) \
-               UNION ALL SELECT 'job ' || id || ' is in a queue, but not there' FROM redial_ready AS ready \
+               UNION ALL SELECT 'job ' || id || ' is queued, but does not exist' FROM redial_ready AS ready \
                WHERE NOT EXISTS (SELECT 1 FROM redial_job AS job WHERE job.id = ready.id AND job.state = 0) \
-               UNION ALL SELECT 'job ' || id || ' runs, but is not there' FROM redial_running AS running \
+               UNION ALL SELECT 'job ' || id || ' is running, but does not exist' FROM redial_running AS running \
                WHERE NOT EXISTS (SELECT 1 FROM redial_job AS job WHERE job.id = running.id AND job.state = 0) \
                UNION ALL SELECT 'queue ' || name || ' has a wrong number of waiting jobs' FROM redial_queue AS queue \
                WHERE waiting != (SELECT count(*) FROM redial_ready AS ready WHERE ready.queue = queue.id) \

@@ -1,5 +1,5 @@
-//! How a row is read. Somebody may have changed it by hand, or the disk has: whoever looks at jobs sees what is left of them,
-//! and whoever claims one gets it whole or not at all.
+//! A row may have been damaged, by hand or by the disk. Listing jobs shows what can still be read of them; claiming a job
+//! returns it complete or not at all.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -17,11 +17,11 @@ pub(super) const COLUMNS: &str = "job.id, queue.name, job.state, job.priority, j
     job.attempts, job.step, job.drawn, job.key, job.policy, job.idempotency_key, job.reason, job.headers, job.history, \
     job.payload, running.until, running.begun, running.attempts";
 
-/// What [`COLUMNS`] are columns of.
+/// The tables of [`COLUMNS`].
 pub(super) const TABLES: &str = "redial_job AS job JOIN redial_queue AS queue ON queue.id = job.queue \
     LEFT JOIN redial_running AS running ON running.id = job.id";
 
-/// A job, and what could not be read of it.
+/// A job, and which parts of it could not be read.
 pub(super) struct Found {
     pub(super) job: Job,
     pub(super) headers_broken: bool,
@@ -35,7 +35,7 @@ impl Found {
     }
 }
 
-/// The columns of a row, and whether one of them is not what it should be.
+/// The columns of a row, and whether one of them has an unexpected type.
 struct Cells<'a> {
     row: &'a Row<'a>,
     broken: Cell<bool>,
@@ -46,11 +46,11 @@ impl Cells<'_> {
         Ok(match self.row.get_ref(at)? {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
                 let text = String::from_utf8_lossy(bytes);
-                self.mark(matches!(text, Cow::Owned(_)));
+                self.flag(matches!(text, Cow::Owned(_)));
                 Some(text.into_owned())
             }
             other => {
-                self.mark(other != ValueRef::Null);
+                self.flag(other != ValueRef::Null);
                 None
             }
         })
@@ -60,7 +60,7 @@ impl Cells<'_> {
         Ok(match self.row.get_ref(at)? {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),
             _ => {
-                self.mark(true);
+                self.flag(true);
                 Vec::new()
             }
         })
@@ -68,18 +68,18 @@ impl Cells<'_> {
 
     fn number(&self, at: usize) -> rusqlite::Result<Option<i64>> {
         let value = self.row.get_ref(at)?;
-        self.mark(!matches!(value, ValueRef::Integer(_) | ValueRef::Null));
+        self.flag(!matches!(value, ValueRef::Integer(_) | ValueRef::Null));
         Ok(value.as_i64_or_null().unwrap_or(None))
     }
 
-    /// A number that has to be there.
-    fn certain(&self, at: usize) -> rusqlite::Result<i64> {
+    /// A number that must not be null.
+    fn required(&self, at: usize) -> rusqlite::Result<i64> {
         let value = self.number(at)?;
-        self.mark(value.is_none());
+        self.flag(value.is_none());
         Ok(value.unwrap_or(0))
     }
 
-    fn mark(&self, broken: bool) {
+    fn flag(&self, broken: bool) {
         self.broken.set(self.broken.get() || broken);
     }
 }
@@ -92,18 +92,18 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
         (cells.text(1)?.unwrap_or_default(), cells.text(10)?, cells.text(11)?);
     let (idempotency_key, reason) = (cells.text(12)?.unwrap_or_default(), cells.text(13)?);
     let until = cells.number(17)?;
-    let state = match (cells.certain(2)?, until) {
+    let state = match (cells.required(2)?, until) {
         (_, Some(_)) => State::Running,
         (0, None) => State::Waiting,
         (1, None) => State::Held,
         (_, None) => State::Dead,
     };
     let begun = cells.number(18)?.or(cells.number(6)?);
-    let attempts = cells.number(19)?.unwrap_or(cells.certain(7)?);
+    let attempts = cells.number(19)?.unwrap_or(cells.required(7)?);
     let progress = Progress {
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
-        step: u32::try_from(cells.certain(8)?).unwrap_or(u32::MAX),
-        drawn: u64::try_from(cells.certain(9)?).unwrap_or(0),
+        step: u32::try_from(cells.required(8)?).unwrap_or(u32::MAX),
+        drawn: u64::try_from(cells.required(9)?).unwrap_or(0),
     };
     let payload = cells.bytes(16)?;
     let (headers_broken, history_broken) = (headers.is_none(), history.is_none());
@@ -114,11 +114,11 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
         payload,
         headers: headers.unwrap_or_default(),
         key,
-        priority: Priority::new(u8::try_from(cells.certain(3)?).unwrap_or(0)),
+        priority: Priority::new(u8::try_from(cells.required(3)?).unwrap_or(0)),
         policy,
         idempotency_key,
-        created: time(cells.certain(5)?),
-        due: time(until.unwrap_or(cells.certain(4)?)),
+        created: time(cells.required(5)?),
+        due: time(until.unwrap_or(cells.required(4)?)),
         begun: begun.map(time),
         progress,
         history: history.unwrap_or_default(),

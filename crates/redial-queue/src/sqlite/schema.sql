@@ -1,5 +1,5 @@
--- One row. `time` is the highest time that was ever written down; `wall`, `boot` and `uptime` are the clocks of the
--- machine at that moment. `repairs` counts how often the time was repaired, `fence` is the number of claims.
+-- One row. `time` is the latest saved time of the store; `wall`, `boot` and `uptime` are the clocks of the machine at that
+-- moment. `repairs` counts the repairs of the time, `fence` the claims.
 CREATE TABLE redial_store (
     version INTEGER NOT NULL,
     time INTEGER NOT NULL,
@@ -31,8 +31,8 @@ CREATE TABLE redial_queue (
     dropped INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- Times are in microseconds since 1970. state: 0 waiting or running, 1 held, 2 dead; `due` of a dead one is when it died.
--- What runs is in redial_running as well, and what is there counts: a claim does not touch this table.
+-- Times are in microseconds since 1970. state: 0 waiting or running, 1 held, 2 dead; `due` of a dead job is when it died.
+-- A running job is in redial_running as well, whose values take precedence: a claim does not write to this table.
 CREATE TABLE redial_job (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     queue INTEGER NOT NULL,
@@ -57,7 +57,7 @@ CREATE INDEX redial_held ON redial_job (queue, id) WHERE state = 1;
 CREATE INDEX redial_dead ON redial_job (queue, id) WHERE state = 2;
 CREATE INDEX redial_died ON redial_job (queue, due, id) WHERE state = 2;
 
--- What waits and is not held, in the order of claims.
+-- Waiting jobs that are not held, in the order of claims.
 CREATE TABLE redial_ready (
     queue INTEGER NOT NULL,
     priority INTEGER NOT NULL,
@@ -66,7 +66,7 @@ CREATE TABLE redial_ready (
     PRIMARY KEY (queue, priority, due, id)
 ) STRICT, WITHOUT ROWID;
 
--- What runs: since when, and until when nobody else may have it.
+-- Running jobs: when they were claimed, and when their lease runs out.
 CREATE TABLE redial_running (
     id INTEGER PRIMARY KEY,
     queue INTEGER NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE redial_running (
 ) STRICT;
 CREATE INDEX redial_lease ON redial_running (queue, until);
 
--- Responses by idempotency key; one that is running has none yet.
+-- Responses by idempotency key; null while the request is being executed.
 CREATE TABLE redial_idempotency (
     key BLOB NOT NULL PRIMARY KEY,
     fingerprint BLOB NOT NULL,

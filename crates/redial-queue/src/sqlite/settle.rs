@@ -9,7 +9,7 @@ use super::step::Step;
 use crate::durable::text::{self, read_history, remember, time, write_history};
 use crate::durable::{Lease, Settled, Settlement, Tried, Verdict};
 
-/// A claim that nobody has taken over.
+/// A claim that still has its lease.
 struct Running {
     id: i64,
     queue: i64,
@@ -24,7 +24,7 @@ impl Step<'_> {
     }
 
     fn settle_one(&mut self, settlement: &Settlement) -> Result<Settled, Fault> {
-        let Some(running) = self.take_back(settlement.lease)? else {
+        let Some(running) = self.end_claim(settlement.lease)? else {
             self.tally(queue_of(settlement.lease.fence)).stale += 1;
             return Ok(Settled::Stale);
         };
@@ -34,7 +34,7 @@ impl Step<'_> {
                 let key = self.key(running.id)?;
                 let sql = "DELETE FROM redial_job WHERE id = ?1";
                 self.conn.prepare_cached(sql)?.execute([running.id])?;
-                self.let_next(running.queue, key)?;
+                self.release_next(running.queue, key)?;
             }
             Verdict::Retry { wait, progress } => {
                 let history = self.history(&running, settlement)?;
@@ -53,8 +53,8 @@ impl Step<'_> {
         Ok(Settled::Taken)
     }
 
-    /// Ends a claim, unless it is somebody else's.
-    fn take_back(&self, lease: Lease) -> Result<Option<Running>, Fault> {
+    /// Ends a claim, unless the job has been claimed again since.
+    fn end_claim(&self, lease: Lease) -> Result<Option<Running>, Fault> {
         let sql = "SELECT queue, priority, begun, attempts FROM redial_running \
                    WHERE id = ?1 AND fence = ?2";
         let read = |row: &rusqlite::Row<'_>| {
@@ -75,14 +75,14 @@ impl Step<'_> {
         Ok(running)
     }
 
-    /// The key of a job that has to be there.
+    /// The key of a job that must exist.
     fn key(&self, id: i64) -> Result<Option<String>, Fault> {
         let sql = "SELECT key FROM redial_job WHERE id = ?1";
         let key = self.conn.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()?;
         key.ok_or_else(|| missing(id))
     }
 
-    /// What the job has gone through, this attempt included.
+    /// The history of the job, including this attempt.
     fn history(&self, running: &Running, settlement: &Settlement) -> Result<String, Fault> {
         let sql = "SELECT history FROM redial_job WHERE id = ?1";
         let history: Option<String> =
@@ -124,11 +124,11 @@ impl Step<'_> {
         let tally = self.tally(running.queue);
         (tally.dead, tally.died) = (tally.dead + 1, tally.died + 1);
         let key = self.key(running.id)?;
-        self.let_next(running.queue, key)
+        self.release_next(running.queue, key)
     }
 
-    /// A job has ended: another one of its key may go.
-    pub(super) fn let_next(&mut self, queue: i64, key: Option<String>) -> Result<(), Fault> {
+    /// Releases the next held job of the key of a job that has ended.
+    pub(super) fn release_next(&mut self, queue: i64, key: Option<String>) -> Result<(), Fault> {
         match key {
             Some(key) => self.release(queue, &key, self.per_key(queue)?),
             None => Ok(()),
@@ -151,5 +151,5 @@ impl Step<'_> {
 }
 
 fn missing(id: i64) -> Fault {
-    damaged(&format!("job {id} runs, but is not there"))
+    damaged(&format!("job {id} is running, but does not exist"))
 }

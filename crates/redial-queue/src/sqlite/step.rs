@@ -8,18 +8,18 @@ use super::fault::Fault;
 use crate::durable::Settings;
 use crate::durable::job::check_queue;
 
-/// One request inside of a transaction.
+/// One request in a transaction.
 pub(super) struct Step<'a> {
     pub(super) conn: &'a Connection,
-    /// The time, the same for all of the request.
+    /// The store's time, the same for the whole request.
     pub(super) now: i64,
-    /// What has happened, by queue.
+    /// Changes of the counts, by queue.
     tallies: BTreeMap<i64, Tally>,
     /// Queues in which there may be something new to claim.
-    pub(super) rung: Vec<i64>,
+    pub(super) changed: Vec<i64>,
 }
 
-/// What is added to the counts of a queue.
+/// Added to the counts of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) waiting: i64,
@@ -32,18 +32,18 @@ pub(super) struct Tally {
     pub(super) stale: i64,
 }
 
-/// A queue, and what holds for it.
+/// A queue and its settings.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) id: i64,
     pub(super) settings: Settings,
-    /// When the bucket of its rate would be full again, in nanoseconds.
+    /// When the token bucket of its rate is full again, in nanoseconds.
     pub(super) full_at: i64,
 }
 
 impl<'a> Step<'a> {
     pub(super) fn new(conn: &'a Connection, now: i64) -> Self {
-        Self { conn, now, tallies: BTreeMap::new(), rung: Vec::new() }
+        Self { conn, now, tallies: BTreeMap::new(), changed: Vec::new() }
     }
 
     pub(super) fn tally(&mut self, queue: i64) -> &mut Tally {
@@ -51,9 +51,9 @@ impl<'a> Step<'a> {
     }
 
     /// There may be something new to claim.
-    pub(super) fn ring(&mut self, queue: i64) {
-        if !self.rung.contains(&queue) {
-            self.rung.push(queue);
+    pub(super) fn mark_changed(&mut self, queue: i64) {
+        if !self.changed.contains(&queue) {
+            self.changed.push(queue);
         }
     }
 
@@ -62,7 +62,7 @@ impl<'a> Step<'a> {
         Ok(find_queue(self.conn, name)?)
     }
 
-    /// The queue with this name.
+    /// The queue with this name, created if it does not exist.
     pub(super) fn queue(&self, name: &str) -> Result<Queue, Fault> {
         if let Some(queue) = self.find_queue(name)? {
             return Ok(queue);
@@ -74,13 +74,13 @@ impl<'a> Step<'a> {
         Ok(Queue { id, settings: Settings::default(), full_at: 0 })
     }
 
-    /// How many jobs of a key are out of hold at once; 0 means any number.
+    /// How many jobs of a key may be waiting or running; 0 means any number.
     pub(super) fn per_key(&self, queue: i64) -> Result<u32, Fault> {
         let sql = "SELECT per_key FROM redial_queue WHERE id = ?1";
         Ok(self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?)
     }
 
-    /// Writes down what has happened.
+    /// Writes the changed counts.
     pub(super) fn finish(&mut self) -> Result<(), Fault> {
         for (queue, tally) in std::mem::take(&mut self.tallies) {
             let sql = "UPDATE redial_queue SET dead = dead + ?2, enqueued = enqueued + ?3, done = done + ?4, \
@@ -96,7 +96,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Drops the dead letters that are too many, those that have been dead for longest.
+    /// Drops the oldest dead letters that exceed the limit.
     pub(super) fn trim(&self, queue: i64) -> Result<(), Fault> {
         let sql = "SELECT dead - most_dead FROM redial_queue WHERE id = ?1";
         let surplus: Option<i64> =

@@ -1,10 +1,10 @@
 use std::time::{Duration, SystemTime};
 
 use super::SqliteStore;
-use super::ask::ask;
 use super::fault::Fault;
 use super::read;
 use super::step::Step;
+use super::task::task;
 use super::writer::Message;
 use crate::durable::text::time;
 use crate::durable::{
@@ -13,30 +13,30 @@ use crate::durable::{
 };
 
 impl SqliteStore {
-    /// On the writer's thread.
+    /// Runs on the writer's thread.
     pub(super) fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Step<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Reply<'_, T> {
-        let (task, answer) = ask(work);
+        let (task, reply) = task(work);
         let sent = self.writer.send(Message::Do(task));
         Box::pin(async move {
             sent.map_err(|_| closed())?;
-            answer.await.map_err(|_| closed())?
+            reply.await.map_err(|_| closed())?
         })
     }
 
-    /// On the reader's thread.
+    /// Runs on the reader's thread.
     fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Step<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Reply<'_, T> {
-        let (task, answer) = ask(work);
-        let sent =
-            self.bell.stopped().and_then(|()| self.reader.send(Some(task)).map_err(|_| closed()));
+        let (task, reply) = task(work);
+        let running = self.changes.check_running();
+        let sent = running.and_then(|()| self.reader.send(Some(task)).map_err(|_| closed()));
         Box::pin(async move {
             sent?;
-            answer.await.map_err(|_| closed())?
+            reply.await.map_err(|_| closed())?
         })
     }
 }
@@ -52,9 +52,9 @@ impl Store for SqliteStore {
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims> {
-        let (claim, bell) = (claim.clone(), self.bell.clone());
+        let (claim, changes) = (claim.clone(), self.changes.clone());
         self.write(move |step| {
-            let seen = bell.changes(&claim.queue);
+            let seen = changes.count(&claim.queue);
             Ok(Claims { seen, ..step.claim(&claim)? })
         })
     }
@@ -69,9 +69,9 @@ impl Store for SqliteStore {
     }
 
     fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()> {
-        Box::pin(self.bell.changed(queue, seen, || {
-            // A writer that is gone has stopped, which the bell knows.
-            let _ = self.writer.send(Message::Look);
+        Box::pin(self.changes.changed(queue, seen, || {
+            // A writer that has ended has stopped the store, which ends the wait.
+            let _ = self.writer.send(Message::Poll);
         }))
     }
 

@@ -1,6 +1,6 @@
-//! A commit costs one `fsync`, however much is in it. So there is one thread that writes; it takes whatever requests have
-//! come while it was busy, does them all in one transaction, and answers when they are on the disk. Each request is in a
-//! savepoint of its own: one that fails takes nobody with it.
+//! A commit costs one `fsync`, however much is in it. So one thread writes: it takes all requests that arrived while it was
+//! busy, executes them in one transaction, and replies when they are on the disk. Each request has a savepoint of its own, so
+//! that one that fails does not affect the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,68 +10,68 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::ask::Task;
-use super::bell::Bell;
-use super::checkpoint::{self, Due, Gate};
+use super::changes::Changes;
+use super::checkpoint::{self, CheckpointLock, Signal};
 use super::clock::Clock;
-use super::fault::Fault;
-use super::mark;
-use super::presence::Presence;
+use super::fault::{Fault, unavailable};
+use super::files::Files;
+use super::saved_time;
 use super::step::Step;
+use super::task::Task;
 use crate::durable::StoreError;
 
 /// The most requests in one commit.
 const MOST: usize = 512;
 
-/// How often the file is looked at for what other processes have put into it, while somebody waits for that.
-const LOOK: Duration = Duration::from_millis(25);
+/// How often the file is checked for commits of other processes, while a worker waits for changes.
+const POLL: Duration = Duration::from_millis(25);
 
-/// What the writer is told.
+/// A message to the writer.
 pub(super) enum Message {
-    /// Do this.
+    /// Execute a request.
     Do(Box<dyn Task>),
-    /// Somebody waits for changes.
-    Look,
-    /// Little is left in the log that is not in the file: move it, so that the log starts anew.
+    /// A worker has started to wait for changes.
+    Poll,
+    /// Move the rest of the log into the file, so that the log starts from its beginning.
     Flush,
-    /// Do what has come before, and end.
+    /// Execute the requests before this one, and end.
     Close,
 }
 
-/// Has the only connection of this process that writes.
+/// Owns the only connection of this process that writes.
 pub(super) struct Writer {
     conn: Connection,
-    presence: Presence,
+    files: Files,
     clock: Arc<Clock>,
-    bell: Arc<Bell>,
-    checkpoints: Sender<Due>,
+    changes: Arc<Changes>,
+    checkpoints: Sender<Signal>,
     names: HashMap<i64, Box<str>>,
-    /// As `PRAGMA data_version` last was: it changes when somebody else has written.
+    /// The last `PRAGMA data_version`: it changes when another connection has written.
     version: i64,
-    gate: Arc<Gate>,
+    checkpoint_lock: Arc<CheckpointLock>,
 }
 
-/// A request and what has come of it so far.
+/// A request and its result so far.
 type Pending = (Box<dyn Task>, Result<(), StoreError>);
 
 impl Writer {
     pub(super) fn new(
         conn: Connection,
-        presence: Presence,
+        files: Files,
         clock: Arc<Clock>,
-        bell: Arc<Bell>,
-        checkpoints: Sender<Due>,
-        gate: Arc<Gate>,
+        changes: Arc<Changes>,
+        checkpoints: Sender<Signal>,
+        checkpoint_lock: Arc<CheckpointLock>,
     ) -> Self {
         let (names, version) = (HashMap::new(), 0);
-        Self { conn, presence, clock, bell, checkpoints, names, version, gate }
+        Self { conn, files, clock, changes, checkpoints, names, version, checkpoint_lock }
     }
 
-    /// Until it is closed, or nobody is left who could ask for anything.
+    /// Runs until it is closed, or every sender is dropped.
     pub(super) fn run(mut self, messages: &Receiver<Message>) {
         loop {
-            let first = if self.bell.is_awaited() {
-                messages.recv_timeout(LOOK)
+            let first = if self.changes.has_waiters() {
+                messages.recv_timeout(POLL)
             } else {
                 messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
@@ -80,7 +80,7 @@ impl Writer {
             let mut flushes = false;
             let mut sort = |message| match message {
                 Message::Do(task) => tasks.push(task),
-                Message::Look => {}
+                Message::Poll => {}
                 Message::Flush => flushes = true,
                 Message::Close => closes = true,
             };
@@ -91,7 +91,7 @@ impl Writer {
             }
             messages.try_iter().take(MOST - 1).for_each(sort);
             if tasks.is_empty() {
-                self.look();
+                self.poll();
             } else {
                 self.work(tasks);
             }
@@ -104,50 +104,50 @@ impl Writer {
         }
     }
 
-    /// Moves the log into the file, unless that cannot be trusted any more.
+    /// Moves the log into the file, unless the store has stopped.
     fn close(self) {
-        if self.bell.stopped().is_ok() {
-            let moves = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-            // If it does not, the log is read by whoever opens the file next.
-            let _ = self.conn.set_db_config(moves, false);
+        if self.changes.check_running().is_ok() {
+            let no_checkpoint = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            // If this fails, the next process that opens the file reads the log.
+            let _ = self.conn.set_db_config(no_checkpoint, false);
             let _ = self.conn.close();
         }
     }
 
     fn stop(&self, why: &str) {
-        self.bell.stop(why);
+        self.changes.stop(why);
     }
 
-    /// Whether somebody else has written, outside of a transaction.
-    fn look(&mut self) {
-        if self.bell.stopped().is_ok()
-            && let Err(Fault::Stop(why)) = self.notice().and_then(|()| self.presence.check())
+    /// Checks outside of a transaction whether another process has written.
+    fn poll(&mut self) {
+        if self.changes.check_running().is_ok()
+            && let Err(Fault::Stop(why)) = self.check_version().and_then(|()| self.files.check())
         {
             self.stop(&why);
         }
     }
 
-    fn notice(&mut self) -> Result<(), Fault> {
+    fn check_version(&mut self) -> Result<(), Fault> {
         let mut select = self.conn.prepare_cached("PRAGMA data_version")?;
         let version = select.query_row([], |row| row.get(0))?;
         if std::mem::replace(&mut self.version, version) != version {
-            self.bell.ring_all();
+            self.changes.bump_all();
         }
         Ok(())
     }
 
-    /// Does requests, all in one commit, and answers them.
+    /// Executes requests in one commit, and replies to them.
     fn work(&mut self, tasks: Vec<Box<dyn Task>>) {
         let wanted = tasks.into_iter().filter(|task| task.is_wanted());
         let mut pending: Vec<Pending> = wanted.map(|task| (task, Ok(()))).collect();
-        let done = match self.bell.stopped() {
+        let done = match self.changes.check_running() {
             Ok(()) => self.commit(&mut pending),
             Err(error) => Err(error.into()),
         };
         match done {
             Ok(()) => {
-                for (task, fate) in pending {
-                    task.answer(fate);
+                for (task, result) in pending {
+                    task.reply(result);
                 }
                 self.checkpoint();
             }
@@ -157,7 +157,7 @@ impl Writer {
                     self.stop(why);
                 }
                 for (task, _) in pending {
-                    task.answer(Err(again(&fault)));
+                    task.reply(Err(copy(&fault)));
                 }
             }
         }
@@ -165,27 +165,27 @@ impl Writer {
 
     fn commit(&mut self, pending: &mut [Pending]) -> Result<(), Fault> {
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        self.notice()?;
-        let now = mark::now(&self.conn, &self.clock)?;
-        let mut rung = Vec::new();
-        for (task, fate) in pending {
+        self.check_version()?;
+        let now = saved_time::now(&self.conn, &self.clock)?;
+        let mut changed = Vec::new();
+        for (task, result) in pending {
             match self.request(&mut **task, now) {
-                Ok(queues) => rung.extend(queues),
-                Err(Fault::Request(error)) => *fate = Err(error),
+                Ok(queues) => changed.extend(queues),
+                Err(Fault::Request(error)) => *result = Err(error),
                 Err(fault) => return Err(fault),
             }
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
-        self.presence.check()?;
-        rung.sort_unstable();
-        rung.dedup();
-        for queue in rung {
-            self.ring(queue)?;
+        self.files.check()?;
+        changed.sort_unstable();
+        changed.dedup();
+        for queue in changed {
+            self.bump(queue)?;
         }
         Ok(())
     }
 
-    /// One request. Says in which queues there may be something new to claim.
+    /// Executes one request. Returns the queues in which there may be something new to claim.
     fn request(&self, task: &mut dyn Task, now: i64) -> Result<Vec<i64>, Fault> {
         self.conn.prepare_cached("SAVEPOINT request")?.execute([])?;
         let mut step = Step::new(&self.conn, now);
@@ -196,50 +196,50 @@ impl Writer {
         if let Ok(()) | Err(Fault::Request(_)) = &done {
             self.conn.prepare_cached("RELEASE request")?.execute([])?;
         }
-        done.map(|()| step.rung)
+        done.map(|()| step.changed)
     }
 
-    fn ring(&mut self, queue: i64) -> Result<(), Fault> {
+    fn bump(&mut self, queue: i64) -> Result<(), Fault> {
         if !self.names.contains_key(&queue) {
             let sql = "SELECT name FROM redial_queue WHERE id = ?1";
             let name: String =
                 self.conn.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?;
             self.names.insert(queue, name.into());
         }
-        self.names.get(&queue).into_iter().for_each(|name| self.bell.ring(name));
+        self.names.get(&queue).into_iter().for_each(|name| self.changes.bump(name));
         Ok(())
     }
 
     fn roll_back(&self) {
         if !self.conn.is_autocommit() {
-            // The store has stopped, or the transaction has ended with the error.
+            // If this fails, the error has ended the transaction, or the store has stopped.
             let _ = self.conn.execute_batch("ROLLBACK");
         }
     }
 
-    /// Tells the checkpointer when the log has grown.
+    /// Starts a checkpoint when the log has grown.
     fn checkpoint(&self) {
         match checkpoint::log(&self.conn, "NOOP") {
             Ok(log) if log.is_too_long() => self.flush(),
-            // Without a checkpointer the store is being closed.
-            Ok(log) if log.is_long() => drop(self.checkpoints.send(Due::Soon)),
+            // Sending fails only while the store is being closed.
+            Ok(log) if log.is_long() => drop(self.checkpoints.send(Signal::Checkpoint)),
             _ => {}
         }
     }
 
     fn flush(&self) {
-        if self.bell.stopped().is_ok()
-            && let Err(Fault::Stop(why)) = checkpoint::move_log(&self.conn, &self.gate)
+        if self.changes.check_running().is_ok()
+            && let Err(Fault::Stop(why)) = checkpoint::move_log(&self.conn, &self.checkpoint_lock)
         {
             self.stop(&why);
         }
     }
 }
 
-/// The same, for everybody who has asked.
-fn again(fault: &Fault) -> StoreError {
+/// The same error for another caller.
+fn copy(fault: &Fault) -> StoreError {
     match fault {
         Fault::Stop(why) => StoreError::Stopped(why.clone()),
-        Fault::Request(error) => super::fault::unavailable(error.to_string()),
+        Fault::Request(error) => unavailable(error.to_string()),
     }
 }

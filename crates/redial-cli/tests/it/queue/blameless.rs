@@ -160,7 +160,11 @@ fn a_backup_is_a_store() {
     assert_eq!(lab.ok(&["queue", "backup", "copy.db"]), "copy.db\n");
     fails(&lab.run(&["queue", "backup", "copy.db"]), 2, "exists already");
     fails(&lab.run(&["queue", "backup", "x.db", "--store", "postgres://x/y"]), 2, "pg_dump");
-    fails(&lab.run(&["queue", "backup", "x.db", "--store", "nowhere.db"]), 2, "is not a store");
+    fails(
+        &lab.run(&["queue", "backup", "x.db", "--store", "nowhere.db"]),
+        2,
+        "is not a Redial store",
+    );
     assert_eq!(lab.ok(&["queue", "verify", "--store", "copy.db"]), "the store is whole\n");
     lab.work(&["--store", "copy.db", "--exec", "true", "--until", "empty"]);
     assert_eq!(lab.stats()["due"], 10, "the first one is as it was");

@@ -1,5 +1,5 @@
--- Leases jobs. The last row has no number; its `micros` are those until there may be more, if there is anything at all, and its
--- `status` is 1 when the queue has a rate: then nothing was claimed, and whoever knows how many the rate allows says it.
+-- Leases jobs. The last row has no `id`. Its `micros` is the time until there may be more jobs, or null if the queue is empty. Its
+-- `status` is 1 if nothing was claimed because the queue has a rate: the caller then passes how many jobs the rate allows.
 create function claim(of_queue text, most int, lease bigint, allowed int) returns table (
     id bigint, fence bigint, status int, micros bigint, state smallint, priority smallint, due timestamptz,
     created timestamptz, begun timestamptz, attempts int, step int, drawn bigint, key text, policy text,
@@ -54,15 +54,15 @@ begin
     return next;
 end $$;
 
--- The numbers of jobs that are due, locked, and how many of them somebody else had. Of each level as many as the order of all
--- of them says; of leases that ran out, the first thousand are looked at.
+-- The numbers of due jobs, which are locked, and how many of them had a lease that ran out. Each priority gets as many as the
+-- common order of all due jobs gives it. Of expired leases, only the first thousand are considered.
 create function choose(of_queue int, most int, t timestamptz, out ids bigint[], out n_lost int) language plpgsql as $$
 declare
     running constant smallint := 2;
     level record;
     lost bigint[];
 begin
-    -- Those whose workers have been heard of since: look again when that lease runs out.
+    -- Leases that a heartbeat has extended are checked again when they run out.
     update job set checked = until where id = any(array(
         select j.id from job j
         where j.queue = of_queue and j.state = 2 and j.checked <= t and j.until > t
@@ -99,7 +99,7 @@ begin
         lost := array(
             select i.id from job i where i.id = any(level.back) and i.state = running and i.until <= t for update skip locked
         );
-        -- Where another worker takes the same ones, any others do.
+        -- Jobs that another worker is claiming are replaced by others.
         if cardinality(lost) < level.n then
             lost := lost || array(
                 select i.id from job i
@@ -112,8 +112,8 @@ begin
     end loop;
 end $$;
 
--- How long until there may be something to claim, in microseconds. What is due and was not claimed is in the hands of somebody
--- who is claiming it right now, unless we took all that we wanted.
+-- The time until there may be something to claim, in microseconds. If fewer jobs were claimed than wanted, another worker is
+-- claiming the remaining due ones right now.
 create function next_in(of_queue int, t timestamptz, took_all boolean) returns bigint language plpgsql as $$
 declare
     n timestamptz;

@@ -1,4 +1,4 @@
--- Each job's outcome (0 added, 1 replaced, 2 kept, 3 refused) and number, in the order of the arrays.
+-- Returns each job's outcome (0 added, 1 replaced, 2 kept, 3 refused) and number, in the order of the arrays.
 create function enqueue(
     name text, payloads bytea[], headers text[], keys text[], whens smallint[], priorities smallint[],
     delays bigint[], starts bigint[], policies text[], idempotency_keys text[]
@@ -53,7 +53,7 @@ create function start_of(t timestamptz, delay bigint, start bigint) returns time
         else timestamptz 'epoch' + start * interval '1 microsecond' end
 $$;
 
--- One job; the caller holds the lock of its key.
+-- Enqueues one job. The caller holds the lock of its key.
 create function enqueue_one(
     of_queue int, per_key bigint, t timestamptz, pay bytea, head text, of_key text, how smallint, level smallint,
     start timestamptz, pol text, idem text, out what smallint, out id bigint
@@ -88,7 +88,7 @@ begin
     end if;
     if of_key is not null and per_key > 0 then
         hold := room_for(of_queue, of_key, per_key) = 0;
-        -- The bound was raised meanwhile: those that were held before go first.
+        -- There is room, but older jobs of the key may still be held: they go first.
         if not hold and promote(of_queue, of_key) then
             hold := room_for(of_queue, of_key, per_key) = 0;
         end if;

@@ -1,5 +1,5 @@
--- Removes those of these jobs that are not running and (if one is given) in this state. How many, and in which queues jobs were
--- let out of hold.
+-- Removes the given jobs that are not running and, if a state is given, are in that state. Returns how many, and the queues in
+-- which held jobs were released.
 create function remove_jobs(ids bigint[], in_state smallint, out removed bigint, out woken text[]) language plpgsql as $$
 declare
     one record;
@@ -30,7 +30,7 @@ begin
     end loop;
 end $$;
 
--- Puts those of these jobs that are dead back, in the order of their numbers.
+-- Puts the given dead letters back into their queues, in the order of their numbers.
 create function redrive_jobs(ids bigint[], after bigint, apart bigint, out redriven bigint, out woken text[])
 language plpgsql as $$
 declare

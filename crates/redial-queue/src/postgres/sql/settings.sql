@@ -1,5 +1,5 @@
--- The functions that are called from outside find the others whatever the caller's search path, and plan without statistics: a
--- table that was empty a moment ago has none yet, and every step here is a walk along an index.
+-- The functions that clients call find the others whatever the client's search path is. They are planned without statistics: a
+-- table that was empty a moment ago has none yet, and every statement here is meant to be an index scan.
 do $$
 declare
     f regprocedure;

@@ -1,5 +1,5 @@
--- Verdicts: 0 done, 1 again, 2 not tried, 3 dead. Says the places of those that count, and in which queues jobs were let out
--- of hold.
+-- Settles claims. Verdicts: 0 done, 1 retry, 2 postpone, 3 dead. Returns the positions of the claims that still had their lease,
+-- and the queues in which held jobs were released.
 create function settle(
     ids bigint[], fences bigint[], verdicts smallint[], waits bigint[], steps int[], draws bigint[], tooks bigint[],
     outcomes text[], reasons text[], out taken int[], out woken text[]
@@ -64,7 +64,7 @@ begin
     return any_woken;
 end $$;
 
--- Counts those of the claims that are not among the taken ones, each for the queue that its fence tells.
+-- Counts the claims that are not among the taken ones, each for the queue in its fence.
 create function count_stale(fences bigint[], taken int[]) returns void language plpgsql as $$
 begin
     if cardinality(taken) < cardinality(fences) then
@@ -76,7 +76,7 @@ begin
     end if;
 end $$;
 
--- Starts leases anew, and says the places of those that there still are.
+-- Extends leases. Returns the positions of the claims that still had one.
 create function beat(ids bigint[], fences bigint[], lease bigint) returns int[] language plpgsql as $$
 declare
     running constant smallint := 2;

@@ -1,5 +1,5 @@
--- Whoever looks at which jobs of a key there are and acts on it holds the key's lock, until its transaction ends. Always taken
--- before any row, and in one order. Many keys at once would not fit into the server's table of locks: they lock the queue.
+-- A transaction that acts on which jobs of a key exist holds the key's lock until it ends. The locks are taken before any row
+-- lock, and always in the same order. Many keys would not fit into the server's lock table: they lock the whole queue.
 create function lock_keys(queues int[], keys text[]) returns void language plpgsql as $$
 declare
     space constant text := current_schema();
@@ -26,7 +26,7 @@ begin
     end if;
 end $$;
 
--- Adds to a queue's tally, in a row that nobody else is adding to.
+-- Adds to a queue's tally, in a row that no other transaction is updating.
 create function count_up(
     of_queue int, enqueued bigint = 0, done bigint = 0, retried bigint = 0, died bigint = 0, lost bigint = 0,
     stale bigint = 0, dropped bigint = 0, fetched bigint = 0
@@ -34,7 +34,7 @@ create function count_up(
 declare
     mine bigint;
 begin
-    -- A snapshot that is as old as the transaction cannot change a row that others change all the time.
+    -- At other isolation levels, updating a row that others update all the time would be a serialisation failure.
     if current_setting('transaction_isolation') = 'read committed' then
         select t.id into mine from tally t where t.queue = of_queue limit 1 for update skip locked;
     end if;
@@ -49,7 +49,7 @@ begin
     where t.id = mine;
 end $$;
 
--- Makes one row of those that nobody is adding to.
+-- Merges the rows of a queue's tally that no other transaction is updating.
 create function fold_tally(of_queue int) returns void language plpgsql as $$
 begin
     with gone as (
@@ -62,10 +62,10 @@ begin
     from gone having count(*) > 0;
 end $$;
 
--- A plan that was made while the tables were empty is kept, and must not be one that scans them once they are not. So where the
--- index is to be `job_key`, the state is a variable, for which no other index will do; and the order begins with it.
+-- A plan that was made while the tables were empty is kept, so it must not scan a table that has grown since. Where the index
+-- has to be `job_key`, the state is a variable, which rules out the partial indexes, and the order begins with the state.
 
--- How many more jobs of a key may be out of hold; null is any number. The caller holds the key's lock.
+-- How many more jobs of a key may be waiting or running; null means any number. The caller holds the key's lock.
 create function room_for(of_queue int, of_key text, per_key bigint) returns bigint language plpgsql as $$
 declare
     waiting constant smallint := 0;
@@ -79,7 +79,7 @@ begin
         - (select count(*) from job j where j.queue = of_queue and j.key = of_key and j.state = running));
 end $$;
 
--- Lets jobs of a key out of hold, the oldest first, as many as there is room for. The caller holds the key's lock.
+-- Releases held jobs of a key, oldest first, as many as there is room for. The caller holds the key's lock.
 create function promote(of_queue int, of_key text) returns boolean language plpgsql as $$
 declare
     held constant smallint := 1;
@@ -97,7 +97,7 @@ begin
     return found;
 end $$;
 
--- Drops the oldest dead letters of a queue that has more than it may have.
+-- Drops the oldest dead letters of a queue that exceeds its limit.
 create function drop_dead(of_queue int) returns void language plpgsql as $$
 declare
     most bigint;
@@ -122,7 +122,7 @@ begin
     end if;
 end $$;
 
--- The history with one attempt more, and those that are too many fewer.
+-- Appends an attempt to a history, and drops the oldest ones that exceed the limit.
 create function remember(history jsonb, number int, ended timestamptz, took bigint, outcome text)
 returns jsonb language plpgsql immutable as $$
 begin

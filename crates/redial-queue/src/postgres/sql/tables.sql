@@ -5,30 +5,30 @@ create table queue (
     name text not null unique,
     paused boolean not null default false,
     rate_count bigint,
-    -- In nanoseconds, as the engine counts.
+    -- In nanoseconds, as in the engine.
     rate_per bigint,
     rate_burst bigint,
-    -- When the bucket would be full again, in nanoseconds since 1970.
+    -- When the token bucket is full again, in nanoseconds since 1970.
     full_at bigint not null default 0,
     per_key bigint not null default 1,
     most_dead bigint
 ) with (fillfactor = 50);
 
--- 0 is waiting, 1 held, 2 running, 3 dead.
+-- States: 0 waiting, 1 held, 2 running, 3 dead.
 create table job (
     id bigint primary key generated always as identity,
     queue int not null,
     state smallint not null check (state between 0 and 3),
     priority smallint not null check (priority between 0 and 7),
-    -- When it may start; when it could have started, while it is running; when it died.
+    -- The earliest start of a job that is waiting, held or running; of a dead one, when it died.
     due timestamptz not null,
-    -- Of the last claim: when it was made, and when its lease runs out.
+    -- When the last claim was made, and when its lease runs out.
     claimed timestamptz,
     until timestamptz,
-    -- Not later than `until`. This one is in an index and a heartbeat leaves it alone, so that a heartbeat writes no index.
+    -- When to check the lease; not later than `until`. It is indexed, and a heartbeat does not change it: a heartbeat writes no index.
     checked timestamptz,
-    -- The number of the last claim in the upper bits, that of the queue in the lower 24: whoever comes too late says so even
-    -- where the job is gone.
+    -- The number of the last claim in the upper bits and of the queue in the lower 24, so that a late settlement can be counted
+    -- for its queue even if the job is gone.
     fence bigint not null default 0,
     attempts int not null default 0,
     step int not null default 0,
@@ -57,7 +57,7 @@ create index job_dead on job (queue, id) where state = 3;
 create index job_died on job (queue, due, id) where state = 3;
 create index job_key on job (queue, key, state, id) where key is not null;
 
--- What became of jobs, in as many rows as there were transactions at once: one row would make them wait for each other.
+-- Counts the results of jobs. A queue has one row for each concurrent transaction, so that they do not wait for each other.
 create table tally (
     id bigint primary key generated always as identity,
     queue int not null,

@@ -10,7 +10,7 @@ fn since(seconds: u64, level: u8) -> NewJob {
     job("").start(Start::At(then)).priority(Priority::new(level))
 }
 
-pub(super) async fn what_is_due_and_nothing_else(shop: &Shop) {
+pub(super) async fn only_due_jobs_are_claimed(shop: &Shop) {
     shop.add(job("later").start(Start::After(HOUR))).await;
     shop.add(job("then").start(Start::At(SystemTime::now() + 2 * HOUR))).await;
     let now = shop.add(job("now")).await;
@@ -22,7 +22,7 @@ pub(super) async fn what_is_due_and_nothing_else(shop: &Shop) {
     assert_eq!(shop.state(now).await, State::Running);
 }
 
-pub(super) async fn older_ones_first(shop: &Shop) {
+pub(super) async fn older_jobs_first(shop: &Shop) {
     let new = shop.add(since(100, 4)).await;
     let old = shop.add(since(200, 4)).await;
     let oldest = shop.add(since(300, 4)).await;
@@ -41,8 +41,8 @@ pub(super) async fn higher_priorities_first(shop: &Shop) {
     assert_eq!(shop.ids(10).await, expected[3..]);
 }
 
-pub(super) async fn whoever_waits_rises(shop: &Shop) {
-    // Each level is worth 10 s. Rows: how long ago it was due, its level; in the order in which they go.
+pub(super) async fn priority_rises_while_a_job_waits(shop: &Shop) {
+    // Each level is worth 10 s. Rows: seconds since it was due, and its level, in the order of claims.
     let rows = [(600, 0), (80, 1), (10, 7), (60, 1), (60, 0), (0, 4), (10, 1)];
     let mut ids = Vec::new();
     for (seconds, level) in rows.into_iter().rev() {
@@ -52,7 +52,7 @@ pub(super) async fn whoever_waits_rises(shop: &Shop) {
     assert_eq!(shop.ids(10).await, ids[2..]);
 }
 
-pub(super) async fn at_most_as_many_as_asked_for(shop: &Shop) {
+pub(super) async fn a_claim_returns_at_most_the_requested_number(shop: &Shop) {
     shop.put_all((0..7).map(|_| job("")).collect()).await;
     let claims = shop.look(3, HOUR).await;
     assert_eq!((claims.jobs.len(), claims.next), (3, Some(NOW)));

@@ -29,7 +29,7 @@ pub(super) async fn redrive_starts_over_and_keeps_the_history(shop: &Shop) {
     assert_eq!(shop.store.redrive(&filter, Redrive::default()).await.unwrap(), 0);
 }
 
-pub(super) async fn redrive_apart(shop: &Shop) {
+pub(super) async fn redriven_jobs_start_apart(shop: &Shop) {
     let mut ids = Vec::new();
     for _ in 0..5 {
         ids.push(shop.dead(job("")).await);
@@ -61,7 +61,7 @@ pub(super) async fn redrive_touches_only_dead_letters(shop: &Shop) {
     assert_eq!(claimed.job.id, running);
 }
 
-pub(super) async fn the_most_dead_letters(shop: &Shop) {
+pub(super) async fn dead_letters_beyond_the_limit_are_dropped(shop: &Shop) {
     shop.set(&Settings { most_dead: Some(2), ..Settings::default() }).await;
     let mut ids = Vec::new();
     for name in ["a", "b", "c", "d"] {
@@ -101,7 +101,7 @@ pub(super) async fn edit_then_redrive(shop: &Shop) {
     assert_eq!(shop.claim_one().await.job.policy.as_deref(), Some("y"));
 }
 
-pub(super) async fn edit_does_not_touch_what_runs(shop: &Shop) {
+pub(super) async fn a_running_job_cannot_be_edited(shop: &Shop) {
     let id = shop.add(job("old")).await;
     shop.claim_one().await;
     let edit = || Edit { payload: Some(b"new".to_vec()), ..Edit::default() };
@@ -110,7 +110,7 @@ pub(super) async fn edit_does_not_touch_what_runs(shop: &Shop) {
     assert!(!shop.store.edit(JobId(i64::MAX), edit()).await.unwrap());
 }
 
-pub(super) async fn remove_does_not_touch_what_runs(shop: &Shop) {
+pub(super) async fn a_running_job_cannot_be_removed(shop: &Shop) {
     let running = shop.add(job("running")).await;
     shop.look(1, NOW).await;
     shop.add(job("waiting").start(Start::After(HOUR))).await;
@@ -134,7 +134,7 @@ pub(super) async fn purge(shop: &Shop) {
     assert_eq!((counts.dead, counts.died, counts.dropped), (0, 2, 0));
 }
 
-pub(super) async fn a_lower_bound_on_dead_letters_counts_at_once(shop: &Shop) {
+pub(super) async fn a_lower_limit_on_dead_letters_applies_at_once(shop: &Shop) {
     let mut ids = Vec::new();
     for name in ["a", "b", "c"] {
         ids.push(shop.dead(job(name)).await);
@@ -148,8 +148,8 @@ pub(super) async fn a_lower_bound_on_dead_letters_counts_at_once(shop: &Shop) {
     assert_eq!(numbers().await, (1, 3, 2));
     assert_eq!(shop.store.redrive(&Filter::default(), Default::default()).await.unwrap(), 1);
     assert_eq!(shop.kill("again").await, ids[2]);
-    assert_eq!(numbers().await, (1, 4, 2), "one that was redriven is not counted twice");
+    assert_eq!(numbers().await, (1, 4, 2), "a redriven job is not counted twice");
     assert_eq!(shop.store.remove(&Filter::default()).await.unwrap(), 1);
     shop.dead(job("d")).await;
-    assert_eq!(numbers().await, (1, 5, 2), "one that was removed makes room");
+    assert_eq!(numbers().await, (1, 5, 2), "a removed one makes room");
 }

@@ -7,7 +7,7 @@ use redial_queue::durable::{
 
 use super::shop::{HOUR, Shop, job};
 
-pub(super) async fn a_job_comes_back_as_it_was_put_in(shop: &Shop) {
+pub(super) async fn a_job_is_returned_as_it_was_enqueued(shop: &Shop) {
     let before = SystemTime::now();
     let new = job("hello")
         .header("content-type", "text/plain")
@@ -28,7 +28,7 @@ pub(super) async fn a_job_comes_back_as_it_was_put_in(shop: &Shop) {
     let wait = kept.due.duration_since(kept.created).unwrap();
     assert!(HOUR.abs_diff(wait) < Duration::from_secs(1), "{wait:?}");
     let off = kept.created.duration_since(before).unwrap_or_else(|early| early.duration());
-    assert!(off < HOUR, "created {off:?} away from when it was put in");
+    assert!(off < HOUR, "created {off:?} away from the time of the enqueue");
 }
 
 pub(super) async fn ids_rise_and_a_batch_keeps_its_order(shop: &Shop) {
@@ -102,7 +102,7 @@ pub(super) async fn odd_texts_and_bytes(shop: &Shop) {
     assert_eq!(shop.claim_one().await.job.id, empty);
 }
 
-pub(super) async fn what_no_store_keeps_is_refused(shop: &Shop) {
+pub(super) async fn invalid_jobs_are_refused(shop: &Shop) {
     let id = shop.add(job("")).await;
     let long = "x".repeat(NewJob::MOST_NAME + 1);
     let wrong = [

@@ -49,7 +49,7 @@ pub(super) async fn two_of_a_key_at_a_time(shop: &Shop) {
     assert_eq!(shop.ids(10).await, [ids[2]]);
 }
 
-pub(super) async fn as_many_of_a_key_as_there_are(shop: &Shop) {
+pub(super) async fn any_number_of_a_key_at_a_time(shop: &Shop) {
     shop.per_key(0).await;
     let ids = three(shop).await;
     assert_eq!(shop.ids(10).await, ids);
@@ -92,7 +92,7 @@ pub(super) async fn a_released_job_keeps_its_own_time(shop: &Shop) {
     assert_eq!(shop.ids(10).await, []);
 }
 
-pub(super) async fn keys_of_other_queues_and_none_do_not_matter(shop: &Shop) {
+pub(super) async fn jobs_of_other_queues_or_without_a_key_do_not_count(shop: &Shop) {
     let there = shop.store.enqueue("elsewhere", vec![keyed("x", WhenWaiting::Append)]).await;
     assert!(matches!(there.unwrap()[0], Enqueued::Added(_)));
     let here = shop.add(keyed("y", WhenWaiting::Refuse)).await;
@@ -183,7 +183,7 @@ pub(super) async fn replaces_the_newest(shop: &Shop) {
     assert_eq!(shop.state(ids[2]).await, Held);
 }
 
-pub(super) async fn a_batch_sees_itself(shop: &Shop) {
+pub(super) async fn jobs_of_a_batch_see_each_other(shop: &Shop) {
     use WhenWaiting::{Append, Keep, Refuse, Replace};
     let jobs = [("1", Keep), ("2", Keep), ("3", Replace), ("4", Append), ("5", Refuse)];
     let done = shop.put_all(jobs.map(|(name, when)| keyed(name, when)).into()).await;
@@ -200,7 +200,7 @@ pub(super) async fn a_batch_sees_itself(shop: &Shop) {
     assert_eq!(states(shop, &[first, fourth]).await, [Waiting, Held]);
 }
 
-pub(super) async fn a_redriven_letter_waits_for_its_key(shop: &Shop) {
+pub(super) async fn a_redriven_job_waits_for_its_key(shop: &Shop) {
     let ids = three(shop).await;
     assert_eq!(shop.kill("poison").await, ids[0]);
     let claimed = shop.claim_one().await;
@@ -216,12 +216,12 @@ pub(super) async fn a_redriven_letter_waits_for_its_key(shop: &Shop) {
     assert_eq!(states(shop, &ids).await, [Waiting, State::Dead, Held]);
 }
 
-pub(super) async fn a_raised_bound_counts_for_what_comes_later(shop: &Shop) {
+pub(super) async fn a_raised_limit_applies_to_later_jobs(shop: &Shop) {
     let ids = three(shop).await;
     shop.per_key(3).await;
     assert_eq!(states(shop, &ids).await, [Waiting, Held, Held]);
     let fourth = shop.add(keyed("d", WhenWaiting::Append)).await;
-    assert_eq!(states(shop, &ids).await, [Waiting; 3], "older ones go first");
+    assert_eq!(states(shop, &ids).await, [Waiting; 3], "older jobs go first");
     assert_eq!(shop.state(fourth).await, Held);
     shop.per_key(0).await;
     let fifth = shop.add(keyed("e", WhenWaiting::Append)).await;

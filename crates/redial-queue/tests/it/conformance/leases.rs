@@ -14,7 +14,7 @@ pub(super) async fn a_lease_that_ran_out_is_claimed_again(shop: &Shop) {
     let history: Vec<_> = second.job.history.iter().map(|t| (t.number, &*t.outcome)).collect();
     assert_eq!(history, [(1, Tried::LOST)]);
     let lost = &second.job.history[0];
-    assert_eq!((lost.ended, lost.took), (first.job.due, NOW), "it ends with its lease");
+    assert_eq!((lost.ended, lost.took), (first.job.due, NOW), "the attempt ends with its lease");
     assert_eq!(shop.counts().await.lost, 1);
     assert_eq!(shop.get(id).await.history, second.job.history);
     assert_eq!(shop.ids(1).await, []);
@@ -73,7 +73,7 @@ pub(super) async fn a_settlement_counts_once(shop: &Shop) {
     assert_eq!(shop.state(claimed.job.id).await, State::Waiting);
 }
 
-pub(super) async fn a_late_settlement_counts_if_nobody_has_claimed_since(shop: &Shop) {
+pub(super) async fn a_late_settlement_counts_if_the_job_was_not_claimed_again(shop: &Shop) {
     let id = shop.add(job("")).await;
     let late = shop.look(1, NOW).await.jobs.remove(0);
     assert_eq!(shop.store.beat(&[late.lease], NOW).await.unwrap(), [true]);
@@ -97,7 +97,7 @@ pub(super) async fn a_heartbeat_keeps_a_lease(shop: &Shop) {
     assert_eq!(shop.ids(3).await, [jobs[0].id(), jobs[1].id()]);
 }
 
-pub(super) async fn a_stale_heartbeat_says_so(shop: &Shop) {
+pub(super) async fn a_stale_heartbeat_is_reported(shop: &Shop) {
     shop.put_all(vec![job("a"), job("b")]).await;
     let slow = shop.look(1, NOW).await.jobs.remove(0);
     let other = shop.claim(2).await;
@@ -113,7 +113,7 @@ pub(super) async fn a_job_that_is_gone_is_stale(shop: &Shop) {
     shop.settle(&claimed, Verdict::Done).await;
     assert_eq!(shop.settle(&claimed, Verdict::Done).await, Settled::Stale);
     assert_eq!(shop.store.beat(&[claimed.lease], HOUR).await.unwrap(), [false]);
-    let nobody = Lease { id: JobId(i64::MAX), fence: 1 };
-    assert_eq!(shop.store.beat(&[nobody], Duration::MAX).await.unwrap(), [false]);
+    let unknown = Lease { id: JobId(i64::MAX), fence: 1 };
+    assert_eq!(shop.store.beat(&[unknown], Duration::MAX).await.unwrap(), [false]);
     assert_eq!(shop.counts().await.done, 1);
 }

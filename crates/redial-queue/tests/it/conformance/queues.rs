@@ -61,17 +61,17 @@ pub(super) async fn a_rate_bounds_claims(shop: &Shop) {
     assert_eq!(shop.claim(9).await.len(), 5);
 }
 
-pub(super) async fn a_rate_that_keeps_nothing_limits_nothing(shop: &Shop) {
+pub(super) async fn a_claim_is_limited_only_if_the_rate_holds_back_due_jobs(shop: &Shop) {
     let rate = Some(RateRule::new(Rate::new(1, HOUR), 1));
     shop.set(&Settings { rate, ..Settings::default() }).await;
-    assert!(!shop.look(3, HOUR).await.limited, "there is nothing");
+    assert!(!shop.look(3, HOUR).await.limited, "no jobs");
     shop.put_all(vec![job(""), job("").start(Start::After(HOUR))]).await;
     let claims = shop.look(3, 5 * HOUR).await;
-    assert_eq!((claims.jobs.len(), claims.limited), (1, false), "the other one is not due");
+    assert_eq!((claims.jobs.len(), claims.limited), (1, false), "the other job is not due");
     shop.add(job("")).await;
     assert!(shop.look(3, HOUR).await.limited);
     shop.set(&Settings { rate, paused: true, ..Settings::default() }).await;
-    assert!(!shop.look(3, HOUR).await.limited, "it is paused");
+    assert!(!shop.look(3, HOUR).await.limited, "paused");
 }
 
 pub(super) async fn a_rate_of_zero_claims_nothing(shop: &Shop) {
@@ -127,9 +127,9 @@ pub(super) async fn counts_of_each_state(shop: &Shop) {
     assert_eq!(counts, expected);
 }
 
-pub(super) async fn the_oldest_is_what_has_been_due_longest(shop: &Shop) {
+pub(super) async fn oldest_is_the_age_of_the_oldest_due_job(shop: &Shop) {
     let oldest = async || shop.store.oldest(Shop::QUEUE).await.unwrap();
-    assert_eq!(oldest().await, Duration::ZERO, "there is no queue");
+    assert_eq!(oldest().await, Duration::ZERO, "no queue");
     shop.add(job("").start(Start::After(HOUR))).await;
     assert_eq!(oldest().await, Duration::ZERO, "nothing is due");
     let ago = |hours| Start::At(SystemTime::now() - hours * HOUR);
@@ -144,15 +144,15 @@ pub(super) async fn the_oldest_is_what_has_been_due_longest(shop: &Shop) {
         assert!(is >= hours * HOUR && is < (hours + 1) * HOUR, "{is:?}");
         shop.claim_one().await;
     }
-    assert_eq!(oldest().await, Duration::ZERO, "what runs waits no longer");
+    assert_eq!(oldest().await, Duration::ZERO, "a running job is not waiting");
 }
 
-/// Long enough for any machine; a test that gets here has failed.
+/// Fails after a time that is long enough for any machine.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(60), what).await.expect("nobody was told")
+    timeout(Duration::from_secs(60), what).await.expect("no wake-up")
 }
 
-/// Claims a job, and looks again only when the store says that something changed.
+/// Claims a job, and tries again only when the store reports a change.
 fn fetcher(store: &Arc<dyn Store>) -> tokio::task::JoinHandle<Claims> {
     let store = Arc::clone(store);
     tokio::spawn(async move {
@@ -176,7 +176,7 @@ pub(super) async fn changed_ends_for_a_new_job(shop: &Shop) {
     }
 }
 
-pub(super) async fn changed_ends_for_what_happened_before(shop: &Shop) {
+pub(super) async fn changed_ends_for_a_change_since_the_claim(shop: &Shop) {
     let first = fetcher(&shop.store);
     shop.add(job("")).await;
     let seen = soon(first).await.unwrap().seen;

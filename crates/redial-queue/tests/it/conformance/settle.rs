@@ -35,7 +35,7 @@ pub(super) async fn a_retry_waits_and_remembers(shop: &Shop) {
     assert_eq!((counts.later, counts.due, counts.retried, counts.running), (1, 0, 1, 0));
 }
 
-pub(super) async fn a_postponed_attempt_was_none(shop: &Shop) {
+pub(super) async fn a_postponed_attempt_is_not_counted(shop: &Shop) {
     let id = shop.add(job("")).await;
     let claimed = shop.claim_one().await;
     shop.settle(&claimed, retry(NOW)).await;
@@ -59,7 +59,7 @@ pub(super) async fn dead_keeps_the_reason_and_the_last_outcome(shop: &Shop) {
     let kept = shop.get(id).await;
     assert_eq!((kept.state, kept.reason.as_deref()), (State::Dead, Some("attempts")));
     let history: Vec<_> = kept.history.iter().map(|t| (t.number, &*t.outcome)).collect();
-    assert_eq!(history, [(1, "it rained"), (2, "timed out")]);
+    assert_eq!(history, [(1, "it failed"), (2, "timed out")]);
     assert_eq!((kept.payload, kept.idempotency_key), (b"payload".to_vec(), "same".to_owned()));
     assert_eq!(kept.progress.attempts, 2);
     assert_eq!(shop.ids(1).await, []);
@@ -67,7 +67,7 @@ pub(super) async fn dead_keeps_the_reason_and_the_last_outcome(shop: &Shop) {
     assert_eq!((counts.dead, counts.died, counts.retried, counts.dropped), (1, 1, 1, 0));
 }
 
-pub(super) async fn history_is_short(shop: &Shop) {
+pub(super) async fn history_is_bounded(shop: &Shop) {
     let id = shop.add(job("")).await;
     for number in 1..=Tried::KEPT + 5 {
         let claimed = shop.claim_one().await;
@@ -102,7 +102,7 @@ pub(super) async fn reasons_are_a_short_line(shop: &Shop) {
     assert_eq!(shop.get(id).await.history[0].outcome, longest);
 }
 
-pub(super) async fn many_at_once_in_their_order(shop: &Shop) {
+pub(super) async fn a_batch_is_settled_in_order(shop: &Shop) {
     shop.put_all((0..4).map(|_| job("")).collect()).await;
     let lost = shop.look(1, NOW).await.jobs.remove(0);
     let claimed = shop.claim(4).await;

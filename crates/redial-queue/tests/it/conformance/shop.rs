@@ -12,10 +12,10 @@ use redial_queue::durable::{
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const NOW: Duration = Duration::ZERO;
 
-/// A store of its own, and what tests ask of it.
+/// A store for one test, with helpers.
 pub(crate) struct Shop {
     pub(crate) store: Arc<dyn Store>,
-    /// Goes with it.
+    /// Removed on drop.
     pub(crate) folder: Option<PathBuf>,
 }
 
@@ -27,7 +27,7 @@ impl Drop for Shop {
     }
 }
 
-/// A name that no other test has, in this run or another one.
+/// A name that no other test uses, in this run or another one.
 pub(crate) fn fresh() -> String {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);
@@ -65,13 +65,13 @@ impl Shop {
         self.claim(1).await.pop().expect("nothing was claimed")
     }
 
-    /// Claims up to `most` and says which, in their order.
+    /// Claims up to `most` jobs, and returns their IDs in order.
     pub(crate) async fn ids(&self, most: usize) -> Vec<JobId> {
         self.claim(most).await.iter().map(|claimed| claimed.job.id).collect()
     }
 
     pub(crate) async fn settle(&self, claimed: &Claimed, verdict: Verdict) -> Settled {
-        self.settle_as(claimed, verdict, "it rained").await
+        self.settle_as(claimed, verdict, "it failed").await
     }
 
     pub(crate) async fn settle_as(
@@ -93,7 +93,7 @@ impl Shop {
         claimed.job.id
     }
 
-    /// Puts a job in and gives it up.
+    /// Enqueues a job and makes it a dead letter.
     pub(crate) async fn dead(&self, job: NewJob) -> JobId {
         let id = self.add(job).await;
         assert_eq!(self.kill("permanent").await, id);
@@ -137,7 +137,7 @@ pub(crate) fn dead(reason: &str) -> Verdict {
     Verdict::Dead { reason: reason.to_owned() }
 }
 
-/// Whether a time that was said as `expected` from now is so, give or take what a slow machine needs.
+/// Whether a time from now is as expected, with a tolerance for slow machines.
 pub(crate) fn about(got: Option<Duration>, expected: Duration) -> bool {
     let slack = Duration::from_secs(600);
     got.is_some_and(|got| got <= expected && got + slack >= expected)

@@ -11,7 +11,7 @@ use super::shop::{HOUR, NOW, Shop, job, retry};
 
 type Done = Arc<Mutex<HashMap<JobId, u32>>>;
 
-/// Claims up to 7 at a time and settles them one way or another until nothing is left to claim.
+/// Claims up to 7 jobs at a time and settles them in various ways, until none is left.
 async fn work(store: Arc<dyn Store>, number: u64, done: Done) {
     for round in 0.. {
         let claim = Claim { queue: Shop::QUEUE.to_owned(), most: 7, lease: HOUR };
@@ -37,7 +37,7 @@ async fn work(store: Arc<dyn Store>, number: u64, done: Done) {
         let settlements: Vec<_> = jobs.iter().enumerate().map(settlement).collect();
         let settled = store.settle(settlements.clone()).await.unwrap();
         for (settlement, settled) in settlements.iter().zip(settled) {
-            assert_eq!(settled, Settled::Taken, "nobody else has it");
+            assert_eq!(settled, Settled::Taken, "no other worker has it");
             if settlement.verdict == Verdict::Done {
                 *done.lock().unwrap().entry(settlement.lease.id).or_default() += 1;
             }

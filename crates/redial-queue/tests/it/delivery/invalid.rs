@@ -1,4 +1,4 @@
-//! What is no delivery.
+//! Invalid deliveries.
 
 use redial_queue::delivery::Delivery;
 use redial_queue::durable::{Handled, NewJob};
@@ -14,13 +14,13 @@ fn refused(delivery: Result<Delivery, redial_queue::delivery::Invalid>, part: &s
 #[test]
 fn a_url_is_absolute_and_http() {
     for (url, part) in [
-        ("", "cannot be read"),
-        ("/path", "cannot be read"),
-        ("hooks.example/path", "cannot be read"),
-        ("http://", "cannot be read"),
-        ("http://a b/", "cannot be read"),
-        ("http://host:99999/", "cannot be read"),
-        ("http://host:0/", "names no host and port"),
+        ("", "is invalid"),
+        ("/path", "is invalid"),
+        ("hooks.example/path", "is invalid"),
+        ("http://", "is invalid"),
+        ("http://a b/", "is invalid"),
+        ("http://host:99999/", "is invalid"),
+        ("http://host:0/", "has no host or port"),
         ("http://host/a\nb", "control character"),
         ("ftp://hooks.example/", "\"ftp\""),
         ("file:///etc/passwd", "\"file\""),
@@ -48,10 +48,10 @@ fn a_method_is_a_token() {
 }
 
 #[test]
-fn a_header_is_one_and_the_caller_s() {
+fn invalid_and_reserved_headers_are_refused() {
     let delivery = || Delivery::post("http://hooks.example/").unwrap();
     for name in ["", "a b", ":method", "x:", "ü"] {
-        refused(delivery().header(name, "v"), "name that no header has");
+        refused(delivery().header(name, "v"), "has an invalid name");
     }
     for value in ["a\r\nx-injected: 1", "a\nb", "\0"] {
         refused(delivery().header("x-a", value), "control character");
@@ -64,7 +64,7 @@ fn a_header_is_one_and_the_caller_s() {
 }
 
 #[test]
-fn a_delivery_is_the_same_after_it_was_a_job() {
+fn a_delivery_survives_the_conversion_into_a_job() {
     let delivery = Delivery::new("PUT", "https://hooks.example:444/a?b#gone")
         .and_then(|delivery| delivery.header("x-a", "1"))
         .and_then(|delivery| delivery.header("x-a", "ü"))
@@ -77,7 +77,7 @@ fn a_delivery_is_the_same_after_it_was_a_job() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_no_delivery_is_left_alone() {
+async fn a_job_that_is_not_a_delivery_is_left_alone() {
     let handled = deliver(&deliverer(), NewJob::new("x").header("subject", "hello")).await;
     let Handled::NotTried(why) = handled else { panic!("{handled:?}") };
     assert!(why.contains("not a delivery"), "{why}");
@@ -103,7 +103,7 @@ async fn a_broken_delivery_is_unreadable() {
         (job.clone().header(":method", "POST").header(":url", "nowhere"), "the URL"),
         (odd().header(":url", "http://elsewhere.example/"), ":url twice"),
         (odd().header("bad name", "1"), "\"bad name\""),
-        (odd().header("host", "elsewhere.example"), "a part of the URL"),
+        (odd().header("host", "elsewhere.example"), "is part of the URL"),
     ] {
         let handled = deliver(&deliverer(), job).await;
         let Handled::Unreadable(why) = handled else { panic!("{handled:?}") };

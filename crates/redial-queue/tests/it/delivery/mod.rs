@@ -1,8 +1,8 @@
-//! Deliveries over real sockets of the loopback.
+//! Deliveries over real sockets on loopback.
 
-mod answers;
 mod invalid;
 mod public;
+mod responses;
 mod sending;
 mod signing;
 mod sink;
@@ -20,7 +20,7 @@ use redial_queue::Priority;
 use redial_queue::delivery::{Deliverer, Delivery};
 use redial_queue::durable::{Handled, Handler as _, Job, JobId, NewJob, State};
 
-/// A job as a worker has it at this attempt.
+/// A job as a worker has claimed it for this attempt.
 fn claimed(new: NewJob, attempt: u32) -> Arc<Job> {
     Arc::new(Job {
         id: JobId(1),

@@ -1,4 +1,4 @@
-//! Where webhooks that others ask for may go.
+//! Which addresses are public, for webhooks whose URLs users choose.
 
 use redial::Policy;
 use redial_core::decide::Class;
@@ -8,7 +8,7 @@ use super::sink::{Sink, status};
 use super::{deliver, failed, post};
 
 #[test]
-fn what_is_reserved_is_not_public() {
+fn reserved_addresses_are_not_public() {
     for address in [
         "0.0.0.0",
         "0.255.255.255",
@@ -57,7 +57,7 @@ fn what_is_reserved_is_not_public() {
 }
 
 #[test]
-fn what_is_not_reserved_is_public() {
+fn other_addresses_are_public() {
     for address in [
         "1.1.1.1",
         "9.255.255.255",
@@ -88,7 +88,7 @@ fn what_is_not_reserved_is_public() {
 }
 
 #[tokio::test]
-async fn only_public_looks_at_the_address_behind_every_spelling() {
+async fn only_public_checks_the_address_behind_every_spelling() {
     let sink = Sink::start(&[status(200)]).await;
     let careful = Deliverer::builder(&Policy::standard()).only_public().build().unwrap();
     let port = sink.url("").rsplit(':').next().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! What arrives.
+//! The requests that arrive.
 
 use axum::http::Version;
 use redial::Policy;
@@ -9,7 +9,7 @@ use redial_queue::durable::{Handled, Handler as _, NewJob};
 use super::sink::{Seen, Sink, status};
 use super::{claimed, deliver, deliverer, post};
 
-/// What arrives of this job at this attempt.
+/// The request that arrives for a job at this attempt.
 pub(super) async fn arrived(
     deliverer: &Deliverer,
     job: impl FnOnce(&str) -> NewJob,
@@ -63,7 +63,7 @@ async fn the_key_is_the_job_s_at_every_attempt_and_quoted() {
 }
 
 #[tokio::test]
-async fn a_key_of_its_own_stays_and_a_read_has_none() {
+async fn a_key_in_the_headers_is_kept_and_a_read_has_none() {
     let own = |url: &str| {
         Delivery::post(url).unwrap().header("Idempotency-Key", "mine").unwrap().into_job()
     };
@@ -84,7 +84,7 @@ async fn a_key_that_no_header_can_carry_is_unreadable() {
 }
 
 #[test]
-fn what_fails_together_is_a_scheme_a_host_and_a_port() {
+fn a_destination_is_scheme_host_and_port() {
     let destination = |url: &str| deliverer().destination(&claimed(post(url), 1)).unwrap();
     assert_eq!(destination("http://Hooks.example/a"), "http://hooks.example:80");
     assert_eq!(destination("https://hooks.example/b?c"), "https://hooks.example:443");
@@ -93,7 +93,7 @@ fn what_fails_together_is_a_scheme_a_host_and_a_port() {
 }
 
 #[test]
-fn what_may_be_done_twice_is_known_by_the_method_and_the_key() {
+fn safety_follows_from_the_method_and_the_key() {
     let safety = |method: &str| {
         let job = Delivery::new(method, "http://hooks.example/").unwrap().into_job();
         deliverer().safety(&claimed(job, 1))
@@ -117,7 +117,7 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn http2_is_spoken_from_the_first_byte_when_asked() {
+async fn http2_with_prior_knowledge() {
     let http2 = Deliverer::builder(&Policy::standard()).http2().build().unwrap();
     let sink = Sink::start(&[status(200)]).await;
     let all = (0..10).map(|_| deliver(&http2, post(&sink.url("/"))));

@@ -1,4 +1,4 @@
-//! Signatures, and which secrets they are made with.
+//! Signatures, and the secrets they are made with.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ fn signing(secrets: Secrets) -> Deliverer {
     Deliverer::builder(&Policy::standard()).sign(secrets).build().unwrap()
 }
 
-/// Secrets that differ in their number.
+/// A secret for each number.
 fn secret(number: u8) -> Secret {
     Secret::new(&format!("whsec_{}", STANDARD.encode([number; 32]))).unwrap()
 }
@@ -107,21 +107,21 @@ fn secrets_as_text() {
     assert!(read(A.to_owned()).unwrap().are_shared());
     assert!(!read(format!("https://a.example/x {A}\n* unsigned")).unwrap().are_shared());
     for (bad, why) in [
-        (String::new(), "no secret is in it"),
-        ("# nothing\n".to_owned(), "no secret is in it"),
-        ("https://a.example/x".to_owned(), "line 1: a secret is missing"),
-        (format!("\nhttps://a.example/x whsec_short {A}"), "line 2: a secret for signatures is"),
-        (format!("a.example {A}"), "line 1: the URL cannot be read"),
+        (String::new(), "no secret found"),
+        ("# nothing\n".to_owned(), "no secret found"),
+        ("https://a.example/x".to_owned(), "line 1: missing secret"),
+        (format!("\nhttps://a.example/x whsec_short {A}"), "line 2: invalid secret"),
+        (format!("a.example {A}"), "line 1: the URL is invalid"),
         (format!("https://a.example/?q {A}"), "line 1: the URL of a receiver has a query"),
         (
             format!("https://a.example {A}\nhttps://a.example/ {A}"),
-            "line 2: the receiver https://a.example/ is named twice",
+            "line 2: duplicate receiver https://a.example/",
         ),
         (
             format!("https://a.example/x {A}\nhttps://a.example/x/ {A}"),
-            "line 2: the receiver https://a.example/x/ is named twice",
+            "line 2: duplicate receiver https://a.example/x/",
         ),
-        (format!("* {A}\n* {A}"), "line 2: secrets for all other receivers are named twice"),
+        (format!("* {A}\n* {A}"), "line 2: duplicate entry for all other receivers"),
         (
             format!("https://a.example {}", [A; 9].join(" ")),
             "line 1: a receiver has at most 8 secrets",
@@ -135,7 +135,7 @@ fn secrets_as_text() {
 }
 
 #[test]
-fn a_secret_is_said_to_be_wrong_and_never_shown() {
+fn an_invalid_secret_is_reported_and_never_shown() {
     for secret in ["", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_c2hvcnQ=", "whsec_!"] {
         let error = Secret::new(secret).unwrap_err().to_string();
         assert!(error.contains("whsec_ and 24 to 64 bytes"), "{error}");

@@ -1,4 +1,4 @@
-//! A receiver of webhooks that remembers what it got.
+//! A receiver of webhooks that records the requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -62,14 +62,14 @@ pub(crate) struct Sink {
 
 #[derive(Default)]
 struct Shared {
-    /// The last one first.
+    /// In reverse order.
     answers: Mutex<Vec<Answer>>,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
 }
 
 impl Sink {
-    /// Answers from the list, then with the last of it.
+    /// Answers from the list, and repeats the last one.
     pub(crate) async fn start(answers: &[Answer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -119,7 +119,7 @@ impl Sink {
         seen.pop().unwrap()
     }
 
-    /// Connections that were ever made.
+    /// All connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -159,7 +159,7 @@ impl Listener for TlsListener {
     type Io = TlsStream<TcpStream>;
     type Addr = SocketAddr;
 
-    /// A handshake that fails is the client's to report.
+    /// Ignores failed handshakes: the client reports them.
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let Ok((stream, address)) = self.listener.accept().await else { continue };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::sink::{Sink, status};
 use super::{class, deliver, deliverer, failed, post};
 
-/// A server for `localhost` that signed its certificate itself, and the certificate.
+/// A server for `localhost` with a self-signed certificate, and the certificate.
 async fn server(protocols: &[&str]) -> (Sink, Vec<u8>) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -47,7 +47,7 @@ async fn the_server_chooses_the_version() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_cannot_be_trusted_gets_nothing() {
+async fn an_untrusted_receiver_gets_nothing() {
     let (sink, _) = server(&["h2"]).await;
     let (failure, cause) = failed(deliver(&deliverer(), post(&sink.url("/"))).await);
     assert!(cause.starts_with("invalid peer certificate"), "{failure:?} {cause}");
@@ -61,7 +61,7 @@ async fn a_receiver_that_cannot_be_trusted_gets_nothing() {
 }
 
 #[test]
-fn a_root_that_is_none_is_refused() {
+fn an_invalid_root_is_refused() {
     let error = Deliverer::builder(&Policy::standard()).root(*b"no certificate").build();
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("deliveries cannot be sent: "), "{error}");

@@ -16,15 +16,15 @@ use tokio::sync::Notify;
 
 use super::{class, deliver, deliverer, failed, post};
 
-/// Reads what there is, says this, and then either resets the connection or leaves it open, until the test is over.
-pub(super) async fn rude(says: &'static [u8], reset: bool) -> SocketAddr {
+/// A server that reads a request, sends these bytes, and then resets the connection or leaves it open until the test ends.
+pub(super) async fn misbehaving(bytes: &'static [u8], reset: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let mut open = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.read(&mut [0; 4096]).await;
-            let _ = stream.write_all(says).await;
+            let _ = stream.write_all(bytes).await;
             if reset {
                 stream.set_zero_linger().unwrap();
             } else {
@@ -37,20 +37,20 @@ pub(super) async fn rude(says: &'static [u8], reset: bool) -> SocketAddr {
 
 #[tokio::test]
 async fn a_connection_that_breaks_may_have_delivered() {
-    for says in [&b""[..], b"HTTP/1.1 20"] {
-        let address = rude(says, true).await;
+    for bytes in [&b""[..], b"HTTP/1.1 20"] {
+        let address = misbehaving(bytes, true).await;
         let (failure, cause) =
             failed(deliver(&deliverer(), post(&format!("http://{address}/"))).await);
         assert_eq!((failure.class, failure.reach), (Class::Reset, Reach::Unknown), "{cause}");
         assert!(!cause.is_empty());
     }
-    let address = rude(b"220 mail.example ESMTP\r\n", false).await;
+    let address = misbehaving(b"220 mail.example ESMTP\r\n", false).await;
     let handled = deliver(&deliverer(), post(&format!("http://{address}/"))).await;
     assert_eq!(class(handled), Class::ServerError);
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn a_refused_connection_is_a_failed_connection() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (failure, cause) = failed(deliver(&deliverer(), post(&format!("http://{free}/"))).await);
     assert_eq!((failure.class, failure.reach), (Class::Connect, Reach::NotSent));
@@ -63,7 +63,7 @@ async fn a_name_that_does_not_resolve_is_a_failed_connection() {
     assert_eq!((failure.class, failure.reach), (Class::Connect, Reach::NotSent));
 }
 
-/// A listener whose queue is full accepts no connection and refuses none.
+/// A listener whose backlog is full neither accepts nor refuses connections.
 #[tokio::test]
 async fn the_policy_says_how_long_a_connection_may_take() {
     let socket = TcpSocket::new_v4().unwrap();
@@ -71,8 +71,8 @@ async fn the_policy_says_how_long_a_connection_may_take() {
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
     let mut queued = Vec::new();
-    let patience = Duration::from_millis(300);
-    while let Ok(stream) = tokio::time::timeout(patience, TcpStream::connect(address)).await {
+    let limit = Duration::from_millis(300);
+    while let Ok(stream) = tokio::time::timeout(limit, TcpStream::connect(address)).await {
         queued.push(stream);
     }
     let policy = Policy::draft().connect_timeout(Duration::from_millis(50)).build().unwrap();
@@ -82,20 +82,20 @@ async fn the_policy_says_how_long_a_connection_may_take() {
 }
 
 #[tokio::test]
-async fn a_status_counts_although_its_body_never_comes() {
+async fn a_status_counts_even_if_the_body_never_arrives() {
     let stalled = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\npart";
-    let address = rude(stalled, false).await;
+    let address = misbehaving(stalled, false).await;
     let url = format!("http://{address}/");
     assert_eq!(deliver(&deliverer(), post(&url)).await, Handled::Done);
 
     let busy = b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 1000\r\n\r\nlater";
-    let address = rude(busy, true).await;
+    let address = misbehaving(busy, true).await;
     let (failure, cause) = failed(deliver(&deliverer(), post(&format!("http://{address}/"))).await);
     assert_eq!(failure.hint, Some(Hint::AtLeast(nanos(Duration::from_secs(7)))));
     assert!(cause.starts_with("503"), "{cause}");
 }
 
-/// The worker drops the future of an attempt that takes too long; nothing of it goes on.
+/// The worker drops the future of an attempt that times out, which has to end the request.
 #[tokio::test]
 async fn an_attempt_that_is_dropped_closes_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

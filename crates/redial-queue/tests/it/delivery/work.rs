@@ -1,4 +1,4 @@
-//! Deliveries with a worker and a store on the disk, from the job to its end.
+//! Deliveries with a worker and a store on the disk, from the enqueued job to its end.
 
 use std::future::pending;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use redial_queue::sqlite::SqliteStore;
 use super::sink::{Sink, status};
 use super::{deliverer, post, trouble};
 
-/// A store in a directory that goes away with it.
-struct Place(PathBuf);
+/// A store in a temporary directory.
+struct TempStore(PathBuf);
 
-impl Place {
+impl TempStore {
     fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -33,14 +33,14 @@ impl Place {
         Self(path)
     }
 
-    /// The queue, in a store that is opened anew.
+    /// Opens the store again, and returns its queue.
     fn queue(&self) -> DurableQueue {
         let store = SqliteStore::open(self.0.join("jobs.db")).unwrap();
         DurableQueue::new(Arc::new(store), "hooks").unwrap()
     }
 }
 
-impl Drop for Place {
+impl Drop for TempStore {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -65,22 +65,22 @@ async fn dead(queue: &DurableQueue) -> Vec<Job> {
     queue.store().list(&filter).await.unwrap()
 }
 
-/// The time of an attempt is for the answer, not for what may or may not come behind it.
+/// The timeout of an attempt applies to the status of the response, not to its body.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delivery_that_arrived_is_not_sent_again_for_the_rest_of_an_answer() {
+async fn a_delivery_is_not_sent_again_because_its_response_body_is_slow() {
     let stalled = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\npart";
-    let (place, address) = (Place::new(), trouble::rude(stalled, false).await);
+    let (place, address) = (TempStore::new(), trouble::misbehaving(stalled, false).await);
     let queue = place.queue();
     queue.enqueue(post(&format!("http://{address}/"))).await.unwrap();
-    // A machine that is busy may need more than one.
+    // A busy machine may need more than one attempt.
     let short = quick(|p| p.attempts(10).attempt_timeout(Duration::from_millis(500)));
     let report = work(&queue, short, Until::Empty).await;
     assert_eq!((report.done, report.dead), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_arrives_and_once() {
-    let (place, sink) = (Place::new(), Sink::start(&[status(200)]).await);
+async fn every_delivery_arrives_once() {
+    let (place, sink) = (TempStore::new(), Sink::start(&[status(200)]).await);
     let queue = place.queue();
     let jobs = (0..300).map(|n| NewJob { payload: format!("{n}").into(), ..post(&sink.url("/")) });
     queue.enqueue_all(jobs.collect()).await.unwrap();
@@ -95,9 +95,9 @@ async fn everything_arrives_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_store_keeps_when_the_receiver_wants_to_hear_of_it_again() {
+async fn a_retry_after_is_kept_in_the_store() {
     let busy = status(503).header("retry-after", "7").body("full");
-    let (place, sink) = (Place::new(), Sink::start(&[busy]).await);
+    let (place, sink) = (TempStore::new(), Sink::start(&[busy]).await);
     let queue = place.queue();
     let id = queue.enqueue(post(&sink.url("/"))).await.unwrap().id();
     work(&queue, quick(|p| p), Until::NothingDue).await;
@@ -111,7 +111,7 @@ async fn the_store_keeps_when_the_receiver_wants_to_hear_of_it_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_outlives_attempts_processes_and_a_redrive() {
     let answers = [status(503), status(500), status(502), status(503), status(200)];
-    let (place, sink) = (Place::new(), Sink::start(&answers).await);
+    let (place, sink) = (TempStore::new(), Sink::start(&answers).await);
     let twice = || quick(|p| p.attempts(2));
     {
         let queue = place.queue();
@@ -136,7 +136,7 @@ async fn the_key_outlives_attempts_processes_and_a_redrive() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_is_down_does_not_stop_another() {
-    let (place, up) = (Place::new(), Sink::start(&[status(200)]).await);
+    let (place, up) = (TempStore::new(), Sink::start(&[status(200)]).await);
     let down = Sink::start(&[status(500)]).await;
     let queue = place.queue();
     let both = [down.url("/"), up.url("/")];
@@ -153,8 +153,8 @@ async fn a_receiver_that_is_down_does_not_stop_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_delivery_is_left_alone_and_a_broken_one_is_a_dead_letter() {
-    let (place, sink) = (Place::new(), Sink::start(&[status(200)]).await);
+async fn other_jobs_are_left_alone_and_invalid_deliveries_become_dead_letters() {
+    let (place, sink) = (TempStore::new(), Sink::start(&[status(200)]).await);
     let queue = place.queue();
     let bad = NewJob::new("x").header(":method", "POST").header(":url", "nowhere");
     let jobs = vec![NewJob::new("?"), post(&sink.url("/")), bad, post(&sink.url("/"))];
@@ -164,16 +164,16 @@ async fn what_is_no_delivery_is_left_alone_and_a_broken_one_is_a_dead_letter() {
     assert_eq!((report.done, report.dead, report.postponed), (2, 1, 1));
     let dead = dead(&queue).await;
     assert_eq!(dead[0].progress.attempts, 1);
-    assert!(dead[0].history[0].outcome.contains("the URL cannot be read"), "{dead:?}");
+    assert!(dead[0].history[0].outcome.contains("the URL is invalid"), "{dead:?}");
     let waiting = Filter { state: Some(State::Waiting), ..Filter::default() };
     let left = queue.list(waiting).await.unwrap();
     assert_eq!((left.len(), left[0].progress.attempts, left[0].history.len()), (1, 0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_that_never_answers_holds_nobody_up() {
-    let (place, sink) = (Place::new(), Sink::start(&[status(200)]).await);
-    let silent = trouble::rude(b"", false).await;
+async fn a_receiver_that_never_answers_does_not_block_others() {
+    let (place, sink) = (TempStore::new(), Sink::start(&[status(200)]).await);
+    let silent = trouble::misbehaving(b"", false).await;
     let queue = place.queue();
     let jobs = |url: String| (0..60).map(move |_| post(&url));
     let all = jobs(format!("http://{silent}/")).chain(jobs(sink.url("/"))).collect();
@@ -187,7 +187,7 @@ async fn a_receiver_that_never_answers_holds_nobody_up() {
     let deliverer = Deliverer::new(&redial_queue::delivery::standard()).unwrap();
     let worker = Worker::new(queue.clone()).drain(Duration::ZERO);
     let report = tokio::time::timeout(Duration::from_secs(120), worker.run(deliverer, stop)).await;
-    assert_eq!(report.unwrap().unwrap().retried, 2, "its attempts were still under way");
+    assert_eq!(report.unwrap().unwrap().retried, 2, "its attempts were still in flight");
     let charged = queue.list(Filter::default()).await.unwrap();
     let charged = charged.iter().filter(|job| job.progress.attempts > 0).count();
     assert_eq!(charged, 2, "a quarter of the workers");
@@ -195,22 +195,22 @@ async fn a_receiver_that_never_answers_holds_nobody_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_breaker_of_a_receiver_that_is_down_opens_and_the_rest_is_not_charged() {
-    let (place, sink) = (Place::new(), Sink::start(&[status(500)]).await);
+    let (place, sink) = (TempStore::new(), Sink::start(&[status(500)]).await);
     let queue = place.queue();
     queue.enqueue_all((0..50).map(|_| post(&sink.url("/"))).collect()).await.unwrap();
     let policy = redial_queue::delivery::standard();
     work(&queue, policy, Until::NothingDue).await;
     let sent = sink.seen().len();
-    assert!((5..=7).contains(&sent), "{sent}: five fail, and two were under way");
+    assert!((5..=7).contains(&sent), "{sent}: five fail, and two were in flight");
     let charged = queue.list(Filter::default()).await.unwrap();
     let charged = charged.iter().filter(|job| job.progress.attempts > 0).count();
     assert_eq!(charged, sent);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_never_comes_ends_with_the_attempt() {
-    let address = trouble::rude(b"HTTP/1.1 200 OK\r\nx-slow: ", false).await;
-    let place = Place::new();
+async fn a_missing_response_ends_with_the_attempt() {
+    let address = trouble::misbehaving(b"HTTP/1.1 200 OK\r\nx-slow: ", false).await;
+    let place = TempStore::new();
     let queue = place.queue();
     queue.enqueue(post(&format!("http://{address}/"))).await.unwrap();
     let policy = quick(|p| p.attempts(2).attempt_timeout(Duration::from_millis(100)));
@@ -221,15 +221,15 @@ async fn an_answer_that_never_comes_ends_with_the_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_that_has_moved_or_is_gone_is_not_asked_again() {
+async fn a_receiver_that_moved_or_is_gone_is_not_retried() {
     let moved = status(301).header("location", "https://new.example/");
-    let (place, sink) = (Place::new(), Sink::start(&[status(410), moved]).await);
+    let (place, sink) = (TempStore::new(), Sink::start(&[status(410), moved]).await);
     let queue = place.queue();
     queue.enqueue_all(vec![post(&sink.url("/")), post(&sink.url("/"))]).await.unwrap();
     work(&queue, quick(|p| p), Until::Empty).await;
     assert_eq!(sink.seen().len(), 2);
     let outcomes: Vec<String> =
         dead(&queue).await.iter().map(|job| job.history[0].outcome.clone()).collect();
-    assert!(outcomes.iter().any(|said| said.contains("410 Gone")), "{outcomes:?}");
-    assert!(outcomes.iter().any(|said| said.contains("https://new.example/")), "{outcomes:?}");
+    assert!(outcomes.iter().any(|text| text.contains("410 Gone")), "{outcomes:?}");
+    assert!(outcomes.iter().any(|text| text.contains("https://new.example/")), "{outcomes:?}");
 }

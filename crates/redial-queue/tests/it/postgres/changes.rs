@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout};
 
 use super::server::{HOUR, QUEUE, claim, client, own, store, url};
 
-/// What a claim has seen that found nothing, after the store has begun to listen.
-async fn quiet(store: &PostgresStore) -> u64 {
+/// The changes seen by a claim that found nothing, after the store has started to listen.
+async fn seen_when_idle(store: &PostgresStore) -> u64 {
     let claim = Claim { queue: QUEUE.to_owned(), most: 1, lease: HOUR };
     let seen = store.claim(&claim).await.unwrap().seen;
     store.changed(QUEUE, seen).await.unwrap();
@@ -17,10 +17,10 @@ async fn quiet(store: &PostgresStore) -> u64 {
     claims.seen
 }
 
-/// Whether a change is heard of; a wait that ends for no reason takes about 5 s, so one of several rounds is quicker.
-async fn heard(store: &PostgresStore, mut change: impl AsyncFnMut()) {
+/// Checks that a change wakes the store. Without a notification the wait ends after about 5 s, so one of several rounds is faster.
+async fn wakes(store: &PostgresStore, mut change: impl AsyncFnMut()) {
     for _ in 0..5 {
-        let seen = quiet(store).await;
+        let seen = seen_when_idle(store).await;
         let start = Instant::now();
         let (ended, ()) = tokio::join!(store.changed(QUEUE, seen), change());
         ended.unwrap();
@@ -29,26 +29,26 @@ async fn heard(store: &PostgresStore, mut change: impl AsyncFnMut()) {
             return;
         }
     }
-    panic!("five changes in a row were not heard of");
+    panic!("five changes in a row were not noticed");
 }
 
 #[tokio::test]
-async fn a_job_that_another_process_enqueues_is_heard_of() {
+async fn a_job_of_another_process_wakes_the_store() {
     let (store, schema) = store().await;
     let other = PostgresStore::builder(&url()).schema(&schema).connect().await.unwrap();
-    heard(&store, async || {
+    wakes(&store, async || {
         other.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_job_in_somebodys_transaction_is_heard_of_when_it_is_committed() {
+async fn a_job_in_a_users_transaction_wakes_the_store_on_commit() {
     let (store, schema) = store().await;
     let other = PostgresStore::builder(&url()).schema(&schema).connect().await.unwrap();
     let mut client = client(&url()).await;
     for enqueuing in [&other, &store] {
-        heard(&store, async || {
+        wakes(&store, async || {
             let transaction = client.transaction().await.unwrap();
             enqueuing.enqueue_in(&transaction, QUEUE, vec![NewJob::new("x")]).await.unwrap();
             transaction.commit().await.unwrap();
@@ -61,12 +61,12 @@ async fn a_job_in_somebodys_transaction_is_heard_of_when_it_is_committed() {
 async fn it_listens_again_after_a_restart() {
     let mut own = own(&[]);
     let store = PostgresStore::connect(&own.url()).await.unwrap();
-    quiet(&store).await;
+    seen_when_idle(&store).await;
     own.kill().unwrap();
     own.start_again().unwrap();
     let other = PostgresStore::connect(&own.url()).await.unwrap();
     super::server::until_reached(|| claim(&store, 1, HOUR)).await;
-    heard(&store, async || {
+    wakes(&store, async || {
         other.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
     })
     .await;
@@ -76,7 +76,7 @@ async fn it_listens_again_after_a_restart() {
 async fn a_store_that_is_dropped_leaves_no_connection() {
     let own = own(&[]);
     let store = PostgresStore::connect(&own.url()).await.unwrap();
-    quiet(&store).await;
+    seen_when_idle(&store).await;
     drop(store);
     let admin = client(&own.url()).await;
     let count = "select count(*) from pg_stat_activity where application_name = 'redial'";
@@ -104,11 +104,11 @@ async fn jobs_belong_to_the_callers_transaction() {
             .batch_execute(&format!("insert into {schema}.orders values (1)"))
             .await
             .unwrap();
-        // Others count meanwhile, in the rows that this one might want.
+        // Meanwhile another transaction updates the tally.
         store.enqueue("another", vec![NewJob::new("y")]).await.unwrap();
         let jobs = vec![NewJob::new("x"), NewJob::new("z")];
         store.enqueue_in(&transaction, QUEUE, jobs).await.unwrap();
-        assert!(claim(&store, 5, HOUR).await.unwrap().is_empty(), "it is not committed");
+        assert!(claim(&store, 5, HOUR).await.unwrap().is_empty(), "not committed yet");
         match commit {
             true => transaction.commit().await.unwrap(),
             false => transaction.rollback().await.unwrap(),
@@ -121,7 +121,7 @@ async fn jobs_belong_to_the_callers_transaction() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_before_it_spoils_the_transaction() {
+async fn invalid_jobs_do_not_abort_the_callers_transaction() {
     let (store, _) = store().await;
     let mut client = client(&url()).await;
     let transaction = client.transaction().await.unwrap();

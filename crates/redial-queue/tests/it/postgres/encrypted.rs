@@ -14,7 +14,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn the_url_says_whom_to_trust() {
+async fn sslmode_decides_which_servers_are_trusted() {
     let own = own(&[]);
     let data = own.folder().join("data");
     let owner = fs::metadata(&data).unwrap();
@@ -38,7 +38,7 @@ async fn the_url_says_whom_to_trust() {
 
     let plain = url("127.0.0.1", "require", None);
     let store = super::server::until_reached(|| async {
-        // The server reads its settings when it gets to it.
+        // The server applies its settings with a delay.
         let store = PostgresStore::connect(&plain).await;
         store.map_err(|error| StoreError::Unavailable(error.to_string().into()))
     });

@@ -6,10 +6,10 @@ use redial_queue::postgres::PostgresStore;
 use super::server::{QUEUE, claim, client, done, own, store, until_reached, url};
 use crate::conformance::fresh;
 
-/// The error of connecting, which never shows the password.
+/// The error of connecting. It must not contain the password.
 async fn refused(url: &str) -> StoreError {
     let error = PostgresStore::builder(url).schema(&fresh()).connect().await.err();
-    let error = error.expect("it must not connect");
+    let error = error.expect("it connected");
     assert!(!error.to_string().contains("geheim"), "{error}");
     assert!(!format!("{error:?}").contains("geheim"), "{error:?}");
     error
@@ -21,7 +21,7 @@ fn invalid(error: &StoreError, part: &str) {
 }
 
 #[tokio::test]
-async fn what_is_no_url_says_so() {
+async fn an_invalid_url_is_reported() {
     for url in ["", "postgres://", "mysql://me:geheim@there/x", "postgres://me:geheim@there:port/x"]
     {
         invalid(&refused(url).await, "postgres://USER:PASSWORD@HOST:PORT/DATABASE");
@@ -34,12 +34,12 @@ async fn what_is_no_url_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_tls_says_so() {
+async fn a_server_without_tls_is_reported() {
     invalid(&refused(&format!("{}?sslmode=require", url())).await, "sslmode=disable");
 }
 
 #[tokio::test]
-async fn nobody_there_is_unavailable() {
+async fn an_unreachable_server_is_unavailable() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = refused(&format!("postgres://me:geheim@{free}/x")).await;
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
@@ -47,7 +47,7 @@ async fn nobody_there_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_and_a_missing_database_say_so() {
+async fn a_wrong_password_and_a_missing_database_are_reported() {
     let own = own(&[]);
     let admin = client(&own.url()).await;
     admin.batch_execute("create role locked login password 'geheimnis'").await.unwrap();
@@ -55,7 +55,7 @@ async fn a_wrong_password_and_a_missing_database_say_so() {
     invalid(&refused(&format!("postgres://locked:geheim@{at}/postgres")).await, "28P01");
     invalid(&refused(&format!("postgres://locked@{at}/postgres")).await, "password");
     invalid(&refused(&format!("postgres://redial@{at}/nowhere")).await, "\"nowhere\"");
-    // The right one is let in, and then may not make the tables.
+    // With the right password, the role may still not create the tables.
     let bare = format!("postgres://locked:geheimnis@{at}/postgres");
     invalid(&refused(&bare).await, "grant CREATE on the database");
     admin.batch_execute("grant create on database postgres to locked").await.unwrap();
@@ -73,15 +73,15 @@ async fn tables_of_a_newer_version_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_schema_has_a_plain_name() {
+async fn schema_names_need_no_quoting() {
     for name in ["", "1st", "pg_mine", "a\"b", "Upper", "ä"] {
         let error = PostgresStore::builder(&url()).schema(name).connect().await.err().unwrap();
-        invalid(&error, "a schema's name");
+        invalid(&error, "invalid schema name");
     }
 }
 
 #[tokio::test]
-async fn ten_who_start_at_once_make_the_tables_once() {
+async fn ten_processes_create_the_tables_once() {
     let (schema, url) = (fresh(), url());
     let tasks: Vec<_> = (0..10)
         .map(|_| {
@@ -97,7 +97,7 @@ async fn ten_who_start_at_once_make_the_tables_once() {
 }
 
 #[tokio::test]
-async fn a_server_without_room_is_unavailable_until_there_is_some() {
+async fn a_server_without_free_connections_is_unavailable() {
     let own = own(&["max_connections=5", "superuser_reserved_connections=0", "max_wal_senders=0"]);
     let store = PostgresStore::builder(&own.url()).connections(1).connect().await.unwrap();
     let mut others = Vec::new();
@@ -107,7 +107,7 @@ async fn a_server_without_room_is_unavailable_until_there_is_some() {
     let late = PostgresStore::connect(&own.url()).await.err().unwrap();
     assert!(matches!(late, StoreError::Unavailable(_)), "{late:?}");
     assert!(late.to_string().contains("53300"), "{late}");
-    // Whoever has a connection goes on with it.
+    // An open connection still works.
     store.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
     others.clear();
     let url = own.url();
@@ -117,7 +117,7 @@ async fn a_server_without_room_is_unavailable_until_there_is_some() {
 }
 
 #[tokio::test]
-async fn a_step_that_somebody_blocks_is_given_up_in_time() {
+async fn a_blocked_step_times_out() {
     let schema = fresh();
     let builder = PostgresStore::builder(&url()).schema(&schema);
     let store = builder.timeout(Duration::from_millis(300)).connect().await.unwrap();
@@ -132,4 +132,42 @@ async fn a_step_that_somebody_blocks_is_given_up_in_time() {
     blocking.rollback().await.unwrap();
     let settled = store.settle(vec![done(&claimed[0])]).await.unwrap();
     assert_eq!(settled, [redial_queue::durable::Settled::Taken]);
+}
+
+/// Makes the server roll back the first `conflicts` inserts of a schema. The sequence counts all of them: it is not rolled back.
+async fn conflict(schema: &str, conflicts: u32) -> String {
+    let trigger = format!(
+        "create sequence {schema}.inserts; \
+         create function {schema}.conflict() returns trigger language plpgsql as $$ begin \
+             if nextval('{schema}.inserts') <= {conflicts} then \
+                 raise exception 'conflict' using errcode = 'serialization_failure'; \
+             end if; \
+             return new; \
+         end $$; \
+         create trigger conflict before insert on {schema}.job for each row execute function {schema}.conflict()"
+    );
+    client(&url()).await.batch_execute(&trigger).await.unwrap();
+    format!("select last_value from {schema}.inserts")
+}
+
+#[tokio::test]
+async fn a_step_that_was_rolled_back_is_repeated() {
+    let (store, schema) = store().await;
+    let inserts = conflict(&schema, 5).await;
+    store.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap();
+    let attempts: i64 = client(&url()).await.query_one(&inserts, &[]).await.unwrap().get(0);
+    assert_eq!(attempts, 6);
+    assert_eq!(store.counts(QUEUE).await.unwrap().enqueued, 1);
+}
+
+#[tokio::test]
+async fn a_step_that_is_always_rolled_back_is_given_up() {
+    let (store, schema) = store().await;
+    let inserts = conflict(&schema, 100).await;
+    let error = store.enqueue(QUEUE, vec![NewJob::new("x")]).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(error.to_string().contains("40001"), "{error}");
+    let attempts: i64 = client(&url()).await.query_one(&inserts, &[]).await.unwrap().get(0);
+    assert_eq!(attempts, 6);
+    assert_eq!(store.counts(QUEUE).await.unwrap().enqueued, 0);
 }

@@ -1,4 +1,4 @@
-//! The server goes away in the middle of everything. What it said to have is there, and nothing is done twice unless a lease
+//! The server goes away during the work. Everything it acknowledged is there afterwards, and no job is done twice unless a lease
 //! ran out.
 
 use std::collections::HashMap;
@@ -11,18 +11,18 @@ use redial_queue::postgres::PostgresStore;
 
 use super::server::{HOUR, QUEUE, claim, client, done, own, store, until_reached, url};
 
-/// What was enqueued, and how often each was done.
+/// Producers and consumers, with a record of what was enqueued and how often each job was done.
 #[derive(Default)]
-struct Books {
+struct Load {
     put: Mutex<Vec<String>>,
-    /// Tries whose outcome nobody knows.
+    /// Jobs that may have been enqueued.
     unsure: Mutex<Vec<String>>,
     done: Mutex<HashMap<String, u32>>,
     stop: AtomicBool,
 }
 
-impl Books {
-    /// Enqueues until it is told to stop.
+impl Load {
+    /// Enqueues until `stop` is set.
     async fn produce(self: Arc<Self>, store: PostgresStore, who: usize) {
         let mut n = 0;
         while !self.stop.load(Ordering::Relaxed) {
@@ -36,13 +36,13 @@ impl Books {
         }
     }
 
-    /// Claims and settles until it is told to stop. What is settled counts, and so does what may have been.
+    /// Claims and settles until `stop` is set. Counts every job that was settled, or may have been.
     async fn consume(self: Arc<Self>, store: PostgresStore) {
         while !self.stop.load(Ordering::Relaxed) {
             let Ok(jobs) = claim(&store, 4, HOUR).await else { continue };
             for job in jobs {
                 let settled = until_reached(|| store.settle(vec![done(&job)])).await;
-                // The answer may be lost, not the step: then the second try finds that the job is gone.
+                // If only the reply was lost, the second attempt finds that the job is gone.
                 let name = String::from_utf8(job.job.payload).unwrap();
                 *self.done.lock().unwrap().entry(name).or_default() += 1;
                 assert!(matches!(settled[0], Settled::Taken | Settled::Stale));
@@ -51,24 +51,24 @@ impl Books {
         }
     }
 
-    /// Runs the load while `trouble` goes on, and then adds up.
+    /// Runs the load during `trouble`, and then checks the record.
     async fn run(store: &PostgresStore, trouble: impl AsyncFnOnce(&Self)) {
-        let books = Arc::new(Self::default());
+        let load = Arc::new(Self::default());
         let mut tasks = Vec::new();
         for who in 0..2 {
-            tasks.push(tokio::spawn(Arc::clone(&books).produce(store.clone(), who)));
-            tasks.push(tokio::spawn(Arc::clone(&books).consume(store.clone())));
+            tasks.push(tokio::spawn(Arc::clone(&load).produce(store.clone(), who)));
+            tasks.push(tokio::spawn(Arc::clone(&load).consume(store.clone())));
         }
-        trouble(&books).await;
-        books.stop.store(true, Ordering::Relaxed);
+        trouble(&load).await;
+        load.stop.store(true, Ordering::Relaxed);
         for task in tasks {
             task.await.unwrap();
         }
-        books.finish(store).await;
+        load.finish(store).await;
     }
 
     async fn finish(&self, store: &PostgresStore) {
-        // A claim whose answer was lost has a lease of an hour: those jobs are there and running.
+        // Jobs of a claim whose reply was lost are still running: its lease is an hour.
         let everything = Filter::default();
         let left = until_reached(|| store.list(&everything)).await;
         let mut done = self.done.lock().unwrap().clone();
@@ -81,7 +81,7 @@ impl Books {
         for name in self.unsure.lock().unwrap().iter() {
             assert!(matches!(done.remove(name), None | Some(1)), "{name} was tried once");
         }
-        assert!(done.is_empty(), "nobody enqueued {done:?}");
+        assert!(done.is_empty(), "not enqueued: {done:?}");
         let counts = store.counts(QUEUE).await.unwrap();
         assert_eq!(counts.lost, 0, "no lease ran out");
         assert_eq!(counts.enqueued, counts.done + left.len() as u64, "{counts:?}");
@@ -91,12 +91,12 @@ impl Books {
         self.done.lock().unwrap().len()
     }
 
-    /// Until so many more are done.
+    /// Waits until this many more jobs are done.
     async fn progress(&self, more: usize) {
         let goal = self.done_so_far() + more;
-        let patience = tokio::time::Instant::now() + Duration::from_secs(120);
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
         while self.done_so_far() < goal {
-            assert!(tokio::time::Instant::now() < patience, "the load has come to a stop");
+            assert!(tokio::time::Instant::now() < deadline, "no progress");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -106,20 +106,20 @@ impl Books {
 async fn killed_backends_lose_nothing() {
     let (store, schema) = store().await;
     let admin = client(&url()).await;
-    // Only those of this test: they are the ones that have used its schema.
+    // Only the backends of this test, which have used its schema.
     let kill = format!(
         "select count(pg_terminate_backend(pid)) from pg_stat_activity \
          where pid <> pg_backend_pid() and query like '%{schema}%'"
     );
-    Books::run(&store, async |books| {
+    Load::run(&store, async |load| {
         for _ in 0..15 {
-            books.progress(10).await;
+            load.progress(10).await;
             let mut killed = 0;
             while killed == 0 {
                 killed = admin.query_one(&kill, &[]).await.unwrap().get::<_, i64>(0);
             }
         }
-        books.progress(10).await;
+        load.progress(10).await;
     })
     .await;
 }
@@ -128,13 +128,13 @@ async fn killed_backends_lose_nothing() {
 async fn a_restarted_server_loses_nothing() {
     let mut own = own(&[]);
     let store = PostgresStore::connect(&own.url()).await.unwrap();
-    Books::run(&store, async |books| {
+    Load::run(&store, async |load| {
         for _ in 0..3 {
-            books.progress(20).await;
+            load.progress(20).await;
             own.kill().unwrap();
             own.start_again().unwrap();
         }
-        books.progress(20).await;
+        load.progress(20).await;
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! A worker is cut off, somebody else does its job, and then it comes back.
+//! A worker is cut off from the server, another one does its job, and then the first one returns.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::server::{HOUR, QUEUE, claim, done, until_reached, url};
 use crate::conformance::fresh;
 
-/// Passes everything on, unless it is cut: then nothing goes through, and nobody learns why.
+/// Forwards everything until it is cut; then it silently drops everything.
 struct Proxy {
     address: SocketAddr,
     cut: Arc<watch::Sender<bool>>,
@@ -29,7 +29,7 @@ impl Proxy {
             while let Ok((mut near, _)) = listener.accept().await {
                 let mut cut = ours.subscribe();
                 tokio::spawn(async move {
-                    // A connection that was cut once stays silent until it is healed, and then breaks.
+                    // A connection that was cut stays silent until the cut ends, and is closed then.
                     if !*cut.borrow() {
                         let Ok(mut far) = TcpStream::connect(to).await else { return };
                         tokio::select! {
@@ -46,7 +46,7 @@ impl Proxy {
 }
 
 #[tokio::test]
-async fn who_was_cut_off_cannot_settle() {
+async fn a_worker_that_was_cut_off_cannot_settle() {
     let schema = fresh();
     let real: SocketAddr = url().split(['@', '/']).nth(3).unwrap().parse().unwrap();
     let proxy = Proxy::start(real).await;
@@ -62,7 +62,7 @@ async fn who_was_cut_off_cannot_settle() {
     let cut_off = far.settle(vec![done(&lost)]).await.unwrap_err();
     assert!(matches!(cut_off, StoreError::Unavailable(_)), "{cut_off:?}");
 
-    // A lease of a millisecond has run out by the time that the timeout of the settlement has.
+    // The lease of a millisecond runs out before the settlement times out.
     let taken = claim(&near, 1, HOUR).await.unwrap().remove(0);
     assert_eq!((taken.job.id, taken.job.progress.attempts), (lost.job.id, 2));
     assert!(taken.lease.fence > lost.lease.fence);
@@ -72,7 +72,7 @@ async fn who_was_cut_off_cannot_settle() {
     assert_eq!(settled, [Settled::Stale]);
     assert_eq!(far.beat(&[lost.lease], HOUR).await.unwrap(), [false]);
     assert_eq!(near.settle(vec![done(&taken)]).await.unwrap(), [Settled::Taken]);
-    // And once more, when the job is gone.
+    // And again when the job is gone.
     assert_eq!(far.settle(vec![done(&lost)]).await.unwrap(), [Settled::Stale]);
     let counts = near.counts(QUEUE).await.unwrap();
     assert_eq!((counts.done, counts.lost, counts.stale), (1, 1, 3));

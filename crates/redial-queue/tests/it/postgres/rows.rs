@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::server::{HOUR, QUEUE, claim, client, done, store, url};
 
 #[tokio::test]
-async fn rows_that_nobody_can_read_go_to_the_dead_letters() {
+async fn unreadable_rows_become_dead_letters() {
     let (store, schema) = store().await;
     let jobs = (0..4).map(|n| NewJob::new(format!("{n}")).key("k", WhenWaiting::Append));
     let mut ids = store.enqueue("keyed", jobs.collect()).await.unwrap();
@@ -31,11 +31,11 @@ async fn rows_that_nobody_can_read_go_to_the_dead_letters() {
     let filter =
         Filter { state: Some(State::Dead), queue: Some(QUEUE.into()), ..Filter::default() };
     let dead = store.list(&filter).await.unwrap();
-    let told: Vec<_> = dead.iter().map(|job| (job.id, job.reason.as_deref())).collect();
-    assert_eq!(told, [(id(4), Some("unreadable")), (id(5), Some("unreadable"))]);
+    let reasons: Vec<_> = dead.iter().map(|job| (job.id, job.reason.as_deref())).collect();
+    assert_eq!(reasons, [(id(4), Some("unreadable")), (id(5), Some("unreadable"))]);
     assert_eq!(store.counts(QUEUE).await.unwrap().died, 2);
 
-    // One that is dead does not hold the others of its key.
+    // A dead letter does not hold the other jobs of its key.
     let claim = redial_queue::durable::Claim { queue: "keyed".into(), most: 10, lease: HOUR };
     assert!(store.claim(&claim).await.unwrap().jobs.is_empty());
     let next = store.claim(&claim).await.unwrap().jobs;
@@ -92,7 +92,7 @@ async fn a_heartbeat_writes_no_index() {
 }
 
 #[tokio::test]
-async fn what_done_jobs_leave_behind_is_cleaned_up() {
+async fn the_table_is_vacuumed_after_many_settlements() {
     let (store, schema) = store().await;
     for _ in 0..11 {
         let jobs = (0..2_000).map(|_| NewJob::new("x")).collect();
@@ -108,5 +108,5 @@ async fn what_done_jobs_leave_behind_is_cleaned_up() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(Duration::from_secs(120), cleaned).await.expect("nobody has cleaned up");
+    timeout(Duration::from_secs(120), cleaned).await.expect("the table was not vacuumed");
 }

@@ -1,5 +1,5 @@
-//! Where the tests' Postgres is. Most share the one of `cargo xtask test`, each in a schema of its own; a test that stops it or
-//! fills it up starts its own.
+//! The Postgres servers of the tests. Most tests share the one of `cargo xtask test`, each in a schema of its own; a test that stops
+//! or exhausts the server starts its own.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub(super) fn url() -> String {
     std::env::var(VARIABLE).expect("needs Postgres: run `cargo xtask test`")
 }
 
-/// A server that nobody else uses.
+/// A server for one test.
 pub(super) fn own(settings: &[&str]) -> Postgres {
     Postgres::start_with(settings).expect("needs Postgres: run `cargo xtask setup`")
 }
 
-/// A store in a schema of its own, and the name of that.
+/// A store in a schema of its own, and the name of the schema.
 pub(super) async fn store() -> (PostgresStore, String) {
     let schema = fresh();
     (PostgresStore::builder(&url()).schema(&schema).connect().await.unwrap(), schema)
@@ -50,18 +50,18 @@ pub(super) fn done(claimed: &Claimed) -> Settlement {
     Settlement { lease: claimed.lease, verdict: Verdict::Done, took, outcome }
 }
 
-/// Does it again until the store can be reached.
+/// Repeats a step until the store can be reached.
 pub(super) async fn until_reached<T, F>(mut step: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    let patience = tokio::time::Instant::now() + Duration::from_secs(120);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
     loop {
         match step().await {
             Ok(value) => return value,
             Err(StoreError::Unavailable(cause)) => {
-                let late = tokio::time::Instant::now() > patience;
-                assert!(!late, "the store stays out of reach: {cause}");
+                let late = tokio::time::Instant::now() > deadline;
+                assert!(!late, "the store is still unavailable: {cause}");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(other) => panic!("{other}"),

@@ -36,7 +36,7 @@ async fn a_rate_holds_over_all_processes() {
 }
 
 #[tokio::test]
-async fn of_jobs_with_one_key_one_waits_whoever_enqueues() {
+async fn of_jobs_with_one_key_one_waits_over_all_processes() {
     let stores = two().await;
     let put = |n: usize, when| {
         let (store, job) = (stores[n % 2].clone(), NewJob::new(format!("{n}")).key("k", when));
@@ -57,7 +57,7 @@ async fn of_jobs_with_one_key_one_waits_whoever_enqueues() {
 }
 
 #[tokio::test]
-async fn keys_and_batches_in_any_order_do_not_wait_in_a_circle() {
+async fn keys_and_batches_in_any_order_do_not_deadlock() {
     let stores = two().await;
     let keyed = |n: usize| NewJob::new("x").key(format!("{}", n % 5), WhenWaiting::Append);
     let workers = (0..6).map(|who| {
@@ -106,7 +106,7 @@ async fn more_keys_than_the_server_has_locks() {
 }
 
 #[tokio::test]
-async fn dead_letters_stay_within_their_bound_whoever_adds_them() {
+async fn dead_letters_stay_within_their_limit_over_all_processes() {
     let stores = two().await;
     let settings = Settings { most_dead: Some(5), ..Settings::default() };
     stores[0].set(QUEUE, &settings).await.unwrap();

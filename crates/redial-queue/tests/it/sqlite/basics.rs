@@ -69,7 +69,7 @@ async fn attempts_and_backoff_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn keys_hold_and_let_go() {
+async fn jobs_of_a_key_are_held_and_released() {
     let directory = Directory::new();
     let store = open(directory.path("jobs"));
     let job = |payload: &str| NewJob::new(payload).key("k", WhenWaiting::Append);
@@ -95,7 +95,7 @@ async fn keys_hold_and_let_go() {
 }
 
 #[tokio::test]
-async fn changed_ends_when_something_was_put_in_between() {
+async fn changed_ends_for_a_job_enqueued_before_the_wait() {
     let directory = Directory::new();
     let store = open(directory.path("jobs"));
     let none = claim(&store, "q", 1).await;

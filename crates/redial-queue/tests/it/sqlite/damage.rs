@@ -1,4 +1,4 @@
-//! Files that a disk, or somebody, has changed.
+//! Files that were damaged by a disk or by hand.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ async fn fill(path: &Path) {
     store.enqueue("q", (0..JOBS).map(job).collect()).await.unwrap();
 }
 
-/// Opens the file and does everything that is in it. How many jobs that were.
+/// Opens the file and completes all jobs in it. Returns their number.
 async fn drain(path: &Path) -> Result<usize, StoreError> {
     let store = SqliteStore::open(path)?;
     let mut done = 0;
@@ -54,11 +54,11 @@ async fn drain(path: &Path) -> Result<usize, StoreError> {
     }
 }
 
-/// What comes of a damaged copy: everything is there, or somebody says that it is not.
+/// Whether a damaged copy is usable: either all jobs are there, or an error reports the damage.
 async fn check(path: &Path, what: &str) -> bool {
     match drain(path).await {
         Ok(done) => {
-            assert_eq!(done, JOBS, "{what}: jobs are missing and nobody has said so");
+            assert_eq!(done, JOBS, "{what}: jobs are missing without an error");
             true
         }
         Err(error) => {
@@ -69,14 +69,14 @@ async fn check(path: &Path, what: &str) -> bool {
 }
 
 #[tokio::test]
-async fn flipped_bits_are_reported_or_do_not_matter() {
+async fn flipped_bits_are_reported_or_harmless() {
     let directory = Directory::new();
     let (good, bad) = (directory.path("good"), directory.path("bad"));
     fill(&good).await;
     assert_eq!(drain_copy(&good, &bad).await, JOBS);
     let bytes = fs::read(&good).unwrap();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let (mut sound, mut told) = (0, 0);
+    let (mut usable, mut reported) = (0, 0);
     for round in 0..250_u32 {
         let mut copy = bytes.clone();
         let mut places = Vec::new();
@@ -84,7 +84,7 @@ async fn flipped_bits_are_reported_or_do_not_matter() {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            // Every second round hits what SQLite itself needs: the head of a page.
+            // Every second round hits the header of a page, which SQLite itself needs.
             let mut at = usize::try_from(random >> 8).unwrap() % copy.len();
             if round.is_multiple_of(2) {
                 at = at / 4096 * 4096 + at % 48;
@@ -95,12 +95,12 @@ async fn flipped_bits_are_reported_or_do_not_matter() {
         write(&bad, &copy);
         let what = format!("round {round}, bits {places:?}");
         if check(&bad, &what).await {
-            sound += 1;
+            usable += 1;
         } else {
-            told += 1;
+            reported += 1;
         }
     }
-    assert!(sound > 0 && told > 0, "{sound} sound, {told} told");
+    assert!(usable > 0 && reported > 0, "{usable} usable, {reported} reported");
 }
 
 #[tokio::test]
@@ -115,12 +115,12 @@ async fn a_truncated_file_is_reported() {
         write(&bad, &bytes[..length]);
         let sound = check(&bad, &format!("{length} bytes")).await;
         // The end of the last page may be empty.
-        assert!(!sound || bytes.len() - length < 4096, "{length} bytes will do?");
+        assert!(!sound || bytes.len() - length < 4096, "{length} bytes are not enough");
     }
 }
 
 #[tokio::test]
-async fn a_store_that_meets_damage_has_stopped() {
+async fn damage_stops_the_store() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     fill(&path).await;
@@ -129,13 +129,13 @@ async fn a_store_that_meets_damage_has_stopped() {
     drop(conn);
     let store = open(&path);
     let wrong = store.verify().unwrap();
-    assert_eq!(wrong, ["job 7 is in a queue, but not there"]);
+    assert_eq!(wrong, ["job 7 is queued, but does not exist"]);
     let asked = Claim { queue: "q".to_owned(), most: 50, lease: MINUTE };
     let error = store.claim(&asked).await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, StoreError::Stopped(_)), "{text}");
     assert!(
-        text.contains("job 7 is in a queue, but not there") && text.contains("backup"),
+        text.contains("job 7 is queued, but does not exist") && text.contains("backup"),
         "{text}"
     );
     let again = [
@@ -149,7 +149,7 @@ async fn a_store_that_meets_damage_has_stopped() {
 }
 
 #[tokio::test]
-async fn a_row_that_nobody_can_read_is_not_in_the_way() {
+async fn an_unreadable_row_does_not_block_others() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     let store = open(&path);
@@ -173,7 +173,7 @@ async fn a_row_that_nobody_can_read_is_not_in_the_way() {
     let dead = store.list(&dead).await.unwrap();
     assert_eq!(dead.iter().map(|job| job.id.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(dead.iter().all(|job| job.reason.as_deref() == Some("unreadable")));
-    assert_eq!(dead[0].payload, b"0", "what can be read of it can be seen");
+    assert_eq!(dead[0].payload, b"0", "the readable part is shown");
     assert_eq!(store.counts("q").await.unwrap().died, 3);
 
     let edit = redial_queue::durable::Edit { headers: Some(Vec::new()), ..Default::default() };
@@ -189,7 +189,7 @@ async fn drain_copy(good: &Path, bad: &Path) -> usize {
     drain(bad).await.unwrap()
 }
 
-/// A file with nothing beside it.
+/// Writes a database file without a log.
 fn write(path: &Path, bytes: &[u8]) {
     let beside = |end: &str| format!("{}{end}", path.display());
     let _ = (fs::remove_file(beside("-wal")), fs::remove_file(beside("-shm")));

@@ -1,4 +1,4 @@
-//! Disks that are full, or fail. What the store has acknowledged is there afterwards, and it has said that it stopped.
+//! Disks that are full or fail. The store reports that it has stopped, and everything it acknowledged is there afterwards.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -26,7 +26,7 @@ async fn an_fsync_that_fails_stops_the_store() {
         "{text}"
     );
 
-    // The disk says that all is well again, but that is not to be believed.
+    // Syncs succeed again, but the store must not rely on that.
     shim::fail(&path, false);
     let syncs = shim::syncs(&path);
     let error = store.enqueue("q", vec![NewJob::new("after")]).await.unwrap_err();
@@ -34,7 +34,7 @@ async fn an_fsync_that_fails_stops_the_store() {
     assert_eq!(store.counts("q").await.unwrap_err().to_string(), text);
     assert_eq!(within(store.changed("other", 0)).await.unwrap_err().to_string(), text);
     drop(store);
-    assert_eq!(shim::syncs(&path), syncs, "nothing is asked of it, not even at the end");
+    assert_eq!(shim::syncs(&path), syncs, "no further sync, not even on close");
 
     let store = open(&path);
     let jobs = store.list(&Filter::default()).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_checkpoint_that_fails_stops_the_store_and_keeps_the_log() {
 }
 
 #[tokio::test]
-async fn many_share_one_fsync() {
+async fn many_requests_share_one_fsync() {
     shim::register();
     let directory = Directory::new();
     let path = directory.path("jobs");
@@ -98,11 +98,11 @@ async fn each_step_alone_is_on_the_disk() {
     for _ in 0..5 {
         let before = shim::syncs(&path);
         store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
-        assert!(shim::syncs(&path) > before, "it has answered before anything was synced");
+        assert!(shim::syncs(&path) > before, "it replied before the sync");
     }
 }
 
-/// In a process of its own that may write files of 2 MB and no larger ones.
+/// In a child process whose files are limited to 2 MB.
 #[tokio::test]
 async fn a_full_disk_stops_the_store() {
     let directory = Directory::new();
@@ -116,12 +116,12 @@ async fn a_full_disk_stops_the_store() {
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let said: Vec<String> = lines.collect();
-    assert!(child.wait().unwrap().success(), "{said:#?}");
-    let count = |start: &str| said.iter().filter(|line| line.contains(start)).count();
+    let output: Vec<String> = lines.collect();
+    assert!(child.wait().unwrap().success(), "{output:#?}");
+    let count = |start: &str| output.iter().filter(|line| line.contains(start)).count();
     let (acknowledged, stopped) = (count("acknowledged"), count("stopped"));
-    assert!(acknowledged > 0, "{said:#?}");
-    assert_eq!(stopped, 2, "{said:#?}");
+    assert!(acknowledged > 0, "{output:#?}");
+    assert_eq!(stopped, 2, "{output:#?}");
 
     let store = open(&path);
     let due = store.counts("q").await.unwrap().due;
@@ -129,7 +129,7 @@ async fn a_full_disk_stops_the_store() {
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
 }
 
-/// What the process above does; without a path it does nothing.
+/// The child process of the test above; without a path it does nothing.
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "this is how the child reports")]
 async fn until_the_disk_is_full() {

@@ -8,10 +8,10 @@ use redial_queue::sqlite::SqliteStore;
 
 use super::support::{Directory, MINUTE, claim, open, settle, within};
 
-fn stopped(error: &StoreError, happened: &str) {
+fn stopped(error: &StoreError, event: &str) {
     let text = error.to_string();
     assert!(matches!(error, StoreError::Stopped(_)), "{text}");
-    assert!(text.contains(happened) && text.contains("restore a backup"), "{text}");
+    assert!(text.contains(event) && text.contains("restore a backup"), "{text}");
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn a_worker_that_waits_notices_that_the_file_was_deleted() {
 }
 
 #[tokio::test]
-async fn a_backup_has_what_the_log_has_and_a_copy_of_the_file_does_not() {
+async fn a_backup_contains_the_log_and_a_copy_of_the_file_does_not() {
     let directory = Directory::new();
     let store = open(directory.path("jobs"));
     store.enqueue("q", (0..100).map(|_| NewJob::new("x")).collect()).await.unwrap();
@@ -85,14 +85,14 @@ async fn a_backup_overwrites_nothing_and_names_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_backup_is_of_one_moment_while_others_write() {
+async fn a_backup_is_a_snapshot_while_others_write() {
     let directory = Directory::new();
     let store = std::sync::Arc::new(open(directory.path("jobs")));
     store.enqueue("q", (0..2000).map(|_| NewJob::new("x".repeat(500))).collect()).await.unwrap();
     let writer = tokio::spawn({
         let store = store.clone();
         async move {
-            // Each step takes a job out of one queue and puts one into another.
+            // Each step completes a job of one queue and enqueues one in another.
             for _ in 0..200 {
                 let job = claim(&store, "q", 1).await.jobs.remove(0);
                 settle(&store, &job, Verdict::Done).await;

@@ -1,4 +1,4 @@
-//! The table of the idempotency `Store`, state by state, as on the other stores.
+//! The states of an idempotency record, as in the tests of the other stores.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 const TERMS: Terms = Terms { lease: HOUR, ttl: HOUR, on_interrupted: Interrupted::Refuse };
 
-/// A lease that is over as soon as it is given.
+/// A lease that runs out at once.
 const OVER: Terms = Terms { lease: Duration::ZERO, ..TERMS };
 
 fn claim(key: u8, fingerprint: u8) -> Claim {
@@ -29,7 +29,7 @@ async fn a_running_record() {
     assert_eq!(store.begin(&first, &TERMS).await.unwrap(), Begun::Started);
     assert_eq!(store.begin(&second, &TERMS).await.unwrap(), Begun::InFlight);
     assert_eq!(store.begin(&claim(1, 2), &TERMS).await.unwrap(), Begun::Mismatch);
-    assert_eq!(store.begin(&first, &TERMS).await.unwrap(), Begun::Started, "the answer was lost");
+    assert_eq!(store.begin(&first, &TERMS).await.unwrap(), Begun::Started, "the reply was lost");
     store.renew(&first, &TERMS).await.unwrap();
     assert_eq!(store.begin(&second, &TERMS).await.unwrap(), Begun::InFlight);
     store.release(&second).await.unwrap();
@@ -71,7 +71,7 @@ async fn an_interrupted_record() {
 }
 
 #[tokio::test]
-async fn who_comes_back_late_changes_nothing() {
+async fn a_late_owner_changes_nothing() {
     let directory = Directory::new();
     let store = open(directory.path("keys"));
     let (late, next) = (claim(1, 1), claim(1, 1));
@@ -91,7 +91,7 @@ async fn who_comes_back_late_changes_nothing() {
 }
 
 #[tokio::test]
-async fn who_comes_back_late_may_finish_what_nobody_took() {
+async fn a_late_owner_may_finish_if_no_other_has_begun() {
     let directory = Directory::new();
     let store = open(directory.path("keys"));
     let late = claim(1, 1);
@@ -113,7 +113,7 @@ async fn a_record_that_was_lost_is_written_back() {
 }
 
 #[tokio::test]
-async fn a_record_ends() {
+async fn a_record_expires() {
     let directory = Directory::new();
     let store = open(directory.path("keys"));
     let short = Terms { ttl: Duration::from_millis(1), ..OVER };
@@ -132,7 +132,7 @@ async fn a_record_ends() {
 }
 
 #[tokio::test]
-async fn keys_are_apart() {
+async fn keys_are_independent() {
     let directory = Directory::new();
     let store = open(directory.path("keys"));
     store.finish(&claim(1, 1), "one".into(), &TERMS).await.unwrap();
@@ -143,7 +143,7 @@ async fn keys_are_apart() {
 }
 
 #[tokio::test]
-async fn what_was_executed_survives_a_restart() {
+async fn executed_requests_survive_a_restart() {
     let directory = Directory::new();
     let (done, running) = (claim(1, 1), claim(2, 1));
     let store = open(directory.path("keys"));
@@ -175,7 +175,7 @@ async fn two_processes_execute_once() {
 }
 
 #[tokio::test]
-async fn what_has_ended_makes_room() {
+async fn expired_records_are_removed() {
     let directory = Directory::new();
     let path = directory.path("keys");
     let store = open(&path);

@@ -1,4 +1,4 @@
-//! The store in a file.
+//! The SQLite store.
 
 mod basics;
 mod damage;

@@ -1,4 +1,4 @@
-//! What a path leads to, and what is said about it.
+//! Paths that do not lead to a store, and their errors.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,14 +9,14 @@ use redial_queue::sqlite::rusqlite::Connection;
 
 use super::support::{Directory, open};
 
-/// What is said about a file that somebody has made.
+/// The error of opening a file that `make` has created.
 fn refused(make: impl FnOnce(&std::path::Path)) -> String {
     let directory = Directory::new();
     let path = directory.path("file");
     make(&path);
     let before = fs::read(&path).ok();
     let error = SqliteStore::open(&path).unwrap_err();
-    assert!(fs::read(&path).ok() == before, "it is not left as it was");
+    assert!(fs::read(&path).ok() == before, "the file was changed");
     let text = error.to_string();
     assert!(matches!(error, StoreError::Invalid(_)), "{text}");
     assert!(text.contains(path.to_str().unwrap()), "{text}");
@@ -24,7 +24,7 @@ fn refused(make: impl FnOnce(&std::path::Path)) -> String {
 }
 
 #[test]
-fn what_is_no_database() {
+fn a_file_that_is_not_a_database_is_refused() {
     for content in ["hello, this is a text", "SQLite format 3", &"x".repeat(100_000)] {
         let text = refused(|path| fs::write(path, content).unwrap());
         assert!(text.contains("is not an SQLite database"), "{text}");
@@ -34,20 +34,20 @@ fn what_is_no_database() {
 }
 
 #[test]
-fn where_there_is_nothing() {
+fn a_missing_directory_is_reported() {
     let directory = Directory::new();
     let error = SqliteStore::open(directory.path("no/such/folder")).unwrap_err();
     assert!(error.to_string().contains("cannot be opened: No such file"), "{error}");
 }
 
 #[test]
-fn what_may_not_be_written() {
+fn a_read_only_file_is_reported() {
     let directory = Directory::new();
     let path = directory.path("file");
     drop(open(&path));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
     if fs::OpenOptions::new().write(true).open(&path).is_ok() {
-        // Root may do everything.
+        // Root can write every file.
         return;
     }
     let error = SqliteStore::open(&path).unwrap_err();
@@ -55,7 +55,7 @@ fn what_may_not_be_written() {
 }
 
 #[test]
-fn what_is_another_applications() {
+fn a_database_of_another_application_is_refused() {
     let sql = |sql: &'static str| {
         refused(move |path| Connection::open(path).unwrap().execute_batch(sql).unwrap())
     };
@@ -67,7 +67,7 @@ fn what_is_another_applications() {
 }
 
 #[test]
-fn what_is_newer() {
+fn a_newer_version_is_refused() {
     let directory = Directory::new();
     let path = directory.path("file");
     drop(open(&path));
@@ -77,12 +77,12 @@ fn what_is_newer() {
     let error = SqliteStore::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::Invalid(_)));
     let text = error.to_string();
-    assert!(text.contains("was made by a newer version of Redial"), "{text}");
-    assert!(text.contains("have version 3, this one knows 2"), "{text}");
+    assert!(text.contains("was created by a newer version of Redial"), "{text}");
+    assert!(text.contains("have version 3, and this program supports 2"), "{text}");
 }
 
 #[test]
-fn nobody_else_can_read_it() {
+fn only_the_owner_can_read_the_file() {
     let directory = Directory::new();
     let path = directory.path("file");
     let store = open(&path);
@@ -91,7 +91,7 @@ fn nobody_else_can_read_it() {
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     drop(store);
-    assert!(!directory.path("file-wal").exists(), "the log is in the file");
+    assert!(!directory.path("file-wal").exists(), "the log was moved into the file");
 }
 
 #[tokio::test]

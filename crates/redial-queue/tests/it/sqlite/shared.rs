@@ -1,4 +1,4 @@
-//! Several who use one file: the application's own transactions, and other processes.
+//! Several users of one file: the application's own transactions, and other processes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use redial_queue::sqlite::rusqlite::{Connection, TransactionBehavior};
 use super::support::{Directory, MINUTE, claim, claim_for, open, settle, within};
 
 #[tokio::test]
-async fn a_job_comes_with_the_callers_transaction_or_not_at_all() {
+async fn jobs_are_committed_or_rolled_back_with_the_callers_transaction() {
     let directory = Directory::new();
     let path = directory.path("shop");
     let store = open(&path);
@@ -53,7 +53,7 @@ async fn the_writer_waits_for_the_callers_transaction() {
 }
 
 #[tokio::test]
-async fn a_file_that_stays_locked_is_said_and_does_not_stop_the_store() {
+async fn a_file_that_stays_locked_is_reported_and_does_not_stop_the_store() {
     let directory = Directory::new();
     let path = directory.path("shop");
     let store = open(&path);
@@ -83,7 +83,7 @@ fn a_transaction_on_another_file() {
 }
 
 #[tokio::test]
-async fn changed_ends_for_what_others_have_done() {
+async fn changed_ends_for_changes_of_other_processes() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     let store = open(&path);
@@ -107,7 +107,7 @@ async fn changed_ends_for_what_others_have_done() {
 }
 
 #[tokio::test]
-async fn nobody_is_woken_for_another_queue() {
+async fn a_change_of_another_queue_does_not_end_the_wait() {
     let directory = Directory::new();
     let store = open(directory.path("jobs"));
     let seen = claim(&store, "q", 1).await.seen;
@@ -136,7 +136,7 @@ async fn a_slow_worker_in_another_process_is_fenced() {
     assert_eq!((counts.done, counts.lost, counts.stale), (1, 1, 3));
 }
 
-/// Works until `most` jobs are done by all.
+/// Works until all workers together have completed `most` jobs.
 async fn work(store: SqliteStore, done: Arc<Mutex<Vec<JobId>>>, most: usize) {
     while done.lock().unwrap().len() < most {
         let claims = claim(&store, "q", 5).await;
@@ -145,7 +145,7 @@ async fn work(store: SqliteStore, done: Arc<Mutex<Vec<JobId>>>, most: usize) {
             done.lock().unwrap().push(claimed.job.id);
         }
         if claims.jobs.is_empty() {
-            // The last job may be the other one's, of which nobody is told.
+            // The other worker may complete the last job, which is not a change.
             let waits = store.changed("q", claims.seen);
             let _ = tokio::time::timeout(Duration::from_millis(50), waits).await;
         }
@@ -153,7 +153,7 @@ async fn work(store: SqliteStore, done: Arc<Mutex<Vec<JobId>>>, most: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn two_workers_and_whoever_enqueues_on_one_file() {
+async fn two_workers_and_a_producer_on_one_file() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     let enqueuing = open(&path);
@@ -171,14 +171,14 @@ async fn two_workers_and_whoever_enqueues_on_one_file() {
     }
     let mut done = std::mem::take(&mut *done.lock().unwrap());
     done.sort();
-    assert_eq!(done, ids, "each once");
+    assert_eq!(done, ids, "each job was done once");
     let counts = enqueuing.counts("q").await.unwrap();
     assert_eq!((counts.done, counts.lost, counts.stale, counts.held), (400, 0, 0, 0));
     assert_eq!(enqueuing.verify().unwrap(), Vec::<String>::new());
 }
 
-/// Sets the mark of the time in a file that nobody has open.
-fn set_mark(path: &std::path::Path, ahead: i64) {
+/// Moves the saved time of a file forward.
+fn advance_saved_time(path: &std::path::Path, ahead: i64) {
     let conn = Connection::open(path).unwrap();
     conn.execute("UPDATE redial_store SET time = time + ?1", [ahead]).unwrap();
 }
@@ -186,7 +186,7 @@ fn set_mark(path: &std::path::Path, ahead: i64) {
 const DAY: i64 = 24 * 3600 * 1_000_000;
 
 #[tokio::test]
-async fn a_clock_that_is_behind_the_file_goes_on_from_there() {
+async fn a_clock_behind_the_file_continues_from_the_saved_time() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     let store = open(&path);
@@ -195,12 +195,12 @@ async fn a_clock_that_is_behind_the_file_goes_on_from_there() {
     assert!(claim(&store, "q", 1).await.jobs.is_empty());
     drop(store);
 
-    set_mark(&path, DAY);
+    advance_saved_time(&path, DAY);
     let store = open(&path);
     let job = claim(&store, "q", 1).await.jobs.remove(0);
-    assert_eq!(job.job.progress.attempts, 1, "for the file a day has gone by");
+    assert_eq!(job.job.progress.attempts, 1, "a day has passed for the store");
 
-    // A wait is as long as it says, and time goes on although the wall clock is a day behind.
+    // Waits have their length, and time advances although the wall clock is a day behind.
     let wait = Duration::from_millis(50);
     settle(&store, &job, Verdict::Retry { wait, progress: Default::default() }).await;
     let next = claim(&store, "q", 1).await.next;
@@ -214,15 +214,15 @@ async fn a_clock_that_is_behind_the_file_goes_on_from_there() {
 }
 
 #[tokio::test]
-async fn one_process_that_is_ahead_pulls_the_others_along() {
+async fn a_process_ahead_in_time_moves_the_others_forward() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     let store = open(&path);
     let soon = NewJob::new("x").start(Start::After(Duration::from_secs(20 * 3600)));
     store.enqueue("q", vec![soon]).await.unwrap();
-    set_mark(&path, DAY);
+    advance_saved_time(&path, DAY);
     let claims = claim(&store, "q", 1).await;
     assert_eq!(claims.jobs.len(), 1);
     let left = claims.jobs[0].job.due.duration_since(claims.jobs[0].job.begun.unwrap()).unwrap();
-    assert_eq!(left, MINUTE, "a lease is as long as it was");
+    assert_eq!(left, MINUTE, "the lease has its full length");
 }

@@ -1,4 +1,4 @@
-//! SQLite's own way to the files, which counts each `fsync` and can make it fail.
+//! A file system layer (VFS) for SQLite that counts each `fsync` and can make it fail.
 #![allow(unsafe_code, reason = "a file system layer of SQLite is a table of C functions")]
 
 use std::collections::HashMap;
@@ -8,15 +8,15 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use redial_queue::sqlite::rusqlite::ffi;
 
-/// What is to become of the files whose path starts with this.
+/// The syncs of a store's files, and whether they fail.
 #[derive(Default)]
-struct Fate {
-    syncs: u32,
+struct Syncs {
+    count: u32,
     fails: bool,
-    fails_in_the_file: bool,
+    database_fails: bool,
 }
 
-/// Methods of files, and ours instead. The file and its log have different ones.
+/// The methods of a file, and our replacement. The database and its log have different ones.
 type Methods = &'static (ffi::sqlite3_io_methods, ffi::sqlite3_io_methods);
 
 type SyncFile = unsafe extern "C" fn(*mut ffi::sqlite3_file, c_int) -> c_int;
@@ -26,9 +26,9 @@ type CloseFile = unsafe extern "C" fn(*mut ffi::sqlite3_file) -> c_int;
 struct Shim {
     /// Open files by their address.
     files: HashMap<usize, (String, Methods)>,
-    /// By the address of those that are replaced.
+    /// By the address of the replaced methods.
     methods: HashMap<usize, Methods>,
-    fates: HashMap<String, Fate>,
+    syncs: HashMap<String, Syncs>,
 }
 
 struct Real(*mut ffi::sqlite3_vfs);
@@ -45,7 +45,7 @@ fn shim() -> MutexGuard<'static, Shim> {
     SHIM.get_or_init(Mutex::default).lock().unwrap()
 }
 
-/// For all files that are opened from now on.
+/// Applies to all files that are opened from now on.
 pub(super) fn register() {
     REAL.get_or_init(|| {
         // SAFETY: the default layer lives forever, and so does the copy of it.
@@ -64,21 +64,21 @@ pub(super) fn register() {
 
 /// How often a store's files were synced.
 pub(super) fn syncs(path: &Path) -> u32 {
-    with(path, |fate| fate.syncs)
+    with(path, |syncs| syncs.count)
 }
 
-/// Whether every `fsync` of a store fails.
+/// Sets whether every `fsync` of a store fails.
 pub(super) fn fail(path: &Path, fails: bool) {
-    with(path, |fate| fate.fails = fails);
+    with(path, |syncs| syncs.fails = fails);
 }
 
-/// Whether every `fsync` of the file itself fails, as opposed to its log.
+/// Sets whether every `fsync` of the database fails, but not of its log.
 pub(super) fn fail_in_the_file(path: &Path, fails: bool) {
-    with(path, |fate| fate.fails_in_the_file = fails);
+    with(path, |syncs| syncs.database_fails = fails);
 }
 
-fn with<T>(path: &Path, change: impl FnOnce(&mut Fate) -> T) -> T {
-    change(shim().fates.entry(path.to_str().unwrap().to_owned()).or_default())
+fn with<T>(path: &Path, change: impl FnOnce(&mut Syncs) -> T) -> T {
+    change(shim().syncs.entry(path.to_str().unwrap().to_owned()).or_default())
 }
 
 /// # Safety
@@ -125,12 +125,12 @@ unsafe extern "C" fn open(
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     let theirs = {
         let mut shim = shim();
-        let Shim { files, fates, .. } = &mut *shim;
+        let Shim { files, syncs, .. } = &mut *shim;
         let (name, methods) = files.get(&file.addr()).unwrap();
         let path = name.strip_suffix("-wal").unwrap_or(name);
-        let fate = fates.entry(path.to_owned()).or_default();
-        fate.syncs += 1;
-        if fate.fails || (fate.fails_in_the_file && path == name) {
+        let syncs = syncs.entry(path.to_owned()).or_default();
+        syncs.count += 1;
+        if syncs.fails || (syncs.database_fails && path == name) {
             return ffi::SQLITE_IOERR_FSYNC;
         }
         &methods.0

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redial_queue::durable::{Claim, Claimed, Claims, Settled, Settlement, Store, Verdict};
 use redial_queue::sqlite::SqliteStore;
 
-/// A directory of its own, gone with the test.
+/// A temporary directory.
 pub(super) struct Directory(PathBuf);
 
 impl Directory {
@@ -55,7 +55,7 @@ pub(super) async fn settle(store: &SqliteStore, claimed: &Claimed, verdict: Verd
     store.settle(vec![settlement]).await.unwrap().remove(0)
 }
 
-/// For what happens when it happens, but not never.
+/// Waits for an event that has no defined time.
 pub(super) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), future).await.expect("it takes too long")
+    tokio::time::timeout(Duration::from_secs(120), future).await.expect("timed out")
 }

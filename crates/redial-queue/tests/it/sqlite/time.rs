@@ -1,5 +1,5 @@
-//! The store's time, with other clocks beside its mark in the file: what a process finds that comes later, after a restart
-//! of the machine, or with another wall clock than the process before.
+//! The store's time when the saved time and clocks in the file differ from those of the machine: some time later, after a restart of the
+//! machine, or with another wall clock than the process before.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -14,19 +14,19 @@ const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3600 * SECOND;
 const DAY: i64 = 24 * HOUR;
 
-/// Changes the mark of a file, as SQL.
-fn change_mark(path: &Path, sql: &str) {
+/// Changes the saved time and clocks of a file.
+fn change_saved(path: &Path, sql: &str) {
     let changed =
         Connection::open(path).unwrap().execute(&format!("UPDATE redial_store SET {sql}"), []);
     assert_eq!(changed.unwrap(), 1);
 }
 
-fn mark(path: &Path) -> i64 {
+fn saved_time(path: &Path) -> i64 {
     let conn = Connection::open(path).unwrap();
     conn.query_row("SELECT time FROM redial_store", [], |row| row.get(0)).unwrap()
 }
 
-/// By how many minutes the store's time is ahead of the wall clock, give or take half of one.
+/// How many minutes the store's time is ahead of the wall clock, rounded.
 async fn ahead(store: &SqliteStore) -> i64 {
     let (store, wall) = (store.time().await.unwrap(), SystemTime::now());
     let minutes = |apart: Duration| (apart.as_secs_f64() / 60.0).round() as i64;
@@ -41,18 +41,18 @@ async fn add_later(store: &SqliteStore, after: i64) {
     store.enqueue("q", vec![NewJob::new("x").start(after)]).await.unwrap();
 }
 
-/// A file with one job that is due after this long, whose mark was then changed.
+/// A file with one job that is due after this long, whose saved time was then changed.
 async fn file(directory: &Directory, after: i64, sql: &str) -> std::path::PathBuf {
     let path = directory.path("jobs");
     let store = open(&path);
     add_later(&store, after).await;
     drop(store);
-    change_mark(&path, sql);
+    change_saved(&path, sql);
     path
 }
 
 #[tokio::test]
-async fn time_goes_on_while_no_process_has_the_file_open() {
+async fn time_advances_while_no_process_has_the_file_open() {
     let directory = Directory::new();
     let path = file(&directory, HOUR / 2, &format!("uptime = uptime - {HOUR}")).await;
     assert_eq!(claim(&open(&path), "q", 1).await.jobs.len(), 1, "an hour has passed");
@@ -79,28 +79,28 @@ async fn after_a_restart_of_the_machine_the_wall_clock_says_how_long_it_was_off(
 }
 
 #[tokio::test]
-async fn short_lived_processes_get_on_when_the_wall_clock_was_set_back_over_a_restart() {
+async fn time_advances_over_short_lived_processes_after_the_wall_clock_was_set_back() {
     let directory = Directory::new();
     let ahead_by = format!("boot = 'another', time = time + {HOUR}, wall = wall + {HOUR}");
     let path = file(&directory, HOUR + 60 * SECOND, &ahead_by).await;
     let store = open(&path);
-    assert_eq!(ahead(&store).await, 60, "it goes on from where it was");
+    assert_eq!(ahead(&store).await, 60, "it continues from the saved time");
     assert!(claim(&store, "q", 1).await.jobs.is_empty());
     drop(store);
-    change_mark(&path, &format!("uptime = uptime - {}", 120 * SECOND));
+    change_saved(&path, &format!("uptime = uptime - {}", 120 * SECOND));
     let store = open(&path);
-    assert_eq!(ahead(&store).await, 62, "and the next process knows how long that was ago");
+    assert_eq!(ahead(&store).await, 62, "the next process knows how long ago that was");
     assert_eq!(claim(&store, "q", 1).await.jobs.len(), 1);
 }
 
 #[tokio::test]
-async fn the_mark_is_a_second_behind_at_most() {
+async fn the_saved_time_lags_at_most_a_second() {
     let directory = Directory::new();
     let path = file(&directory, HOUR, &format!("uptime = uptime - {}", 5 * SECOND)).await;
-    let before = mark(&path);
+    let before = saved_time(&path);
     let store = open(&path);
     add_later(&store, HOUR).await;
-    assert!(mark(&path) >= before + 5 * SECOND);
+    assert!(saved_time(&path) >= before + 5 * SECOND);
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn a_repair_keeps_the_length_of_waits_and_leases() {
         let running = claim_for(&store, "q", 1, lease).await.jobs.remove(0);
         add_later(&store, 2 * HOUR).await;
         drop(store);
-        // As if all of it had happened under another clock.
+        // As if everything had happened under another clock.
         for sql in [
             "UPDATE redial_store SET time = time + ?1, wall = wall + ?1",
             "UPDATE redial_job SET due = due + ?1, created = created + ?1",
@@ -164,12 +164,12 @@ async fn a_repair_keeps_the_length_of_waits_and_leases() {
 }
 
 #[tokio::test]
-async fn a_process_that_has_the_file_open_goes_on_with_the_repaired_time() {
+async fn an_open_store_continues_with_the_repaired_time() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     let store = open(&path);
     add_later(&store, 2 * HOUR).await;
-    change_mark(&path, &format!("time = time + {HOUR}"));
+    change_saved(&path, &format!("time = time + {HOUR}"));
     add_later(&store, 3 * HOUR).await;
     assert_eq!(ahead(&store).await, 60);
 
@@ -179,15 +179,15 @@ async fn a_process_that_has_the_file_open_goes_on_with_the_repaired_time() {
 }
 
 #[tokio::test]
-async fn a_repair_leaves_alone_what_is_not_a_store() {
+async fn a_repair_does_not_change_other_files() {
     let directory = Directory::new();
     let missing = directory.path("missing");
     let error = SqliteStore::repair_clock(&missing).unwrap_err().to_string();
-    assert!(error.contains("is not a store of Redial") && !missing.exists(), "{error}");
+    assert!(error.contains("is not a Redial store") && !missing.exists(), "{error}");
     let other = directory.path("other");
     Connection::open(&other).unwrap().execute_batch("CREATE TABLE orders (id INTEGER)").unwrap();
     let error = SqliteStore::repair_clock(&other).unwrap_err().to_string();
-    assert!(error.contains("is not a store of Redial"), "{error}");
+    assert!(error.contains("is not a Redial store"), "{error}");
 }
 
 #[tokio::test]
@@ -202,7 +202,7 @@ async fn a_job_for_a_time_of_day_starts_then_by_the_wall_clock() {
 }
 
 #[tokio::test]
-async fn a_file_of_the_version_before_is_brought_up_to_date() {
+async fn a_file_of_version_1_is_migrated() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     let store = open(&path);
@@ -221,17 +221,17 @@ async fn a_file_of_the_version_before_is_brought_up_to_date() {
 }
 
 #[tokio::test]
-async fn the_time_that_a_machine_sleeps_counts_for_a_process_that_has_the_file_open() {
+async fn time_in_suspend_counts_for_an_open_store() {
     let directory = Directory::new();
     let path = directory.path("jobs");
     let store = open(&path);
     add_later(&store, HOUR).await;
-    // As if the machine had been up for longer than this process has noticed.
-    change_mark(&path, &format!("uptime = uptime - {}, time = time - {}", 2 * HOUR, 2 * SECOND));
+    // As if the machine had been suspended while this process was running.
+    change_saved(&path, &format!("uptime = uptime - {}, time = time - {}", 2 * HOUR, 2 * SECOND));
     assert_eq!(claim(&store, "q", 1).await.jobs.len(), 1);
 }
 
-/// The uptime is told in hundredths of a second. A store that took every one of them would be minutes ahead after a day.
+/// The uptime has a resolution of 10 ms. A store that added up the rounding errors would be minutes ahead after a day.
 #[tokio::test]
 async fn a_coarse_uptime_does_not_add_up() {
     let directory = Directory::new();
@@ -239,7 +239,7 @@ async fn a_coarse_uptime_does_not_add_up() {
     let store = open(&path);
     for _ in 0..100 {
         let sql = format!("time = time - {}, uptime = uptime - {}", 2 * SECOND, 2 * SECOND + 9_000);
-        change_mark(&path, &sql);
+        change_saved(&path, &sql);
         claim(&store, "q", 1).await;
     }
     let (time, wall) = (store.time().await.unwrap(), SystemTime::now());

@@ -1,5 +1,5 @@
-//! The same steps on the store and on a list that remembers everything: the answers and what is left must be the same.
-//! The list knows two times, now and later, which is an hour away and never comes.
+//! The same steps on the store and on a model, a plain list: the replies and the remaining jobs must be the same. The model has
+//! two times: now, and later, which is an hour away and never comes.
 
 mod steps;
 mod world;
@@ -14,7 +14,7 @@ use world::World;
 const CASES: u32 = 24;
 const STEPS: usize = 60;
 
-pub(super) async fn does_what_the_model_does(shop: &Shop) {
+pub(super) async fn behaves_like_the_model(shop: &Shop) {
     let mut runner = TestRunner::new_with_rng(
         Config::default(),
         proptest::test_runner::TestRng::deterministic_rng(
@@ -24,7 +24,7 @@ pub(super) async fn does_what_the_model_does(shop: &Shop) {
     let steps = proptest::collection::vec(steps::step(), STEPS);
     for case in 0..CASES {
         let sequence = steps.new_tree(&mut runner).unwrap().current();
-        // Queues do not see each other, so each sequence has one and all share a store.
+        // Queues are independent, so each sequence has one and all share a store.
         let mut world = World::new(shop, format!("queue {case}"), case % 3).await;
         for (number, step) in sequence.iter().enumerate() {
             let place = format!("case {case}, step {number}: {step:?}");

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use redial_queue::durable::WhenWaiting;
 
-/// What is done to the store and to the model. Places name one of what there is, wrapping around.
+/// A step on the store and on the model. A place selects a job or claim, modulo their number.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Enqueue(Vec<Add>),
@@ -18,7 +18,7 @@ pub(super) enum Step {
 pub(super) struct Add {
     pub(super) key: Option<u8>,
     pub(super) when_waiting: WhenWaiting,
-    /// Of 0, 4 and 7: so far apart that no machine is slow enough for one to catch up with the next.
+    /// 0, 4 or 7: so far apart that no job catches up with the next level, even on a slow machine.
     pub(super) level: u8,
     pub(super) later: bool,
 }

@@ -8,7 +8,7 @@ use redial_queue::durable::{
 use super::super::shop::{HOUR, NOW, Shop};
 use super::steps::{Add, End, Step};
 
-/// A job as the model has it. Times are numbers of steps; [`LATER`] never comes.
+/// A job of the model. Times are numbers of steps; [`LATER`] never comes.
 #[derive(Clone, Debug)]
 struct Kept {
     id: JobId,
@@ -17,7 +17,7 @@ struct Kept {
     level: u8,
     payload: String,
     due: u64,
-    /// Whether its lease lasts. One that does not is over at once.
+    /// Whether its lease lasts. If not, it runs out at once.
     lasts: bool,
     fence: i64,
     attempts: u32,
@@ -25,7 +25,7 @@ struct Kept {
 }
 
 const LATER: u64 = u64::MAX;
-const CAUSE: &str = "it rained";
+const CAUSE: &str = "it failed";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
@@ -42,7 +42,7 @@ pub(super) struct World<'a> {
     paused: bool,
     now: u64,
     jobs: Vec<Kept>,
-    /// Every claim there ever was.
+    /// All claims so far.
     leases: Vec<Lease>,
     totals: Totals,
 }
@@ -74,7 +74,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn out_of_hold(&self, key: u8) -> u32 {
+    fn count_active(&self, key: u8) -> u32 {
         let out = |job: &&Kept| {
             job.key == Some(key) && matches!(job.state, State::Waiting | State::Running)
         };
@@ -83,7 +83,7 @@ impl<'a> World<'a> {
 
     fn start_state(&self, key: Option<u8>) -> State {
         match key {
-            Some(key) if self.per_key > 0 && self.out_of_hold(key) >= self.per_key => State::Held,
+            Some(key) if self.per_key > 0 && self.count_active(key) >= self.per_key => State::Held,
             _ => State::Waiting,
         }
     }
@@ -91,7 +91,7 @@ impl<'a> World<'a> {
     /// A job of this key has ended.
     fn release(&mut self, key: Option<u8>) {
         let Some(key) = key else { return };
-        if self.per_key == 0 || self.out_of_hold(key) >= self.per_key {
+        if self.per_key == 0 || self.count_active(key) >= self.per_key {
             return;
         }
         let held = |job: &&mut Kept| job.key == Some(key) && job.state == State::Held;
@@ -186,7 +186,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// One of all claims, and the job that it still is the claim of.
+    /// One of all claims, and the job if the claim is still its last one.
     fn lease(&mut self, place: usize) -> Option<(Lease, Option<usize>)> {
         let lease = *self.leases.get(place % self.leases.len().max(1))?;
         let mine = |job: &Kept| {
@@ -295,7 +295,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// All that is in the store is what the model has.
+    /// Checks that the store and the model have the same jobs.
     pub(super) async fn compare(&mut self, place: &str) {
         let listed = self.shop.store.list(&self.filter(Vec::new())).await.unwrap();
         self.jobs.sort_by_key(|job| job.id);

@@ -1,4 +1,4 @@
-//! What an answer makes of a job.
+//! The outcome of a job for each response.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use redial_queue::durable::Handled;
 use super::sink::{Answer, Sink, status};
 use super::{class, deliver, deliverer, failed, post};
 
-async fn answered(answer: Answer) -> Handled {
+async fn response(answer: Answer) -> Handled {
     let sink = Sink::start(&[answer]).await;
     deliver(&deliverer(), post(&sink.url("/"))).await
 }
@@ -19,12 +19,12 @@ async fn answered(answer: Answer) -> Handled {
 #[tokio::test]
 async fn a_success_is_any_2xx() {
     for code in [200, 201, 202, 204, 299] {
-        assert_eq!(answered(status(code)).await, Handled::Done, "{code}");
+        assert_eq!(response(status(code)).await, Handled::Done, "{code}");
     }
 }
 
 #[tokio::test]
-async fn a_status_is_the_class_that_it_is_to_every_client() {
+async fn a_status_has_the_same_class_as_in_the_http_client() {
     let classes = [
         (400, Class::Permanent),
         (401, Class::Permanent),
@@ -41,40 +41,40 @@ async fn a_status_is_the_class_that_it_is_to_every_client() {
         (504, Class::ServerError),
     ];
     for (code, expected) in classes {
-        let (failure, cause) = failed(answered(status(code).body("why\n\tnot")).await);
+        let (failure, cause) = failed(response(status(code).body("why\n\tnot")).await);
         assert_eq!((failure.class, failure.code), (expected, code));
         assert!(cause.starts_with(&code.to_string()) && cause.ends_with(": why not"), "{cause}");
     }
 }
 
 #[tokio::test]
-async fn nothing_is_redirected() {
+async fn redirects_are_not_followed() {
     for code in [301, 302, 303, 307, 308] {
         let target = Sink::start(&[status(200)]).await;
         let to: &'static str = target.url("/new").leak();
-        let (failure, cause) = failed(answered(status(code).header("location", to)).await);
+        let (failure, cause) = failed(response(status(code).header("location", to)).await);
         assert_eq!((failure.class, failure.code), (Class::Permanent, code));
         assert!(cause.contains(to), "{cause}");
         assert!(target.seen().is_empty());
     }
-    assert_eq!(class(answered(status(304)).await), Class::Permanent);
+    assert_eq!(class(response(status(304)).await), Class::Permanent);
 }
 
 #[tokio::test]
-async fn hints_are_handed_on() {
+async fn hints_are_passed_on() {
     let in_2_s = Some(Hint::AtLeast(nanos(Duration::from_secs(2))));
     for code in [429, 503] {
-        let (failure, _) = failed(answered(status(code).header("retry-after", "2")).await);
+        let (failure, _) = failed(response(status(code).header("retry-after", "2")).await);
         assert_eq!(failure.hint, in_2_s, "{code}");
     }
-    let (failure, _) = failed(answered(status(503).header("redial-stop", "budget")).await);
+    let (failure, _) = failed(response(status(503).header("redial-stop", "budget")).await);
     assert!(failure.stop);
 }
 
 #[tokio::test]
-async fn a_delivery_that_is_still_worked_on_is_asked_for_again() {
+async fn a_delivery_in_flight_is_retried() {
     let conflict = || status(409).header("retry-after", "1");
-    let (failure, _) = failed(answered(conflict()).await);
+    let (failure, _) = failed(response(conflict()).await);
     assert_eq!((failure.class, failure.reach, failure.code), (Class::Refused, Reach::Refused, 409));
     assert_eq!(failure.hint, Some(Hint::AtLeast(nanos(Duration::from_secs(1)))));
 
@@ -84,17 +84,17 @@ async fn a_delivery_that_is_still_worked_on_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_cause_is_a_short_line_and_no_markup() {
-    let (_, cause) = failed(answered(status(500).body("é\u{7}".repeat(50_000))).await);
+async fn a_cause_is_a_short_line_without_markup() {
+    let (_, cause) = failed(response(status(500).body("é\u{7}".repeat(50_000))).await);
     assert!(cause.chars().count() < 250 && !cause.contains('\u{7}'), "{cause}");
-    let (_, cause) = failed(answered(status(500).body("<!doctype html><p>no")).await);
+    let (_, cause) = failed(response(status(500).body("<!doctype html><p>no")).await);
     assert_eq!(cause, "500 Internal Server Error");
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_end_changes_nothing_about_what_it_says() {
+async fn an_endless_body_does_not_change_the_outcome() {
     for (code, expected) in [(200, None), (500, Some(Class::ServerError))] {
-        let handled = answered(status(code).body("x".repeat(3 << 20))).await;
+        let handled = response(status(code).body("x".repeat(3 << 20))).await;
         match expected {
             None => assert_eq!(handled, Handled::Done),
             Some(expected) => assert_eq!(class(handled), expected),

@@ -1,5 +1,5 @@
 //! A file that is deleted or replaced stays open in the processes that use it, and everything they write to it from then
-//! on is lost when they end. So the store looks whether its files are still in place, before it acknowledges anything.
+//! on is lost when they end. So the store checks that its files are still in place before it acknowledges anything.
 
 use std::fs;
 use std::io;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
 
-/// The files of a store, as they were first seen: the database, its log, and the index of the log, through which processes
-/// see each other's commits. The last two are known from the first check on, when our own connection has them open.
+/// The identities of a store's files when they were first checked: the database, its log, and the index of the log, through which
+/// processes see each other's commits. The last two are known from the first check on, when our connection has opened them.
 #[derive(Debug)]
-pub(super) struct Presence([(PathBuf, Option<Identity>); 3]);
+pub(super) struct Files([(PathBuf, Option<Identity>); 3]);
 
-/// Two paths with the same identity lead to the same file.
+/// The device and inode: two paths with the same identity lead to the same file.
 type Identity = (u64, u64);
 
-impl Presence {
-    /// Of a file that was just opened. Its path is made absolute, as SQLite does.
+impl Files {
+    /// The files of a database that was just opened. Its path is made absolute, as SQLite does.
     pub(super) fn new(path: &Path) -> Self {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Self(["", "-wal", "-shm"].map(|suffix| {
@@ -28,14 +28,14 @@ impl Presence {
         }))
     }
 
-    /// After the file was used: an error if what was written is in a file that no path leads to any more.
+    /// Called after the file was used. An error if a file was deleted or replaced since the first check.
     pub(super) fn check(&mut self) -> Result<(), Fault> {
         self.0.iter_mut().try_for_each(|(path, known)| check(path, known))
     }
 }
 
 fn check(path: &Path, known: &mut Option<Identity>) -> Result<(), Fault> {
-    let happened = match (identity(path), &known) {
+    let event = match (identity(path), &known) {
         (Ok(Some(now)), Some(then)) if now != *then => "replaced",
         (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => "deleted or moved",
         (Ok(now), None) => {
@@ -45,7 +45,7 @@ fn check(path: &Path, known: &mut Option<Identity>) -> Result<(), Fault> {
         _ => return Ok(()),
     };
     Err(Fault::Stop(format!(
-        "the file {} was {happened} while it was in use; stop every process that uses the store, restore a backup, then \
+        "the file {} was {event} while it was in use; stop every process that uses the store, restore a backup, then \
          open it again",
         path.display()
     )))
@@ -57,7 +57,7 @@ fn identity(path: &Path) -> io::Result<Option<Identity>> {
     fs::metadata(path).map(|file| Some((file.dev(), file.ino())))
 }
 
-/// Other systems do not let go of a file that is open.
+/// Other systems do not delete or replace a file that is open.
 #[cfg(not(unix))]
 fn identity(_: &Path) -> io::Result<Option<Identity>> {
     Ok(None)

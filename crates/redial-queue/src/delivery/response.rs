@@ -1,4 +1,4 @@
-//! What the receiver said, as what becomes of the job.
+//! The receiver's response, as the outcome of the job.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -12,25 +12,25 @@ use redial_core::decide::{Class, Failure, Outcome};
 use super::public::Blocked;
 use crate::durable::{Handled, is_shortage};
 
-/// As much of a body is read: for the cause, and so that the connection can be used again.
+/// The most bytes of a body that are read: for the cause, and so that the connection can be reused.
 const MOST: usize = 64 << 10;
-/// And not for longer than this: what came of the delivery is known by then.
-const LONGEST: Duration = Duration::from_secs(1);
-/// Nor so long if it is done: it would be sent again if its time were over meanwhile.
-const LONGEST_IF_DONE: Duration = Duration::from_millis(50);
-/// The most characters of a cause that are the receiver's.
-const MOST_SAID: usize = 160;
+/// The time limit for reading the body of a failed delivery.
+const READ_LIMIT: Duration = Duration::from_secs(1);
+/// The same for a successful one. It is short: if the attempt timed out meanwhile, the delivery would be sent again.
+const READ_LIMIT_IF_DONE: Duration = Duration::from_millis(50);
+/// The most characters of the receiver's text in a cause.
+const MOST_TEXT: usize = 160;
 
-/// What a response means. `keyed` is whether the request had an idempotency key.
+/// The outcome of a response. `keyed` is whether the request had an idempotency key.
 pub(super) async fn read(response: reqwest::Response, keyed: bool) -> Handled {
     let response: Response<reqwest::Body> = response.into();
     let outcome = judge(&response, keyed);
     let (status, location) = (response.status(), response.headers().get(header::LOCATION).cloned());
-    let patience = match outcome {
-        Outcome::Failure(_) => LONGEST,
-        Outcome::Success | Outcome::NotYet(_) => LONGEST_IF_DONE,
+    let limit = match outcome {
+        Outcome::Failure(_) => READ_LIMIT,
+        Outcome::Success | Outcome::NotYet(_) => READ_LIMIT_IF_DONE,
     };
-    let said = body(response.into(), patience).await;
+    let text = body(response.into(), limit).await;
     let failure = match outcome {
         Outcome::Success => return Handled::Done,
         Outcome::NotYet(hint) => return Handled::NotYet(hint),
@@ -39,23 +39,23 @@ pub(super) async fn read(response: reqwest::Response, keyed: bool) -> Handled {
     let mut cause = status.to_string();
     if status.is_redirection() {
         let location = location.as_ref().map(|to| String::from_utf8_lossy(to.as_bytes()));
-        let to = location.as_deref().map_or("nowhere", |to| to);
+        let to = location.as_deref().unwrap_or("nowhere");
         // Writing to a string cannot fail.
         let _ = write!(cause, ": redirected to {}, which is not followed", line(to));
-    } else if !said.is_empty() {
-        let _ = write!(cause, ": {said}");
+    } else if !text.is_empty() {
+        let _ = write!(cause, ": {text}");
     }
     Handled::failed(failure, cause)
 }
 
-/// As every client of ours, except that nothing is followed: a redirect is not a success.
+/// As in our HTTP clients, except that redirects are not followed: a redirect is a failure.
 fn judge(response: &Response<reqwest::Body>, keyed: bool) -> Outcome {
     let status = response.status();
     if status.is_redirection() {
         return Failure::new(Class::Permanent).code(status.as_u16()).into();
     }
     match redial::http::outcome(response) {
-        // An earlier attempt with this key is still being worked on.
+        // An earlier attempt with this key is still being processed.
         Outcome::Failure(failure)
             if keyed && redial::http::is_in_flight(status, response.headers()) =>
         {
@@ -66,13 +66,13 @@ fn judge(response: &Response<reqwest::Body>, keyed: bool) -> Outcome {
     }
 }
 
-/// The start of a body, in a line. What is markup says nothing in a line.
-async fn body(mut response: reqwest::Response, patience: Duration) -> String {
+/// The start of a body as one line; empty if it is markup.
+async fn body(mut response: reqwest::Response, limit: Duration) -> String {
     let mut start = Vec::new();
     let mut left = MOST;
     let reading = async {
         while let Ok(Some(chunk)) = response.chunk().await {
-            let room = (MOST_SAID * 4).saturating_sub(start.len());
+            let room = (MOST_TEXT * 4).saturating_sub(start.len());
             start.extend_from_slice(&chunk[..chunk.len().min(room)]);
             match left.checked_sub(chunk.len()) {
                 Some(rest) => left = rest,
@@ -80,37 +80,37 @@ async fn body(mut response: reqwest::Response, patience: Duration) -> String {
             }
         }
     };
-    let _ = tokio::time::timeout(patience, reading).await;
-    let said = line(&String::from_utf8_lossy(&start));
-    if said.starts_with('<') { String::new() } else { said }
+    let _ = tokio::time::timeout(limit, reading).await;
+    let text = line(&String::from_utf8_lossy(&start));
+    if text.starts_with('<') { String::new() } else { text }
 }
 
-/// Short, and without breaks and control characters.
+/// Shortens a text, and replaces line breaks and control characters.
 fn line(text: &str) -> String {
     let clean = text.replace(char::is_control, " ");
     let words = clean.split_whitespace().collect::<Vec<_>>().join(" ");
-    words.chars().take(MOST_SAID).collect()
+    words.chars().take(MOST_TEXT).collect()
 }
 
-/// What it means that there was no response.
-pub(super) fn unanswered(error: &reqwest::Error) -> Handled {
+/// The outcome of a request without a response.
+pub(super) fn no_response(error: &reqwest::Error) -> Handled {
     if let Some(blocked) = Blocked::find(error) {
         return Handled::failed(Failure::new(Class::Permanent), blocked);
     }
-    if is_ours(error) {
+    if is_local(error) {
         return Handled::NotTried(line(&chain(error)));
     }
     Handled::failed(redial::http::failure(error), line(&chain(error)))
 }
 
-/// Whether it is this process that has run out of something.
-fn is_ours(error: &reqwest::Error) -> bool {
+/// Whether this process has run out of a resource.
+fn is_local(error: &reqwest::Error) -> bool {
     let causes = successors(error.source(), |&error| error.source());
     causes.filter_map(|error| error.downcast_ref::<io::Error>()).any(is_shortage)
 }
 
-/// What went wrong, without the outermost words: those are about the URL, which the job has, and then about which part of
-/// the client it was.
+/// The sources of an error, joined. The outermost error is left out, because it only repeats the URL, and so is the part of the
+/// client that reported it.
 fn chain(error: &reqwest::Error) -> String {
     let mut cause = String::new();
     let mut next = error.source();
