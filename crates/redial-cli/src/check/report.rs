@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use redial_policy::rules::{Rule, review};
 use redial_policy::{
-    Finding, Format, Found, Inputs, Place, Problem, Severity, Source, SourceId, Suppressed, suppress,
+    Finding, Format, Found, Inputs, Place, Problem, Severity, Source, SourceId, Suppressed,
+    suppress,
 };
 
 use super::SettingArgs;
