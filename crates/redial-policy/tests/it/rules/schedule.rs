@@ -40,6 +40,16 @@ fn jitter() {
         "the first retry waits 50ms to 100ms: 500 clients that fail together all retry within 50ms",
         "write `backoff.jitter = \"full\"` or \"decorrelated\"",
     );
+    let partial =
+        "retry_on = ['connect']\nbackoff = { growth = 'constant', jitter = { around = 0.25 } }";
+    for (format, help) in [
+        (Format::Resilience4j, "set `randomizedWaitFactor` to 1.0"),
+        (Format::DotNet, "set `Retry.BackoffType` to Exponential"),
+        (Format::Grpc, "gRPC's service config has no field for it: configure it in the client"),
+    ] {
+        let found = within(found(format, partial), clients(500));
+        assert_eq!(finding(found, "partial-jitter").help, help);
+    }
 }
 
 #[test]
