@@ -1,12 +1,12 @@
-//! Any text, as every language that is read: it is a tree whose nodes are in the text and that prints back to itself, or
-//! it is an error that points into the text. What is found in it is reviewed, and what a file of ours can say of that is
-//! written for every system and read again, without a panic.
+//! Any text in every language: it becomes a tree that has its places in the text and is printed back to itself, or an
+//! error that points into the text. The configs in it are reviewed, exported to every format and read again, without a
+//! panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use redial_policy::file::{File, Named, Route};
 use redial_policy::tree::{Node, Value};
-use redial_policy::{Format, Pile, Problem, Source, rules, suppress};
+use redial_policy::{Format, Inputs, Problem, Source, rules, suppress};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(source) = Source::new("x", input.to_vec()) else { return };
@@ -14,12 +14,12 @@ fuzz_target!(|input: &[u8]| {
     trees(text);
     let names = ["x.toml", "x.yaml", "x.json", "x.ini", "x.env", "x.properties", "x"];
     for name in names {
-        let Some(pile) = pile(name, text, None) else { continue };
-        review(&pile, None);
+        let Some(inputs) = inputs(name, text, None) else { continue };
+        review(&inputs, None);
     }
     for format in Format::ALL {
-        let Some(pile) = pile("x", text, Some(format)) else { continue };
-        for written in review(&pile, Some(format)) {
+        let Some(inputs) = inputs("x", text, Some(format)) else { continue };
+        for written in review(&inputs, Some(format)) {
             export(&written);
         }
     }
@@ -43,7 +43,7 @@ fn trees(text: &str) {
         check(&node, text);
         let printed = format!("x = {}", bare(&node).to_toml());
         let again = Node::toml(&printed).unwrap_or_else(|problem| panic!("{problem}: {printed}"));
-        // NaN is not what it is.
+        // NaN is not equal to itself.
         let again = bare(again.get("x").expect("it was printed"));
         assert_eq!(format!("{again:?}"), format!("{:?}", bare(&node)), "{printed}");
     }
@@ -55,11 +55,11 @@ fn trees(text: &str) {
     }
 }
 
-fn pile(name: &str, text: &str, asked: Option<Format>) -> Option<Pile> {
-    let mut pile = Pile::new();
+fn inputs(name: &str, text: &str, asked: Option<Format>) -> Option<Inputs> {
+    let mut inputs = Inputs::new();
     let source = Source::new(name, text.as_bytes().to_vec()).ok()?;
-    match pile.add(source, asked) {
-        Ok(added) => (added > 0).then_some(pile),
+    match inputs.add(source, asked) {
+        Ok(added) => (added > 0).then_some(inputs),
         Err((_, problem)) => {
             fits(&problem, text);
             None
@@ -67,19 +67,19 @@ fn pile(name: &str, text: &str, asked: Option<Format>) -> Option<Pile> {
     }
 }
 
-/// What is found, as files of ours; every place is in the text.
-fn review(pile: &Pile, asked: Option<Format>) -> Vec<File> {
-    let reading = pile.read(asked);
+/// The configs that are found, as policy files; every place is in the text.
+fn review(inputs: &Inputs, asked: Option<Format>) -> Vec<File> {
+    let reading = inputs.read(asked);
     let mut findings = rules::review(&reading.found);
     findings.extend(reading.findings);
     for finding in &findings {
-        let text = pile.source(finding.place.source).text();
+        let text = inputs.source(finding.place.source).text();
         assert!(text.get(finding.place.span.range()).is_some(), "{finding:?}");
     }
     for (source, problem) in &reading.problems {
-        fits(problem, pile.source(*source).text());
+        fits(problem, inputs.source(*source).text());
     }
-    suppress(pile, findings);
+    suppress(inputs, findings);
     let files = reading.found.into_iter().take(3).map(|found| {
         let (policy, setting) = (found.policy, found.setting);
         let named = Named { name: "x".to_owned(), policy, setting };
@@ -90,12 +90,12 @@ fn review(pile: &Pile, asked: Option<Format>) -> Vec<File> {
     files.collect()
 }
 
-/// For every system; what it was written as is read again by that system's reader.
+/// Exports a file to every format, and reads it again.
 fn export(file: &File) {
     for format in Format::ALL {
         let Ok(written) = format.write(file) else { continue };
-        let again = pile("x", &written.text, Some(format))
-            .unwrap_or_else(|| panic!("{format:?} does not know its own: {}", written.text));
+        let again = inputs("x", &written.text, Some(format))
+            .unwrap_or_else(|| panic!("{format:?} does not recognise its own export: {}", written.text));
         let reading = again.read(Some(format));
         assert!(
             reading.problems.is_empty(),
@@ -111,7 +111,7 @@ fn fits(problem: &Problem, text: &str) {
     assert!(problem.to_string().chars().count() < 2000);
 }
 
-/// Every node is a piece of the text.
+/// Every node is within the text.
 fn check(node: &Node, text: &str) {
     assert!(text.get(node.span.range()).is_some(), "{node:?}");
     match &node.value {
@@ -124,7 +124,7 @@ fn check(node: &Node, text: &str) {
     }
 }
 
-/// Without places.
+/// The value without its places.
 fn bare(node: &Node) -> Value {
     match &node.value {
         Value::List(list) => Value::list(list.iter().map(bare)),

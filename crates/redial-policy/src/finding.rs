@@ -1,22 +1,22 @@
 use crate::rules::Rule;
 use crate::source::Place;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Worth knowing.
     Note,
     /// Harmful in an outage.
     Warning,
-    /// Harmful by itself.
+    /// Harmful even without an outage.
     Error,
 }
 
 impl Severity {
-    /// All of them, the least first.
+    /// All severities, the lowest first.
     pub const ALL: [Self; 3] = [Self::Note, Self::Warning, Self::Error];
 
-    /// A step less.
+    /// The next lower severity.
     pub(crate) fn lower(self) -> Self {
         match self {
             Self::Note | Self::Warning => Self::Note,
@@ -34,19 +34,19 @@ impl Severity {
     }
 }
 
-/// Something that a rule has to say about a place.
+/// A violation of a rule at a place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Which rule.
+    /// The rule.
     pub rule: &'static Rule,
-    /// How much it matters here: a rule may soften what it says.
+    /// The severity here, which can differ from the rule's.
     pub severity: Severity,
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// Where the policy that it is about begins. A comment there can allow it too.
+    /// The start of the policy. A comment there can suppress the finding too.
     pub policy: Place,
-    /// What is wrong, with the numbers.
+    /// The message, with the numbers of the config.
     pub message: String,
-    /// What to write instead.
+    /// How to fix it.
     pub help: String,
 }

@@ -6,29 +6,29 @@ use crate::file::{Route, Setting};
 use crate::format::Format;
 use crate::source::Place;
 
-/// A retry config that was found in a text, as a policy of ours.
+/// A retry config that was found in a text, as a policy.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What its text calls it, or the way to it.
+    /// The name in the text, or the path.
     pub name: String,
-    /// Whose config it is.
+    /// The format of the config.
     pub format: Format,
-    /// What it does.
+    /// The policy.
     pub policy: Policy,
-    /// Where it says so.
+    /// The places of the fields.
     pub places: Places,
-    /// Whether what runs it refuses to repeat a request that may have been processed and is not safe to repeat. Proxies
-    /// and libraries repeat what they are told to, unless they are told that too.
-    pub minds_safety: bool,
-    /// Which requests it is for; all of them, when there is no route.
+    /// Whether requests are checked before a retry, and not retried if that is unsafe. Our runners always check; other
+    /// systems only if they are configured to.
+    pub checks_safety: bool,
+    /// The requests that it applies to; all of them, if there is no route.
     pub routes: Vec<Route>,
-    /// What is known of the world around it.
+    /// The setting that it runs in.
     pub setting: Setting,
-    /// What became of its fields.
+    /// What became of its fields in the conversion.
     pub notes: Vec<Note>,
 }
 
-/// Where a config says what: fields of ours, by the names that a policy file has for them.
+/// The places of a config's fields, by the paths of a policy file.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     whole: Place,
@@ -36,27 +36,27 @@ pub struct Places {
 }
 
 impl Places {
-    /// A config that begins here.
+    /// The places of a config that starts here.
     pub fn new(whole: Place) -> Self {
         Self { whole, fields: Vec::new() }
     }
 
-    /// `field`, such as `backoff.jitter`, stands there.
+    /// Sets the place of a field, such as `backoff.jitter`.
     pub fn put(&mut self, field: impl Into<Cow<'static, str>>, place: Place) {
         self.fields.push((field.into(), place));
     }
 
-    /// And what another piece of the same config says, which may stand in another text.
+    /// Adds the places of another part of the same config, possibly in another text.
     pub(crate) fn join(&mut self, other: &Self) {
         self.fields.extend_from_slice(&other.fields);
     }
 
-    /// Where the config begins.
+    /// The start of the config.
     pub fn whole(&self) -> Place {
         self.whole
     }
 
-    /// Where a field is said, or what it belongs to, or else where the config begins.
+    /// The place of a field, or of the field that contains it, or else the start of the config.
     pub fn of(&self, mut field: &str) -> Place {
         loop {
             if let Some((_, place)) = self.fields.iter().rfind(|(known, _)| *known == field) {
@@ -69,7 +69,7 @@ impl Places {
         }
     }
 
-    /// Whether the config says anything about this field.
+    /// Whether the config sets this field.
     pub fn has(&self, field: &str) -> bool {
         self.fields.iter().any(|(known, _)| *known == field)
     }
@@ -78,9 +78,9 @@ impl Places {
 /// What became of a field in a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoteKind {
-    /// It means the same there.
+    /// It has the same meaning there.
     Kept,
-    /// Something near it stands for it.
+    /// It is replaced by something similar.
     Approximated,
     /// It has no counterpart.
     Dropped,
@@ -100,21 +100,21 @@ impl NoteKind {
 /// One line of the report of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What became of it.
+    /// What became of the field.
     pub kind: NoteKind,
-    /// The field, as the text that was read has it.
+    /// The field, as written in the source text.
     pub field: String,
-    /// What stands for it now, or why nothing does.
+    /// What replaces it, or why nothing does.
     pub text: String,
 }
 
 impl Note {
-    /// It means the same there.
+    /// It has the same meaning there.
     pub fn kept(field: impl Into<String>, text: impl Into<String>) -> Self {
         Self { kind: NoteKind::Kept, field: field.into(), text: text.into() }
     }
 
-    /// Something near it stands for it.
+    /// It is replaced by something similar.
     pub fn approximated(field: impl Into<String>, text: impl Into<String>) -> Self {
         Self { kind: NoteKind::Approximated, field: field.into(), text: text.into() }
     }

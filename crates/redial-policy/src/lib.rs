@@ -1,28 +1,28 @@
-//! Is this retry config safe? Nobody finds out before the outage, because every system writes it down in another way,
-//! counts differently, and says nothing about the rest of the fleet.
+//! Is this retry config safe? That is hard to see before an outage: every system writes its config in another way, counts
+//! differently, and does not show what the rest of the fleet does.
 //!
-//! A text, ours or another system's, becomes a tree whose nodes know their places ([`tree`]). A [`Pile`] of such texts is
-//! read into policies of ours, with what each is for ([`Found`]); [`rules`] review those; [`mod@format`] translates between
-//! our [`mod@file`] and theirs, and keeps account of what is lost.
+//! A text becomes a tree in which every node knows its place ([`tree`]). [`Inputs`] are read into policies ([`Found`]), whatever
+//! their format. [`rules`] review these, and [`mod@format`] converts between our policy [`mod@file`]s and the configs of
+//! other systems, and reports what is lost.
 
 pub mod file;
 mod finding;
 pub mod format;
 mod found;
-mod near;
-mod pile;
+mod inputs;
 pub mod rules;
 mod source;
+mod suggest;
 mod suppress;
 pub mod tree;
 
 pub use finding::{Finding, Severity};
 pub use format::Format;
 pub use found::{Found, Note, NoteKind, Places};
-pub use near::nearest;
-pub use pile::{Document, Language, Pile, Reading};
+pub use inputs::{Document, Inputs, Language, Reading};
 pub use source::{MOST_BYTES, Place, Problem, Source, SourceId, Span};
+pub use suggest::nearest;
 pub use suppress::{Suppressed, suppress};
 
-/// The JSON Schema (2020-12) of our file, for editors.
+/// The JSON Schema (2020-12) of policy files, for editors.
 pub const SCHEMA: &str = include_str!("schema.json");

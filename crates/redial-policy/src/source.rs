@@ -1,8 +1,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The most bytes that a file can have. A log or a disk image is taken for a config easily, and must not fill the
-/// memory.
+/// The most bytes of a text. A log or a disk image that is given by mistake must not fill the memory.
 pub const MOST_BYTES: usize = 16_000_000;
 
 /// A text with a name.
@@ -13,21 +12,20 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text that somebody calls `name`, such as the path of its file. The mark that some editors put before a text is
-    /// no part of it.
+    /// A text with a name, such as the path of its file. A byte order mark is removed.
     ///
     /// # Errors
     ///
-    /// It is larger than [`MOST_BYTES`], or not UTF-8.
+    /// The text is larger than [`MOST_BYTES`], or not UTF-8.
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, Problem> {
         if bytes.len() > MOST_BYTES {
             let most = MOST_BYTES / 1_000_000;
-            return Err(Problem::whole(format!("larger than {most} MB, so it is no config")));
+            return Err(Problem::whole(format!("larger than {most} MB: not a config")));
         }
         let mut text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let lines = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
-            Problem::whole(format!("not UTF-8: byte {at}, in line {}", lines + 1))
+            Problem::whole(format!("invalid UTF-8 at byte {at}, on line {}", lines + 1))
         })?;
         if text.starts_with('\u{feff}') {
             text.remove(0);
@@ -35,18 +33,18 @@ impl Source {
         Ok(Self { name: name.into(), text })
     }
 
-    /// What somebody calls it.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// All of it, but for a byte order mark.
+    /// The text, without a byte order mark.
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// A piece of a text, in bytes.
+/// A range of bytes in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     /// The first byte.
@@ -56,53 +54,53 @@ pub struct Span {
 }
 
 impl Span {
-    /// From the first of these bytes to the last. Texts are shorter than 4 GB.
+    /// A span of these bytes. Texts are shorter than 4 GB.
     pub fn new(range: Range<usize>) -> Self {
         Self { start: range.start as u32, end: range.end as u32 }
     }
 
-    /// As an index.
+    /// The range, for indexing.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 }
 
-/// Which of several texts.
+/// Identifies one of several texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
 
-/// A piece of one of several texts.
+/// A span in one of several texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Which text.
+    /// The text.
     pub source: SourceId,
-    /// Which piece.
+    /// The span.
     pub span: Span,
 }
 
 /// Why a text cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The piece that is wrong; `None` when it is the whole.
+    /// The affected span; `None` for the whole text.
     pub span: Option<Span>,
-    /// What is wrong: `methodConfig[0].retryPolicy.maxAttempts: must be at least 2`.
+    /// The message: `methodConfig[0].retryPolicy.maxAttempts: must be at least 2`.
     pub message: String,
-    /// What to do about it, if more can be said than the message does.
+    /// How to fix it, if the message does not tell.
     pub help: Option<String>,
 }
 
 impl Problem {
-    /// This piece is wrong.
+    /// A problem at this span.
     pub fn at(span: Span, message: impl Into<String>) -> Self {
         Self { span: Some(span), message: message.into(), help: None }
     }
 
-    /// Nothing of it can be used.
+    /// A problem with the whole text.
     pub fn whole(message: impl Into<String>) -> Self {
         Self { span: None, message: message.into(), help: None }
     }
 
-    /// And this is what to do.
+    /// Adds help.
     pub fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
     }

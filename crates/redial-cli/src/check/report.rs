@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use redial_policy::rules::{Rule, review};
 use redial_policy::{
-    Finding, Format, Found, Pile, Place, Problem, Severity, Source, SourceId, Suppressed, suppress,
+    Finding, Format, Found, Inputs, Place, Problem, Severity, Source, SourceId, Suppressed,
+    suppress,
 };
 
 use super::SettingArgs;
@@ -17,7 +18,7 @@ use super::walk::{self, Input, Walk};
 const MOST_KEPT: usize = 256_000_000;
 
 pub(crate) struct Report {
-    pile: Pile,
+    pile: Inputs,
     pub(crate) found: Vec<Found>,
     /// What the readers noticed, until it is reviewed.
     noticed: Vec<Finding>,
@@ -56,7 +57,7 @@ enum Whose {
 }
 
 impl Whose {
-    fn name<'a>(&'a self, pile: &'a Pile) -> &'a str {
+    fn name<'a>(&'a self, pile: &'a Inputs) -> &'a str {
         match self {
             Self::Pile(id) => pile.source(*id).name(),
             Self::Own(source) => source.name(),
@@ -64,7 +65,7 @@ impl Whose {
         }
     }
 
-    fn text<'a>(&'a self, pile: &'a Pile) -> &'a str {
+    fn text<'a>(&'a self, pile: &'a Inputs) -> &'a str {
         match self {
             Self::Pile(id) => pile.source(*id).text(),
             Self::Own(source) => source.text(),
@@ -77,7 +78,7 @@ impl Report {
     /// Reads what these arguments mean.
     pub(crate) fn read(files: &[PathBuf], from: Option<Format>) -> Self {
         let mut report = Self {
-            pile: Pile::new(),
+            pile: Inputs::new(),
             found: Vec::new(),
             noticed: Vec::new(),
             findings: Vec::new(),

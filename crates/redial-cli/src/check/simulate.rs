@@ -78,7 +78,7 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
 impl Job {
     /// `None` when the scenario cannot be run with this policy.
     fn of(show: &'static Show, found: &Found) -> Option<Self> {
-        let careless = !found.minds_safety;
+        let careless = !found.checks_safety;
         let subject = Subject::new("as it is", (show.stage)(&found.policy)?).ok()?;
         let subject = Subject { careless, ..subject };
         let (sets, scale) = show.sets(&found.setting);

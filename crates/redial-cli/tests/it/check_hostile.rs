@@ -42,7 +42,7 @@ fn what_grows_when_it_is_read() {
         let before = format!("*a{}, ", i - 1).repeat(10);
         laughs.push_str(&format!("a{i}: &a{i} [{before}]\n"));
     }
-    bytes("laughs.yaml", laughs.as_bytes(), &["with aliases written out", "laughs.yaml:"]);
+    bytes("laughs.yaml", laughs.as_bytes(), &["with aliases expanded", "laughs.yaml:"]);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn deep_nesting() {
 
 #[test]
 fn what_is_no_text() {
-    bytes("latin.toml", b"# \xfc\nattempts = 3\n", &["not UTF-8", "line 1"]);
+    bytes("latin.toml", b"# \xfc\nattempts = 3\n", &["invalid UTF-8", "line 1"]);
     bytes("null.yaml", b"\0\0\0\0retry", &["null.yaml"]);
     bytes("escape.toml", b"attempts = \"\x1b[31m\n", &["escape.toml:1:18"]);
 }

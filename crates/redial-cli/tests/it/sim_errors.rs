@@ -187,7 +187,7 @@ fn policy_files_with_names() {
         crate::sim::json(&args)["results"].clone()
     };
     write("");
-    sim("blip", &["--policy", shown], &[shown, "it is empty"]);
+    sim("blip", &["--policy", shown], &[shown, "empty file"]);
     write("[policy.one]\nattempts = 1\n");
     let alone = policy(shown);
     assert_eq!((&alone[0]["amplification"], alone.as_array().unwrap().len()), (&1.0.into(), 1));

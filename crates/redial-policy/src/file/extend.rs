@@ -1,38 +1,24 @@
-//! A policy that extends another says only what is different. Tables are put over each other field by field; where a table
-//! is a choice between several (which currency, which jitter), another choice replaces the first one whole.
+//! A policy that extends another contains only the differences. Tables are merged field by field; where a table is a
+//! choice between alternatives (which budget, which jitter), another alternative replaces it as a whole.
 
 use redial_core::{Policy, Preset};
 
+use super::fields::{self, Kind};
 use super::print;
-use crate::near::did_you_mean;
 use crate::source::{Problem, Span};
-use crate::tree::{Entry, Here, Node, Short, Table, Value};
+use crate::suggest::did_you_mean;
+use crate::tree::{Cursor, Entry, Node, Table, Truncated, Value};
 
-/// Where a table has the name of a choice, and what belongs to it.
-const CHOICES: [&str; 5] =
-    ["budget", "hint", "backoff.growth", "backoff.jitter", "breaker.lookback"];
-
-/// What need not be there at all, and is removed with "none".
-const OPTIONAL: [&str; 7] = [
-    "breaker",
-    "throttle",
-    "rate",
-    "concurrency",
-    "cooldown",
-    "breaker.minimum_calls",
-    "hint.honour.spread",
-];
-
-/// What `extends` names.
+/// What `extends` refers to.
 pub(super) enum Parent {
-    /// The policy of the file with this number.
+    /// The policy with this index in the file.
     Ours(usize),
     Preset(Preset, Span),
 }
 
-/// What the policy with the number `own` extends. Its own name can only mean a preset.
+/// What the policy at the index `own` extends. Its own name can only refer to a preset.
 pub(super) fn parent<'a>(
-    policy: &Here<'_>,
+    policy: &Cursor<'_>,
     own: usize,
     find: impl Fn(&str) -> Option<usize>,
     names: impl Iterator<Item = &'a str>,
@@ -46,17 +32,17 @@ pub(super) fn parent<'a>(
         return Ok(Some(Parent::Preset(preset, extends.node.span)));
     }
     if find(name).is_some() {
-        return Err(extends.wrong("a policy cannot extend itself"));
+        return Err(extends.problem("a policy cannot extend itself"));
     }
     let presets = Preset::ALL.map(Preset::name);
     let help = did_you_mean(name, names.chain(presets)).unwrap_or_else(|| {
-        format!("name another policy of this file, or a preset: {}", presets.join(", "))
+        format!("use another policy of this file, or a preset: {}", presets.join(", "))
     });
-    let wrong = format!("no policy of this file and no preset is called `{}`", Short(name));
-    Err(extends.wrong(wrong).help(help))
+    let message = format_args!("no policy `{}` in this file, and no such preset", Truncated(name));
+    Err(extends.problem(message).help(help))
 }
 
-/// A preset as a table: every field stands where the preset is named.
+/// A preset as a table. All fields have the place at which the preset is named.
 pub(super) fn preset(preset: Preset, span: Span) -> Table {
     let mut table = print::policy(&Policy::from(preset));
     move_to(&mut table, span);
@@ -74,7 +60,7 @@ fn move_to(table: &mut Table, span: Span) {
     }
 }
 
-/// Puts `over` on top of `under`.
+/// Merges `over` into `under`.
 pub(super) fn merge(under: &mut Table, over: &Table) {
     merge_at(under, over, "");
 }
@@ -83,11 +69,11 @@ fn merge_at(under: &mut Table, over: &Table, path: &str) {
     for entry in over.entries() {
         let path = join(path, &entry.key);
         match &entry.node.value {
-            Value::Text(none) if none == "none" && OPTIONAL.contains(&path.as_str()) => {
+            Value::Text(none) if none == "none" && fields::kind(&path) == Kind::Optional => {
                 under.remove(&entry.key);
             }
             Value::Table(over) => {
-                if !goes_into(under.get(&entry.key), over, &path) {
+                if !can_merge(under.get(&entry.key), over, &path) {
                     let node = Node { value: Value::Table(Table::default()), ..entry.node };
                     under.set(Entry { node, ..entry.clone() });
                 }
@@ -103,14 +89,15 @@ fn merge_at(under: &mut Table, over: &Table, path: &str) {
     }
 }
 
-/// Whether what is there is a table that `over` can be put on.
-fn goes_into(under: Option<&Node>, over: &Table, path: &str) -> bool {
+/// Whether the present value is a table that `over` can be merged into.
+fn can_merge(under: Option<&Node>, over: &Table, path: &str) -> bool {
     let Some(under) = under.and_then(Node::table) else { return false };
     let choice = |table: &Table| table.entries().first().map(|entry| entry.key.clone());
-    !CHOICES.contains(&path) || choice(under) == choice(over)
+    let is_choice = matches!(fields::kind(path), Kind::Choice | Kind::BareChoice);
+    !is_choice || choice(under) == choice(over)
 }
 
-/// A field of a field, as messages and places name it.
+/// The path of a field inside another, as messages and places write it.
 pub(super) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

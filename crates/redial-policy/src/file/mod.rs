@@ -1,12 +1,12 @@
-//! A file of ours: named policies, the requests that each is for, and what is known of the world around them.
+//! Policy files: named policies, the requests that each applies to, and the setting that they run in.
 //!
 //! ```toml
 //! [setting]
-//! slo      = "2s"          # what the user is promised
+//! slo      = "2s"          # what users are promised
 //! clients  = 200           # processes that make these calls
-//! calls    = "500/s"       # of all of them together, on a normal day
+//! calls    = "500/s"       # from all clients together, normally
 //! capacity = "2000/s"      # what the upstream can serve
-//! chain    = ["edge", { name = "mesh", attempts = 3 }, "payments"]   # who calls whom, outermost first
+//! chain    = ["edge", { name = "mesh", attempts = 3 }, "payments"]   # the layers of a call, outermost first
 //!
 //! [policy.payments]
 //! extends  = "payment-processor"      # a preset, or another policy of this file
@@ -21,94 +21,74 @@
 //! ```
 
 mod extend;
+pub(crate) mod fields;
 mod print;
 mod read;
-mod world;
+mod routes;
+mod setting;
 
 use redial_core::{Nanos, Policy, Rate};
-pub(crate) use world::{is_method, is_path};
+pub(crate) use routes::{is_method, is_path};
 
 use crate::found::Places;
 use crate::source::{Problem, SourceId};
 use crate::tree::{Entry, Node};
 
-/// What a policy can say.
-pub(crate) const FIELDS: [&str; 17] = [
-    "attempts",
-    "attempt_timeout",
-    "connect_timeout",
-    "deadline",
-    "backoff",
-    "hint",
-    "budget",
-    "retry_on",
-    "require_key",
-    "refuse_nested",
-    "breaker",
-    "throttle",
-    "rate",
-    "concurrency",
-    "cooldown",
-    "extends",
-    "setting",
-];
-
-/// Fields that are about retries wherever they stand.
-const OWN: [&str; 4] = ["attempts", "attempt_timeout", "backoff", "retry_on"];
-
 /// The most policies, and the most routes, in a file.
 pub const MOST_POLICIES: usize = 10_000;
 
-/// What a file says.
+/// The contents of a policy file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct File {
     /// The policies, in the order of the file.
     pub policies: Vec<Named>,
-    /// Which requests take which of them: the first that fits.
+    /// Which requests use which policy. The first route that matches decides.
     pub routes: Vec<Route>,
-    /// What is true for all of them.
+    /// The setting of all policies.
     pub setting: Setting,
 }
 
 impl File {
-    /// Reads a file of policies, or one that is itself a policy; that one is called `policy`.
+    /// Reads a file of policies, or a file that is a single policy, which is then named `policy`.
     ///
     /// # Errors
     ///
-    /// It is no TOML, names what is not there, or has a value that no policy can have.
+    /// The text is not TOML, refers to a name that does not exist, or has a value that is out of range.
     pub fn read(text: &str) -> Result<Self, Problem> {
         let node = Node::toml(text)?;
         Self::of(&node, SourceId::default()).map(|(file, _)| file)
     }
 
-    /// What this document of TOML says, and where it says so of each policy.
+    /// Reads a TOML document, and returns the places of each policy's fields too.
     pub(crate) fn of(node: &Node, source: SourceId) -> Result<(Self, Vec<Places>), Problem> {
         read::read(node, source)
     }
 
-    /// Whether a document of TOML is such a file. A scenario for the simulator has policies too, cargo-vet has other ones, and
-    /// anything may have a `deadline` or a `rate`: among names that are not ours it takes one that hardly anybody else has.
+    /// Whether a TOML document is a policy file. Scenarios of the simulator and cargo-vet have a `policy` table too, and
+    /// any program may have a `deadline` or a `rate`, so among unknown names a distinctive one is needed.
     pub(crate) fn recognises(node: &Node) -> bool {
         let has = |key: &str| node.get(key).is_some();
         let Some(top) = node.table().filter(|_| !(has("clients") && has("backend"))) else {
             return false;
         };
-        let is_field = |entry: &Entry| FIELDS.contains(&entry.key.as_str());
+        let is_name = |entry: &Entry| fields::is_name(&entry.key);
         let policies = node.get("policy").and_then(Node::table);
         let is_policy =
-            |entry: &Entry| entry.node.table().is_some_and(|it| it.entries().iter().any(is_field));
+            |entry: &Entry| entry.node.table().is_some_and(|it| it.entries().iter().any(is_name));
         if policies.is_some_and(|all| all.entries().iter().any(is_policy)) {
             return true;
         }
-        let is_ours = |entry: &Entry| is_field(entry) || ["policy", "route"].contains(&&*entry.key);
-        let all_ours = top.entries().iter().all(is_ours);
-        let has_field = FIELDS[..15].iter().any(|field| has(field));
-        OWN.iter().any(|field| has(field)) || all_ours && (policies.is_some() || has_field)
+        let entries = top.entries();
+        let is_known = |entry: &Entry| is_name(entry) || ["policy", "route"].contains(&&*entry.key);
+        let only_known = entries.iter().all(is_known);
+        let has_field = entries.iter().any(|entry| fields::is_field(&entry.key));
+        entries.iter().any(|entry| fields::is_distinctive(&entry.key))
+            || only_known && (policies.is_some() || has_field)
     }
 }
 
 impl Setting {
-    /// This, and from `wider` what it does not say.
+    /// This setting, completed from a `wider` one.
     pub fn within(&self, wider: &Self) -> Self {
         let chain = if self.chain.is_empty() { &wider.chain } else { &self.chain };
         Self {
@@ -125,69 +105,69 @@ impl Setting {
     }
 }
 
-/// A policy and its name.
+/// A policy with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// The name.
     pub name: String,
-    /// What it does, with everything that it takes from others.
+    /// The policy, with everything that it inherits.
     pub policy: Policy,
-    /// What is true for this one, in the file's setting ([`Setting::within`]).
+    /// The setting of this policy, to be completed from the file's ([`Setting::within`]).
     pub setting: Setting,
 }
 
-/// Requests, and the policy that they take. What is not said does not matter.
+/// A set of requests, and the policy that they use. A field that is unset matches every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The host that they go to.
+    /// The host that the requests go to.
     pub host: Option<String>,
-    /// Their path; with `*` at its end, how it begins.
+    /// The path, or with `*` at its end a prefix of it.
     pub path: Option<String>,
-    /// Their methods, in capitals; none means all.
+    /// The methods, in upper case; empty for all.
     pub methods: Vec<String>,
-    /// Whether they carry an idempotency key.
+    /// Whether the requests carry an idempotency key.
     pub key: bool,
     /// The name of the policy.
     pub policy: String,
 }
 
-/// What the rules need to know of the world, and no policy can say. Everything may be unknown.
+/// What the rules need to know and a policy does not contain. Every field may be unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setting {
-    /// How long the user is promised to wait at most.
+    /// The longest wait that users are promised.
     pub slo: Option<Nanos>,
-    /// How many processes make these calls.
+    /// The number of processes that make these calls.
     pub clients: Option<u32>,
-    /// How many calls all of them make together on a normal day.
+    /// The rate of calls from all clients together, normally.
     pub calls: Option<Rate>,
-    /// How many requests the upstream can serve.
+    /// The rate of requests that the upstream can serve.
     pub capacity: Option<Rate>,
     /// The most that retries may multiply the load by.
     pub multiplier: Option<f64>,
     /// Whether the clients start, or fail, at the same moment.
     pub synchronised: Option<bool>,
-    /// How finely the clients' timers tick.
+    /// The resolution of the clients' timers.
     pub timer: Option<Nanos>,
-    /// How many requests wait when there are more than can be served.
+    /// The length of the upstream's queue.
     pub queue: Option<Queue>,
-    /// Who calls whom, outermost first.
+    /// The layers of a call, outermost first.
     pub chain: Vec<Layer>,
 }
 
 /// How many requests can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// So many.
+    /// At most this many.
     Bounded(u32),
-    /// As many as there is memory for.
+    /// As many as fit into memory.
     Unbounded,
 }
 
 /// A service in a chain of calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// What it is called. A policy of the same name in the file says how often it tries.
+    /// The name. A policy with this name in the same file gives the attempts.
     pub name: String,
-    /// How often it tries, when no policy of the file says so.
+    /// The attempts, if there is no such policy.
     pub attempts: Option<u32>,
 }

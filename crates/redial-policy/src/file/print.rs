@@ -4,11 +4,13 @@ use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudg
 use redial_core::admit::{BreakerRule, CoolDownRule, ThrottleRule};
 use redial_core::{DurationText, Policy};
 
+use super::extend::join;
+use super::fields::{self, Kind};
 use super::{File, Layer, Queue, Route, Setting};
 use crate::tree::{Entry, Node, Table, Value};
 
 impl File {
-    /// As the text of a file, which is read back as the same. Defaults are left out.
+    /// The text of a file that is read back as the same value. Defaults are left out.
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
         let setting = setting(&self.setting);
@@ -49,18 +51,22 @@ fn table(entries: impl IntoIterator<Item = Option<(&'static str, Value)>>) -> Ta
     table
 }
 
-/// What of a policy is not as it would be if nothing were said.
+/// The fields of a policy that differ from their defaults.
 pub(super) fn policy(policy: &Policy) -> Table {
-    let (full, plain) = (serialised(policy), serialised(&plain(policy)));
-    let mut short = difference(&full, &plain);
-    if *policy.budget() == Budget::default() {
-        short.remove("budget");
+    let full = serialised(policy);
+    let (default, base) = (serialised(&Policy::standard()), serialised(&defaults_of(policy)));
+    let is_default =
+        |entry: &&Entry| default.get(&entry.key).is_some_and(|it| same(it, &entry.node));
+    let mut short = Table::default();
+    for entry in full.entries().iter().filter(|entry| !is_default(entry)) {
+        let value = difference(&entry.node, base.get(&entry.key), &entry.key);
+        short.set(self::entry(&entry.key, value));
     }
     short
 }
 
-/// The policy that has what this one has, everything at its default.
-fn plain(policy: &Policy) -> Policy {
+/// A policy with the same budget, guards and cooldown as this one, all at their defaults.
+fn defaults_of(policy: &Policy) -> Policy {
     let budget = match policy.budget() {
         Budget::Window(_) => Budget::Window(WindowBudget::default()),
         Budget::Tokens(_) => Budget::Tokens(TokenBudget::default()),
@@ -75,7 +81,7 @@ fn plain(policy: &Policy) -> Policy {
         draft = draft.throttle(ThrottleRule::default());
     }
     if let Some(rule) = policy.cooldown() {
-        // How often has no default, so that it is always said.
+        // `every` has no default: use another value, so that it is always printed.
         let other = std::time::Duration::from_nanos(if rule.every == 1 { 2 } else { 1 });
         draft = draft.cooldown(CoolDownRule::every(other));
     }
@@ -89,37 +95,29 @@ fn serialised(policy: &Policy) -> Table {
     node.and_then(|node| node.table().cloned()).unwrap_or_default()
 }
 
-/// What is there or not: that it is there says something, even when all of it is at its default.
-const PRESENT: [&str; 4] = ["budget", "breaker", "throttle", "cooldown"];
-
-/// Choices whose content has no defaults.
-const WHOLE: [&str; 3] = ["growth", "jitter", "lookback"];
-
-fn difference(full: &Table, plain: &Table) -> Table {
-    let mut short = Table::default();
-    for entry in full.entries() {
-        let other = plain.get(&entry.key).map(|node| &node.value);
-        let key = entry.key.as_str();
-        let value = match (&entry.node.value, other) {
-            (Value::Table(full), Some(Value::Table(plain))) if !WHOLE.contains(&key) => {
-                let inner = difference(full, plain);
-                let is_choice = ["window", "tokens", "inflight"].contains(&key);
-                if inner.entries().is_empty() && !PRESENT.contains(&key) && !is_choice {
-                    continue;
-                }
-                Value::Table(inner)
-            }
-            (value, Some(other)) if same(value, other) => continue,
-            (value, _) => value.clone(),
-        };
-        short.set(self::entry(key, value));
+/// The parts of a node that differ from `base`. Tables inside a table are alternatives of a choice, and kept even if all
+/// of their fields are equal.
+fn difference(node: &Node, base: Option<&Node>, path: &str) -> Value {
+    let (Some(full), Some(base)) = (node.table(), base.and_then(Node::table)) else {
+        return node.value.clone();
+    };
+    if fields::kind(path) == Kind::BareChoice {
+        return node.value.clone();
     }
-    short
+    let mut short = Table::default();
+    for Entry { key, node, .. } in full.entries() {
+        let (path, other) = (join(path, key), base.get(key));
+        let is_alternative = node.table().is_some() && fields::kind(&path) != Kind::BareChoice;
+        if is_alternative || !other.is_some_and(|other| same(node, other)) {
+            short.set(entry(key, difference(node, other, &path)));
+        }
+    }
+    Value::Table(short)
 }
 
-/// Without places.
-fn same(one: &Value, other: &Value) -> bool {
-    one.to_json() == other.to_json()
+/// Whether two nodes have the same value, wherever they are.
+fn same(one: &Node, other: &Node) -> bool {
+    one.value.to_json() == other.value.to_json()
 }
 
 fn setting(setting: &Setting) -> Table {
@@ -135,7 +133,7 @@ fn setting(setting: &Setting) -> Table {
         setting.calls.map(|rate| ("calls", rate.to_string().into())),
         setting.capacity.map(|rate| ("capacity", rate.to_string().into())),
         setting.multiplier.map(|multiplier| ("multiplier", multiplier.into())),
-        setting.synchronised.map(|yes| ("synchronised", yes.into())),
+        setting.synchronised.map(|value| ("synchronised", value.into())),
         setting.timer.map(|timer| ("timer", duration(timer))),
         setting.queue.map(|most| ("queue", queue(most))),
         (!setting.chain.is_empty()).then(|| ("chain", chain())),

@@ -4,25 +4,26 @@ use redial_core::{Draft, Policy};
 use serde::Deserialize;
 
 use super::extend::{self, Parent, join};
-use super::{FIELDS, File, MOST_POLICIES, Named, Setting, world};
+use super::{File, MOST_POLICIES, Named, Setting, fields, routes, setting};
 use crate::found::Places;
 use crate::source::{Place, Problem, SourceId, Span};
 use crate::tree::de::{Clamped, De};
-use crate::tree::{Here, MOST_NODES, Node, Short, Table, Value};
+use crate::tree::{Cursor, MOST_NODES, Node, Table, Truncated, Value};
 
-/// The most values that a policy can say by itself.
+/// The most values in a policy, excluding inherited ones.
 const MOST_VALUES: usize = 2_000;
 
 pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>), Problem> {
-    let top = Here::top(node);
+    let top = Cursor::top(node);
     let Some(first) = top.table()?.entries().first() else {
-        return Err(Problem::whole("it is empty: a policy begins with [policy.NAME]"));
+        return Err(Problem::whole("empty file: a policy starts with [policy.NAME]"));
     };
     let is_bare = top.get("policy").is_none() && top.get("route").is_none();
-    top.only(if is_bare { &FIELDS } else { &["policy", "route", "setting"] })?;
+    let known = if is_bare { fields::names() } else { vec!["policy", "route", "setting"] };
+    top.deny_unknown(&known)?;
     let written = if is_bare {
         if first.key == "setting" && top.table()?.entries().len() == 1 {
-            return Err(Problem::whole("it has no policy: one begins with [policy.NAME]"));
+            return Err(no_policy());
         }
         let mut own = top.table()?.clone();
         own.remove("setting");
@@ -30,8 +31,7 @@ pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>),
     } else {
         named(&top)?
     };
-    let setting =
-        top.get("setting").map_or(Ok(Setting::default()), |here| world::setting(&here))?;
+    let setting = top.get("setting").map_or(Ok(Setting::default()), |here| setting::read(&here))?;
     let mut file = File { setting, ..File::default() };
     let mut places = Vec::with_capacity(written.len());
     for (written, (named, table)) in written.iter().zip(resolve(&written)?) {
@@ -44,29 +44,28 @@ pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>),
         places.push(of);
         file.policies.push(named);
     }
-    file.routes = world::routes(&top, &file.policies, &mut places, source)?;
+    file.routes = routes::read(&top, &file.policies, &mut places, source)?;
     Ok((file, places))
 }
 
-fn named<'a>(top: &Here<'a>) -> Result<Vec<Written<'a>>, Problem> {
-    let none = || Problem::whole("it has no policy: one begins with [policy.NAME]");
-    let policies = top.get("policy").ok_or_else(none)?;
+fn named<'a>(top: &Cursor<'a>) -> Result<Vec<Written<'a>>, Problem> {
+    let policies = top.get("policy").ok_or_else(no_policy)?;
     let entries = policies.table()?.entries();
     if entries.is_empty() {
-        return Err(none());
+        return Err(no_policy());
     }
     if entries.len() > MOST_POLICIES {
-        return Err(policies.wrong(format_args!("more than {MOST_POLICIES} policies")));
+        return Err(policies.problem(format_args!("more than {MOST_POLICIES} policies")));
     }
     let written = entries.iter().zip(policies.fields()).map(|(entry, (name, here))| {
         if name.is_empty() || name.len() > 255 || name.contains(char::is_control) {
-            let wrong = "policy: a name must have 1 to 255 bytes, and no control characters";
+            let wrong = "policy: a name must have 1 to 255 bytes and no control characters";
             return Err(Problem::at(entry.key_span, wrong));
         }
-        // `[policy]` without a name is a slip that anybody makes.
+        // `[policy]` without a name is a common mistake.
         let table = here.table().map_err(|problem| {
-            let known = FIELDS.contains(&name);
-            let help = format!("put it under a name: [policy.NAME], and there {name} = …");
+            let known = fields::is_name(name);
+            let help = format!("give the policy a name: write {name} = … below [policy.NAME]");
             if known { problem.help(help) } else { problem }
         })?;
         Written::new(name, entry.key_span, here.clone(), table.clone())
@@ -74,17 +73,21 @@ fn named<'a>(top: &Here<'a>) -> Result<Vec<Written<'a>>, Problem> {
     written.collect()
 }
 
-/// A policy as the file has it.
+fn no_policy() -> Problem {
+    Problem::whole("no policy: one starts with [policy.NAME]")
+}
+
+/// A policy as it is written in the file.
 struct Written<'a> {
     name: &'a str,
     name_span: Span,
-    here: Here<'a>,
+    here: Cursor<'a>,
     own: Table,
 }
 
 impl<'a> Written<'a> {
-    fn new(name: &'a str, name_span: Span, here: Here<'a>, own: Table) -> Result<Self, Problem> {
-        here.only(&FIELDS)?;
+    fn new(name: &'a str, name_span: Span, here: Cursor<'a>, own: Table) -> Result<Self, Problem> {
+        here.deny_unknown(&fields::names())?;
         let written = Self { name, name_span, here, own };
         written.bounded(count(&written.own), MOST_VALUES)?;
         Ok(written)
@@ -94,14 +97,14 @@ impl<'a> Written<'a> {
         if values <= most {
             return Ok(());
         }
-        let problem = self.here.wrong(format_args!("more than {most} values"));
+        let problem = self.here.problem(format_args!("more than {most} values"));
         Err(Problem { span: Some(self.name_span), ..problem })
     }
 
-    /// From all of its fields, its own and those that it inherits.
+    /// Builds the policy from all of its fields, own and inherited.
     fn build(&self, mut table: Table) -> Result<Named, Problem> {
         let setting = match table.remove("setting") {
-            Some(entry) => world::setting(&self.here.with("setting", &entry.node))?,
+            Some(entry) => setting::read(&self.here.with("setting", &entry.node))?,
             None => Setting::default(),
         };
         let node = Node { span: self.here.node.span, value: Value::Table(table) };
@@ -119,13 +122,13 @@ impl<'a> Written<'a> {
             (Ok(_), Some(clamped)) => return Err(clamped),
             (Err(invalid), _) => invalid,
         };
-        // What it inherits is right by itself: what is wrong is something that it says.
+        // The inherited policy is valid by itself, so the mistake is in one of its own fields.
         let mut own = Places::new(Place { span: self.name_span, ..Place::default() });
         put(&mut own, &self.own, "", SourceId::default());
         let span = own.of(invalid.field()).span;
         let path = join(self.here.path(), invalid.field());
-        let said = invalid.field().split('.').try_fold(node, |node, key| node.get(key));
-        let (kind, value) = match said.map(|node| &node.value) {
+        let written = invalid.field().split('.').try_fold(node, |node, key| node.get(key));
+        let (kind, value) = match written.map(|node| &node.value) {
             Some(Value::Integer(number)) if number.to_string() != invalid.value() => {
                 ("a whole number ", number.to_string())
             }
@@ -148,8 +151,8 @@ fn count(table: &Table) -> usize {
     table.entries().iter().map(|entry| inside(&entry.node)).sum()
 }
 
-/// Each with what it inherits. Chains are walked up to where something is known, and down again: they can be as long as the
-/// file.
+/// Each policy with what it inherits. A chain is walked up to the first resolved policy and then down again, without
+/// recursion: it can be as long as the file.
 fn resolve(written: &[Written<'_>]) -> Result<Vec<(Named, Table)>, Problem> {
     let numbers: HashMap<&str, usize> =
         written.iter().enumerate().map(|(i, written)| (written.name, i)).collect();
@@ -166,7 +169,7 @@ fn resolve(written: &[Written<'_>]) -> Result<Vec<(Named, Table)>, Problem> {
                 break;
             }
             if walked[at] == start {
-                return Err(circle(written, &chain, at));
+                return Err(cycle(written, &chain, at));
             }
             walked[at] = start;
             chain.push(at);
@@ -185,24 +188,24 @@ fn resolve(written: &[Written<'_>]) -> Result<Vec<(Named, Table)>, Problem> {
             base.remove("extends");
             values += count(&base);
             written[at].bounded(values, MOST_NODES)?;
-            // Before others inherit it, so that a mistake is found where it was made.
+            // Built before others inherit it, so that a mistake is reported where it was made.
             resolved[at] = Some((written[at].build(base.clone())?, base.clone()));
         }
     }
     Ok(resolved.into_iter().flatten().collect())
 }
 
-fn circle(written: &[Written<'_>], chain: &[usize], at: usize) -> Problem {
+fn cycle(written: &[Written<'_>], chain: &[usize], at: usize) -> Problem {
     let start = chain.iter().position(|known| *known == at).unwrap_or(0);
-    let names = chain[start..].iter().take(5).map(|at| Short(written[*at].name).to_string());
+    let names = chain[start..].iter().take(5).map(|at| Truncated(written[*at].name).to_string());
     let mut names: Vec<_> = names.collect();
     names.push(if chain.len() - start > 5 { "…".to_owned() } else { names[0].clone() });
     let here = written[at].here.get("extends").unwrap_or_else(|| written[at].here.clone());
-    here.wrong(format_args!("it extends itself: {}", names.join(" → ")))
-        .help("let one of them extend a preset, or nothing")
+    here.problem(format_args!("cycle: {}", names.join(" → ")))
+        .help("let one of these extend a preset, or nothing")
 }
 
-/// Where the fields of a table are: a value is itself, what has more inside is its name.
+/// Adds the places of a table's fields: of a value itself, and of a table its name.
 pub(super) fn put(places: &mut Places, table: &Table, path: &str, source: SourceId) {
     for entry in table.entries() {
         let path = join(path, &entry.key);

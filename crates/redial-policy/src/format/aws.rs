@@ -1,25 +1,37 @@
-//! The AWS SDKs read two settings from the shared config file or the environment, a mode and a number of attempts. All
-//! the rest, waits and quota, comes with the mode.
+//! The AWS SDKs read a mode and a number of attempts from the shared config file or the environment. The mode determines
+//! everything else, such as waits and quota.
 
 use std::time::Duration;
 
 use redial_core::admit::ThrottleRule;
 use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::schedule::Backoff;
-use redial_core::{Draft, LONGEST, Policy};
+use redial_core::{Draft, DurationText, LONGEST, Policy};
 
-use super::account::{Account, Around};
-use super::unsaid::unsaid;
-use super::{Border, Format, Written, policies, usual_failures};
+use super::export::{dropped, safety};
+use super::import::{Import, Metadata};
+use super::system::{Advice, System, Words};
+use super::{Format, Written, policies, usual_failures};
 use crate::file::{File, Named, Setting};
 use crate::found::Note;
-use crate::pile::{Document, Reading};
+use crate::inputs::{Document, Language, Reading};
 use crate::source::Problem;
-use crate::tree::{Here, Node, Short, Value};
+use crate::tree::{Cursor, Node, Truncated, Value};
 
-pub(super) const BORDER: Border = Border { recognises, read, write };
+pub(super) static SYSTEM: System = System {
+    name: "aws",
+    title: "the shared config of the AWS SDKs",
+    recognises,
+    read,
+    write,
+    language: |_| Some(Language::Ini),
+    words: Words::Names(&[("attempts", "max_attempts"), ("budget", "retry_mode")]),
+    duration: |_, nanos| DurationText(nanos).to_string(),
+    counts_retries: false,
+    advice: Advice { add_budget: Some("set `retry_mode` to standard"), ..Advice::NONE },
+};
 
-/// The settings in a profile, and as variables.
+/// The settings, in a profile and as environment variables.
 const PROFILE: [&str; 2] = ["retry_mode", "max_attempts"];
 const VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
 
@@ -33,7 +45,7 @@ fn recognises(node: &Node) -> bool {
             .any(|entry| profile(&entry.key).is_some() && has(&entry.node, PROFILE))
 }
 
-/// The name of the profile, if the section is one.
+/// The name of a profile, if the section is one.
 fn profile(section: &str) -> Option<&str> {
     match section.strip_prefix("profile ") {
         Some(name) => Some(name.trim()),
@@ -56,12 +68,12 @@ impl Mode {
         Self::NAMES[self as usize].1
     }
 
-    /// Unless the config says another number.
+    /// The default number.
     fn attempts(self) -> u32 {
         if self == Self::Legacy { 5 } else { 3 }
     }
 
-    /// What it does, until 2026.
+    /// The behaviour of SDKs until 2026.
     fn draft(self, attempts: u32) -> Draft {
         let wait = |cap| Backoff {
             cap,
@@ -76,24 +88,24 @@ impl Mode {
         }
     }
 
-    /// What it brings along, as notes of an import.
+    /// What the mode implies, as notes of an import.
     fn notes(self) -> Vec<Note> {
         let mode = format!("retry_mode = {}", self.name());
         let waits = match self {
             Self::Legacy => {
-                "waits doubling from 1 s without a cap and no quota, as Python's SDK has them; others differ"
+                "waits double from 1 s without a cap, and there is no quota, as in Python's SDK; others differ"
             }
             Self::Standard | Self::Adaptive => {
-                "waits doubling from 1 s to 20 s and a quota of 500 tokens, as until 2026; in SDKs since then, or \
-                 with AWS_NEW_RETRIES_2026, waits begin at 50 ms, a retry costs 14 tokens, and hints are honoured"
+                "waits double from 1 s to 20 s with a quota of 500 tokens, as until 2026; in later SDKs, or with \
+                 AWS_NEW_RETRIES_2026, waits start at 50 ms, a retry costs 14 tokens, and hints are honoured"
             }
         };
         let mut notes = vec![Note::approximated(&mode, waits)];
         if self == Self::Adaptive {
-            let text = "throttle: the client's own rate limit delays attempts, and a throttle refuses them";
+            let text = "throttle: the client's own rate limit delays attempts, and a throttle rejects them";
             notes.push(Note::approximated(&mode, text));
         }
-        let text = "retry_on by class; the SDKs also know errors of each service by name";
+        let text = "retry_on by class; the SDKs also recognise the errors of each service by name";
         notes.push(Note::approximated(mode, text));
         notes
     }
@@ -101,7 +113,7 @@ impl Mode {
 
 fn read(documents: &[Document], reading: &mut Reading) {
     for document in documents.iter().filter(|document| recognises(&document.node)) {
-        let top = Here::top(&document.node);
+        let top = Cursor::top(&document.node);
         let sections =
             top.fields().filter_map(|(name, here)| Some((profile(name)?, here, PROFILE)));
         let variables = std::iter::once(("environment", top.clone(), VARIABLES));
@@ -119,56 +131,56 @@ fn read(documents: &[Document], reading: &mut Reading) {
 fn one(
     document: &Document,
     name: &str,
-    here: &Here<'_>,
+    here: &Cursor<'_>,
     [mode, attempts]: [&str; 2],
     reading: &mut Reading,
 ) -> Result<(), Problem> {
-    let mut account = Account::new(document, here);
+    let mut import = Import::new(document, here);
     if mode == VARIABLES[0] {
         let first = here.first(&[mode, attempts]).map_or(here.node.span, |first| first.node.span);
-        account.places = crate::Places::new(document.place(first));
+        import.places = crate::Places::new(document.place(first));
     }
     let chosen = match here.get(mode) {
         Some(setting) => {
             let chosen = self::mode(&setting)?;
             for field in ["backoff", "budget", "retry_on"] {
-                account.places.put(field, account.place(&setting));
+                import.places.put(field, import.place(&setting));
             }
             chosen
         }
         None => {
             let text =
-                "retry_mode is not set, and the default differs between SDKs: read as standard";
-            account.notes.push(Note::approximated(here.path(), text));
+                "retry_mode is not set, and the default depends on the SDK: read as standard";
+            import.notes.push(Note::approximated(here.path(), text));
             Mode::Standard
         }
     };
-    account.notes.extend(chosen.notes());
+    import.notes.extend(chosen.notes());
     let count = match here.get(attempts) {
         Some(setting) => {
-            let help = "it counts attempts, the first one included; 1 turns retries off";
-            account.attempts(&setting, 1).map_err(|problem| problem.help(help))?
+            let help = "it counts attempts, including the first; 1 disables retries";
+            import.attempts(&setting, 1).map_err(|problem| problem.help(help))?
         }
         None => chosen.attempts(),
     };
-    misspelt(here, &[mode, attempts], &mut account);
+    misspelt(here, &[mode, attempts], &mut import);
     let (name, setting) = (name.to_owned(), Setting::default());
-    let around = Around { format: Format::Aws, name, routes: Vec::new(), setting };
-    account.finish(chosen.draft(count), around, reading);
+    let metadata = Metadata { format: Format::Aws, name, routes: Vec::new(), setting };
+    import.finish(chosen.draft(count), metadata, reading);
     Ok(())
 }
 
-fn mode(setting: &Here<'_>) -> Result<Mode, Problem> {
+fn mode(setting: &Cursor<'_>) -> Result<Mode, Problem> {
     let text = setting.text()?;
     let known = Mode::NAMES.iter().find(|(_, name)| text.eq_ignore_ascii_case(name));
     known.map(|(mode, _)| *mode).ok_or_else(|| {
-        let problem = setting.wrong(format_args!("there is no mode `{}`", Short(text)));
-        problem.help("there are legacy, standard and adaptive")
+        let problem = setting.problem(format_args!("unknown mode `{}`", Truncated(text)));
+        problem.help("use legacy, standard or adaptive")
     })
 }
 
-/// A profile says a hundred other things: only what comes near one of ours is worth a word.
-fn misspelt(here: &Here<'_>, known: &[&str], account: &mut Account<'_>) {
+/// A profile has many other settings, so only names that look like a retry setting are reported.
+fn misspelt(here: &Cursor<'_>, known: &[&str], import: &mut Import<'_>) {
     let like = |name: &str| {
         let name = name.to_ascii_lowercase();
         name.contains("attempt") || name.contains("retr")
@@ -177,9 +189,9 @@ fn misspelt(here: &Here<'_>, known: &[&str], account: &mut Account<'_>) {
     for (name, field) in suspects {
         match &field.node.value {
             Value::Text(_) if name == "AWS_NEW_RETRIES_2026" => {
-                account.dropped(&field, "read as the mode is until 2026");
+                import.dropped(&field, "read as the mode was until 2026");
             }
-            Value::Text(_) => account.unknown(name, &field, known),
+            Value::Text(_) => import.unknown(name, &field, known),
             _ => {}
         }
     }
@@ -203,12 +215,12 @@ fn write(file: &File) -> Result<Written, Problem> {
     Ok(Written { text, notes })
 }
 
-/// What a section can be called.
+/// The name of a section.
 fn section(name: &str) -> Result<&str, Problem> {
     let strange =
         |c: char| c.is_control() || c.is_whitespace() || matches!(c, '[' | ']' | '#' | ';');
     if name.is_empty() || name.contains(strange) {
-        let message = format!("policy `{}`: a profile cannot have this name", Short(name));
+        let message = format!("policy `{}`: not a valid name for a profile", Truncated(name));
         return Err(Problem::whole(message).help("use letters, digits, hyphens and dots"));
     }
     Ok(name)
@@ -225,7 +237,7 @@ fn nearest(policy: &Policy) -> Mode {
 fn losses(policy: &Policy, mode: Mode) -> Result<Vec<Note>, Problem> {
     let theirs = mode.draft(policy.attempts()).build();
     let theirs = theirs.map_err(|invalid| Problem::whole(invalid.to_string()))?;
-    let mut notes = vec![Note::kept("attempts", "max_attempts: both count the first one")];
+    let mut notes = vec![Note::kept("attempts", "max_attempts: both include the first")];
     let fixed = [
         ("backoff", policy.backoff() == theirs.backoff()),
         ("budget", policy.budget() == theirs.budget()),
@@ -235,11 +247,12 @@ fn losses(policy: &Policy, mode: Mode) -> Result<Vec<Note>, Problem> {
     for (field, same) in fixed {
         let comes = format!("comes with retry_mode = {}", mode.name());
         if !same {
-            notes.push(Note::dropped(field, format!("{comes}, and differs")));
+            notes.push(Note::dropped(field, format!("{comes}, with another value")));
         } else if field != "throttle" || policy.throttle().is_some() {
             notes.push(Note::kept(field, comes));
         }
     }
-    notes.extend(unsaid(policy, &["budget", "retry_on", "throttle"]));
+    notes.extend(dropped(policy, &["attempts", "backoff", "budget", "retry_on", "throttle"]));
+    notes.push(safety());
     Ok(notes)
 }

@@ -1,22 +1,22 @@
-//! What all exports to proxies have in common: which requests a policy is for, and what no proxy has.
+//! What exports have in common: the routes of a policy, and the fields that another system does not have.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
+use redial_core::schedule::{Backoff, Growth, Jitter};
 use redial_core::{DurationText, NEVER, Nanos, Policy};
 
 use super::time;
-use crate::file::{File, Named, Queue, Route};
+use crate::file::{File, Named, Queue, Route, fields};
 use crate::found::Note;
 use crate::source::Problem;
 
-/// The routes of a file, and one for each policy that has none: all requests to the host of its name, or all there are
-/// when it is the only one.
+/// The routes of a file, and one for each policy without any: all requests to the host of its name, or all requests if
+/// it is the only policy.
 ///
 /// # Errors
 ///
-/// There is no policy.
+/// The file has no policy.
 pub(super) fn routes(file: &File) -> Result<Vec<(Route, &Named)>, Problem> {
     let policies = super::policies(file)?;
     let named: HashMap<&str, &Named> =
@@ -39,7 +39,7 @@ pub(super) fn routes(file: &File) -> Result<Vec<(Route, &Named)>, Problem> {
     Ok(routes)
 }
 
-/// How many requests wait, as the policy's setting or the file's has it; the largest number when there is no bound.
+/// The length of the queue in the policy's setting or the file's; the largest number if it is unbounded.
 pub(super) fn queue(
     file: &File,
     named: &Named,
@@ -54,7 +54,7 @@ pub(super) fn queue(
     })
 }
 
-/// A duration field, up to the next millisecond, with its note; `None` when it is unbounded.
+/// A duration, rounded up to whole milliseconds, with its note; `None` if it is unlimited.
 pub(super) fn limit(field: &'static str, nanos: Nanos, notes: &mut Vec<Note>) -> Option<Nanos> {
     if nanos == NEVER {
         return None;
@@ -63,13 +63,16 @@ pub(super) fn limit(field: &'static str, nanos: Nanos, notes: &mut Vec<Note>) ->
     notes.push(if rounded == nanos {
         Note::kept(field, DurationText(nanos).to_string())
     } else {
-        Note::approximated(field, format!("up to whole milliseconds: {}", DurationText(rounded)))
+        Note::approximated(
+            field,
+            format!("rounded up to whole milliseconds: {}", DurationText(rounded)),
+        )
     });
     Some(rounded)
 }
 
-/// The timeout for connecting. Without one of its own, that takes as long as the attempt may; `None` leaves it to the
-/// default of the other side.
+/// The connect timeout. Without one, connecting may take as long as the attempt; `None` leaves it to the default of the
+/// other system.
 pub(super) fn connect_timeout(
     policy: &Policy,
     default: &str,
@@ -81,15 +84,15 @@ pub(super) fn connect_timeout(
     }
     let longest = policy.attempt_timeout().min(policy.deadline());
     if longest == NEVER {
-        let text = format!("none, but connecting is given up after {default}");
+        let text = format!("none here, but {default} there");
         notes.push(Note::approximated("connect_timeout", text));
         return None;
     }
     Some(time::whole_ms(longest))
 }
 
-/// The waits as Envoy has them, with notes: full jitter over base·(2^k − 1). Where `keeps_cap` is false the cap is ten
-/// times the base.
+/// The waits in Envoy's form, with notes: full jitter over base·(2^k − 1). Unless `keeps_cap`, the cap is ten times the
+/// base.
 pub(super) fn summed(policy: &Policy, keeps_cap: bool, notes: &mut Vec<Note>) -> Backoff {
     let backoff = policy.backoff();
     let base = time::whole_ms(backoff.base);
@@ -118,29 +121,29 @@ pub(super) fn summed(policy: &Policy, keeps_cap: bool, notes: &mut Vec<Note>) ->
     Backoff::summed(Duration::from_nanos(base), Duration::from_nanos(cap))
 }
 
-/// Notes on everything that the policy has and the other side does not; `but` is what it does have.
-pub(super) fn rest(policy: &Policy, but: &[&str], notes: &mut Vec<Note>) {
-    let honours = matches!(policy.hint_rule(), HintRule::Honour { .. });
-    let fields = [
-        ("connect_timeout", policy.connect_timeout() != NEVER, "it has no timeout for connecting"),
-        ("hint", honours, "it is deaf to hints"),
-        (
-            "require_key",
-            policy.requires_key(),
-            "it repeats what it is told to, with or without a key",
-        ),
-        ("refuse_nested", policy.refuses_nested(), "it does not tell retries from first attempts"),
-        ("breaker", policy.breaker().is_some(), "it has no breaker for a destination"),
-        ("throttle", policy.throttle().is_some(), "it has no adaptive throttle"),
-        ("rate", policy.rate().is_some(), "it has no rate limit for attempts"),
-        ("concurrency", policy.concurrency().is_some(), "it has no limit for attempts at once"),
-        ("cooldown", policy.cooldown().is_some(), "it does not know keys"),
-    ];
-    let lost = fields.into_iter().filter(|(name, there, _)| *there && !but.contains(name));
-    notes.extend(lost.map(|(name, _, why)| Note::dropped(name, why)));
+/// The fields that every proxy has; what differs is in notes of their own.
+pub(super) const PROXY: [&str; 6] =
+    ["attempts", "attempt_timeout", "deadline", "backoff", "budget", "retry_on"];
+
+/// Notes on the fields that the policy sets and the other system does not have; `exported` lists its fields.
+pub(super) fn dropped(policy: &Policy, exported: &[&str]) -> Vec<Note> {
+    let lost = fields::all().filter(|field| !exported.contains(&field.name));
+    let note = |field: &fields::Field| {
+        let text = match (field.value)(policy)?.as_str() {
+            "true" => "no counterpart".to_owned(),
+            value => format!("no counterpart for {value}"),
+        };
+        Some(Note::dropped(field.name, text))
+    };
+    lost.filter_map(note).collect()
 }
 
-/// The host of a route, for systems where every route has one: the name of the policy stands for all hosts.
+/// Our runners do not retry unsafe requests; other systems do not check.
+pub(super) fn safety() -> Note {
+    Note::dropped("safety", "requests are retried whatever their method")
+}
+
+/// The host of a route, in systems where every route has one: by default the name of the policy.
 pub(super) fn host(route: &Route, named: &Named) -> String {
     route.host.clone().unwrap_or_else(|| named.name.clone()).to_ascii_lowercase()
 }
@@ -162,7 +165,7 @@ pub(super) fn by_host<'r, 'f>(
     hosts
 }
 
-/// A host has one budget: the one of the first policy. The others hear of it.
+/// A host has one budget, that of its first policy. Adds a note to the other policies.
 pub(super) fn note_shared_host(
     host: &str,
     first: &Named,
@@ -170,7 +173,7 @@ pub(super) fn note_shared_host(
     notes: &mut [(String, Vec<Note>)],
 ) {
     for (_, named) in routes.iter().filter(|(_, named)| named.name != first.name) {
-        let text = format!("{host} has one budget, and it is that of `{}`", first.name);
+        let text = format!("{host} has one budget, which is that of `{}`", first.name);
         let note = Note::dropped("budget", text);
         let lines = notes.iter_mut().find(|(name, _)| *name == named.name);
         if let Some((_, lines)) = lines.filter(|(_, lines)| !lines.contains(&note)) {

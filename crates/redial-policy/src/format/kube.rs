@@ -1,19 +1,19 @@
-//! What Kubernetes objects have in common: a group, a kind, a name, a namespace.
+//! What Kubernetes objects have in common: a group, a kind, a name and a namespace.
 
-use crate::pile::Document;
-use crate::tree::{Here, Node};
+use crate::inputs::Document;
+use crate::tree::{Cursor, Node};
 
-/// An object, and who it is.
+/// An object with its identity.
 #[derive(Clone, Debug)]
 pub(super) struct Object<'a> {
     pub(super) document: &'a Document,
-    pub(super) top: Here<'a>,
+    pub(super) top: Cursor<'a>,
     pub(super) kind: &'a str,
     pub(super) name: &'a str,
     pub(super) namespace: &'a str,
 }
 
-/// Whether the node is an object of one of these kinds. `group` is how the `apiVersion` begins.
+/// Whether the node is an object of one of these kinds. `group` is a prefix of the `apiVersion`.
 pub(super) fn is(node: &Node, group: &str, kinds: &[&str]) -> bool {
     let version = node.get("apiVersion").and_then(Node::text).unwrap_or_default();
     let kind = node.get("kind").and_then(Node::text).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn objects<'a>(
         let text = |path: &[&str]| document.node.at(path).and_then(Node::text);
         Object {
             document,
-            top: Here::top(&document.node),
+            top: Cursor::top(&document.node),
             kind: text(&["kind"]).unwrap_or_default(),
             name: text(&["metadata", "name"]).unwrap_or_default(),
             namespace: text(&["metadata", "namespace"]).unwrap_or("default"),
@@ -39,7 +39,7 @@ pub(super) fn objects<'a>(
     })
 }
 
-/// The whole name of a service: a name without dots is one of its own namespace.
+/// The full name of a service: a name without dots is in the given namespace.
 pub(super) fn full_name(host: &str, namespace: &str) -> String {
     if host.contains('.') {
         return host.to_ascii_lowercase();
@@ -47,7 +47,7 @@ pub(super) fn full_name(host: &str, namespace: &str) -> String {
     format!("{host}.{namespace}.svc.cluster.local").to_ascii_lowercase()
 }
 
-/// The service that a host names: the first label, and the namespace if the host has one.
+/// The service of a host: its first label, and its namespace if the host has one.
 pub(super) fn service(host: &str) -> (String, Option<String>) {
     let mut labels = host.split('.');
     let name = object_name(labels.next().unwrap_or_default());
@@ -55,7 +55,7 @@ pub(super) fn service(host: &str) -> (String, Option<String>) {
     (name, labels.next().filter(|_| in_cluster).map(object_name))
 }
 
-/// A name that Kubernetes takes: lower case, digits and `-`, beginning with a letter.
+/// A valid name in Kubernetes: lower case, digits and `-`, starting with a letter.
 pub(super) fn object_name(text: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = text.chars().map(allowed).take(50).collect();

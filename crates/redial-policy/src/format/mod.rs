@@ -1,22 +1,22 @@
-//! Every system writes retries down in its own way. Each has a file here that says how to recognise its documents, how to
-//! read them into policies of ours, and how to write one of ours for it, with an account of what is lost either way.
+//! The config formats of other systems, and our own. Each has a file or folder here that recognises its documents, reads
+//! them into policies, writes policies for it, and knows its names for the fields of a policy ([`System`]).
 //!
-//! What counts retries there counts attempts here: the border is in these files and nowhere else.
+//! Systems that count retries are converted here, and nowhere else: a policy counts attempts.
 
-mod account;
 mod aws;
-pub(crate) mod dotnet;
+mod dotnet;
 mod envoy;
 mod export;
 mod gateway_api;
 mod grpc;
+mod import;
 mod istio;
 mod kube;
 mod linkerd;
 mod redial;
 mod resilience4j;
-pub(crate) mod time;
-mod unsaid;
+mod system;
+mod time;
 
 use std::time::Duration;
 
@@ -26,31 +26,53 @@ use redial_core::schedule::{Backoff, HintRule, TooLong};
 
 use crate::file::File;
 use crate::found::Note;
-use crate::pile::{Document, Language, Reading};
+use crate::inputs::{Document, Language, Reading};
 use crate::source::Problem;
 use crate::tree::Node;
+pub(crate) use system::System;
+use system::Words;
 
-/// Whose config it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Format {
+/// Declares the formats: the list below is the only one.
+macro_rules! formats {
+    ($($(#[$doc:meta])* $format:ident = $module:ident;)*) => {
+        /// The format of a config.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Format {
+            $($(#[$doc])* $format,)*
+        }
+
+        impl Format {
+            /// All formats.
+            pub const ALL: [Self; [$(Self::$format,)*].len()] = [$(Self::$format,)*];
+
+            pub(crate) fn system(self) -> &'static System {
+                match self {
+                    $(Self::$format => &$module::SYSTEM,)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
     /// Our own policy files.
-    Redial,
+    Redial = redial;
     /// Envoy's routes and clusters.
-    Envoy,
+    Envoy = envoy;
     /// Istio's `VirtualService` and `DestinationRule`.
-    Istio,
+    Istio = istio;
     /// Linkerd's annotations and `ServiceProfile`.
-    Linkerd,
+    Linkerd = linkerd;
     /// The `HTTPRoute` and `XBackendTrafficPolicy` of Kubernetes' Gateway API.
-    GatewayApi,
+    GatewayApi = gateway_api;
     /// The service config of gRPC.
-    Grpc,
+    Grpc = grpc;
     /// resilience4j in Spring's `application.yml` or `.properties`.
-    Resilience4j,
+    Resilience4j = resilience4j;
     /// The shared config file of the AWS SDKs.
-    Aws,
+    Aws = aws;
     /// .NET's standard resilience in `appsettings.json`.
-    DotNet,
+    DotNet = dotnet;
 }
 
 /// A config for another system.
@@ -63,32 +85,9 @@ pub struct Written {
 }
 
 impl Format {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Redial,
-        Self::Envoy,
-        Self::Istio,
-        Self::Linkerd,
-        Self::GatewayApi,
-        Self::Grpc,
-        Self::Resilience4j,
-        Self::Aws,
-        Self::DotNet,
-    ];
-
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Redial => "redial",
-            Self::Envoy => "envoy",
-            Self::Istio => "istio",
-            Self::Linkerd => "linkerd",
-            Self::GatewayApi => "gateway-api",
-            Self::Grpc => "grpc",
-            Self::Resilience4j => "resilience4j",
-            Self::Aws => "aws",
-            Self::DotNet => "dotnet",
-        }
+        self.system().name
     }
 
     /// The format with this name.
@@ -96,74 +95,66 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Ours is the only one in TOML, and in nothing else: `policy` is a word that others have too.
+    /// The fields of a policy that the format has, by path, with its own names for them. Policy files use the paths
+    /// themselves, and have no other names.
+    pub fn words(self) -> &'static [(&'static str, &'static str)] {
+        match self.system().words {
+            Words::Paths => &[],
+            Words::Names(names) => names,
+        }
+    }
+
+    /// Policy files are TOML, and no other format is: others use the word `policy` too.
     pub(crate) fn any_recognises(node: &Node, language: Language) -> bool {
-        let ours = language == Language::Toml;
-        let mut formats = Self::ALL.into_iter().filter(|format| (*format == Self::Redial) == ours);
-        formats.any(|format| (format.border().recognises)(node))
+        let is_toml = language == Language::Toml;
+        let mut formats =
+            Self::ALL.into_iter().filter(|format| (*format == Self::Redial) == is_toml);
+        formats.any(|format| (format.system().recognises)(node))
+    }
+
+    /// The language of a text in this format, if the name of its file does not show it.
+    pub(crate) fn language(self, text: &str) -> Option<Language> {
+        (self.system().language)(text)
     }
 
     pub(crate) fn read(self, documents: &[Document], reading: &mut Reading) {
-        (self.border().read)(documents, reading);
+        (self.system().read)(documents, reading);
     }
 
-    /// Our policies, as this system has them.
+    /// Writes policies in this format.
     ///
     /// # Errors
     ///
-    /// Nothing of it can be said there.
+    /// The file has no policy, or a policy that cannot be expressed in this format.
     pub fn write(self, file: &File) -> Result<Written, Problem> {
-        (self.border().write)(file)
-    }
-
-    fn border(self) -> &'static Border {
-        match self {
-            Self::Redial => &redial::BORDER,
-            Self::Envoy => &envoy::BORDER,
-            Self::Istio => &istio::BORDER,
-            Self::Linkerd => &linkerd::BORDER,
-            Self::GatewayApi => &gateway_api::BORDER,
-            Self::Grpc => &grpc::BORDER,
-            Self::Resilience4j => &resilience4j::BORDER,
-            Self::Aws => &aws::BORDER,
-            Self::DotNet => &dotnet::BORDER,
-        }
+        (self.system().write)(file)
     }
 }
 
-/// What each file here says about its system.
-struct Border {
-    /// Whether a document has anything of it.
-    recognises: fn(&Node) -> bool,
-    /// Reads what is of it, and leaves the rest alone.
-    read: fn(&[Document], &mut Reading),
-    write: fn(&File) -> Result<Written, Problem>,
-}
-
-/// The most attempts that a policy can have: for what has no end there.
+/// The most attempts in a policy, which stands for "unlimited" in other systems.
 const MOST_ATTEMPTS: u32 = 1_000_000;
 
-/// As the server says, to the nanosecond.
+/// Waits exactly as long as the server asks, up to `cap`.
 fn exactly(cap: Nanos) -> HintRule {
     HintRule::Honour { cap, too_long: TooLong::Stop, spread: Some(0.0) }
 }
 
-/// What libraries take for transient: no connection or a broken one, no answer, 429, 500, 502, 503 and 504.
+/// What libraries treat as transient: failed or broken connections, timeouts, 429, 500, 502, 503 and 504.
 fn usual_failures() -> RetryOn {
     let classes = [Class::Connect, Class::Reset, Class::Timeout, Class::Throttled];
     let classes = classes.into_iter().chain([Class::Overloaded, Class::ServerError]);
     classes.fold(RetryOn::nothing(), RetryOn::class)
 }
 
-/// The policies, of which there must be one.
+/// The policies of a file, which must have one.
 fn policies(file: &File) -> Result<&[crate::file::Named], Problem> {
     match file.policies.as_slice() {
-        [] => Err(Problem::whole("there is no policy in it").help("write one: `[policy.NAME]`")),
+        [] => Err(Problem::whole("no policy to export").help("add one: `[policy.NAME]`")),
         policies => Ok(policies),
     }
 }
 
-/// Always the same wait, or as near to it as this jitter comes.
+/// A constant backoff.
 fn constant(wait: Nanos) -> Backoff {
     Backoff::constant(Duration::from_nanos(wait))
 }

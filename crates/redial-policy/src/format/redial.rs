@@ -1,24 +1,44 @@
-use super::{Border, Format, Written};
+use redial_core::DurationText;
+
+use super::system::{Advice, System, Words};
+use super::{Format, Written, policies};
 use crate::file::{File, Route};
 use crate::found::Found;
-use crate::pile::{Document, Language, Reading};
+use crate::inputs::{Document, Language, Reading};
 use crate::source::Problem;
 
-pub(super) const BORDER: Border = Border { recognises: File::recognises, read, write };
+pub(super) static SYSTEM: System = System {
+    name: "redial",
+    title: "a policy file",
+    recognises: File::recognises,
+    read,
+    write,
+    language: |_| Some(Language::Toml),
+    words: Words::Paths,
+    duration: |_, nanos| format!("\"{}\"", DurationText(nanos)),
+    counts_retries: false,
+    advice: Advice {
+        add_jitter: Some("write `backoff.jitter = \"full\"`"),
+        full_jitter: Some("write `backoff.jitter = \"full\"` or \"decorrelated\""),
+        honour_hints: Some("write `hint.honour.cap = \"60s\"`"),
+        add_budget: Some("write `budget.window.ratio = 0.1`"),
+        ..Advice::NONE
+    },
+};
 
 fn read(documents: &[Document], reading: &mut Reading) {
     for document in documents.iter().filter(|document| document.language == Language::Toml) {
         match File::of(&document.node, document.source) {
             Ok((file, places)) => {
                 for (named, places) in file.policies.iter().zip(places) {
-                    let takes = |route: &&Route| route.policy == named.name;
+                    let is_own = |route: &&Route| route.policy == named.name;
                     reading.found.push(Found {
-                        minds_safety: true,
+                        checks_safety: true,
                         name: named.name.clone(),
                         format: Format::Redial,
                         policy: named.policy.clone(),
                         places,
-                        routes: file.routes.iter().filter(takes).cloned().collect(),
+                        routes: file.routes.iter().filter(is_own).cloned().collect(),
                         setting: named.setting.within(&file.setting),
                         notes: Vec::new(),
                     });
@@ -30,9 +50,6 @@ fn read(documents: &[Document], reading: &mut Reading) {
 }
 
 fn write(file: &File) -> Result<Written, Problem> {
-    if file.policies.is_empty() {
-        return Err(Problem::whole("there is no policy to write"));
-    }
-    let notes = file.policies.iter().map(|named| (named.name.clone(), Vec::new())).collect();
+    let notes = policies(file)?.iter().map(|named| (named.name.clone(), Vec::new())).collect();
     Ok(Written { text: file.to_toml(), notes })
 }

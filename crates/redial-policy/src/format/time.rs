@@ -1,17 +1,17 @@
-//! Durations, as the meshes write them. All of them keep whole milliseconds and no more.
+//! Durations in the configs of meshes, which all have a resolution of a millisecond.
 
 use std::time::Duration;
 
 use redial_core::{Draft, DurationText, MS, NEVER, Nanos, parse_duration};
 
-use super::account::Account;
+use super::import::Import;
 use crate::found::Note;
 use crate::source::Problem;
-use crate::tree::Here;
+use crate::tree::Cursor;
 
-/// Protobuf's JSON: seconds, and nothing else.
-pub(super) fn seconds(here: &Here<'_>) -> Result<Nanos, Problem> {
-    let form = || here.wrong("must be seconds such as \"0.25s\" or \"15s\"");
+/// A duration in protobuf's JSON: seconds.
+pub(super) fn seconds(here: &Cursor<'_>) -> Result<Nanos, Problem> {
+    let form = || here.problem("must be seconds such as \"0.25s\" or \"15s\"");
     let text = here.text().map_err(|_| form())?;
     let digits = text.strip_suffix('s').ok_or_else(form)?;
     if digits.contains(|c: char| !c.is_ascii_digit() && c != '.') {
@@ -20,28 +20,28 @@ pub(super) fn seconds(here: &Here<'_>) -> Result<Nanos, Problem> {
     parse_duration(text).map_err(|_| form())
 }
 
-/// Go's durations, which Istio, Linkerd and the Gateway API have: `1h10m`, `500ms`, `0`.
-pub(super) fn units(here: &Here<'_>) -> Result<Nanos, Problem> {
-    let text = here.word()?;
+/// A Go duration, as in Istio, Linkerd and the Gateway API: `1h10m`, `500ms`, `0`.
+pub(super) fn units(here: &Cursor<'_>) -> Result<Nanos, Problem> {
+    let text = here.scalar()?;
     if text == "0" {
         return Ok(0);
     }
-    let form = || here.wrong("must be a duration such as 500ms or 1m30s, with h, m, s or ms");
+    let form = || here.problem("must be a duration such as 500ms or 1m30s, with h, m, s or ms");
     let fits = !text.contains(['d', ' ']);
     parse_duration(&text).ok().filter(|_| fits).ok_or_else(form)
 }
 
-/// What cannot be zero.
-pub(super) fn above_zero(here: &Here<'_>, nanos: Nanos) -> Result<Nanos, Problem> {
-    if nanos == 0 { Err(here.wrong("must be above zero")) } else { Ok(nanos) }
+/// A duration that must not be zero.
+pub(super) fn above_zero(here: &Cursor<'_>, nanos: Nanos) -> Result<Nanos, Problem> {
+    if nanos == 0 { Err(here.problem("must be above zero")) } else { Ok(nanos) }
 }
 
-/// Up to the next millisecond: a timeout that is rounded down to zero is none at all.
+/// Rounded up to whole milliseconds: a timeout of zero would mean none.
 pub(super) fn whole_ms(nanos: Nanos) -> Nanos {
     nanos.div_ceil(MS).max(1).saturating_mul(MS)
 }
 
-/// As protobuf's JSON has it.
+/// A duration in protobuf's JSON.
 pub(crate) fn as_seconds(nanos: Nanos) -> String {
     let ms = nanos.div_ceil(MS);
     match ms % 1000 {
@@ -50,12 +50,12 @@ pub(crate) fn as_seconds(nanos: Nanos) -> String {
     }
 }
 
-/// In one unit, as Linkerd and Istio have it.
+/// A duration in one unit, for Linkerd and Istio.
 pub(crate) fn as_unit(nanos: Nanos) -> String {
     DurationText(nanos.div_ceil(MS).saturating_mul(MS)).to_string()
 }
 
-/// In hours, minutes, seconds and milliseconds, each of at most five digits (GEP-2257).
+/// A duration in hours, minutes, seconds and milliseconds, each of at most five digits (GEP-2257).
 pub(crate) fn as_parts(nanos: Nanos) -> String {
     let ms = nanos.div_ceil(MS);
     let parts =
@@ -68,15 +68,15 @@ pub(crate) fn as_parts(nanos: Nanos) -> String {
     if written.is_empty() { "0s".to_owned() } else { written }
 }
 
-/// Ten times as much, which is Envoy's cap for a base; no policy has more than 366 days.
+/// Ten times the base, which is Envoy's default cap, within the range of a policy.
 pub(super) fn tenfold(base: Nanos) -> Nanos {
     base.saturating_mul(10).min(redial_core::LONGEST).max(base)
 }
 
-/// How long a budget looks back, which is 1 s to 60 s here, and what is to be said when that is not what `here` asks for.
-pub(super) fn window(asked: Nanos, here: Option<&Here<'_>>) -> (Nanos, Option<Note>) {
+/// The ttl of a budget, which must be 1 s to 60 s here, and a note if that changes it.
+pub(super) fn window(asked: Nanos, here: Option<&Cursor<'_>>) -> (Nanos, Option<Note>) {
     let ttl = asked.clamp(1_000 * MS, 60_000 * MS);
-    let text = format!("ttl = {}: we know 1s to 60s", DurationText(ttl));
+    let text = format!("ttl = {}: a policy has 1s to 60s", DurationText(ttl));
     let note = here.filter(|_| ttl != asked).map(|here| Note::approximated(here.path(), text));
     (ttl, note)
 }
@@ -85,38 +85,42 @@ pub(super) fn std(nanos: Nanos) -> Duration {
     Duration::from_nanos(nanos)
 }
 
-/// The timeouts of a call and of an attempt, of which zero is none. One for an attempt that is longer than the call has
-/// no effect, and is clipped.
+/// The timeouts of a call and of an attempt, where zero means none. An attempt timeout above the call's has no effect,
+/// and is clipped.
 pub(super) struct Timeouts<'a> {
-    pub(super) call: Option<Here<'a>>,
-    pub(super) attempt: Option<Here<'a>>,
-    /// What the call has when nothing is said.
+    pub(super) call: Option<Cursor<'a>>,
+    pub(super) attempt: Option<Cursor<'a>>,
+    /// The default timeout of a call.
     pub(super) default: Nanos,
-    pub(super) read: fn(&Here<'_>) -> Result<Nanos, Problem>,
+    pub(super) read: fn(&Cursor<'_>) -> Result<Nanos, Problem>,
 }
 
 impl Timeouts<'_> {
-    pub(super) fn apply(self, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
-        let read =
-            |here: &Here<'_>| (self.read)(here).map(|nanos| if nanos == 0 { NEVER } else { nanos });
+    pub(super) fn apply(self, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
+        let read = |here: &Cursor<'_>| {
+            (self.read)(here).map(|nanos| if nanos == 0 { NEVER } else { nanos })
+        };
         let deadline = self.call.as_ref().map_or(Ok(self.default), read)?;
         if let Some(here) = &self.call {
-            account.kept(here, "deadline", format!("deadline = {}", DurationText(deadline)));
+            import.kept(here, "deadline", format!("deadline = {}", DurationText(deadline)));
         }
         let draft = if deadline == NEVER { draft } else { draft.deadline(std(deadline)) };
         let Some(here) = self.attempt else { return Ok(draft) };
         let timeout = read(&here)?;
         if timeout == NEVER {
-            account.kept(&here, "attempt_timeout", "attempt_timeout = none");
+            import.kept(&here, "attempt_timeout", "attempt_timeout = none");
             return Ok(draft);
         }
         let clipped = timeout.min(deadline);
         let text = format!("attempt_timeout = {}", DurationText(clipped));
         if clipped < timeout {
-            let why = "the whole call has no more";
-            account.approximated(&here, "attempt_timeout", format!("{text}: {why}"));
+            import.approximated(
+                &here,
+                "attempt_timeout",
+                format!("{text}, the timeout of the call"),
+            );
         } else {
-            account.kept(&here, "attempt_timeout", text);
+            import.kept(&here, "attempt_timeout", text);
         }
         Ok(draft.attempt_timeout(std(clipped)))
     }

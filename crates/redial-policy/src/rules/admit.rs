@@ -1,87 +1,67 @@
-//! What may retries cost the one who has to serve them?
+//! Rules about budgets: how much load may retries add?
 
 use redial_core::Rate;
 use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 
-use super::{Case, Rule, Said};
+use super::{Case, Rule, Violation};
 use crate::finding::Severity;
-use crate::format::Format;
 
-/// Nothing but attempts bounds a storm.
+/// No retry budget.
 pub static NO_BUDGET: Rule = Rule {
     name: "no-budget",
     severity: Severity::Warning,
-    about: "retries are bounded for each call, and not for the fleet",
-    origin: "seed 000: a budget is the only fix at scale; seed 001, retry budgets; seed 003, checklist",
+    about: "retries are bounded for each call, but not for the fleet",
+    origin: "\"Retries: exponential backoff, jitter\"; \"Retries Without Thundering Herds\"; the checklist of \"Retries & Exponential Backoff\"",
     check: Some(no_budget),
 };
 
-/// What every client may always do, all clients do at once.
+/// A floor that adds up to too much.
 pub static FLOOR_EXCEEDS_SHARE: Rule = Rule {
     name: "floor-exceeds-share",
     severity: Severity::Warning,
-    about: "the budget's floor, times the clients, is more than 10% of what the upstream can serve",
-    origin: "Finagle's minRetriesPerSec (seed 001) is per client, and the fleet adds up",
+    about: "the budget's floor, multiplied by the clients, exceeds 10% of the upstream's capacity",
+    origin: "Finagle's minRetriesPerSec, which \"Retries Without Thundering Herds\" describes, is per client",
     check: Some(floor_exceeds_share),
 };
 
-/// The budget allows more than somebody wants.
+/// More retries than the target allows.
 pub static MULTIPLIER_ABOVE_TARGET: Rule = Rule {
     name: "multiplier-above-target",
     severity: Severity::Warning,
-    about: "retries may multiply the load by more than the target, 1.5 unless the setting has another",
-    origin: "seed 003, decision math: retries are at most (M − 1) / M of the traffic",
+    about: "retries may multiply the load by more than the target (1.5 by default)",
+    origin: "the decision math of \"Retries & Exponential Backoff\": retries are at most (M − 1) / M of the traffic",
     check: Some(multiplier_above_target),
 };
 
-fn no_budget(case: &Case<'_>) -> Option<Said> {
+fn no_budget(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     if *policy.budget() != Budget::None {
         return None;
     }
     let attempts = policy.attempts();
     let message = format!(
-        "no retry budget: when everything fails, {} send {attempts} times as much to a backend that cannot serve it once",
+        "no retry budget: when all calls fail, {} send {attempts} times the normal load to a backend that cannot serve it once",
         case.clients()
     );
     let guarded = policy.breaker().is_some() || policy.throttle().is_some();
-    let words = case.words();
-    let help = match (words.name("budget"), case.found.format) {
-        (Some(name), Format::Redial) => format!("write `{name}.window.ratio = 0.1`"),
-        (Some(name), Format::Aws) => format!("set `{name}` to standard"),
-        (Some(name), Format::Linkerd) => {
-            format!(
-                "annotations have no budget; a ServiceProfile has one, `{name}`, and takes their place"
-            )
-        }
-        (Some(name), format) => format!("set `{name}` to `{}`", a_tenth(format)),
-        (None, _) if guarded => "the breaker has to do: this format has no budget".to_owned(),
-        (None, _) => {
+    let help = match case.system().advice.add_budget {
+        Some(help) => help,
+        None if guarded => "this format has no budget: only the breaker bounds the load",
+        None => {
             "this format has no budget: add a circuit breaker, or retry in a layer that has one"
-                .to_owned()
         }
     };
-    Some(Said::new("budget", message, help).at_most(Severity::Note, guarded))
+    Some(Violation::new("budget", message, help).at_most(Severity::Note, guarded))
 }
 
-/// A budget of a tenth, as these systems write it.
-fn a_tenth(format: Format) -> &'static str {
-    match format {
-        Format::Envoy => "{budget_percent: {value: 10}}",
-        Format::GatewayApi => "{percent: 10, interval: 10s}",
-        Format::Grpc => "{\"maxTokens\": 10, \"tokenRatio\": 0.1}",
-        _ => "{percent: 10}",
-    }
-}
-
-/// A rate as a number.
+/// A rate as a number per second.
 pub fn per_second(rate: Rate) -> f64 {
     f64::from(rate.count) * 1e9 / rate.per.max(1) as f64
 }
 
-fn floor_exceeds_share(case: &Case<'_>) -> Option<Said> {
+fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
     let Budget::Window(budget) = *case.retrying()?.budget() else { return None };
     let (clients, capacity) = (case.setting().clients?, case.setting().capacity?);
     let together = per_second(budget.floor) * f64::from(clients);
@@ -90,30 +70,33 @@ fn floor_exceeds_share(case: &Case<'_>) -> Option<Said> {
         return None;
     }
     let message = format!(
-        "a floor of {} for each of {clients} clients is {}/s together, {} of the capacity of {capacity}: the floor is \
-         granted when nothing else is",
+        "a floor of {} for each of {clients} clients adds up to {}/s, {} of the capacity of {capacity}: the floor is \
+         granted even when everything fails",
         budget.floor,
-        Short(together),
+        Rounded(together),
         percent(share)
     );
     let fits = 0.1 * per_second(capacity) / f64::from(clients);
     let (count, per) = if fits >= 1.0 { (fits.floor(), 1.0) } else { (1.0, (1.0 / fits).ceil()) };
-    // A floor of less than one retry in the budget's memory is refused.
-    let help = if per <= budget.ttl as f64 / 1e9 {
-        let per = if per > 1.0 { format!("{per}s") } else { "s".to_owned() };
-        match case.words().name("budget") {
-            Some("budget") | None => {
-                format!("write `budget.window.floor = \"{count}/{per}\"` or less")
-            }
-            Some(name) => format!("lower the floor of `{name}` to {count}/{per}"),
-        }
+    // A floor of less than one retry in the budget's ttl is invalid.
+    let (floor, end) = if per > budget.ttl as f64 / 1e9 {
+        ("0/s".to_owned(), ": there are too many clients for a floor")
+    } else if per > 1.0 {
+        (format!("{count}/{per}s"), " or less")
     } else {
-        "write `budget.window.floor = \"0/s\"`: there are too many clients for a floor".to_owned()
+        (format!("{count}/s"), " or less")
     };
-    Some(Said::new("budget.window.floor", message, help))
+    let system = case.system();
+    let help = match system.word("budget") {
+        Some(name) if system.word("budget.window.floor").is_none() => {
+            format!("lower the floor of `{name}` to {floor}{end}")
+        }
+        _ => format!("{}{end}", system.set("budget.window.floor", format_args!("\"{floor}\""))),
+    };
+    Some(Violation::new("budget.window.floor", message, help))
 }
 
-/// The most retries that come on a call in the long run, and what says so. The page has the derivations.
+/// The most retries per call in the long run, and what bounds them. The page of the rule has the derivations.
 fn retries_on_a_call(case: &Case<'_>) -> (f64, &'static str) {
     let policy = case.policy();
     let by_attempts = f64::from(policy.attempts() - 1);
@@ -135,7 +118,7 @@ fn retries_on_a_call(case: &Case<'_>) -> (f64, &'static str) {
     if by_attempts < by_budget { (by_attempts, "the attempts alone") } else { (by_budget, what) }
 }
 
-/// What a window's floor adds to a call, where that is known.
+/// The retries per call that a window's floor adds, if they are known.
 fn floor_of_a_call(case: &Case<'_>, window: WindowBudget) -> f64 {
     let clients = case.setting().clients.map_or(1.0, f64::from);
     let calls =
@@ -145,10 +128,10 @@ fn floor_of_a_call(case: &Case<'_>, window: WindowBudget) -> f64 {
 
 const TARGET: f64 = 1.5;
 
-fn multiplier_above_target(case: &Case<'_>) -> Option<Said> {
+fn multiplier_above_target(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let target = case.setting().multiplier.unwrap_or(TARGET);
-    // no-budget has said so, unless somebody asks for a number.
+    // no-budget reports it, unless the setting has a target.
     if *policy.budget() == Budget::None && case.setting().multiplier.is_none() {
         return None;
     }
@@ -157,19 +140,20 @@ fn multiplier_above_target(case: &Case<'_>) -> Option<Said> {
         return None;
     }
     let message = format!(
-        "with {what}, retries may multiply the load by {}, and the target is {}: {} of the traffic may be retries, and {} can be",
-        Short(1.0 + retries),
-        Short(target),
+        "with {what}, retries can multiply the load by {}, above the target of {}: at most {} of the traffic should be retries, and {} can be",
+        Rounded(1.0 + retries),
+        Rounded(target),
         percent((target - 1.0).max(0.0) / target),
         percent(retries / (1.0 + retries))
     );
-    let words = case.words();
-    let help = match (policy.budget(), words.name("budget")) {
+    let system = case.system();
+    let has_window = system.word("budget.window.ratio").is_some();
+    let help = match (policy.budget(), system.word("budget")) {
         (Budget::Tokens(_), _) => {
             let cost = (1.0 / (target - 1.0).max(0.001)).powi(2).ceil();
             format!("let a retry cost at least {cost} tokens")
         }
-        (Budget::Window(_) | Budget::None, Some("budget")) => lower_window(case, target),
+        (Budget::Window(_) | Budget::None, _) if has_window => lower_window(case, target),
         (_, Some(name)) => {
             format!("lower the ratio of `{name}` to {}", percent((target - 1.0).max(0.01)))
         }
@@ -178,40 +162,40 @@ fn multiplier_above_target(case: &Case<'_>) -> Option<Said> {
                 .to_owned()
         }
     };
-    Some(Said::new("budget", message, help))
+    Some(Violation::new("budget", message, help))
 }
 
-/// A window that keeps the target: a lower ratio, if the floor leaves room for one.
+/// A window within the target: a lower ratio, if the floor leaves room for one.
 fn lower_window(case: &Case<'_>, target: f64) -> String {
     let window = match *case.policy().budget() {
         Budget::Window(window) => window,
         _ => WindowBudget::ratio(0.1),
     };
     let room = target - 1.0 - floor_of_a_call(case, window);
-    // Rounded down, because what is above the target is what this is about.
+    // Rounded down, to stay within the target.
     let ratio = (room * 100.0 + 1e-6).floor() / 100.0;
     if ratio >= 0.01 {
-        return format!("write `budget.window.ratio = {}`", Short(ratio));
+        return format!("write `budget.window.ratio = {}`", Rounded(ratio));
     }
     let ratio = target - 1.0;
     format!("write `budget.window.floor = \"0/s\"`, and `budget.window.ratio = {ratio:.4}` or less")
 }
 
 pub(super) fn percent(share: f64) -> String {
-    format!("{}%", Short(share * 100.0))
+    format!("{}%", Rounded(share * 100.0))
 }
 
-/// Two places after the point, and none that are zero.
-pub(super) struct Short(pub(super) f64);
+/// At most two decimals, without trailing zeros.
+pub(super) struct Rounded(pub(super) f64);
 
-impl std::fmt::Display for Short {
+impl std::fmt::Display for Rounded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = format!("{:.2}", self.0);
         f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
-/// How many calls one client makes in a second, where that is known.
+/// The calls of one client per second, if they are known.
 pub(super) fn calls_of_a_client(case: &Case<'_>) -> Option<f64> {
     let calls = per_second(case.setting().calls?);
     Some(calls / f64::from(case.setting().clients.unwrap_or(1).max(1)))

@@ -1,68 +1,60 @@
-//! Is it worth repeating, and is it safe to?
+//! Rules about what is retried: can it succeed, and is it safe?
 
 use std::collections::BTreeSet;
 
 use redial_core::Policy;
 use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, Reach};
 
-use super::{Case, Rule, Said};
+use super::{Case, Rule, Violation};
 use crate::file::Route;
 use crate::finding::Severity;
 use crate::format::Format;
 use crate::found::Found;
 
-/// The request itself is wrong, and stays wrong.
+/// Retries of client errors.
 pub static RETRIES_CLIENT_ERRORS: Rule = Rule {
     name: "retries-client-errors",
     severity: Severity::Error,
-    about: "an answer that says the request is wrong is repeated: it stays wrong",
-    origin: "seed 003, its table of statuses and the first line of its checklist; seed 000",
+    about: "client errors are retried, although the same request fails again",
+    origin: "the table of statuses and the checklist of \"Retries & Exponential Backoff\"",
     check: Some(retries_client_errors),
 };
 
-/// A 500 to a write that nothing makes safe.
+/// A 500 for an unsafe request.
 pub static RETRIES_500_UNSAFE: Rule = Rule {
     name: "retries-500-unsafe",
     severity: Severity::Error,
-    about: "a 500 is repeated for requests that may have been done and carry no key",
-    origin: "seed 003, payment exercise; seed 004, idempotency",
+    about: "a 500 is retried for requests that may have been processed and carry no idempotency key",
+    origin: "the payment exercise of \"Retries & Exponential Backoff\"; \"Preventing Retry Storms\" on idempotency",
     check: Some(retries_500_unsafe),
 };
 
-/// A write whose fate nobody knows, and nothing makes safe.
+/// An unknown outcome of an unsafe request.
 pub static UNSAFE_WITHOUT_KEY: Rule = Rule {
     name: "unsafe-without-key",
     severity: Severity::Error,
-    about: "requests that are not idempotent carry no key, and failures after which they may have been done are repeated",
-    origin: "seed 003, quiz question 4; seed 004, idempotency; Istio's issue 50506",
+    about: "requests that are not idempotent are retried without a key after failures with an unknown outcome",
+    origin: "question 4 of \"Retries & Exponential Backoff\"; \"Preventing Retry Storms\" on idempotency; Istio issue 50506",
     check: Some(unsafe_without_key),
 };
 
-/// The statuses of gRPC that blame the request: repeating it gets the same answer.
+/// The gRPC statuses that blame the request.
 const GRPC_CLIENT_ERRORS: [u16; 8] = [3, 5, 6, 7, 9, 11, 12, 16];
 
-fn retries_client_errors(case: &Case<'_>) -> Option<Said> {
+fn retries_client_errors(case: &Case<'_>) -> Option<Violation> {
     let codes = case.retrying()?.retry_on().codes().iter();
-    let codes = codes.copied().filter(|code| is_client_error(*code));
-    let wrong: Vec<String> = codes.map(status).collect();
-    if wrong.is_empty() {
+    let codes: Vec<u16> = codes.copied().filter(|code| is_client_error(*code)).collect();
+    if codes.is_empty() {
         return None;
     }
-    let list = wrong.join(", ");
+    let list = codes.iter().copied().map(status).collect::<Vec<_>>().join(", ");
     let message = format!(
-        "{list} will be repeated: the server understood the request and refused it, so every retry gets the same answer"
+        "{list} will be retried: the server understood the request and rejected it, so every retry gets the same response"
     );
-    let retry_on = case.words().name("retry_on").unwrap_or("the list");
-    let (has_conflict, format) = (wrong.iter().any(|code| code == "409"), case.found.format);
-    let help = match format {
-        Format::Grpc => format!("take {list} out of `{retry_on}`"),
-        // A word of theirs stands for a single status.
-        Format::Envoy | Format::Istio if has_conflict => format!(
-            "take {list} out of `{retry_on}` (`retriable-4xx` is 409); of 4xx only 408, 425 and 429 can pass"
-        ),
-        _ => format!("take {list} out of `{retry_on}`; of 4xx only 408, 425 and 429 can pass"),
-    };
-    Some(Said::new("retry_on", message, help))
+    let retry_on = case.system().word("retry_on").unwrap_or("retry_on");
+    let more = (case.system().advice.client_errors)(&codes);
+    let help = format!("remove {list} from `{retry_on}`{more}");
+    Some(Violation::new("retry_on", message, help))
 }
 
 fn is_client_error(code: u16) -> bool {
@@ -70,13 +62,13 @@ fn is_client_error(code: u16) -> bool {
     http || GRPC_CLIENT_ERRORS.contains(&code)
 }
 
-/// A status as its system writes it.
+/// A status as its protocol writes it.
 fn status(code: u16) -> String {
     GRPC_STATUSES.get(usize::from(code)).map_or_else(|| code.to_string(), |name| (*name).to_owned())
 }
 
-/// The failures after which nobody knows what the server did, as this policy's `retry_on` names them.
-fn repeated_unknowns(policy: &Policy) -> Vec<String> {
+/// The retried failures after which the outcome is unknown, as `retry_on` names them.
+fn retried_unknowns(policy: &Policy) -> Vec<String> {
     let retry_on = policy.retry_on();
     let classes = [Class::Reset, Class::Timeout, Class::Overloaded, Class::ServerError];
     let named = classes.into_iter().filter(|class| retry_on.has(*class));
@@ -91,34 +83,34 @@ fn repeated_unknowns(policy: &Policy) -> Vec<String> {
     named.map(|class| class.name().to_owned()).chain(codes.map(status)).collect()
 }
 
-fn retries_500_unsafe(case: &Case<'_>) -> Option<Said> {
-    let alone = repeated_unknowns(case.retrying()?) == ["500"];
-    let requests = Requests::unsafe_ones(case).filter(|_| alone)?;
-    Some(requests.without_key(case, "a 500", "take 500 out of what is repeated"))
+fn retries_500_unsafe(case: &Case<'_>) -> Option<Violation> {
+    let is_only = retried_unknowns(case.retrying()?) == ["500"];
+    let requests = Requests::unsafe_ones(case).filter(|_| is_only)?;
+    Some(requests.without_key(case, "a 500", "stop retrying 500"))
 }
 
-fn unsafe_without_key(case: &Case<'_>) -> Option<Said> {
-    let unknowns = repeated_unknowns(case.retrying()?);
-    let more = unknowns.iter().any(|unknown| unknown != "500");
-    let requests = Requests::unsafe_ones(case).filter(|_| more)?;
-    let or = "repeat only what was not processed: connect, refused, throttled";
+fn unsafe_without_key(case: &Case<'_>) -> Option<Violation> {
+    let unknowns = retried_unknowns(case.retrying()?);
+    let has_others = unknowns.iter().any(|unknown| unknown != "500");
+    let requests = Requests::unsafe_ones(case).filter(|_| has_others)?;
+    let or = "retry only failures before processing: connect, refused, throttled";
     Some(requests.without_key(case, &unknowns.join(", "), or))
 }
 
-/// Requests that must not be done twice.
+/// Requests that must not be processed twice.
 struct Requests {
-    /// "POST requests"
+    /// For example "POST requests".
     what: String,
-    /// Which route says so first.
+    /// The index of the first route with such a request.
     route: usize,
 }
 
 impl Requests {
-    /// Those without a key; where nothing minds what is safe, also those of which nobody says what they are.
+    /// The unsafe requests without a key. If nothing checks safety, requests of unknown methods count as unsafe.
     fn unsafe_ones(case: &Case<'_>) -> Option<Self> {
-        let Found { routes, minds_safety, format, .. } = case.found;
-        // Ours is asked for retries that it then does not make; another system was told not to make them.
-        if *minds_safety && *format != Format::Redial {
+        let Found { routes, checks_safety, format, .. } = case.found;
+        // Another system was configured not to make these retries. Ours was asked to make them, and refuses.
+        if *checks_safety && *format != Format::Redial {
             return None;
         }
         let keyless = || routes.iter().enumerate().filter(|(_, route)| !route.key);
@@ -137,30 +129,30 @@ impl Requests {
         }
         let any = routes.is_empty() || keyless().any(|(_, route)| route.methods.is_empty());
         let what = "requests of every method".to_owned();
-        (any && !case.found.minds_safety).then_some(Self { what, route: 0 })
+        (any && !case.found.checks_safety).then_some(Self { what, route: 0 })
     }
 
-    /// Others repeat such a request. Ours does not, which is no harm but a surprise.
-    fn without_key(&self, case: &Case<'_>, failures: &str, or: &str) -> Said {
+    /// Other systems retry such a request. Ours does not, which is safe but may be unexpected.
+    fn without_key(&self, case: &Case<'_>, failures: &str, or: &str) -> Violation {
         let Self { what, route } = self;
-        if case.found.minds_safety {
+        if case.found.checks_safety {
             let message = format!(
-                "{what} carry no idempotency key, so Redial will not repeat them after {failures}: the server may \
-                 have done the work, and the call fails once"
+                "{what} carry no idempotency key, so Redial will not retry them after {failures}: the server may have \
+                 processed the request, and the call fails"
             );
             let help =
-                format!("send an idempotency key and say `key = true` in the route, or {or}");
-            let said = Said::new(format!("route[{route}]"), message, help);
-            return said.at_most(Severity::Warning, true);
+                format!("send an idempotency key and write `key = true` in the route, or {or}");
+            let violation = Violation::new(format!("route[{route}]"), message, help);
+            return violation.at_most(Severity::Warning, true);
         }
         let message = format!(
-            "{what} will be repeated after {failures}, and nothing says that they carry an idempotency key: the \
-             server may have done the work, and then does it twice"
+            "{what} will be retried after {failures}, and nothing shows that they carry an idempotency key: the \
+             server may process them twice"
         );
         let help = format!(
-            "send a key that the server knows, the same for every attempt, give these requests a route without \
-             retries, or {or}"
+            "send an idempotency key, the same for every attempt, give these requests a route without retries, \
+             or {or}"
         );
-        Said::new("retry_on", message, help)
+        Violation::new("retry_on", message, help)
     }
 }

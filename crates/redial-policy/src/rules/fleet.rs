@@ -1,36 +1,36 @@
-//! What is around the policy: those who call its caller, the machine it runs on, the queue in front of the server.
+//! Rules about the surroundings of a policy: other layers, the client's machine, the server's queue.
 
 use redial_core::admit::budget::Budget;
 
-use super::{Case, Rule, Said};
+use super::{Case, Rule, Violation};
 use crate::file::{Layer, Queue};
 use crate::finding::Severity;
 use crate::found::Found;
 
-/// Every layer multiplies what the one above it sends.
+/// Retries in several layers.
 pub static LAYERED_RETRIES: Rule = Rule {
     name: "layered-retries",
     severity: Severity::Warning,
-    about: "several layers of a chain of calls retry, and their attempts multiply",
-    origin: "seed 004, fan-out amplification; seed 001, layers",
+    about: "several layers of a call chain retry, and their attempts multiply",
+    origin: "\"Preventing Retry Storms\" on fan-out amplification; \"Retries Without Thundering Herds\"",
     check: Some(layered_retries),
 };
 
-/// More connections than an address has ports.
+/// Too few ports.
 pub static SOCKETS_HELD: Rule = Rule {
     name: "sockets-held",
     severity: Severity::Note,
     about: "the attempts of all clients need more ports than one address has",
-    origin: "seed 004, socket exhaustion",
+    origin: "\"Preventing Retry Storms\" on socket exhaustion",
     check: Some(sockets_held),
 };
 
-/// A queue that serves those who have left.
+/// A queue without a bound.
 pub static UNBOUNDED_QUEUE: Rule = Rule {
     name: "unbounded-queue",
     severity: Severity::Warning,
-    about: "requests wait in a queue without an end, and are served after their callers have left",
-    origin: "seed 001, queue backpressure; Spring's and resilience4j's default executors",
+    about: "the queue is unbounded, so requests are served after their callers have given up",
+    origin: "\"Retries Without Thundering Herds\" on backpressure; the default executors of Spring and resilience4j",
     check: Some(unbounded_queue),
 };
 
@@ -38,11 +38,11 @@ pub static UNBOUNDED_QUEUE: Rule = Rule {
 struct Retrier<'a> {
     name: &'a str,
     attempts: u32,
-    /// Its config, if it is under review too.
+    /// The layer's config, if it was read too.
     found: Option<&'a Found>,
 }
 
-fn layered_retries(case: &Case<'_>) -> Option<Said> {
+fn layered_retries(case: &Case<'_>) -> Option<Violation> {
     let chain = &case.setting().chain;
     if !chain.iter().any(|layer| layer.name == case.found.name) {
         return None;
@@ -65,7 +65,7 @@ fn layered_retries(case: &Case<'_>) -> Option<Said> {
     let factors: Vec<String> =
         retriers.iter().map(|one| format!("{} in `{}`", one.attempts, one.name)).collect();
     let message = format!(
-        "attempts multiply along the chain: {} make {product} at the end of it for one request from the top",
+        "attempts multiply along the chain: {} make up to {product} requests at its end for one call at its top",
         factors.join(" × ")
     );
     let budgeted =
@@ -76,14 +76,17 @@ fn layered_retries(case: &Case<'_>) -> Option<Said> {
         .filter(|one| one.name != keep.name)
         .map(|one| format!("`{}`", one.name))
         .collect();
-    let why =
-        if budgeted(&keep) { "the outermost with a budget" } else { "the one nearest to the user" };
+    let why = if budgeted(&keep) {
+        "the outermost layer with a budget"
+    } else {
+        "the layer nearest to the user"
+    };
     let help = format!(
-        "retry in `{}` only, {why}: attempts = 1 in {}, or `refuse_nested = true` where Redial retries",
+        "retry only in `{}`, {why}: set attempts to 1 in {}, or `refuse_nested = true` where Redial retries",
         keep.name,
         others.join(" and ")
     );
-    Some(Said::new("setting.chain", message, help))
+    Some(Violation::new("setting.chain", message, help))
 }
 
 fn retrier<'a>(case: &Case<'a>, layer: &'a Layer) -> Retrier<'a> {
@@ -94,10 +97,10 @@ fn retrier<'a>(case: &Case<'a>, layer: &'a Layer) -> Retrier<'a> {
     Retrier { name: &layer.name, attempts, found }
 }
 
-/// What Linux gives one address for one destination: 32768 to 60999.
+/// The ephemeral ports of one address on Linux, for one destination: 32768 to 60999.
 const PORTS: u64 = 28_232;
 
-fn sockets_held(case: &Case<'_>) -> Option<Said> {
+fn sockets_held(case: &Case<'_>) -> Option<Violation> {
     let attempts = u64::from(case.retrying()?.attempts());
     let clients = u64::from(case.setting().clients?);
     let sockets = clients * attempts;
@@ -105,20 +108,21 @@ fn sockets_held(case: &Case<'_>) -> Option<Said> {
         return None;
     }
     let message = format!(
-        "{clients} clients × {attempts} attempts are {sockets} connections to one destination: behind one address there are \
-         {PORTS} ports, and one that was closed is busy for another minute"
+        "{clients} clients × {attempts} attempts need {sockets} connections to one destination: one address has {PORTS} \
+         ports, and a closed one stays in use for a minute"
     );
-    let help = "keep connections open and share them, or give the clients more addresses; a client that holds its \
-                connection while it waits makes it worse (Redial does not)";
-    Some(Said::new("attempts", message, help))
+    let help = "reuse connections, or give the clients more addresses; a client that holds its connection during a \
+                backoff makes it worse (Redial does not)";
+    Some(Violation::new("attempts", message, help))
 }
 
-fn unbounded_queue(case: &Case<'_>) -> Option<Said> {
+fn unbounded_queue(case: &Case<'_>) -> Option<Violation> {
     if case.setting().queue != Some(Queue::Unbounded) {
         return None;
     }
-    let message = "the queue has no end: in an overload requests wait until their callers have given up and retried, and \
-                   the server works for nobody";
-    let help = "bound the queue to what is served within an attempt's timeout, and refuse the rest at once";
-    Some(Said::new("setting.queue", message, help))
+    let message = "the queue is unbounded: in an overload, requests wait until their callers have given up and retried, and \
+                   the server's work is wasted";
+    let help =
+        "bound the queue to what is served within an attempt timeout, and reject the rest at once";
+    Some(Violation::new("setting.queue", message, help))
 }

@@ -1,5 +1,5 @@
-//! The review that a careful colleague does, as rules. Each has a name that does not change, a severity, a reason and its
-//! source; `docs/rules/NAME.md` has a config that breaks it and one that does not, and a test holds the page to that.
+//! The review of a retry config, as rules. Each rule has a stable name, a severity, a reason and a source. A test checks
+//! that `docs/rules/NAME.md` has a config that breaks the rule and one that does not.
 
 pub mod admit;
 pub mod breaker;
@@ -8,7 +8,6 @@ pub mod fleet;
 pub mod reading;
 pub mod schedule;
 pub mod time;
-mod words;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,24 +16,23 @@ use redial_core::{NEVER, Policy};
 
 use crate::file::Setting;
 use crate::finding::{Finding, Severity};
-use crate::format::Format;
+use crate::format::System;
 use crate::found::Found;
 use crate::source::{Place, SourceId};
-use words::Words;
 
 /// A rule of the review.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name, which never changes.
+    /// The name, which never changes.
     pub name: &'static str,
-    /// How much it matters, unless what is known of the setting softens it.
+    /// The severity, which a finding may lower or raise.
     pub severity: Severity,
-    /// What it is about, in one sentence.
+    /// What the rule reports, in one sentence.
     pub about: &'static str,
-    /// Where it comes from.
+    /// The source of the rule.
     pub origin: &'static str,
-    /// Looks at one config; `None` for what only a reader can notice.
-    pub(crate) check: Option<fn(&Case<'_>) -> Option<Said>>,
+    /// Checks one config; `None` if only a reader can find a violation.
+    pub(crate) check: Option<fn(&Case<'_>) -> Option<Violation>>,
 }
 
 impl PartialEq for Rule {
@@ -43,7 +41,7 @@ impl PartialEq for Rule {
     }
 }
 
-/// All rules, in the order in which a retry goes: decide, schedule, admit; then what readers notice.
+/// All rules, in the order of a retry: decide, schedule, admit; then those of the readers.
 pub const ALL: &[&Rule] = &[
     &decide::RETRIES_CLIENT_ERRORS,
     &decide::RETRIES_500_UNSAFE,
@@ -83,28 +81,28 @@ pub fn named(name: &str) -> Option<&'static Rule> {
     ALL.iter().find(|rule| rule.name == name).copied()
 }
 
-/// What all rules have to say about these, by text, place and rule.
+/// Checks configs with all rules. The findings are sorted by text, place and rule.
 pub fn review(found: &[Found]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let named = named_in_chains(found);
     for one in found {
         let case = Case { found: one, named: &named };
         for rule in ALL {
-            let said = rule.check.and_then(|check| check(&case));
-            findings.extend(said.map(|said| said.of(rule, one)));
+            let violation = rule.check.and_then(|check| check(&case));
+            findings.extend(violation.map(|violation| violation.finding(rule, one)));
         }
     }
     sort(&mut findings);
     findings
 }
 
-/// By text, place and rule.
+/// Sorts by text, place and rule.
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| (finding.place, finding.rule.name));
 }
 
 impl Rule {
-    /// This rule, here, in a config that begins at `policy`.
+    /// A finding at `place`, in a config that starts at `policy`.
     pub(crate) fn finding(
         &'static self,
         place: Place,
@@ -117,13 +115,14 @@ impl Rule {
     }
 }
 
-/// A config under review, among those that were found with it.
+/// A config under review.
 pub(crate) struct Case<'a> {
     found: &'a Found,
+    /// The configs that were read with it.
     named: &'a Named<'a>,
 }
 
-/// Configs by their text and name, for those that a chain may mean.
+/// Configs by text and name, for the layers of a chain.
 type Named<'a> = HashMap<(SourceId, &'a str), &'a Found>;
 
 fn named_in_chains(found: &[Found]) -> Named<'_> {
@@ -145,21 +144,21 @@ impl<'a> Case<'a> {
         &self.found.setting
     }
 
-    /// The policy, if it repeats anything.
+    /// The policy, if it retries at all.
     fn retrying(&self) -> Option<&'a Policy> {
         Some(self.policy()).filter(|policy| policy.attempts() > 1)
     }
 
-    fn words(&self) -> Words {
-        Words(self.found.format)
+    fn system(&self) -> &'static System {
+        self.found.format.system()
     }
 
-    /// No deadline and no timeout, which is a finding of its own.
+    /// Whether there is neither a deadline nor a timeout, which is a finding of its own.
     fn has_no_end(&self) -> bool {
         self.policy().attempt_timeout() == NEVER && self.policy().deadline() == NEVER
     }
 
-    /// "1 client", "200 clients", or "many clients" when nobody has said how many.
+    /// "1 client", "200 clients", or "many clients" if the number is unknown.
     fn clients(&self) -> String {
         match self.setting().clients {
             Some(1) => "1 client".to_owned(),
@@ -169,57 +168,47 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What a rule has to say about a config.
-pub(crate) struct Said {
-    /// The field of ours that it is about, which leads to the place.
+/// A violation of a rule, before severity and place are known.
+pub(crate) struct Violation {
+    /// The path of the field that violates the rule, which determines the place.
     field: Cow<'static, str>,
     message: String,
     help: String,
-    /// It is worse here than the rule says.
-    hard: bool,
-    /// What is known of the setting softens it to this.
+    /// Whether it is an error, whatever the severity of the rule.
+    is_error: bool,
+    /// The highest severity, given what is known about the setting.
     most: Severity,
 }
 
-impl Said {
+impl Violation {
     fn new(
         field: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
         let (field, message, help) = (field.into(), message.into(), help.into());
-        Self { field, message, help, hard: false, most: Severity::Error }
+        Self { field, message, help, is_error: false, most: Severity::Error }
     }
 
-    /// It is an error, if that is so.
-    fn hard(self, so: bool) -> Self {
-        Self { hard: so, ..self }
+    /// Raises the severity to an error, if the condition holds.
+    fn error_if(self, condition: bool) -> Self {
+        Self { is_error: condition, ..self }
     }
 
-    /// It matters no more than this, if that is so.
-    fn at_most(self, severity: Severity, so: bool) -> Self {
-        Self { most: if so { severity.min(self.most) } else { self.most }, ..self }
+    /// Limits the severity, if the condition holds.
+    fn at_most(self, severity: Severity, condition: bool) -> Self {
+        Self { most: if condition { severity.min(self.most) } else { self.most }, ..self }
     }
 
-    fn of(self, rule: &'static Rule, found: &Found) -> Finding {
-        let Self { field, message, mut help, hard, most } = self;
+    fn finding(self, rule: &'static Rule, found: &Found) -> Finding {
+        let Self { field, message, mut help, is_error, most } = self;
         let place = found.places.of(&field);
-        let mut severity = if hard { Severity::Error } else { rule.severity };
-        if is_default(found) {
-            help.push_str(DEFAULT);
+        let mut severity = if is_error { Severity::Error } else { rule.severity };
+        if let Some(text) = (found.format.system().advice.defaulted)(&found.places) {
+            help.push_str(text);
             severity = severity.lower();
         }
         let finding = rule.finding(place, found.places.whole(), message, help);
         Finding { severity: severity.min(most), ..finding }
     }
 }
-
-/// A route of Istio is retried when it says nothing of retries, too. Nobody chose that, so it weighs a step less: every
-/// mesh is full of such routes.
-fn is_default(found: &Found) -> bool {
-    const SAID: [&str; 4] = ["attempts", "attempt_timeout", "retry_on", "backoff"];
-    found.format == Format::Istio && !SAID.iter().any(|field| found.places.has(field))
-}
-
-const DEFAULT: &str =
-    "; the route says nothing of retries, so Istio makes two (`retries: {attempts: 0}` for none)";

@@ -1,68 +1,68 @@
-//! What only a reader can notice: the policy that it makes no longer shows it.
+//! Rules that only a reader can check, because the policy that it produces no longer shows the violation.
 
 use super::Rule;
 use crate::finding::Severity;
 
-/// A condition that the system does not know, and ignores.
+/// An unknown retry condition.
 pub static UNKNOWN_RETRY_ON: Rule = Rule {
     name: "unknown-retry-on",
     severity: Severity::Error,
-    about: "a retry condition is misspelt, and the system ignores it without a word",
-    origin: "Envoy accepts any token with a warning in its log",
+    about: "a retry condition is misspelt, and the system ignores it silently",
+    origin: "Envoy accepts any token, with a warning in its log",
     check: None,
 };
 
-/// A field whose name says attempts counts retries, or the other way round.
+/// A field named after attempts that counts retries.
 pub static ATTEMPTS_OR_RETRIES: Rule = Rule {
     name: "attempts-or-retries",
     severity: Severity::Note,
-    about: "the number does not count what its name says",
+    about: "the field counts retries, although its name suggests attempts",
     origin: "Envoy, Istio, Linkerd, Gateway API and .NET count retries; gRPC, resilience4j and AWS count attempts",
     check: None,
 };
 
-/// Annotations that have no effect, because something else replaces them.
+/// Annotations that have no effect.
 pub static SHADOWED_ANNOTATIONS: Rule = Rule {
     name: "shadowed-annotations",
     severity: Severity::Warning,
-    about: "a ServiceProfile replaces the annotations of its Service",
-    origin: "Linkerd",
+    about: "a ServiceProfile makes the annotations of its Service ineffective",
+    origin: "Linkerd's documentation",
     check: None,
 };
 
-/// A number that the system replaces by another one without saying so.
+/// A value that the system replaces silently.
 pub static SILENTLY_CLAMPED: Rule = Rule {
     name: "silently-clamped",
     severity: Severity::Warning,
-    about: "the system replaces the value by another one without saying so",
-    origin: "gRPC makes at most 5 attempts (A6)",
+    about: "the system silently ignores the value, or replaces it",
+    origin: "gRPC proposal A6: at most 5 attempts",
     check: None,
 };
 
-/// A field inside of a retry config that the system does not know.
+/// An unknown field in a retry config.
 pub static UNKNOWN_FIELD: Rule = Rule {
     name: "unknown-field",
     severity: Severity::Warning,
-    about: "a field in a retry config is misspelt, or of another version",
-    origin: "the systems' schemas",
+    about: "a field in a retry config is misspelt, or belongs to another version",
+    origin: "the schemas of the systems",
     check: None,
 };
 
-/// A suppression that does not say why, and therefore does nothing.
+/// A suppression without a reason.
 pub static SUPPRESSION_WITHOUT_REASON: Rule = Rule {
     name: "suppression-without-reason",
     severity: Severity::Error,
-    about: "a comment allows a rule and does not say why, so it allows nothing",
-    origin: "what is allowed without a reason is never disallowed again",
+    about: "a comment suppresses a rule without a reason, so it is ignored",
+    origin: "a suppression without a reason cannot be reviewed later",
     check: None,
 };
 
-/// A suppression that suppresses nothing.
+/// A suppression without a finding.
 pub static UNUSED_SUPPRESSION: Rule = Rule {
     name: "unused-suppression",
     severity: Severity::Note,
-    about: "a comment allows a rule that has nothing to say here",
-    origin: "a comment that outlives its reason hides the next finding",
+    about: "a comment suppresses a rule that reports nothing here",
+    origin: "a stale suppression hides the next finding",
     check: None,
 };
 
@@ -70,16 +70,16 @@ pub static UNUSED_SUPPRESSION: Rule = Rule {
 pub static UNKNOWN_RULE: Rule = Rule {
     name: "unknown-rule",
     severity: Severity::Warning,
-    about: "a comment allows a rule that does not exist",
-    origin: "a misspelt name suppresses nothing, and says nothing",
+    about: "a comment suppresses a rule that does not exist",
+    origin: "a misspelt name suppresses nothing",
     check: None,
 };
 
-/// Values that each are allowed, and together are not.
+/// Values that the system's own validator rejects.
 pub static REFUSED_AT_START: Rule = Rule {
     name: "refused-at-start",
     severity: Severity::Error,
-    about: "the system's own validator refuses these values, so the process does not start",
-    origin: "HttpStandardResilienceOptions of .NET: the attempt timeout is at most the total, and at most half of the breaker's sampling duration",
+    about: "the system's own validator rejects these values, so the process does not start",
+    origin: "the validator of .NET's HttpStandardResilienceOptions",
     check: None,
 };

@@ -1,76 +1,75 @@
-//! How long does it wait, how often, and whom does it listen to?
+//! Rules about waits: how long, how often, and whether hints of the server are honoured.
 
 use redial_core::decide::Outcome;
 use redial_core::schedule::{Backoff, HintRule, Jitter, Range};
 use redial_core::{DurationText, NEVER, Nanos, Policy, SECOND};
 
-use super::{Case, Rule, Said};
+use super::{Case, Rule, Violation};
 use crate::file::Setting;
 use crate::finding::Severity;
-use crate::format::Format;
 
 const MINUTE: Nanos = 60 * SECOND;
 const HOUR: Nanos = 60 * MINUTE;
 
-/// Callers that fail together come back together.
+/// Waits without jitter.
 pub static NO_JITTER: Rule = Rule {
     name: "no-jitter",
     severity: Severity::Error,
-    about: "the waits are not drawn at random, so callers that fail together come back together",
-    origin: "seed 000, its title; seed 002: no help for a single client, so a note then",
+    about: "the waits have no jitter, so callers that fail together retry together",
+    origin: "\"Retries: exponential backoff, jitter\"; \"The default jitter\": jitter does not help a single client, so that is a note",
     check: Some(no_jitter),
 };
 
-/// Callers that fail together come back nearly together.
+/// Waits that are partly fixed.
 pub static PARTIAL_JITTER: Rule = Rule {
     name: "partial-jitter",
     severity: Severity::Warning,
-    about: "a part of every wait is fixed, so a fleet that fails together stays bunched",
-    origin: "seed 000, its table of strategies; seed 004, trade-offs",
+    about: "a part of every wait is fixed, so callers that fail together retry in a narrow window",
+    origin: "the table of strategies in \"Retries: exponential backoff, jitter\"; the trade-offs in \"Preventing Retry Storms\"",
     check: Some(partial_jitter),
 };
 
-/// One call lingers, and costs a multiple.
+/// Too many attempts.
 pub static TOO_MANY_ATTEMPTS: Rule = Rule {
     name: "too-many-attempts",
     severity: Severity::Warning,
-    about: "a call makes more than 5 attempts, or has practically no cap on them",
-    origin: "seed 003, checklist: at most 5 for most APIs; seed 000: no upper bound on attempts",
+    about: "a call makes more than 5 attempts, or has no practical limit",
+    origin: "the checklist of \"Retries & Exponential Backoff\": at most 5 for most APIs",
     check: Some(too_many_attempts),
 };
 
-/// A wait that outlasts whoever waits.
+/// A wait that outlasts its caller.
 pub static DELAY_UNCAPPED: Rule = Rule {
     name: "delay-uncapped",
     severity: Severity::Warning,
-    about: "a wait can be longer than 60 s, or has practically no cap",
-    origin: "seed 003, checklist: a cap of at most 60 s",
+    about: "a wait can exceed 60 s, or has no practical cap",
+    origin: "the checklist of \"Retries & Exponential Backoff\": a cap of at most 60 s",
     check: Some(delay_uncapped),
 };
 
-/// The timer rounds the jitter away.
+/// A base below the resolution of the timer.
 pub static BASE_BELOW_TIMER: Rule = Rule {
     name: "base-below-timer",
     severity: Severity::Warning,
-    about: "the first waits are shorter than a tick of the timer, which rounds the jitter away",
-    origin: "seed 004, sleep precision and clock drift",
+    about: "the first waits are shorter than the timer's resolution, which removes the jitter",
+    origin: "\"Preventing Retry Storms\" on sleep precision and clock drift",
     check: Some(base_below_timer),
 };
 
-/// The server says when, and nobody listens.
+/// Ignored hints.
 pub static HINT_IGNORED: Rule = Rule {
     name: "hint-ignored",
     severity: Severity::Warning,
-    about: "the server's Retry-After is not honoured",
-    origin: "seed 003, quiz question 3; seed 000, the CricStream playbook",
+    about: "the server's Retry-After is ignored",
+    origin: "question 3 of \"Retries & Exponential Backoff\"; the streaming playbook of \"Retries: exponential backoff, jitter\"",
     check: Some(hint_ignored),
 };
 
-/// A server can park its callers.
+/// Hints without a cap.
 pub static HINT_UNCAPPED: Rule = Rule {
     name: "hint-uncapped",
     severity: Severity::Warning,
-    about: "a server can make its callers wait for longer than a few minutes",
+    about: "a server can make its callers wait for more than 5 minutes",
     origin: "Envoy ignores hints above 300 s; Redial's default is 60 s",
     check: Some(hint_uncapped),
 };
@@ -79,107 +78,103 @@ fn time(nanos: Nanos) -> DurationText {
     DurationText(nanos)
 }
 
-fn no_jitter(case: &Case<'_>) -> Option<Said> {
+fn no_jitter(case: &Case<'_>) -> Option<Violation> {
     let Range { lo, hi } = case.retrying()?.backoff().range(1, 0);
     if lo != hi {
         return None;
     }
     let message = format!(
-        "every caller waits exactly {} before its first retry: {} that fail together come back together",
+        "every caller waits exactly {} before its first retry: {} that fail together retry together",
         time(lo),
         case.clients()
     );
-    let help = match case.words().name("backoff.jitter") {
-        Some("backoff.jitter") => "write `backoff.jitter = \"full\"`".to_owned(),
-        Some(name) => format!("set `{name}` to true"),
-        None => case.words().set("backoff.jitter", "full"),
-    };
+    let help = advice_or_set(case, case.system().advice.add_jitter);
     let Setting { clients, synchronised, .. } = case.setting();
-    let said = Said::new("backoff.jitter", message, help);
+    let violation = Violation::new("backoff.jitter", message, help);
     let spread_out = *synchronised == Some(false);
-    Some(said.at_most(Severity::Warning, spread_out).at_most(Severity::Note, *clients == Some(1)))
+    Some(
+        violation
+            .at_most(Severity::Warning, spread_out)
+            .at_most(Severity::Note, *clients == Some(1)),
+    )
 }
 
-/// From so many clients on they are a fleet.
+/// Advice of the system on jitter, or what to do without any.
+fn advice_or_set(case: &Case<'_>, advice: Option<&'static str>) -> String {
+    advice.map_or_else(|| case.system().set("backoff.jitter", "full"), str::to_owned)
+}
+
+/// The number of clients that make a fleet.
 const MANY: u32 = 100;
 
-fn partial_jitter(case: &Case<'_>) -> Option<Said> {
+fn partial_jitter(case: &Case<'_>) -> Option<Violation> {
     let backoff = case.retrying()?.backoff();
     let Setting { clients, synchronised, .. } = case.setting();
     let fleet = *synchronised == Some(true) || clients.is_some_and(|clients| clients >= MANY);
     let Range { lo, hi } = backoff.range(1, 0);
-    // Decorrelated waits start at the base too, but the next ones spread.
+    // Decorrelated waits start at the base too, but later ones spread.
     if !fleet || backoff.jitter == Jitter::Decorrelated || lo == 0 || lo == hi {
         return None;
     }
     let message = format!(
-        "the first retry waits {} to {}: {} that fail together all come back within {}",
+        "the first retry waits {} to {}: {} that fail together all retry within {}",
         time(lo),
         time(hi),
         case.clients(),
         time(hi - lo)
     );
-    let help = match case.words().name("backoff.jitter") {
-        Some("backoff.jitter") => {
-            "write `backoff.jitter = \"full\"` or \"decorrelated\"".to_owned()
-        }
-        Some("enableRandomizedWait") => "set `randomizedWaitFactor` to 1.0".to_owned(),
-        _ => case.words().set("backoff.jitter", "full"),
-    };
-    Some(Said::new("backoff.jitter", message, help))
+    let help = advice_or_set(case, case.system().advice.full_jitter);
+    Some(Violation::new("backoff.jitter", message, help))
 }
 
-/// From here on the number is no cap any more.
+/// As many attempts as this are no limit.
 pub(super) const NO_CAP: u32 = 1000;
 
-fn too_many_attempts(case: &Case<'_>) -> Option<Said> {
+fn too_many_attempts(case: &Case<'_>) -> Option<Violation> {
     let attempts = case.policy().attempts();
     if attempts <= 5 {
         return None;
     }
     let message = if attempts >= NO_CAP {
-        format!("no attempt cap: {attempts} attempts are as many as there is time for")
+        format!("no limit on attempts: {attempts} attempts are as many as time allows")
     } else {
         format!(
-            "a call makes up to {attempts} attempts: when everything fails, that multiplies the load by {attempts}"
+            "a call makes up to {attempts} attempts: when all calls fail, that multiplies the load by {attempts}"
         )
     };
-    let mut help = case.words().set_attempts(4);
-    // A profile bounds them by its budget alone.
-    if case.found.format == Format::Linkerd && attempts >= NO_CAP {
-        help.push_str(
-            " in annotations of the Service, instead of the profile, which has no such field",
-        );
+    let mut help = case.system().set_attempts(4);
+    if attempts >= NO_CAP {
+        help.push_str(case.system().advice.uncapped_attempts);
     }
-    Some(Said::new("attempts", message, help).hard(attempts >= NO_CAP))
+    Some(Violation::new("attempts", message, help).error_if(attempts >= NO_CAP))
 }
 
-fn delay_uncapped(case: &Case<'_>) -> Option<Said> {
+fn delay_uncapped(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let cap = policy.backoff().cap;
     if cap <= MINUTE {
         return None;
     }
-    let what = if cap >= HOUR { "no delay cap" } else { "a long delay cap" };
+    let what = if cap >= HOUR { "no practical delay cap" } else { "a long delay cap" };
     let longest = longest_wait(policy);
     let message = if longest < cap {
         let (cap, longest) = (time(cap), time(longest));
         format!(
-            "{what}: it is {cap}; as it stands no wait is longer than {longest}, until somebody adds attempts"
+            "{what} of {cap}: with these attempts no wait exceeds {longest}, but more attempts would"
         )
     } else {
         format!("{what}: a caller can wait {} for one retry", time(cap))
     };
     let Backoff { base, .. } = *policy.backoff();
-    let mut help = case.words().set_time("backoff.cap", (20 * SECOND).max(base).min(MINUTE));
+    let mut help = case.system().set_time("backoff.cap", (20 * SECOND).max(base).min(MINUTE));
     if base > MINUTE {
-        help = format!("{help}, and {}", case.words().set_time("backoff.base", SECOND));
+        help = format!("{help}, and {}", case.system().set_time("backoff.base", SECOND));
     }
-    let said = Said::new("backoff.cap", message, help).hard(cap >= HOUR);
-    Some(said.at_most(Severity::Note, longest <= MINUTE))
+    let violation = Violation::new("backoff.cap", message, help).error_if(cap >= HOUR);
+    Some(violation.at_most(Severity::Note, longest <= MINUTE))
 }
 
-/// The longest wait that comes up: few attempts do not reach the cap, and a wait past the deadline is not begun.
+/// The longest wait that can occur: few attempts do not reach the cap, and no wait starts that would exceed the deadline.
 fn longest_wait(policy: &Policy) -> Nanos {
     let backoff = policy.backoff();
     let mut longest = 0;
@@ -192,29 +187,29 @@ fn longest_wait(policy: &Policy) -> Nanos {
     longest.min(policy.deadline())
 }
 
-/// What most timers can do.
+/// The resolution of most timers.
 const TICK: Nanos = 1_000_000;
 
-fn base_below_timer(case: &Case<'_>) -> Option<Said> {
+fn base_below_timer(case: &Case<'_>) -> Option<Violation> {
     let Backoff { base, cap, .. } = *case.retrying()?.backoff();
     let tick = case.setting().timer.unwrap_or(TICK);
     if base >= tick {
         return None;
     }
     let message = format!(
-        "the first wait is at most {}, and the timer ticks every {}: the draws all become the same tick",
+        "the first wait is at most {}, below the timer's resolution of {}: all draws become the same wait",
         time(base),
         time(tick)
     );
     let enough = tick.saturating_mul(10);
-    let mut help = case.words().set_time("backoff.base", enough.min(cap.max(tick)));
+    let mut help = case.system().set_time("backoff.base", enough.min(cap.max(tick)));
     if cap < tick {
-        help = format!("{help}, and {}", case.words().set_time("backoff.cap", enough));
+        help = format!("{help}, and {}", case.system().set_time("backoff.cap", enough));
     }
-    Some(Said::new("backoff.base", message, help))
+    Some(Violation::new("backoff.base", message, help))
 }
 
-fn hint_ignored(case: &Case<'_>) -> Option<Said> {
+fn hint_ignored(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let repeats = |status| match Outcome::of_status(status) {
         Outcome::Failure(failure) => policy.retry_on().contains(&failure),
@@ -229,33 +224,33 @@ fn hint_ignored(case: &Case<'_>) -> Option<Said> {
         return None;
     }
     let message = format!(
-        "{} will be repeated after the policy's own wait, whatever its Retry-After says: a server that asks for 45s and \
-         hears from the caller within {} may ban it",
+        "{} will be retried after the policy's own wait, whatever its Retry-After: a server that asks for 45s may ban a \
+         caller that retries within {}",
         hinting.join(" and "),
         time(policy.backoff().range(1, 0).hi)
     );
-    let words = case.words();
-    let help = match words.name("hint") {
-        Some("hint") => "write `hint.honour.cap = \"60s\"`".to_owned(),
-        Some(name) => {
-            format!("set `{name}` to `{{reset_headers: [{{name: retry-after, format: SECONDS}}]}}`")
-        }
-        None => format!(
-            "it cannot be set here: do not repeat {}, or honour the hint where the calls are made",
-            hinting.join(" and ")
-        ),
-    };
-    Some(Said::new("hint", message, help).at_most(Severity::Note, words.name("hint").is_none()))
+    let advice = case.system().advice.honour_hints;
+    let help = advice.map_or_else(
+        || {
+            format!(
+                "this format has no field for it: do not retry {}, or honour hints in the client",
+                hinting.join(" and ")
+            )
+        },
+        str::to_owned,
+    );
+    Some(Violation::new("hint", message, help).at_most(Severity::Note, advice.is_none()))
 }
 
-fn hint_uncapped(case: &Case<'_>) -> Option<Said> {
+fn hint_uncapped(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let HintRule::Honour { cap, .. } = *policy.hint_rule() else { return None };
     if cap <= 5 * MINUTE || policy.deadline() <= 5 * MINUTE {
         return None;
     }
-    // Where only a deadline bounds hints, no-timeout asks for one.
-    if case.words().name("hint").is_none() && case.has_no_end() {
+    // Where only a deadline bounds hints, no-timeout reports that there is none.
+    let has_cap = case.system().word("hint.honour.cap").is_some();
+    if !has_cap && case.has_no_end() {
         return None;
     }
     let deadline = match policy.deadline() {
@@ -264,12 +259,9 @@ fn hint_uncapped(case: &Case<'_>) -> Option<Said> {
     };
     let length = if cap > 24 * HOUR { "any length".into() } else { format!("up to {}", time(cap)) };
     let message = format!(
-        "a Retry-After of {length} is waited out, and {deadline}: a server can park its callers"
+        "a Retry-After of {length} is honoured, and {deadline}: a server can block its callers"
     );
-    let help = match case.words().name("hint") {
-        Some("hint") => "write `hint.honour.cap = \"60s\"`".to_owned(),
-        Some(name) => format!("set `{name}.max_interval` to 60s"),
-        None => case.words().set_time("deadline", MINUTE),
-    };
-    Some(Said::new("hint.honour.cap", message, help))
+    let field = if has_cap { "hint.honour.cap" } else { "deadline" };
+    let help = case.system().set_time(field, MINUTE);
+    Some(Violation::new("hint.honour.cap", message, help))
 }

@@ -1,45 +1,45 @@
-//! Does all of it fit into the time that there is?
+//! Rules about time: do attempts and waits fit into the deadline?
 
 use redial_core::schedule::Range;
 use redial_core::{DurationText, MS, NEVER, Nanos, Policy};
 
 use super::schedule::NO_CAP;
-use super::{Case, Rule, Said};
+use super::{Case, Rule, Violation};
 use crate::finding::Severity;
 
-/// The call is over after its user has left.
+/// A call that takes too long for its user.
 pub static SLOWER_THAN_SLO: Rule = Rule {
     name: "slower-than-slo",
     severity: Severity::Error,
-    about: "the worst case of a call takes more than a third of what the user is promised",
-    origin: "seed 000: total_retry_budget ≤ slo / 3",
+    about: "in the worst case, a call takes more than a third of the SLO",
+    origin: "\"Retries: exponential backoff, jitter\": total_retry_budget ≤ slo / 3",
     check: Some(slower_than_slo),
 };
 
-/// The first attempt that hangs is the last.
+/// An attempt that can use up the deadline.
 pub static ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE: Rule = Rule {
     name: "attempt-timeout-not-below-deadline",
     severity: Severity::Warning,
-    about: "an attempt may take all of the deadline, so one that hangs is never repeated",
-    origin: ".NET's validators: the attempt's timeout is below the total",
+    about: "one attempt may take the whole deadline, so an attempt that hangs is never retried",
+    origin: "the validator of .NET's resilience options: the attempt timeout is below the total",
     check: Some(attempt_timeout_not_below_deadline),
 };
 
-/// Attempts that never happen.
+/// Attempts that are never made.
 pub static DELAYS_DO_NOT_FIT: Rule = Rule {
     name: "delays-do-not-fit",
     severity: Severity::Warning,
-    about: "the waits alone take longer than the deadline, so the last attempts do not happen",
-    origin: ".NET's validators: the delays fit into the total; seed 000 on the SLO",
+    about: "the waits alone exceed the deadline, so the last attempts are never made",
+    origin: "the validator of .NET's resilience options: the delays fit into the total; \"Retries: exponential backoff, jitter\" on the SLO",
     check: Some(delays_do_not_fit),
 };
 
-/// Nothing ends an attempt that hangs.
+/// No timeout.
 pub static NO_TIMEOUT: Rule = Rule {
     name: "no-timeout",
     severity: Severity::Warning,
-    about: "neither an attempt nor the call has an end",
-    origin: "seed 000: the attempt's timeout is a part of the worst case",
+    about: "neither an attempt nor the call has a timeout",
+    origin: "\"Retries: exponential backoff, jitter\": the attempt timeout is a part of the worst case",
     check: Some(no_timeout),
 };
 
@@ -47,7 +47,7 @@ fn time(nanos: Nanos) -> DurationText {
     DurationText(nanos)
 }
 
-fn slower_than_slo(case: &Case<'_>) -> Option<Said> {
+fn slower_than_slo(case: &Case<'_>) -> Option<Violation> {
     let slo = case.setting().slo?;
     let policy = case.retrying()?;
     let (worst, fits) = (policy.worst_case(), rounded_down(slo / 3));
@@ -56,60 +56,60 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Said> {
     }
     let hinted = worst.elapsed <= fits;
     let takes = match if hinted { worst.elapsed_with_hints } else { worst.elapsed } {
-        NEVER => "can take for ever".to_owned(),
-        longest => format!("takes {} at worst", time(longest)),
+        NEVER => "never ends in the worst case".to_owned(),
+        longest => format!("takes {} in the worst case", time(longest)),
     };
-    let when = if hinted { " when the server asks for patience" } else { "" };
+    let when = if hinted { " if the server sends hints" } else { "" };
     let message = format!(
-        "a call of {} attempts {takes}{when}, and the user is promised {}: a third of that is {}",
+        "a call of {} attempts {takes}{when}, more than a third of the SLO of {}, which is {}",
         worst.attempts,
         time(slo),
         time(fits)
     );
-    let mut help = case.words().set_time("deadline", fits);
-    // An attempt must not be longer than the call, or the advice is refused.
+    let mut help = case.system().set_time("deadline", fits);
+    // An attempt timeout above the deadline would be invalid.
     if (fits..NEVER).contains(&policy.attempt_timeout()) {
         help = format!("{help}, {}", shorter_attempts(case, fits));
     } else if (fits + 1..NEVER).contains(&policy.connect_timeout()) {
-        help = format!("{help}, {}", case.words().set_time("connect_timeout", fits));
+        help = format!("{help}, {}", case.system().set_time("connect_timeout", fits));
     }
     let help = format!("{help}, or make fewer attempts");
-    Some(Said::new("deadline", message, help).at_most(Severity::Note, hinted))
+    Some(Violation::new("deadline", message, help).at_most(Severity::Note, hinted))
 }
 
-/// In whole milliseconds, if it has any.
+/// Rounded down to whole milliseconds, but not to zero.
 fn rounded_down(nanos: Nanos) -> Nanos {
     if nanos < MS { nanos.max(1) } else { nanos - nanos % MS }
 }
 
-fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Said> {
+fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let (timeout, deadline) = (policy.attempt_timeout(), policy.deadline());
     if timeout == NEVER || timeout < deadline {
         return None;
     }
     let message = format!(
-        "an attempt may take {}, and so may the whole call: one that hangs leaves no time to repeat it",
+        "an attempt may take {}, and so may the whole call: an attempt that hangs leaves no time for a retry",
         time(timeout)
     );
-    Some(Said::new("attempt_timeout", message, shorter_attempts(case, deadline)))
+    Some(Violation::new("attempt_timeout", message, shorter_attempts(case, deadline)))
 }
 
-/// What to write so that all attempts fit into a deadline.
+/// Advice that makes all attempts fit into a deadline.
 fn shorter_attempts(case: &Case<'_>, deadline: Nanos) -> String {
-    let (words, policy) = (case.words(), case.policy());
+    let (system, policy) = (case.system(), case.policy());
     let share = rounded_down(deadline / u64::from(policy.attempts()));
-    let help = words.set_time("attempt_timeout", share);
+    let help = system.set_time("attempt_timeout", share);
     let connect = policy.connect_timeout();
-    if connect == NEVER || connect <= share || words.name("connect_timeout").is_none() {
+    if connect == NEVER || connect <= share || system.word("connect_timeout").is_none() {
         return help;
     }
-    format!("{help}, {}", words.set_time("connect_timeout", share))
+    format!("{help}, {}", system.set_time("connect_timeout", share))
 }
 
-fn delays_do_not_fit(case: &Case<'_>) -> Option<Said> {
+fn delays_do_not_fit(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
-    // Without a cap on attempts there are always some that do not fit: too-many-attempts says so.
+    // Without a limit on attempts some never fit, which too-many-attempts reports.
     if policy.deadline() == NEVER || policy.attempts() >= NO_CAP {
         return None;
     }
@@ -122,16 +122,15 @@ fn delays_do_not_fit(case: &Case<'_>) -> Option<Said> {
     let (how, possible) =
         if shortest < policy.attempts() { ("always", shortest) } else { ("on average", mean) };
     let message = format!(
-        "of {} attempts only {possible} can happen: the waits alone are {how} longer than the deadline of {}",
+        "only {possible} of {} attempts can be made: the waits alone {how} exceed the deadline of {}",
         policy.attempts(),
         time(policy.deadline())
     );
-    let help = format!("{}, or shorten the waits", case.words().set_attempts(possible));
-    Some(Said::new("deadline", message, help))
+    let help = format!("{}, or shorten the waits", case.system().set_attempts(possible));
+    Some(Violation::new("deadline", message, help))
 }
 
-/// How many attempts begin before the deadline when every wait is what `wait` takes of its range, and attempts take no
-/// time at all.
+/// The attempts that start before the deadline, if `wait` chooses each wait from its range and attempts take no time.
 fn attempts_within(policy: &Policy, wait: fn(Range) -> Nanos) -> u32 {
     let (mut total, mut previous) = (0_u64, 0);
     for k in 1..policy.attempts() {
@@ -144,14 +143,14 @@ fn attempts_within(policy: &Policy, wait: fn(Range) -> Nanos) -> u32 {
     policy.attempts()
 }
 
-fn no_timeout(case: &Case<'_>) -> Option<Said> {
+fn no_timeout(case: &Case<'_>) -> Option<Violation> {
     if !case.has_no_end() {
         return None;
     }
-    let message = "neither an attempt nor the call has a timeout: one that hangs holds its caller for ever, and is never repeated";
-    let words = case.words();
+    let message = "neither an attempt nor the call has a timeout: an attempt that hangs blocks its caller forever, and is never retried";
+    let system = case.system();
     let field =
-        if words.name("attempt_timeout").is_some() { "attempt_timeout" } else { "deadline" };
-    let help = words.set_time(field, 2_000_000_000);
-    Some(Said::new("deadline", message, help))
+        if system.word("attempt_timeout").is_some() { "attempt_timeout" } else { "deadline" };
+    let help = system.set_time(field, 2_000_000_000);
+    Some(Violation::new("deadline", message, help))
 }

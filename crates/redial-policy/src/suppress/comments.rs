@@ -1,16 +1,16 @@
-use crate::pile::Language;
+use crate::inputs::Language;
 use crate::source::Span;
 
 /// A comment of a text.
 pub(super) struct Comment<'a> {
-    /// Without what marks it.
+    /// The text, without the marks.
     pub(super) text: &'a str,
     pub(super) span: Span,
-    /// Whether nothing else is in its line.
+    /// Whether nothing else is on its line.
     pub(super) alone: bool,
 }
 
-/// All comments, in their order. What looks like one inside of a string is none.
+/// All comments, in order. Strings are skipped.
 pub(super) fn comments(text: &str, language: Language) -> Vec<Comment<'_>> {
     let mut scan = Scan { text, language, at: 0, line_start: 0, comments: Vec::new() };
     while scan.at < text.len() {
@@ -35,7 +35,7 @@ impl<'a> Scan<'a> {
             (_, b'\n') => self.newline(),
             (Language::Toml, b'"' | b'\'') => self.toml_string(rest),
             (Language::Json, b'"') => self.string("\"", true),
-            (Language::Yaml, b'"' | b'\'') if self.begins_a_value() => {
+            (Language::Yaml, b'"' | b'\'') if self.starts_a_value() => {
                 self.string(&rest[..1], byte == b'"');
             }
             (Language::Json, b'/') if rest.starts_with("//") => self.comment(2, line_end(rest)),
@@ -56,7 +56,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// What is before this byte in its line.
+    /// The line up to this byte.
     fn before(&self) -> &'a str {
         &self.text[self.line_start..self.at]
     }
@@ -65,8 +65,8 @@ impl<'a> Scan<'a> {
         self.before().bytes().last().is_none_or(|byte| byte.is_ascii_whitespace())
     }
 
-    /// In YAML a quote only means something where a value or a name begins: `it's` is a word.
-    fn begins_a_value(&self) -> bool {
+    /// In YAML a quote only opens a string at the start of a value or name: `it's` is plain text.
+    fn starts_a_value(&self) -> bool {
         let before = self.before();
         let word = before.trim_end();
         let spaced = word.len() < before.len();
@@ -85,7 +85,7 @@ impl<'a> Scan<'a> {
         self.skip(length);
     }
 
-    /// Goes on by so many bytes, which may be lines.
+    /// Skips bytes, which may include newlines.
     fn skip(&mut self, length: usize) {
         let skipped = &self.text[self.at..self.at + length];
         if let Some(newline) = skipped.rfind('\n') {
@@ -99,7 +99,7 @@ impl<'a> Scan<'a> {
         self.string(&rest[..quote], rest.starts_with('"'));
     }
 
-    /// Goes to the end of a string. Where none ends it, the text cannot be parsed, and the rest is no string.
+    /// Skips a string. If it is unterminated, only its quote is skipped: the text could not be parsed anyway.
     fn string(&mut self, quote: &str, escapes: bool) {
         let rest = &self.text.as_bytes()[self.at..];
         let mut at = quote.len();
@@ -126,14 +126,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Skips a block scalar: the lines that are further in than what it belongs to.
+    /// Skips a block scalar: the lines with a larger indent.
     fn block(&mut self, indent: usize) {
         while self.at < self.text.len() {
             let rest = &self.text[self.at..];
             let length = line_end(rest);
             let line = &rest[..length];
-            let further = line.len() - line.trim_start_matches(' ').len() >= indent;
-            if !further && !line.trim().is_empty() {
+            let is_inside = line.len() - line.trim_start_matches(' ').len() >= indent;
+            if !is_inside && !line.trim().is_empty() {
                 return;
             }
             self.skip((length + 1).min(rest.len()));
@@ -141,7 +141,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// If a block scalar begins in this line of YAML, how far in its lines are at least.
+/// The least indent of a block scalar's lines, if one starts on this line of YAML.
 fn block_indent(line: &str) -> Option<usize> {
     let line = line.trim_end();
     let mark = line.rfind(['|', '>'])?;

@@ -1,40 +1,41 @@
-//! Some configs are right to break a rule. A comment says which and why, beside what it is about:
+//! Some configs break a rule for good reason. A comment suppresses the finding, with the reason:
 //!
 //! ```toml
 //! # redial: allow no-jitter because one cron job makes these calls
 //! backoff.jitter = "none"
 //! ```
 //!
-//! It allows what is found in its line or, standing alone, in the next line that is no comment; if the config begins there,
-//! in all of it. What is below a `name:` of YAML begins in the line of the name. Several rules have commas between them. Without a reason it allows nothing.
+//! It applies to findings on its line or, if it is alone on its line, on the next line that is not a comment; if a config
+//! starts there, to the whole config. A YAML block starts on the line of its `name:`. Several rules are separated by
+//! commas. A comment without a reason is ignored.
 
 mod comments;
 
 use std::collections::HashMap;
 
 use crate::finding::Finding;
-use crate::near::did_you_mean;
-use crate::pile::{Document, Language, Pile};
+use crate::inputs::{Document, Inputs, Language};
 use crate::rules::{self, reading};
 use crate::source::{Place, SourceId};
+use crate::suggest::did_you_mean;
 use comments::comments;
 
-/// What is left of the findings, and what is allowed.
+/// The findings, after suppression.
 #[derive(Debug, Default)]
 pub struct Suppressed {
-    /// What nobody allows, and what is wrong with the comments; by text, place and rule.
+    /// The findings that are not suppressed, and those about the comments themselves; sorted by text, place and rule.
     pub open: Vec<Finding>,
-    /// What a comment allows, with the reason.
+    /// The suppressed findings, with the reasons.
     pub allowed: Vec<(Finding, String)>,
 }
 
-/// Takes out what the comments in these texts allow.
-pub fn suppress(pile: &Pile, findings: Vec<Finding>) -> Suppressed {
+/// Applies the comments in these texts to the findings.
+pub fn suppress(inputs: &Inputs, findings: Vec<Finding>) -> Suppressed {
     let mut suppressed = Suppressed::default();
     let mut texts: HashMap<SourceId, Text<'_>> = HashMap::new();
-    for one in pile.documents().chunk_by(|a, b| a.source == b.source) {
+    for one in inputs.documents().chunk_by(|a, b| a.source == b.source) {
         let [Document { source, language, .. }, ..] = one else { continue };
-        let text = pile.source(*source).text();
+        let text = inputs.source(*source).text();
         // Most texts have no such comment, and there are many texts.
         if text.contains(MARK) {
             texts.insert(*source, Text::read(*source, text, *language, &mut suppressed.open));
@@ -50,8 +51,8 @@ pub fn suppress(pile: &Pile, findings: Vec<Finding>) -> Suppressed {
     }
     let allows = texts.values().flat_map(|text| text.allows.values());
     for allow in allows.filter(|allow| !allow.used) {
-        let message = format!("{} has nothing to say here", allow.rule);
-        let help = "take the comment out, or move it to the line that it is about";
+        let message = format!("{} reports nothing here", allow.rule);
+        let help = "remove the comment, or move it to the line of the finding";
         let finding = reading::UNUSED_SUPPRESSION.finding(allow.place, allow.place, message, help);
         suppressed.open.push(finding);
     }
@@ -61,11 +62,11 @@ pub fn suppress(pile: &Pile, findings: Vec<Finding>) -> Suppressed {
 
 const MARK: &str = "redial:";
 
-/// What the comments of one text allow.
+/// The suppressions of one text.
 struct Text<'a> {
     text: &'a str,
     lines: Lines,
-    /// By the line that it is about, and the rule.
+    /// By line and rule.
     allows: HashMap<(usize, &'static str), Allow>,
 }
 
@@ -97,22 +98,23 @@ impl<'a> Text<'a> {
     }
 
     fn take(&mut self, comment: &str, line: usize, place: Place, wrong: &mut Vec<Finding>) {
-        let Some(said) = comment.trim().strip_prefix(MARK) else { return };
-        let Some(said) = said.trim_start().strip_prefix("allow ") else { return };
-        let (names, reason) = said.split_once(" because ").unwrap_or((said, ""));
+        let Some(rest) = comment.trim().strip_prefix(MARK) else { return };
+        let Some(rest) = rest.trim_start().strip_prefix("allow ") else { return };
+        let (names, reason) = rest.split_once(" because ").unwrap_or((rest, ""));
         let (names, reason) = (names.trim().trim_end_matches(" because"), reason.trim());
         if reason.is_empty() {
-            let message = format!("{names} is allowed without a reason, so it is not allowed");
+            let message = format!("suppression of {names} without a reason is ignored");
             let help = format!("write `{MARK} allow {names} because …`");
             wrong.push(reading::SUPPRESSION_WITHOUT_REASON.finding(place, place, message, help));
             return;
         }
         for name in names.split(',').map(str::trim) {
             let Some(rule) = rules::named(name) else {
-                let message = format!("there is no rule `{name}`");
+                let message = format!("unknown rule `{name}`");
                 let known = rules::ALL.iter().map(|rule| rule.name);
                 let meant = did_you_mean(name, known);
-                let help = meant.unwrap_or_else(|| "`redial check --list-rules` has them".into());
+                let help =
+                    meant.unwrap_or_else(|| "`redial check --list-rules` lists all rules".into());
                 wrong.push(reading::UNKNOWN_RULE.finding(place, place, message, help));
                 continue;
             };
@@ -121,7 +123,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Why this may stand here, if somebody says so.
+    /// The reason for suppressing this finding, if a comment does.
     fn reason(&mut self, finding: &Finding, place: Place) -> Option<String> {
         let line = self.lines.of_byte(place.span.start);
         let rule = finding.rule.name;
@@ -135,14 +137,14 @@ impl<'a> Text<'a> {
 }
 
 impl Text<'_> {
-    /// Whether a line has a name, and what that stands for is below it.
+    /// Whether a line is a name, with its value on the next lines.
     fn is_name(&self, line: usize) -> bool {
         let line = self.lines.get(self.text, line);
         line.split(" #").next().is_some_and(|code| code.trim_end().ends_with(':'))
     }
 }
 
-/// Where the lines begin, but for the first.
+/// The starts of all lines but the first.
 struct Lines(Vec<u32>);
 
 impl Lines {

@@ -1,4 +1,4 @@
-//! What derives `Deserialize` can be read from a tree, and what is wrong is said with its place and the way to it.
+//! A serde deserializer over a tree. Its errors have the path and the place of the value.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display};
@@ -7,22 +7,22 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{self, DeserializeSeed, Expected, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::{Entry, Here, Short, Value};
-use crate::near::did_you_mean;
+use super::{Cursor, Entry, Truncated, Value};
 use crate::source::{Problem, Span};
+use crate::suggest::did_you_mean;
 
-/// Whole numbers that do not fit were taken for the nearest that do: what the value is for knows its range, and the reader
-/// asks it first.
+/// The first whole number that did not fit and was clamped. The policy knows the range of the value, so its validation
+/// error is preferred to this one.
 pub(crate) type Clamped = RefCell<Option<Problem>>;
 
-/// A node to read from.
+/// A node to deserialize from.
 pub(crate) struct De<'a> {
-    here: Here<'a>,
+    here: Cursor<'a>,
     clamped: &'a Clamped,
 }
 
 impl<'a> De<'a> {
-    pub(crate) fn new(here: Here<'a>, clamped: &'a Clamped) -> Self {
+    pub(crate) fn new(here: Cursor<'a>, clamped: &'a Clamped) -> Self {
         Self { here, clamped }
     }
 
@@ -56,28 +56,28 @@ impl<'a> De<'a> {
     }
 }
 
-/// What is wrong; where, as soon as it passes the node that it is about.
+/// An error, which gets its place when it passes the node that it concerns.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The value must be this.
+    /// The value must be this, with help.
     Wanted(String, Option<String>),
-    /// Something else, and what to do about it.
+    /// Any other error, with help.
     Bare(String, Option<String>),
     Placed(Problem),
 }
 
 impl Error {
-    fn at(self, here: &Here<'_>) -> Self {
+    fn at(self, here: &Cursor<'_>) -> Self {
         let (problem, help) = match self {
             Self::Wanted(what, help) => (here.must_be(what), help),
-            Self::Bare(why, help) => (here.wrong(why), help),
+            Self::Bare(why, help) => (here.problem(why), help),
             placed @ Self::Placed(_) => return placed,
         };
         Self::Placed(Problem { help, ..problem })
     }
 
-    /// About a name in the table `here`.
-    fn at_key(self, here: &Here<'_>, key_span: Span) -> Self {
+    /// At a key in the table `here`.
+    fn at_key(self, here: &Cursor<'_>, key_span: Span) -> Self {
         match self.at(here) {
             Self::Placed(problem) => Self::Placed(Problem { span: Some(key_span), ..problem }),
             bare => bare,
@@ -130,20 +130,20 @@ impl de::Error for Error {
     }
 
     fn missing_field(name: &'static str) -> Self {
-        Self::Bare(format!("needs `{name}`"), None)
+        Self::Bare(format!("missing field `{name}`"), None)
     }
 }
 
-/// A field that nothing has.
+/// An unknown field.
 pub(crate) fn unknown(name: &str, known: &[&str]) -> Error {
     let question = did_you_mean(name, known.iter().copied());
-    let help = question.unwrap_or_else(|| format!("there are {}", known.join(", ")));
-    Error::Bare(format!("unknown field `{}`", Short(name)), Some(help))
+    let help = question.unwrap_or_else(|| format!("known fields: {}", known.join(", ")));
+    Error::Bare(format!("unknown field `{}`", Truncated(name)), Some(help))
 }
 
-impl Here<'_> {
-    /// The first name in this table that is none of these is an error.
-    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
+impl Cursor<'_> {
+    /// Refuses a table with a field that is not listed.
+    pub(crate) fn deny_unknown(&self, known: &[&str]) -> Result<(), Problem> {
         let entries = self.table()?.entries();
         let Some(entry) = entries.iter().find(|entry| !known.contains(&entry.key.as_str())) else {
             return Ok(());
@@ -163,7 +163,7 @@ impl<'de> de::Deserializer<'de> for De<'de> {
         let node = self.here.node;
         self.visit(|this| match &node.value {
             Value::Null => visitor.visit_unit(),
-            Value::Bool(yes) => visitor.visit_bool(*yes),
+            Value::Bool(value) => visitor.visit_bool(*value),
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
             Value::Text(text) => visitor.visit_borrowed_str(text),
@@ -177,7 +177,7 @@ impl<'de> de::Deserializer<'de> for De<'de> {
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.here.node.value {
-            Value::Bool(yes) => visitor.visit_bool(yes),
+            Value::Bool(value) => visitor.visit_bool(value),
             _ => Err(self.must_be("true or false")),
         }
     }
@@ -233,7 +233,7 @@ impl<'de> de::Deserializer<'de> for De<'de> {
             _ => return Err(self.must_be(one_of(variants))),
         };
         if !variants.contains(&name.as_str()) {
-            let wrong = format!("must be {}, but is `{}`", one_of(variants), Short(name));
+            let wrong = format!("must be {}, but is `{}`", one_of(variants), Truncated(name));
             let help = did_you_mean(name, variants.iter().copied());
             return Err(Error::Bare(wrong, help).at_key(&self.here, name_span));
         }
@@ -260,7 +260,7 @@ struct Items<'o, 'de, I> {
     of: &'o De<'de>,
 }
 
-impl<'de, I: Iterator<Item = Here<'de>>> de::SeqAccess<'de> for Items<'_, 'de, I> {
+impl<'de, I: Iterator<Item = Cursor<'de>>> de::SeqAccess<'de> for Items<'_, 'de, I> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
@@ -293,12 +293,12 @@ impl<'de> de::MapAccess<'de> for Fields<'_, 'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let entry =
-            self.value.take().ok_or_else(|| Error::Bare("a value before its name".into(), None))?;
+            self.value.take().ok_or_else(|| Error::Bare("a value without a name".into(), None))?;
         seed.deserialize(self.of.below(&entry.key, &entry.node))
     }
 }
 
-/// A variant: its name alone, or with what belongs to it.
+/// A variant: its name, possibly with content.
 struct Variant<'de> {
     name: &'de str,
     content: Option<De<'de>>,
@@ -307,7 +307,8 @@ struct Variant<'de> {
 impl<'de> Variant<'de> {
     fn content(self) -> Result<De<'de>, Error> {
         let name = self.name;
-        let missing = || Error::Bare(format!("`{name}` needs more: write {{ {name} = … }}"), None);
+        let missing =
+            || Error::Bare(format!("`{name}` needs a value: write {{ {name} = … }}"), None);
         self.content.ok_or_else(missing)
     }
 }
@@ -326,8 +327,8 @@ impl<'de> de::VariantAccess<'de> for Variant<'de> {
 
     fn unit_variant(self) -> Result<(), Error> {
         let name = self.name;
-        let alone = || Error::Bare(format!("nothing belongs to `{name}`: write \"{name}\""), None);
-        if self.content.is_some() { Err(alone()) } else { Ok(()) }
+        let unexpected = || Error::Bare(format!("`{name}` has no value: write \"{name}\""), None);
+        if self.content.is_some() { Err(unexpected()) } else { Ok(()) }
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {

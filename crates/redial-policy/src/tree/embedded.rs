@@ -1,8 +1,8 @@
-//! A `ConfigMap` holds whole files as text. A finding in such a file has to point at the letter in the manifest, so the
-//! places of the inner tree are moved to where they stand in the text around it.
+//! A `ConfigMap` contains whole files as text. A finding in such a file must point into the manifest, so the places of the
+//! inner tree are translated to places in the outer text.
 //!
-//! That works where the inner lines stand as they are, in a literal block. In a folded or quoted text they do not, and
-//! every place is the text as a whole.
+//! That is possible in a literal block, which contains the inner lines unchanged. In folded or quoted text every place is
+//! that of the whole text.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use super::{MOST_NODES, Node, TOO_MANY, Value};
 use crate::source::{Problem, Span};
 
 impl Node {
-    /// The documents in each file of a `ConfigMap`, with their places in `text`, which this node was read from. Other
-    /// nodes have none. `nodes` counts those of all maps of the text.
+    /// The documents in each file of a `ConfigMap`, with their places in `text`, from which this node was read. Other
+    /// nodes have none. `nodes` counts the nodes in all maps of the text.
     ///
     /// # Errors
     ///
-    /// A file that is YAML or JSON by its name and has to do with retries cannot be read, or all of them together are
-    /// too many nodes.
+    /// A file that is YAML or JSON by its name and mentions retries cannot be read, or all files together have too many
+    /// nodes.
     pub(crate) fn embedded(
         &self,
         text: &str,
@@ -34,7 +34,7 @@ impl Node {
             let frame = Frame::new(text, entry.node.span, inner);
             let mut read = match parse(&entry.key, inner) {
                 Ok(read) => read,
-                Err(problem) if concerns_us(&entry.key, inner, &problem) => {
+                Err(problem) if is_relevant(&entry.key, inner, &problem) => {
                     let span = problem.span.map_or(entry.node.span, |span| frame.outer(span));
                     let message = format!("data.{}: {}", entry.key, problem.message);
                     return Err(Problem { span: Some(span), message, ..problem });
@@ -42,9 +42,9 @@ impl Node {
                 Err(_) => continue,
             };
             for node in &mut read {
-                *nodes += node.moved(&frame);
+                *nodes += node.translate(&frame);
                 if *nodes > MOST_NODES {
-                    let message = format!("more than {MOST_NODES} values in the files of maps");
+                    let message = format!("more than {MOST_NODES} values in ConfigMaps");
                     return Err(Problem::at(entry.key_span, message));
                 }
             }
@@ -53,15 +53,17 @@ impl Node {
         Ok(files)
     }
 
-    /// Moves all places out, and counts the nodes.
-    fn moved(&mut self, frame: &Frame) -> usize {
+    /// Translates all places to the outer text, and counts the nodes.
+    fn translate(&mut self, frame: &Frame) -> usize {
         self.span = frame.outer(self.span);
         match &mut self.value {
-            Value::List(list) => 1 + list.iter_mut().map(|node| node.moved(frame)).sum::<usize>(),
+            Value::List(list) => {
+                1 + list.iter_mut().map(|node| node.translate(frame)).sum::<usize>()
+            }
             Value::Table(table) => {
                 let below = table.0.iter_mut().map(|entry| {
                     entry.key_span = frame.outer(entry.key_span);
-                    entry.node.moved(frame)
+                    entry.node.translate(frame)
                 });
                 1 + below.sum::<usize>()
             }
@@ -83,18 +85,18 @@ fn parse(name: &str, text: &str) -> Result<Vec<Node>, Problem> {
     }
 }
 
-/// Scripts and templates stand in maps too, and whether those can be parsed is not our business; one that takes long to
-/// find out is.
-fn concerns_us(name: &str, text: &str, problem: &Problem) -> bool {
+/// Maps also contain scripts and templates, which need not parse. A file that exceeds a bound is always reported.
+fn is_relevant(name: &str, text: &str, problem: &Problem) -> bool {
     let is_config = matches!(ending(name), Some("yaml" | "yml" | "json"));
-    let is_ours = is_config && ["retry", "Retry", "retries"].iter().any(|word| text.contains(word));
-    is_ours || problem.message.ends_with(TOO_MANY)
+    let mentions_retries =
+        is_config && ["retry", "Retry", "retries"].iter().any(|word| text.contains(word));
+    mentions_retries || problem.message.ends_with(TOO_MANY)
 }
 
-/// Where the lines of an inner text stand in the outer one.
+/// The places of the lines of an inner text in the outer one.
 struct Frame {
     whole: Span,
-    /// By line: where it begins inside, and where outside. Nothing when the lines do not stand there as they are.
+    /// The start of each line, inside and outside; empty if the outer text does not contain the lines unchanged.
     lines: Vec<(u32, u32)>,
 }
 
@@ -118,7 +120,7 @@ impl Frame {
     }
 }
 
-/// The lines, if each of them stands in the outer text with the same indent before it and nothing after it.
+/// The lines, if the outer text contains each of them with the same indent and nothing else.
 fn literal_lines(outer: &str, whole: Span, inner: &str) -> Option<Vec<(u32, u32)>> {
     let marked = outer.get(whole.start as usize..)?.starts_with('|');
     let first = if marked {

@@ -1,8 +1,7 @@
-use super::{Bounds, Entry, Node, Short, Table, Value};
+use super::{Bounds, Entry, Node, Table, Truncated, Value};
 use crate::source::{Problem, Span};
 
-/// A table of the sections by the text between their brackets. What stands before the first section, such as all of a
-/// file of environment variables, is at the top.
+/// Sections become tables. Entries before the first section, such as environment variables, are at the top.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let mut reader = Reader { text, bounds: Bounds::new(), top: Vec::new(), section: None };
     let mut at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
@@ -29,7 +28,7 @@ struct Section {
 }
 
 impl Reader<'_> {
-    /// One line, which begins at this byte.
+    /// Reads a line that starts at this byte.
     fn line(&mut self, at: usize, line: &str) -> Result<(), Problem> {
         let content = line.trim();
         if content.is_empty() || content.starts_with(['#', ';']) {
@@ -59,14 +58,14 @@ impl Reader<'_> {
         self.close()?;
         let name = content[1..].split_once(']').filter(|(_, rest)| uncommented(rest).is_empty());
         let (name, _) =
-            name.ok_or_else(|| Problem::at(span, "a section must be `[name]` and nothing more"))?;
+            name.ok_or_else(|| Problem::at(span, "a section must be `[name]`, alone on its line"))?;
         let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
         self.bounds.node(1, span)?;
         self.section = Some(Section { name, name_span: span, entries: Vec::new() });
         Ok(())
     }
 
-    /// The section that was open is complete.
+    /// Ends the current section.
     fn close(&mut self) -> Result<(), Problem> {
         let Some(section) = self.section.take() else { return Ok(()) };
         let Section { name, name_span, mut entries } = section;
@@ -81,7 +80,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// `name = value`; a variable may be exported, and its value in quotes.
+    /// `name = value`. A variable may be exported, and its value quoted.
     fn entry(&mut self, content: &str, span: Span) -> Result<Entry, Problem> {
         let entry = pair(content, span, &mut self.bounds)?;
         if self.section.is_some() {
@@ -99,7 +98,7 @@ impl Reader<'_> {
 fn pair(content: &str, span: Span, bounds: &mut Bounds) -> Result<Entry, Problem> {
     bounds.node(2, span)?;
     let (name, value) = content.split_once('=').ok_or_else(|| {
-        let message = format!("expected `name = value`, found `{}`", Short(content));
+        let message = format!("expected `name = value`, found `{}`", Truncated(content));
         Problem::at(span, message)
     })?;
     let start = span.start as usize;
@@ -111,15 +110,14 @@ fn pair(content: &str, span: Span, bounds: &mut Bounds) -> Result<Entry, Problem
     Ok(Entry { key: name.trim_end().to_owned(), key_span, node })
 }
 
-/// A comment begins with `#` or `;` after a blank.
+/// A value without its comment, which starts with `#` or `;` after a blank.
 fn uncommented(value: &str) -> &str {
     let is_comment = |at: &usize| value[..*at].ends_with([' ', '\t']) || *at == 0;
     let end = value.match_indices(['#', ';']).map(|(at, _)| at).find(is_comment);
     value[..end.unwrap_or(value.len())].trim()
 }
 
-/// An indented line belongs to the entry above it: as one of its own entries, when that says nothing itself, or else as
-/// more of its text.
+/// An indented line belongs to the entry above it: as a nested entry if that has no value, or else as more text.
 fn continued(last: &mut Entry, line: &str, span: Span, bounds: &mut Bounds) -> Result<(), Problem> {
     match &mut last.node.value {
         Value::Text(text) if !text.is_empty() => {
@@ -131,7 +129,7 @@ fn continued(last: &mut Entry, line: &str, span: Span, bounds: &mut Bounds) -> R
         value => {
             let entry = pair(line, span, bounds)?;
             match value {
-                // Whether a name stands twice shows when the section is complete.
+                // Duplicate names are found when the section ends.
                 Value::Table(table) => table.0.push(entry),
                 _ => *value = Value::Table(Table(vec![entry])),
             }

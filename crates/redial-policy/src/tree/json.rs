@@ -1,4 +1,4 @@
-use super::{Bounds, Entry, Node, Short, Table, Value};
+use super::{Bounds, Entry, Node, Table, Truncated, Value};
 use crate::source::{Problem, Span};
 
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
@@ -8,7 +8,7 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
     reader.blank()?;
     match reader.peek() {
         None => Ok(node),
-        Some(_) => Err(reader.expected("nothing more")),
+        Some(_) => Err(reader.expected("the end of the text")),
     }
 }
 
@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// One character from here.
+    /// The next character.
     fn here(&self) -> Span {
         let length = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
         Span::new(self.at..self.at + length)
@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
 
     fn expected(&self, what: &str) -> Problem {
         let found = match self.text[self.at..].chars().next() {
-            Some(c) => format!("`{}`", Short(c.encode_utf8(&mut [0; 4]))),
+            Some(c) => format!("`{}`", Truncated(c.encode_utf8(&mut [0; 4]))),
             None => "the end".to_owned(),
         };
         Problem::at(self.here(), format!("expected {what}, found {found}"))
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
                 self.at += rest.find('\n').unwrap_or(rest.len());
             } else if rest.starts_with("/*") {
                 let end = rest.find("*/").ok_or_else(|| {
-                    Problem::at(Span::new(self.at..self.at + 2), "the comment does not end")
+                    Problem::at(Span::new(self.at..self.at + 2), "unterminated comment")
                 })?;
                 self.at += end + 2;
             } else {
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
             Some(b'[') => self.list(depth)?,
             Some(b'"') => Value::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
-            Some(b'a'..=b'z') => self.word()?,
+            Some(b'a'..=b'z') => self.literal()?,
             _ => return Err(self.expected("a value")),
         };
         Ok(Node { span: Span::new(start..self.at), value })
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
                     return Ok(Value::Table(Table::new(entries)?));
                 }
                 Some(b'"') => {}
-                _ => return Err(self.expected("a name in double quotes, or `}`")),
+                _ => return Err(self.expected("a key in double quotes, or `}`")),
             }
             let start = self.at;
             let key = self.string()?;
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After a value: a comma, or the bracket that ends it all, which stays.
+    /// After a value: skips a comma; a closing bracket is left.
     fn comma(&mut self, end: u8, what: &str) -> Result<(), Problem> {
         self.blank()?;
         match self.peek() {
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
             let rest = &self.text[self.at..];
             let plain = rest
                 .find(|c: char| c == '"' || c == '\\' || c.is_ascii_control())
-                .ok_or_else(|| Problem::at(Span::new(start..start + 1), "the text does not end"))?;
+                .ok_or_else(|| Problem::at(Span::new(start..start + 1), "unterminated string"))?;
             text.push_str(&rest[..plain]);
             self.at += plain;
             match self.peek() {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
 
     fn escape(&mut self) -> Result<char, Problem> {
         let start = self.at;
-        let unknown = |end| Problem::at(Span::new(start..end), "this escape is not known");
+        let unknown = |end| Problem::at(Span::new(start..end), "unknown escape");
         let letter = self.text[start + 1..].chars().next();
         self.at += 1 + letter.map_or(0, char::len_utf8);
         let c = match letter {
@@ -199,10 +199,10 @@ impl<'a> Reader<'a> {
         });
         number
             .filter(|_| !leading_zero && !digits.starts_with('.') && !digits.ends_with('.'))
-            .ok_or_else(|| Problem::at(Span::new(start..self.at), "this is no number"))
+            .ok_or_else(|| Problem::at(Span::new(start..self.at), "invalid number"))
     }
 
-    fn word(&mut self) -> Result<Value, Problem> {
+    fn literal(&mut self) -> Result<Value, Problem> {
         let rest = &self.text[self.at..];
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
         let value = match &rest[..end] {
@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
             "false" => Value::Bool(false),
             _ => {
                 let span = Span::new(self.at..self.at + end);
-                return Err(Problem::at(span, "text must be in double quotes"));
+                return Err(Problem::at(span, "strings must be in double quotes"));
             }
         };
         self.at += end;

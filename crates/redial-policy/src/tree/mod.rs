@@ -1,12 +1,12 @@
-//! TOML, YAML, JSON and INI say the same things in different letters, and a finding has to point at the letter.
+//! One tree for TOML, YAML, JSON, INI and properties, in which every node knows its place in the text, so that a finding can
+//! point at it.
 //!
-//! So all of them become one tree whose every node knows its place in the text. Reading is bounded: a tree has at most
-//! [`MOST_DEPTH`] levels and [`MOST_NODES`] nodes, whatever aliases promise; a key that stands twice is an error, because
-//! whoever wrote it believes in one of them.
+//! Reading is bounded: a tree has at most [`MOST_DEPTH`] levels and [`MOST_NODES`] nodes, with aliases expanded. A
+//! duplicate key is an error, because it is unclear which one was meant.
 
+mod cursor;
 pub(crate) mod de;
 mod embedded;
-mod here;
 mod ini;
 mod json;
 mod print;
@@ -14,34 +14,34 @@ mod properties;
 mod toml;
 mod yaml;
 
-pub use here::Here;
+pub use cursor::Cursor;
 
 use std::collections::HashSet;
 use std::fmt;
 
 use crate::source::{Problem, Span};
 
-/// How deep a document can be nested.
+/// The most levels of a document.
 pub const MOST_DEPTH: usize = 100;
 
-/// How many nodes a text can have, with its aliases written out.
+/// The most nodes of a text, with aliases expanded.
 pub const MOST_NODES: usize = 1_000_000;
 
-/// A value, and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Where.
+    /// The place.
     pub span: Span,
-    /// What.
+    /// The value.
     pub value: Value,
 }
 
-/// What a document can say.
+/// A value of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// `null`, or an empty YAML value.
     Null,
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
     /// A whole number.
     Integer(i64),
@@ -49,50 +49,50 @@ pub enum Value {
     Float(f64),
     /// Text, quoted or not.
     Text(String),
-    /// One after the other.
+    /// A list.
     List(Vec<Node>),
-    /// By name.
+    /// A table.
     Table(Table),
 }
 
-/// Nodes by name, in the order of the text; no name stands twice.
+/// Nodes by name, in the order of the text. Names are unique.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table(Vec<Entry>);
 
-/// A name and what it stands for.
+/// A name and its node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The name.
     pub key: String,
-    /// Where the name stands.
+    /// The place of the name.
     pub key_span: Span,
-    /// What it stands for.
+    /// The node.
     pub node: Node,
 }
 
 impl Table {
-    /// These, in this order.
+    /// A table of these entries.
     ///
     /// # Errors
     ///
-    /// A name stands twice.
+    /// A name occurs twice.
     pub fn new(entries: Vec<Entry>) -> Result<Self, Problem> {
         let mut seen = HashSet::with_capacity(entries.len());
         match entries.iter().find(|entry| !seen.insert(entry.key.as_str())) {
-            Some(twice) => {
-                let message = format!("`{}` stands here for the second time", Short(&twice.key));
-                Err(Problem::at(twice.key_span, message).help("remove one of them"))
+            Some(second) => {
+                let message = format!("duplicate key `{}`", Truncated(&second.key));
+                Err(Problem::at(second.key_span, message).help("remove one of them"))
             }
             None => Ok(Self(entries)),
         }
     }
 
-    /// What this name stands for.
+    /// The node with this name.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.node)
     }
 
-    /// This name and what it stands for.
+    /// The entry with this name.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.0.iter().find(|entry| entry.key == key)
     }
@@ -101,7 +101,7 @@ impl Table {
         self.0.iter_mut().find(|entry| entry.key == key)
     }
 
-    /// All of them, in the order of the text.
+    /// All entries, in the order of the text.
     pub fn entries(&self) -> &[Entry] {
         &self.0
     }
@@ -110,7 +110,7 @@ impl Table {
         &mut self.0
     }
 
-    /// Puts it in, in the place of what had its name.
+    /// Adds an entry, or replaces the one with its name.
     pub fn set(&mut self, entry: Entry) {
         match self.0.iter_mut().find(|known| known.key == entry.key) {
             Some(known) => *known = entry,
@@ -118,7 +118,7 @@ impl Table {
         }
     }
 
-    /// Takes it out.
+    /// Removes the entry with this name.
     pub fn remove(&mut self, key: &str) -> Option<Entry> {
         let place = self.0.iter().position(|entry| entry.key == key)?;
         Some(self.0.remove(place))
@@ -126,44 +126,44 @@ impl Table {
 }
 
 impl Node {
-    /// A document of TOML.
+    /// Parses TOML.
     ///
     /// # Errors
     ///
-    /// It is none, or is too deep.
+    /// The text is not TOML, or nested too deep.
     pub fn toml(text: &str) -> Result<Self, Problem> {
         toml::read(text)
     }
 
-    /// The documents of a text of YAML. Aliases and merge keys are written out.
+    /// Parses the documents of a YAML text. Aliases and merge keys are expanded.
     ///
     /// # Errors
     ///
-    /// It is none, is too deep, or has too many nodes.
+    /// The text is not YAML, nested too deep, or has too many nodes.
     pub fn yaml(text: &str) -> Result<Vec<Self>, Problem> {
         yaml::read(text)
     }
 
-    /// A document of JSON; comments and commas before a closing bracket are allowed, as .NET has them.
+    /// Parses JSON. Comments and trailing commas are allowed, as in .NET.
     ///
     /// # Errors
     ///
-    /// It is none, or is too deep.
+    /// The text is not JSON, or nested too deep.
     pub fn json(text: &str) -> Result<Self, Problem> {
         json::read(text)
     }
 
-    /// A document of INI, as the AWS SDKs have it: indented lines belong to the entry above them. Or environment
-    /// variables, one in a line. All values are text.
+    /// Parses INI as the AWS SDKs do, where indented lines belong to the entry above them, or environment variables, one
+    /// per line. All values are text.
     ///
     /// # Errors
     ///
-    /// It is none, or has too many nodes.
+    /// The text is not INI, or has too many nodes.
     pub fn ini(text: &str) -> Result<Self, Problem> {
         ini::read(text)
     }
 
-    /// The properties of Java: a table by the whole keys, dots and all. All values are text.
+    /// Parses Java properties into a flat table; keys keep their dots. All values are text.
     ///
     /// # Errors
     ///
@@ -172,51 +172,51 @@ impl Node {
         properties::read(text)
     }
 
-    /// The node with this name, if this is a table that has one.
+    /// The child with this name, if this is a table that has one.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.table()?.get(key)
     }
 
-    /// Down this way: `at(&["spec", "http"])`.
+    /// The descendant at this path: `at(&["spec", "http"])`.
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// If it is a table.
+    /// The table, if it is one.
     pub fn table(&self) -> Option<&Table> {
         if let Value::Table(table) = &self.value { Some(table) } else { None }
     }
 
-    /// If it is a list.
+    /// The list, if it is one.
     pub fn list(&self) -> Option<&[Self]> {
         if let Value::List(list) = &self.value { Some(list) } else { None }
     }
 
-    /// If it is text.
+    /// The text, if it is text.
     pub fn text(&self) -> Option<&str> {
         if let Value::Text(text) = &self.value { Some(text) } else { None }
     }
 }
 
 impl fmt::Display for Value {
-    /// As a message has it, in a few words.
+    /// A short form for messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("nothing"),
-            Self::Bool(yes) => write!(f, "{yes}"),
+            Self::Bool(value) => write!(f, "{value}"),
             Self::Integer(number) => write!(f, "{number}"),
             Self::Float(number) => write!(f, "{number}"),
-            Self::Text(text) => write!(f, "\"{}\"", Short(text)),
+            Self::Text(text) => write!(f, "\"{}\"", Truncated(text)),
             Self::List(_) => f.write_str("a list"),
             Self::Table(_) => f.write_str("a table"),
         }
     }
 }
 
-/// The beginning of a text that may be long, in one line.
-pub(crate) struct Short<'a>(pub(crate) &'a str);
+/// The start of a text that may be long, on one line.
+pub(crate) struct Truncated<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Short<'_> {
+impl fmt::Display for Truncated<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut chars = self.0.chars();
         for c in chars.by_ref().take(60) {
@@ -226,9 +226,9 @@ impl fmt::Display for Short<'_> {
     }
 }
 
-const TOO_MANY: &str = "values, with aliases written out";
+const TOO_MANY: &str = "values, with aliases expanded";
 
-/// Counts what a text makes us build.
+/// Bounds the size of a tree while it is built.
 struct Bounds {
     nodes: usize,
 }
@@ -238,7 +238,7 @@ impl Bounds {
         Self { nodes: 0 }
     }
 
-    /// One more node, this deep.
+    /// Counts a node at this depth.
     fn node(&mut self, depth: usize, span: Span) -> Result<(), Problem> {
         self.nodes += 1;
         if depth > MOST_DEPTH {

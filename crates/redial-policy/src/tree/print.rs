@@ -4,7 +4,7 @@ use super::{Entry, Node, Table, Value};
 use crate::source::Span;
 
 impl Value {
-    /// A table that is about to be printed.
+    /// A table for printing.
     pub fn table<K: Into<String>>(entries: impl IntoIterator<Item = (K, Self)>) -> Self {
         let entry = |(key, value): (K, Self)| Entry {
             key: key.into(),
@@ -16,7 +16,7 @@ impl Value {
         Self::Table(table)
     }
 
-    /// A list that is about to be printed.
+    /// A list for printing.
     pub fn list(values: impl IntoIterator<Item = Self>) -> Self {
         let node = |value| Node { span: Span::default(), value };
         Self::List(values.into_iter().map(node).collect())
@@ -29,14 +29,14 @@ impl Value {
         out
     }
 
-    /// As a value of TOML, in one line. TOML has no word for nothing: an empty text stands for it.
+    /// As a TOML value, on one line. TOML has no null, so it becomes an empty string.
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
         inline(self, &mut out);
         out
     }
 
-    /// A name as TOML has it.
+    /// A key in TOML.
     pub(crate) fn toml_key(key: &str) -> String {
         let mut out = String::new();
         let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -82,8 +82,8 @@ impl From<f64> for Value {
 }
 
 impl From<bool> for Value {
-    fn from(yes: bool) -> Self {
-        Self::Bool(yes)
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
     }
 }
 
@@ -113,7 +113,7 @@ fn inline(value: &Value, out: &mut String) {
     }
 }
 
-/// A value that begins on its own line.
+/// A value that starts on its own line.
 fn block(value: &Value, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     match value {
@@ -123,7 +123,7 @@ fn block(value: &Value, depth: usize, out: &mut String) {
                     out.push_str(&indent);
                 }
                 let _ = write!(out, "{}:", word(&entry.key));
-                after_name(&entry.node.value, depth, out);
+                after_key(&entry.node.value, depth, out);
             }
         }
         Value::List(list) if !list.is_empty() => {
@@ -142,7 +142,7 @@ fn block(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-fn after_name(value: &Value, depth: usize, out: &mut String) {
+fn after_key(value: &Value, depth: usize, out: &mut String) {
     let is_short = |list: &[Node]| {
         list.iter().all(|node| !matches!(node.value, Value::Table(_) | Value::List(_)))
     };
@@ -178,7 +178,7 @@ fn scalar(value: &Value, out: &mut String) {
     }
 }
 
-/// Text as YAML has it: quoted, unless nobody can take it for anything else.
+/// Text in YAML: quoted, unless it cannot be mistaken for another type.
 fn word(text: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | '@');
     let is_word =
@@ -235,7 +235,7 @@ fn json(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// JSON's quotes, which are YAML's double quotes too.
+/// A JSON string, which is a double-quoted YAML string too.
 fn quoted(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {

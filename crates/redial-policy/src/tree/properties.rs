@@ -3,7 +3,7 @@ use std::str::Chars;
 use super::{Bounds, Entry, Node, Table, Value};
 use crate::source::{Problem, Span};
 
-/// Flat: a table of every key as it is written, dots and all.
+/// A flat table; keys keep their dots.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let mut bounds = Bounds::new();
     let mut entries = Vec::new();
@@ -27,8 +27,8 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
     Ok(Node { span: Span::new(0..text.len()), value })
 }
 
-/// From the first character of a line that is not blank to its end, with the lines that it goes on in, and where the
-/// next one begins. A comment does not go on.
+/// A line with its continuation lines: the start without blanks, the end, and the start of the next line. Comments have no
+/// continuation.
 fn logical_line(text: &str, at: usize) -> Option<(usize, usize, usize)> {
     let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
     let start = at + (rest.len() - rest.trim_start_matches(BLANK).len());
@@ -48,7 +48,7 @@ fn logical_line(text: &str, at: usize) -> Option<(usize, usize, usize)> {
 
 const BLANK: [char; 3] = [' ', '\t', '\u{c}'];
 
-/// Up to the first `=`, `:` or blank that no backslash stands before.
+/// Up to the first unescaped `=`, `:` or blank.
 fn key_length(line: &str) -> usize {
     let mut escaped = false;
     let ends = |(_, c): &(usize, char)| {

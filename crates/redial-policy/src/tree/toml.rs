@@ -34,15 +34,15 @@ fn node(value: Spanned<DeValue<'_>>, bounds: &mut Bounds, depth: usize) -> Resul
     bounds.node(depth, span)?;
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned()),
-        DeValue::Boolean(yes) => Value::Bool(yes),
+        DeValue::Boolean(value) => Value::Bool(value),
         DeValue::Datetime(time) => Value::Text(time.to_string()),
         DeValue::Integer(number) => {
             let parsed = i64::from_str_radix(number.as_str(), number.radix());
-            Value::Integer(parsed.map_err(|_| Problem::at(span, "the number is too large"))?)
+            Value::Integer(parsed.map_err(|_| Problem::at(span, "number too large"))?)
         }
         DeValue::Float(number) => {
             let parsed = number.as_str().parse();
-            Value::Float(parsed.map_err(|_| Problem::at(span, "this is no number"))?)
+            Value::Float(parsed.map_err(|_| Problem::at(span, "invalid number"))?)
         }
         DeValue::Array(list) => {
             let list = list.into_iter().map(|value| node(value, bounds, depth + 1));

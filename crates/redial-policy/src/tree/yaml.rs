@@ -9,7 +9,7 @@ use crate::source::{Problem, Span};
 pub(super) fn read(text: &str) -> Result<Vec<Node>, Problem> {
     let mut reader = Reader {
         events: Parser::new_from_str(text),
-        bytes: Bytes::of(text),
+        bytes: ByteOffsets::of(text),
         bounds: Bounds::new(),
         anchors: HashMap::new(),
         kept: 0,
@@ -28,20 +28,20 @@ pub(super) fn read(text: &str) -> Result<Vec<Node>, Problem> {
     }
 }
 
-type Spotted<'a> = (Event<'a>, Span);
+type SpannedEvent<'a> = (Event<'a>, Span);
 
 struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
-    bytes: Bytes<'a>,
+    bytes: ByteOffsets<'a>,
     bounds: Bounds,
-    /// What an alias stands for, how many nodes that is, and how deep.
+    /// What each anchor stands for, with its number of nodes and its depth.
     anchors: HashMap<usize, (Node, usize, usize)>,
-    /// How many nodes `anchors` had in all.
+    /// The nodes of all anchors so far.
     kept: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn next(&mut self) -> Result<Spotted<'a>, Problem> {
+    fn next(&mut self) -> Result<SpannedEvent<'a>, Problem> {
         match self.events.next_event() {
             Some(Ok((event, span))) => {
                 Ok((event, self.bytes.span(span.start.index()..span.end.index())))
@@ -56,16 +56,17 @@ impl<'a> Reader<'a> {
         self.template(Problem::at(self.bytes.span(at..at + 1), error.info()))
     }
 
-    /// What to do, when the text is wrong because it is a template.
+    /// Adds help, if the text is a template.
     fn template(&self, problem: Problem) -> Problem {
         if self.bytes.text.contains("{{") {
-            return problem.help("it looks like a template: render it first, and check the result");
+            return problem
+                .help("this looks like a template: render it first, and check the result");
         }
         problem
     }
 
-    /// The node that begins with this event, and how deep it goes.
-    fn node(&mut self, first: Spotted<'a>, depth: usize) -> Result<(Node, usize), Problem> {
+    /// The node that starts with this event, and its depth.
+    fn node(&mut self, first: SpannedEvent<'a>, depth: usize) -> Result<(Node, usize), Problem> {
         let before = self.bounds.nodes;
         let (event, span) = first;
         self.bounds.node(depth, span)?;
@@ -86,10 +87,10 @@ impl<'a> Reader<'a> {
         };
         if anchor != 0 {
             let count = self.bounds.nodes - before;
-            // What stands for aliases is kept a second time, and anchors can stand in each other.
+            // Anchored nodes are kept a second time, and anchors can be nested.
             self.kept += count;
             if self.kept > MOST_NODES {
-                let message = format!("more than {MOST_NODES} values with an anchor");
+                let message = format!("more than {MOST_NODES} values with anchors");
                 return Err(Problem::at(span, message));
             }
             self.anchors.insert(anchor, (node.clone(), count, deepest));
@@ -99,7 +100,7 @@ impl<'a> Reader<'a> {
 
     fn alias(&mut self, anchor: usize, span: Span, depth: usize) -> Result<(Node, usize), Problem> {
         let Some((node, count, deepest)) = self.anchors.get(&anchor) else {
-            return Err(Problem::at(span, "an alias inside of what it stands for"));
+            return Err(Problem::at(span, "an alias inside its own anchor"));
         };
         self.bounds.nodes += count;
         self.bounds.node(depth + deepest - 1, span)?;
@@ -135,15 +136,15 @@ impl<'a> Reader<'a> {
             let key = match key.value {
                 Value::Text(text) => text,
                 Value::List(_) | Value::Table(_) => {
-                    return Err(self.template(Problem::at(key_span, "a name must be text")));
+                    return Err(self.template(Problem::at(key_span, "a key must be text")));
                 }
-                // As it was written: 404 and true are names too.
+                // As written: 404 and true are valid keys.
                 _ => self.bytes.text[key_span.range()].to_owned(),
             };
             let value = self.next()?;
             let (node, below) = self.node(value, depth + 1)?;
             deepest = deepest.max(below);
-            // In quotes it is a name like any other.
+            // In quotes it is an ordinary key.
             if key == "<<" && self.bytes.text[key_span.range()].starts_with('<') {
                 merged.push(node);
             } else {
@@ -153,7 +154,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds what each `<<` stands for, unless the table says something else.
+/// Adds the entries of each `<<` that the table does not have itself.
 fn merge(table: &mut Table, merged: Vec<Node>) -> Result<(), Problem> {
     if merged.is_empty() {
         return Ok(());
@@ -167,13 +168,13 @@ fn merge(table: &mut Table, merged: Vec<Node>) -> Result<(), Problem> {
                 table.0.extend(new);
             }
             Value::List(list) => rest.extend(list.into_iter().rev()),
-            _ => return Err(Problem::at(node.span, "only tables can be merged")),
+            _ => return Err(Problem::at(node.span, "only tables can be merged with `<<`")),
         }
     }
     Ok(())
 }
 
-/// The core schema of YAML 1.2: what is not quoted may be a number.
+/// The core schema of YAML 1.2.
 fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<Cow<'_, Tag>>) -> Value {
     let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
     if style != ScalarStyle::Plain || is_text {
@@ -203,16 +204,16 @@ fn number(text: &str) -> Option<Value> {
     text.parse().ok().map(Value::Integer).or_else(float)
 }
 
-/// The parser counts characters, and we count bytes.
-struct Bytes<'a> {
+/// Converts the parser's character offsets to bytes.
+struct ByteOffsets<'a> {
     text: &'a str,
-    /// Where every [`STRIDE`]th character begins; nothing when a character is a byte.
+    /// The offset of every [`STRIDE`]th character; empty for ASCII.
     strides: Vec<u32>,
 }
 
 const STRIDE: usize = 64;
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteOffsets<'a> {
     fn of(text: &'a str) -> Self {
         let strides = if text.is_ascii() {
             Vec::new()

@@ -1,19 +1,19 @@
-//! How much is made of a text: as many configs as a file of ours can say, each of them once, and numbers that stand for
-//! "for ever".
+//! Bounds on what is read from a text: the number of configs, routes, hosts and problems, and numbers that mean
+//! "unlimited".
 
 use std::fmt::Write as _;
 
 use redial_policy::file::File;
-use redial_policy::{Format, NoteKind, Pile, Reading, Source, suppress};
+use redial_policy::{Format, Inputs, NoteKind, Reading, Source, suppress};
 
-fn pile(name: &str, text: &str) -> Pile {
-    let mut pile = Pile::new();
-    pile.add(Source::new(name, text.as_bytes().to_vec()).unwrap(), None).unwrap();
-    pile
+fn inputs(name: &str, text: &str) -> Inputs {
+    let mut inputs = Inputs::new();
+    inputs.add(Source::new(name, text.as_bytes().to_vec()).unwrap(), None).unwrap();
+    inputs
 }
 
 fn read(name: &str, text: &str) -> Reading {
-    pile(name, text).read(None)
+    inputs(name, text).read(None)
 }
 
 fn repeated(count: usize, one: impl Fn(usize) -> String) -> String {
@@ -34,7 +34,7 @@ fn configs_are_counted_by_text() {
     let reading = instances(10_001);
     assert_eq!(reading.found.len(), 10_000);
     let [(_, problem)] = reading.problems.as_slice() else { panic!("{:?}", reading.problems) };
-    assert_eq!(problem.message, "more than 10000 retry configs, or routes to them");
+    assert_eq!(problem.message, "more than 10000 retry configs or routes");
     assert!(problem.span.is_some());
 }
 
@@ -51,27 +51,27 @@ fn routes_count_too() {
 }
 
 #[test]
-fn what_is_wrong_a_thousand_times_is_said_a_thousand_times() {
+fn at_most_a_thousand_problems_are_reported() {
     let wrong = repeated(3_000, |i| format!("[profile p{i}]\nmax_attempts = x\n"));
     let problems = read("x.ini", &wrong).problems;
     assert_eq!(problems.len(), 1_001);
-    assert_eq!(problems[1_000].1.message, "and 2000 more like these");
+    assert_eq!(problems[1_000].1.message, "2000 more problems");
     let unknown =
         repeated(3_000, |i| format!("[profile p{i}]\nmax_attempts = 3\nmax_attempt = 3\n"));
     assert_eq!(read("x.ini", &unknown).findings.len(), 3_000);
 }
 
-/// A text is searched for comments once, and not for each of its documents: 50,000 times 2 MB would take minutes.
+/// A text is searched for comments once, not once for each document.
 #[test]
-fn many_documents_are_one_text() {
+fn many_documents_can_be_in_one_text() {
     let document = |i| format!("--- {{resilience4j: {{retry: {{instances: {{a{i}: }}}}}}}}\n");
-    let pile = pile("x.yaml", &repeated(50_000, document));
-    assert_eq!(pile.documents().len(), 50_000);
-    assert!(suppress(&pile, Vec::new()).open.is_empty());
+    let inputs = inputs("x.yaml", &repeated(50_000, document));
+    assert_eq!(inputs.documents().len(), 50_000);
+    assert!(suppress(&inputs, Vec::new()).open.is_empty());
 }
 
 #[test]
-fn for_ever_is_a_large_number() {
+fn unlimited_attempts_are_clamped() {
     let mesh = |kind: &str, spec: &str| {
         format!(
             "{{apiVersion: networking.istio.io/v1, kind: {kind}, metadata: {{name: a}}, spec: {spec}}}"
@@ -88,14 +88,17 @@ fn for_ever_is_a_large_number() {
         let reading = read(name, &text);
         assert_eq!(reading.problems, [], "{text}");
         assert_eq!(reading.found[0].policy.attempts(), 1_000_000, "{text}");
-        let is_said = |text: &str| text.starts_with("attempts = 1000000, the most");
+        let is_clamped = |text: &str| text.starts_with("attempts = 1000000, the most");
         let mut notes = reading.found[0].notes.iter();
-        assert!(notes.any(|it| it.kind == NoteKind::Approximated && is_said(&it.text)), "{text}");
+        assert!(
+            notes.any(|it| it.kind == NoteKind::Approximated && is_clamped(&it.text)),
+            "{text}"
+        );
     }
 }
 
 #[test]
-fn hosts_that_are_left_out_are_said() {
+fn omitted_hosts_are_reported() {
     let hosts = repeated(20, |i| format!("h{i}, "));
     let istio = format!(
         "{{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {{name: a}}, spec: \
@@ -115,9 +118,9 @@ fn hosts_that_are_left_out_are_said() {
     }
 }
 
-/// Two applications that happen to call an instance alike.
+/// Two applications can use the same name for an instance.
 #[test]
-fn files_of_maps_do_not_mix() {
+fn files_of_config_maps_are_separate() {
     let map = |name, attempts| {
         format!(
             "---\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata:\n  application.yml: |\n    resilience4j.retry:\n      \
@@ -126,40 +129,40 @@ fn files_of_maps_do_not_mix() {
         )
     };
     let text = format!("{}{}", map("one", 2), map("two", 3));
-    let pile = pile("x.yaml", &text);
-    let reading = pile.read(Some(Format::Resilience4j));
-    let said = reading.found.iter().map(|it| {
+    let inputs = inputs("x.yaml", &text);
+    let reading = inputs.read(Some(Format::Resilience4j));
+    let found = reading.found.iter().map(|it| {
         let at = it.places.of("attempts").span.range();
         (it.name.as_str(), it.policy.attempts(), &text[at])
     });
     assert_eq!(
-        said.collect::<Vec<_>>(),
+        found.collect::<Vec<_>>(),
         [("a", 2, "2"), ("b", 2, "2"), ("a", 3, "3"), ("b", 3, "3")]
     );
 }
 
-/// What is imported is a file that can be read again.
+/// So that an imported file can be read again.
 #[test]
-fn routes_that_we_cannot_say_are_wider() {
+fn unsupported_routes_match_more_requests() {
     let text = "virtual_hosts:\n- domains: ['']\n  routes:\n  - match: {prefix: '/p.*', headers: [{name: ':method', \
                 string_match: {exact: '-------------------------------------------------'}}]}\n    \
                 route: {retry_policy: {retry_on: 5xx}}\n";
     let found = &read("x.yaml", text).found[0];
     let [route] = found.routes.as_slice() else { panic!("{:?}", found.routes) };
     assert_eq!((&route.path, &route.host, route.methods.len()), (&None, &None, 0));
-    let said = found.notes.iter().filter(|it| it.text.ends_with("so the route is wider here"));
-    assert_eq!(said.count(), 3);
+    let notes = found.notes.iter().filter(|it| it.text.ends_with("so the route matches more"));
+    assert_eq!(notes.count(), 3);
 }
 
-/// What `redial presets NAME` prints, in a pipe.
+/// As printed by `redial presets NAME`.
 #[test]
-fn a_policy_without_a_name_is_known_by_its_fields() {
+fn a_policy_without_a_name_is_recognised_by_its_fields() {
     let found = &read("/dev/stdin", "# web\n\nattempts = 3\n[backoff]\nbase = '1s'\n").found[0];
     assert_eq!((found.format, found.policy.attempts()), (Format::Redial, 3));
 }
 
 #[test]
-fn a_profile_with_a_budget_that_we_cannot_say_is_read() {
+fn budgets_out_of_range_are_clamped() {
     let profile = |budget: &str| {
         let text = format!(
             "{{apiVersion: linkerd.io/v1alpha2, kind: ServiceProfile, metadata: {{name: a.b.svc.cluster.local}}, \
@@ -169,7 +172,7 @@ fn a_profile_with_a_budget_that_we_cannot_say_is_read() {
     };
     let long = profile("{ttl: 2m}");
     assert!(
-        long.notes.iter().any(|it| it.text == "ttl = 1m: we know 1s to 60s"),
+        long.notes.iter().any(|it| it.text == "ttl = 1m: a policy has 1s to 60s"),
         "{:?}",
         long.notes
     );
@@ -177,15 +180,15 @@ fn a_profile_with_a_budget_that_we_cannot_say_is_read() {
 }
 
 #[test]
-fn the_mark_before_a_text_is_no_part_of_it() {
+fn byte_order_marks_are_removed() {
     let text = "\u{feff}resilience4j.retry.instances.a.maxAttempts=3\n";
     let found = &read("x.properties", text).found[0];
     assert_eq!(found.places.of("attempts").span.start, 43);
 }
 
-/// A runner of ours refuses to repeat what is not safe to repeat, so a config that does not is a loss.
+/// Our runners do not retry unsafe requests, so a config that retries them is a loss.
 #[test]
-fn every_export_says_what_becomes_of_safety() {
+fn every_export_reports_safety() {
     let file = File::read("[policy.a]\nextends = 'web'").unwrap();
     for format in Format::ALL.into_iter().filter(|format| *format != Format::Redial) {
         let written = format.write(&file).unwrap();

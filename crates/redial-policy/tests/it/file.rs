@@ -3,7 +3,7 @@ use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
 use redial_core::schedule::{HintRule, Jitter};
 use redial_core::{Policy, Preset};
 use redial_policy::file::File;
-use redial_policy::{Format, Found, Language, Pile, Source};
+use redial_policy::{Format, Found, Inputs, Language, Source};
 
 use crate::policies::{files, policies};
 
@@ -15,13 +15,13 @@ fn last(text: &str) -> Policy {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_back(file in files()) {
+    fn printed_files_are_read_back(file in files()) {
         let text = file.to_toml();
         prop_assert_eq!(File::read(&text).expect(&text), file, "{}", text);
     }
 
     #[test]
-    fn a_policy_that_extends_another_and_says_nothing_is_the_other(policy in policies()) {
+    fn an_empty_policy_equals_the_one_it_extends(policy in policies()) {
         let mut file = File::read("[policy.a]").unwrap();
         file.policies[0].policy = policy.clone();
         let text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
@@ -29,7 +29,7 @@ proptest! {
     }
 
     #[test]
-    fn a_policy_that_says_everything_is_itself_whatever_it_extends(over in policies(), under in policies()) {
+    fn a_complete_policy_does_not_depend_on_what_it_extends(over in policies(), under in policies()) {
         let mut file = File::read("[policy.a]\n[policy.b]").unwrap();
         file.policies[0].policy = under;
         file.policies.pop();
@@ -56,7 +56,7 @@ proptest! {
 }
 
 #[test]
-fn presets_print_as_little_as_they_are() {
+fn presets_are_printed_without_defaults() {
     let mut file = File::read("extends = \"payment-processor\"").unwrap();
     assert_eq!(file.policies[0].name, "policy");
     file.policies[0].name = "pay".to_owned();
@@ -95,7 +95,7 @@ fn tables_are_inherited_field_by_field() {
 }
 
 #[test]
-fn another_choice_replaces_all_of_the_first() {
+fn another_alternative_replaces_the_first_as_a_whole() {
     let other = last(
         "[policy.a]\nbudget.tokens.cost = 7\n[policy.b]\nextends = 'a'\nbudget.window.ratio = 0.2",
     );
@@ -113,7 +113,7 @@ fn another_choice_replaces_all_of_the_first() {
 }
 
 #[test]
-fn a_policy_may_have_the_name_of_the_preset_that_it_extends() {
+fn a_policy_can_have_the_name_of_the_preset_that_it_extends() {
     let file =
         File::read("[policy.web]\nextends = 'web'\nattempts = 2\n[policy.b]\nextends = 'web'")
             .unwrap();
@@ -132,11 +132,11 @@ fn settings_are_inherited_too() {
     assert_eq!(file.policies[0].setting.queue, None);
 }
 
-/// What is found in a text with this name.
+/// The configs in a text with this name.
 fn found(name: &str, text: &str) -> Vec<Found> {
-    let mut pile = Pile::new();
-    pile.add(Source::new(name, text.into()).unwrap(), None).unwrap();
-    let reading = pile.read(None);
+    let mut inputs = Inputs::new();
+    inputs.add(Source::new(name, text.into()).unwrap(), None).unwrap();
+    let reading = inputs.read(None);
     assert!(reading.problems.is_empty(), "{:?}", reading.problems);
     reading.found
 }
@@ -170,7 +170,7 @@ fn every_field_has_its_place() {
 }
 
 #[test]
-fn only_toml_is_ours() {
+fn policy_files_are_toml() {
     assert_eq!(found("x.toml", "attempts = 3").len(), 1);
     assert!(found("x.toml", "[package]\nname = 'x'").is_empty());
     assert!(found("x.yaml", "policy: {a: {attempts: 3}}").is_empty());
@@ -178,11 +178,11 @@ fn only_toml_is_ours() {
     let scenario = "[policy.a]\n[clients]\n[backend]";
     assert!(found("x.toml", scenario).is_empty());
 
-    let mut pile = Pile::new();
+    let mut inputs = Inputs::new();
     let source = Source::new("stdin", b"attempts = 3".into()).unwrap();
-    pile.add(source, Some(Format::Redial)).unwrap();
-    assert_eq!(pile.documents()[0].language, Language::Toml);
-    assert_eq!(pile.read(Some(Format::Redial)).found.len(), 1);
+    inputs.add(source, Some(Format::Redial)).unwrap();
+    assert_eq!(inputs.documents()[0].language, Language::Toml);
+    assert_eq!(inputs.read(Some(Format::Redial)).found.len(), 1);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn every_field_alone_is_a_policy() {
 }
 
 #[test]
-fn what_the_documentation_shows_is_a_file() {
+fn the_examples_in_the_documentation_are_valid() {
     let page = include_str!("../../../../docs/policy.md");
     let blocks = page.split("```").skip(1).step_by(2);
     let blocks: Vec<_> = blocks.filter_map(|block| block.strip_prefix("toml\n")).collect();

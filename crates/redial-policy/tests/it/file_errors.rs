@@ -1,6 +1,6 @@
 use redial_policy::file::File;
 
-/// What is wrong with a file, and the text that it points at.
+/// The message about an invalid file, and the text that it points at.
 fn check(text: &str, message: &str, at: &str) {
     let problem = File::read(text).expect_err(text);
     assert_eq!(problem.to_string(), message, "{text}");
@@ -9,7 +9,7 @@ fn check(text: &str, message: &str, at: &str) {
 }
 
 #[test]
-fn wrong_values_are_named_with_what_is_allowed() {
+fn invalid_values_list_what_is_allowed() {
     for (text, message, at) in [
         ("attempts = -1", "attempts: must be a whole number from 1 to 1000000, but is -1", "-1"),
         ("attempts = 0", "attempts: must be from 1 to 1000000, but is 0", "0"),
@@ -29,7 +29,7 @@ fn wrong_values_are_named_with_what_is_allowed() {
         ("backoff = 3", "backoff: must be a table, but is 3", "3"),
         ("require_key = 'yes'", "require_key: must be true or false, but is \"yes\"", "'yes'"),
         ("throttle = { k = nan }", "throttle.k: must be from 1 to 1000, but is NaN", "nan"),
-        ("rate = { rate = '5/s' }", "rate: needs `burst`", "{ rate = '5/s' }"),
+        ("rate = { rate = '5/s' }", "rate: missing field `burst`", "{ rate = '5/s' }"),
         (
             "rate = { rate = '5', burst = 1 }",
             "rate.rate: must be a rate such as 10/s or 1/30s: a whole number over a time, but is \"5\"",
@@ -40,7 +40,7 @@ fn wrong_values_are_named_with_what_is_allowed() {
             "policy.a.backoff.base: must be at most backoff.cap, which is 2s, but is 5s",
             "'5s'",
         ),
-        // It is the child that is wrong, not what it inherits.
+        // The policy is invalid, not the one that it extends.
         (
             "[policy.a]\nextends = 'web'\nbackoff.cap = '1ms'",
             "policy.a.backoff.base: must be at most backoff.cap, which is 1ms, but is 500ms",
@@ -62,7 +62,7 @@ fn wrong_values_are_named_with_what_is_allowed() {
 }
 
 #[test]
-fn choices_say_what_there_is_to_choose() {
+fn choices_list_the_alternatives() {
     for (text, message, at) in [
         (
             "backoff = { growth = 'expo' }",
@@ -71,12 +71,12 @@ fn choices_say_what_there_is_to_choose() {
         ),
         (
             "backoff.growth = 'exponential'",
-            "backoff.growth: `exponential` needs more: write { exponential = … }",
+            "backoff.growth: `exponential` needs a value: write { exponential = … }",
             "'exponential'",
         ),
         (
             "backoff = { jitter = { full = 1 } }",
-            "backoff.jitter: nothing belongs to `full`: write \"full\"",
+            "backoff.jitter: `full` has no value: write \"full\"",
             "{ full = 1 }",
         ),
         (
@@ -96,7 +96,7 @@ fn choices_say_what_there_is_to_choose() {
 }
 
 #[test]
-fn names_that_nothing_has_get_the_nearest() {
+fn unknown_names_get_a_suggestion() {
     for (text, message, at) in [
         ("attempt = 3", "unknown field `attempt`; did you mean `attempts`?", "attempt"),
         ("extend = 'web'", "unknown field `extend`; did you mean `extends`?", "extend"),
@@ -108,28 +108,28 @@ fn names_that_nothing_has_get_the_nearest() {
         ("[policy.a]\n[rout]", "unknown field `rout`; did you mean `route`?", "rout"),
         (
             "[policy.a]\nextends = 'paymnet-processor'",
-            "policy.a.extends: no policy of this file and no preset is called `paymnet-processor`; did you mean `payment-processor`?",
+            "policy.a.extends: no policy `paymnet-processor` in this file, and no such preset; did you mean `payment-processor`?",
             "'paymnet-processor'",
         ),
         (
             "[policy.a]\nextends = 'x'",
-            "policy.a.extends: no policy of this file and no preset is called `x`; name another policy of this file, or a preset: standard, fraud-score, payment-processor, web, control-plane, player",
+            "policy.a.extends: no policy `x` in this file, and no such preset; use another policy of this file, or a preset: standard, fraud-score, payment-processor, web, control-plane, player",
             "'x'",
         ),
         (
             "[policy.a]\nextends = 'b'\n[policy.b]\nextends = 'a'",
-            "policy.a.extends: it extends itself: a → b → a; let one of them extend a preset, or nothing",
+            "policy.a.extends: cycle: a → b → a; let one of these extend a preset, or nothing",
             "'b'",
         ),
         ("[policy.a]\nextends = 'a'", "policy.a.extends: a policy cannot extend itself", "'a'"),
-        ("", "it is empty: a policy begins with [policy.NAME]", ""),
-        ("[policy]", "it has no policy: one begins with [policy.NAME]", ""),
+        ("", "empty file: a policy starts with [policy.NAME]", ""),
+        ("[policy]", "no policy: one starts with [policy.NAME]", ""),
         (
             "[policy]\nattempts = 3",
-            "policy.attempts: must be a table, but is 3; put it under a name: [policy.NAME], and there attempts = …",
+            "policy.attempts: must be a table, but is 3; give the policy a name: write attempts = … below [policy.NAME]",
             "3",
         ),
-        ("[policy.'']", "policy: a name must have 1 to 255 bytes, and no control characters", "''"),
+        ("[policy.'']", "policy: a name must have 1 to 255 bytes and no control characters", "''"),
     ] {
         check(text, message, at);
     }
@@ -140,27 +140,27 @@ fn routes_and_settings_are_checked_too() {
     for (text, message, at) in [
         (
             "[[route]]\npolicy = 'alpa'",
-            "route[0].policy: no policy of this file is called `alpa`; did you mean `alpha`?",
+            "route[0].policy: no policy `alpa` in this file; did you mean `alpha`?",
             "'alpa'",
         ),
         (
             "[[route]]\npolicy = 'web'",
-            "route[0].policy: no policy of this file is called `web`; for the preset, add [policy.web] with extends = \"web\"",
+            "route[0].policy: no policy `web` in this file; to use the preset, add [policy.web] with extends = \"web\"",
             "'web'",
         ),
         (
             "[[route]]\nhost = 'x'",
-            "route[0]: needs `policy`; name the policy that these requests take",
+            "route[0]: missing field `policy`; name the policy that these requests use",
             "[[route]]",
         ),
         (
             "[[route]]\npolicy = 'alpha'\npath = '/a/*/b'",
-            "route[0].path: must be a path such as \"/charges/1\", or \"/charges/*\" for all that begin so, but is \"/a/*/b\"",
+            "route[0].path: must be a path such as \"/charges/1\", or a prefix such as \"/charges/*\", but is \"/a/*/b\"",
             "'/a/*/b'",
         ),
         (
             "[[route]]\npolicy = 'alpha'\nmethods = ['GET /']",
-            "route[0].methods[0]: must be a method of HTTP such as \"GET\", but is \"GET /\"",
+            "route[0].methods[0]: must be an HTTP method such as \"GET\", but is \"GET /\"",
             "'GET /'",
         ),
         (

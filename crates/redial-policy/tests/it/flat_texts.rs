@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use redial_policy::tree::{MOST_NODES, Node, Value};
-use redial_policy::{Format, Pile, Problem, Source};
+use redial_policy::{Format, Inputs, Problem, Source};
 
-/// `key=value` of every entry, by the pieces of the text that they cover.
+/// Every entry, with the pieces of text that its key and its value cover.
 fn pieces(text: &str, node: &Node, out: &mut String) {
     for entry in node.table().unwrap().entries() {
         let key = &text[entry.key_span.range()];
@@ -53,7 +53,7 @@ fn properties() {
         "a=\\ud83dx",
         "`\\u` must be followed by the four hexadecimal digits of a character @\\ud83dx",
     );
-    check("a=1\na=2", "`a` stands here for the second time; remove one of them @a");
+    check("a=1\na=2", "duplicate key `a`; remove one of them @a");
     check("a=\\", "(a=\"\"|a|\\)");
     check("=x", "(=\"x\"||x)");
 }
@@ -74,14 +74,14 @@ fn ini() {
         "(A=\"x y\"|export A|\"x y\")(B=\"z\"|B|'z')(C=\"1\"|C|1)",
     );
     check("[a]\nb", "expected `name = value`, found `b` @b");
-    check("[a\nb=1", "a section must be `[name]` and nothing more @[a");
-    check("[a]\n[a]", "`a` stands here for the second time; remove one of them @[a]");
-    check("[a]\nb=1\nb=2", "`b` stands here for the second time; remove one of them @b");
-    check("[a]\ns=\n b=1\n b=2", "`b` stands here for the second time; remove one of them @b");
+    check("[a\nb=1", "a section must be `[name]`, alone on its line @[a");
+    check("[a]\n[a]", "duplicate key `a`; remove one of them @[a]");
+    check("[a]\nb=1\nb=2", "duplicate key `b`; remove one of them @b");
+    check("[a]\ns=\n b=1\n b=2", "duplicate key `b`; remove one of them @b");
 }
 
 #[test]
-fn both_are_bounded() {
+fn nodes_are_bounded() {
     for separator in ["\n", "\n[a]\ns=\n "] {
         let mut text = separator.to_owned();
         (0..=MOST_NODES).for_each(|i| {
@@ -94,10 +94,10 @@ fn both_are_bounded() {
 }
 
 #[test]
-fn the_name_of_a_file_says_what_it_is() {
+fn the_name_of_a_file_determines_its_language() {
     let added = |name: &str, text: &str, asked| {
         let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
-        Pile::new().add(source, asked).map_err(|(_, problem)| problem.message)
+        Inputs::new().add(source, asked).map_err(|(_, problem)| problem.message)
     };
     let profile = "[default]\nmax_attempts = 2\n";
     assert_eq!(added("home/.aws/config", profile, None), Ok(1));

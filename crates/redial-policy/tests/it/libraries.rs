@@ -1,30 +1,30 @@
-//! Every file of `tests/data/FORMAT` beside the report of what is in it. `REDIAL_BLESS=1` writes the reports.
+//! Golden reports of every file in `tests/data/FORMAT`. `REDIAL_BLESS=1` updates them.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use redial_policy::{Format, Pile, Source};
+use redial_policy::{Format, Inputs, Source};
 
 fn report(name: &str, text: &str, asked: Option<Format>) -> String {
     let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
-    let mut pile = Pile::new();
+    let mut inputs = Inputs::new();
     let mut out = String::new();
     let place = |source: &Source, at: u32| {
         let (line, column) = crate::line_column(source.text(), at);
         format!("{line}:{column}")
     };
-    if let Err((source, problem)) = pile.add(source, asked) {
+    if let Err((source, problem)) = inputs.add(source, asked) {
         let at = problem.span.map_or(String::new(), |span| place(&source, span.start));
         return format!("unreadable {at} {problem}\n");
     }
-    let reading = pile.read(asked);
+    let reading = inputs.read(asked);
     for (source, problem) in &reading.problems {
-        let at = problem.span.map(|span| place(pile.source(*source), span.start));
+        let at = problem.span.map(|span| place(inputs.source(*source), span.start));
         let _ = writeln!(out, "problem {} {problem}", at.unwrap_or_default());
     }
     for finding in &reading.findings {
-        let at = place(pile.source(finding.place.source), finding.place.span.start);
+        let at = place(inputs.source(finding.place.source), finding.place.span.start);
         let (rule, message, help) = (finding.rule.name, &finding.message, &finding.help);
         let _ = writeln!(out, "finding {at} {rule}: {message}; {help}");
     }
@@ -34,7 +34,7 @@ fn report(name: &str, text: &str, asked: Option<Format>) -> String {
             out,
             "\n# {} at {}",
             found.name,
-            place(pile.source(found.places.whole().source), start)
+            place(inputs.source(found.places.whole().source), start)
         );
         for route in &found.routes {
             let _ = writeln!(

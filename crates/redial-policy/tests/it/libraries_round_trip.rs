@@ -1,5 +1,5 @@
-//! Ours → theirs → ours keeps what they can express. What they cannot is modelled here, by format, as a function from a
-//! policy to the policy that comes back.
+//! A policy that is exported and imported again keeps what the other format can express. The losses are modelled here, by
+//! format, as a function from a policy to the one that results.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
 use redial_policy::file::{File, Named, Route, Setting};
-use redial_policy::{Format, Pile, Reading, Source};
+use redial_policy::{Format, Inputs, Reading, Source};
 
 use crate::policies::{files, policies};
 
@@ -33,10 +33,10 @@ fn read(format: Format, text: &str) -> Reading {
         Format::Aws => "ini",
         _ => "json",
     };
-    let mut pile = Pile::new();
+    let mut inputs = Inputs::new();
     let source = Source::new(format!("x.{ending}"), text.as_bytes().to_vec()).unwrap();
-    assert_eq!(pile.add(source, None).unwrap(), 1, "{text}");
-    pile.read(None)
+    assert_eq!(inputs.add(source, None).unwrap(), 1, "{text}");
+    inputs.read(None)
 }
 
 fn check(format: Format, policy: &Policy, expected: Option<Draft>) {
@@ -49,14 +49,14 @@ fn check(format: Format, policy: &Policy, expected: Option<Draft>) {
     assert_eq!(written.notes.len(), 1);
     let reading = read(format, &written.text);
     assert!(reading.problems.is_empty(), "{:?}\n{}", reading.problems, written.text);
-    let complaints = |name: &str| reading.findings.iter().any(|finding| finding.rule.name == name);
-    let unwelcome = ["unknown-field", "silently-clamped", "refused-at-start"];
-    assert!(!unwelcome.into_iter().any(complaints), "{:?}\n{}", reading.findings, written.text);
+    let reported = |name: &str| reading.findings.iter().any(|finding| finding.rule.name == name);
+    let unexpected = ["unknown-field", "silently-clamped", "refused-at-start"];
+    assert!(!unexpected.into_iter().any(reported), "{:?}\n{}", reading.findings, written.text);
     assert_eq!(reading.found.len(), 1, "{}", written.text);
     assert_eq!(reading.found[0].policy, expected.build().unwrap(), "{}", written.text);
 }
 
-/// What bounds nothing and hears nothing, until more is said.
+/// A policy without bounds and hints.
 fn plain(attempts: u32) -> Draft {
     Policy::draft()
         .attempts(attempts)
@@ -285,9 +285,9 @@ proptest! {
         check(Format::DotNet, &policy, in_dotnet(&policy));
     }
 
-    /// Whatever the policies are called, and however many there are.
+    /// Any names, and any number of policies.
     #[test]
-    fn what_is_written_can_be_read(file in files()) {
+    fn exports_can_be_read(file in files()) {
         for format in [Format::Grpc, Format::Resilience4j, Format::Aws, Format::DotNet] {
             let Ok(written) = format.write(&file) else { continue };
             prop_assert_eq!(written.notes.len(), file.policies.len());
@@ -300,11 +300,11 @@ proptest! {
     }
 }
 
-/// What they can express, they keep, and the second time around nothing changes any more.
+/// A second round trip changes nothing.
 #[test]
-fn what_came_back_once_comes_back_the_same() {
-    let check_again = |format, came_back: Draft| {
-        let once = came_back.build().unwrap();
+fn round_trips_are_idempotent() {
+    let check_again = |format, first: Draft| {
+        let once = first.build().unwrap();
         check(format, &once, Some(once.edit()));
     };
     let ours = Policy::standard();
@@ -318,6 +318,6 @@ fn what_came_back_once_comes_back_the_same() {
 fn a_file_without_policies_is_refused() {
     for format in [Format::Grpc, Format::Resilience4j, Format::Aws, Format::DotNet] {
         let problem = format.write(&File::default()).unwrap_err();
-        assert_eq!(problem.to_string(), "there is no policy in it; write one: `[policy.NAME]`");
+        assert_eq!(problem.to_string(), "no policy to export; add one: `[policy.NAME]`");
     }
 }

@@ -1,5 +1,5 @@
-//! Texts in, trees and findings out.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+//! Tests of the whole crate.
+#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 mod bounds;
 mod envoy_real;
@@ -19,6 +19,7 @@ mod rules_pages;
 mod schema;
 mod suppress;
 mod tree;
+mod words;
 
 /// Line and column of a byte, both from 1.
 fn line_column(text: &str, at: u32) -> (usize, usize) {

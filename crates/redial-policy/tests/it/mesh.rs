@@ -1,47 +1,46 @@
-//! What the readers of the meshes make of configs, in golden files: policies, routes, notes, findings, problems.
+//! Golden files of what is read from mesh configs: policies, routes, notes, findings and problems.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use proptest::prelude::*;
 use redial_core::Draft;
-use redial_policy::{Format, Pile, Place, Source};
+use redial_policy::{Format, Inputs, Place, Source};
 
-/// Reads files of `tests/data` and compares what is said of them with the file beside the first.
-/// `REDIAL_BLESS=1` writes it instead.
+/// Reads files of `tests/data` and compares the report with the file beside the first. `REDIAL_BLESS=1` updates it.
 fn check(format: Format, files: &[&str]) {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    let mut pile = Pile::new();
+    let mut inputs = Inputs::new();
     for file in files {
         let bytes = std::fs::read(data.join(file)).unwrap();
-        pile.add(Source::new(*file, bytes).unwrap(), None).unwrap();
+        inputs.add(Source::new(*file, bytes).unwrap(), None).unwrap();
     }
     let expected = data.join(files[0]).with_extension("expected");
-    let said = report(&pile, format);
+    let actual = report(&inputs, format);
     if std::env::var_os("REDIAL_BLESS").is_some() {
-        std::fs::write(&expected, &said).unwrap();
+        std::fs::write(&expected, &actual).unwrap();
     }
     let known = std::fs::read_to_string(&expected).unwrap_or_default();
-    assert_eq!(said, known, "{}: REDIAL_BLESS=1 writes it anew", expected.display());
+    assert_eq!(actual, known, "{}: REDIAL_BLESS=1 updates it", expected.display());
 }
 
-fn place(pile: &Pile, place: Place) -> String {
-    let source = pile.source(place.source);
+fn place(inputs: &Inputs, place: Place) -> String {
+    let source = inputs.source(place.source);
     let (line, column) = crate::line_column(source.text(), place.span.start);
     let text = source.text()[place.span.range()].lines().next().unwrap_or_default();
     format!("{}:{line}:{column} `{}`", source.name(), text.chars().take(40).collect::<String>())
 }
 
-fn report(pile: &Pile, format: Format) -> String {
-    let reading = pile.read(Some(format));
+fn report(inputs: &Inputs, format: Format) -> String {
+    let reading = inputs.read(Some(format));
     let mut out = String::new();
     for found in &reading.found {
-        writeln!(out, "{} at {}", found.name, place(pile, found.places.whole())).unwrap();
+        writeln!(out, "{} at {}", found.name, place(inputs, found.places.whole())).unwrap();
         let draft: Draft = found.policy.clone().into();
         writeln!(out, "  {draft:?}").unwrap();
         for field in ["attempts", "attempt_timeout", "deadline", "backoff", "budget", "retry_on"] {
             if found.places.has(field) {
-                writeln!(out, "  {field}: {}", place(pile, found.places.of(field))).unwrap();
+                writeln!(out, "  {field}: {}", place(inputs, found.places.of(field))).unwrap();
             }
         }
         for route in &found.routes {
@@ -55,13 +54,13 @@ fn report(pile: &Pile, format: Format) -> String {
         }
     }
     for finding in &reading.findings {
-        let place = place(pile, finding.place);
+        let place = place(inputs, finding.place);
         writeln!(out, "{} {place}\n  {}\n  {}", finding.rule.name, finding.message, finding.help)
             .unwrap();
     }
     for (source, problem) in &reading.problems {
         let place = Place { source: *source, span: problem.span.unwrap() };
-        writeln!(out, "problem {}\n  {problem}", self::place(pile, place)).unwrap();
+        writeln!(out, "problem {}\n  {problem}", self::place(inputs, place)).unwrap();
     }
     out
 }
@@ -72,7 +71,7 @@ fn envoy_routes_are_joined_with_their_clusters() {
 }
 
 #[test]
-fn envoy_speaks_the_json_of_protobuf() {
+fn envoy_fields_can_have_protobuf_json_names() {
     check(Format::Envoy, &["envoy/xds.yaml"]);
 }
 
@@ -82,12 +81,12 @@ fn envoy_fragments_are_read_without_a_route() {
 }
 
 #[test]
-fn istio_rules_may_stand_in_another_file() {
+fn istio_rules_can_be_in_another_file() {
     check(Format::Istio, &["istio/reviews.yaml", "istio/reviews-rule.yaml"]);
 }
 
 #[test]
-fn files_inside_of_config_maps_keep_their_places() {
+fn files_in_config_maps_keep_their_places() {
     check(Format::Envoy, &["envoy/config-map.yaml"]);
 }
 
@@ -108,22 +107,22 @@ fn gateway_routes_are_joined_with_their_policies() {
 
 /// The first problem of a text, with the place that it names.
 fn problem(format: Format, text: &str, expected: &str) {
-    let mut pile = Pile::new();
+    let mut inputs = Inputs::new();
     let source = Source::new("x.yaml", text.as_bytes().to_vec()).unwrap();
-    let (span, said) = match pile.add(source, None) {
+    let (span, message) = match inputs.add(source, None) {
         Err((_, problem)) => (problem.span, problem.to_string()),
         Ok(_) => {
-            let reading = pile.read(Some(format));
+            let reading = inputs.read(Some(format));
             let (_, problem) = reading.problems.first().unwrap_or_else(|| panic!("none: {text}"));
             (problem.span, problem.to_string())
         }
     };
     let piece = &text[span.unwrap().range()];
-    assert_eq!(format!("{piece} | {said}"), expected);
+    assert_eq!(format!("{piece} | {message}"), expected);
 }
 
 #[test]
-fn what_envoy_would_refuse_is_a_problem() {
+fn invalid_envoy_configs_are_problems() {
     let check = |fields: &str, expected: &str| {
         let route = format!("{{match: {{prefix: /}}, route: {{cluster: c, {fields}}}}}");
         problem(Format::Envoy, &format!("routes: [{route}]"), expected);
@@ -139,12 +138,12 @@ fn what_envoy_would_refuse_is_a_problem() {
     );
     check(
         &on("retry_back_off: {max_interval: 1s}"),
-        "{max_interval: 1s} | routes[0].route.retry_policy.retry_back_off: Envoy wants a base_interval: \
+        "{max_interval: 1s} | routes[0].route.retry_policy.retry_back_off: Envoy requires base_interval: \
          add one, such as \"0.025s\"",
     );
     check(
         &on("retry_back_off: {base_interval: 2s, max_interval: 1s}"),
-        "{base_interval: 2s, max_interval: 1s} | as a policy of ours, backoff.base is 2s, but must be at \
+        "{base_interval: 2s, max_interval: 1s} | not a valid policy: backoff.base is 2s, but must be at \
          most backoff.cap, which is 1s",
     );
     check(
@@ -164,7 +163,7 @@ fn what_envoy_would_refuse_is_a_problem() {
 }
 
 #[test]
-fn what_the_other_meshes_would_refuse_is_a_problem() {
+fn invalid_configs_of_other_meshes_are_problems() {
     let service = |fields: &str| {
         format!(
             "{{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {{name: a}}, spec: \
@@ -199,17 +198,17 @@ fn what_the_other_meshes_would_refuse_is_a_problem() {
 }
 
 #[test]
-fn a_broken_file_in_a_config_map_is_a_problem_of_the_manifest() {
+fn an_invalid_file_in_a_config_map_is_a_problem_in_the_manifest() {
     problem(
         Format::Envoy,
         "apiVersion: v1\nkind: ConfigMap\ndata:\n  envoy.yaml: |\n    retry_policy: {{ .Values.x }\n",
-        "{ .Values.x } | data.envoy.yaml: a name must be text; it looks like a template: render it first, \
+        "{ .Values.x } | data.envoy.yaml: a key must be text; this looks like a template: render it first, \
          and check the result",
     );
 }
 
 #[test]
-fn files_in_maps_are_bounded_together() {
+fn files_in_config_maps_are_bounded_together() {
     let mut text = String::new();
     for _ in 0..100 {
         text.push_str(
@@ -221,14 +220,14 @@ fn files_in_maps_are_bounded_together() {
         }
     }
     let source = Source::new("x.yaml", text.into_bytes()).unwrap();
-    let (_, problem) = Pile::new().add(source, None).unwrap_err();
-    assert_eq!(problem.message, "data.a: more than 1000000 values, with aliases written out");
+    let (_, problem) = Inputs::new().add(source, None).unwrap_err();
+    assert_eq!(problem.message, "data.a: more than 1000000 values, with aliases expanded");
 }
 
 proptest! {
-    /// A config with one line gone and one word replaced is read or refused, and nothing panics.
+    /// A config with one line removed and one word replaced is read or refused without a panic.
     #[test]
-    fn no_damage_panics(
+    fn damaged_configs_do_not_panic(
         file in prop::sample::select(vec![
             include_str!("../data/envoy/bootstrap.yaml"),
             include_str!("../data/envoy/config-map.yaml"),
@@ -249,9 +248,9 @@ proptest! {
         let at = at.index(words.len());
         let damaged = words.iter().enumerate().map(|(i, old)| if i == at { &word } else { *old });
         let damaged = damaged.collect::<Vec<_>>().join(" ");
-        let mut pile = Pile::new();
-        if pile.add(Source::new("x.yaml", damaged.into_bytes()).unwrap(), None).is_ok() {
-            let reading = pile.read(None);
+        let mut inputs = Inputs::new();
+        if inputs.add(Source::new("x.yaml", damaged.into_bytes()).unwrap(), None).is_ok() {
+            let reading = inputs.read(None);
             let places = reading.findings.iter().flat_map(|found| [found.place, found.policy]);
             let places = places.chain(reading.found.iter().map(|found| found.places.whole()));
             let problems = reading.problems.iter();
@@ -260,7 +259,7 @@ proptest! {
                 span: problem.span.unwrap(),
             });
             for place in places.chain(problems) {
-                let text = pile.source(place.source).text();
+                let text = inputs.source(place.source).text();
                 prop_assert!(text.get(place.span.range()).is_some(), "{:?}", place);
             }
         }

@@ -1,4 +1,4 @@
-//! What the exports to the meshes look like, with their notes, in golden files.
+//! Golden files of exports to the meshes, with their notes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -45,28 +45,28 @@ fn file() -> File {
     }
 }
 
-/// `REDIAL_BLESS=1` writes what is expected.
+/// `REDIAL_BLESS=1` updates the file.
 fn check(format: Format) {
     let written = format.write(&file()).unwrap();
-    let mut said = String::new();
+    let mut actual = String::new();
     for (name, notes) in &written.notes {
-        writeln!(said, "{name}").unwrap();
+        writeln!(actual, "{name}").unwrap();
         for note in notes {
-            writeln!(said, "  {} {}: {}", note.kind.name(), note.field, note.text).unwrap();
+            writeln!(actual, "  {} {}: {}", note.kind.name(), note.field, note.text).unwrap();
         }
     }
-    said.push_str(&written.text);
+    actual.push_str(&written.text);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(format.name());
     let expected = folder.join("export.expected");
     if std::env::var_os("REDIAL_BLESS").is_some() {
-        std::fs::write(&expected, &said).unwrap();
+        std::fs::write(&expected, &actual).unwrap();
     }
     let known = std::fs::read_to_string(&expected).unwrap_or_default();
-    assert_eq!(said, known, "{}: REDIAL_BLESS=1 writes it anew", expected.display());
+    assert_eq!(actual, known, "{}: REDIAL_BLESS=1 updates it", expected.display());
 }
 
 #[test]
-fn exports_say_what_they_lose() {
+fn exports_report_losses() {
     for format in [Format::Envoy, Format::Istio, Format::Linkerd, Format::GatewayApi] {
         check(format);
     }
@@ -76,24 +76,23 @@ fn exports_say_what_they_lose() {
 fn a_file_without_policies_exports_nothing() {
     for format in [Format::Envoy, Format::Istio, Format::Linkerd, Format::GatewayApi] {
         let problem = format.write(&File::default()).unwrap_err();
-        let said = "there is no policy in it; write one: `[policy.NAME]`";
-        assert_eq!(problem.to_string(), said);
+        assert_eq!(problem.to_string(), "no policy to export; add one: `[policy.NAME]`");
     }
 }
 
-/// What we write for Envoy says that only what is safe is repeated, and whoever reads it has nothing to add.
+/// Exports to Envoy retry safe requests only, so that the rules report nothing.
 #[test]
-fn what_is_exported_to_envoy_is_safe_to_repeat() {
+fn exports_to_envoy_retry_only_safe_requests() {
     for preset in redial_core::Preset::ALL {
         let policy = redial_core::Policy::from(preset);
         let named = Named { name: "a".to_owned(), policy, setting: Setting::default() };
         let file = File { policies: vec![named], ..File::default() };
         let written = Format::Envoy.write(&file).unwrap().text;
         let unsafe_ones = |text: &str| {
-            let mut pile = redial_policy::Pile::new();
+            let mut inputs = redial_policy::Inputs::new();
             let source = redial_policy::Source::new("a.yaml", text.into()).unwrap();
-            pile.add(source, None).unwrap();
-            let findings = redial_policy::rules::review(&pile.read(None).found);
+            inputs.add(source, None).unwrap();
+            let findings = redial_policy::rules::review(&inputs.read(None).found);
             findings.iter().filter(|finding| finding.rule.name == "unsafe-without-key").count()
         };
         assert_eq!(unsafe_ones(&written), 0, "{}", preset.name());

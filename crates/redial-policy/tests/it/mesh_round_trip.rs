@@ -1,5 +1,5 @@
-//! Ours, theirs, ours again: what comes back is the policy without what the other side cannot say. Each function here
-//! states that loss for one system.
+//! A policy that is exported to a mesh and imported again keeps what the mesh can express. Each function here models the
+//! losses of one system.
 
 use std::time::Duration;
 
@@ -9,39 +9,39 @@ use redial_core::decide::{Class, Outcome, RetryOn};
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
 use redial_policy::file::{File, Named, Setting};
-use redial_policy::{Format, Pile, Source};
+use redial_policy::{Format, Inputs, Source};
 
 use crate::policies::policies;
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
-const WIRE: [Class; 4] = [Class::Connect, Class::Refused, Class::Reset, Class::Timeout];
+const TRANSPORT: [Class; 4] = [Class::Connect, Class::Refused, Class::Reset, Class::Timeout];
 
 fn std(nanos: Nanos) -> Duration {
     Duration::from_nanos(nanos)
 }
 
-/// Up to whole milliseconds.
+/// Rounded up to whole milliseconds.
 fn ms(nanos: Nanos) -> Nanos {
     if nanos == NEVER { NEVER } else { nanos.div_ceil(MS) * MS }
 }
 
-/// Writes a file with this policy alone, and reads it again.
-fn back(format: Format, policy: &Policy) -> Option<Policy> {
+/// Exports a file with only this policy, and imports it again.
+fn round_trip(format: Format, policy: &Policy) -> Option<Policy> {
     let named = Named { name: "p".into(), policy: policy.clone(), setting: Setting::default() };
     let file = File { policies: vec![named], ..File::default() };
     let written = format.write(&file).unwrap();
-    let mut pile = Pile::new();
+    let mut inputs = Inputs::new();
     let source = Source::new("x.yaml", written.text.clone().into_bytes()).unwrap();
-    pile.add(source, None).unwrap();
-    let reading = pile.read(Some(format));
+    inputs.add(source, None).unwrap();
+    let reading = inputs.read(Some(format));
     assert!(reading.problems.is_empty(), "{:?}\n{}", reading.problems, written.text);
     assert!(reading.found.len() <= 1, "{}", written.text);
     reading.found.into_iter().next().map(|found| found.policy)
 }
 
-/// Attempts, deadline and attempt timeout, which all of them have, and nothing else.
+/// Attempts, deadline and attempt timeout, which all meshes have.
 fn bounds(policy: &Policy) -> Draft {
     let draft = Policy::draft().attempts(policy.attempts()).without_deadline();
     let draft = draft.budget(Budget::None).hint(HintRule::Ignore);
@@ -55,19 +55,19 @@ fn bounds(policy: &Policy) -> Draft {
     }
 }
 
-/// The statuses that the policy repeats.
+/// The statuses that the policy retries.
 fn statuses(on: &RetryOn) -> Vec<u16> {
-    let repeats = |status: &u16| match Outcome::of_status(*status) {
+    let retries = |status: &u16| match Outcome::of_status(*status) {
         Outcome::Failure(failure) => on.contains(&failure),
         _ => on.codes().contains(status),
     };
-    (100..600).filter(repeats).collect()
+    (100..600).filter(retries).collect()
 }
 
-fn envoy_words(on: &RetryOn) -> RetryOn {
-    let whole = WIRE.iter().all(|class| on.has(*class));
-    let said = |class: &Class| whole || matches!(class, Class::Connect | Class::Refused);
-    let classes = WIRE.into_iter().filter(|class| on.has(*class) && said(class));
+fn envoy_conditions(on: &RetryOn) -> RetryOn {
+    let whole = TRANSPORT.iter().all(|class| on.has(*class));
+    let is_kept = |class: &Class| whole || matches!(class, Class::Connect | Class::Refused);
+    let classes = TRANSPORT.into_iter().filter(|class| on.has(*class) && is_kept(class));
     let list = classes.fold(RetryOn::nothing(), RetryOn::class);
     let grpc = on.codes().iter().filter(|code| matches!(code, 1 | 4 | 8 | 13 | 14));
     let list = grpc.fold(list, |list, code| list.code(*code));
@@ -84,11 +84,11 @@ fn in_flight(policy: &Policy) -> Budget {
         Budget::Window(budget) => {
             let longest = policy.attempt_timeout();
             let Rate { count, per } = budget.floor;
-            let at_once = match longest {
+            let in_flight = match longest {
                 NEVER => u128::from(count.min(3)),
                 _ => (u128::from(count) * u128::from(longest)).div_ceil(u128::from(per)),
             };
-            let floor = u32::try_from(at_once.min(1_000_000)).unwrap();
+            let floor = u32::try_from(in_flight.min(1_000_000)).unwrap();
             Budget::Inflight(InflightBudget::new(rounded(budget.ratio), floor))
         }
         Budget::Tokens(_) | Budget::Throttling(_) => Budget::Inflight(InflightBudget::default()),
@@ -125,14 +125,14 @@ fn of_envoy(policy: &Policy) -> Option<Policy> {
             spread: Some(0.5),
         }),
     };
-    let draft = draft.retry_on(envoy_words(policy.retry_on())).budget(in_flight(policy));
+    let draft = draft.retry_on(envoy_conditions(policy.retry_on())).budget(in_flight(policy));
     let draft = if policy.requires_key() { draft.require_key() } else { draft };
     let draft = policy.concurrency().into_iter().fold(draft, Draft::concurrency);
     connecting(policy, draft, 5 * SECOND).build().ok()
 }
 
 fn of_istio(policy: &Policy) -> Option<Policy> {
-    let on = envoy_words(policy.retry_on());
+    let on = envoy_conditions(policy.retry_on());
     let nothing = on == RetryOn::nothing();
     let draft = bounds(policy).backoff(tenfold(policy)).retry_on(on);
     let draft = if nothing { draft.attempts(1) } else { draft };
@@ -151,8 +151,8 @@ fn of_linkerd(policy: &Policy) -> Option<Policy> {
     let on = codes.iter().fold(RetryOn::nothing(), |on, code| on.code(*code));
     let Budget::Window(budget) = policy.budget() else {
         let draft = bounds(policy).backoff(Backoff::exponential(std(25 * MS), std(250 * MS)));
-        let cuts = policy.attempt_timeout() != NEVER;
-        let on = if cuts { on.class(Class::Timeout) } else { on };
+        let has_timeout = policy.attempt_timeout() != NEVER;
+        let on = if has_timeout { on.class(Class::Timeout) } else { on };
         return draft.retry_on(on).build().ok();
     };
     if codes.is_empty() || policy.attempts() == 1 {
@@ -170,7 +170,7 @@ fn plain(budget: &WindowBudget) -> WindowBudget {
 }
 
 fn of_gateway_api(policy: &Policy) -> Option<Policy> {
-    let on = WIRE.into_iter().fold(RetryOn::nothing(), RetryOn::class);
+    let on = TRANSPORT.into_iter().fold(RetryOn::nothing(), RetryOn::class);
     let codes = statuses(policy.retry_on()).into_iter().filter(|status| *status >= 400);
     let draft = bounds(policy).backoff(tenfold(policy)).retry_on(codes.fold(on, RetryOn::code));
     let Budget::Window(budget) = policy.budget() else { return draft.build().ok() };
@@ -180,7 +180,7 @@ fn of_gateway_api(policy: &Policy) -> Option<Policy> {
     draft.budget(Budget::Window(budget)).build().ok()
 }
 
-/// What comes back of a policy; nothing, when it is not retried at all.
+/// The policy after a round trip; none, if nothing is retried.
 type Expressible = fn(&Policy) -> Option<Policy>;
 
 const SYSTEMS: [(Format, Expressible); 4] = [
@@ -192,15 +192,15 @@ const SYSTEMS: [(Format, Expressible); 4] = [
 
 proptest! {
     #[test]
-    fn what_the_meshes_can_say_comes_back(policy in policies()) {
+    fn meshes_keep_what_they_can_express(policy in policies()) {
         for (format, expressible) in SYSTEMS {
-            prop_assert_eq!(back(format, &policy), expressible(&policy), "{:?}", format);
+            prop_assert_eq!(round_trip(format, &policy), expressible(&policy), "{:?}", format);
         }
     }
 
     #[test]
-    fn the_second_way_through_envoy_loses_nothing(policy in policies()) {
-        let once = back(Format::Envoy, &policy).unwrap();
-        prop_assert_eq!(back(Format::Envoy, &once).unwrap(), once);
+    fn a_second_round_trip_through_envoy_changes_nothing(policy in policies()) {
+        let once = round_trip(Format::Envoy, &policy).unwrap();
+        prop_assert_eq!(round_trip(Format::Envoy, &once).unwrap(), once);
     }
 }

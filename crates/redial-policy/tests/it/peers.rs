@@ -1,15 +1,15 @@
-//! The simulator's peers and the readers know the same defaults: what a config says that says as little as it can is what
-//! the peer does. What a system repeats is left out; a peer repeats what is transient.
+//! The simulator's peers and the readers have the same defaults: a minimal config of a system is read as the policy of its
+//! peer. `retry_on` is left out, because all peers retry transient failures.
 
 use redial_core::decide::RetryOn;
 use redial_core::{Draft, Policy};
-use redial_policy::{Format, Pile, Source};
+use redial_policy::{Format, Inputs, Source};
 use redial_sim::peers::Peer;
 
 fn check(name: &str, text: &str, format: Format, peer: &str, differs: fn(Draft) -> Draft) {
-    let mut pile = Pile::new();
-    pile.add(Source::new(name, text.as_bytes().to_vec()).unwrap(), None).unwrap();
-    let reading = pile.read(Some(format));
+    let mut inputs = Inputs::new();
+    inputs.add(Source::new(name, text.as_bytes().to_vec()).unwrap(), None).unwrap();
+    let reading = inputs.read(Some(format));
     assert_eq!(reading.problems, [], "{text}");
     let [found] = reading.found.as_slice() else {
         panic!("{} configs in {text}", reading.found.len())
@@ -20,7 +20,7 @@ fn check(name: &str, text: &str, format: Format, peer: &str, differs: fn(Draft) 
     assert_eq!(plain(&found.policy).build().unwrap(), peer, "{text}");
 }
 
-fn not(draft: Draft) -> Draft {
+fn nothing(draft: Draft) -> Draft {
     draft
 }
 
@@ -28,12 +28,12 @@ fn not(draft: Draft) -> Draft {
 fn proxies() {
     let envoy =
         "virtual_hosts:\n- routes: [{route: {cluster: a, retry_policy: {retry_on: 5xx}}}]\n";
-    check("x.yaml", envoy, Format::Envoy, "envoy", not);
+    check("x.yaml", envoy, Format::Envoy, "envoy", nothing);
     let cluster = "clusters:\n- name: a\n  connect_timeout: 20s\n  circuit_breakers: {thresholds: [{retry_budget: {}}]}\n";
-    check("x.yaml", &format!("{envoy}{cluster}"), Format::Envoy, "envoy-budget", not);
+    check("x.yaml", &format!("{envoy}{cluster}"), Format::Envoy, "envoy-budget", nothing);
     let service = "{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: a}, \
                    spec: {hosts: [a], http: [{route: [{destination: {host: a}}]}]}}\n";
-    check("x.yaml", service, Format::Istio, "istio", not);
+    check("x.yaml", service, Format::Istio, "istio", nothing);
     let rule = "{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: a}, \
                 spec: {host: a, trafficPolicy: {retryBudget: {}}}}\n";
     let timeout = |draft: Draft| draft.connect_timeout(std::time::Duration::from_secs(10));
@@ -44,10 +44,10 @@ fn proxies() {
 #[test]
 fn linkerd() {
     let annotated = "{apiVersion: v1, kind: Service, metadata: {name: a, annotations: {retry.linkerd.io/http: 5xx}}}\n";
-    check("x.yaml", annotated, Format::Linkerd, "linkerd", not);
+    check("x.yaml", annotated, Format::Linkerd, "linkerd", nothing);
     let profile = "{apiVersion: linkerd.io/v1alpha2, kind: ServiceProfile, metadata: {name: a.b.svc.cluster.local}, \
                    spec: {routes: [{name: r, condition: {method: GET}, isRetryable: true}]}}\n";
-    // The peer borrows attempts and waits from annotations; the reader says what a profile does.
+    // The peer has the attempts and waits of annotations; the reader has those of a profile.
     let unbounded = |draft: Draft| {
         let waits = redial_core::schedule::Backoff::constant(std::time::Duration::from_millis(1));
         let waits = waits.jitter(redial_core::schedule::Jitter::None);
@@ -62,19 +62,19 @@ fn gateway_api() {
                  spec: {rules: [{backendRefs: [{name: a}], retry: {codes: [503]}}]}}\n";
     let budget = "{apiVersion: gateway.networking.x-k8s.io/v1alpha1, kind: XBackendTrafficPolicy, \
                   metadata: {name: a}, spec: {targetRefs: [{name: a}], retryConstraint: {budget: {}}}}\n";
-    check("x.yaml", &format!("{route}---\n{budget}"), Format::GatewayApi, "gateway-api", not);
+    check("x.yaml", &format!("{route}---\n{budget}"), Format::GatewayApi, "gateway-api", nothing);
 }
 
 #[test]
 fn libraries() {
     let resilience4j = "resilience4j.retry.instances.a.failAfterMaxAttempts = false\n";
-    check("x.properties", resilience4j, Format::Resilience4j, "resilience4j", not);
-    check("x.ini", "[default]\nretry_mode = standard\n", Format::Aws, "aws", not);
-    check("x.json", r#"{"A": {"Retry": {"UseJitter": true}}}"#, Format::DotNet, "dotnet", not);
+    check("x.properties", resilience4j, Format::Resilience4j, "resilience4j", nothing);
+    check("x.ini", "[default]\nretry_mode = standard\n", Format::Aws, "aws", nothing);
+    check("x.json", r#"{"A": {"Retry": {"UseJitter": true}}}"#, Format::DotNet, "dotnet", nothing);
     let grpc = r#"{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s",
         "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]"#;
-    check("x.json", &format!("{grpc}}}"), Format::Grpc, "grpc", not);
+    check("x.json", &format!("{grpc}}}"), Format::Grpc, "grpc", nothing);
     let throttled =
         format!(r#"{grpc}, "retryThrottling": {{"maxTokens": 10, "tokenRatio": 0.1}}}}"#);
-    check("x.json", &throttled, Format::Grpc, "grpc-throttled", not);
+    check("x.json", &throttled, Format::Grpc, "grpc-throttled", nothing);
 }

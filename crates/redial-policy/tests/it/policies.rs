@@ -1,4 +1,4 @@
-//! Every policy, and every file of them.
+//! Strategies for policies and policy files.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use redial_policy::file::{File, Layer, Named, Queue, Route, Setting};
 const SECOND: Nanos = 1_000_000_000;
 const YEAR: Nanos = 366 * 24 * 3600 * SECOND;
 
-/// Any valid policy: every currency, growth, jitter, hint and guard.
+/// Any valid policy, with every budget, growth, jitter, hint and guard.
 pub(crate) fn policies() -> BoxedStrategy<Policy> {
     let times = (limits(), limits(), limits());
     let rest = (retry_on(), any::<bool>(), any::<bool>());
@@ -38,7 +38,7 @@ pub(crate) fn policies() -> BoxedStrategy<Policy> {
                 let draft = if key { draft.require_key() } else { draft };
                 let draft = if nested { draft.refuse_nested() } else { draft };
                 let draft = limited(draft, deadline, timeout, connect);
-                guards.on(draft).build().expect("a strategy makes what is valid")
+                guards.on(draft).build().expect("the strategy makes valid policies")
             },
         )
         .boxed()

@@ -1,57 +1,57 @@
-//! The pages of the rules say what is so, and the seeds' bad examples are found.
+//! The pages of the rules match the rules, and published bad examples are found.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use redial_policy::rules::{self, Rule, review};
-use redial_policy::{Finding, Pile, Source, suppress};
+use redial_policy::{Finding, Inputs, Source, suppress};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// What is said about a text with this name.
-fn said(name: &str, text: &str) -> Vec<Finding> {
-    let mut pile = Pile::new();
+/// The findings in a text with this name.
+fn findings(name: &str, text: &str) -> Vec<Finding> {
+    let mut inputs = Inputs::new();
     let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
-    let added = pile.add(source, None).unwrap_or_else(|(_, problem)| panic!("{name}: {problem}"));
-    let reading = pile.read(None);
+    let added = inputs.add(source, None).unwrap_or_else(|(_, problem)| panic!("{name}: {problem}"));
+    let reading = inputs.read(None);
     assert!(reading.problems.is_empty(), "{name}: {:?}\n{text}", reading.problems);
-    let mut findings = reading.findings;
-    findings.extend(review(&reading.found));
-    assert!(added > 0, "{name}: nothing knows\n{text}");
-    suppress(&pile, findings).open
+    let mut all = reading.findings;
+    all.extend(review(&reading.found));
+    assert!(added > 0, "{name}: not recognised\n{text}");
+    suppress(&inputs, all).open
 }
 
 fn names(findings: &[Finding]) -> BTreeSet<&'static str> {
     findings.iter().map(|finding| finding.rule.name).collect()
 }
 
-/// The language and the text of the blocks with this mark.
+/// The language and the text of the code blocks with this mark.
 fn blocks<'a>(page: &'a str, mark: &str) -> Vec<(&'a str, &'a str)> {
     let blocks = page.split("\n```").skip(1).step_by(2);
     let headed = blocks.filter_map(|block| block.split_once('\n'));
     headed.filter_map(|(head, text)| Some((head.strip_suffix(mark)?.trim(), text))).collect()
 }
 
-/// A policy file of ours is held to it exactly. There may be more to say about a config of another system.
+/// A policy file must have exactly this finding. A config of another system may have others.
 #[track_caller]
 fn check(rule: &Rule, page: &str) {
     let name = rule.name;
     let (bad, good) = (blocks(page, " bad"), blocks(page, " good"));
-    assert!(!bad.is_empty() && !good.is_empty(), "{name}: needs a bad and a good config");
+    assert!(!bad.is_empty() && !good.is_empty(), "{name}: a bad and a good config are required");
     let bad = bad.into_iter().map(|block| (true, block));
     for (is_bad, (language, text)) in bad.chain(good.into_iter().map(|block| (false, block))) {
-        let names = names(&said(&format!("example.{language}"), text));
+        let names = names(&findings(&format!("example.{language}"), text));
         let others = names.len() - usize::from(names.contains(name));
-        let right = names.contains(name) == is_bad && (others == 0 || language != "toml");
-        assert!(right, "{name}, {}: {names:?}\n{text}", if is_bad { "bad" } else { "good" });
+        let is_right = names.contains(name) == is_bad && (others == 0 || language != "toml");
+        assert!(is_right, "{name}, {}: {names:?}\n{text}", if is_bad { "bad" } else { "good" });
     }
 }
 
 #[test]
-fn every_rule_has_a_page_that_is_right() {
+fn every_rule_has_a_correct_page() {
     let table = fs::read_to_string(docs().join("rules.md")).unwrap();
     for rule in rules::ALL {
         let (name, severity) = (rule.name, rule.severity.name());
@@ -62,27 +62,27 @@ fn every_rule_has_a_page_that_is_right() {
         assert!(table.contains(&row), "docs/rules.md needs this row:\n{row}");
         let path = docs().join(format!("rules/{name}.md"));
         let page = fs::read_to_string(&path).unwrap_or_else(|_| panic!("{name} has no page"));
-        assert!(page.starts_with(&format!("# {name}\n")), "{name}: its page has another title");
-        let says = format!("Severity: {severity}. Source: {}.", rule.origin);
-        assert!(page.contains(&says), "{name}: its page must say {says}");
+        assert!(page.starts_with(&format!("# {name}\n")), "{name}: wrong title");
+        let source = format!("Severity: {severity}. Source: {}.", rule.origin);
+        assert!(page.contains(&source), "{name}: its page must contain: {source}");
         check(rule, &page);
     }
 }
 
 #[track_caller]
-fn seed(name: &str, expected: &[&str]) {
-    let path = format!("{}/tests/data/seeds/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let said = said(&format!("{name}.toml"), &fs::read_to_string(path).unwrap());
-    let said: Vec<String> =
-        said.iter().map(|one| format!("{} {}", one.severity.name(), one.rule.name)).collect();
-    assert_eq!(said, expected, "{name}");
+fn published(name: &str, expected: &[&str]) {
+    let path = format!("{}/tests/data/published/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let found = findings(&format!("{name}.toml"), &fs::read_to_string(path).unwrap());
+    let found: Vec<String> =
+        found.iter().map(|one| format!("{} {}", one.severity.name(), one.rule.name)).collect();
+    assert_eq!(found, expected, "{name}");
 }
 
-/// In the order of the file.
+/// The findings are in the order of the file.
 #[test]
-fn the_bad_examples_of_the_seeds() {
-    seed(
-        "000-fixed-sleep",
+fn published_examples() {
+    published(
+        "fixed-sleep",
         &[
             "error too-many-attempts",
             "warning no-timeout",
@@ -91,12 +91,12 @@ fn the_bad_examples_of_the_seeds() {
             "warning hint-ignored",
         ],
     );
-    seed("000-eight-attempts", &["warning too-many-attempts", "error slower-than-slo"]);
-    seed("000-post-without-key", &["warning unsafe-without-key"]);
-    seed("003-no-cap", &["error too-many-attempts", "warning no-timeout", "error delay-uncapped"]);
-    seed("003-no-jitter", &["warning too-many-attempts", "error no-jitter", "warning no-budget"]);
-    seed(
-        "003-four-hundreds",
+    published("eight-attempts", &["warning too-many-attempts", "error slower-than-slo"]);
+    published("post-without-key", &["warning unsafe-without-key"]);
+    published("no-cap", &["error too-many-attempts", "warning no-timeout", "error delay-uncapped"]);
+    published("no-jitter", &["warning too-many-attempts", "error no-jitter", "warning no-budget"]);
+    published(
+        "four-hundreds",
         &[
             "error retries-client-errors",
             "error no-jitter",
@@ -105,18 +105,18 @@ fn the_bad_examples_of_the_seeds() {
             "warning unsafe-without-key",
         ],
     );
-    seed("004-three-layers", &["warning layered-retries"]);
+    published("three-layers", &["warning layered-retries"]);
 }
 
-/// The five points of its rubric are rules.
+/// The five points of the exercise's rubric are rules.
 #[test]
 fn the_payment_exercise() {
     let page = fs::read_to_string(docs().join("payment-exercise.md")).unwrap();
-    let [(_, right)] = blocks(&page, " good")[..] else { panic!("there is one model answer") };
-    assert_eq!(names(&said("payments.toml", right)), BTreeSet::new());
-    let [(_, wrong)] = blocks(&page, " bad")[..] else { panic!("there is one wrong answer") };
+    let [(_, right)] = blocks(&page, " good")[..] else { panic!("one model answer") };
+    assert_eq!(names(&findings("payments.toml", right)), BTreeSet::new());
+    let [(_, wrong)] = blocks(&page, " bad")[..] else { panic!("one wrong answer") };
     let rubric =
         ["retries-client-errors", "unsafe-without-key", "no-jitter", "hint-ignored", "no-budget"];
-    assert_eq!(names(&said("wrong.toml", wrong)), BTreeSet::from(rubric));
+    assert_eq!(names(&findings("wrong.toml", wrong)), BTreeSet::from(rubric));
     assert!(rubric.iter().all(|rule| page.contains(&format!("(rules/{rule}.md)"))));
 }

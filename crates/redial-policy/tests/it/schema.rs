@@ -29,7 +29,7 @@ impl Schema {
 }
 
 #[test]
-fn it_accepts_what_is_printed() {
+fn it_accepts_printed_files() {
     let schema = Schema::new();
     proptest!(ProptestConfig::with_cases(64), |(file in files())| {
         let text = file.to_toml();
@@ -106,7 +106,7 @@ fn it_agrees_with_the_reader() {
     }
 }
 
-/// Everything that a file can say.
+/// Files with every field.
 const FULL: &[&str] = &[
     "extends = 'web'
      attempts = 3
@@ -141,7 +141,7 @@ const FULL: &[&str] = &[
      slo = '1s'",
 ];
 
-/// The names of fields in a value, however deep.
+/// The names of fields in a value, at any depth.
 fn fields(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {
@@ -170,24 +170,24 @@ fn described(value: &Value, names: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn it_has_every_field_and_no_other() {
-    let (schema, mut said) = (Schema::new(), BTreeSet::new());
+fn it_describes_exactly_the_fields_of_a_file() {
+    let (schema, mut used) = (Schema::new(), BTreeSet::new());
     for text in FULL {
         assert!(File::read(text).is_ok(), "{text}: {:?}", File::read(text));
         assert!(schema.accepts(text), "{text}");
         let printed = File::read(text).unwrap().to_toml();
         for text in [*text, printed.as_str()] {
             let value: toml::Value = toml::from_str(text).unwrap();
-            fields(&serde_json::to_value(value).unwrap(), &mut said);
+            fields(&serde_json::to_value(value).unwrap(), &mut used);
         }
     }
-    said.remove("a");
+    used.remove("a");
     let mut known = BTreeSet::new();
     described(&serde_json::from_str(SCHEMA).unwrap(), &mut known);
-    assert_eq!(said, known);
+    assert_eq!(used, known);
 }
 
-/// What the schema says is the default is what nothing said means.
+/// A field at the schema's default is the same as an absent field.
 #[test]
 fn its_defaults_are_those_of_the_policy() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();

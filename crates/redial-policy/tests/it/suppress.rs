@@ -1,32 +1,33 @@
-//! Comments that allow what a rule says.
+//! Comments that suppress findings.
 
 use redial_policy::rules::Rule;
 use redial_policy::rules::schedule::{NO_JITTER, TOO_MANY_ATTEMPTS};
-use redial_policy::{Finding, Format, Pile, Place, Source, SourceId, Span, suppress};
+use redial_policy::{Finding, Format, Inputs, Place, Source, SourceId, Span, suppress};
 
-/// A finding where this stands, in a config that begins where that does.
+/// A finding at the text `at`, in a config that starts at the text `policy`.
 fn finding(text: &str, rule: &'static Rule, at: &str, policy: &str) -> Finding {
     let place = |piece: &str| {
         let start = text.find(piece).unwrap();
         Place { source: SourceId(0), span: Span::new(start..start + piece.len()) }
     };
-    let (message, help) = ("it is wrong".to_owned(), String::new());
+    let (message, help) = ("a message".to_owned(), String::new());
     let severity = rule.severity;
     Finding { rule, severity, place: place(at), policy: place(policy), message, help }
 }
 
-/// What is left of `no-jitter` at `JITTER` and `too-many-attempts` at `ATTEMPTS`, in a config that begins at `BEGIN`.
+/// The rules that are left of `no-jitter` at `JITTER` and `too-many-attempts` at `ATTEMPTS`, in a config that starts at
+/// `BEGIN`.
 #[track_caller]
 fn check(name: &str, text: &str, open: &[&str]) {
-    let mut pile = Pile::new();
+    let mut inputs = Inputs::new();
     let source = Source::new(name, text.as_bytes().to_vec()).unwrap();
     let asked = if name.ends_with("toml") { Format::Redial } else { Format::Envoy };
-    assert_eq!(pile.add(source, Some(asked)).unwrap(), 1);
+    assert_eq!(inputs.add(source, Some(asked)).unwrap(), 1);
     let findings = vec![
         finding(text, &NO_JITTER, "JITTER", "BEGIN"),
         finding(text, &TOO_MANY_ATTEMPTS, "ATTEMPTS", "BEGIN"),
     ];
-    let suppressed = suppress(&pile, findings);
+    let suppressed = suppress(&inputs, findings);
     let left: Vec<&str> = suppressed.open.iter().map(|finding| finding.rule.name).collect();
     assert_eq!(left, open, "{text}");
     assert!(suppressed.allowed.iter().all(|(_, reason)| reason == "of a reason"));
@@ -60,7 +61,7 @@ fn in_yaml() {
         "BEGIN: 1 # redial: allow too-many-attempts because of a reason\nJITTER: 1\nATTEMPTS: 1\n",
         JITTER_ONLY,
     );
-    // What is below a name begins where the name stands.
+    // A block starts on the line of its name.
     for name in [
         "# redial: allow no-jitter because of a reason\nretries:\n",
         "retries: # redial: allow no-jitter because of a reason\n",
@@ -69,7 +70,7 @@ fn in_yaml() {
         let deeper = format!("{name}  a:\n    BEGIN: 1\n    JITTER: 1\n    ATTEMPTS: 1\n");
         check(&deeper, &["unused-suppression", "no-jitter", "too-many-attempts"]);
     }
-    // Words are no names, and quotes inside of words are none.
+    // A quote inside a word does not open a string, and a comment needs a blank before it.
     check(
         "BEGIN: it's # redial: allow no-jitter because of a reason\nJITTER: 1\nATTEMPTS: 1\n",
         ATTEMPTS_ONLY,
@@ -78,7 +79,7 @@ fn in_yaml() {
 }
 
 #[test]
-fn strings_are_no_comments() {
+fn strings_are_not_comments() {
     let yaml = |text, open| check("a.yaml", text, open);
     yaml(
         "BEGIN: 1\nJITTER: \"\\\" # redial: allow no-jitter because of a reason\"\nATTEMPTS: 1\n",
@@ -147,7 +148,7 @@ fn strings_are_no_comments() {
 }
 
 #[test]
-fn in_texts_of_names_and_values() {
+fn in_ini_and_properties() {
     let ini = |text, open| check("a.ini", text, open);
     ini(
         "BEGIN=1\nJITTER=1 # redial: allow no-jitter because of a reason\nATTEMPTS=1\n",
@@ -169,7 +170,7 @@ fn in_texts_of_names_and_values() {
 }
 
 #[test]
-fn what_is_wrong_with_a_comment() {
+fn invalid_comments_are_findings() {
     let check = |comment: &str, open: &[&str]| {
         check("a.toml", &format!("BEGIN = 1\n# {comment}\nJITTER = 1\nATTEMPTS = 1\n"), open);
     };

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use redial_policy::Problem;
-use redial_policy::tree::{Here, Node, Value};
+use redial_policy::tree::{Cursor, Node, Value};
 
 /// The text that a node covers.
 fn piece<'a>(text: &'a str, node: &Node) -> &'a str {
@@ -12,7 +12,7 @@ fn yaml_nodes_know_their_places() {
     let text = "spec:\n  \"ключ\": ö\n  http:\n  - retries: {attempts: 3, perTryTimeout: 2s}\n    timeout: '5s'\n---\nsecond: 0x10\n";
     let documents = Node::yaml(text).unwrap();
     assert_eq!(documents.len(), 2);
-    let top = Here::top(&documents[0]);
+    let top = Cursor::top(&documents[0]);
     let route = top.at(&["spec", "http"]).unwrap().items().next().unwrap();
     let attempts = route.at(&["retries", "attempts"]).unwrap();
     assert_eq!(attempts.path(), "spec.http[0].retries.attempts");
@@ -46,27 +46,27 @@ fn toml_nodes_know_their_places() {
 }
 
 #[test]
-fn a_name_that_stands_twice_is_an_error_everywhere() {
-    let twice = |read: Result<(), Problem>| read.unwrap_err().message;
-    assert!(twice(Node::yaml("a: 1\na: 2").map(drop)).contains("second time"));
-    assert!(twice(Node::json("{\"a\": 1, \"a\": 2}").map(drop)).contains("second time"));
-    assert!(twice(Node::toml("a = 1\na = 2").map(drop)).contains("duplicate"));
+fn duplicate_keys_are_errors() {
+    let message = |read: Result<(), Problem>| read.unwrap_err().message;
+    assert!(message(Node::yaml("a: 1\na: 2").map(drop)).contains("duplicate key"));
+    assert!(message(Node::json("{\"a\": 1, \"a\": 2}").map(drop)).contains("duplicate key"));
+    assert!(message(Node::toml("a = 1\na = 2").map(drop)).contains("duplicate"));
 }
 
 #[test]
-fn aliases_are_written_out_within_bounds() {
+fn aliases_are_expanded_within_bounds() {
     let text = "base: &base {x: 1, y: 2}\nmine: {<<: *base, y: 3}\n";
     let node = &Node::yaml(text).unwrap()[0];
     assert_eq!(node.at(&["mine", "x"]).unwrap().value, Value::Integer(1));
     assert_eq!(node.at(&["mine", "y"]).unwrap().value, Value::Integer(3));
 
-    let mut laughs = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
+    let mut nested = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for i in 1..30 {
         let before = format!("*a{}, ", i - 1).repeat(10);
-        laughs.push_str(&format!("a{i}: &a{i} [{before}]\n"));
+        nested.push_str(&format!("a{i}: &a{i} [{before}]\n"));
     }
-    let problem = Node::yaml(&laughs).unwrap_err();
-    assert!(problem.message.contains("values, with aliases written out"), "{problem}");
+    let problem = Node::yaml(&nested).unwrap_err();
+    assert!(problem.message.contains("values, with aliases expanded"), "{problem}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Without places.
+/// The value without its places.
 fn bare(node: &Node) -> Value {
     match &node.value {
         Value::List(list) => Value::list(list.iter().map(bare)),
@@ -114,7 +114,7 @@ fn bare(node: &Node) -> Value {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_back(value in values()) {
+    fn printed_values_are_read_back(value in values()) {
         let json = value.to_json();
         prop_assert_eq!(bare(&Node::json(&json).unwrap()), value.clone(), "{}", json);
         let yaml = value.to_yaml();

@@ -1,39 +1,60 @@
-//! The standard resilience handler of .NET binds its options from any section of `appsettings.json`, whatever the capitals
-//! of the names, and refuses to start when its validators do not like them together.
+//! The standard resilience handler of .NET binds its options from any section of `appsettings.json`, and
+//! ignores case. Its validators check the options together, and a process with invalid options does not start.
 
 mod read;
 mod write;
-
-pub(crate) use write::as_span;
 
 use std::time::Duration;
 
 use redial_core::Nanos;
 use redial_core::admit::BreakerRule;
 
-use super::Border;
-use crate::tree::{Here, Node, Value};
+use super::system::{Advice, System, Words};
+use crate::tree::{Cursor, Node, Value};
 
-pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
+pub(super) static SYSTEM: System = System {
+    name: "dotnet",
+    title: "appsettings.json",
+    recognises,
+    read: read::read,
+    write: write::write,
+    language: |_| None,
+    words: Words::Names(&[
+        ("attempts", "Retry.MaxRetryAttempts"),
+        ("attempt_timeout", "AttemptTimeout.Timeout"),
+        ("deadline", "TotalRequestTimeout.Timeout"),
+        ("backoff.base", "Retry.Delay"),
+        ("backoff.cap", "Retry.MaxDelay"),
+        ("backoff.jitter", "Retry.UseJitter"),
+    ]),
+    duration: |_, nanos| write::as_span(nanos),
+    counts_retries: true,
+    advice: Advice {
+        add_jitter: Some("set `Retry.UseJitter` to true"),
+        full_jitter: Some("set `Retry.BackoffType` to Exponential"),
+        refuses_short_breaker_window: true,
+        ..Advice::NONE
+    },
+};
 
-/// What a `TimeSpan` counts in.
+/// The unit of a `TimeSpan`.
 const TICK: Nanos = 100;
 
-/// The ranges of its exponential jitter grow by less than 2 and begin above the delay: full jitter below 11/8 of the
-/// delay, growing by 1.75, comes near in range and mean.
+/// Polly's exponential jitter grows by less than 2 and starts above the delay. Full jitter below 11/8 of the delay,
+/// growing by 1.75, is close in range and mean.
 const ABOVE_DELAY: (Nanos, Nanos) = (11, 8);
 const GROWTH: f64 = 1.75;
-/// Constant and linear waits are more or less by this.
+/// The relative jitter of constant and linear waits.
 const AROUND: f64 = 0.25;
 
-/// Its breaker unless told otherwise.
+/// The default breaker.
 fn standard_breaker() -> BreakerRule {
     let breaker = BreakerRule::default().last_time(Duration::from_secs(30)).minimum_calls(100);
     breaker.failure_ratio(0.1).open_for(Duration::from_secs(5), 0.0).probes(1)
 }
 
-/// A section of the handler: names that nothing else has, in a table that they belong to.
-const SIGNS: [(&str, &[&str]); 5] = [
+/// What identifies a section of the handler: a table, and fields that no other table of this name has.
+const SIGNATURES: [(&str, &[&str]); 5] = [
     ("Retry", &["MaxRetryAttempts", "BackoffType", "UseJitter", "ShouldRetryAfterHeader"]),
     ("TotalRequestTimeout", &["Timeout"]),
     ("AttemptTimeout", &["Timeout"]),
@@ -54,8 +75,8 @@ fn recognises(node: &Node) -> bool {
 fn is_section(node: &Node) -> bool {
     let Some(table) = node.table() else { return false };
     table.entries().iter().any(|entry| {
-        let sign = SIGNS.iter().find(|(name, _)| entry.key.eq_ignore_ascii_case(name));
-        let inner = sign.zip(entry.node.table());
+        let signature = SIGNATURES.iter().find(|(name, _)| entry.key.eq_ignore_ascii_case(name));
+        let inner = signature.zip(entry.node.table());
         inner.is_some_and(|((_, fields), inner)| {
             let known = |key: &str| fields.iter().any(|field| field.eq_ignore_ascii_case(key));
             inner.entries().iter().any(|entry| known(&entry.key))
@@ -63,8 +84,8 @@ fn is_section(node: &Node) -> bool {
     })
 }
 
-/// The binder does not look at capitals.
-fn get<'a>(here: &Here<'a>, name: &str) -> Option<Here<'a>> {
+/// The binder ignores case.
+fn get<'a>(here: &Cursor<'a>, name: &str) -> Option<Cursor<'a>> {
     let field = here.fields().find(|(key, _)| key.eq_ignore_ascii_case(name));
     field.map(|(_, field)| field).filter(|field| field.node.value != Value::Null)
 }

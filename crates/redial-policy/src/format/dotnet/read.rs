@@ -4,25 +4,25 @@ use redial_core::admit::BreakerRule;
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
 use redial_core::{Draft, DurationText, NEVER, Nanos, SECOND};
 
-use super::super::account::{Account, Around};
+use super::super::import::{Import, Metadata};
 use super::super::{Format, exactly, usual_failures};
 use super::{ABOVE_DELAY, AROUND, GROWTH, TICK, get, is_section, standard_breaker};
 use crate::file::{Queue, Setting};
 use crate::found::Note;
-use crate::pile::{Document, Reading};
+use crate::inputs::{Document, Reading};
 use crate::rules::reading::{ATTEMPTS_OR_RETRIES, REFUSED_AT_START};
 use crate::source::Problem;
-use crate::tree::Here;
+use crate::tree::Cursor;
 
 const DAY: Nanos = 24 * 3600 * SECOND;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     for document in documents {
-        sections(document, &Here::top(&document.node), reading);
+        sections(document, &Cursor::top(&document.node), reading);
     }
 }
 
-fn sections(document: &Document, here: &Here<'_>, reading: &mut Reading) {
+fn sections(document: &Document, here: &Cursor<'_>, reading: &mut Reading) {
     if is_section(here.node) {
         if let Err(problem) = section(document, here, reading) {
             reading.problems.push((document.source, problem));
@@ -36,65 +36,65 @@ fn sections(document: &Document, here: &Here<'_>, reading: &mut Reading) {
 const KNOWN: [&str; 5] =
     ["RateLimiter", "TotalRequestTimeout", "Retry", "CircuitBreaker", "AttemptTimeout"];
 
-fn section(document: &Document, here: &Here<'_>, reading: &mut Reading) -> Result<(), Problem> {
-    let mut account = Account::new(document, here);
+fn section(document: &Document, here: &Cursor<'_>, reading: &mut Reading) -> Result<(), Problem> {
+    let mut import = Import::new(document, here);
     let name = if here.path().is_empty() { "standard" } else { here.path() }.replace('.', ":");
     let (format, mut setting) = (Format::DotNet, Setting::default());
-    let total = timeout(here, "TotalRequestTimeout", "deadline", 30 * SECOND, &mut account)?;
+    let total = timeout(here, "TotalRequestTimeout", "deadline", 30 * SECOND, &mut import)?;
     if let Some(hedging) = get(here, "Hedging") {
-        account.dropped(&hedging, "a policy has no hedging: what is left is one attempt");
+        import.dropped(&hedging, "a policy has no hedging: one attempt is left");
         if let Some(endpoint) = get(here, "Endpoint") {
-            account.dropped(&endpoint, "belongs to the hedging");
+            import.dropped(&endpoint, "belongs to hedging");
         }
-        unknown(here, &["TotalRequestTimeout", "Hedging", "Endpoint"], &mut account);
+        unknown(here, &["TotalRequestTimeout", "Hedging", "Endpoint"], &mut import);
         let draft = Draft::bare(1).deadline(Duration::from_nanos(total));
-        account.finish(draft, Around { format, name, routes: Vec::new(), setting }, reading);
+        import.finish(draft, Metadata { format, name, routes: Vec::new(), setting }, reading);
         return Ok(());
     }
-    unknown(here, &KNOWN, &mut account);
-    let attempt = timeout(here, "AttemptTimeout", "attempt_timeout", 10 * SECOND, &mut account)?;
-    let mut draft = retry(here, total, &mut account)?;
-    let breaker = breaker(here, &mut account)?;
-    validate(here, (total, attempt, sampling(&breaker)), &mut account);
+    unknown(here, &KNOWN, &mut import);
+    let attempt = timeout(here, "AttemptTimeout", "attempt_timeout", 10 * SECOND, &mut import)?;
+    let mut draft = retry(here, total, &mut import)?;
+    let breaker = breaker(here, &mut import)?;
+    validate(here, (total, attempt, sampling(&breaker)), &mut import);
     draft = draft
         .deadline(Duration::from_nanos(total))
         .attempt_timeout(Duration::from_nanos(attempt.min(total)))
         .breaker(breaker);
-    draft = limiter(here, draft, &mut setting, &mut account)?;
-    let text = "what is retried is code: connect, reset, timeout, throttled, overloaded and server-error stand for its \
-                default, which is 408, 429, 5xx, failed requests and time-outs";
-    account.notes.push(Note::approximated("ShouldHandle", text));
-    account.finish(draft, Around { format, name, routes: Vec::new(), setting }, reading);
+    draft = limiter(here, draft, &mut setting, &mut import)?;
+    let text = "set in code; the default of 408, 429, 5xx, failed requests and timeouts becomes connect, reset, timeout, throttled, \
+                overloaded and server-error";
+    import.notes.push(Note::approximated("ShouldHandle", text));
+    import.finish(draft, Metadata { format, name, routes: Vec::new(), setting }, reading);
     Ok(())
 }
 
-fn unknown(here: &Here<'_>, known: &[&str], account: &mut Account<'_>) {
+fn unknown(here: &Cursor<'_>, known: &[&str], import: &mut Import<'_>) {
     for (name, field) in here.fields() {
         if !known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-            account.unknown(name, &field, known);
+            import.unknown(name, &field, known);
         }
     }
 }
 
 fn timeout(
-    here: &Here<'_>,
+    here: &Cursor<'_>,
     name: &str,
     field: &'static str,
     default: Nanos,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Result<Nanos, Problem> {
     let Some(section) = get(here, name) else {
         let text = format!("{field} = {}, the default", DurationText(default));
-        account.notes.push(Note::kept(name, text));
+        import.notes.push(Note::kept(name, text));
         return Ok(default);
     };
-    unknown(&section, &["Timeout", "Name"], account);
+    unknown(&section, &["Timeout", "Name"], import);
     let Some(timeout) = get(&section, "Timeout") else { return Ok(default) };
-    account.kept(&timeout, field, field);
+    import.kept(&timeout, field, field);
     span(&timeout, SECOND / 100..=DAY)
 }
 
-fn retry(here: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Draft, Problem> {
+fn retry(here: &Cursor<'_>, total: Nanos, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let retry = get(here, "Retry");
     let field = |name: &str| retry.as_ref().and_then(|retry| get(retry, name));
     let known = [
@@ -107,40 +107,40 @@ fn retry(here: &Here<'_>, total: Nanos, account: &mut Account<'_>) -> Result<Dra
         "Name",
     ];
     if let Some(retry) = &retry {
-        unknown(retry, &known, account);
+        unknown(retry, &known, import);
     }
     let mut draft = Draft::bare(4).retry_on(usual_failures());
     if let Some(retries) = field("MaxRetryAttempts") {
-        let attempts = account.retries(&retries, 1)?;
-        let message = format!("is {}, which is {attempts} attempts", attempts - 1);
+        let attempts = import.retries(&retries, 1)?;
+        let message = format!("is {}, which means {attempts} attempts", attempts - 1);
         let help = "it counts the retries after the first attempt";
-        account.finding(&ATTEMPTS_OR_RETRIES, &retries, message, help);
+        import.finding(&ATTEMPTS_OR_RETRIES, &retries, message, help);
         draft = draft.attempts(attempts);
     } else {
-        account
+        import
             .notes
-            .push(Note::kept("Retry:MaxRetryAttempts", "attempts = 4, the default of 3 retries"));
+            .push(Note::kept("Retry:MaxRetryAttempts", "attempts = 4: 3 retries by default"));
     }
     if let Some(after) = field("ShouldRetryAfterHeader") {
-        let honours = after.yes()?;
-        account.approximated(
+        let honours = after.boolean()?;
+        import.approximated(
             &after,
             "hint",
-            "hint: it replaces the wait there, and is a floor here",
+            "hint: it replaces the wait there, and is a minimum here",
         );
         draft = draft.hint(if honours { exactly(total) } else { HintRule::Ignore });
     } else {
-        let text = "hint: honoured; it replaces the wait there, and is a floor here";
-        account.notes.push(Note::approximated("Retry:ShouldRetryAfterHeader", text));
+        let text = "hint: honoured; it replaces the wait there, and is a minimum here";
+        import.notes.push(Note::approximated("Retry:ShouldRetryAfterHeader", text));
         draft = draft.hint(exactly(total));
     }
-    Ok(draft.backoff(backoff(field, total, account)?))
+    Ok(draft.backoff(backoff(field, total, import)?))
 }
 
 fn backoff<'a>(
-    field: impl Fn(&str) -> Option<Here<'a>>,
+    field: impl Fn(&str) -> Option<Cursor<'a>>,
     total: Nanos,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Result<Backoff, Problem> {
     let kind = field("BackoffType");
     let name = kind.as_ref().map_or(Ok("Exponential"), |kind| kind.text())?;
@@ -152,14 +152,14 @@ fn backoff<'a>(
     let chosen = growths.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     if let Some(kind) = &kind {
         if chosen.is_none() {
-            let problem = kind.wrong(format_args!("there is no {}", kind.node.value));
-            return Err(problem.help("there are Constant, Linear and Exponential"));
+            let problem = kind.problem(format_args!("unknown type {}", kind.node.value));
+            return Err(problem.help("use Constant, Linear or Exponential"));
         }
-        account.kept(kind, "backoff.growth", "backoff.growth");
+        import.kept(kind, "backoff.growth", "backoff.growth");
     }
     let growth = chosen.map_or(Growth::Exponential(2.0), |(_, growth)| growth);
     let use_jitter = field("UseJitter");
-    let jitters = use_jitter.as_ref().map_or(Ok(true), Here::yes)?;
+    let jitters = use_jitter.as_ref().map_or(Ok(true), Cursor::boolean)?;
     let delay = field("Delay");
     let base = delay.as_ref().map_or(Ok(2 * SECOND), |delay| span(delay, 0..=DAY))?;
     let most = field("MaxDelay");
@@ -172,24 +172,24 @@ fn backoff<'a>(
         }
         growth => (growth, Jitter::Around(AROUND), base),
     };
-    jitter_note(use_jitter.as_ref(), jitter, account);
+    jitter_note(use_jitter.as_ref(), jitter, import);
     if let Some(delay) = &delay {
         let text =
-            if base == 0 { "backoff.base = 1ns, the shortest there is" } else { "backoff.base" };
+            if base == 0 { "backoff.base = 1ns, the least of a policy" } else { "backoff.base" };
         if jitter == Jitter::Full || base == 0 {
-            account.approximated(delay, "backoff.base", text);
+            import.approximated(delay, "backoff.base", text);
         } else {
-            account.kept(delay, "backoff.base", text);
+            import.kept(delay, "backoff.base", text);
         }
     }
     match &most {
-        Some(most) => account.kept(most, "backoff.cap", "backoff.cap"),
+        Some(most) => import.kept(most, "backoff.cap", "backoff.cap"),
         None => {
-            let text = "there is none, so the cap is the total timeout: a longer wait never ends";
-            account.notes.push(Note::approximated("Retry:MaxDelay", text));
+            let text = "unset, so the cap is the total timeout: a longer wait never ends";
+            import.notes.push(Note::approximated("Retry:MaxDelay", text));
         }
     }
-    // A constant wait with jitter goes above its base.
+    // With jitter, a constant wait can exceed its base.
     let cap = cap.unwrap_or(total.max(base.saturating_add(base / 4))).max(1);
     Ok(Backoff {
         growth,
@@ -200,53 +200,53 @@ fn backoff<'a>(
     })
 }
 
-fn jitter_note(here: Option<&Here<'_>>, jitter: Jitter, account: &mut Account<'_>) {
+fn jitter_note(here: Option<&Cursor<'_>>, jitter: Jitter, import: &mut Import<'_>) {
     let exact = jitter != Jitter::Full;
     let text = match jitter {
         Jitter::Full => {
-            "full jitter below 11/8 of the delay, growing by 1.75: the jitter of Polly is not uniform, and this comes \
-             near in range and mean"
+            "full jitter below 11/8 of the delay, growing by 1.75: Polly's jitter is not uniform, and this is close in \
+             range and mean"
         }
         Jitter::None => "backoff.jitter = none",
-        _ => "more or less by 25%",
+        _ => "±25%",
     };
     match here {
-        Some(here) if exact => account.kept(here, "backoff.jitter", text),
-        Some(here) => account.approximated(here, "backoff.jitter", text),
-        None if exact => account.notes.push(Note::kept("Retry:UseJitter", text)),
-        None => account.notes.push(Note::approximated("Retry:UseJitter", text)),
+        Some(here) if exact => import.kept(here, "backoff.jitter", text),
+        Some(here) => import.approximated(here, "backoff.jitter", text),
+        None if exact => import.notes.push(Note::kept("Retry:UseJitter", text)),
+        None => import.notes.push(Note::approximated("Retry:UseJitter", text)),
     }
 }
 
-fn breaker(here: &Here<'_>, account: &mut Account<'_>) -> Result<BreakerRule, Problem> {
+fn breaker(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<BreakerRule, Problem> {
     let mut rule = standard_breaker();
     let Some(breaker) = get(here, "CircuitBreaker") else {
-        let text = "breaker: the default, 10% of at least 100 calls in 30 s, open for 5 s";
-        account.notes.push(Note::kept("CircuitBreaker", text));
+        let text = "breaker: by default 10% of at least 100 calls in 30 s, open for 5 s";
+        import.notes.push(Note::kept("CircuitBreaker", text));
         return Ok(rule);
     };
     let known = ["FailureRatio", "MinimumThroughput", "SamplingDuration", "BreakDuration", "Name"];
-    unknown(&breaker, &known, account);
+    unknown(&breaker, &known, import);
     if let Some(ratio) = get(&breaker, "FailureRatio") {
         rule.failure_ratio = ratio.number()?;
         if !(0.0..=1.0).contains(&rule.failure_ratio) {
             return Err(
-                ratio.wrong(format_args!("must be from 0 to 1, but is {}", rule.failure_ratio))
+                ratio.problem(format_args!("must be from 0 to 1, but is {}", rule.failure_ratio))
             );
         }
-        account.kept(&ratio, "breaker.failure_ratio", "breaker.failure_ratio");
+        import.kept(&ratio, "breaker.failure_ratio", "breaker.failure_ratio");
     }
     if let Some(calls) = get(&breaker, "MinimumThroughput") {
         rule.minimum_calls = Some(calls.count(2..=1_000_000)?);
-        account.kept(&calls, "breaker.minimum_calls", "breaker.minimum_calls");
+        import.kept(&calls, "breaker.minimum_calls", "breaker.minimum_calls");
     }
     if let Some(time) = get(&breaker, "SamplingDuration") {
         rule = rule.last_time(Duration::from_nanos(span(&time, SECOND / 2..=DAY)?));
-        account.kept(&time, "breaker.lookback", "breaker.lookback.time");
+        import.kept(&time, "breaker.lookback", "breaker.lookback.time");
     }
     if let Some(time) = get(&breaker, "BreakDuration") {
         rule.open = span(&time, SECOND / 2..=DAY)?;
-        account.kept(&time, "breaker.open", "breaker.open");
+        import.kept(&time, "breaker.open", "breaker.open");
     }
     Ok(rule)
 }
@@ -258,80 +258,80 @@ fn sampling(rule: &BreakerRule) -> Nanos {
     }
 }
 
-/// What .NET's own validator says, which ends the process.
+/// Reports what .NET's own validator would reject.
 fn validate(
-    here: &Here<'_>,
+    here: &Cursor<'_>,
     (total, attempt, sampling): (Nanos, Nanos, Nanos),
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) {
     let at = |names: [&str; 2]| {
         names.iter().find_map(|name| get(here, name)).unwrap_or_else(|| here.clone())
     };
     let text = DurationText;
     if attempt > total {
-        let message =
-            format!("an attempt may take {}, and all of them {}", text(attempt), text(total));
-        let help = "make the total timeout at least as long as the attempt timeout";
+        let message = format!(
+            "the attempt timeout of {} exceeds the total timeout of {}",
+            text(attempt),
+            text(total)
+        );
+        let help = "raise the total timeout, or lower the attempt timeout";
         let at = at(["AttemptTimeout", "TotalRequestTimeout"]);
-        account.finding(&REFUSED_AT_START, &at, message, help);
-        account.approximated(
+        import.finding(&REFUSED_AT_START, &at, message, help);
+        import.approximated(
             &at,
             "attempt_timeout",
-            "attempt_timeout is the deadline: no attempt outlives it",
+            "attempt_timeout = deadline, which ends the attempt anyway",
         );
     }
     if sampling < attempt.saturating_mul(2) {
         let message = format!(
-            "the breaker samples {}, which is less than two attempt timeouts of {}",
+            "the breaker's sampling duration of {} is below two attempt timeouts of {}",
             text(sampling),
             text(attempt)
         );
-        let help = format!("sample at least {}", text(attempt.saturating_mul(2)));
-        account.finding(
-            &REFUSED_AT_START,
-            &at(["CircuitBreaker", "AttemptTimeout"]),
-            message,
-            help,
-        );
+        let help =
+            format!("raise the sampling duration to at least {}", text(attempt.saturating_mul(2)));
+        import.finding(&REFUSED_AT_START, &at(["CircuitBreaker", "AttemptTimeout"]), message, help);
     }
 }
 
 fn limiter(
-    here: &Here<'_>,
+    here: &Cursor<'_>,
     draft: Draft,
     setting: &mut Setting,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Result<Draft, Problem> {
     let limiter = get(here, "RateLimiter");
     let options = limiter.as_ref().and_then(|limiter| get(limiter, "DefaultRateLimiterOptions"));
     if let Some(limiter) = &limiter {
-        unknown(limiter, &["DefaultRateLimiterOptions", "Name"], account);
+        unknown(limiter, &["DefaultRateLimiterOptions", "Name"], import);
     }
     if let Some(options) = &options {
-        unknown(options, &["PermitLimit", "QueueLimit", "QueueProcessingOrder"], account);
+        unknown(options, &["PermitLimit", "QueueLimit", "QueueProcessingOrder"], import);
     }
     let field = |name: &str| options.as_ref().and_then(|options| get(options, name));
     if let Some(queue) = field("QueueLimit") {
         let places = queue.count(0..=i32::MAX as u32)?;
         setting.queue =
             Some(if places == i32::MAX as u32 { Queue::Unbounded } else { Queue::Bounded(places) });
-        account.kept(&queue, "queue", "queue");
+        import.kept(&queue, "queue", "queue");
     }
     let Some(permits) = field("PermitLimit") else {
-        let text = "concurrency = 1000, the default; calls count there, waiting or not, and attempts on the wire here";
-        account.notes.push(Note::approximated("RateLimiter", text));
+        let text = "concurrency = 1000, the default; it limits calls there, including their waits, and attempts in flight here";
+        import.notes.push(Note::approximated("RateLimiter", text));
         return Ok(draft.concurrency(1000));
     };
-    let text = "concurrency; calls count there, waiting or not, and attempts on the wire here";
-    account.approximated(&permits, "concurrency", text);
+    let text =
+        "concurrency; it limits calls there, including their waits, and attempts in flight here";
+    import.approximated(&permits, "concurrency", text);
     Ok(draft.concurrency(permits.count(1..=1_000_000)?))
 }
 
 /// A `TimeSpan`: `[d.]hh:mm[:ss[.fffffff]]`, or whole days.
-fn span(here: &Here<'_>, range: std::ops::RangeInclusive<Nanos>) -> Result<Nanos, Problem> {
-    let text = here.word()?;
+fn span(here: &Cursor<'_>, range: std::ops::RangeInclusive<Nanos>) -> Result<Nanos, Problem> {
+    let text = here.scalar()?;
     let nanos = time_span(text.trim()).ok_or_else(|| {
-        let problem = here.wrong(format_args!("is no TimeSpan: {}", here.node.value));
+        let problem = here.problem(format_args!("invalid TimeSpan {}", here.node.value));
         problem.help("write hours, minutes and seconds: \"00:00:02\" or \"1.02:03:04.5\"")
     })?;
     if range.contains(&nanos) {
@@ -339,7 +339,7 @@ fn span(here: &Here<'_>, range: std::ops::RangeInclusive<Nanos>) -> Result<Nanos
     }
     let (least, most) = (DurationText(*range.start()), DurationText(*range.end()));
     let is = DurationText(nanos);
-    Err(here.wrong(format_args!("must be from {least} to {most}, but is {is}")))
+    Err(here.problem(format_args!("must be from {least} to {most}, but is {is}")))
 }
 
 fn time_span(text: &str) -> Option<Nanos> {

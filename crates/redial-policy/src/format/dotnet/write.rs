@@ -2,18 +2,18 @@ use redial_core::admit::{BreakerRule, Lookback};
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
 use redial_core::{DurationText, NEVER, Nanos, Policy, SECOND};
 
-use super::super::unsaid::unsaid;
+use super::super::export::{dropped, safety};
 use super::super::{Written, policies};
 use super::{ABOVE_DELAY, AROUND, TICK};
 use crate::file::{File, Named, Queue};
 use crate::found::Note;
 use crate::source::Problem;
-use crate::tree::{Short, Value};
+use crate::tree::{Truncated, Value};
 
 const MINUTE: Nanos = 60 * SECOND;
 const HOUR: Nanos = 60 * MINUTE;
 const DAY: Nanos = 24 * HOUR;
-/// So many that it stands for no limit.
+/// Stands for no limit.
 const NO_LIMIT: u32 = 1_000_000;
 
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
@@ -30,17 +30,16 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
 fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Problem> {
     let policy = &named.policy;
     if policy.attempts() < 2 {
-        let message = format!("policy `{}`: .NET's retries are at least one", Short(&named.name));
-        return Err(
-            Problem::whole(message).help("attempts must be 2 or more to be exported to .NET")
-        );
+        let message =
+            format!("policy `{}`: .NET requires at least one retry", Truncated(&named.name));
+        return Err(Problem::whole(message).help("set attempts to 2 or more"));
     }
     let mut notes = Vec::new();
     let total = timeout("deadline", policy.deadline(), DAY, &mut notes);
-    // The breaker cannot look back on more than a day, and must look back on two attempt timeouts.
+    // The breaker's window is at most a day, and at least two attempt timeouts.
     let attempt = policy.attempt_timeout().min(total);
     let attempt = if policy.attempt_timeout() == NEVER {
-        let text = "AttemptTimeout: there must be one, so it is the total timeout, or half a day";
+        let text = "AttemptTimeout is required: the total timeout, or half a day";
         notes.push(Note::approximated("attempt_timeout", text));
         timeout("attempt_timeout", attempt, DAY / 2, &mut Vec::new())
     } else {
@@ -50,9 +49,8 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
     let breaker = breaker(policy.breaker(), attempt, &mut notes);
     let mut limits = vec![("PermitLimit", policy.concurrency().unwrap_or(NO_LIMIT).into())];
     match policy.concurrency() {
-        Some(_) => notes.push(Note::approximated("concurrency", "PermitLimit, which counts calls")),
-        None => notes
-            .push(Note::approximated("concurrency", "PermitLimit = 1000000: there must be one")),
+        Some(_) => notes.push(Note::approximated("concurrency", "PermitLimit, which limits calls")),
+        None => notes.push(Note::approximated("concurrency", "PermitLimit is required: 1000000")),
     }
     if let Some(queue) = named.setting.queue.or(queue) {
         let places = match queue {
@@ -62,8 +60,10 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
         limits.push(("QueueLimit", places.into()));
         notes.push(Note::kept("setting.queue", "QueueLimit"));
     }
-    let said = ["attempt_timeout", "deadline", "hint", "breaker", "concurrency"];
-    notes.extend(unsaid(policy, &said));
+    let exported =
+        ["attempts", "backoff", "attempt_timeout", "deadline", "hint", "breaker", "concurrency"];
+    notes.extend(dropped(policy, &exported));
+    notes.push(safety());
     let limits = Value::table([("DefaultRateLimiterOptions", Value::table(limits))]);
     let section = Value::table([
         ("RateLimiter", limits),
@@ -76,19 +76,19 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
 }
 
 fn timeout(field: &str, value: Nanos, most: Nanos, notes: &mut Vec<Note>) -> Nanos {
-    let said = ticks(value.clamp(SECOND / 100, most));
-    let text = format!("{}, as near as a timeout comes", DurationText(said));
-    notes.push(if said == value {
+    let nearest = ticks(value.clamp(SECOND / 100, most));
+    let text = format!("{}, the nearest valid timeout", DurationText(nearest));
+    notes.push(if nearest == value {
         Note::kept(field, "Timeout")
     } else {
         Note::approximated(field, text)
     });
-    said
+    nearest
 }
 
 fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Value {
     let retries = (policy.attempts() - 1).min(999_999);
-    let text = format!("MaxRetryAttempts = {retries}: it does not count the first one");
+    let text = format!("MaxRetryAttempts = {retries}: it does not count the first attempt");
     notes.push(Note::kept("attempts", text));
     let backoff = policy.backoff();
     let kind = match backoff.growth {
@@ -100,13 +100,13 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Value {
     notes.push(if exact {
         Note::kept("backoff", "BackoffType, Delay and MaxDelay")
     } else {
-        let text = "only doubling without jitter, and constant or linear waits that are capped after 25% of jitter, \
-                    are the same there";
+        let text = "only doubling without jitter, and constant or linear waits with a jitter of 25% before the \
+                    cap, have an exact counterpart";
         Note::approximated("backoff", text)
     });
     let honours = *policy.hint_rule() != HintRule::Ignore;
     notes.push(if honours {
-        let text = "ShouldRetryAfterHeader; it replaces the wait there, and is a floor here";
+        let text = "ShouldRetryAfterHeader; it replaces the wait there, and is a minimum here";
         Note::approximated("hint", text)
     } else {
         Note::kept("hint", "ShouldRetryAfterHeader = false")
@@ -121,7 +121,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Value {
     ])
 }
 
-/// The delay, and whether it makes the waits that the policy has.
+/// The delay, and whether the waits are exactly those of the policy.
 fn delay(backoff: &Backoff, exponential: bool) -> (Nanos, bool) {
     let whole =
         backoff.base.is_multiple_of(TICK) && backoff.cap.is_multiple_of(TICK) && backoff.cap <= DAY;
@@ -143,7 +143,7 @@ fn breaker(rule: Option<&BreakerRule>, attempt: Nanos, notes: &mut Vec<Note>) ->
     let Some(rule) = rule else {
         notes.push(Note::approximated(
             "breaker",
-            "there must be one: FailureRatio = 1 and MinimumThroughput = 1000000 stand for none",
+            "CircuitBreaker is required: FailureRatio = 1 and MinimumThroughput = 1000000",
         ));
         let fields = [("FailureRatio", 1.0.into()), ("MinimumThroughput", NO_LIMIT.into())];
         let sampling = ("SamplingDuration", span(attempt.saturating_mul(2).max(30 * SECOND)));
@@ -162,8 +162,8 @@ fn breaker(rule: Option<&BreakerRule>, attempt: Nanos, notes: &mut Vec<Note>) ->
     notes.push(if same {
         Note::kept("breaker", "CircuitBreaker")
     } else {
-        let text = "CircuitBreaker: a time to look back on of at least two attempt timeouts, one probe, no spread, no \
-                    slow calls";
+        let text = "CircuitBreaker: a sampling duration of at least two attempt timeouts, one probe, no spread, no slow \
+                    calls";
         Note::approximated("breaker", text)
     });
     Value::table([
@@ -174,7 +174,7 @@ fn breaker(rule: Option<&BreakerRule>, attempt: Nanos, notes: &mut Vec<Note>) ->
     ])
 }
 
-/// As the engine has it when nothing is said.
+/// The minimum of calls, by default that of the engine.
 fn calls(rule: &BreakerRule) -> u32 {
     let most = match rule.lookback {
         Lookback::Calls(calls) => calls,
@@ -183,7 +183,7 @@ fn calls(rule: &BreakerRule) -> u32 {
     rule.minimum_calls.unwrap_or(most.min(20)).max(2)
 }
 
-/// To the nearest tick, and at least one.
+/// Rounded to ticks, and at least one.
 fn ticks(nanos: Nanos) -> Nanos {
     (nanos.saturating_add(TICK / 2) / TICK).max(1) * TICK
 }
@@ -193,7 +193,7 @@ fn span(nanos: Nanos) -> Value {
 }
 
 /// `[d.]hh:mm:ss[.fffffff]`
-pub(crate) fn as_span(nanos: Nanos) -> String {
+pub(super) fn as_span(nanos: Nanos) -> String {
     let (days, rest) = (nanos / DAY, nanos % DAY);
     let (hours, minutes, seconds) = (rest / HOUR, rest % HOUR / MINUTE, rest % MINUTE / SECOND);
     let days = if days > 0 { format!("{days}.") } else { String::new() };

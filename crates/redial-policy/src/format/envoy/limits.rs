@@ -1,31 +1,31 @@
-//! How many retries there may be at once. Envoy counts what is in flight; Istio hands the same numbers on.
+//! The bounds on retries in flight, in Envoy and in Istio, which configures Envoy with the same numbers.
 
 use std::time::Duration;
 
 use redial_core::admit::budget::{Budget, InflightBudget};
 use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
 
-use super::super::account::Account;
+use super::super::import::Import;
 use crate::file::Queue;
 use crate::found::Note;
 use crate::source::Problem;
-use crate::tree::Here;
+use crate::tree::Cursor;
 
-/// From here on a number means that there is no limit.
+/// Numbers from here on mean no limit.
 pub(in crate::format) const HUGE: u32 = 1_000_001;
 
-/// What a cluster says to all routes that lead to it.
+/// The limits of a cluster, for all routes that lead to it.
 pub(in crate::format) struct Limits<'a> {
-    pub(in crate::format) account: Account<'a>,
+    pub(in crate::format) import: Import<'a>,
     pub(in crate::format) retries: Retries,
-    /// [`NEVER`] when connecting has no timeout of its own.
+    /// [`NEVER`] if there is none.
     pub(in crate::format) connect_timeout: Nanos,
     pub(in crate::format) concurrency: Option<u32>,
     pub(in crate::format) queue: Option<Queue>,
 }
 
 impl Limits<'_> {
-    /// What it adds to a route's policy.
+    /// Adds the limits to the policy of a route.
     pub(in crate::format) fn apply(&self, draft: Draft) -> Draft {
         let draft = match self.retries {
             Retries::Forbidden => draft.attempts(1),
@@ -36,7 +36,7 @@ impl Limits<'_> {
             Some(most) => draft.concurrency(most),
             None => draft,
         };
-        // One that is not shorter than the attempt never ends anything.
+        // A connect timeout that is not below the attempt timeout has no effect.
         let timeout = Duration::from_nanos(self.connect_timeout);
         let longer = draft.clone().connect_timeout(timeout + Duration::from_nanos(1)).build();
         let too_long = longer.is_err_and(|invalid| invalid.field() == "connect_timeout");
@@ -45,17 +45,17 @@ impl Limits<'_> {
     }
 }
 
-/// How many retries there may be at once.
+/// The bound on retries in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::format) enum Retries {
-    /// None, so nothing is retried whatever the route says.
+    /// None: nothing is retried, whatever the route sets.
     Forbidden,
     Bounded(InflightBudget),
     Unbounded,
 }
 
 impl Retries {
-    /// At most this many, whatever else is in flight.
+    /// At most this many.
     pub(in crate::format) fn at_most(retries: u32) -> Self {
         match retries {
             0 => Self::Forbidden,
@@ -64,7 +64,7 @@ impl Retries {
         }
     }
 
-    /// A share of what is in flight, and how many there may always be.
+    /// A share of the requests in flight, but always at least `least`.
     pub(in crate::format) fn share(percent: f64, least: u32) -> Self {
         let ratio = (percent * 1e7).round() / 1e9;
         if ratio == 0.0 {
@@ -76,35 +76,38 @@ impl Retries {
         }
     }
 
-    /// What it is here, for a note.
-    pub(in crate::format) fn said(self) -> String {
+    /// The equivalent in a policy, for a note.
+    pub(in crate::format) fn describe(self) -> String {
         match self {
-            Self::Forbidden => "attempts = 1: no retry is let through".to_owned(),
+            Self::Forbidden => "attempts = 1: no retries are allowed".to_owned(),
             Self::Bounded(budget) if budget.ratio == 0.0 => {
-                format!("budget.inflight without a share: {} retries at once", budget.floor)
+                format!("budget.inflight without a share: {} retries in flight", budget.floor)
             }
             Self::Bounded(InflightBudget { ratio, floor }) => {
-                format!("budget.inflight: a ratio of {ratio}, and {floor} always")
+                format!("budget.inflight: a ratio of {ratio}, at least {floor}")
             }
-            Self::Unbounded => "budget = none: so many are no bound".to_owned(),
+            Self::Unbounded => "budget = none: so large a number is no bound".to_owned(),
         }
     }
 
-    /// Our budgets, counted in what is in flight.
+    /// The bound for the budget of a policy.
     pub(in crate::format) fn of(policy: &Policy, notes: &mut Vec<Note>) -> Self {
         match policy.budget() {
             Budget::None => {
-                notes.push(Note::kept("budget", "none: no bound on the retries at once"));
+                notes.push(Note::kept("budget", "none: no bound on retries in flight"));
                 Self::Unbounded
             }
             Budget::Inflight(budget) => {
-                notes.push(Note::kept("budget.inflight", "the same share of what is in flight"));
+                notes.push(Note::kept(
+                    "budget.inflight",
+                    "the same share of the requests in flight",
+                ));
                 Self::Bounded(*budget)
             }
             Budget::Window(budget) => {
-                let least = at_once(budget.floor, policy);
+                let least = in_flight(budget.floor, policy);
                 let what = format!(
-                    "{}% of the requests in flight, not of those of the last {}; a floor of {} is {least} at once",
+                    "{}% of the requests in flight instead of the requests of the last {}; a floor of {} becomes {least} in flight",
                     percent(budget.ratio),
                     redial_core::DurationText(budget.ttl),
                     budget.floor,
@@ -113,8 +116,8 @@ impl Retries {
                 Self::Bounded(InflightBudget::new(budget.ratio, least))
             }
             Budget::Tokens(_) | Budget::Throttling(_) => {
-                let what = "there are no buckets; the default of 20% of the requests in flight, at \
-                            least 3, stands for it";
+                let what =
+                    "token buckets become the default of 20% of the requests in flight, at least 3";
                 notes.push(Note::approximated("budget", what));
                 Self::Bounded(InflightBudget::default())
             }
@@ -122,34 +125,33 @@ impl Retries {
     }
 }
 
-/// A ratio as a percentage.
+/// A ratio in percent.
 pub(in crate::format) fn percent(ratio: f64) -> f64 {
     (ratio * 1e9).round() / 1e7
 }
 
-/// How many retries are on the wire at once when they come at this rate and each takes as long as it may. Without a
-/// timeout of the attempt nobody knows, and Envoy's default of 3 has to do: the deadline of the call would let a fast
-/// server see hundreds of times the rate.
-fn at_once(floor: Rate, policy: &Policy) -> u32 {
+/// The retries in flight at this rate, if each takes the whole attempt timeout. Without an attempt timeout it is at most
+/// Envoy's default of 3: with the deadline of the call instead, a fast server could see hundreds of times the rate.
+fn in_flight(floor: Rate, policy: &Policy) -> u32 {
     let longest = policy.attempt_timeout();
     if longest == NEVER {
         return floor.count.min(3);
     }
-    let at_once = u128::from(floor.count) * u128::from(longest);
-    let at_once = at_once.div_ceil(u128::from(floor.per.max(1)));
-    u32::try_from(at_once).unwrap_or(HUGE).min(HUGE - 1)
+    let product = u128::from(floor.count) * u128::from(longest);
+    let in_flight = product.div_ceil(u128::from(floor.per.max(1)));
+    u32::try_from(in_flight).unwrap_or(HUGE).min(HUGE - 1)
 }
 
-/// The share of the requests in flight that may be retries. 0 to 100 there.
-pub(in crate::format) fn percentage(here: &Here<'_>) -> Result<f64, Problem> {
+/// The share of the requests in flight that may be retries, in percent.
+pub(in crate::format) fn percentage(here: &Cursor<'_>) -> Result<f64, Problem> {
     let percent = here.number()?;
     if (0.0..=100.0).contains(&percent) {
         return Ok(percent);
     }
-    Err(here.wrong(format_args!("must be a percentage from 0 to 100, but is {percent}")))
+    Err(here.problem(format_args!("must be a percentage from 0 to 100, but is {percent}")))
 }
 
-/// So many requests can wait.
+/// A queue of this length.
 pub(in crate::format) fn queue(most: u32) -> Queue {
     if most >= HUGE { Queue::Unbounded } else { Queue::Bounded(most) }
 }

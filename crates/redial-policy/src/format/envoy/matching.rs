@@ -1,71 +1,72 @@
-//! Which requests a route is for, in Envoy's words and in ours.
+//! Envoy's route matches, as routes of a policy file and back.
 
-use super::super::account::Account;
+use super::super::import::Import;
 use super::{KEY_HEADER, field};
 use crate::file::Route;
 use crate::found::Note;
-use crate::tree::{Here, Value};
+use crate::tree::{Cursor, Value};
 
-/// The routes of ours that a match stands for, one for each host; none when it is for all requests.
+/// The routes of a match, one for each host; none, if it matches all requests.
 pub(super) fn read(
-    matching: Option<&Here<'_>>,
-    domains: Option<&Here<'_>>,
+    matching: Option<&Cursor<'_>>,
+    domains: Option<&Cursor<'_>>,
     policy: &str,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Vec<Route> {
     let mut route = Route { policy: policy.to_owned(), ..Route::default() };
     if let Some(matching) = matching {
-        path(matching, &mut route, account);
-        headers(matching, &mut route, account);
+        path(matching, &mut route, import);
+        headers(matching, &mut route, import);
     }
-    let routes = account.at_hosts(vec![route], domains);
+    let routes = import.at_hosts(vec![route], domains);
     let for_all = Route { policy: policy.to_owned(), ..Route::default() };
     if routes == [for_all] { Vec::new() } else { routes }
 }
 
-fn path(matching: &Here<'_>, route: &mut Route, account: &mut Account<'_>) {
+fn path(matching: &Cursor<'_>, route: &mut Route, import: &mut Import<'_>) {
     if let Some(prefix) = field(matching, "prefix").and_then(|prefix| prefix.node.text()) {
         route.path = (!matches!(prefix, "" | "/")).then(|| format!("{prefix}*"));
     } else if let Some(path) = field(matching, "path").and_then(|path| path.node.text()) {
         route.path = Some(path.to_owned());
     } else if let Some(prefix) = field(matching, "path_separated_prefix") {
         route.path = prefix.node.text().map(|prefix| format!("{prefix}*"));
-        let text = "a prefix, whether or not a slash follows it";
-        account.notes.push(Note::approximated(prefix.path(), text));
+        let text = "a prefix, even without a slash after it";
+        import.notes.push(Note::approximated(prefix.path(), text));
     } else if let Some(other) = matching.first(&["safe_regex", "safeRegex"]) {
-        account.dropped(&other, "we know paths and how they begin, so the route is wider here");
+        import.dropped(&other, "only paths and prefixes are supported, so the route matches more");
     }
 }
 
-fn headers(matching: &Here<'_>, route: &mut Route, account: &mut Account<'_>) {
-    for header in field(matching, "headers").iter().flat_map(Here::items) {
+fn headers(matching: &Cursor<'_>, route: &mut Route, import: &mut Import<'_>) {
+    for header in field(matching, "headers").iter().flat_map(Cursor::items) {
         let name = field(&header, "name").and_then(|name| name.node.text()).unwrap_or_default();
         if name == ":method" {
             route.methods = methods(&header);
         }
         route.key |= is_key(&header);
         if !is_key(&header) && (name != ":method" || route.methods.is_empty()) {
-            account.dropped(&header, "we know methods and keys, so the route is wider here");
+            import
+                .dropped(&header, "only methods and keys are supported, so the route matches more");
         }
     }
 }
 
-/// Methods that only ask.
-pub(super) const ASKING: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
+/// Methods without side effects.
+pub(super) const SAFE_METHODS: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
-/// Methods that change something, and the same thing when they are repeated.
-pub(super) const REPEATABLE: [&str; 2] = ["PUT", "DELETE"];
+/// Idempotent methods with side effects.
+pub(super) const IDEMPOTENT_METHODS: [&str; 2] = ["PUT", "DELETE"];
 
-/// Whether a matcher asks for an idempotency key.
-pub(super) fn is_key(header: &Here<'_>) -> bool {
+/// Whether a matcher requires an idempotency key.
+pub(super) fn is_key(header: &Cursor<'_>) -> bool {
     let name = field(header, "name").and_then(|name| name.node.text()).unwrap_or_default();
-    let present = field(header, "present_match").and_then(|present| present.yes().ok());
+    let present = field(header, "present_match").and_then(|present| present.boolean().ok());
     name.eq_ignore_ascii_case(KEY_HEADER) && present == Some(true)
 }
 
-/// The methods that a matcher lets through; none when it cannot be said.
-pub(super) fn methods(header: &Here<'_>) -> Vec<String> {
-    let text = |here: Here<'_>| here.node.text().map(str::to_owned);
+/// The methods of a matcher; none, if they are unknown.
+pub(super) fn methods(header: &Cursor<'_>) -> Vec<String> {
+    let text = |here: Cursor<'_>| here.node.text().map(str::to_owned);
     let inner = field(header, "string_match").unwrap_or_else(|| header.clone());
     let exact = field(&inner, "exact").or_else(|| field(header, "exact_match"));
     let regex = field(&inner, "safe_regex").or_else(|| field(header, "safe_regex_match"));
@@ -90,12 +91,12 @@ pub(super) fn of_methods(methods: &[String]) -> Value {
     Value::table([("name", Value::from(":method")), ("string_match", matched)])
 }
 
-/// A matcher for requests that carry a key.
+/// A matcher for requests with an idempotency key.
 pub(super) fn with_key() -> Value {
     Value::table([("name", Value::from(KEY_HEADER)), ("present_match", Value::from(true))])
 }
 
-/// The match of a route of ours, hosts aside.
+/// The match of a route, without its host.
 pub(super) fn write(route: &Route) -> Value {
     let path = match route.path.as_deref().map(|path| (path, path.strip_suffix('*'))) {
         None | Some((_, Some(""))) => ("prefix", Value::from("/")),

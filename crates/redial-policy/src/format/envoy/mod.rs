@@ -1,5 +1,5 @@
-//! A route says how often Envoy repeats a request, its virtual host may say it for all routes, and the cluster that they
-//! lead to bounds how many retries there are at once. Only together are they a policy.
+//! In Envoy a route, or the virtual host for all of its routes, sets how often a request is retried, and the cluster that
+//! the route leads to bounds the retries in flight. Only together do they make a policy.
 
 pub(super) mod limits;
 mod matching;
@@ -7,36 +7,67 @@ mod read;
 pub(super) mod retry_on;
 mod write;
 
-use super::Border;
-use crate::tree::{Here, Node, Table};
+use super::system::{Advice, System, Words};
+use super::time;
+use crate::tree::{Cursor, Node, Table};
 
-pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
+pub(super) static SYSTEM: System = System {
+    name: "envoy",
+    title: "Envoy",
+    recognises,
+    read: read::read,
+    write: write::write,
+    language: |_| None,
+    words: Words::Names(&[
+        ("attempts", RETRIES),
+        ("attempt_timeout", "per_try_timeout"),
+        ("deadline", "timeout"),
+        ("backoff.base", "retry_back_off.base_interval"),
+        ("backoff.cap", "retry_back_off.max_interval"),
+        ("hint", "rate_limited_retry_back_off"),
+        ("hint.honour.cap", "rate_limited_retry_back_off.max_interval"),
+        ("budget", "circuit_breakers.thresholds[].retry_budget"),
+        ("retry_on", "retry_on"),
+    ]),
+    duration: |_, nanos| time::as_seconds(nanos),
+    counts_retries: true,
+    advice: Advice {
+        honour_hints: Some(
+            "set `rate_limited_retry_back_off` to `{reset_headers: [{name: retry-after, format: SECONDS}]}`",
+        ),
+        add_budget: Some(
+            "set `circuit_breakers.thresholds[].retry_budget` to `{budget_percent: {value: 10}}`",
+        ),
+        client_errors: retry_on::client_errors,
+        ..Advice::NONE
+    },
+};
 
 /// The header that carries an idempotency key.
 const KEY_HEADER: &str = "idempotency-key";
 
-/// Fields that only a retry policy of Envoy has. gRPC's has the same name in protobuf's JSON.
+/// Fields that only Envoy's retry policy has. gRPC's `retryPolicy` has the same name in protobuf's JSON.
 const OWN_FIELDS: [&str; 5] =
-    ["retry_on", NUMBER, "per_try_timeout", "retry_back_off", "retriable_status_codes"];
+    ["retry_on", RETRIES, "per_try_timeout", "retry_back_off", "retriable_status_codes"];
 
-/// How many retries there are.
-const NUMBER: &str = "num_retries"; // tidy-allow: the name in Envoy's API
+/// The number of retries.
+const RETRIES: &str = "num_retries"; // tidy-allow: the name in Envoy's API
 
 fn recognises(node: &Node) -> bool {
     may_hold(node) && holds(node)
 }
 
-/// Whether Envoy's config can be in there: an object of Kubernetes of any other kind has fields of the same names that
-/// mean something else.
+/// Whether a document can contain Envoy's config. Other Kubernetes objects have fields of the same names with other
+/// meanings.
 fn may_hold(node: &Node) -> bool {
     let is_object = node.get("apiVersion").is_some() && node.get("kind").is_some();
     let kind = node.get("kind").and_then(Node::text).unwrap_or_default();
     node.table().is_some() && (!is_object || kind.contains("Envoy"))
 }
 
-/// Without a look at the ways, which most documents are too large for.
+/// Searches without building paths, because most documents are large and contain none.
 fn holds(node: &Node) -> bool {
-    let here = Here::top(node);
+    let here = Cursor::top(node);
     let entries = node.table().map_or(&[][..], Table::entries);
     retry_policy(&here).is_some()
         || field(&here, "circuit_breakers").is_some()
@@ -44,19 +75,19 @@ fn holds(node: &Node) -> bool {
         || node.list().unwrap_or_default().iter().any(holds)
 }
 
-/// What is below, in tables and lists. No field of Envoy has a name that is longer than this, so the ways stay short.
-fn below<'a, 'b>(here: &'b Here<'a>) -> impl Iterator<Item = Here<'a>> + 'b {
+/// The children of a table or list. Longer names are not fields of Envoy, and would make long paths.
+fn below<'a, 'b>(here: &'b Cursor<'a>) -> impl Iterator<Item = Cursor<'a>> + 'b {
     let fields = here.fields().filter(|(name, _)| name.len() <= 100).map(|(_, below)| below);
     fields.chain(here.items())
 }
 
-fn retry_policy<'a>(here: &Here<'a>) -> Option<Here<'a>> {
+fn retry_policy<'a>(here: &Cursor<'a>) -> Option<Cursor<'a>> {
     let policy = field(here, "retry_policy")?;
     OWN_FIELDS.iter().any(|name| field(&policy, name).is_some()).then_some(policy)
 }
 
-/// A field by its name in the API, or as protobuf's JSON has it: `retry_on` or `retryOn`.
-fn field<'a>(here: &Here<'a>, name: &str) -> Option<Here<'a>> {
+/// A field by its name in the API or in protobuf's JSON: `retry_on` or `retryOn`.
+fn field<'a>(here: &Cursor<'a>, name: &str) -> Option<Cursor<'a>> {
     here.node.table()?;
     here.get(name).or_else(|| here.get(&camel(name)))
 }

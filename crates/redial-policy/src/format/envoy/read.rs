@@ -6,37 +6,37 @@ use redial_core::schedule::{Backoff, HintRule, TooLong};
 use redial_core::{Draft, MS, NEVER, Nanos};
 
 use super::super::Format;
-use super::super::account::{Account, Around};
+use super::super::import::{Import, Metadata};
 use super::super::time::{self, Timeouts, std};
 use super::limits::{HUGE, Limits, Retries, percentage, queue};
-use super::{NUMBER, below, camel, field, matching, may_hold, retry_on, retry_policy};
+use super::{RETRIES, below, camel, field, matching, may_hold, retry_on, retry_policy};
 use crate::file::Setting;
 use crate::found::Note;
-use crate::pile::{Document, Reading};
+use crate::inputs::{Document, Reading};
 use crate::source::Problem;
-use crate::tree::Here;
+use crate::tree::Cursor;
 
-/// What a route's `timeout` is when it has none.
+/// The default `timeout` of a route.
 const ROUTE_TIMEOUT: Nanos = 15_000 * MS;
-/// What a cluster's `connect_timeout` is when it has none.
+/// The default `connect_timeout` of a cluster.
 const CONNECT_TIMEOUT: Nanos = 5_000 * MS;
-/// Retries at once, when a cluster does not say.
-const RETRIES_AT_ONCE: u32 = 3;
+/// The default bound of a cluster on retries in flight.
+const RETRIES_IN_FLIGHT: u32 = 3;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     let mine = || documents.iter().filter(|document| may_hold(&document.node));
     let mut clusters = HashMap::new();
     for document in mine() {
-        find_clusters(document, &Here::top(&document.node), &mut clusters, reading);
+        find_clusters(document, &Cursor::top(&document.node), &mut clusters, reading);
     }
     for document in mine() {
-        Reader { document, clusters: &clusters, reading }.visit(&Here::top(&document.node));
+        Reader { document, clusters: &clusters, reading }.visit(&Cursor::top(&document.node));
     }
 }
 
 fn find_clusters<'a>(
     document: &'a Document,
-    here: &Here<'a>,
+    here: &Cursor<'a>,
     clusters: &mut HashMap<&'a str, Limits<'a>>,
     reading: &mut Reading,
 ) {
@@ -54,18 +54,18 @@ fn find_clusters<'a>(
     below(here).for_each(|below| find_clusters(document, &below, clusters, reading));
 }
 
-fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, Problem> {
-    let mut account = Account::new(document, cluster);
+fn limits<'a>(document: &'a Document, cluster: &Cursor<'a>) -> Result<Limits<'a>, Problem> {
+    let mut import = Import::new(document, cluster);
     let connect_timeout = match field(cluster, "connect_timeout") {
         Some(here) => {
-            account.kept(&here, "connect_timeout", "connect_timeout");
+            import.kept(&here, "connect_timeout", "connect_timeout");
             time::above_zero(&here, time::seconds(&here)?)?
         }
         None => CONNECT_TIMEOUT,
     };
     let mut limits = Limits {
-        account,
-        retries: Retries::at_most(RETRIES_AT_ONCE),
+        import,
+        retries: Retries::at_most(RETRIES_IN_FLIGHT),
         connect_timeout,
         concurrency: None,
         queue: Some(queue(1024)),
@@ -73,10 +73,10 @@ fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, 
     let breakers = field(cluster, "circuit_breakers");
     let thresholds = breakers.as_ref().and_then(|here| here.get("thresholds"));
     // There are two priorities.
-    for threshold in thresholds.iter().flat_map(Here::items).take(8) {
+    for threshold in thresholds.iter().flat_map(Cursor::items).take(8) {
         let priority = threshold.get("priority").and_then(|here| here.node.text());
         if priority.is_some_and(|priority| priority != "DEFAULT") {
-            limits.account.dropped(&threshold, "we know one priority");
+            limits.import.dropped(&threshold, "a policy has one priority");
             continue;
         }
         threshold_into(&threshold, &mut limits)?;
@@ -84,39 +84,39 @@ fn limits<'a>(document: &'a Document, cluster: &Here<'a>) -> Result<Limits<'a>, 
     Ok(limits)
 }
 
-fn threshold_into(threshold: &Here<'_>, limits: &mut Limits<'_>) -> Result<(), Problem> {
-    let account = &mut limits.account;
+fn threshold_into(threshold: &Cursor<'_>, limits: &mut Limits<'_>) -> Result<(), Problem> {
+    let import = &mut limits.import;
     // tidy-allow: the name in Envoy's API
     if let Some(here) = field(threshold, "max_retries") {
         limits.retries = Retries::at_most(here.count(0..=u32::MAX)?);
-        account.kept(&here, "budget", limits.retries.said());
+        import.kept(&here, "budget", limits.retries.describe());
     }
     if let Some(budget) = field(threshold, "retry_budget") {
         let share = field(&budget, "budget_percent").and_then(|here| here.get("value"));
         let percent = share.as_ref().map_or(Ok(20.0), percentage)?;
         let least = field(&budget, "min_retry_concurrency");
-        let least = least.map_or(Ok(RETRIES_AT_ONCE), |here| here.count(0..=u32::MAX))?;
+        let least = least.map_or(Ok(RETRIES_IN_FLIGHT), |here| here.count(0..=u32::MAX))?;
         limits.retries = Retries::share(percent, least);
-        account.kept(&budget, "budget", limits.retries.said());
+        import.kept(&budget, "budget", limits.retries.describe());
         if let Some(interval) = field(&budget, "budget_interval") {
-            account.dropped(&interval, "what is in flight counts here, not what was");
+            import.dropped(&interval, "the budget counts requests in flight");
         }
     }
     if let Some(here) = field(threshold, "max_requests") {
         let most = here.count(0..=u32::MAX)?;
         limits.concurrency = Some(most).filter(|most| (1..HUGE).contains(most));
         match limits.concurrency {
-            Some(_) => account.kept(&here, "concurrency", "concurrency"),
-            None => account.dropped(&here, "as a concurrency we know 1 to 1000000"),
+            Some(_) => import.kept(&here, "concurrency", "concurrency"),
+            None => import.dropped(&here, "concurrency must be 1 to 1000000"),
         }
     }
     if let Some(here) = field(threshold, "max_pending_requests") {
         limits.queue = Some(queue(here.count(0..=u32::MAX)?));
-        account.kept(&here, "setting.queue", "setting.queue");
+        import.kept(&here, "setting.queue", "setting.queue");
     }
     for other in ["max_connections", "max_connection_pools"] {
         if let Some(here) = field(threshold, other) {
-            account.dropped(&here, "we do not count connections");
+            import.dropped(&here, "connections are not limited");
         }
     }
     Ok(())
@@ -128,18 +128,18 @@ struct Reader<'a, 'b> {
     reading: &'b mut Reading,
 }
 
-/// A retry policy and what stands around it.
+/// A retry policy with its surroundings.
 struct Site<'a, 'b> {
-    retry: &'b Here<'a>,
-    /// What has the policy, or would have it.
-    action: &'b Here<'a>,
-    matching: Option<Here<'a>>,
-    domains: Option<&'b Here<'a>>,
+    retry: &'b Cursor<'a>,
+    /// The route action that has the policy, or inherits it.
+    action: &'b Cursor<'a>,
+    matching: Option<Cursor<'a>>,
+    domains: Option<&'b Cursor<'a>>,
     name: Option<&'a str>,
 }
 
 impl<'a> Reader<'a, '_> {
-    fn visit(&mut self, here: &Here<'a>) {
+    fn visit(&mut self, here: &Cursor<'a>) {
         let own = retry_policy(here);
         if let Some(routes) = field(here, "routes").filter(|routes| routes.node.list().is_some()) {
             let domains = field(here, "domains");
@@ -166,27 +166,27 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn found(&mut self, site: &Site<'a, '_>) {
-        let mut account = Account::new(self.document, site.retry);
+        let mut import = Import::new(self.document, site.retry);
         let cluster = cluster(site.action);
         let limits = cluster.and_then(|name| self.clusters.get(name));
-        match draft(site, limits, &mut account) {
+        match draft(site, limits, &mut import) {
             Ok(draft) => {
                 let name = site.name.or(cluster).unwrap_or_else(|| site.retry.path());
                 let name = name.to_owned();
                 let routes =
-                    matching::read(site.matching.as_ref(), site.domains, &name, &mut account);
+                    matching::read(site.matching.as_ref(), site.domains, &name, &mut import);
                 let queue = limits.and_then(|limits| limits.queue);
                 let setting = Setting { queue, ..Setting::default() };
                 let format = Format::Envoy;
-                account.finish(draft, Around { format, name, routes, setting }, self.reading);
+                import.finish(draft, Metadata { format, name, routes, setting }, self.reading);
             }
             Err(problem) => self.reading.problems.push((self.document.source, problem)),
         }
     }
 }
 
-/// The cluster that a route leads to; the first when it leads to several.
-fn cluster<'a>(action: &Here<'a>) -> Option<&'a str> {
+/// The cluster of a route, or the first of several.
+fn cluster<'a>(action: &Cursor<'a>) -> Option<&'a str> {
     let several = field(action, "weighted_clusters").and_then(|all| all.get("clusters"));
     let first = several.and_then(|all| all.items().next()).and_then(|one| one.get("name"));
     action.get("cluster").or(first).and_then(|name| name.node.text())
@@ -195,24 +195,26 @@ fn cluster<'a>(action: &Here<'a>) -> Option<&'a str> {
 fn draft(
     site: &Site<'_, '_>,
     limits: Option<&Limits<'_>>,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Result<Draft, Problem> {
     let retry = site.retry;
-    let attempts = match field(retry, NUMBER) {
-        Some(here) => account.retries(&here, 0)?,
+    let attempts = match field(retry, RETRIES) {
+        Some(here) => import.retries(&here, 0)?,
         None => 2,
     };
-    let draft = times(site, Draft::bare(attempts), account)?;
-    let backoff = backoff(retry, account)?;
-    let draft = hint(retry, draft.backoff(backoff), account)?;
-    let draft = on(retry, draft, account)?;
-    let draft = guards(draft, limits, site, account);
+    let draft = times(site, Draft::bare(attempts), import)?;
+    let backoff = backoff(retry, import)?;
+    let draft = hint(retry, draft.backoff(backoff), import)?;
+    let draft = on(retry, draft, import)?;
+    let draft = guards(draft, limits, site, import);
     if let Some(here) = field(site.action, "weighted_clusters") {
-        account.notes.push(Note::approximated(here.path(), "the limits of the first cluster"));
+        import
+            .notes
+            .push(Note::approximated(here.path(), "the limits are those of the first cluster"));
     }
     for (name, why) in NO_COUNTERPART {
         if let Some(here) = field(retry, name).or_else(|| field(site.action, name)) {
-            account.dropped(&here, why);
+            import.dropped(&here, why);
         }
     }
     let as_written = |name: &&str| match retry.get(&camel(name)) {
@@ -220,24 +222,24 @@ fn draft(
         None => (*name).to_owned(),
     };
     let known: Vec<String> = FIELDS.iter().map(as_written).collect();
-    account.unknown_but(retry, &known.iter().map(String::as_str).collect::<Vec<_>>());
+    import.unknown_but(retry, &known.iter().map(String::as_str).collect::<Vec<_>>());
     Ok(draft)
 }
 
 const NO_COUNTERPART: [(&str, &str); 7] = [
-    ("per_try_idle_timeout", "we have no timeout for a silence within an attempt"),
-    ("retry_priority", "we do not choose among hosts"),
-    ("retry_host_predicate", "we do not choose among hosts"),
-    ("host_selection_retry_max_attempts", "we do not choose among hosts"),
-    ("retry_options_predicates", "we do not choose among hosts"),
-    ("retriable_headers", "we do not look at headers"),
-    ("hedge_policy", "we do not hedge"),
+    ("per_try_idle_timeout", "a policy has no idle timeout"),
+    ("retry_priority", "a policy does not select hosts"),
+    ("retry_host_predicate", "a policy does not select hosts"),
+    ("host_selection_retry_max_attempts", "a policy does not select hosts"),
+    ("retry_options_predicates", "a policy does not select hosts"),
+    ("retriable_headers", "a policy does not match response headers"),
+    ("hedge_policy", "a policy has no hedging"),
 ];
 
 /// All fields of a retry policy.
 const FIELDS: [&str; 13] = [
     "retry_on",
-    NUMBER,
+    RETRIES,
     "per_try_timeout",
     "per_try_idle_timeout",
     "retry_priority",
@@ -251,93 +253,94 @@ const FIELDS: [&str; 13] = [
     "retriable_request_headers",
 ];
 
-fn times(site: &Site<'_, '_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
+fn times(site: &Site<'_, '_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let timeouts = Timeouts {
         call: field(site.action, "timeout"),
         attempt: field(site.retry, "per_try_timeout"),
         default: if cluster(site.action).is_some() { ROUTE_TIMEOUT } else { NEVER },
         read: time::seconds,
     };
-    timeouts.apply(draft, account)
+    timeouts.apply(draft, import)
 }
 
-/// Full jitter over all doublings together, from 25 ms if nothing else is said to ten times the base.
-fn backoff(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Backoff, Problem> {
+/// Full jitter over the sum of all doublings, by default from 25 ms up to ten times the base.
+fn backoff(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Backoff, Problem> {
     let Some(here) = field(retry, "retry_back_off") else {
         return Ok(Backoff::summed(std(25 * MS), std(250 * MS)));
     };
     let base = field(&here, "base_interval")
-        .ok_or_else(|| here.wrong("Envoy wants a base_interval: add one, such as \"0.025s\""))?;
+        .ok_or_else(|| here.problem("Envoy requires base_interval: add one, such as \"0.025s\""))?;
     let asked = time::seconds(&base)?;
     let base = time::whole_ms(asked);
     let cap = field(&here, "max_interval");
     let cap = cap.map_or(Ok(time::tenfold(base)), |cap| time::seconds(&cap))?;
     if base == asked {
-        account.kept(&here, "backoff", "backoff, with full jitter over summed doublings");
+        import.kept(&here, "backoff", "backoff, with full jitter over summed doublings");
     } else {
-        account.approximated(&here, "backoff", "backoff, up to whole milliseconds as Envoy has it");
+        import.approximated(
+            &here,
+            "backoff",
+            "backoff, rounded up to whole milliseconds, as in Envoy",
+        );
     }
     Ok(Backoff::summed(std(base), std(cap)))
 }
 
-fn hint(retry: &Here<'_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
+fn hint(retry: &Cursor<'_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let Some(here) = field(retry, "rate_limited_retry_back_off") else { return Ok(draft) };
     let cap = field(&here, "max_interval");
     let cap = cap.map_or(Ok(300_000 * MS), |cap| time::seconds(&cap))?;
-    let text = "hint; one above the cap is clipped here, and Envoy ignores it";
-    account.approximated(&here, "hint", text);
+    let text = "hint; one above the cap is clipped here and ignored by Envoy";
+    import.approximated(&here, "hint", text);
     Ok(draft.hint(HintRule::Honour { cap, too_long: TooLong::Clip, spread: Some(0.5) }))
 }
 
-/// What is repeated, and which requests are.
-fn on(retry: &Here<'_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
+/// The retry conditions, and the requests that they apply to.
+fn on(retry: &Cursor<'_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let listed = field(retry, "retriable_status_codes");
     let retry_on = match field(retry, "retry_on") {
-        Some(here) => retry_on::read(&here, listed.as_ref(), false, account)?,
+        Some(here) => retry_on::read(&here, listed.as_ref(), false, import)?,
         None => {
-            let text = "without retry_on Envoy repeats nothing";
-            account.notes.push(Note::approximated(retry.path(), text));
+            let text = "without retry_on Envoy retries nothing";
+            import.notes.push(Note::approximated(retry.path(), text));
             RetryOn::nothing()
         }
     };
     let draft = draft.retry_on(retry_on);
     let Some(here) = field(retry, "retriable_request_headers") else { return Ok(draft) };
-    // A request is repeated if any of these fits it, so all of them have to be about what is safe.
-    let is_safe = |header: Here<'_>| {
+    // A request is retried if any of these matches it, so all of them must match only safe requests.
+    let is_safe = |header: Cursor<'_>| {
         let methods = matching::methods(&header);
         let idempotent = methods.iter().map(String::as_str).all(|method| {
-            matching::ASKING.contains(&method) || matching::REPEATABLE.contains(&method)
+            matching::SAFE_METHODS.contains(&method)
+                || matching::IDEMPOTENT_METHODS.contains(&method)
         });
         matching::is_key(&header) || (idempotent && !methods.is_empty())
     };
     if !here.items().all(is_safe) {
-        account.dropped(&here, "we know idempotent methods and keys");
+        import.dropped(&here, "only idempotent methods and keys are supported");
         return Ok(draft);
     }
-    account.minds_safety = true;
+    import.checks_safety = true;
     let methods: Vec<_> = here.items().flat_map(|header| matching::methods(&header)).collect();
-    account.approximated(
-        &here,
-        "require_key",
-        "what is safe to repeat, which a runner of ours knows",
-    );
-    let only_asks = !methods.iter().any(|method| matches!(method.as_str(), "PUT" | "DELETE"));
-    Ok(if only_asks { draft.require_key() } else { draft })
+    import.approximated(&here, "require_key", "safe requests only, which our runners check");
+    let needs_key = !methods.iter().any(|method| matches!(method.as_str(), "PUT" | "DELETE"));
+    Ok(if needs_key { draft.require_key() } else { draft })
 }
 
-/// What the cluster adds; Envoy's defaults if it is not in the pile.
+/// Adds the limits of the cluster, or Envoy's defaults if the cluster was not read.
 fn guards(
     draft: Draft,
     limits: Option<&Limits<'_>>,
     site: &Site<'_, '_>,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Draft {
-    let at_most = Budget::Inflight(InflightBudget::new(0.0, RETRIES_AT_ONCE));
+    let at_most = Budget::Inflight(InflightBudget::new(0.0, RETRIES_IN_FLIGHT));
     let Some(limits) = limits else {
-        let text = "its cluster is not here: 3 retries at once, as Envoy has it by default";
-        account.notes.push(Note::approximated(site.action.path(), text));
+        let text = "the cluster was not found: 3 retries in flight, Envoy's default";
+        import.notes.push(Note::approximated(site.action.path(), text));
         return draft.budget(at_most);
     };
-    account.join(&limits.account);
+    import.join(&limits.import);
     limits.apply(draft)
 }

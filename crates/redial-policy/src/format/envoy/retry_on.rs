@@ -1,50 +1,51 @@
-//! Envoy's words for what it repeats; Istio has them too.
+//! Envoy's retry conditions, which Istio uses too.
 
 use redial_core::decide::{Class, RetryOn};
 
-use super::super::account::Account;
+use super::super::import::Import;
+use super::super::system::Advice;
 use crate::found::Note;
-use crate::near::did_you_mean;
 use crate::rules::reading::UNKNOWN_RETRY_ON;
 use crate::source::Problem;
-use crate::tree::Here;
+use crate::suggest::did_you_mean;
+use crate::tree::Cursor;
 
-/// What goes wrong before there is an answer. Envoy has one word for all of it, `reset`.
-pub(in crate::format) const WIRE: [Class; 4] =
+/// The failures before a response, which Envoy calls `reset`.
+pub(in crate::format) const TRANSPORT: [Class; 4] =
     [Class::Connect, Class::Refused, Class::Reset, Class::Timeout];
 
-/// What these classes have besides.
-pub(in crate::format) const WIRE_TOO: &str =
-    "408 and 425 are repeated here too, as a timeout and a refusal";
+/// What these classes include besides.
+pub(in crate::format) const TRANSPORT_NOTE: &str =
+    "408 and 425 are retried here too, as a timeout and a refusal";
 
-/// A word, what it stands for here, and what is not the same about that.
+/// A condition, its counterpart in a policy, and the difference between the two.
 struct Word {
     token: &'static str,
     classes: &'static [Class],
     codes: &'static [u16],
-    differs: Differs,
+    fidelity: Fidelity,
 }
 
-enum Differs {
-    Not,
-    /// In this.
-    In(&'static str),
-    /// We have nothing like it.
-    Wholly(&'static str),
+enum Fidelity {
+    Exact,
+    /// With this difference.
+    Approximate(&'static str),
+    /// For this reason.
+    Unsupported(&'static str),
 }
 
 const fn word(
     token: &'static str,
     classes: &'static [Class],
     codes: &'static [u16],
-    differs: Differs,
+    fidelity: Fidelity,
 ) -> Word {
-    Word { token, classes, codes, differs }
+    Word { token, classes, codes, fidelity }
 }
 
 const LISTED: &str = "retriable-status-codes";
 
-/// gRPC's codes by the tokens for them.
+/// gRPC codes by token.
 pub(in crate::format) const GRPC: [(&str, u16); 5] = [
     ("cancelled", 1),
     ("deadline-exceeded", 4),
@@ -53,8 +54,8 @@ pub(in crate::format) const GRPC: [(&str, u16); 5] = [
     ("unavailable", 14),
 ];
 
-const IN_HEADERS: Differs =
-    Differs::In("the code of gRPC; Envoy sees only one that comes in place of a response");
+const IN_HEADERS: Fidelity =
+    Fidelity::Approximate("the gRPC code; Envoy sees only codes in response headers");
 
 const WORDS: [Word; 16] = [
     word(
@@ -68,30 +69,45 @@ const WORDS: [Word; 16] = [
             Class::ServerError,
         ],
         &[],
-        Differs::In(
-            "500, 502, 503, 504 and no answer at all; 501 and 505 to 599 are not repeated here, 408 and 425 are",
+        Fidelity::Approximate(
+            "500, 502, 503, 504 and failures before a response; 501 and 505 to 599 are not retried here, 408 and 425 are",
         ),
     ),
-    word("gateway-error", &WIRE, &[502, 503, 504], Differs::In(WIRE_TOO)),
-    word("reset", &WIRE, &[], Differs::In(WIRE_TOO)),
+    word("gateway-error", &TRANSPORT, &[502, 503, 504], Fidelity::Approximate(TRANSPORT_NOTE)),
+    word("reset", &TRANSPORT, &[], Fidelity::Approximate(TRANSPORT_NOTE)),
     word(
         "reset-before-request",
         &[Class::Connect],
         &[],
-        Differs::In("requests that were not sent, of which we know those without a connection"),
+        Fidelity::Approximate("requests that were not sent; here only if there was no connection"),
     ),
-    word("connect-failure", &[Class::Connect], &[], Differs::Not),
-    word("refused-stream", &[Class::Refused], &[], Differs::In("425 is a refusal here too")),
-    word("retriable-4xx", &[], &[409], Differs::Not),
+    word("connect-failure", &[Class::Connect], &[], Fidelity::Exact),
+    word(
+        "refused-stream",
+        &[Class::Refused],
+        &[],
+        Fidelity::Approximate("425 counts as a refusal here too"),
+    ),
+    word("retriable-4xx", &[], &[409], Fidelity::Exact),
     word(
         "envoy-ratelimited",
         &[Class::Throttled],
         &[],
-        Differs::In("any 429, not only those of Envoy's own rate limit"),
+        Fidelity::Approximate("any 429, not only that of Envoy's own rate limit"),
     ),
-    word(LISTED, &[], &[], Differs::Not),
-    word("retriable-headers", &[], &[], Differs::Wholly("we do not look at headers")),
-    word("http3-post-connect-failure", &[], &[], Differs::Wholly("we do not know of HTTP/3")),
+    word(LISTED, &[], &[], Fidelity::Exact),
+    word(
+        "retriable-headers",
+        &[],
+        &[],
+        Fidelity::Unsupported("a policy does not match response headers"),
+    ),
+    word(
+        "http3-post-connect-failure",
+        &[],
+        &[],
+        Fidelity::Unsupported("a policy does not distinguish HTTP/3"),
+    ),
     word(GRPC[0].0, &[], &[GRPC[0].1], IN_HEADERS),
     word(GRPC[1].0, &[], &[GRPC[1].1], IN_HEADERS),
     word(GRPC[2].0, &[], &[GRPC[2].1], IN_HEADERS),
@@ -99,20 +115,20 @@ const WORDS: [Word; 16] = [
     word(GRPC[4].0, &[], &[GRPC[4].1], IN_HEADERS),
 ];
 
-/// There are fewer words and statuses than this.
+/// More than all tokens and statuses together.
 pub(in crate::format) const MOST_TOKENS: usize = 1000;
 
-/// What a list of words means. Istio takes status codes as words; Envoy lists them elsewhere, in `listed`.
+/// The meaning of a list of tokens. Istio accepts status codes as tokens; Envoy has them in another field, `listed`.
 pub(in crate::format) fn read(
-    here: &Here<'_>,
-    listed: Option<&Here<'_>>,
+    here: &Cursor<'_>,
+    listed: Option<&Cursor<'_>>,
     takes_codes: bool,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Result<RetryOn, Problem> {
     let mut retry_on = RetryOn::nothing();
     let (mut kept, mut lists) = (Vec::new(), false);
-    account.places.put("retry_on", account.place(here));
-    let text = here.word()?;
+    import.places.put("retry_on", import.place(here));
+    let text = here.scalar()?;
     let tokens = text.split(',').map(str::trim).filter(|token| !token.is_empty());
     for token in tokens.take(MOST_TOKENS) {
         let code = token.parse().ok().filter(|code| takes_codes && (100..600).contains(code));
@@ -122,54 +138,63 @@ pub(in crate::format) fn read(
             continue;
         }
         let Some(word) = WORDS.iter().find(|word| word.token == token) else {
-            unknown(here, token, account);
+            unknown(here, token, import);
             continue;
         };
         retry_on = word.classes.iter().fold(retry_on, |all, class| all.class(*class));
         retry_on = word.codes.iter().fold(retry_on, |all, code| all.code(*code));
         lists |= token == LISTED;
-        match word.differs {
-            Differs::Not => kept.push(token),
-            Differs::In(what) => {
-                account.notes.push(Note::approximated(here.path(), format!("`{token}`: {what}")));
+        match word.fidelity {
+            Fidelity::Exact => kept.push(token),
+            Fidelity::Approximate(what) => {
+                import.notes.push(Note::approximated(here.path(), format!("`{token}`: {what}")));
             }
-            Differs::Wholly(why) => account.dropped(here, format!("`{token}`: {why}")),
+            Fidelity::Unsupported(why) => import.dropped(here, format!("`{token}`: {why}")),
         }
     }
     if !kept.is_empty() {
-        account.notes.push(Note::kept(here.path(), format!("retry_on, for {}", kept.join(", "))));
+        import.notes.push(Note::kept(here.path(), format!("retry_on: {}", kept.join(", "))));
     }
     let Some(listed) = listed else { return Ok(retry_on) };
     if lists {
         for code in listed.list()? {
             retry_on = retry_on.code(code.count(100..=599)? as u16);
         }
-        account.notes.push(Note::kept(listed.path(), "codes in retry_on"));
+        import.notes.push(Note::kept(listed.path(), "codes in retry_on"));
     } else {
-        account.dropped(listed, format!("Envoy ignores it unless it retries on `{LISTED}`"));
+        import.dropped(listed, format!("Envoy ignores it without `{LISTED}` in retry_on"));
     }
     Ok(retry_on)
 }
 
-fn unknown(here: &Here<'_>, token: &str, account: &mut Account<'_>) {
-    let shown = crate::tree::Short(token);
-    let message = format!("{}: no condition is called `{shown}`, so it is ignored", here.path());
+fn unknown(here: &Cursor<'_>, token: &str, import: &mut Import<'_>) {
+    let shown = crate::tree::Truncated(token);
+    let message = format!("{}: unknown condition `{shown}` is ignored", here.path());
     let known = WORDS.iter().map(|word| word.token);
     let help = did_you_mean(token, known.clone())
-        .unwrap_or_else(|| format!("there are {}", known.collect::<Vec<_>>().join(", ")));
-    let (place, whole) = (account.place_of_word(here, token), account.places.whole());
-    account.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
-    account.dropped(here, format!("`{shown}` is not known"));
+        .unwrap_or_else(|| format!("known conditions: {}", known.collect::<Vec<_>>().join(", ")));
+    let (place, whole) = (import.place_of_word(here, token), import.places.whole());
+    import.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
+    import.dropped(here, format!("unknown condition `{shown}`"));
 }
 
-/// Our list in their words.
-pub(in crate::format) struct Said {
+/// What to add to the advice not to retry these statuses: one of Envoy's words stands for 409 alone.
+pub(in crate::format) fn client_errors(codes: &[u16]) -> &'static str {
+    if codes.contains(&409) {
+        " (`retriable-4xx` is 409); of 4xx, only 408, 425 and 429 can succeed later"
+    } else {
+        (Advice::NONE.client_errors)(codes)
+    }
+}
+
+/// A `retry_on` list as Envoy's conditions.
+pub(in crate::format) struct Conditions {
     pub(in crate::format) tokens: Vec<&'static str>,
-    /// Statuses of HTTP, ascending.
+    /// HTTP statuses, ascending.
     pub(in crate::format) codes: Vec<u16>,
 }
 
-/// The statuses of HTTP that a class stands for.
+/// The HTTP statuses of a class.
 pub(in crate::format) fn statuses(class: Class) -> &'static [u16] {
     match class {
         Class::Timeout => &[408],
@@ -181,7 +206,7 @@ pub(in crate::format) fn statuses(class: Class) -> &'static [u16] {
     }
 }
 
-/// The statuses of HTTP that the list stands for, by class and by number, ascending.
+/// The HTTP statuses of a list, by class and by number, ascending.
 pub(in crate::format) fn all_statuses(retry_on: &RetryOn) -> Vec<u16> {
     let by_class = retry_on.classes().flat_map(|class| statuses(class).iter().copied());
     let by_number = retry_on.codes().iter().copied().filter(|code| *code >= 100);
@@ -191,10 +216,10 @@ pub(in crate::format) fn all_statuses(retry_on: &RetryOn) -> Vec<u16> {
     codes
 }
 
-/// The words for a list. What would also repeat something that the list does not have is left out.
-pub(in crate::format) fn write(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Said {
+/// The conditions for a list, without conditions that would retry more than the list.
+pub(in crate::format) fn write(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Conditions {
     let mut tokens = Vec::new();
-    if WIRE.iter().all(|class| retry_on.has(*class)) {
+    if TRANSPORT.iter().all(|class| retry_on.has(*class)) {
         tokens.push("reset");
     } else {
         for (class, token) in
@@ -204,8 +229,8 @@ pub(in crate::format) fn write(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Sai
         }
         for class in [Class::Reset, Class::Timeout].into_iter().filter(|class| retry_on.has(*class))
         {
-            let why = "Envoy has one word for connections that fail, break or time out, and not \
-                       all of these are listed";
+            let why = "Envoy has one condition for failed, broken and timed-out connections, and \
+                       not all of these are listed";
             notes.push(Note::dropped("retry_on", format!("{}: {why}", class.name())));
         }
     }
@@ -214,18 +239,17 @@ pub(in crate::format) fn write(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Sai
             Some((token, _)) => tokens.push(token),
             None => notes.push(Note::dropped(
                 "retry_on",
-                format!("{code}: Envoy has no word for this code of gRPC"),
+                format!("{code}: Envoy has no condition for this gRPC code"),
             )),
         }
     }
     if retry_on.classes().any(|class| !statuses(class).is_empty()) {
-        let why =
-            "classes of answers as statuses of HTTP; a code of gRPC must be listed by its number";
+        let why = "classes of responses become HTTP statuses; gRPC codes must be listed by number";
         notes.push(Note::approximated("retry_on", why));
     }
     let codes = all_statuses(retry_on);
     if !tokens.is_empty() || !codes.is_empty() {
-        notes.push(Note::kept("retry_on", "what fails before there is an answer, and statuses"));
+        notes.push(Note::kept("retry_on", "failures before a response, and statuses"));
     }
-    Said { tokens, codes }
+    Conditions { tokens, codes }
 }

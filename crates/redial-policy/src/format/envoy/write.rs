@@ -5,8 +5,8 @@ use redial_core::{DurationText, Policy};
 
 use super::super::{Written, export, time};
 use super::limits::{Retries, percent};
-use super::matching::{self, ASKING, REPEATABLE};
-use super::{NUMBER, retry_on};
+use super::matching::{self, IDEMPOTENT_METHODS, SAFE_METHODS};
+use super::{RETRIES, retry_on};
 use crate::file::{File, Named, Route};
 use crate::found::Note;
 use crate::source::Problem;
@@ -14,33 +14,30 @@ use crate::tree::Value;
 
 const HEAD: &str = "\
 # A bootstrap for Envoy. Replace:
-#   the listener's address and port, which clients talk to;
-#   each cluster's endpoint (127.0.0.1:8080): type STRICT_DNS takes a host name there;
-#   the domains of a virtual host that has the name of its policy.
+#   the listener's address and port;
+#   each cluster's endpoint (127.0.0.1:8080); with type STRICT_DNS it can be a host name;
+#   the domains of virtual hosts that are named after their policy.
 ";
 
 const MANAGER: &str = "type.googleapis.com/envoy.extensions.filters.network.\
                        http_connection_manager.v3.HttpConnectionManager";
 const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 
-/// The most routes that are written out.
+/// The most routes in the output.
 const MOST_ROUTES: usize = 100_000;
 
-/// A bootstrap with a listener, a route for each of ours, and a cluster for each policy: a cluster has one budget.
+/// A bootstrap with a listener, all routes, and a cluster for each policy, because a cluster has one budget.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
     let mut notes = Vec::new();
     let (mut actions, mut clusters) = (HashMap::new(), Vec::new());
     for named in &file.policies {
-        let mut said = Vec::new();
-        actions.insert(named.name.as_str(), action(named, &mut said));
-        clusters.push(cluster(file, named, &mut said));
-        export::rest(
-            &named.policy,
-            &["connect_timeout", "hint", "require_key", "concurrency"],
-            &mut said,
-        );
-        notes.push((named.name.clone(), said));
+        let mut lines = Vec::new();
+        actions.insert(named.name.as_str(), action(named, &mut lines));
+        clusters.push(cluster(file, named, &mut lines));
+        let own = ["connect_timeout", "hint", "require_key", "concurrency"];
+        lines.extend(export::dropped(&named.policy, &[&export::PROXY[..], &own].concat()));
+        notes.push((named.name.clone(), lines));
     }
     let resources = Value::table([
         ("listeners", Value::list([listener(hosts(&routes, &actions)?)])),
@@ -50,8 +47,8 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     Ok(Written { text: format!("{HEAD}{text}"), notes })
 }
 
-/// One virtual host for each host that a route names, and one for all others. A route without a host is in all of them,
-/// where its place in the file puts it.
+/// A virtual host for each host of a route, and one for all others. A route without a host is in all of them, in the order
+/// of the file.
 fn hosts(
     routes: &[(Route, &Named)],
     actions: &HashMap<&str, Value>,
@@ -69,8 +66,10 @@ fn hosts(
     }
     let everywhere = own.get(&None).cloned().unwrap_or_default();
     if names.len() * everywhere.len() > MOST_ROUTES {
-        let message = format!("more than {MOST_ROUTES} routes: those without a host, at each host");
-        return Err(Problem::whole(message).help("give routes a host, or use fewer hosts"));
+        let message = format!(
+            "more than {MOST_ROUTES} routes: routes without a host are repeated for each host"
+        );
+        return Err(Problem::whole(message).help("add hosts to the routes, or use fewer hosts"));
     }
     let one = |name: &Option<String>| {
         let mut fitting = own[name].clone();
@@ -125,7 +124,7 @@ fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
     let policy = &named.policy;
     let deadline = export::limit("deadline", policy.deadline(), notes);
     if deadline.is_none() {
-        notes.push(Note::kept("deadline", "none: a timeout of zero"));
+        notes.push(Note::kept("deadline", "none, as a timeout of 0"));
     }
     Value::table([
         ("cluster", Value::from(named.name.as_str())),
@@ -135,16 +134,16 @@ fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
 }
 
 fn retry_policy(policy: &Policy, notes: &mut Vec<Note>) -> Value {
-    let said = retry_on::write(policy.retry_on(), notes);
-    let listed = (!said.codes.is_empty()).then_some("retriable-status-codes");
-    let tokens: Vec<_> = said.tokens.into_iter().chain(listed).collect();
-    notes.push(Note::kept("attempts", format!("{NUMBER}: {}", policy.attempts() - 1)));
+    let conditions = retry_on::write(policy.retry_on(), notes);
+    let listed = (!conditions.codes.is_empty()).then_some("retriable-status-codes");
+    let tokens: Vec<_> = conditions.tokens.into_iter().chain(listed).collect();
+    notes.push(Note::kept("attempts", format!("{RETRIES}: {}", policy.attempts() - 1)));
     let mut fields = vec![
         ("retry_on", Value::from(tokens.join(","))),
-        (NUMBER, Value::from(policy.attempts() - 1)),
+        (RETRIES, Value::from(policy.attempts() - 1)),
     ];
     if listed.is_some() {
-        let codes = said.codes.iter().map(|code| Value::from(u32::from(*code)));
+        let codes = conditions.codes.iter().map(|code| Value::from(u32::from(*code)));
         fields.push(("retriable_status_codes", Value::list(codes)));
     }
     if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout(), notes) {
@@ -169,11 +168,11 @@ fn hint(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
     let cap = time::whole_ms(*cap);
     let mut text = format!("Retry-After in seconds, up to {}", DurationText(cap));
     text.push_str(match too_long {
-        TooLong::Stop => "; a longer one does not end the call, it is ignored",
-        TooLong::Clip => "; a longer one is not clipped, it is ignored",
+        TooLong::Stop => "; a longer one is ignored, and does not end the call",
+        TooLong::Clip => "; a longer one is ignored, not clipped",
     });
     if *spread != Some(0.5) {
-        text.push_str("; callers are spread over half of it");
+        text.push_str("; callers are spread over half of the hint");
     }
     notes.push(Note::approximated("hint", text));
     let header = Value::table([("name", "Retry-After".into()), ("format", "SECONDS".into())]);
@@ -183,13 +182,13 @@ fn hint(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
     ]))
 }
 
-/// Envoy repeats any request unless it is told which: those that only ask or may be repeated, and those with a key.
+/// Restricts retries to idempotent methods and requests with a key: by default Envoy retries any request.
 fn safe_to_repeat(policy: &Policy, notes: &mut Vec<Note>) -> Value {
-    let repeatable = REPEATABLE.iter().filter(|_| !policy.requires_key());
+    let repeatable = IDEMPOTENT_METHODS.iter().filter(|_| !policy.requires_key());
     let methods: Vec<String> =
-        ASKING.iter().chain(repeatable).map(|method| (*method).to_owned()).collect();
+        SAFE_METHODS.iter().chain(repeatable).map(|method| (*method).to_owned()).collect();
     let field = if policy.requires_key() { "require_key" } else { "safety" };
-    let text = "other requests are repeated only with a key, even if no byte of them was sent";
+    let text = "other requests are retried only with a key, even if no byte of them was sent";
     notes.push(Note::approximated(field, text));
     Value::list([matching::with_key(), matching::of_methods(&methods)])
 }

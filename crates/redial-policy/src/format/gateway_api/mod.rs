@@ -1,5 +1,5 @@
-//! An `HTTPRoute` says how often a request is repeated and calls retries attempts; an `XBackendTrafficPolicy` of the
-//! backend has the budget. What is not said is left to the implementation, so most imports are near, not exact.
+//! An `HTTPRoute` sets the number of retries, in a field called `attempts`; the `XBackendTrafficPolicy` of the backend
+//! sets the budget. Defaults are left to the implementation, so most imports are approximate.
 
 mod read;
 mod write;
@@ -7,10 +7,32 @@ mod write;
 pub(super) use read::requests;
 pub(super) use write::matches_of;
 
-use super::{Border, kube};
+use super::system::{Advice, System, Words};
+use super::{kube, time};
 use crate::tree::Node;
 
-pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
+pub(super) static SYSTEM: System = System {
+    name: "gateway-api",
+    title: "the Gateway API",
+    recognises,
+    read: read::read,
+    write: write::write,
+    language: |_| None,
+    words: Words::Names(&[
+        ("attempts", "retry.attempts"),
+        ("attempt_timeout", "timeouts.backendRequest"),
+        ("deadline", "timeouts.request"),
+        ("backoff.base", "retry.backoff"),
+        ("budget", "retryConstraint.budget"),
+        ("retry_on", "retry.codes"),
+    ]),
+    duration: |_, nanos| time::as_parts(nanos),
+    counts_retries: true,
+    advice: Advice {
+        add_budget: Some("set `retryConstraint.budget` to `{percent: 10, interval: 10s}`"),
+        ..Advice::NONE
+    },
+};
 
 const GROUP: &str = "gateway.networking.k8s.io/";
 const ROUTE: &[&str] = &["HTTPRoute"];

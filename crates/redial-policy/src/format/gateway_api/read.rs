@@ -6,16 +6,16 @@ use redial_core::schedule::Backoff;
 use redial_core::{Draft, MS, NEVER, Rate};
 
 use super::super::Format;
-use super::super::account::{Account, Around};
-use super::super::envoy::retry_on::{WIRE, WIRE_TOO};
+use super::super::envoy::retry_on::{TRANSPORT, TRANSPORT_NOTE};
+use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
 use super::super::time::{self, Timeouts, std};
 use super::{GROUP, POLICY, POLICY_GROUP, ROUTE};
 use crate::file::{Route, Setting};
 use crate::found::Note;
-use crate::pile::{Document, Reading};
+use crate::inputs::{Document, Reading};
 use crate::source::Problem;
-use crate::tree::Here;
+use crate::tree::Cursor;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     let mut budgets = HashMap::new();
@@ -26,7 +26,7 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
         }
         let Ok(Some(budget)) = budget else { continue };
         let targets = object.top.at(&["spec", "targetRefs"]);
-        for target in targets.iter().flat_map(Here::items) {
+        for target in targets.iter().flat_map(Cursor::items) {
             if let Some(name) = target.get("name").and_then(|name| name.node.text()) {
                 budgets.insert(kube::full_name(name, object.namespace), budget.clone());
             }
@@ -34,7 +34,7 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     }
     for object in kube::objects(documents, GROUP, ROUTE) {
         let rules = object.top.at(&["spec", "rules"]);
-        for rule in rules.iter().flat_map(Here::items) {
+        for rule in rules.iter().flat_map(Cursor::items) {
             let Some(retry) = rule.get("retry") else { continue };
             if let Err(problem) = found(&object, &rule, &retry, &budgets, reading) {
                 reading.problems.push((object.document.source, problem));
@@ -43,12 +43,12 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     }
 }
 
-/// A budget, and what is to be said of it.
+/// A budget with its notes.
 #[derive(Clone)]
 struct Bound<'a> {
     budget: WindowBudget,
     document: &'a Document,
-    here: Here<'a>,
+    here: Cursor<'a>,
     notes: Vec<Note>,
 }
 
@@ -68,8 +68,8 @@ fn budget<'a>(object: &Object<'a>) -> Result<Option<Bound<'a>>, Problem> {
     let mut floor = Rate::new(count, std(per));
     if u128::from(count) * u128::from(ttl) < u128::from(per) {
         floor = Rate::ZERO;
-        let path = rate.as_ref().map_or(here.path(), Here::path);
-        notes.push(Note::approximated(path, "floor = 0: less than one retry in a ttl"));
+        let path = rate.as_ref().map_or(here.path(), Cursor::path);
+        notes.push(Note::approximated(path, "floor = 0: less than one retry per ttl"));
     }
     let ratio = f64::from(percent) / 100.0;
     let budget = WindowBudget::ratio(ratio).floor(floor).ttl(std(ttl));
@@ -78,13 +78,13 @@ fn budget<'a>(object: &Object<'a>) -> Result<Option<Bound<'a>>, Problem> {
 
 fn found(
     object: &Object<'_>,
-    rule: &Here<'_>,
-    retry: &Here<'_>,
+    rule: &Cursor<'_>,
+    retry: &Cursor<'_>,
     budgets: &HashMap<String, Bound<'_>>,
     reading: &mut Reading,
 ) -> Result<(), Problem> {
-    let mut account = Account::new(object.document, retry);
-    let draft = own(retry, &mut account)?;
+    let mut import = Import::new(object.document, retry);
+    let draft = own(retry, &mut import)?;
     let timeouts = rule.get("timeouts");
     let timeout = |name: &str| timeouts.as_ref().and_then(|timeouts| timeouts.get(name));
     let timeouts = Timeouts {
@@ -93,9 +93,9 @@ fn found(
         default: NEVER,
         read: time::units,
     };
-    let draft = timeouts.apply(draft, &mut account)?;
+    let draft = timeouts.apply(draft, &mut import)?;
     let backend = rule.get("backendRefs").and_then(|all| all.items().next());
-    let text = |here: Option<Here<'_>>| here.and_then(|here| here.node.text().map(str::to_owned));
+    let text = |here: Option<Cursor<'_>>| here.and_then(|here| here.node.text().map(str::to_owned));
     let service = text(backend.as_ref().and_then(|backend| backend.get("name")));
     let namespace = text(backend.as_ref().and_then(|backend| backend.get("namespace")));
     let namespace = namespace.as_deref().unwrap_or(object.namespace);
@@ -103,12 +103,12 @@ fn found(
     let draft = match service.and_then(|service| budgets.get(&service)) {
         Some(bound) => {
             let place = bound.document.place(bound.here.node.span);
-            account.places.put("budget", place);
-            account.notes.extend_from_slice(&bound.notes);
+            import.places.put("budget", place);
+            import.notes.extend_from_slice(&bound.notes);
             let WindowBudget { ratio, floor, .. } = bound.budget;
             if ratio == 0.0 && floor.count == 0 {
-                let text = "attempts = 1: neither a share nor a floor, so nothing is retried";
-                account.notes.push(Note::approximated(bound.here.path(), text));
+                let text = "attempts = 1: a budget of zero allows no retries";
+                import.notes.push(Note::approximated(bound.here.path(), text));
                 draft.attempts(1)
             } else {
                 draft.budget(Budget::Window(bound.budget))
@@ -117,70 +117,71 @@ fn found(
         None => draft,
     };
     let name = text(rule.get("name")).unwrap_or_else(|| object.name.to_owned());
-    let routes = routes(object, rule, &name, &mut account);
+    let routes = routes(object, rule, &name, &mut import);
     let setting = Setting::default();
-    account.finish(draft, Around { format: Format::GatewayApi, name, routes, setting }, reading);
+    import.finish(draft, Metadata { format: Format::GatewayApi, name, routes, setting }, reading);
     Ok(())
 }
 
-fn own(retry: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
+fn own(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let mut attempts = 2;
     if let Some(here) = retry.get("attempts") {
-        attempts = account.retries(&here, 0)?;
-        account.confused(&here, attempts);
+        attempts = import.retries(&here, 0)?;
+        import.note_counts_retries(&here, attempts);
     } else {
-        let text = "no attempts: the implementation chooses; 1 retry is assumed, as Envoy has it";
-        account.notes.push(Note::approximated(retry.path(), text));
+        let text = "no attempts: up to the implementation; 1 retry is assumed, Envoy's default";
+        import.notes.push(Note::approximated(retry.path(), text));
     }
-    let mut on = WIRE.into_iter().fold(RetryOn::nothing(), RetryOn::class);
+    let mut on = TRANSPORT.into_iter().fold(RetryOn::nothing(), RetryOn::class);
     if let Some(codes) = retry.get("codes") {
         for code in codes.list()? {
             on = on.code(code.count(400..=599)? as u16);
         }
-        account.kept(&codes, "retry_on", "codes in retry_on");
+        import.kept(&codes, "retry_on", "codes in retry_on");
     }
-    let text = "failures before there is an answer are retried too, where the implementation can";
-    account.notes.push(Note::approximated(retry.path(), format!("{text}; {WIRE_TOO}")));
+    let text = "failures before a response are retried too, if the implementation can";
+    import.notes.push(Note::approximated(retry.path(), format!("{text}; {TRANSPORT_NOTE}")));
     let base = retry.get("backoff");
     let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?;
     if let Some(base) = base {
-        let text = "backoff.base; growth, jitter and cap are the implementation's: Envoy's here";
-        account.approximated(&base, "backoff", text);
+        let text =
+            "backoff.base; growth, jitter and cap depend on the implementation: here Envoy's";
+        import.approximated(&base, "backoff", text);
     }
-    account.unknown_but(retry, &["attempts", "codes", "backoff"]);
+    import.unknown_but(retry, &["attempts", "codes", "backoff"]);
     let backoff = Backoff::summed(std(backoff), std(time::tenfold(backoff)));
     Ok(Draft::bare(attempts).retry_on(on).backoff(backoff))
 }
 
 fn routes(
     object: &Object<'_>,
-    rule: &Here<'_>,
+    rule: &Cursor<'_>,
     name: &str,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Vec<Route> {
     let mut requests = Vec::new();
-    matches(rule, name, account, &mut requests);
+    matches(rule, name, import, &mut requests);
     if requests.is_empty() {
         requests.push(Route { policy: name.to_owned(), ..Route::default() });
     }
-    account.at_hosts(requests, object.top.at(&["spec", "hostnames"]).as_ref())
+    import.at_hosts(requests, object.top.at(&["spec", "hostnames"]).as_ref())
 }
 
-/// The requests that the rules of a route are for, hosts aside.
+/// The requests that the rules of a route match, without hosts.
 pub(in crate::format) fn requests(
-    rules: Option<&Here<'_>>,
+    rules: Option<&Cursor<'_>>,
     name: &str,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Vec<Route> {
     let mut requests = Vec::new();
-    for rule in rules.into_iter().flat_map(Here::items) {
-        matches(&rule, name, account, &mut requests);
+    for rule in rules.into_iter().flat_map(Cursor::items) {
+        matches(&rule, name, import, &mut requests);
     }
     requests
 }
 
-fn matches(rule: &Here<'_>, name: &str, account: &mut Account<'_>, into: &mut Vec<Route>) {
-    for one in rule.get("matches").iter().flat_map(Here::items) {
+fn matches(rule: &Cursor<'_>, name: &str, import: &mut Import<'_>, into: &mut Vec<Route>) {
+    for one in rule.get("matches").iter().flat_map(Cursor::items) {
         let mut route = Route { policy: name.to_owned(), ..Route::default() };
         let text = |path: &[&str]| one.at(path).and_then(|here| here.node.text());
         let value = text(&["path", "value"]).unwrap_or("/");
@@ -201,16 +202,16 @@ fn matches(rule: &Here<'_>, name: &str, account: &mut Account<'_>, into: &mut Ve
                 _ => false,
             };
             if !known {
-                let text = "we know paths, methods and keys, so the route is wider here";
-                account.dropped(&here, text);
+                let text = "only paths, methods and keys are supported, so the route matches more";
+                import.dropped(&here, text);
             }
         }
         into.push(route);
     }
 }
 
-/// Whether a header match asks for an idempotency key, whatever it says.
-fn is_key(header: &Here<'_>) -> bool {
+/// Whether a header match requires an idempotency key with any value.
+fn is_key(header: &Cursor<'_>) -> bool {
     let text = |name: &str| header.get(name).and_then(|here| here.node.text()).unwrap_or_default();
     text("name").eq_ignore_ascii_case("idempotency-key")
         && text("type") == "RegularExpression"

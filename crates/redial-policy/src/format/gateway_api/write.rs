@@ -1,24 +1,22 @@
 use redial_core::admit::budget::{Budget, Deposit, WindowBudget};
 use redial_core::{DurationText, MS, NEVER, Nanos, Policy, Rate};
 
-use super::super::envoy::retry_on::{WIRE, all_statuses};
-use super::super::time::{self};
-use super::super::unsaid::safety;
-use super::super::{Written, export, kube};
+use super::super::envoy::retry_on::{TRANSPORT, all_statuses};
+use super::super::{Written, export, kube, time};
 use crate::file::{File, Named, Route};
 use crate::found::Note;
 use crate::source::Problem;
 use crate::tree::Value;
 
 const HEAD: &str = "\
-# For the Gateway API, with its experimental retries. Replace the gateway's name, and the services that have the
-# name of their policy.
+# For the Gateway API, with its experimental retries. Replace the name of the gateway, and services that are named after
+# their policy.
 ";
 
-/// The longest interval that the API takes.
+/// The longest interval of the API.
 const HOUR: Nanos = 3_600_000 * MS;
 
-/// For each host an `HTTPRoute`, and an `XBackendTrafficPolicy` when its first policy has a budget of recent calls.
+/// An `HTTPRoute` for each host, and an `XBackendTrafficPolicy` if its first policy has a window budget.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
     let mut notes = Vec::new();
@@ -28,11 +26,10 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         match named.policy.budget() {
             Budget::Window(budget) => drop(constraint(budget, &mut lines)),
             Budget::None => lines.push(Note::kept("budget", "none")),
-            _ => lines
-                .push(Note::dropped("budget", "it has one of the calls of the last seconds only")),
+            _ => lines.push(Note::dropped("budget", "only a share of recent calls is supported")),
         }
-        lines.push(safety());
-        export::rest(&named.policy, &[], &mut lines);
+        lines.push(export::safety());
+        lines.extend(export::dropped(&named.policy, &export::PROXY));
         notes.push((named.name.clone(), lines));
     }
     let mut text = HEAD.to_owned();
@@ -72,7 +69,7 @@ fn http_route(host: &str, routes: &[&(Route, &Named)]) -> Value {
     ])
 }
 
-/// A route's requests, as `matches`: one for each method.
+/// The requests of a route as `matches`, one for each method.
 pub(in crate::format) fn matches_of(route: &Route) -> Value {
     let path = match route.path.as_deref().map(|path| (path, path.strip_suffix('*'))) {
         None | Some((_, Some(""))) => ("PathPrefix", "/"),
@@ -122,7 +119,7 @@ fn rule(route: &Route, policy: &Policy, service: &str) -> Value {
     Value::table(fields)
 }
 
-/// The statuses that the API takes: 400 to 599.
+/// The statuses that the API accepts: 400 to 599.
 fn error_statuses(policy: &Policy) -> Vec<u16> {
     let codes = all_statuses(policy.retry_on());
     codes.into_iter().filter(|code| (400..600).contains(code)).collect()
@@ -134,22 +131,22 @@ fn rule_notes(policy: &Policy, notes: &mut Vec<Note>) {
     export::limit("deadline", policy.deadline(), notes);
     export::limit("attempt_timeout", policy.attempt_timeout(), notes);
     let base = DurationText(time::whole_ms(policy.backoff().base));
-    let text = format!("{base} as the least wait; growth, jitter and cap are the implementation's");
+    let text =
+        format!("{base} as the shortest wait; growth, jitter and cap depend on the implementation");
     notes.push(Note::approximated("backoff", text));
-    let said =
-        Note::approximated("retry_on", "statuses of HTTP from 400 on, in the place of classes");
-    notes.push(said);
-    let unlisted: Vec<_> = WIRE
+    let note = Note::approximated("retry_on", "HTTP statuses from 400 instead of classes");
+    notes.push(note);
+    let unlisted: Vec<_> = TRANSPORT
         .iter()
         .filter(|class| !policy.retry_on().has(**class))
         .map(|class| class.name())
         .collect();
     if !unlisted.is_empty() {
-        let text = format!("{} are retried too, though not listed", unlisted.join(", "));
+        let text = format!("{} are retried too, although they are not listed", unlisted.join(", "));
         notes.push(Note::approximated("retry_on", text));
     }
     if policy.retry_on().codes().iter().any(|code| *code < 400) {
-        notes.push(Note::dropped("retry_on", "codes of gRPC, and statuses below 400"));
+        notes.push(Note::dropped("retry_on", "gRPC codes, and statuses below 400"));
     }
 }
 
@@ -167,20 +164,20 @@ fn traffic_policy(host: &str, budget: &WindowBudget) -> Value {
     ])
 }
 
-/// The budget: whole percents, and a rate of at least one retry in an interval of a second to an hour.
+/// The budget: whole percents, and at least one retry in an interval of a second to an hour.
 fn constraint(budget: &WindowBudget, notes: &mut Vec<Note>) -> Value {
-    // Without a floor, no share at all would be no budget.
+    // Without a floor, 0% would allow no retries.
     let least = if budget.floor.count == 0 { 1.0 } else { 0.0 };
     let percent = (budget.ratio * 100.0 + 1e-9).floor().max(least);
-    let (floor, is_near) = rate(budget.floor);
+    let (floor, is_exact) = rate(budget.floor);
     let ttl = time::whole_ms(budget.ttl);
     let is_plain = budget.deposit == Deposit::Request && budget.bootstrap == 0;
     let is_same = (percent - budget.ratio * 100.0).abs() < 1e-6 && ttl == budget.ttl;
-    notes.push(if is_same && is_near && is_plain {
+    notes.push(if is_same && is_exact && is_plain {
         Note::kept("budget.window", "retryConstraint")
     } else {
         let text = format!(
-            "retryConstraint: {percent}% of the requests of {}, at least {floor}",
+            "retryConstraint: {percent}% of the requests in {}, at least {floor}",
             DurationText(ttl)
         );
         Note::approximated("budget.window", text)
@@ -192,8 +189,8 @@ fn constraint(budget: &WindowBudget, notes: &mut Vec<Note>) -> Value {
     Value::table([("budget", Value::table(share)), ("minRetryRate", Value::table(least))])
 }
 
-/// The floor as the API takes it, and whether it is the same. None at all is one in an hour, because what is not said is
-/// ten a second.
+/// The floor in the API, and whether it is exact. A floor of zero becomes one per hour, because the default is ten per
+/// second.
 fn rate(floor: Rate) -> (Rate, bool) {
     if floor.count == 0 {
         return (Rate { count: 1, per: HOUR }, false);

@@ -1,13 +1,36 @@
-//! gRPC reads retries from the service config of a channel: by method, in JSON, and what it does not like it throws away
-//! whole, with a line in a log.
+//! gRPC reads retries from the service config of a channel, by method, in JSON. It discards an invalid config as a whole,
+//! with one line in a log.
 
 mod read;
 mod write;
 
-use super::Border;
+use super::system::{Advice, System, Words};
+use super::time;
 use crate::tree::Node;
 
-pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
+pub(super) static SYSTEM: System = System {
+    name: "grpc",
+    title: "gRPC's service config",
+    recognises,
+    read: read::read,
+    write: write::write,
+    language: |_| None,
+    words: Words::Names(&[
+        ("attempts", "maxAttempts"),
+        ("deadline", "timeout"),
+        ("backoff.base", "initialBackoff"),
+        ("backoff.cap", "maxBackoff"),
+        ("budget", "retryThrottling"),
+        ("retry_on", "retryableStatusCodes"),
+    ]),
+    duration: |_, nanos| time::as_seconds(nanos),
+    counts_retries: false,
+    advice: Advice {
+        add_budget: Some("set `retryThrottling` to `{\"maxTokens\": 10, \"tokenRatio\": 0.1}`"),
+        client_errors: |_| "",
+        ..Advice::NONE
+    },
+};
 
 fn recognises(node: &Node) -> bool {
     let methods = node.get("methodConfig").and_then(Node::list);
@@ -20,8 +43,8 @@ const RESOURCE_EXHAUSTED: u16 = 8;
 const INTERNAL: u16 = 13;
 const UNAVAILABLE: u16 = 14;
 
-/// Clients make no more attempts than this, whatever the config says.
+/// The most attempts that clients make, whatever the config sets.
 const MOST_ATTEMPTS: u32 = 5;
 
-/// Every wait is more or less by this, after the cap.
+/// The relative jitter of every wait, applied after the cap.
 const JITTER: f64 = 0.2;

@@ -5,7 +5,7 @@ use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Growth, HintRule, Jitter};
 use redial_core::{NEVER, Nanos, Policy};
 
-use super::super::unsaid::unsaid;
+use super::super::export::{dropped, safety};
 use super::super::{Written, policies};
 use super::{
     DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
@@ -37,21 +37,22 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             fields.push(("retryPolicy", retry));
         }
         methods.push(Value::table(fields));
-        let mut said = vec!["deadline", "retry_on", "hint"];
+        let mut exported = vec!["attempts", "backoff", "deadline", "retry_on", "hint"];
         match (policy.budget(), budget) {
             (Budget::Throttling(mine), Some(budget)) if *mine == budget => {
                 notes.push(Note::kept("budget", "retryThrottling"));
-                said.push("budget");
+                exported.push("budget");
             }
             (_, Some(_)) => {
                 let text =
-                    "retryThrottling is for the whole server, so another policy's stands for it";
+                    "retryThrottling applies to the whole server, and is that of another policy";
                 notes.push(Note::approximated("budget", text));
-                said.push("budget");
+                exported.push("budget");
             }
             (_, None) => {}
         }
-        notes.extend(unsaid(policy, &said));
+        notes.extend(dropped(policy, &exported));
+        notes.push(safety());
         all.push((named.name.clone(), notes));
     }
     let mut top = vec![("methodConfig", Value::list(methods))];
@@ -63,7 +64,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     Ok(Written { text: Value::table(top).to_json(), notes: all })
 }
 
-/// The methods that it is for: by its routes, or all of them when it is alone, or else by its own name.
+/// The methods of a policy: those of its routes, or all methods if it is the only policy, or else the service of its name.
 fn names(
     named: &Named,
     routes: &[Route],
@@ -82,13 +83,13 @@ fn names(
             }
             _ => {
                 let text =
-                    "only paths such as /package.Service/Method or /package.Service/* name methods";
+                    "only paths such as /package.Service/Method or /package.Service/* are methods";
                 notes.push(Note::dropped("routes", text));
             }
         }
     }
     if names.is_empty() && !alone {
-        let text = "no route names a service, so the name of the policy stands for one";
+        let text = "no route has a service, so the policy's name is used";
         notes.push(Note::approximated("routes", text));
         names.push((named.name.clone(), String::new()));
     }
@@ -98,7 +99,7 @@ fn names(
     let wanted = names.len();
     names.retain(|name| taken.insert(name.clone()));
     if names.len() < wanted {
-        let text = "a method has one config, and the first policy for it has it";
+        let text = "a method has one config, that of the first policy";
         notes.push(Note::dropped("routes", text));
     }
     let value = |(service, method): (String, String)| {
@@ -110,19 +111,19 @@ fn names(
     names.into_iter().map(value).collect()
 }
 
-/// `None` when nothing is retried.
+/// `None` if nothing is retried.
 fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
     let codes = codes(policy.retry_on(), notes);
     if policy.attempts() < 2 || codes.is_empty() {
-        let text = "without a second attempt, or a status to make it for, there is no retryPolicy";
+        let text = "no retryPolicy, because there is no second attempt or no status to retry";
         notes.push(Note::approximated("attempts", text));
         return None;
     }
     if policy.attempts() > MOST_ATTEMPTS {
-        let text = format!("maxAttempts = {MOST_ATTEMPTS}: gRPC makes no more");
+        let text = format!("maxAttempts = {MOST_ATTEMPTS}, gRPC's limit");
         notes.push(Note::approximated("attempts", text));
     } else {
-        notes.push(Note::kept("attempts", "maxAttempts: both count the first one"));
+        notes.push(Note::kept("attempts", "maxAttempts: both include the first"));
     }
     let backoff = policy.backoff();
     let factor = match backoff.growth {
@@ -138,16 +139,16 @@ fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
         }
     }
     notes.push(Note::kept("backoff.base", "initialBackoff"));
-    notes.push(Note::approximated("backoff.cap", "maxBackoff; its jitter goes up to 20% above"));
+    notes.push(Note::approximated("backoff.cap", "maxBackoff; gRPC's jitter can exceed it by 20%"));
     if backoff.jitter != Jitter::Around(JITTER) {
-        notes.push(Note::approximated("backoff.jitter", "gRPC's is always more or less by 20%"));
+        notes.push(Note::approximated("backoff.jitter", "gRPC's jitter is always ±20%"));
     }
     match policy.hint_rule() {
         HintRule::Ignore => {
             notes.push(Note::dropped("hint", "gRPC always honours the server's pushback"));
         }
         HintRule::Honour { .. } => {
-            let text = "the server's pushback is honoured, exactly and without a cap; Retry-After is not read";
+            let text = "the server's pushback is honoured exactly and without a cap; Retry-After is not read";
             notes.push(Note::approximated("hint", text));
         }
     }
@@ -170,7 +171,7 @@ fn codes(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Vec<u16> {
         codes.push(UNAVAILABLE);
     }
     let mut note = match (has.len(), lacks.first()) {
-        (1.., Some(class)) => Some(format!("UNAVAILABLE is `{}` too", class.name())),
+        (1.., Some(class)) => Some(format!("UNAVAILABLE includes `{}`", class.name())),
         _ => None,
     };
     if retry_on.has(Class::Timeout) {
@@ -185,12 +186,12 @@ fn codes(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Vec<u16> {
     for code in retry_on.codes() {
         match code {
             1..=16 => codes.push(*code),
-            // How a client of gRPC reads an answer that only speaks HTTP.
+            // How gRPC clients map a plain HTTP response.
             429 | 502 | 503 | 504 => {
                 codes.push(UNAVAILABLE);
-                note = Some(format!("a client of gRPC sees {code} as UNAVAILABLE"));
+                note = Some(format!("gRPC clients treat {code} as UNAVAILABLE"));
             }
-            _ => notes.push(Note::dropped("retry_on", format!("{code} is no status of gRPC"))),
+            _ => notes.push(Note::dropped("retry_on", format!("{code} is not a gRPC status"))),
         }
     }
     codes.sort_unstable();
@@ -202,7 +203,7 @@ fn codes(retry_on: &RetryOn, notes: &mut Vec<Note>) -> Vec<u16> {
     codes
 }
 
-/// `0.15s`
+/// Seconds such as `0.15s`.
 fn seconds(nanos: Nanos) -> Value {
     let (whole, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     if rest == 0 {

@@ -1,21 +1,55 @@
-//! A `VirtualService` says how often requests are repeated, and calls retries attempts; the `DestinationRule` of the host,
-//! which may stand in another file, bounds how many there are at once. A route that says nothing is retried all the same.
+//! A `VirtualService` sets the number of retries, in a field called `attempts`; the `DestinationRule` of the host, possibly
+//! in another file, bounds the retries in flight. Routes that set nothing are retried twice by default.
 
 mod read;
 mod write;
 
-use super::{Border, kube};
+use super::envoy::retry_on;
+use super::system::{Advice, System, Words};
+use super::{kube, time};
+use crate::found::Places;
 use crate::tree::Node;
 
-pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
+pub(super) static SYSTEM: System = System {
+    name: "istio",
+    title: "Istio",
+    recognises,
+    read: read::read,
+    write: write::write,
+    language: |_| None,
+    words: Words::Names(&[
+        ("attempts", "retries.attempts"),
+        ("attempt_timeout", "retries.perTryTimeout"),
+        ("deadline", "timeout"),
+        ("backoff.base", "retries.backoff"),
+        ("budget", "trafficPolicy.retryBudget"),
+        ("retry_on", "retries.retryOn"),
+    ]),
+    duration: |_, nanos| time::as_unit(nanos),
+    counts_retries: true,
+    advice: Advice {
+        add_budget: Some("set `trafficPolicy.retryBudget` to `{percent: 10}`"),
+        client_errors: retry_on::client_errors,
+        defaulted,
+        ..Advice::NONE
+    },
+};
 
 const GROUP: &str = "networking.istio.io/";
 const SERVICE: &[&str] = &["VirtualService"];
 const RULE: &[&str] = &["DestinationRule"];
 
-/// How many retries there may be at once.
-const AT_ONCE: &str = "maxRetries"; // tidy-allow: the name in Istio's API
+/// The most retries in flight.
+const RETRIES_IN_FLIGHT: &str = "maxRetries"; // tidy-allow: the name in Istio's API
 
 fn recognises(node: &Node) -> bool {
     kube::is(node, GROUP, SERVICE) || kube::is(node, GROUP, RULE)
+}
+
+/// A route without `retries` has the mesh's default, as most routes of a mesh do.
+fn defaulted(places: &Places) -> Option<&'static str> {
+    let is_set = ["attempts", "attempt_timeout", "retry_on", "backoff"];
+    let text =
+        "; the route sets no retries, so Istio makes two (`retries: {attempts: 0}` for none)";
+    (!is_set.iter().any(|field| places.has(field))).then_some(text)
 }

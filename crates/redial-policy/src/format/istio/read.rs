@@ -6,19 +6,19 @@ use redial_core::schedule::Backoff;
 use redial_core::{Draft, MS, NEVER, Nanos};
 
 use super::super::Format;
-use super::super::account::{Account, Around};
 use super::super::envoy::limits::{HUGE, Limits, Retries, percentage, queue};
 use super::super::envoy::retry_on;
+use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
 use super::super::time::{self, Timeouts, std};
-use super::{AT_ONCE, GROUP, RULE, SERVICE};
+use super::{GROUP, RETRIES_IN_FLIGHT, RULE, SERVICE};
 use crate::file::{Queue, Route, Setting};
 use crate::found::Note;
-use crate::pile::{Document, Reading};
+use crate::inputs::{Document, Reading};
 use crate::source::Problem;
-use crate::tree::Here;
+use crate::tree::Cursor;
 
-/// What a rule's `connectTimeout` is when it has none.
+/// The default `connectTimeout`.
 const CONNECT_TIMEOUT: Nanos = 10_000 * MS;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
@@ -35,7 +35,7 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     }
     for object in kube::objects(documents, GROUP, SERVICE) {
         let http = object.top.at(&["spec", "http"]);
-        for route in http.iter().flat_map(Here::items) {
+        for route in http.iter().flat_map(Cursor::items) {
             if let Err(problem) = found(&object, &route, &rules, reading) {
                 reading.problems.push((object.document.source, problem));
             }
@@ -45,37 +45,37 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
 
 fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
     let mut limits = Limits {
-        account: Account::new(object.document, &object.top),
+        import: Import::new(object.document, &object.top),
         retries: Retries::Unbounded,
         connect_timeout: CONNECT_TIMEOUT,
         concurrency: None,
         queue: Some(Queue::Unbounded),
     };
     let Some(policy) = object.top.at(&["spec", "trafficPolicy"]) else { return Ok(limits) };
-    let account = &mut limits.account;
+    let import = &mut limits.import;
     let pool = policy.get("connectionPool");
     let http = pool.as_ref().and_then(|pool| pool.get("http"));
-    // Zero is what is not said.
+    // Zero means unset.
     let count = |name: &str| -> Result<_, Problem> {
         let here = http.as_ref().and_then(|http| http.get(name));
         let most = here.as_ref().map(|here| here.count(0..=u32::MAX)).transpose()?;
         Ok(here.zip(most).filter(|(_, most)| *most > 0))
     };
-    if let Some((here, most)) = count(AT_ONCE)? {
+    if let Some((here, most)) = count(RETRIES_IN_FLIGHT)? {
         limits.retries = Retries::at_most(most);
-        account.kept(&here, "budget", limits.retries.said());
+        import.kept(&here, "budget", limits.retries.describe());
     }
     if let Some((here, most)) = count("http2MaxRequests")? {
         limits.concurrency = Some(most).filter(|most| *most < HUGE);
-        account.kept(&here, "concurrency", "concurrency");
+        import.kept(&here, "concurrency", "concurrency");
     }
     if let Some((here, most)) = count("http1MaxPendingRequests")? {
         limits.queue = Some(queue(most));
-        account.kept(&here, "setting.queue", "setting.queue");
+        import.kept(&here, "setting.queue", "setting.queue");
     }
     if let Some(here) = pool.as_ref().and_then(|pool| pool.at(&["tcp", "connectTimeout"])) {
         limits.connect_timeout = time::above_zero(&here, time::units(&here)?)?;
-        account.kept(&here, "connect_timeout", "connect_timeout");
+        import.kept(&here, "connect_timeout", "connect_timeout");
     }
     if let Some(budget) = policy.get("retryBudget") {
         let percent = budget.get("percent").as_ref().map_or(Ok(20.0), percentage)?;
@@ -83,15 +83,15 @@ fn limits<'a>(object: &Object<'a>) -> Result<Limits<'a>, Problem> {
         let least = least.map_or(Ok(0), |here| here.count(0..=u32::MAX))?;
         let least = if least == 0 { 3 } else { least };
         limits.retries = Retries::share(percent, least);
-        account.kept(&budget, "budget", limits.retries.said());
-        account.unknown_but(&budget, &["percent", "minRetryConcurrency", "budgetInterval"]);
+        import.kept(&budget, "budget", limits.retries.describe());
+        import.unknown_but(&budget, &["percent", "minRetryConcurrency", "budgetInterval"]);
     }
     Ok(limits)
 }
 
 fn found<'a>(
     object: &Object<'a>,
-    route: &Here<'a>,
+    route: &Cursor<'a>,
     rules: &HashMap<String, Limits<'_>>,
     reading: &mut Reading,
 ) -> Result<(), Problem> {
@@ -100,13 +100,13 @@ fn found<'a>(
         return Ok(());
     };
     let retries = route.get("retries");
-    let mut account = Account::new(object.document, retries.as_ref().unwrap_or(route));
+    let mut import = Import::new(object.document, retries.as_ref().unwrap_or(route));
     let draft = match &retries {
-        Some(retries) => own(retries, &mut account)?,
+        Some(retries) => own(retries, &mut import)?,
         None => {
-            let text = "says nothing of retries, so the mesh's default holds: 3 attempts; before Istio 1.24, 503 \
-                        was retried too, and 425 is here";
-            account.notes.push(Note::approximated(route.path(), text));
+            let text = "no retries set: the mesh's default of 3 attempts; before Istio 1.24, 503 was retried too, and \
+                        425 is retried here";
+            import.notes.push(Note::approximated(route.path(), text));
             Draft::bare(3).retry_on(default_conditions()).backoff(from(25 * MS))
         }
     };
@@ -116,42 +116,42 @@ fn found<'a>(
         default: NEVER,
         read: time::units,
     };
-    let draft = timeouts.apply(draft, &mut account)?;
+    let draft = timeouts.apply(draft, &mut import)?;
     let name = route.get("name").and_then(|name| name.node.text());
     let name = name.unwrap_or(object.name).to_owned();
-    let routes = routes(object, route, &name, &mut account);
+    let routes = routes(object, route, &name, &mut import);
     let rule = rules.get(&kube::full_name(host.text()?, object.namespace));
     let (draft, queue) = match rule {
         Some(limits) => {
-            account.join(&limits.account);
+            import.join(&limits.import);
             (limits.apply(draft), limits.queue)
         }
         None => {
-            let text = "no DestinationRule for it is here: no bound on the retries at once";
-            account.notes.push(Note::approximated(host.path(), text));
+            let text = "no DestinationRule found: no bound on retries in flight";
+            import.notes.push(Note::approximated(host.path(), text));
             (draft.budget(Budget::None), None)
         }
     };
     let setting = Setting { queue, ..Setting::default() };
-    account.finish(draft, Around { format: Format::Istio, name, routes, setting }, reading);
+    import.finish(draft, Metadata { format: Format::Istio, name, routes, setting }, reading);
     Ok(())
 }
 
-/// What `retries` says.
-fn own(retries: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> {
+/// Reads `retries`.
+fn own(retries: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let mut attempts = 1;
     if let Some(here) = retries.get("attempts") {
-        attempts = account.retries(&here, 0)?;
-        account.confused(&here, attempts);
+        attempts = import.retries(&here, 0)?;
+        import.note_counts_retries(&here, attempts);
     } else {
-        let text = "without attempts nothing is retried";
-        account.notes.push(Note::approximated(retries.path(), text));
+        let text = "without attempts, nothing is retried";
+        import.notes.push(Note::approximated(retries.path(), text));
     }
     let on = match retries.get("retryOn") {
-        Some(here) => retry_on::read(&here, None, true, account)?,
+        Some(here) => retry_on::read(&here, None, true, import)?,
         None if attempts > 1 => {
-            let text = "no retryOn: the default of the mesh; before Istio 1.24, 503 was retried too, and 425 is here";
-            account.notes.push(Note::approximated(retries.path(), text));
+            let text = "no retryOn: the mesh's default; before Istio 1.24, 503 was retried too, and 425 is retried here";
+            import.notes.push(Note::approximated(retries.path(), text));
             default_conditions()
         }
         None => RetryOn::nothing(),
@@ -159,14 +159,14 @@ fn own(retries: &Here<'_>, account: &mut Account<'_>) -> Result<Draft, Problem> 
     let base = retries.get("backoff");
     let backoff = base.as_ref().map_or(Ok(25 * MS), |base| time::units(base))?;
     if let Some(base) = base {
-        account.kept(&base, "backoff", "backoff.base; the cap is ten times as much");
+        import.kept(&base, "backoff", "backoff.base; the cap is ten times the base");
     }
     for name in ["retryRemoteLocalities", "retryIgnorePreviousHosts"] {
         if let Some(here) = retries.get(name) {
-            account.dropped(&here, "we do not choose among hosts");
+            import.dropped(&here, "a policy does not select hosts");
         }
     }
-    account.unknown_but(retries, &FIELDS);
+    import.unknown_but(retries, &FIELDS);
     Ok(Draft::bare(attempts).retry_on(on).backoff(from(backoff)))
 }
 
@@ -179,12 +179,12 @@ const FIELDS: [&str; 6] = [
     "retryIgnorePreviousHosts",
 ];
 
-/// Envoy's waits from this base.
+/// Envoy's backoff with this base.
 fn from(base: Nanos) -> Backoff {
     Backoff::summed(std(base), std(time::tenfold(base)))
 }
 
-/// connect-failure, refused-stream, unavailable and cancelled. 503 was one of them until 1.24: a payout was made twice.
+/// connect-failure, refused-stream, unavailable and cancelled; until Istio 1.24 also 503.
 fn default_conditions() -> RetryOn {
     let on = RetryOn::nothing().class(Class::Connect).class(Class::Refused);
     on.code(14).code(1)
@@ -192,20 +192,20 @@ fn default_conditions() -> RetryOn {
 
 fn routes(
     object: &Object<'_>,
-    route: &Here<'_>,
+    route: &Cursor<'_>,
     name: &str,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Vec<Route> {
     let matches = route.get("match");
     let mut requests: Vec<Route> =
-        matches.iter().flat_map(Here::items).map(|one| request(&one, name, account)).collect();
+        matches.iter().flat_map(Cursor::items).map(|one| request(&one, name, import)).collect();
     if requests.is_empty() {
         requests.push(Route { policy: name.to_owned(), ..Route::default() });
     }
-    account.at_hosts(requests, object.top.at(&["spec", "hosts"]).as_ref())
+    import.at_hosts(requests, object.top.at(&["spec", "hosts"]).as_ref())
 }
 
-fn request(one: &Here<'_>, name: &str, account: &mut Account<'_>) -> Route {
+fn request(one: &Cursor<'_>, name: &str, import: &mut Import<'_>) -> Route {
     let mut route = Route { policy: name.to_owned(), ..Route::default() };
     let text = |path: &[&str]| one.at(path).and_then(|here| here.node.text().map(str::to_owned));
     route.path = text(&["uri", "exact"]).or_else(|| {
@@ -234,7 +234,10 @@ fn request(one: &Here<'_>, name: &str, account: &mut Account<'_>) -> Route {
             _ => false,
         };
         if !known {
-            account.dropped(&here, "we know paths, methods and keys, so the route is wider here");
+            import.dropped(
+                &here,
+                "only paths, methods and keys are supported, so the route matches more",
+            );
         }
     }
     route

@@ -2,41 +2,41 @@ use redial_core::Policy;
 
 use super::super::envoy::limits::{Retries, percent};
 use super::super::envoy::retry_on;
-use super::super::unsaid::safety;
 use super::super::{Written, export, kube, time};
-use super::AT_ONCE;
+use super::RETRIES_IN_FLIGHT;
 use crate::file::{File, Named, Route};
 use crate::found::Note;
 use crate::source::Problem;
 use crate::tree::Value;
 
 const HEAD: &str = "\
-# For Istio. A host that has the name of its policy stands for the service that the policy is for.
+# For Istio. Replace hosts that are named after their policy.
 ";
 
-/// For each host a `VirtualService` with its routes, and a `DestinationRule`, which has one budget for the host.
+/// A `VirtualService` and a `DestinationRule` for each host. A host has one budget.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
     let mut notes = Vec::new();
-    let mut said = Vec::new();
+    let mut exported = Vec::new();
     for named in &file.policies {
         let mut lines = Vec::new();
         let route = route_fields(&named.policy, &mut lines);
         let rule = traffic_policy(file, named, &mut lines);
-        export::rest(&named.policy, &["connect_timeout", "concurrency"], &mut lines);
-        said.push((named.name.as_str(), route, rule));
+        let own = ["connect_timeout", "concurrency"];
+        lines.extend(export::dropped(&named.policy, &[&export::PROXY[..], &own].concat()));
+        exported.push((named.name.as_str(), route, rule));
         notes.push((named.name.clone(), lines));
     }
     let mut text = HEAD.to_owned();
     for (host, here) in export::by_host(&routes) {
         let Some((_, first)) = here.first() else { continue };
         let http = here.iter().filter_map(|(route, named)| {
-            let (_, fields, _) = said.iter().find(|(name, ..)| *name == named.name)?;
+            let (_, fields, _) = exported.iter().find(|(name, ..)| *name == named.name)?;
             Some(http_route(route, &host, fields))
         });
         text.push_str("---\n");
         text.push_str(&object("VirtualService", &host, virtual_service(&host, http)).to_yaml());
-        let Some((_, _, rule)) = said.iter().find(|(name, ..)| *name == first.name) else {
+        let Some((_, _, rule)) = exported.iter().find(|(name, ..)| *name == first.name) else {
             continue;
         };
         let spec =
@@ -99,11 +99,14 @@ fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Va
     if let Some(deadline) = export::limit("deadline", policy.deadline(), notes) {
         fields.push(("timeout", Value::from(time::as_unit(deadline))));
     }
-    let said = retry_on::write(policy.retry_on(), notes);
-    let tokens = said.tokens.into_iter().map(str::to_owned);
-    let tokens: Vec<_> = tokens.chain(said.codes.iter().map(u16::to_string)).collect();
+    let conditions = retry_on::write(policy.retry_on(), notes);
+    let tokens = conditions.tokens.into_iter().map(str::to_owned);
+    let tokens: Vec<_> = tokens.chain(conditions.codes.iter().map(u16::to_string)).collect();
     let retries = if tokens.is_empty() {
-        notes.push(Note::approximated("retry_on", "nothing is left of it, so nothing is retried"));
+        notes.push(Note::approximated(
+            "retry_on",
+            "no condition has a counterpart, so nothing is retried",
+        ));
         0
     } else {
         policy.attempts() - 1
@@ -119,7 +122,7 @@ fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Va
     let backoff = export::summed(policy, false, notes);
     retry.push(("backoff", Value::from(time::as_unit(backoff.base))));
     fields.push(("retries", Value::table(retry)));
-    notes.push(safety());
+    notes.push(export::safety());
     fields
 }
 
@@ -129,7 +132,7 @@ fn traffic_policy(file: &File, named: &Named, notes: &mut Vec<Note>) -> Value {
     match Retries::of(policy, notes) {
         Retries::Bounded(budget) if budget.ratio > 0.0 => {
             if budget.floor == 0 {
-                let text = "a floor of 1, because 0 is not said there";
+                let text = "a floor of 1, because 0 means the default there";
                 notes.push(Note::approximated("budget", text));
             }
             let share = [
@@ -138,7 +141,7 @@ fn traffic_policy(file: &File, named: &Named, notes: &mut Vec<Note>) -> Value {
             ];
             fields.push(("retryBudget", Value::table(share)));
         }
-        Retries::Bounded(budget) => http.push((AT_ONCE, Value::from(budget.floor))),
+        Retries::Bounded(budget) => http.push((RETRIES_IN_FLIGHT, Value::from(budget.floor))),
         Retries::Unbounded | Retries::Forbidden => {}
     }
     if let Some(most) = policy.concurrency() {

@@ -1,17 +1,41 @@
-//! Linkerd has two ways. Annotations on a service or route bound the retries of each request and nothing else; a
-//! `ServiceProfile` has a budget and no bound for a request, and where there is one the annotations have no effect.
+//! Linkerd configures retries in two ways. Annotations on a service or route bound the retries of each request only; a
+//! `ServiceProfile` has a budget but no bound for a request, and makes the annotations ineffective.
 
 mod read;
 mod write;
 
-use super::{Border, kube};
-use crate::tree::{Here, Node};
+use super::system::{Advice, System, Words};
+use super::{kube, time};
+use crate::tree::{Cursor, Node};
 
-pub(super) const BORDER: Border = Border { recognises, read: read::read, write: write::write };
+pub(super) static SYSTEM: System = System {
+    name: "linkerd",
+    title: "Linkerd",
+    recognises,
+    read: read::read,
+    write: write::write,
+    language: |_| None,
+    words: Words::Names(&[
+        ("attempts", "retry.linkerd.io/limit"),
+        ("attempt_timeout", "retry.linkerd.io/timeout"),
+        ("deadline", "timeout.linkerd.io/request"),
+        ("budget", "spec.retryBudget"),
+        ("retry_on", "retry.linkerd.io/http"),
+    ]),
+    duration: |_, nanos| time::as_unit(nanos),
+    counts_retries: true,
+    advice: Advice {
+        add_budget: Some(
+            "annotations have no budget: use a ServiceProfile, which has `spec.retryBudget` and replaces them",
+        ),
+        uncapped_attempts: ", in annotations instead of the ServiceProfile, which has no such field",
+        ..Advice::NONE
+    },
+};
 
 const PROFILE_GROUP: &str = "linkerd.io/";
 const PROFILE: &[&str] = &["ServiceProfile"];
-/// What can carry annotations, with the group of each.
+/// The kinds of objects that can have annotations, with their groups.
 const CARRIERS: [(&str, &[&str]); 3] = [
     ("v1", &["Service"]),
     ("gateway.networking.k8s.io/", &["HTTPRoute", "GRPCRoute"]),
@@ -25,7 +49,7 @@ fn recognises(node: &Node) -> bool {
 }
 
 /// The first annotation about retries.
-fn first_retry(node: &Node) -> Option<Here<'_>> {
-    let annotations = Here::top(node).at(&["metadata", "annotations"])?;
+fn first_retry(node: &Node) -> Option<Cursor<'_>> {
+    let annotations = Cursor::top(node).at(&["metadata", "annotations"])?;
     annotations.fields().find(|(name, _)| name.starts_with(RETRY)).map(|(_, here)| here)
 }

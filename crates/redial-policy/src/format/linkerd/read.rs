@@ -5,21 +5,21 @@ use redial_core::decide::{Class, RetryOn};
 use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Draft, MS, NEVER, Nanos, Rate};
 
-use super::super::account::{Account, Around};
 use super::super::envoy::retry_on::{GRPC, MOST_TOKENS};
+use super::super::import::{Import, Metadata};
 use super::super::kube::{self, Object};
 use super::super::time::{self, Timeouts, std};
 use super::super::{Format, MOST_ATTEMPTS, gateway_api};
 use super::{CARRIERS, PROFILE, PROFILE_GROUP, RETRY, first_retry};
 use crate::file::{Route, Setting};
 use crate::found::Note;
-use crate::near::did_you_mean;
-use crate::pile::{Document, Reading};
+use crate::inputs::{Document, Reading};
 use crate::rules::reading::{SHADOWED_ANNOTATIONS, UNKNOWN_RETRY_ON};
 use crate::source::Problem;
-use crate::tree::Here;
+use crate::suggest::did_you_mean;
+use crate::tree::Cursor;
 
-/// What a profile's route has for a timeout when it says none.
+/// The default timeout of a route in a profile.
 const ROUTE_TIMEOUT: Nanos = 10_000 * MS;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
@@ -27,7 +27,7 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     for object in kube::objects(documents, PROFILE_GROUP, PROFILE) {
         profiles.insert(kube::full_name(object.name, object.namespace));
         let routes = object.top.at(&["spec", "routes"]);
-        for route in routes.iter().flat_map(Here::items) {
+        for route in routes.iter().flat_map(Cursor::items) {
             if let Err(problem) = profile_route(&object, &route, reading) {
                 reading.problems.push((object.document.source, problem));
             }
@@ -46,13 +46,13 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     }
 }
 
-/// The services that an object is, or is a route to.
+/// The services that an object configures.
 fn services(object: &Object<'_>) -> Vec<String> {
     if object.kind == "Service" {
         return vec![kube::full_name(object.name, object.namespace)];
     }
     let parents = object.top.at(&["spec", "parentRefs"]);
-    let parents = parents.iter().flat_map(Here::items).filter_map(|parent| {
+    let parents = parents.iter().flat_map(Cursor::items).filter_map(|parent| {
         let text = |name: &str| parent.get(name).and_then(|here| here.node.text());
         let namespace = text("namespace").unwrap_or(object.namespace);
         (text("kind") == Some("Service")).then_some(kube::full_name(text("name")?, namespace))
@@ -60,45 +60,44 @@ fn services(object: &Object<'_>) -> Vec<String> {
     parents.take(16).collect()
 }
 
-fn shadowed(object: &Object<'_>, first: &Here<'_>, host: &str, reading: &mut Reading) {
+fn shadowed(object: &Object<'_>, first: &Cursor<'_>, host: &str, reading: &mut Reading) {
     let place = object.document.place(first.node.span);
     let message = format!("{}: has no effect, because {host} has a ServiceProfile", first.path());
-    let help = "remove the profile, or say in it what the annotations say";
+    let help = "remove the profile, or move the annotations' values into it";
     reading.findings.push(SHADOWED_ANNOTATIONS.finding(place, place, message, help));
 }
 
 fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Result<(), Problem> {
     let Some(annotations) = object.top.at(&["metadata", "annotations"]) else { return Ok(()) };
-    let mut account = Account::new(object.document, &annotations);
+    let mut import = Import::new(object.document, &annotations);
     let retry = |name: &str| annotations.get(&format!("{RETRY}{name}"));
     let mut on = RetryOn::nothing();
     if let Some(here) = retry("http") {
-        on = statuses(&here, on, &mut account)?;
+        on = statuses(&here, on, &mut import)?;
     }
     if let Some(here) = retry("grpc") {
-        on = grpc_codes(&here, on, &mut account)?;
+        on = grpc_codes(&here, on, &mut import)?;
     }
     let limit = retry("limit");
-    let attempts = limit.map_or(Ok(2), |here| account.retries(&here, 0))?;
+    let attempts = limit.map_or(Ok(2), |here| import.retries(&here, 0))?;
     let attempt = retry("timeout");
     if let Some(here) = &attempt {
         on = on.class(Class::Timeout);
-        let text = "timeout in retry_on, which 408 is here too";
-        account.notes.push(Note::approximated(here.path(), text));
+        let text = "timeout in retry_on, which includes 408 here";
+        import.notes.push(Note::approximated(here.path(), text));
     }
     let call = annotations.get("timeout.linkerd.io/request");
     let timeouts = Timeouts { call, attempt, default: NEVER, read: time::units };
-    let draft = timeouts.apply(Draft::bare(attempts).retry_on(on), &mut account)?;
+    let draft = timeouts.apply(Draft::bare(attempts).retry_on(on), &mut import)?;
     for name in ["timeout.linkerd.io/response", "timeout.linkerd.io/idle"] {
         if let Some(here) = annotations.get(name) {
-            account
-                .dropped(&here, "it ends a request without a retry, and we have no such timeout");
+            import.dropped(&here, "a timeout that ends a request without a retry is not supported");
         }
     }
     let draft = draft.backoff(Backoff::exponential(std(25 * MS), std(250 * MS)));
     let name = object.name.to_owned();
     let rules = object.top.at(&["spec", "rules"]);
-    let mut requests = gateway_api::requests(rules.as_ref(), &name, &mut account);
+    let mut requests = gateway_api::requests(rules.as_ref(), &name, &mut import);
     if requests.is_empty() {
         requests.push(Route { policy: name.clone(), ..Route::default() });
     }
@@ -108,17 +107,17 @@ fn annotated(object: &Object<'_>, hosts: &[String], reading: &mut Reading) -> Re
     };
     let routes = hosts.iter().flat_map(with).collect();
     let setting = Setting::default();
-    account.finish(draft, Around { format: Format::Linkerd, name, routes, setting }, reading);
+    import.finish(draft, Metadata { format: Format::Linkerd, name, routes, setting }, reading);
     Ok(())
 }
 
 /// `5xx`, `gateway-error`, `503`, `500-504`.
 fn statuses(
-    here: &Here<'_>,
+    here: &Cursor<'_>,
     mut on: RetryOn,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Result<RetryOn, Problem> {
-    let text = here.word()?;
+    let text = here.scalar()?;
     let mut kept = true;
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     for item in items.take(MOST_TOKENS) {
@@ -128,8 +127,8 @@ fn statuses(
         match (item, range) {
             ("5xx", _) => {
                 on = on.class(Class::ServerError).class(Class::Overloaded);
-                let text = "500, 502, 503 and 504; 501 and 505 to 599 do not pass";
-                account.notes.push(Note::approximated(here.path(), format!("`5xx`: {text}")));
+                let text = "500, 502, 503 and 504; 501 and 505 to 599 are not retried";
+                import.notes.push(Note::approximated(here.path(), format!("`5xx`: {text}")));
                 kept = false;
             }
             ("gateway-error", _) => on = on.code(502).code(503).code(504),
@@ -140,81 +139,81 @@ fn statuses(
                     here,
                     item,
                     &known,
-                    "a status such as 503, or a range such as 500-504",
-                    account,
+                    ", a status such as 503, or a range such as 500-504",
+                    import,
                 );
                 kept = false;
             }
         }
     }
-    account.places.put("retry_on", account.place(here));
+    import.places.put("retry_on", import.place(here));
     if kept {
-        account.notes.push(Note::kept(here.path(), "retry_on, by status"));
+        import.notes.push(Note::kept(here.path(), "retry_on, by status"));
     }
     Ok(on)
 }
 
 fn grpc_codes(
-    here: &Here<'_>,
+    here: &Cursor<'_>,
     mut on: RetryOn,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) -> Result<RetryOn, Problem> {
-    let text = here.word()?;
+    let text = here.scalar()?;
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     for item in items.take(MOST_TOKENS) {
         match GRPC.iter().find(|(token, _)| *token == item) {
             Some((_, code)) => on = on.code(*code),
-            None => unknown(here, item, &GRPC.map(|(token, _)| token), "nothing else", account),
+            None => unknown(here, item, &GRPC.map(|(token, _)| token), "", import),
         }
     }
-    account.kept(here, "retry_on", "retry_on, by the code of gRPC");
+    import.kept(here, "retry_on", "retry_on, by gRPC code");
     Ok(on)
 }
 
 fn unknown(
-    here: &Here<'_>,
+    here: &Cursor<'_>,
     item: &str,
     known: &[&'static str],
     or: &str,
-    account: &mut Account<'_>,
+    import: &mut Import<'_>,
 ) {
-    let shown = crate::tree::Short(item);
-    let message = format!("{}: no condition is called `{shown}`", here.path());
+    let shown = crate::tree::Truncated(item);
+    let message = format!("{}: unknown condition `{shown}`", here.path());
     let help = did_you_mean(item, known.iter().copied())
-        .unwrap_or_else(|| format!("there are {}, and {or}", known.join(", ")));
-    let (place, whole) = (account.place_of_word(here, item), account.places.whole());
-    account.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
-    account.dropped(here, format!("`{shown}` is not known"));
+        .unwrap_or_else(|| format!("known: {}{or}", known.join(", ")));
+    let (place, whole) = (import.place_of_word(here, item), import.places.whole());
+    import.findings.push(UNKNOWN_RETRY_ON.finding(place, whole, message, help));
+    import.dropped(here, format!("unknown condition `{shown}`"));
 }
 
 fn profile_route(
     object: &Object<'_>,
-    route: &Here<'_>,
+    route: &Cursor<'_>,
     reading: &mut Reading,
 ) -> Result<(), Problem> {
     let Some(retryable) = route.get("isRetryable") else { return Ok(()) };
-    if !retryable.yes()? {
+    if !retryable.boolean()? {
         return Ok(());
     }
-    let mut account = Account::new(object.document, route);
-    let text = "nothing bounds the attempts of a request but the budget, and nothing delays them";
-    account.approximated(&retryable, "attempts", text);
+    let mut import = Import::new(object.document, route);
+    let text = "only the budget bounds the attempts of a request, and there are no waits";
+    import.approximated(&retryable, "attempts", text);
     let call = route.get("timeout");
     let timeouts = Timeouts { call, attempt: None, default: ROUTE_TIMEOUT, read: time::units };
-    let draft = timeouts.apply(Draft::bare(MOST_ATTEMPTS), &mut account)?;
+    let draft = timeouts.apply(Draft::bare(MOST_ATTEMPTS), &mut import)?;
     let draft = draft.backoff(Backoff::constant(std(MS)).jitter(Jitter::None));
-    let draft = budget(object, draft, &mut account)?.retry_on(failures(route, &mut account)?);
+    let draft = budget(object, draft, &mut import)?.retry_on(failures(route, &mut import)?);
     let route_name = route.get("name").and_then(|name| name.node.text());
     let name = route_name.unwrap_or(object.name).to_owned();
     let host = kube::full_name(object.name, object.namespace);
-    let one = condition(route, &mut account);
+    let one = condition(route, &mut import);
     let routes = vec![Route { host: Some(host), policy: name.clone(), ..one }];
     let setting = Setting::default();
-    account.finish(draft, Around { format: Format::Linkerd, name, routes, setting }, reading);
+    import.finish(draft, Metadata { format: Format::Linkerd, name, routes, setting }, reading);
     Ok(())
 }
 
-fn budget(object: &Object<'_>, draft: Draft, account: &mut Account<'_>) -> Result<Draft, Problem> {
+fn budget(object: &Object<'_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
     let here = object.top.at(&["spec", "retryBudget"]);
     let part = |name: &str| here.as_ref().and_then(|here| here.get(name));
     let ratio = part("retryRatio").map_or(Ok(0.2), |here| here.number())?;
@@ -222,41 +221,41 @@ fn budget(object: &Object<'_>, draft: Draft, account: &mut Account<'_>) -> Resul
     let ttl = part("ttl");
     let asked = ttl.as_ref().map_or(Ok(10_000 * MS), time::units)?;
     let (ttl, note) = time::window(asked, ttl.as_ref());
-    account.notes.extend(note);
+    import.notes.extend(note);
     if let Some(here) = &here {
-        account.kept(here, "budget", "budget.window: ratio, floor and ttl");
-        account.unknown_but(here, &["retryRatio", "minRetriesPerSecond", "ttl"]);
+        import.kept(here, "budget", "budget.window: ratio, floor and ttl");
+        import.unknown_but(here, &["retryRatio", "minRetriesPerSecond", "ttl"]);
     }
     if ratio == 0.0 && floor == 0 {
-        let text = "attempts = 1: neither a share nor a floor, so nothing is retried";
-        account.notes.push(Note::approximated("spec.retryBudget", text));
+        let text = "attempts = 1: a budget of zero allows no retries";
+        import.notes.push(Note::approximated("spec.retryBudget", text));
         return Ok(draft.attempts(1));
     }
     let window = WindowBudget::ratio(ratio).floor(Rate::per_second(floor)).ttl(std(ttl));
     Ok(draft.budget(Budget::Window(window)))
 }
 
-/// What the route calls a failure; a 5xx if it does not say.
-fn failures(route: &Here<'_>, account: &mut Account<'_>) -> Result<RetryOn, Problem> {
+/// The failures of a route; by default 5xx.
+fn failures(route: &Cursor<'_>, import: &mut Import<'_>) -> Result<RetryOn, Problem> {
     let on = RetryOn::nothing().class(Class::ServerError).class(Class::Overloaded);
     let Some(classes) = route.get("responseClasses") else { return Ok(on) };
     let mut on = RetryOn::nothing();
     for class in classes.items() {
         let status = class.at(&["condition", "status"]);
-        let fails = class.get("isFailure").map_or(Ok(false), |here| here.yes())?;
+        let fails = class.get("isFailure").map_or(Ok(false), |here| here.boolean())?;
         let Some(status) = status.filter(|_| fails) else {
-            account.dropped(&class, "we know failures by a range of statuses");
+            import.dropped(&class, "only failures by a range of statuses are supported");
             continue;
         };
         let end = |name: &str, or: u32| status.get(name).map_or(Ok(or), |end| end.count(100..=599));
         let (first, last) = (end("min", 100)?, end("max", 599)?);
         on = (first..=last).fold(on, |on, code| on.code(code as u16));
     }
-    account.kept(&classes, "retry_on", "retry_on, by status");
+    import.kept(&classes, "retry_on", "retry_on, by status");
     Ok(on)
 }
 
-fn condition(route: &Here<'_>, account: &mut Account<'_>) -> Route {
+fn condition(route: &Cursor<'_>, import: &mut Import<'_>) -> Route {
     let mut one = Route::default();
     let Some(condition) = route.get("condition") else { return one };
     for (name, here) in condition.fields() {
@@ -264,15 +263,18 @@ fn condition(route: &Here<'_>, account: &mut Account<'_>) -> Route {
             ("method", Some(method)) => one.methods = vec![method.to_ascii_uppercase()],
             ("pathRegex", Some(regex)) => match path(regex) {
                 Some(path) => one.path = Some(path),
-                None => account.dropped(&here, "we know paths and how they begin"),
+                None => import.dropped(&here, "only paths and prefixes are supported"),
             },
-            _ => account.dropped(&here, "we know a method and a path, so the route is wider here"),
+            _ => import.dropped(
+                &here,
+                "only a method and a path are supported, so the route matches more",
+            ),
         }
     }
     one
 }
 
-/// A regular expression that is a path, or a path and anything after it.
+/// The path of a regular expression that is a path or a prefix.
 fn path(regex: &str) -> Option<String> {
     let (path, star) = match regex.strip_suffix(".*") {
         Some(prefix) => (prefix, "*"),

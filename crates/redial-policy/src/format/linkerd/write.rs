@@ -5,8 +5,7 @@ use redial_core::decide::Class;
 use redial_core::schedule::Backoff;
 use redial_core::{DurationText, MS, NEVER, Policy};
 
-use super::super::envoy::retry_on::{WIRE, all_statuses};
-use super::super::unsaid::safety;
+use super::super::envoy::retry_on::{TRANSPORT, all_statuses};
 use super::super::{Written, export, gateway_api, kube, time};
 use super::RETRY;
 use crate::file::{File, Named, Route};
@@ -15,10 +14,10 @@ use crate::source::Problem;
 use crate::tree::Value;
 
 const HEAD: &str = "\
-# For Linkerd. A service that has the name of its policy stands for the one that the policy is for.
+# For Linkerd. Replace services that are named after their policy.
 ";
 
-/// A policy with a budget of recent calls becomes the `ServiceProfile` of its host, because only that has one; any other
+/// A policy with a window budget becomes the `ServiceProfile` of its host, because only that has a budget; any other
 /// becomes annotations on routes.
 pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let routes = export::routes(file)?;
@@ -26,7 +25,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     let hosts = export::by_host(&routes);
     let by_host: HashMap<&str, &Named> =
         hosts.iter().map(|(host, here)| (host.as_str(), here[0].1)).collect();
-    // The policy that comes first at a host decides between a profile and annotations.
+    // The first policy of a host decides between a profile and annotations.
     let mut firsts = HashMap::new();
     for (route, named) in &routes {
         let first = by_host.get(export::host(route, named).as_str()).copied().unwrap_or(named);
@@ -44,8 +43,8 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             }
             _ => annotation_notes(&named.policy, &mut lines),
         }
-        lines.push(safety());
-        export::rest(&named.policy, &[], &mut lines);
+        lines.push(export::safety());
+        lines.extend(export::dropped(&named.policy, &export::PROXY));
         notes.push((named.name.clone(), lines));
     }
     let mut text = HEAD.to_owned();
@@ -56,7 +55,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             text.push_str(&profile(&host, budget, &here).to_yaml());
             for (_, named) in here.iter().filter(|(route, _)| route.key) {
                 let why =
-                    "a profile does not look at headers, so it is for requests without one too";
+                    "a profile does not match headers, so it applies to requests without a key too";
                 let lines = notes.iter_mut().find(|(name, _)| *name == named.name);
                 if let Some((_, lines)) = lines {
                     lines.push(Note::dropped("route.key", why));
@@ -94,7 +93,7 @@ fn profile(host: &str, budget: &WindowBudget, routes: &[&(Route, &Named)]) -> Va
     ])
 }
 
-/// The floor in whole retries a second; not zero when there is one.
+/// The floor in whole retries per second, rounded up.
 fn per_second(budget: &WindowBudget) -> u32 {
     let exact = u128::from(budget.floor.count) * 1_000_000_000;
     u32::try_from(exact.div_ceil(u128::from(budget.floor.per.max(1)))).unwrap_or(u32::MAX)
@@ -147,39 +146,40 @@ fn budget_note(budget: &WindowBudget, notes: &mut Vec<Note>) {
     notes.push(if is_floor && is_plain && budget.ttl == time::whole_ms(budget.ttl) {
         Note::kept("budget.window", "retryBudget")
     } else {
-        let text = format!("retryBudget: deposits on request, a floor of {seconds} a second");
+        let text = format!("retryBudget: deposits on request, a floor of {seconds} per second");
         Note::approximated("budget.window", text)
     });
 }
 
 fn profile_notes(policy: &Policy, notes: &mut Vec<Note>) {
     if policy.attempts() > 1 {
-        let text = "a profile does not bound the attempts of a request, only its budget does";
+        let text = "a profile bounds attempts only by its budget";
         notes.push(Note::dropped("attempts", text));
     } else {
         notes.push(Note::kept("attempts", "isRetryable: false"));
     }
     if export::limit("deadline", policy.deadline(), notes).is_none() {
-        notes.push(Note::approximated("deadline", "none, but a route of a profile has 10s"));
+        notes.push(Note::approximated("deadline", "none here, but 10s in a profile"));
     }
     if policy.attempt_timeout() != NEVER {
-        notes.push(Note::dropped("attempt_timeout", "a profile has a timeout for the call only"));
+        notes.push(Note::dropped("attempt_timeout", "a profile has no attempt timeout"));
     }
-    notes.push(Note::dropped("backoff", "with a profile retries leave at once"));
+    notes.push(Note::dropped("backoff", "a profile has no waits"));
     conditions(policy, false, notes);
 }
 
-fn conditions(policy: &Policy, cuts_off: bool, notes: &mut Vec<Note>) {
-    notes.push(Note::approximated("retry_on", "statuses of HTTP, in the place of classes"));
-    let lost =
-        |class: &&Class| policy.retry_on().has(**class) && !(**class == Class::Timeout && cuts_off);
-    let lost: Vec<_> = WIRE.iter().filter(lost).map(|class| class.name()).collect();
+fn conditions(policy: &Policy, has_timeout: bool, notes: &mut Vec<Note>) {
+    notes.push(Note::approximated("retry_on", "HTTP statuses instead of classes"));
+    let lost = |class: &&Class| {
+        policy.retry_on().has(**class) && !(**class == Class::Timeout && has_timeout)
+    };
+    let lost: Vec<_> = TRANSPORT.iter().filter(lost).map(|class| class.name()).collect();
     if !lost.is_empty() {
-        let text = format!("{}: Linkerd repeats answers", lost.join(", "));
+        let text = format!("{}: Linkerd retries responses only", lost.join(", "));
         notes.push(Note::dropped("retry_on", text));
     }
     if policy.retry_on().codes().iter().any(|code| *code < 100) {
-        let text = "codes of gRPC: put retry.linkerd.io/grpc on a GRPCRoute";
+        let text = "gRPC codes: add retry.linkerd.io/grpc to a GRPCRoute";
         notes.push(Note::dropped("retry_on", text));
     }
 }
@@ -191,30 +191,28 @@ fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
     if export::limit("attempt_timeout", policy.attempt_timeout(), notes).is_some() {
         let repeats = policy.retry_on().has(Class::Timeout);
         if !repeats {
-            let text = "an attempt that is cut off is repeated";
+            let text = "an attempt that times out is retried";
             notes.push(Note::approximated("attempt_timeout", text));
         }
     }
     if *policy.budget() == Budget::None {
         notes.push(Note::kept("budget", "none"));
     } else {
-        notes.push(Note::dropped(
-            "budget",
-            "only a profile has one, of the calls of the last seconds",
-        ));
+        notes.push(Note::dropped("budget", "only a profile has a budget, a share of recent calls"));
     }
     let fixed = Backoff::exponential(time::std(25 * MS), time::std(250 * MS));
     if *policy.backoff() == fixed {
-        notes.push(Note::kept("backoff", "Linkerd's own, which cannot be changed"));
+        notes.push(Note::kept("backoff", "the same as Linkerd's, which is fixed"));
     } else {
         let (base, cap) = (DurationText(fixed.base), DurationText(fixed.cap));
-        let text = format!("Linkerd's own: doubles from {base} to {cap}, with full jitter");
+        let text =
+            format!("Linkerd's, which is fixed: doubles from {base} to {cap}, with full jitter");
         notes.push(Note::approximated("backoff", text));
     }
     conditions(policy, policy.attempt_timeout() != NEVER, notes);
 }
 
-/// A route to the service of a host, with the annotations.
+/// A route to the service of a host, with annotations.
 fn annotated(host: &str, number: usize, route: &Route, named: &Named) -> Value {
     let policy = &named.policy;
     let (service, namespace) = kube::service(host);

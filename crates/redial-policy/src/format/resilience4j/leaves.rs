@@ -1,51 +1,50 @@
 use std::collections::HashMap;
 
-use redial_core::{MS, Nanos, parse_duration};
+use redial_core::{LONGEST, MS, Nanos, parse_duration};
 
-use crate::pile::Document;
+use crate::inputs::Document;
 use crate::source::Problem;
-use crate::tree::{Here, Value};
-use redial_core::LONGEST;
+use crate::tree::{Cursor, Value};
 
-/// A value below `resilience4j`, with the way to it taken apart.
+/// A value below `resilience4j`, with its path split up.
 #[derive(Clone)]
 pub(super) struct Leaf<'a> {
-    /// `retry`, `circuitbreaker`, … in small letters.
+    /// `retry`, `circuitbreaker` and so on, in lower case.
     pub(super) module: String,
     /// Whether it is one of the `configs`, and not of the `instances`.
     pub(super) shared: bool,
-    /// Which config or instance.
+    /// The name of the config or instance.
     pub(super) name: String,
-    /// The field, in small letters without hyphens: Spring takes any of its spellings.
+    /// The field, in lower case without hyphens: Spring accepts several spellings.
     pub(super) field: String,
-    pub(super) here: Here<'a>,
+    pub(super) here: Cursor<'a>,
 }
 
-/// Everything of a document that belongs to an instance or a config.
+/// All values of instances and configs in a document.
 pub(super) fn of(document: &Document) -> Vec<Leaf<'_>> {
     let mut leaves = Vec::new();
-    walk(&Here::top(&document.node), &mut Vec::new(), &mut leaves);
+    walk(&Cursor::top(&document.node), &mut Vec::new(), &mut leaves);
     leaves
 }
 
-fn walk<'a>(here: &Here<'a>, way: &mut Vec<String>, leaves: &mut Vec<Leaf<'a>>) {
+fn walk<'a>(here: &Cursor<'a>, path: &mut Vec<String>, leaves: &mut Vec<Leaf<'a>>) {
     for (key, inner) in here.fields() {
-        let depth = way.len();
-        way.extend(segments(key));
-        if way.first().is_some_and(|first| first == "resilience4j") {
+        let depth = path.len();
+        path.extend(segments(key));
+        if path.first().is_some_and(|first| first == "resilience4j") {
             match &inner.node.value {
-                Value::Table(_) => walk(&inner, way, leaves),
+                Value::Table(_) => walk(&inner, path, leaves),
                 Value::Null => {}
-                _ => leaves.extend(leaf(way, inner)),
+                _ => leaves.extend(leaf(path, inner)),
             }
         }
-        way.truncate(depth);
+        path.truncate(depth);
     }
 }
 
 /// `resilience4j.retry.instances.NAME.FIELD`
-fn leaf<'a>(way: &[String], here: Here<'a>) -> Option<Leaf<'a>> {
-    let [_, module, kind, name, field, ..] = way else { return None };
+fn leaf<'a>(path: &[String], here: Cursor<'a>) -> Option<Leaf<'a>> {
+    let [_, module, kind, name, field, ..] = path else { return None };
     let shared = match plain(kind).as_str() {
         "configs" => true,
         "instances" | "backends" => false,
@@ -55,8 +54,8 @@ fn leaf<'a>(way: &[String], here: Here<'a>) -> Option<Leaf<'a>> {
     Some(Leaf { module, shared, name: name.clone(), field, here })
 }
 
-/// Leaves by module, kind and name, so that a file of a hundred thousand instances is read in linear time. What is put in
-/// later overrides.
+/// Leaves by module, kind and name, so that a file with many instances is read in linear time. Later leaves override
+/// earlier ones.
 #[derive(Default)]
 pub(super) struct Leaves<'a>(HashMap<(String, bool, String), Vec<Leaf<'a>>>);
 
@@ -74,20 +73,20 @@ impl<'a> Leaves<'a> {
     }
 }
 
-/// The profile that a document of a Spring file is for.
+/// The profile of a document in a Spring file.
 pub(super) fn profile(document: &Document) -> Option<String> {
-    let top = Here::top(&document.node);
+    let top = Cursor::top(&document.node);
     let nested = top.at(&["spring", "config", "activate", "on-profile"]);
     let flat = || top.get("spring.config.activate.on-profile").or(top.get("spring.profiles"));
-    nested.or_else(flat).and_then(|profile| profile.word().ok())
+    nested.or_else(flat).and_then(|profile| profile.scalar().ok())
 }
 
-/// As relaxed binding compares names.
+/// A name as Spring's relaxed binding compares it.
 pub(super) fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// `a.b[c.d].e` is a, b, c.d, e.
+/// Splits `a.b[c.d].e` into a, b, c.d and e.
 fn segments(key: &str) -> Vec<String> {
     let mut segments = Vec::new();
     let mut rest = key;
@@ -107,9 +106,9 @@ fn segments(key: &str) -> Vec<String> {
     segments
 }
 
-/// What Spring takes for a duration: a number of milliseconds, `500ms`, or `PT0.5S`.
-pub(super) fn duration(here: &Here<'_>) -> Result<Nanos, Problem> {
-    let text = here.word()?;
+/// A duration as Spring accepts it: a number of milliseconds, `500ms`, or `PT0.5S`.
+pub(super) fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
+    let text = here.scalar()?;
     let text = text.trim();
     let nanos = if text.starts_with(['P', 'p']) {
         iso(&text.to_ascii_uppercase())
@@ -119,12 +118,12 @@ pub(super) fn duration(here: &Here<'_>) -> Result<Nanos, Problem> {
         parse_duration(&text.to_ascii_lowercase()).ok()
     };
     nanos.filter(|nanos| *nanos <= LONGEST).ok_or_else(|| {
-        let problem = here.wrong(format_args!("is no duration: {}", here.node.value));
+        let problem = here.problem(format_args!("invalid duration {}", here.node.value));
         problem.help("write 500ms, 2s, PT0.5S, or a number of milliseconds")
     })
 }
 
-/// ISO 8601 without years and months; the numbers are read where all durations are.
+/// An ISO 8601 duration without years and months.
 fn iso(text: &str) -> Option<Nanos> {
     let (days, time) = text.strip_prefix('P')?.split_once('T').unwrap_or((&text[1..], ""));
     let known = |part: &str, units: &[char]| part.is_empty() || part.ends_with(units);

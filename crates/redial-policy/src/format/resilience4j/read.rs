@@ -3,17 +3,17 @@ use std::collections::HashSet;
 use redial_core::schedule::{Backoff, Growth, Jitter};
 use redial_core::{Draft, LONGEST, MS, Nanos};
 
-use super::super::account::{Account, Around};
+use super::super::import::{Import, Metadata};
 use super::super::{Format, constant};
 use super::guards;
 use super::leaves::{self, Leaf, Leaves, duration};
 use super::{MULTIPLIER, RANDOM, WAIT};
 use crate::file::Setting;
 use crate::found::Note;
-use crate::pile::{Document, Reading};
+use crate::inputs::{Document, Reading};
 use crate::rules::reading::SILENTLY_CLAMPED;
 use crate::source::{Problem, Span};
-use crate::tree::{Here, Short};
+use crate::tree::{Cursor, Truncated};
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     let mine: Vec<_> =
@@ -44,7 +44,7 @@ pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     }
 }
 
-/// Every instance that is named here.
+/// Reads every instance that is named in `named`.
 fn instances(
     document: &Document,
     all: &[&Leaves<'_>],
@@ -54,9 +54,9 @@ fn instances(
 ) {
     let mut done = HashSet::new();
     let of_retry = |leaf: &&Leaf<'_>| leaf.module == "retry";
-    // Without instances, the default config still serves every instance that only the code names.
-    let is_lonely = named.iter().filter(of_retry).all(|leaf| leaf.shared);
-    let is_named = |leaf: &&Leaf<'_>| !leaf.shared || is_lonely && leaf.name == "default";
+    // Without instances, the default config still applies to instances that only the code names.
+    let only_configs = named.iter().filter(of_retry).all(|leaf| leaf.shared);
+    let is_named = |leaf: &&Leaf<'_>| !leaf.shared || only_configs && leaf.name == "default";
     for leaf in named.iter().filter(of_retry).filter(is_named) {
         if !done.insert(&leaf.name) {
             continue;
@@ -76,25 +76,25 @@ fn instance(
     reading: &mut Reading,
 ) -> Result<(), Problem> {
     let chain = Chain::new(all, "retry", &leaf.name)?;
-    let mut account = Account::new(document, &leaf.here);
+    let mut import = Import::new(document, &leaf.here);
     let attempts = match chain.get("maxattempts") {
         Some(here) => {
-            let help = "it counts attempts, the first one included; 1 turns retries off";
-            account.attempts(here, 1).map_err(|problem| problem.help(help))?
+            let help = "it counts attempts, including the first; 1 disables retries";
+            import.attempts(here, 1).map_err(|problem| problem.help(help))?
         }
         None => {
-            account.notes.push(Note::kept("maxAttempts", "attempts = 3, the default"));
+            import.notes.push(Note::kept("maxAttempts", "attempts = 3 by default"));
             3
         }
     };
-    let backoff = chain.backoff(&mut account)?;
+    let backoff = chain.backoff(&mut import)?;
     let draft = Draft::bare(attempts).backoff(backoff);
-    conditions(&chain, &mut account);
-    chain.unknown(&KNOWN, seen, &mut account);
+    conditions(&chain, &mut import);
+    chain.unknown(&KNOWN, seen, &mut import);
     let mut setting = Setting::default();
-    let draft = guards::join((all, &leaf.name), draft, &mut setting, seen, &mut account)?;
-    let around = Around { format: Format::Resilience4j, name, routes: Vec::new(), setting };
-    account.finish(draft, around, reading);
+    let draft = guards::join((all, &leaf.name), draft, &mut setting, seen, &mut import)?;
+    let metadata = Metadata { format: Format::Resilience4j, name, routes: Vec::new(), setting };
+    import.finish(draft, metadata, reading);
     Ok(())
 }
 
@@ -117,46 +117,46 @@ const KNOWN: [&str; 16] = [
     "baseConfig",
 ];
 
-/// What is retried is a matter of Java classes, of which we know nothing.
-fn conditions(chain: &Chain<'_, '_>, account: &mut Account<'_>) {
-    let mut says = false;
+/// The conditions are Java classes, which have no counterpart.
+fn conditions(chain: &Chain<'_, '_>, import: &mut Import<'_>) {
+    let mut is_set = false;
     for field in ["retryexceptions", "retryexceptionpredicate", "resultpredicate"] {
         if let Some(here) = chain.get(field) {
-            says = true;
-            let text = "classes of Java: everything transient stands for them";
-            account.approximated(here, "retry_on", text);
+            is_set = true;
+            let text = "Java classes: all transient failures instead";
+            import.approximated(here, "retry_on", text);
         }
     }
-    if !says {
-        let text = "retry_on: every exception is retried there, and here everything transient";
-        account.notes.push(Note::approximated("retryExceptions", text));
+    if !is_set {
+        let text = "retry_on: every exception there, all transient failures here";
+        import.notes.push(Note::approximated("retryExceptions", text));
     }
     let dropped = [
-        ("ignoreexceptions", "classes of Java, which a policy cannot name"),
+        ("ignoreexceptions", "Java classes have no counterpart"),
         (
             "intervalbifunction",
-            "a class of Java computes the waits; what is here is what the rest says",
+            "a Java class computes the waits; the other fields are used instead",
         ),
-        ("failaftermaxattempts", "about what the caller gets"),
-        ("consumeresultbeforeretryattempt", "about what the caller gets"),
-        ("eventconsumerbuffersize", "about metrics"),
+        ("failaftermaxattempts", "concerns the result of the call"),
+        ("consumeresultbeforeretryattempt", "concerns the result of the call"),
+        ("eventconsumerbuffersize", "concerns metrics"),
     ];
     for here in chain.levels.iter().filter_map(|level| find(level, "baseconfig")) {
-        account.notes.push(Note::kept(here.path(), "what it inherits is written out"));
+        import.notes.push(Note::kept(here.path(), "inherited fields are included"));
     }
     for (field, text) in dropped {
         if let Some(here) = chain.get(field) {
-            account.dropped(here, text);
+            import.dropped(here, text);
         }
     }
 }
 
-/// An instance, then what it inherits from, nearest first.
+/// An instance, followed by the configs that it inherits from, nearest first.
 pub(super) struct Chain<'l, 'a> {
     pub(super) levels: Vec<Vec<&'l Leaf<'a>>>,
 }
 
-/// How much can be inherited, and how many fields an instance can have.
+/// The most configs in a chain, and the most fields in each.
 const MOST_LEVELS: usize = 10;
 const MOST_FIELDS: usize = 100;
 
@@ -166,7 +166,9 @@ impl<'l, 'a> Chain<'l, 'a> {
             let level: Vec<_> =
                 all.iter().flat_map(|leaves| leaves.level(module, shared, name)).collect();
             match level.get(MOST_FIELDS) {
-                Some(leaf) => Err(leaf.here.wrong(format_args!("more than {MOST_FIELDS} fields"))),
+                Some(leaf) => {
+                    Err(leaf.here.problem(format_args!("more than {MOST_FIELDS} fields")))
+                }
                 None => Ok(level),
             }
         };
@@ -174,17 +176,18 @@ impl<'l, 'a> Chain<'l, 'a> {
         let mut seen: Vec<String> = Vec::new();
         loop {
             let last = chain.levels.last().and_then(|level| find(level, "baseconfig"));
-            let base = last.map_or(Ok("default".to_owned()), Here::word)?;
+            let base = last.map_or(Ok("default".to_owned()), Cursor::scalar)?;
             let inherited = level(true, &base)?;
             match last {
                 Some(here) if inherited.is_empty() => {
-                    let problem = here.wrong(format_args!("there is no config `{}`", Short(&base)));
-                    return Err(problem.help("the process does not start without it"));
+                    let problem =
+                        here.problem(format_args!("unknown config `{}`", Truncated(&base)));
+                    return Err(problem.help("the process does not start without this config"));
                 }
                 Some(here) if seen.contains(&base) || seen.len() == MOST_LEVELS => {
                     let message =
-                        format!("inherits from itself, or over more than {MOST_LEVELS} configs");
-                    return Err(here.wrong(message));
+                        format!("inherits from itself, or from more than {MOST_LEVELS} configs");
+                    return Err(here.problem(message));
                 }
                 None if inherited.is_empty() || seen.contains(&base) => return Ok(chain),
                 _ => {}
@@ -194,31 +197,31 @@ impl<'l, 'a> Chain<'l, 'a> {
         }
     }
 
-    /// Fields that are none of these. A field is looked at once, however many inherit it.
+    /// Reports unknown fields, each once however many instances inherit it.
     pub(super) fn unknown(
         &self,
         known: &[&str],
         seen: &mut HashSet<Span>,
-        account: &mut Account<'_>,
+        import: &mut Import<'_>,
     ) {
         for leaf in self.levels.iter().flatten() {
             if seen.insert(leaf.here.node.span)
                 && !known.iter().any(|known| leaves::plain(known) == leaf.field)
             {
                 let name = leaf.here.path().rsplit('.').next().unwrap_or_default();
-                account.unknown(name, &leaf.here, known);
+                import.unknown(name, &leaf.here, known);
             }
         }
     }
 
-    /// The nearest that says this.
-    pub(super) fn get(&self, field: &str) -> Option<&'l Here<'a>> {
+    /// The nearest value of a field.
+    pub(super) fn get(&self, field: &str) -> Option<&'l Cursor<'a>> {
         self.levels.iter().find_map(|level| find(level, field))
     }
 
-    /// The waits. They come from the nearest level that has a `waitDuration`; what nearer ones say about growth and jitter
-    /// is ignored there, and inherited by it is all but the factor of the jitter.
-    fn backoff(&self, account: &mut Account<'_>) -> Result<Backoff, Problem> {
+    /// The waits, from the nearest level with a `waitDuration`. As in resilience4j, growth and jitter of nearer levels are
+    /// ignored, and that level inherits everything but the factor of the jitter.
+    fn backoff(&self, import: &mut Import<'_>) -> Result<Backoff, Problem> {
         let from = self.levels.iter().position(|level| find(level, "waitduration").is_some());
         let ignored = &self.levels[..from.unwrap_or(self.levels.len())];
         for leaf in ignored.iter().flatten() {
@@ -226,38 +229,37 @@ impl<'l, 'a> Chain<'l, 'a> {
                 || leaf.field.starts_with("enable")
                 || leaf.field == "randomizedwaitfactor"
             {
-                let message = "has no effect, because no waitDuration stands beside it";
-                account.finding(&SILENTLY_CLAMPED, &leaf.here, message, "add waitDuration here");
-                account.dropped(&leaf.here, "ignored without a waitDuration beside it");
+                let message = "has no effect without a waitDuration beside it";
+                import.finding(&SILENTLY_CLAMPED, &leaf.here, message, "add waitDuration here");
+                import.dropped(&leaf.here, "ignored without a waitDuration beside it");
             }
         }
         let Some(from) = from else {
-            account.notes.push(Note::kept(
-                "waitDuration",
-                "backoff.base = 500ms, the default, always the same",
-            ));
+            import
+                .notes
+                .push(Note::kept("waitDuration", "backoff.base = 500ms by default, constant"));
             return Ok(constant(WAIT).jitter(Jitter::None));
         };
         let own = |field: &str| find(&self.levels[from], field);
         let inherited =
             |field: &str| self.levels[from..].iter().find_map(|level| find(level, field));
         let wait = match own("waitduration") {
-            Some(here) => wait(here, account)?,
+            Some(here) => wait(here, import)?,
             None => WAIT,
         };
-        let flag = |field: &str, account: &mut Account<'_>, ours: &'static str| {
+        let flag = |field: &str, import: &mut Import<'_>, ours: &'static str| {
             let here = inherited(field);
-            let on = here.map_or(Ok(false), Here::yes)?;
+            let on = here.map_or(Ok(false), Cursor::boolean)?;
             if let Some(here) = here {
-                account.kept(here, ours, ours);
+                import.kept(here, ours, ours);
             }
             Ok::<bool, Problem>(on)
         };
-        let grows = flag("enableexponentialbackoff", account, "backoff.growth")?;
-        let random = flag("enablerandomizedwait", account, "backoff.jitter")?;
+        let grows = flag("enableexponentialbackoff", import, "backoff.growth")?;
+        let random = flag("enablerandomizedwait", import, "backoff.jitter")?;
         let jitter =
-            if random { factor(own("randomizedwaitfactor"), account)? } else { Jitter::None };
-        // More or less by all of it is anything from nothing to twice as much.
+            if random { factor(own("randomizedwaitfactor"), import)? } else { Jitter::None };
+        // ±100% is anything from zero to twice the wait.
         let base = if jitter == Jitter::Full { wait.saturating_mul(2).min(LONGEST) } else { wait };
         if !grows {
             let above = if let Jitter::Around(ratio) = jitter {
@@ -271,73 +273,69 @@ impl<'l, 'a> Chain<'l, 'a> {
         let multiplier = inherited("exponentialbackoffmultiplier");
         let growth = multiplier.map_or(Ok(MULTIPLIER), |here| here.number())?;
         if let Some(here) = multiplier {
-            account.kept(here, "backoff.growth.exponential", "backoff.growth.exponential");
+            import.kept(here, "backoff.growth.exponential", "backoff.growth.exponential");
         }
-        let cap = cap(inherited("exponentialmaxwaitduration"), multiplier.is_some(), account)?;
+        let cap = cap(inherited("exponentialmaxwaitduration"), multiplier.is_some(), import)?;
         let clip = matches!(jitter, Jitter::Around(_));
         if clip && cap != LONGEST {
-            let text = "backoff.clip: it caps the draw but not the growth, so late waits are all exactly the cap there";
-            account.notes.push(Note::approximated("exponentialMaxWaitDuration", text));
+            let text = "backoff.clip: the draw is capped but not the growth, so later waits are exactly the cap there";
+            import.notes.push(Note::approximated("exponentialMaxWaitDuration", text));
         }
         Ok(Backoff { growth: Growth::Exponential(growth), base: base.min(cap), cap, jitter, clip })
     }
 }
 
-fn wait(here: &Here<'_>, account: &mut Account<'_>) -> Result<Nanos, Problem> {
+fn wait(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<Nanos, Problem> {
     let exact = duration(here)?;
     match exact / MS * MS {
         0 => {
-            account.approximated(here, "backoff.base", "backoff.base = 1ns, the shortest there is");
+            import.approximated(here, "backoff.base", "backoff.base = 1ns, the least of a policy");
             Ok(1)
         }
         whole if whole == exact => {
-            account.kept(here, "backoff.base", "backoff.base");
+            import.kept(here, "backoff.base", "backoff.base");
             Ok(whole)
         }
         whole => {
-            account.approximated(
-                here,
-                "backoff.base",
-                "backoff.base: only whole milliseconds count",
-            );
+            import.approximated(here, "backoff.base", "backoff.base, in whole milliseconds");
             Ok(whole)
         }
     }
 }
 
-fn factor(here: Option<&Here<'_>>, account: &mut Account<'_>) -> Result<Jitter, Problem> {
+fn factor(here: Option<&Cursor<'_>>, import: &mut Import<'_>) -> Result<Jitter, Problem> {
     let Some(here) = here else { return Ok(Jitter::Around(RANDOM)) };
     let ratio = here.number()?;
     if !(0.0..=1.0).contains(&ratio) {
-        return Err(here.wrong(format_args!("must be from 0 to 1, but is {ratio}")));
+        return Err(here.problem(format_args!("must be from 0 to 1, but is {ratio}")));
     }
-    account.kept(here, "backoff.jitter", "backoff.jitter");
+    import.kept(here, "backoff.jitter", "backoff.jitter");
     Ok(if ratio == 1.0 { Jitter::Full } else { Jitter::Around(ratio) })
 }
 
-fn cap(here: Option<&Here<'_>>, counts: bool, account: &mut Account<'_>) -> Result<Nanos, Problem> {
+fn cap(here: Option<&Cursor<'_>>, counts: bool, import: &mut Import<'_>) -> Result<Nanos, Problem> {
     let Some(here) = here else {
-        let text = "backoff.cap = 366 days: there is none";
-        account.notes.push(Note::approximated("exponentialMaxWaitDuration", text));
+        let text = "backoff.cap = 366 days: no cap is set";
+        import.notes.push(Note::approximated("exponentialMaxWaitDuration", text));
         return Ok(LONGEST);
     };
     let cap = duration(here)?;
     if !counts {
         let message = "has no effect without exponentialBackoffMultiplier";
-        account.finding(
+        import.finding(
             &SILENTLY_CLAMPED,
             here,
             message,
-            "add exponentialBackoffMultiplier, 1.5 if in doubt",
+            "add exponentialBackoffMultiplier, 1.5 by default",
         );
-        account.dropped(here, "ignored without exponentialBackoffMultiplier");
+        import.dropped(here, "ignored without exponentialBackoffMultiplier");
         return Ok(LONGEST);
     }
-    account.kept(here, "backoff.cap", "backoff.cap");
+    import.kept(here, "backoff.cap", "backoff.cap");
     Ok(cap.max(1))
 }
 
-/// The last of a level wins, as the last document of a file does.
-pub(super) fn find<'l, 'a>(level: &[&'l Leaf<'a>], field: &str) -> Option<&'l Here<'a>> {
+/// The last value in a level wins, as the last document of a file does.
+pub(super) fn find<'l, 'a>(level: &[&'l Leaf<'a>], field: &str) -> Option<&'l Cursor<'a>> {
     level.iter().rfind(|leaf| leaf.field == field).map(|leaf| &leaf.here)
 }

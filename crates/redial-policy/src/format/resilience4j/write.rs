@@ -2,13 +2,13 @@ use redial_core::admit::{BreakerRule, Lookback};
 use redial_core::schedule::{Backoff, Growth, Jitter};
 use redial_core::{MS, NEVER, Nanos, Policy};
 
-use super::super::unsaid::unsaid;
+use super::super::export::{dropped, safety};
 use super::super::{Written, policies};
 use super::RANDOM;
 use crate::file::{File, Named};
 use crate::found::Note;
 use crate::source::Problem;
-use crate::tree::{Short, Value};
+use crate::tree::{Truncated, Value};
 
 type Fields = Vec<(&'static str, Value)>;
 
@@ -20,15 +20,15 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     for Named { name, policy, .. } in policies(file)? {
         let mut notes = Vec::new();
         if name.contains(['[', ']']) {
-            let message = format!("policy `{}`: an instance cannot have this name", Short(name));
-            return Err(Problem::whole(message).help("leave the brackets out"));
+            let message = format!("policy `{}`: not a valid name for an instance", Truncated(name));
+            return Err(Problem::whole(message).help("remove the brackets"));
         }
         let instances = [
             Some(retry(policy, &mut notes)),
             policy.breaker().map(|rule| breaker(rule, &mut notes)),
             policy.rate().map(|rule| {
                 let text =
-                    "limitForPeriod and limitRefreshPeriod: all of a period's permits at once";
+                    "limitForPeriod and limitRefreshPeriod: all permits of a period at once";
                 notes.push(Note::approximated("rate", text));
                 let per = milliseconds(rule.rate.per);
                 vec![
@@ -39,7 +39,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             }),
             (policy.attempt_timeout() != NEVER).then(|| {
                 let text =
-                    "timeoutDuration of a time limiter, which needs a method that returns a future";
+                    "timeoutDuration of a time limiter, which requires a method that returns a future";
                 notes.push(Note::approximated("attempt_timeout", text));
                 vec![("timeoutDuration", milliseconds(policy.attempt_timeout()))]
             }),
@@ -51,7 +51,9 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         for ((_, module), fields) in modules.iter_mut().zip(instances) {
             module.extend(fields.map(|fields| (escaped(name), Value::table(fields))));
         }
-        notes.extend(unsaid(policy, &["attempt_timeout", "breaker", "rate", "concurrency"]));
+        let exported = ["attempts", "backoff", "attempt_timeout", "breaker", "rate", "concurrency"];
+        notes.extend(dropped(policy, &exported));
+        notes.push(safety());
         all.push((name.clone(), notes));
     }
     let modules = modules.into_iter().filter(|(_, instances)| !instances.is_empty());
@@ -61,14 +63,14 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
     Ok(Written { text: top.to_yaml(), notes: all })
 }
 
-/// Spring takes anything but small letters, digits and hyphens out of a key, unless it stands in brackets.
+/// Spring removes all characters but letters, digits and hyphens from a key, unless it is in brackets.
 fn escaped(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if name.chars().all(is_plain) { name.to_owned() } else { format!("[{name}]") }
 }
 
 fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
-    notes.push(Note::kept("attempts", "maxAttempts: both count the first one"));
+    notes.push(Note::kept("attempts", "maxAttempts: both include the first"));
     let backoff = policy.backoff();
     let (wait, random) = wait(backoff);
     let mut fields =
@@ -96,7 +98,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
     notes.push(if whole {
         Note::kept("backoff.base", "waitDuration")
     } else {
-        Note::approximated("backoff.base", "waits are whole milliseconds there, and at least one")
+        Note::approximated("backoff.base", "waits in whole milliseconds, at least one")
     });
     if factor.is_some() {
         notes.push(Note::kept("backoff.cap", "exponentialMaxWaitDuration"));
@@ -105,7 +107,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
         Jitter::None => Note::kept("backoff.jitter", "none"),
         Jitter::Full | Jitter::Equal | Jitter::Around(_) => {
             let text =
-                "randomizedWaitFactor around the middle of the range; the draw is capped there";
+                "randomizedWaitFactor around the middle of the range; there, the draw is capped";
             Note::approximated("backoff.jitter", text)
         }
         Jitter::Decorrelated | Jitter::Added(_) => {
@@ -115,7 +117,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
     fields
 }
 
-/// The middle of the range, and how much more or less than it.
+/// The middle of the range, and the relative jitter around it.
 fn wait(backoff: &Backoff) -> (Nanos, Option<f64>) {
     let base = backoff.base;
     match backoff.jitter {
@@ -139,7 +141,7 @@ fn breaker(rule: &BreakerRule, notes: &mut Vec<Note>) -> Fields {
     let most = if kind == "COUNT_BASED" { size } else { u32::MAX };
     let minimum = rule.minimum_calls.unwrap_or(most.min(20));
     let text =
-        "circuitbreaker; whole seconds and milliseconds, and no spread of the time that it is open";
+        "circuitbreaker, in whole seconds and milliseconds, and without a spread of the open time";
     notes.push(Note::approximated("breaker", text));
     let mut fields = vec![
         ("slidingWindowType", kind.into()),
@@ -149,14 +151,14 @@ fn breaker(rule: &BreakerRule, notes: &mut Vec<Note>) -> Fields {
         ("waitDurationInOpenState", milliseconds(rule.open)),
         ("permittedNumberOfCallsInHalfOpenState", rule.probes.into()),
     ];
-    // Its own default is a minute.
+    // The default there is a minute.
     let slow = if rule.slow_after == NEVER { redial_core::LONGEST } else { rule.slow_after };
     fields.push(("slowCallRateThreshold", (rule.slow_ratio * 100.0).into()));
     fields.push(("slowCallDurationThreshold", milliseconds(slow)));
     fields
 }
 
-/// `150ms`, and at least one.
+/// Whole milliseconds, at least one.
 fn milliseconds(nanos: Nanos) -> Value {
     format!("{}ms", (nanos / MS).max(1)).into()
 }

@@ -1,6 +1,6 @@
-//! A real Envoy takes what we export, and does with it what we say.
+//! A real Envoy accepts exported configs, and makes the attempts that `redial explain` predicts.
 //!
-//! `cargo xtask test` installs one and names it in `REDIAL_TEST_ENVOY`.
+//! `cargo xtask test` installs Envoy and sets `REDIAL_TEST_ENVOY`.
 
 mod proxy;
 mod upstream;
@@ -62,7 +62,7 @@ proptest! {
     }
 }
 
-/// A call, and the script that explains it.
+/// A call, and the outcome of its attempts.
 struct Case {
     name: &'static str,
     policy: Draft,
@@ -81,9 +81,9 @@ fn cases() -> Vec<Case> {
         Policy::draft().attempts(attempts).without_deadline().backoff(quick).budget(Budget::None)
     };
     let on = |on: RetryOn| draft(4).retry_on(on);
-    let wire = RetryOn::nothing().class(Class::Connect).class(Class::Refused);
-    let wire = wire.class(Class::Reset).class(Class::Timeout);
-    let at_once = Budget::Inflight(InflightBudget::default());
+    let transport = RetryOn::nothing().class(Class::Connect).class(Class::Refused);
+    let transport = transport.class(Class::Reset).class(Class::Timeout);
+    let in_flight = Budget::Inflight(InflightBudget::default());
     let post = case("post", draft(4), "POST /503", "503");
     vec![
         case("one", draft(1), "GET /503", "503"),
@@ -93,20 +93,20 @@ fn cases() -> Vec<Case> {
         case("by-code", on(RetryOn::nothing().code(503)), "GET /503", "503"),
         case("by-class", on(RetryOn::nothing().class(Class::Overloaded)), "GET /503", "503"),
         case("other-code", on(RetryOn::nothing().code(500)), "GET /503", "503"),
-        case("only-wire", on(wire.clone()), "GET /503", "503"),
+        case("only-transport", on(transport.clone()), "GET /503", "503"),
         case("teapot", draft(4), "GET /418", "418"),
         case("throttled", draft(3), "GET /429", "429"),
-        case("reset", on(wire.clone()), "GET /reset", "reset"),
+        case("reset", on(transport.clone()), "GET /reset", "reset"),
         case("reset-not-listed", on(RetryOn::nothing().code(503)), "GET /reset", "reset"),
-        case("hang", on(wire).attempt_timeout(ms(200)), "GET /hang", "timeout"),
+        case("hang", on(transport).attempt_timeout(ms(200)), "GET /hang", "timeout"),
         case("success", draft(4), "GET /200", "200"),
-        case("bounded", draft(4).budget(at_once), "GET /503", "503"),
+        case("bounded", draft(4).budget(in_flight), "GET /503", "503"),
         Case { safety: Safety::Unsafe, ..post },
     ]
 }
 
 #[test]
-fn an_upstream_sees_the_attempts_that_explain_says() {
+fn an_upstream_sees_the_attempts_that_explain_predicts() {
     let cases = cases();
     let upstream = Upstream::start();
     let policies = cases.iter().map(|case| (case.name, case.policy.clone().build().unwrap()));
@@ -122,7 +122,7 @@ fn an_upstream_sees_the_attempts_that_explain_says() {
 }
 
 #[test]
-fn a_key_lets_a_post_be_repeated() {
+fn a_post_with_a_key_is_retried() {
     let policy = Policy::draft().attempts(3).budget(Budget::None).without_deadline().require_key();
     let policy = policy.backoff(Backoff::exponential(ms(1), ms(5))).build().unwrap();
     let upstream = Upstream::start();
@@ -134,9 +134,9 @@ fn a_key_lets_a_post_be_repeated() {
     assert_eq!(["without", "with", "put"].map(|name| upstream.seen(name)), [1, 3, 1]);
 }
 
-/// All calls fail together, so all want to retry at once, and only as many can as the budget has.
+/// All calls fail at the same time, and only as many as the budget allows are retried.
 #[test]
-fn a_budget_bounds_the_retries_at_once() {
+fn a_budget_bounds_the_retries_in_flight() {
     const CALLS: usize = 6;
     for floor in [1, 2, 4] {
         let budget = Budget::Inflight(InflightBudget::new(0.0, floor));

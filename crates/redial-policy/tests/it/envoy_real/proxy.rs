@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-/// What we wait for is there within this, or never.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for Envoy.
+const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 
 fn program() -> PathBuf {
     let path = env::var_os("REDIAL_TEST_ENVOY");
     let path = path.unwrap_or_else(|| {
-        panic!("REDIAL_TEST_ENVOY names no Envoy: run `cargo xtask test`, which installs one")
+        panic!("REDIAL_TEST_ENVOY is not set: run `cargo xtask test`, which installs Envoy")
     });
     path.into()
 }
 
-/// A file that is gone with its handle.
+/// A file that is deleted on drop.
 struct Config(PathBuf);
 
 impl Config {
@@ -40,7 +40,7 @@ impl Drop for Config {
     }
 }
 
-/// Whether Envoy takes this config, or why not.
+/// Whether Envoy accepts a config, or its error.
 pub(super) fn validate(text: &str) -> Result<(), String> {
     let config = Config::new(text);
     let output = Command::new(program())
@@ -54,7 +54,7 @@ pub(super) fn validate(text: &str) -> Result<(), String> {
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// An Envoy on a free port of the loopback; ends with its handle.
+/// An Envoy on a free loopback port, which is killed on drop.
 pub(super) struct Proxy {
     child: Child,
     address: SocketAddr,
@@ -62,15 +62,15 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// With an exported config whose endpoints are replaced by the upstream, as its head says.
+    /// Starts Envoy with an exported config, with its endpoints replaced by the upstream.
     pub(super) fn start(exported: &str, upstream: u16) -> Self {
-        // The port is free when we ask, not when Envoy binds it: somebody may come between.
+        // Another process may take the free port before Envoy binds it.
         for _ in 0..3 {
             if let Some(proxy) = Self::try_start(exported, upstream) {
                 return proxy;
             }
         }
-        panic!("no Envoy listens");
+        panic!("Envoy does not listen");
     }
 
     fn try_start(exported: &str, upstream: u16) -> Option<Self> {
@@ -89,7 +89,7 @@ impl Proxy {
             .unwrap();
         let mut proxy = Self { child, address, _config: config };
         let started = Instant::now();
-        while started.elapsed() < PATIENCE {
+        while started.elapsed() < TIMEOUT {
             if TcpStream::connect(address).is_ok() {
                 return Some(proxy);
             }
@@ -101,16 +101,16 @@ impl Proxy {
         None
     }
 
-    /// Sends `GET /path` to this host and waits for the answer.
+    /// Sends a request such as `GET /path` to this host, and returns the response.
     pub(super) fn call(&self, request: &str, host: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let rest = "content-length: 0\r\nconnection: close";
         let text = format!("{request} HTTP/1.1\r\nhost: {host}\r\n{headers}{rest}\r\n\r\n");
         stream.write_all(text.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
     }
 }
 

@@ -1,4 +1,4 @@
-//! A server that fails as its paths say, and counts requests by their host.
+//! A server that fails as the path of a request determines, and counts requests by host.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-/// Answers `/503` with that status, breaks the connection at `/reset`, never answers `/hang`. At `/together` the first
-/// requests wait for each other and fail together; those after them fail once enough calls are over.
+/// Answers `/503` with that status, closes the connection at `/reset`, never answers `/hang`. At `/together` the first
+/// requests wait for each other and fail together; later ones fail after enough calls have ended.
 pub(super) struct Upstream {
     port: u16,
     state: Arc<State>,
@@ -15,7 +15,7 @@ pub(super) struct Upstream {
 
 #[derive(Default)]
 struct State {
-    /// How many requests fail together.
+    /// The number of requests that fail together.
     together: usize,
     counts: Mutex<Counts>,
     changed: Condvar,
@@ -52,12 +52,12 @@ impl Upstream {
         self.port
     }
 
-    /// How many requests for this host have come.
+    /// The number of requests for this host so far.
     pub(super) fn seen(&self, host: &str) -> usize {
         self.state.counts.lock().unwrap().seen.get(host).copied().unwrap_or(0)
     }
 
-    /// A client has its answer. After `enough` of them the retries get theirs.
+    /// A client has its response. After `enough` of them, retries get theirs.
     pub(super) fn call_ended(&self, enough: usize) {
         let mut counts = self.state.counts.lock().unwrap();
         counts.ended += 1;
@@ -78,8 +78,8 @@ impl State {
                 "/together" => self.wait(),
                 path => path.trim_start_matches('/').parse().unwrap_or(404),
             };
-            let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
-            if writer.write_all(answer.as_bytes()).is_err() {
+            let response = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+            if writer.write_all(response.as_bytes()).is_err() {
                 return;
             }
         }

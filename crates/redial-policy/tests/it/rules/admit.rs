@@ -12,7 +12,7 @@ fn budgets() {
     golden(
         within(found(Format::DotNet, "budget = 'none'"), clients(200)),
         "no-budget",
-        "no retry budget: when everything fails, 200 clients send 4 times as much to a backend that cannot serve it once",
+        "no retry budget: when all calls fail, 200 clients send 4 times the normal load to a backend that cannot serve it once",
         "this format has no budget: add a circuit breaker, or retry in a layer that has one",
     );
 
@@ -22,8 +22,8 @@ fn budgets() {
     golden(
         within(ours(""), fleet(1000)),
         "floor-exceeds-share",
-        "a floor of 1/s for each of 200 clients is 200/s together, 20% of the capacity of 1000/s: the floor is granted when \
-         nothing else is",
+        "a floor of 1/s for each of 200 clients adds up to 200/s, 20% of the capacity of 1000/s: the floor is granted even \
+         when everything fails",
         "write `budget.window.floor = \"1/2s\"` or less",
     );
 }
@@ -50,7 +50,7 @@ fn multipliers() {
         "warning multiplier-above-target",
     );
     check(ours("budget = { inflight = { ratio = 0.2 } }"), "");
-    // Attempts bound it too.
+    // The attempts are a bound too.
     check(
         within(
             ours("attempts = 2\nbudget = { throttling = { capacity = 10, ratio = 100.0 } }"),
@@ -66,8 +66,8 @@ fn multipliers() {
     golden(
         window(1.0),
         "multiplier-above-target",
-        "with the budget's ratio, retries may multiply the load by 2, and the target is 1.5: 33.33% of the traffic may be \
-         retries, and 50% can be",
+        "with the budget's ratio, retries can multiply the load by 2, above the target of 1.5: at most 33.33% of the traffic \
+         should be retries, and 50% can be",
         "write `budget.window.ratio = 0.5`",
     );
 }
@@ -80,15 +80,15 @@ fn breakers() {
     golden(
         window("900ms"),
         "breaker-window-too-short",
-        "the breaker looks back on 900ms, and an attempt may take 500ms: when attempts time out, it has forgotten the \
-         last one before the next is over",
+        "the breaker's window is 900ms, and an attempt may take 500ms: when attempts time out, the last one has left the \
+         window before the next one ends",
         "write `breaker.lookback.time = \"1s\"` or more",
     );
 
     let seconds = "attempt_timeout = '1500ms'\nbreaker = { lookback = { time = '2s' } }\nretry_on = ['connect']";
     let help = finding(found(Format::Resilience4j, seconds), "breaker-window-too-short").help;
     assert_eq!(help, "set `slidingWindowSize` to 3 or more");
-    // .NET refuses it, and one finding is enough.
+    // .NET refuses it by itself, and one finding is enough.
     let dotnet =
         "attempt_timeout = '2s'\nbreaker = { lookback = { time = '3s' } }\nretry_on = ['connect']";
     check(found(Format::DotNet, dotnet), "");
@@ -104,8 +104,8 @@ fn breakers() {
     golden(
         tokens(100),
         "breaker-after-budget",
-        "when everything fails, the budget of a client is dry after 40 failed attempts, and its breaker opens after 50",
-        "look back on 80 calls, with a failure ratio of 0.5, or fewer",
+        "when all calls fail, a client's budget is used up after 40 failed attempts, and its breaker opens after 50",
+        "use a window of at most 80 calls with the failure ratio of 0.5",
     );
     // 10% of 10 calls a second and 1/s for 10 s are 20 retries: 27 attempts.
     let calls = |calls| Setting { calls: per_second(calls), ..clients(10) };
@@ -144,18 +144,18 @@ fn layers() {
     golden(
         within(ours("attempts = 3"), three.clone()),
         "layered-retries",
-        "attempts multiply along the chain: 3 in `edge` × 3 in `mesh` × 3 in `payments` make 27 at the end of it for one \
-         request from the top",
-        "retry in `payments` only, the outermost with a budget: attempts = 1 in `edge` and `mesh`, or `refuse_nested = true` \
-         where Redial retries",
+        "attempts multiply along the chain: 3 in `edge` × 3 in `mesh` × 3 in `payments` make up to 27 requests at its end \
+         for one call at its top",
+        "retry only in `payments`, the outermost layer with a budget: set attempts to 1 in `edge` and `mesh`, or \
+         `refuse_nested = true` where Redial retries",
     );
     golden(
         within(ours("attempts = 3\nbudget = 'none'"), three.clone()),
         "layered-retries",
-        "attempts multiply along the chain: 3 in `edge` × 3 in `mesh` × 3 in `payments` make 27 at the end of it for one \
-         request from the top",
-        "retry in `edge` only, the one nearest to the user: attempts = 1 in `mesh` and `payments`, or `refuse_nested = \
-         true` where Redial retries",
+        "attempts multiply along the chain: 3 in `edge` × 3 in `mesh` × 3 in `payments` make up to 27 requests at its end \
+         for one call at its top",
+        "retry only in `edge`, the layer nearest to the user: set attempts to 1 in `mesh` and `payments`, or \
+         `refuse_nested = true` where Redial retries",
     );
 
     // A chain within one file is one finding, at the innermost policy.
@@ -163,8 +163,8 @@ fn layers() {
         |name: &str| Found { name: name.to_owned(), ..within(ours("attempts = 2"), three.clone()) };
     let findings = review(&[named("payments"), named("edge"), named("mesh")]);
     assert_eq!(findings.len(), 1);
-    assert!(findings[0].message.contains("make 8"), "{}", findings[0].message);
-    assert!(findings[0].help.starts_with("retry in `edge` only"), "{}", findings[0].help);
+    assert!(findings[0].message.contains("make up to 8"), "{}", findings[0].message);
+    assert!(findings[0].help.starts_with("retry only in `edge`"), "{}", findings[0].help);
 }
 
 #[test]

@@ -3,22 +3,22 @@ use redial_policy::{Format, Place};
 use super::{check, finding, found, golden, ours, routed};
 
 #[test]
-fn decides() {
+fn client_errors() {
     check(ours("retry_on = [408, 425, 429, 503]"), "");
     check(ours("retry_on = [404, 503]"), "error retries-client-errors");
     check(ours("retry_on = [3, 14]"), "error retries-client-errors");
     let help = |format, policy| finding(found(format, policy), "retries-client-errors").help;
     assert_eq!(
         help(Format::Grpc, "retry_on = [5]"),
-        "take NOT_FOUND out of `retryableStatusCodes`"
+        "remove NOT_FOUND from `retryableStatusCodes`"
     );
     assert!(help(Format::Envoy, "retry_on = [409]").contains("(`retriable-4xx` is 409)"));
     check(ours("attempts = 1\nretry_on = [404]"), "");
     golden(
         ours("retry_on = [400, 402, 503]"),
         "retries-client-errors",
-        "400, 402 will be repeated: the server understood the request and refused it, so every retry gets the same answer",
-        "take 400, 402 out of `retry_on`; of 4xx only 408, 425 and 429 can pass",
+        "400, 402 will be retried: the server understood the request and rejected it, so every retry gets the same response",
+        "remove 400, 402 from `retry_on`; of 4xx, only 408, 425 and 429 can succeed later",
     );
 }
 
@@ -38,39 +38,39 @@ fn keys() {
     golden(
         routed(ours("retry_on = ['timeout', 503]"), &["POST"], false),
         "unsafe-without-key",
-        "POST requests carry no idempotency key, so Redial will not repeat them after timeout, 503: the server may have \
-         done the work, and the call fails once",
-        "send an idempotency key and say `key = true` in the route, or repeat only what was not processed: connect, \
+        "POST requests carry no idempotency key, so Redial will not retry them after timeout, 503: the server may have \
+         processed the request, and the call fails",
+        "send an idempotency key and write `key = true` in the route, or retry only failures before processing: connect, \
          refused, throttled",
     );
 }
 
-/// Proxies and libraries repeat what they are told to, so it is an error there, and so is not to know.
+/// Proxies and libraries retry unsafe requests, so it is an error there, even if the method is unknown.
 #[test]
-fn keys_where_nothing_minds_them() {
-    let unsaid = |policy: &str| found(Format::Istio, &format!("deadline = '5s'\n{policy}"));
+fn keys_in_other_systems() {
+    let defaulted = |policy: &str| found(Format::Istio, &format!("deadline = '5s'\n{policy}"));
     let istio = |policy: &str| {
-        let mut found = unsaid(policy);
+        let mut found = defaulted(policy);
         found.places.put("attempts", Place::default());
         found
     };
     check(istio(""), "error unsafe-without-key");
-    // The mesh's default, which nobody chose.
-    check(unsaid(""), "warning unsafe-without-key");
-    let help = finding(unsaid(""), "unsafe-without-key").help;
+    // The mesh's default.
+    check(defaulted(""), "warning unsafe-without-key");
+    let help = finding(defaulted(""), "unsafe-without-key").help;
     assert!(help.ends_with("so Istio makes two (`retries: {attempts: 0}` for none)"), "{help}");
     check(routed(istio(""), &[], false), "error unsafe-without-key");
     check(routed(istio(""), &["GET"], false), "");
     check(routed(istio("retry_on = [500]"), &["POST"], false), "error retries-500-unsafe");
-    // UNAVAILABLE in place of a response means that the server has not begun.
+    // UNAVAILABLE in place of a response means that the request was not processed.
     check(found(Format::Grpc, "retry_on = [14]"), "");
     check(found(Format::Grpc, "retry_on = [4]"), "error unsafe-without-key");
     golden(
         istio("retry_on = ['reset', 503]"),
         "unsafe-without-key",
-        "requests of every method will be repeated after reset, 503, and nothing says that they carry an idempotency key: \
-         the server may have done the work, and then does it twice",
-        "send a key that the server knows, the same for every attempt, give these requests a route without retries, or \
-         repeat only what was not processed: connect, refused, throttled",
+        "requests of every method will be retried after reset, 503, and nothing shows that they carry an idempotency key: \
+         the server may process them twice",
+        "send an idempotency key, the same for every attempt, give these requests a route without retries, or retry only \
+         failures before processing: connect, refused, throttled",
     );
 }

@@ -1,4 +1,4 @@
-//! Which rule says what, and when it says nothing.
+//! The findings of each rule, and when there are none.
 
 mod admit;
 mod decide;
@@ -12,14 +12,14 @@ use redial_policy::{Finding, Format, Found, Place, Places, Severity};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A policy that nothing can be said about, with these lines.
+/// A policy without findings, with these lines added.
 fn ours(lines: &str) -> Found {
     found(Format::Redial, &format!("attempt_timeout = \"500ms\"\n{lines}"))
 }
 
 fn found(format: Format, policy: &str) -> Found {
     Found {
-        minds_safety: format == Format::Redial,
+        checks_safety: format == Format::Redial,
         name: "payments".to_owned(),
         format,
         policy: toml::from_str::<Policy>(policy).unwrap(),
@@ -48,16 +48,16 @@ fn per_second(count: u32) -> Option<Rate> {
     Some(Rate::per_second(count))
 }
 
-/// `error no-jitter, note no-budget`
-fn says(found: Found) -> String {
+/// For example `error no-jitter, note no-budget`.
+fn summary(found: Found) -> String {
     let findings = review(&[found]);
-    let said = findings.iter().map(|one| format!("{} {}", one.severity.name(), one.rule.name));
-    said.collect::<Vec<_>>().join(", ")
+    let parts = findings.iter().map(|one| format!("{} {}", one.severity.name(), one.rule.name));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 #[track_caller]
 fn check(found: Found, expected: &str) {
-    assert_eq!(says(found), expected);
+    assert_eq!(summary(found), expected);
 }
 
 /// The only finding of this rule.
@@ -88,16 +88,16 @@ fn names_are_unique_and_stable() {
 }
 
 #[test]
-fn presets_are_clean() {
+fn presets_have_no_findings() {
     for preset in redial_core::Preset::ALL {
         check(Found { policy: preset.into(), ..ours("") }, "");
     }
 }
 
 #[test]
-fn a_rule_says_as_much_as_its_severity_at_most_unless_it_says_so() {
-    let soft = finding(within(ours("backoff = { jitter = 'none' }"), clients(1)), "no-jitter");
-    assert_eq!((soft.rule.severity, soft.severity), (Severity::Error, Severity::Note));
-    let hard = finding(ours("attempts = 100000"), "too-many-attempts");
-    assert_eq!((hard.rule.severity, hard.severity), (Severity::Warning, Severity::Error));
+fn findings_lower_or_raise_the_severity_of_a_rule() {
+    let lowered = finding(within(ours("backoff = { jitter = 'none' }"), clients(1)), "no-jitter");
+    assert_eq!((lowered.rule.severity, lowered.severity), (Severity::Error, Severity::Note));
+    let raised = finding(ours("attempts = 100000"), "too-many-attempts");
+    assert_eq!((raised.rule.severity, raised.severity), (Severity::Warning, Severity::Error));
 }

@@ -19,7 +19,7 @@ fn jitter() {
     golden(
         within(none(), clients(500)),
         "no-jitter",
-        "every caller waits exactly 100ms before its first retry: 500 clients that fail together come back together",
+        "every caller waits exactly 100ms before its first retry: 500 clients that fail together retry together",
         "write `backoff.jitter = \"full\"`",
     );
 
@@ -37,9 +37,19 @@ fn jitter() {
     golden(
         within(ours("backoff = { jitter = 'equal' }"), clients(500)),
         "partial-jitter",
-        "the first retry waits 50ms to 100ms: 500 clients that fail together all come back within 50ms",
+        "the first retry waits 50ms to 100ms: 500 clients that fail together all retry within 50ms",
         "write `backoff.jitter = \"full\"` or \"decorrelated\"",
     );
+    let partial =
+        "retry_on = ['connect']\nbackoff = { growth = 'constant', jitter = { around = 0.25 } }";
+    for (format, help) in [
+        (Format::Resilience4j, "set `randomizedWaitFactor` to 1.0"),
+        (Format::DotNet, "set `Retry.BackoffType` to Exponential"),
+        (Format::Grpc, "gRPC's service config has no field for it: configure it in the client"),
+    ] {
+        let found = within(found(format, partial), clients(500));
+        assert_eq!(finding(found, "partial-jitter").help, help);
+    }
 }
 
 #[test]
@@ -50,17 +60,17 @@ fn caps() {
     golden(
         found(Format::Envoy, "attempts = 11"),
         "too-many-attempts",
-        "a call makes up to 11 attempts: when everything fails, that multiplies the load by 11",
+        "a call makes up to 11 attempts: when all calls fail, that multiplies the load by 11",
         "set `num_retries` to 3, which is 4 attempts", // tidy-allow: the name in Envoy's API
     );
     golden(
         routed(found(Format::Linkerd, "attempts = 1000000\ndeadline = '5s'"), &["GET"], false),
         "too-many-attempts",
-        "no attempt cap: 1000000 attempts are as many as there is time for",
-        "set `retry.linkerd.io/limit` to 3, which is 4 attempts in annotations of the Service, instead of the profile, which \
-         has no such field",
+        "no limit on attempts: 1000000 attempts are as many as time allows",
+        "set `retry.linkerd.io/limit` to 3, which is 4 attempts, in annotations instead of the ServiceProfile, which has no \
+         such field",
     );
-    // The attempts that do not fit are those that nobody has capped.
+    // Without a limit, attempts that do not fit are not reported too.
     check(ours("attempts = 1000"), "error too-many-attempts");
     check(ours("attempts = 999"), "warning delays-do-not-fit, warning too-many-attempts");
 
@@ -90,7 +100,7 @@ fn timers() {
     golden(
         within(base("10ms"), ticks(15)),
         "base-below-timer",
-        "the first wait is at most 10ms, and the timer ticks every 15ms: the draws all become the same tick",
+        "the first wait is at most 10ms, below the timer's resolution of 15ms: all draws become the same wait",
         "write `backoff.base = \"150ms\"`",
     );
 }
@@ -102,24 +112,24 @@ fn hints() {
     check(routed(found(Format::Istio, "hint = 'ignore'"), &["GET"], false), "note hint-ignored");
     check(ours("hint = { honour = { cap = '10m' } }"), "");
     check(ours("deadline = 'none'\nhint = { honour = { cap = '10m' } }"), "warning hint-uncapped");
-    // Where a deadline is all that bounds hints, one finding asks for it.
+    // Where only a deadline bounds hints, one finding requests it.
     let pushback = "deadline = 'none'\nretry_on = [14]\nhint.honour.cap = '366d'";
     check(found(Format::Grpc, pushback), "warning no-timeout");
     let long = found(Format::Grpc, &pushback.replace("none", "10m"));
     golden(
         long,
         "hint-uncapped",
-        "a Retry-After of any length is waited out, and the deadline is 10m: a server can park its callers",
+        "a Retry-After of any length is honoured, and the deadline is 10m: a server can block its callers",
         "set `timeout` to 60s",
     );
     let help =
         finding(found(Format::Istio, "hint = 'ignore'\nretry_on = [503]"), "hint-ignored").help;
-    assert!(help.starts_with("it cannot be set here: do not repeat 503, or "), "{help}");
+    assert!(help.starts_with("this format has no field for it: do not retry 503, or "), "{help}");
     golden(
         ours("hint = 'ignore'\nretry_on = [429]"),
         "hint-ignored",
-        "429 will be repeated after the policy's own wait, whatever its Retry-After says: a server that asks for 45s and \
-         hears from the caller within 100ms may ban it",
+        "429 will be retried after the policy's own wait, whatever its Retry-After: a server that asks for 45s may ban a \
+         caller that retries within 100ms",
         "write `hint.honour.cap = \"60s\"`",
     );
 }
@@ -136,13 +146,13 @@ fn time() {
     golden(
         within(quick(), slo(2 * SECOND)),
         "slower-than-slo",
-        "a call of 4 attempts takes 2700ms at worst, and the user is promised 2s: a third of that is 666ms",
+        "a call of 4 attempts takes 2700ms in the worst case, more than a third of the SLO of 2s, which is 666ms",
         "write `deadline = \"666ms\"`, or make fewer attempts",
     );
     golden(
         within(found(Format::Grpc, "deadline = 'none'\nretry_on = [14]"), slo(2 * SECOND)),
         "slower-than-slo",
-        "a call of 4 attempts can take for ever, and the user is promised 2s: a third of that is 666ms",
+        "a call of 4 attempts never ends in the worst case, more than a third of the SLO of 2s, which is 666ms",
         "set `timeout` to 0.666s, or make fewer attempts",
     );
 
@@ -170,13 +180,13 @@ fn delays() {
     golden(
         waits("full", "3s"),
         "delays-do-not-fit",
-        "of 4 attempts only 3 can happen: the waits alone are on average longer than the deadline of 3s",
+        "only 3 of 4 attempts can be made: the waits alone on average exceed the deadline of 3s",
         "write `attempts = 3`, or shorten the waits",
     );
     golden(
         waits("equal", "3s"),
         "delays-do-not-fit",
-        "of 4 attempts only 3 can happen: the waits alone are always longer than the deadline of 3s",
+        "only 3 of 4 attempts can be made: the waits alone always exceed the deadline of 3s",
         "write `attempts = 3`, or shorten the waits",
     );
 }

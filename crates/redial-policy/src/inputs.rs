@@ -1,76 +1,76 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::file::{FIELDS, MOST_POLICIES};
+use crate::file::{MOST_POLICIES, fields};
 use crate::finding::Finding;
 use crate::format::Format;
 use crate::found::Found;
 use crate::source::{Place, Problem, Source, SourceId, Span};
 use crate::tree::{Node, Value};
 
-/// What a text is written in.
+/// The language of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// TOML, which only our own files are written in.
+    /// TOML, for policy files only.
     Toml,
     /// YAML, with any number of documents.
     Yaml,
-    /// JSON, with comments.
+    /// JSON, possibly with comments.
     Json,
-    /// Sections of names and values.
+    /// Sections of names and values, or environment variables.
     Ini,
-    /// Names with dots, and values.
+    /// Java's properties.
     Properties,
 }
 
-/// One document of a text. YAML has several in a file.
+/// A document of a text. A YAML file can have several.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The text that it is in.
+    /// The text that contains it.
     pub source: SourceId,
-    /// Which file of that text: a `ConfigMap` holds files, and what stands in two of them does not belong together.
+    /// The index of the file inside the text: a `ConfigMap` contains files, which do not belong together.
     pub(crate) part: usize,
-    /// What it is written in.
+    /// The language.
     pub language: Language,
-    /// What it says.
+    /// The content.
     pub node: Node,
 }
 
 impl Document {
-    /// A piece of it.
+    /// The place of a span of this document.
     pub fn place(&self, span: Span) -> Place {
         Place { source: self.source, span }
     }
 }
 
-/// Texts that belong together: a mesh keeps the budget of a route in another file than the route.
+/// Texts that are read together: in a mesh, the budget of a route is often in another file than the route.
 ///
-/// Only documents that some format recognises are kept, so a pile can be a whole directory of manifests.
+/// Only documents that some format recognises are kept, so the texts can be a whole directory of manifests.
 #[derive(Debug, Default)]
-pub struct Pile {
+pub struct Inputs {
     sources: Vec<Source>,
     documents: Vec<Document>,
 }
 
-/// What is in a pile.
+/// The result of reading [`Inputs`].
 #[derive(Debug, Default)]
 pub struct Reading {
     /// The retry configs.
     pub found: Vec<Found>,
-    /// What the readers noticed: misspelt names, fields that mean something else than they say.
+    /// What the readers found, such as misspelt names and misleading fields.
     pub findings: Vec<Finding>,
-    /// What could not be read, and in which text.
+    /// What could not be read, by text.
     pub problems: Vec<(SourceId, Problem)>,
 }
 
-impl Pile {
-    /// Nothing yet.
+impl Inputs {
+    /// No texts.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a text, and says how many documents of it have something to do with retries. With `asked` it is read as that
-    /// format, whatever it looks like.
+    /// Adds a text, and returns the number of its documents that are about retries. With `asked`, all documents are taken
+    /// as that format.
     ///
     /// # Errors
     ///
@@ -87,9 +87,9 @@ impl Pile {
         };
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         let before = self.documents.len();
-        let of_interest =
+        let is_relevant =
             |(_, node): &(_, Node)| asked.is_some() || Format::any_recognises(node, language);
-        let nodes = nodes.into_iter().filter(of_interest);
+        let nodes = nodes.into_iter().filter(is_relevant);
         let document = |(part, node)| Document { source: id, part, language, node };
         self.documents.extend(nodes.map(document));
         let added = self.documents.len() - before;
@@ -99,7 +99,7 @@ impl Pile {
         Ok(added)
     }
 
-    /// The text with this number.
+    /// The text with this ID.
     pub fn source(&self, id: SourceId) -> &Source {
         &self.sources[id.0 as usize]
     }
@@ -109,11 +109,11 @@ impl Pile {
         &self.documents
     }
 
-    /// Reads everything, or what is of one format.
+    /// Reads all configs, or those of one format.
     pub fn read(&self, asked: Option<Format>) -> Reading {
         let mut reading = Reading::default();
-        let formats = Format::ALL.into_iter();
-        for format in formats.filter(|format| asked.is_none_or(|asked| asked == *format)) {
+        let is_asked = |format: &Format| asked.is_none_or(|asked| asked == *format);
+        for format in Format::ALL.into_iter().filter(is_asked) {
             format.read(&self.documents, &mut reading);
         }
         reading.bound();
@@ -121,12 +121,12 @@ impl Pile {
     }
 }
 
-/// Nobody reads more about one text.
+/// The most problems that are reported of one text.
 const MOST_PROBLEMS: usize = 1_000;
 
 impl Reading {
-    /// Keeps of every text what a file of ours could say, and as much of what is wrong as somebody may read: a text of
-    /// 16 MB can hold 300,000 configs, and the report on them would be a gigabyte.
+    /// Limits what is kept of each text: a text of 16 MB can contain 300,000 configs, and a report on all of them would
+    /// take a gigabyte.
     fn bound(&mut self) {
         let (mut counts, mut ends) = (HashMap::new(), HashMap::new());
         self.found.retain(|found| {
@@ -148,18 +148,18 @@ impl Reading {
             *count <= MOST_PROBLEMS
         });
         for (source, count) in counts.into_iter().filter(|(_, count)| *count > MOST_PROBLEMS) {
-            let message = format!("and {} more like these", count - MOST_PROBLEMS);
+            let message = format!("{} more problems", count - MOST_PROBLEMS);
             self.problems.push((source, Problem::whole(message)));
         }
         for (source, end) in ends {
-            let message = format!("more than {MOST_POLICIES} retry configs, or routes to them");
+            let message = format!("more than {MOST_POLICIES} retry configs or routes");
             let problem = Problem::at(end, message).help("split the file; the rest is not read");
             self.problems.push((source, problem));
         }
     }
 }
 
-/// By the ending of the name, or else by what the text begins with.
+/// The language of a text, by the extension of its name, or else by its first line.
 fn language(source: &Source, asked: Option<Format>) -> Language {
     let (text, path) = (source.text(), Path::new(source.name()));
     if path.ends_with(".aws/config") || path.ends_with(".env") {
@@ -172,22 +172,26 @@ fn language(source: &Source, asked: Option<Format>) -> Language {
         Some("json" | "jsonc") => Language::Json,
         Some("properties") => Language::Properties,
         Some("ini" | "env") => Language::Ini,
-        _ if asked == Some(Format::Aws) => Language::Ini,
-        _ if asked == Some(Format::Resilience4j) && assigned(text).is_some() => {
-            Language::Properties
-        }
-        _ if text.trim_start().starts_with('{') => Language::Json,
-        _ if assigned(text).is_some_and(|name| FIELDS.contains(&name)) => Language::Toml,
-        _ => match header(text) {
-            None => Language::Yaml,
-            Some("default") => Language::Ini,
-            Some(section) if section.starts_with("profile ") => Language::Ini,
-            Some(_) => Language::Toml,
-        },
+        _ => asked.and_then(|format| format.language(text)).unwrap_or_else(|| guess(text)),
     }
 }
 
-/// The section that a text begins with, as TOML and INI have it and YAML hardly ever does.
+fn guess(text: &str) -> Language {
+    if text.trim_start().starts_with('{') {
+        return Language::Json;
+    }
+    if assigned(text).is_some_and(fields::is_name) {
+        return Language::Toml;
+    }
+    match header(text) {
+        None => Language::Yaml,
+        Some("default") => Language::Ini,
+        Some(section) if section.starts_with("profile ") => Language::Ini,
+        Some(_) => Language::Toml,
+    }
+}
+
+/// The section that a text starts with, in TOML or INI.
 fn header(text: &str) -> Option<&str> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.find(|line| !line.starts_with(['#', ';']))?;
@@ -197,7 +201,7 @@ fn header(text: &str) -> Option<&str> {
 }
 
 impl Language {
-    /// The documents of a text.
+    /// Parses the documents of a text.
     fn parse(self, text: &str) -> Result<Vec<Node>, Problem> {
         let one = |node: Result<Node, Problem>| node.map(|node| vec![node]);
         match self {
@@ -210,14 +214,15 @@ impl Language {
     }
 }
 
-/// The name, if the first line that says something is `name = value`.
-fn assigned(text: &str) -> Option<&str> {
+/// The name, if the first line other than comments is `name = value`.
+pub(crate) fn assigned(text: &str) -> Option<&str> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let (name, _) = lines.find(|line| !line.starts_with(['#', '!']))?.split_once('=')?;
     Some(name.trim_end()).filter(|name| !name.contains(':'))
 }
 
-/// What the documents hold inside: the objects of a list, the files of a `ConfigMap`; each with its [`Document::part`].
+/// The documents with those inside them: the objects of a `List` and the files of a `ConfigMap`, each with its
+/// [`Document::part`].
 fn unpack(documents: Vec<Node>, text: &str) -> Result<Vec<(usize, Node)>, Problem> {
     let (mut all, mut nodes, mut part) = (Vec::with_capacity(documents.len()), 0, 0);
     for document in documents {

@@ -6,42 +6,42 @@ use super::{Format, MOST_ATTEMPTS};
 use crate::file::{Route, Setting, is_method, is_path};
 use crate::finding::Finding;
 use crate::found::{Found, Note, Places};
-use crate::near::did_you_mean;
-use crate::pile::{Document, Reading};
+use crate::inputs::{Document, Reading};
 use crate::rules::Rule;
 use crate::rules::reading::{ATTEMPTS_OR_RETRIES, UNKNOWN_FIELD};
 use crate::source::{Place, Problem, Span};
-use crate::tree::{Here, Node, Short};
+use crate::suggest::did_you_mean;
+use crate::tree::{Cursor, Node, Truncated};
 
-/// Nobody reads more about one config, and a text of a million misspelt names must not become a gigabyte.
+/// The most findings about one config: a text of a million misspelt names must not become a gigabyte of findings.
 const MOST_FINDINGS: usize = 20;
 
-/// Routes for many hosts are written out this far.
+/// The most hosts for which a route is repeated.
 const MOST_HOSTS: usize = 16;
 
-/// What becomes of each field of one config while it is read.
-pub(super) struct Account<'a> {
+/// One config while it is imported: what becomes of each of its fields.
+pub(super) struct Import<'a> {
     pub(super) document: &'a Document,
     pub(super) places: Places,
     pub(super) notes: Vec<Note>,
     pub(super) findings: Vec<Finding>,
-    /// The config itself says that only what is safe is repeated.
-    pub(super) minds_safety: bool,
+    /// Whether the config itself restricts retries to safe requests.
+    pub(super) checks_safety: bool,
 }
 
-impl<'a> Account<'a> {
-    /// Of the config that begins here.
-    pub(super) fn new(document: &'a Document, whole: &Here<'_>) -> Self {
+impl<'a> Import<'a> {
+    /// Starts the import of the config at `whole`.
+    pub(super) fn new(document: &'a Document, whole: &Cursor<'_>) -> Self {
         let places = Places::new(document.place(whole.node.span));
-        Self { document, places, notes: Vec::new(), findings: Vec::new(), minds_safety: false }
+        Self { document, places, notes: Vec::new(), findings: Vec::new(), checks_safety: false }
     }
 
-    pub(super) fn place(&self, here: &Here<'_>) -> Place {
+    pub(super) fn place(&self, here: &Cursor<'_>) -> Place {
         self.document.place(here.node.span)
     }
 
-    /// A word of a list that is one text, where the text stands as it is; else the text.
-    pub(super) fn place_of_word(&self, here: &Here<'_>, word: &str) -> Place {
+    /// The place of a word in a comma-separated text, or of the whole text if it has escapes.
+    pub(super) fn place_of_word(&self, here: &Cursor<'_>, word: &str) -> Place {
         let whole = self.place(here);
         let (Some(text), span) = (here.node.text(), whole.span) else { return whole };
         let words = text.split(',');
@@ -56,16 +56,16 @@ impl<'a> Account<'a> {
         self.document.place(Span { start, end: start + word.len() as u32 })
     }
 
-    /// `here` says what `field` of ours says.
-    pub(super) fn kept(&mut self, here: &Here<'_>, field: &'static str, text: impl Into<String>) {
+    /// The node has the same meaning as `field` of a policy.
+    pub(super) fn kept(&mut self, here: &Cursor<'_>, field: &'static str, text: impl Into<String>) {
         self.places.put(field, self.place(here));
         self.notes.push(Note::kept(here.path(), text));
     }
 
-    /// `here` says about what `field` of ours says.
+    /// The node has about the same meaning as `field` of a policy.
     pub(super) fn approximated(
         &mut self,
-        here: &Here<'_>,
+        here: &Cursor<'_>,
         field: &'static str,
         text: impl Into<String>,
     ) {
@@ -73,29 +73,33 @@ impl<'a> Account<'a> {
         self.notes.push(Note::approximated(here.path(), text));
     }
 
-    /// How many attempts there are in all, where `here` counts attempts and this many are the least.
-    pub(super) fn attempts(&mut self, here: &Here<'_>, least: u32) -> Result<u32, Problem> {
-        let said = here.count(least..=u32::MAX)?;
-        Ok(self.at_most(here, said, "attempts: both count the first one".to_owned()))
+    /// The number of attempts, from a node that counts attempts.
+    pub(super) fn attempts(&mut self, here: &Cursor<'_>, least: u32) -> Result<u32, Problem> {
+        let attempts = here.count(least..=u32::MAX)?;
+        Ok(self.at_most(here, attempts, "attempts: both include the first".to_owned()))
     }
 
-    /// How many attempts there are in all, where `here` counts the retries after the first one.
-    pub(super) fn retries(&mut self, here: &Here<'_>, least: u32) -> Result<u32, Problem> {
+    /// The number of attempts, from a node that counts the retries after the first one.
+    pub(super) fn retries(&mut self, here: &Cursor<'_>, least: u32) -> Result<u32, Problem> {
         let attempts = here.count(least..=u32::MAX)?.saturating_add(1);
-        let text = format!("attempts = {attempts}: it does not count the first one");
+        let text = format!("attempts = {attempts}: it counts retries");
         Ok(self.at_most(here, attempts, text))
     }
 
-    /// The field is called attempts and counts retries, which somebody may not know.
-    pub(super) fn confused(&mut self, here: &Here<'_>, attempts: u32) {
+    /// Reports a field that is called attempts but counts retries.
+    pub(super) fn note_counts_retries(&mut self, here: &Cursor<'_>, attempts: u32) {
         let Some(less) = attempts.checked_sub(2) else { return };
         let message = format!("counts retries, so a request is sent up to {attempts} times");
-        let help = format!("if {} attempts are meant in all, write {less}", attempts - 1);
+        let help = format!("for {} attempts in total, write {less}", attempts - 1);
         self.finding(&ATTEMPTS_OR_RETRIES, here, message, help);
     }
 
-    /// These requests, at each host that a list names; wherever they go when it names none, or all.
-    pub(super) fn at_hosts(&mut self, requests: Vec<Route>, list: Option<&Here<'_>>) -> Vec<Route> {
+    /// The requests at each host of a list; at any host, if the list is empty or contains `*`.
+    pub(super) fn at_hosts(
+        &mut self,
+        requests: Vec<Route>,
+        list: Option<&Cursor<'_>>,
+    ) -> Vec<Route> {
         let Some(list) = list else { return requests };
         let named = list.node.list().unwrap_or_default().iter().filter_map(Node::text);
         let hosts: Vec<&str> = named.collect();
@@ -113,16 +117,17 @@ impl<'a> Account<'a> {
         hosts.iter().take(MOST_HOSTS).flat_map(at).collect()
     }
 
-    /// What a route of ours cannot say is left out of it, so that it is for more requests.
-    fn sayable(&mut self, mut route: Route) -> Route {
+    /// Removes what a route cannot express, so that it matches more requests.
+    fn widen(&mut self, mut route: Route) -> Route {
         let path = route.path.take_if(|path| !is_path(path));
         let host = route.host.take_if(|host| host.is_empty());
         let method = route.methods.iter().find(|method| !is_method(method)).cloned();
         if method.is_some() {
             route.methods.clear();
         }
-        for strange in [path, host, method].into_iter().flatten() {
-            let text = format!("we cannot say `{}`, so the route is wider here", Short(&strange));
+        for invalid in [path, host, method].into_iter().flatten() {
+            let text =
+                format!("`{}` is not supported, so the route matches more", Truncated(&invalid));
             let note = Note::dropped("route", text);
             if self.notes.last() != Some(&note) {
                 self.notes.push(note);
@@ -131,51 +136,51 @@ impl<'a> Account<'a> {
         route
     }
 
-    /// For ever is a large number there.
-    fn at_most(&mut self, here: &Here<'_>, attempts: u32, text: String) -> u32 {
+    /// Clamps a number that stands for "unlimited".
+    fn at_most(&mut self, here: &Cursor<'_>, attempts: u32, text: String) -> u32 {
         if attempts <= MOST_ATTEMPTS {
             self.kept(here, "attempts", text);
             return attempts;
         }
-        let text = format!("attempts = {MOST_ATTEMPTS}, the most that a policy has");
+        let text = format!("attempts = {MOST_ATTEMPTS}, the most of a policy");
         self.approximated(here, "attempts", text);
         MOST_ATTEMPTS
     }
 
-    /// We have nothing like it.
-    pub(super) fn dropped(&mut self, here: &Here<'_>, text: impl Into<String>) {
+    /// A policy has no counterpart of the node.
+    pub(super) fn dropped(&mut self, here: &Cursor<'_>, text: impl Into<String>) {
         self.notes.push(Note::dropped(here.path(), text));
     }
 
-    /// Every field of `here` that is none of these: nothing reads it, and it may be misspelt.
-    pub(super) fn unknown_but(&mut self, here: &Here<'_>, known: &[&str]) {
+    /// Reports all fields that are not known, and may be misspelt.
+    pub(super) fn unknown_but(&mut self, here: &Cursor<'_>, known: &[&str]) {
         for (name, field) in here.fields().filter(|(name, _)| !known.contains(name)) {
             self.unknown(name, &field, known);
         }
     }
 
-    /// This field is none of these.
-    pub(super) fn unknown(&mut self, name: &str, field: &Here<'_>, known: &[&str]) {
+    /// Reports an unknown field.
+    pub(super) fn unknown(&mut self, name: &str, field: &Cursor<'_>, known: &[&str]) {
         if self.findings.len() >= MOST_FINDINGS {
-            let more = "there are more fields that are not known";
+            let more = "more unknown fields";
             if self.notes.last().is_none_or(|note| note.text != more) {
                 self.dropped(field, more);
             }
             return;
         }
-        let message = format!("{}: no field has this name", field.path());
+        let message = format!("{}: unknown field", field.path());
         let help = did_you_mean(name, known.iter().copied())
-            .unwrap_or_else(|| format!("there are {}", known.join(", ")));
+            .unwrap_or_else(|| format!("known fields: {}", known.join(", ")));
         let (place, policy) = (self.place(field), self.places.whole());
         self.findings.push(UNKNOWN_FIELD.finding(place, policy, message, help));
-        self.dropped(field, format!("`{}` is not known", Short(name)));
+        self.dropped(field, format!("unknown field `{}`", Truncated(name)));
     }
 
-    /// A rule of the readers has something to say about this field.
+    /// Reports a violation of one of the readers' rules.
     pub(super) fn finding(
         &mut self,
         rule: &'static Rule,
-        here: &Here<'_>,
+        here: &Cursor<'_>,
         message: impl Display,
         help: impl Into<String>,
     ) {
@@ -184,33 +189,32 @@ impl<'a> Account<'a> {
         self.findings.push(rule.finding(place, policy, message, help));
     }
 
-    /// And what another piece of the same config says, which may stand in another text.
-    pub(super) fn join(&mut self, other: &Account<'_>) {
+    /// Adds the import of another part of the same config, possibly from another text.
+    pub(super) fn join(&mut self, other: &Import<'_>) {
         self.places.join(&other.places);
         self.notes.extend_from_slice(&other.notes);
         self.findings.extend_from_slice(&other.findings);
     }
 
-    /// Hands the config over, once everything that was joined is known to be valid. A second one that begins at the
-    /// same place and says the same is only another route to it.
-    pub(super) fn finish(mut self, draft: Draft, around: Around, reading: &mut Reading) {
+    /// Completes the config. A second one with the same place and policy only adds its routes to the first.
+    pub(super) fn finish(mut self, draft: Draft, metadata: Metadata, reading: &mut Reading) {
         let policy = match draft.build() {
             Ok(policy) => policy,
             Err(invalid) => {
                 let place = self.places.of(invalid.field());
-                let problem = Problem::at(place.span, format!("as a policy of ours, {invalid}"));
+                let problem = Problem::at(place.span, format!("not a valid policy: {invalid}"));
                 return reading.problems.push((place.source, problem));
             }
         };
-        let Around { format, name, routes, setting } = around;
-        let routes: Vec<_> = routes.into_iter().map(|route| self.sayable(route)).collect();
-        // Routes that share a config stand together, so a look at the last few is enough.
+        let Metadata { format, name, routes, setting } = metadata;
+        let routes: Vec<_> = routes.into_iter().map(|route| self.widen(route)).collect();
+        // Routes that share a config are adjacent, so the last few are enough.
         let same = reading.found.iter_mut().rev().take(64).find(|found| {
             found.format == format
                 && found.places.whole() == self.places.whole()
                 && found.policy == policy
                 && found.setting == setting
-                && found.minds_safety == self.minds_safety
+                && found.checks_safety == self.checks_safety
         });
         if let Some(found) = same {
             return found.routes.extend(routes);
@@ -221,14 +225,14 @@ impl<'a> Account<'a> {
             }
         }
         let (places, notes) = (self.places, self.notes);
-        let minds_safety = self.minds_safety;
-        let found = Found { name, format, policy, places, minds_safety, routes, setting, notes };
+        let checks_safety = self.checks_safety;
+        let found = Found { name, format, policy, places, checks_safety, routes, setting, notes };
         reading.found.push(found);
     }
 }
 
-/// What a config is besides its policy.
-pub(super) struct Around {
+/// What a config has besides its policy.
+pub(super) struct Metadata {
     pub(super) format: Format,
     pub(super) name: String,
     pub(super) routes: Vec<Route>,

@@ -1,0 +1,116 @@
+//! What the rest of the crate needs to know about a system. Each folder of `format` declares it in one `SYSTEM`, so that no
+//! other file has to know what a system calls a field.
+
+use std::fmt::Display;
+
+use redial_core::Nanos;
+
+use super::Written;
+use crate::file::{File, fields};
+use crate::found::Places;
+use crate::inputs::{Document, Language, Reading};
+use crate::source::Problem;
+use crate::tree::Node;
+
+/// A system, or our own policy files.
+pub(crate) struct System {
+    /// The name on the command line.
+    pub(super) name: &'static str,
+    /// The name in messages.
+    pub(super) title: &'static str,
+    /// Whether a document contains a config of this system.
+    pub(super) recognises: fn(&Node) -> bool,
+    /// Reads the configs of this system, and ignores all others.
+    pub(super) read: fn(&[Document], &mut Reading),
+    /// Writes policies as a config of this system.
+    pub(super) write: fn(&File) -> Result<Written, Problem>,
+    /// The language of a text, if the name of its file does not show it.
+    pub(super) language: fn(&str) -> Option<Language>,
+    pub(super) words: Words,
+    /// How the field at this path writes a duration.
+    pub(super) duration: fn(&str, Nanos) -> String,
+    /// Whether its number of attempts leaves out the first one.
+    pub(super) counts_retries: bool,
+    pub(crate) advice: Advice,
+}
+
+/// What a system calls the fields of a policy.
+pub(crate) enum Words {
+    /// By their paths: our own policy files.
+    Paths,
+    /// Pairs of a path and the system's own name. A field that is not listed cannot be configured there.
+    Names(&'static [(&'static str, &'static str)]),
+}
+
+/// Advice that takes more than the name of a field and a value.
+pub(crate) struct Advice {
+    /// How to add jitter to waits that have none.
+    pub(crate) add_jitter: Option<&'static str>,
+    /// How to draw the whole wait at random.
+    pub(crate) full_jitter: Option<&'static str>,
+    /// How to honour `Retry-After`.
+    pub(crate) honour_hints: Option<&'static str>,
+    /// How to add a retry budget of about 10%.
+    pub(crate) add_budget: Option<&'static str>,
+    /// What to add to the advice on attempts if there is no cap on them.
+    pub(crate) uncapped_attempts: &'static str,
+    /// What to add to the advice not to retry these statuses.
+    pub(crate) client_errors: fn(&[u16]) -> &'static str,
+    /// What to add to every finding in a config that leaves retries to the system's default. Such a finding is one
+    /// severity lower.
+    pub(crate) defaulted: fn(&Places) -> Option<&'static str>,
+    /// Whether the system refuses a breaker window below two attempt timeouts by itself, so that its reader reports it.
+    pub(crate) refuses_short_breaker_window: bool,
+}
+
+impl Advice {
+    /// The names of fields are enough.
+    pub(super) const NONE: Self = Self {
+        add_jitter: None,
+        full_jitter: None,
+        honour_hints: None,
+        add_budget: None,
+        uncapped_attempts: "",
+        client_errors: |_| "; of 4xx, only 408, 425 and 429 can succeed later",
+        defaulted: |_| None,
+        refuses_short_breaker_window: false,
+    };
+}
+
+impl System {
+    /// What the system calls the field at this path, if it can be configured there.
+    pub(crate) fn word(&self, path: &'static str) -> Option<&'static str> {
+        debug_assert!(fields::is_field(path), "{path} is not a field of a policy");
+        match self.words {
+            Words::Paths => Some(path),
+            Words::Names(names) => {
+                names.iter().find(|(known, _)| *known == path).map(|(_, name)| *name)
+            }
+        }
+    }
+
+    /// "set `per_try_timeout` to 2s", or what to do where the field does not exist.
+    pub(crate) fn set(&self, path: &'static str, value: impl Display) -> String {
+        match (self.word(path), &self.words) {
+            (Some(name), Words::Paths) => format!("write `{name} = {value}`"),
+            (Some(name), Words::Names(_)) => format!("set `{name}` to {value}"),
+            (None, _) => {
+                format!("{} has no field for it: configure it in the client", self.title)
+            }
+        }
+    }
+
+    /// The same for a duration.
+    pub(crate) fn set_time(&self, path: &'static str, nanos: Nanos) -> String {
+        self.set(path, (self.duration)(path, nanos))
+    }
+
+    /// The same for the number of attempts.
+    pub(crate) fn set_attempts(&self, attempts: u32) -> String {
+        if self.counts_retries {
+            let retries = attempts - 1;
+            return self.set("attempts", format_args!("{retries}, which is {attempts} attempts"));
+        }
+        self.set("attempts", attempts)
+    }
+}
