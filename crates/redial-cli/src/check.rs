@@ -184,7 +184,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     stopped?;
     match report.exit_code(args.deny) {
         0 => Ok(()),
-        code => Err(Failed::Said(code)),
+        code => Err(Failed::Reported(code)),
     }
 }
 

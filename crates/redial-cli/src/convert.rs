@@ -10,7 +10,8 @@ use redial_policy::{Format, Note, NoteKind};
 use serde_json::{Map, Value, json};
 
 use crate::check::{formats, human, report::Report};
-use crate::failed::{Failed, harmless};
+use crate::failed::Failed;
+use crate::text::sanitise;
 
 /// Translate another system's retry config into a policy file of ours
 #[derive(clap::Args)]
@@ -92,7 +93,7 @@ fn read(input: &Input) -> Result<(File, Account), Failed> {
     let report = Report::read(std::slice::from_ref(&input.file), input.from);
     human::problems(&report)?;
     if !report.problems.is_empty() {
-        return Err(Failed::Said(2));
+        return Err(Failed::Reported(2));
     }
     if report.found.is_empty() {
         return Err(Failed::input(input.file.display(), "there is no retry config in it"));
@@ -166,7 +167,7 @@ fn deliver(
         tell(account)?;
     }
     let is_lost = account.iter().flat_map(|(_, notes)| notes).any(|it| it.kind != NoteKind::Kept);
-    if input.strict && is_lost { Err(Failed::Said(1)) } else { Ok(()) }
+    if input.strict && is_lost { Err(Failed::Reported(1)) } else { Ok(()) }
 }
 
 fn put(path: Option<&Path>, text: &str, out: &mut impl Write) -> Result<(), Failed> {
@@ -177,7 +178,7 @@ fn put(path: Option<&Path>, text: &str, out: &mut impl Write) -> Result<(), Fail
             Ok(out.flush()?)
         }
         Some(path) => fs::write(path, text)
-            .map_err(|error| Failed::Work(format!("{}: {error}", path.display()))),
+            .map_err(|error| Failed::Other(format!("{}: {error}", path.display()))),
     }
 }
 
@@ -199,11 +200,11 @@ fn notes(account: &Account) -> Value {
 fn tell(account: &Account) -> io::Result<()> {
     let mut out = io::stderr().lock();
     for (policy, notes) in account {
-        writeln!(out, "{}", harmless(policy))?;
+        writeln!(out, "{}", sanitise(policy))?;
         let mut notes: Vec<&Note> = notes.iter().collect();
         notes.sort_by_key(|note| note.kind);
         for Note { kind, field, text } in notes {
-            writeln!(out, "  {:12}  {}: {}", kind.name(), harmless(field), harmless(text))?;
+            writeln!(out, "  {:12}  {}: {}", kind.name(), sanitise(field), sanitise(text))?;
         }
     }
     Ok(())

@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use crate::failed::Failed;
 use crate::policy::Named;
 use crate::run::is_ignored;
+use crate::terminal::has_colours;
 use prediction::Prediction;
 use screen::{Look, Plain, Screen, View};
 use side::{Outcome, Side};
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let outcomes = if args.json {
         watch(sides, &mut Unseen)?
     } else if io::stdout().is_terminal() {
-        let look = if colours() { Look::Colours } else { Look::Plain };
+        let look = if has_colours(&io::stdout()) { Look::Colours } else { Look::Plain };
         watch(sides, &mut Screen::new(out, &scenario, look)?)?
     } else {
         watch(sides, &mut Plain::new(out, &scenario)?)?
@@ -151,9 +152,4 @@ impl View for Unseen {
     fn show(&mut self, _: &[Side; 2]) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// The convention of no-color.org: any value but an empty one.
-fn colours() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -10,11 +10,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use redial_cli::diagnose::diagnose;
-use redial_core::parse_duration;
 use redial_core::storm::Level;
 use tokio::runtime::Builder;
 
-use crate::failed::{Failed, harmless};
+use crate::duration;
+use crate::failed::Failed;
+use crate::text::sanitise;
 use fetch::Endpoint;
 
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -55,9 +56,9 @@ pub(crate) struct Args {
 }
 
 fn span(text: &str) -> Result<Duration, String> {
-    let span = parse_duration(text).map(Duration::from_nanos).map_err(|error| error.to_string())?;
+    let span = duration::read(text).map_err(|error| error.to_string())?;
     let fits = (SHORTEST..=LONGEST).contains(&span);
-    fits.then_some(span).ok_or_else(|| "it can look for 100ms to 1h".to_owned())
+    fits.then_some(span).ok_or_else(|| "must be from 100ms to 1h".to_owned())
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
         let to = args.endpoint.scrape().await?;
         Ok::<_, Failed>(diagnose(before.as_ref(), &from, &to))
     })?;
-    let place = harmless(args.endpoint.shown());
+    let place = sanitise(args.endpoint.shown());
     if args.json {
         writeln!(out, "{}", show::json(&place, &diagnosis))?;
     } else {
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     }
     out.flush()?;
     if diagnosis.level().is_some_and(|level| level > Level::Calm) {
-        Err(Failed::Said(1))
+        Err(Failed::Reported(1))
     } else {
         Ok(())
     }

@@ -1,4 +1,5 @@
 use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
@@ -6,7 +7,8 @@ use redial_core::{NEVER, Nanos, Policy, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
 
-use crate::policy;
+use crate::text::{aligned, widths};
+use crate::{duration, policy};
 
 /// Show what a policy does with the outcomes of some calls, and how long it waits
 #[derive(clap::Args)]
@@ -146,7 +148,7 @@ fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {
             short(step.elapsed),
         ]
     }));
-    print(&table, &[2, 3, 4], out)?;
+    print(&table, out, |column| (2..=4).contains(&column))?;
     let mut said = Vec::new();
     for step in steps {
         if let Ruling::Stop(stop) = step.ruling
@@ -170,7 +172,7 @@ fn waits(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
         let times = [wait.ceiling, wait.mean, wait.p5, wait.p95].map(short);
         [wait.retry.to_string()].into_iter().chain(times).collect()
     }));
-    print(&table, &[], out)?;
+    print(&table, out, |_| false)?;
     let cap = short(answer.cap.wait);
     match answer.cap.retry {
         Some(retry) => writeln!(out, "\nThe cap of {cap} is reached at retry {retry}.")?,
@@ -192,7 +194,7 @@ fn runs(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
         let waits = answer.runs.iter().map(|run| short(run[row]));
         [wait.retry.to_string()].into_iter().chain(waits).collect()
     }));
-    print(&table, &[], out)?;
+    print(&table, out, |_| false)?;
     writeln!(out)
 }
 
@@ -206,30 +208,15 @@ fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "over after {plain}; after {hinted} when the server asks for patience.")
 }
 
-/// Columns as wide as their widest cell, numbers to the right and the columns of `words` to the left.
-fn print(table: &[Vec<String>], words: &[usize], out: &mut impl Write) -> io::Result<()> {
-    let columns = table.first().map_or(0, Vec::len);
-    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    for row in table {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if words.contains(&column) {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
-        });
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  "))?;
-    }
-    Ok(())
+fn print(
+    table: &[Vec<String>],
+    out: &mut impl Write,
+    is_left: impl Fn(usize) -> bool,
+) -> io::Result<()> {
+    let widths = widths(table);
+    table.iter().try_for_each(|row| writeln!(out, "{}", aligned(row, &widths, "  ", &is_left)))
 }
 
-/// Three digits are enough for a person: `83.5ms`, `1.6s`.
 fn short(nanos: Nanos) -> String {
-    let ms = nanos as f64 / 1e6;
-    let (number, unit) = if ms < 1000.0 { (ms, "ms") } else { (ms / 1e3, "s") };
-    let places = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
-    let text = format!("{number:.places$}");
-    let text = if places > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}{unit}")
+    duration::text(Duration::from_nanos(nanos))
 }

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
             Command::Work(args) => work::run(args, out).await,
         }
     });
-    if let Err(Failed::Said(_)) = done {
+    if let Err(Failed::Reported(_)) = done {
         // A worker that was told to stop at once does not wait for its blocking threads, as for one that resolves a name.
         runtime.shutdown_background();
     }

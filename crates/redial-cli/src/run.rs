@@ -23,7 +23,6 @@ pub(crate) use args::Args;
 pub(crate) use attempt::Status;
 pub(crate) use group::Group;
 pub(crate) use judge::{Codes, Rules, is_missing};
-pub(crate) use log::Form;
 pub(crate) use signals::is_ignored;
 pub(crate) use spool::nameless;
 

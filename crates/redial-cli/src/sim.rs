@@ -6,7 +6,6 @@ mod chart;
 mod contention;
 mod deliver;
 mod grid;
-mod paint;
 mod storm;
 mod table;
 

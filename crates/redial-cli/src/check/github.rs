@@ -6,7 +6,7 @@ use redial_policy::Severity;
 
 use super::report::Report;
 use super::spot::Spot;
-use crate::failed::is_obeyed;
+use crate::text::is_obeyed;
 
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     for said in report.open() {

@@ -1,6 +1,5 @@
 //! As a compiler says it: what, where, the line with a mark under it, and what to write instead.
 
-use std::env;
 use std::io::{self, IsTerminal, Write};
 
 use annotate_snippets::renderer::Renderer;
@@ -9,11 +8,12 @@ use redial_policy::{Severity, Span};
 
 use super::report::{Report, Said, Unread};
 use super::spot::{Spot, excerpt};
-use crate::failed::harmless;
+use crate::terminal::has_colours;
+use crate::text::sanitise;
 
 /// Findings on standard output; what could not be read is no answer, and goes beside it.
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    let renderer = self::renderer(io::stdout().is_terminal());
+    let renderer = renderer(&io::stdout());
     for said in report.open() {
         writeln!(out, "{}\n", finding(report, said, &renderer))?;
     }
@@ -24,16 +24,15 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 
 /// What could not be read, on standard error.
 pub(crate) fn problems(report: &Report) -> io::Result<()> {
-    let renderer = self::renderer(io::stderr().is_terminal());
+    let renderer = renderer(&io::stderr());
     for unread in &report.problems {
         writeln!(io::stderr(), "{}\n", problem(report, unread, &renderer))?;
     }
     Ok(())
 }
 
-fn renderer(is_terminal: bool) -> Renderer {
-    let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if is_terminal && !refused { Renderer::styled() } else { Renderer::plain() }
+fn renderer(stream: &impl IsTerminal) -> Renderer {
+    if has_colours(stream) { Renderer::styled() } else { Renderer::plain() }
 }
 
 fn level(severity: Severity) -> Level<'static> {
@@ -47,12 +46,12 @@ fn level(severity: Severity) -> Level<'static> {
 fn finding(report: &Report, said: &Said, renderer: &Renderer) -> String {
     let finding = &said.finding;
     let source = report.source(said);
-    let title = level(finding.severity).primary_title(harmless(&finding.message));
+    let title = level(finding.severity).primary_title(sanitise(&finding.message));
     let mut group = Group::with_title(title.id(finding.rule.name));
     group = shown(group, source.name(), source.text(), finding.place.span, said.spot);
-    group = group.element(Level::HELP.message(harmless(&finding.help)));
+    group = group.element(Level::HELP.message(sanitise(&finding.help)));
     if let Some(simulated) = &said.simulated {
-        let text = harmless(&simulated.to_string());
+        let text = sanitise(&simulated.to_string());
         group = group.element(Level::NOTE.with_name("simulated").message(text));
     }
     renderer.render(&[group])
@@ -60,14 +59,14 @@ fn finding(report: &Report, said: &Said, renderer: &Renderer) -> String {
 
 fn problem(report: &Report, unread: &Unread, renderer: &Renderer) -> String {
     let (name, problem) = (report.name(unread), &unread.problem);
-    let title = Level::ERROR.primary_title(harmless(&problem.message));
+    let title = Level::ERROR.primary_title(sanitise(&problem.message));
     let mut group = Group::with_title(title);
     group = match (problem.span, unread.spot) {
         (Some(span), Some(spot)) => shown(group, name, report.text(unread), span, spot),
-        _ => group.element(Origin::path(harmless(name))),
+        _ => group.element(Origin::path(sanitise(name))),
     };
     if let Some(help) = &problem.help {
-        group = group.element(Level::HELP.message(harmless(help)));
+        group = group.element(Level::HELP.message(sanitise(help)));
     }
     renderer.render(&[group])
 }
@@ -83,9 +82,9 @@ fn shown<'a>(group: Group<'a>, name: &str, text: &'a str, span: Span, spot: Spot
     let is_whole = line[..marked.start].chars().count() + 1 == spot.column;
     let snippet = snippet.annotation(AnnotationKind::Primary.span(marked));
     if is_whole {
-        return group.element(snippet.path(harmless(name)));
+        return group.element(snippet.path(sanitise(name)));
     }
-    let origin = Origin::path(harmless(name)).line(spot.line).char_column(spot.column);
+    let origin = Origin::path(sanitise(name)).line(spot.line).char_column(spot.column);
     group.element(origin).element(snippet)
 }
 

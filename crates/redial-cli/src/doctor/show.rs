@@ -6,7 +6,7 @@ use redial_cli::diagnose::{Diagnosis, Kind, Subject};
 use redial_core::storm::{Flow, Level};
 use serde_json::{Value, json};
 
-use crate::failed::harmless;
+use crate::text::{sanitise, wrap};
 
 const WIDTH: usize = 100;
 /// An Envoy may have a thousand clusters that nobody calls.
@@ -28,33 +28,33 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
         Some(Level::Storm) => "a storm",
         Some(Level::Critical) => "a critical storm",
     };
-    wrap(out, "", &format!("{verdict}, of what {place} counted in {seconds:.1}s"))?;
+    paragraph(out, "", &format!("{verdict}, of what {place} counted in {seconds:.1}s"))?;
     for subject in seen {
         writeln!(out)?;
-        wrap(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
+        paragraph(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
         for finding in &subject.findings {
-            wrap(out, "  - ", &finding.saw)?;
-            wrap(out, "    fix: ", finding.symptom.fix())?;
+            paragraph(out, "  - ", &finding.saw)?;
+            paragraph(out, "    fix: ", finding.symptom.fix())?;
         }
         for unknown in &subject.unknown {
-            wrap(out, "  ? ", &format!("cannot know {}", harmless(unknown)))?;
+            paragraph(out, "  ? ", &format!("cannot know {}", sanitise(unknown)))?;
         }
     }
     if !idle.is_empty() {
         let named =
-            |subject: &&Subject| format!("{} {}", subject.kind.name(), harmless(&subject.name));
+            |subject: &&Subject| format!("{} {}", subject.kind.name(), sanitise(&subject.name));
         let mut names: Vec<_> = idle.iter().take(MOST_IDLE).map(named).collect();
         if let Some(more) = idle.len().checked_sub(MOST_IDLE).filter(|more| *more > 0) {
             names.push(format!("and {more} more"));
         }
         writeln!(out)?;
-        wrap(out, "", &format!("idle: {} (--for 1m looks longer)", names.join(", ")))?;
+        paragraph(out, "", &format!("idle: {} (--for 1m looks longer)", names.join(", ")))?;
     }
     if !diagnosis.unknown.is_empty() {
         writeln!(out)?;
     }
     for unknown in &diagnosis.unknown {
-        wrap(out, "? ", &format!("cannot know {unknown}"))?;
+        paragraph(out, "? ", &format!("cannot know {unknown}"))?;
     }
     Ok(())
 }
@@ -71,7 +71,7 @@ fn level(subject: &Subject) -> &'static str {
 
 /// What one sees of it.
 fn sentence(subject: &Subject) -> String {
-    let name = harmless(&subject.name);
+    let name = sanitise(&subject.name);
     let Some(flow) = subject.flow.filter(|flow| flow.calls > 0) else {
         return format!("{} {name}", subject.kind.name());
     };
@@ -138,24 +138,14 @@ fn number(multiplier: f64) -> String {
     format!("{:.1}", if is_above { near - 0.1 } else { near })
 }
 
-/// Lines of a paragraph, the first one with `mark` before it and the others below its text.
-fn wrap(out: &mut impl Write, mark: &str, text: &str) -> io::Result<()> {
-    let indent = " ".repeat(mark.chars().count());
-    let mut line = mark.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            writeln!(out, "{line}")?;
-            line.clone_from(&indent);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
+/// A paragraph: `mark` before the first line, and the other lines indented below the first.
+fn paragraph(out: &mut impl Write, mark: &str, text: &str) -> io::Result<()> {
+    let mut mark = mark.to_owned();
+    for line in wrap(text, WIDTH - mark.len()) {
+        writeln!(out, "{mark}{line}")?;
+        mark = " ".repeat(mark.len());
     }
-    writeln!(out, "{line}")
+    Ok(())
 }
 
 /// The same as an object.

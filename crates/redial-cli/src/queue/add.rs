@@ -127,7 +127,7 @@ impl Batch {
         let became = queue.enqueue_all(std::mem::take(&mut self.0)).await;
         let became = became.map_err(|error| match Failed::from(error) {
             Failed::Input(why) => Failed::Input(stopped(why, first)),
-            Failed::Work(why) => Failed::Work(stopped(why, first)),
+            Failed::Other(why) => Failed::Other(stopped(why, first)),
             other => other,
         })?;
         wrong.extend(became.iter().filter(|one| matches!(one, Enqueued::Refused(_))));
@@ -165,11 +165,11 @@ pub(super) fn refused(all: &[Enqueued]) -> Result<(), Failed> {
         (None, _) => Ok(()),
         (Some(one), 0) => {
             let id = one.id();
-            Err(Failed::Work(format!("refused: job {id} with the same key waits")))
+            Err(Failed::Other(format!("refused: job {id} with the same key waits")))
         }
         (Some(one), more) => {
             let (id, all) = (one.id(), more + 1);
-            Err(Failed::Work(format!("{all} refused: job {id} with the same key waits")))
+            Err(Failed::Other(format!("{all} refused: job {id} with the same key waits")))
         }
     }
 }

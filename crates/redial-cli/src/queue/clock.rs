@@ -6,7 +6,8 @@ use redial_queue::sqlite::SqliteStore;
 use serde_json::json;
 
 use super::place::{Kept, Missing, Place, said};
-use super::time::{Utc, short};
+use super::time::Utc;
+use crate::duration;
 use crate::failed::Failed;
 use crate::run::clock::wall;
 
@@ -62,7 +63,7 @@ fn repair(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     } else if micros.unsigned_abs() < 1_000_000 {
         writeln!(out, "the store's time already matches this machine's clock")?;
     } else {
-        let by = short(Duration::from_micros(micros.unsigned_abs()));
+        let by = duration::text(Duration::from_micros(micros.unsigned_abs()));
         let direction = if micros < 0 { "back" } else { "forward" };
         writeln!(out, "all times were moved {direction} by {by}")?;
     }
@@ -98,7 +99,7 @@ impl Offset {
 
 impl std::fmt::Display for Offset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let apart = short(Duration::from_millis(self.ms().unsigned_abs()));
+        let apart = duration::text(Duration::from_millis(self.ms().unsigned_abs()));
         match self.ms() {
             _ if !self.matters() => f.write_str("the same as this machine's clock"),
             0.. => write!(f, "{apart} ahead of this machine's clock"),

@@ -16,7 +16,7 @@ use super::manage::{Choice, choice};
 use super::place::Place;
 use super::print::{age, cell};
 use super::show;
-use super::time::short;
+use crate::duration;
 use crate::failed::Failed;
 use filter::Which;
 
@@ -126,7 +126,7 @@ struct Again {
     #[arg(long, value_name = "RATE|none", default_value = "10/s", value_parser = choice::<Rate>)]
     rate: Choice<Rate>,
     /// The first one starts after this long
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = super::time::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::read)]
     delay: Duration,
     /// Print JSON
     #[arg(long)]
@@ -154,13 +154,9 @@ async fn redrive(args: &Again, out: &mut impl Write) -> Result<(), Failed> {
     })
     .await?;
     if args.json {
-        writeln!(
-            out,
-            "{}",
-            json!({ "redriven": count, "last_starts_in_ms": super::print::ms(last) })
-        )?;
+        writeln!(out, "{}", json!({ "redriven": count, "last_starts_in_ms": duration::ms(last) }))?;
     } else if count > 0 {
-        writeln!(out, "{count} redriven; the last one starts in {}", short(last))?;
+        writeln!(out, "{count} redriven; the last one starts in {}", duration::text(last))?;
     } else {
         writeln!(out, "0 redriven")?;
     }

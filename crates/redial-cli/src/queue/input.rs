@@ -9,6 +9,7 @@ use redial_queue::delivery::{self, Delivery};
 use redial_queue::durable::{NewJob, Start, WhenWaiting};
 
 use super::time;
+use crate::duration;
 use crate::failed::Failed;
 
 const JOB: &str = "The job";
@@ -77,7 +78,7 @@ pub(crate) struct About {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = JOB)]
     priority: Option<u8>,
     /// Start after this long, such as 5m
-    #[arg(long, value_name = "TIME", value_parser = time::duration, help_heading = JOB)]
+    #[arg(long, value_name = "TIME", value_parser = duration::read, help_heading = JOB)]
     after: Option<Duration>,
     /// Start not before then, such as 2026-11-15T18:30:00Z
     #[arg(long, value_name = "TIME", value_parser = time::read, conflicts_with = "after", help_heading = JOB)]

@@ -7,7 +7,8 @@ use redial_queue::durable::{Filter, JobId};
 use serde_json::json;
 
 use super::place::{Kept, Missing, Place, open_file, said};
-use crate::failed::{Failed, harmless};
+use crate::failed::Failed;
+use crate::text::sanitise;
 
 /// Claim nothing more of a queue; what runs goes on
 #[derive(clap::Args)]
@@ -161,7 +162,7 @@ pub(super) async fn remove(args: &Remove, out: &mut impl Write) -> Result<(), Fa
         }
         left.push(match args.place.job(&*store, id).await {
             Ok(job) => format!("job {id} is {}", job.state.name()),
-            Err(Failed::Work(why)) => why,
+            Err(Failed::Other(why)) => why,
             Err(other) => return Err(other),
         });
     }
@@ -170,7 +171,7 @@ pub(super) async fn remove(args: &Remove, out: &mut impl Write) -> Result<(), Fa
     } else {
         writeln!(out, "{} removed", removed.len())?;
     }
-    if left.is_empty() { Ok(()) } else { Err(Failed::Work(left.join("\n"))) }
+    if left.is_empty() { Ok(()) } else { Err(Failed::Other(left.join("\n"))) }
 }
 
 /// Read all of a SQLite store, and say whether it is whole
@@ -196,8 +197,8 @@ pub(super) async fn verify(args: &Verify, out: &mut impl Write) -> Result<(), Fa
                 writeln!(out, "the store is whole")?;
                 return Ok(());
             }
-            wrong.iter().try_for_each(|line| writeln!(out, "{}", harmless(line)))?;
-            Err(Failed::Work(format!("{}: the store is damaged", path.display())))
+            wrong.iter().try_for_each(|line| writeln!(out, "{}", sanitise(line)))?;
+            Err(Failed::Other(format!("{}: the store is damaged", path.display())))
         }
         Kept::Postgres(_) => {
             let why = "only SQLite files are verified; for Postgres there is pg_amcheck";

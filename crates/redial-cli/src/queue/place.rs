@@ -8,8 +8,9 @@ use redial_queue::durable::{DurableQueue, Filter, Job, JobId, Store, StoreError,
 use redial_queue::postgres::PostgresStore;
 use redial_queue::sqlite::SqliteStore;
 
-use crate::failed::{Failed, harmless};
+use crate::failed::Failed;
 use crate::stderr;
+use crate::text::sanitise;
 
 /// The queue that is meant when none is named.
 const DEFAULT: &str = "default";
@@ -119,11 +120,11 @@ impl Place {
     /// A job by its number, which is one in the whole store.
     pub(super) async fn job(&self, store: &dyn Store, id: JobId) -> Result<Job, Failed> {
         let Some(job) = store.get(id).await? else {
-            return Err(Failed::Work(format!("there is no job {id}; one that is done is gone")));
+            return Err(Failed::Other(format!("there is no job {id}; one that is done is gone")));
         };
         match self.named() {
             Some(queue) if queue != job.queue => {
-                Err(Failed::Work(format!("job {id} is in the queue {}", harmless(&job.queue))))
+                Err(Failed::Other(format!("job {id} is in the queue {}", sanitise(&job.queue))))
             }
             _ => Ok(job),
         }
@@ -152,7 +153,7 @@ pub(super) fn open_file(path: &Path, missing: Missing) -> Result<SqliteStore, Fa
 pub(super) fn said(place: impl std::fmt::Display, error: StoreError) -> Failed {
     match error {
         StoreError::Invalid(why) => Failed::input(place, why),
-        other => Failed::Work(format!("{place}: {other}")),
+        other => Failed::Other(format!("{place}: {other}")),
     }
 }
 
@@ -160,7 +161,7 @@ impl From<WorkerError> for Failed {
     fn from(error: WorkerError) -> Self {
         match error {
             WorkerError::Store(error) => error.into(),
-            WorkerError::Handler(why) => Self::Work(why),
+            WorkerError::Handler(why) => Self::Other(why),
         }
     }
 }
@@ -169,12 +170,12 @@ impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Invalid(why) => Self::Input(why),
-            other => Self::Work(other.to_string()),
+            other => Self::Other(other.to_string()),
         }
     }
 }
 
 /// Something that is no answer and no failure. A worker says it before it works, and must not wait for a reader.
 pub(super) fn tell(note: &str) {
-    stderr::say(&format!("redial: {}", harmless(note)));
+    stderr::write_line(&format!("redial: {}", sanitise(note)));
 }

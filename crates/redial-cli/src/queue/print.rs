@@ -2,15 +2,16 @@
 //! is.
 
 use std::io::{self, Write};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redial_queue::durable::{Job, State, Tried};
 use serde_json::{Value, json};
 
-use super::time::{Utc, short};
-use crate::failed::harmless;
+use super::time::Utc;
+use crate::duration::{self, ms};
+use crate::text::{aligned, sanitise, widths};
 
 /// The most characters of a cell.
 const WIDEST: usize = 48;
@@ -48,27 +49,23 @@ pub(super) fn object(job: &Job) -> Value {
     all
 }
 
-pub(super) fn ms(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
-}
-
 /// When something is, seen from now.
 pub(super) fn relative(time: SystemTime, now: SystemTime) -> String {
     match time.duration_since(now) {
         Ok(ahead) if ahead.is_zero() => "now".to_owned(),
-        Ok(ahead) => format!("in {}", short(ahead)),
-        Err(ago) => format!("{} ago", short(ago.duration())),
+        Ok(ahead) => format!("in {}", duration::text(ahead)),
+        Err(ago) => format!("{} ago", duration::text(ago.duration())),
     }
 }
 
 /// For how long something has been so.
 pub(super) fn age(since: SystemTime, now: SystemTime) -> String {
-    short(now.duration_since(since).unwrap_or_default())
+    duration::text(now.duration_since(since).unwrap_or_default())
 }
 
 /// A text in a line, cut where it is too long for a table.
 pub(super) fn cell(text: &str) -> String {
-    let line = harmless(&text.replace(['\n', '\r', '\t'], " "));
+    let line = sanitise(&text.replace(['\n', '\r', '\t'], " "));
     if line.chars().count() <= WIDEST {
         return line;
     }
@@ -91,7 +88,7 @@ pub(super) fn payload_cell(payload: &[u8]) -> String {
 /// Lines as they are if they are text, else with escapes.
 pub(super) fn payload_lines(payload: &[u8]) -> Vec<String> {
     match std::str::from_utf8(payload) {
-        Ok(text) => text.lines().map(|line| harmless(&line.replace('\t', "    "))).collect(),
+        Ok(text) => text.lines().map(|line| sanitise(&line.replace('\t', "    "))).collect(),
         Err(_) => vec![payload.escape_ascii().to_string()],
     }
 }
@@ -111,19 +108,8 @@ pub(super) fn table<const N: usize>(
     rows: &[[String; N]],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let mut widths = head.map(|name| name.chars().count());
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let head = head.map(str::to_owned);
-    for row in std::iter::once(&head).chain(rows) {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line += &format!("{cell:<width$}  ");
-        }
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
+    let head = head.map(str::to_owned).to_vec();
+    let rows: Vec<_> = std::iter::once(head).chain(rows.iter().map(|row| row.to_vec())).collect();
+    let widths = widths(&rows);
+    rows.iter().try_for_each(|row| writeln!(out, "{}", aligned(row, &widths, "  ", |_| true)))
 }

@@ -5,8 +5,10 @@ use redial_queue::durable::{Job, JobId, State};
 
 use super::place::{Missing, Place};
 use super::print::{object, payload_lines, relative};
-use super::time::{Utc, short};
-use crate::failed::{Failed, harmless};
+use super::time::Utc;
+use crate::duration;
+use crate::failed::Failed;
+use crate::text::sanitise;
 
 /// Show a job: what is in it, and what came of its attempts
 #[derive(clap::Args)]
@@ -45,7 +47,7 @@ pub(crate) async fn run(
         && job.state != only
     {
         let (id, state) = (job.id, job.state.name());
-        return Err(Failed::Work(format!("job {id} is {state}; `redial queue show` shows it")));
+        return Err(Failed::Other(format!("job {id} is {state}; `redial queue show` shows it")));
     }
     if args.payload && std::io::stdout().is_terminal() {
         payload_lines(&job.payload).iter().try_for_each(|line| writeln!(out, "{line}"))?;
@@ -61,7 +63,7 @@ pub(crate) async fn run(
 
 fn show(job: &Job, now: SystemTime, out: &mut impl Write) -> std::io::Result<()> {
     let time = |time| format!("{} ({})", Utc(time), relative(time, now));
-    let mut line = |name: &str, value: &str| writeln!(out, "{name:<16} {}", harmless(value));
+    let mut line = |name: &str, value: &str| writeln!(out, "{name:<16} {}", sanitise(value));
     line("job", &format!("{} of the queue {}", job.id, job.queue))?;
     match &job.reason {
         Some(reason) => line("state", &format!("{}: {reason}", job.state.name()))?,
@@ -84,7 +86,7 @@ fn show(job: &Job, now: SystemTime, out: &mut impl Write) -> std::io::Result<()>
     }
     line("attempts", &job.progress.attempts.to_string())?;
     for tried in &job.history {
-        let (ended, took) = (relative(tried.ended, now), short(tried.took));
+        let (ended, took) = (relative(tried.ended, now), duration::text(tried.took));
         line(&format!("  {}", tried.number), &format!("{} ({ended}, took {took})", tried.outcome))?;
     }
     for (name, value) in &job.headers {

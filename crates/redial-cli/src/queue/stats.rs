@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::clock::Offset;
 use super::place::{Missing, Place};
-use super::print::ms;
-use super::time::short;
-use crate::failed::{Failed, harmless};
+use crate::duration::{self, ms};
+use crate::failed::Failed;
+use crate::text::sanitise;
 
 /// Show how many jobs of each queue wait, run and are dead, and what became of the others
 #[derive(clap::Args)]
@@ -98,9 +98,10 @@ fn show(
     }
     let set = if set.is_empty() { String::new() } else { format!(" ({})", set.join(", ")) };
     let Counts { due, later, held, running, dead, oldest, .. } = counts;
-    let oldest = if *due > 0 { format!(" (for {})", short(*oldest)) } else { String::new() };
+    let oldest =
+        if *due > 0 { format!(" (for {})", duration::text(*oldest)) } else { String::new() };
     let Counts { enqueued, done, retried, died, lost, stale, dropped, .. } = counts;
-    writeln!(out, "{}{set}", harmless(name))?;
+    writeln!(out, "{}{set}", sanitise(name))?;
     writeln!(
         out,
         "  now      due {due}{oldest}, later {later}, held {held}, running {running}, dead {dead}"

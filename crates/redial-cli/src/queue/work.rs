@@ -16,12 +16,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::place::Place;
-use super::time;
 use crate::failed::Failed;
 use crate::guard::Guard;
-use crate::policy;
-use crate::run::{Codes, Form, Rules, is_ignored};
-use crate::stderr::GOODBYE;
+use crate::log::Form;
+use crate::run::{Codes, Rules, is_ignored};
+use crate::stderr::LAST_FLUSH;
+use crate::{duration, policy};
 use ends::Ends;
 use exec::Exec;
 use log::Log;
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = End::Stopped)]
     until: End,
     /// How long what runs may go on after SIGTERM or Ctrl-C; without this, as long as its policy gives an attempt
-    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration::read)]
     drain: Option<Duration>,
     /// What is told on stderr; when very much happens, only a part
     #[arg(long, value_enum, default_value_t = Form::Text)]
@@ -103,7 +103,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = EXEC, value_name = "CODES", value_parser = Codes::read, requires = "exec")]
     stop_on_exit: Option<Codes>,
     /// From SIGTERM to SIGKILL
-    #[arg(long, help_heading = EXEC, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
+    #[arg(long, help_heading = EXEC, value_name = "TIME", default_value = "5s", value_parser = duration::read)]
     grace: Duration,
 
     /// Deliver only to public addresses, for services whose users choose the URLs of webhooks
@@ -134,7 +134,7 @@ enum End {
 }
 
 fn lease(text: &str) -> Result<Duration, String> {
-    match time::duration(text)? {
+    match duration::read(text).map_err(|error| error.to_string())? {
         lease if lease < Duration::from_millis(100) => {
             Err("a lease has at least 100ms: heartbeats have to come in between".to_owned())
         }
@@ -155,11 +155,11 @@ pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
     let done = work(args, policy, deliverer, signals, &log).await;
     let (done, wait) = match done {
         // The second signal: stop at once.
-        Err(Failed::Said(code)) => (Err(Failed::Said(code)), Duration::from_millis(100)),
-        done => (done, GOODBYE),
+        Err(Failed::Reported(code)) => (Err(Failed::Reported(code)), Duration::from_millis(100)),
+        done => (done, LAST_FLUSH),
     };
     log.stderr().flush(wait);
-    done.map_err(Failed::said)
+    done.map_err(Failed::reported)
 }
 
 async fn work(
@@ -176,7 +176,7 @@ async fn work(
     let mut worker = tokio::select! {
         worker = worker(args, policy, log) => worker?,
         // A store that does not answer must not keep us.
-        code = signals.next() => return Err(Failed::Said(code)),
+        code = signals.next() => return Err(Failed::Reported(code)),
     };
     let mut served = None;
     if let Some(listening) = listening {
@@ -244,7 +244,7 @@ fn deliverer(args: &Args, policy: &Policy, log: &Log) -> Result<Deliverer, Faile
         }
         builder = builder.sign(secrets);
     }
-    builder.build().map_err(|error| Failed::Work(error.to_string()))
+    builder.build().map_err(|error| Failed::Other(error.to_string()))
 }
 
 async fn worker(args: &Args, policy: Policy, log: &Arc<Log>) -> Result<Worker, Failed> {
@@ -298,7 +298,7 @@ async fn attend(
         if asked {
             ends.kill();
             log.warn("stopped at once; leased jobs become available when their leases expire");
-            return Err(Failed::Said(code));
+            return Err(Failed::Reported(code));
         }
         asked = true;
         stop.notify_one();

@@ -6,9 +6,9 @@ use toml::Table;
 
 use super::budget::Place;
 use super::judge::Codes;
-use super::log::Form;
 use super::output::Output;
 use super::stdin::Mode;
+use crate::log::Form;
 use crate::policy;
 
 const POLICY: &str = "How often and when";

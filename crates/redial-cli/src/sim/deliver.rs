@@ -41,14 +41,14 @@ impl<'a> Place<'a> {
         }
         match File::create(name) {
             Ok(file) => Ok(Self::File(name, file)),
-            Err(error) => Err(Failed::Work(format!("{name}: {error}"))),
+            Err(error) => Err(Failed::Other(format!("{name}: {error}"))),
         }
     }
 
     pub(super) fn put(self, text: &str, out: &mut impl Write) -> Result<(), Failed> {
         let Self::File(name, mut file) = self else { return Ok(out.write_all(text.as_bytes())?) };
         file.write_all(text.as_bytes())
-            .map_err(|error| Failed::Work(format!("{name}: {error}")))?;
+            .map_err(|error| Failed::Other(format!("{name}: {error}")))?;
         if io::stderr().is_terminal() {
             writeln!(io::stderr(), "wrote {name}")?;
         }
@@ -64,6 +64,6 @@ pub(super) fn json(
 ) -> Result<(), Failed> {
     let text =
         if is_long { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
-    let text = text.map_err(|error| Failed::Work(error.to_string()))?;
+    let text = text.map_err(|error| Failed::Other(error.to_string()))?;
     Ok(writeln!(out, "{text}")?)
 }

@@ -9,9 +9,9 @@ use super::Args;
 use super::ask::Asked;
 use super::attend::attend;
 use super::deliver::{Form, json};
-use super::paint::Paper;
-use super::table::{aligned, widths};
-use crate::failed::{Failed, harmless};
+use crate::failed::Failed;
+use crate::terminal::Terminal;
+use crate::text::{aligned, sanitise, widths};
 
 const USUAL: &str = "collapse";
 /// From cream to red in the terminal's palette; black is readable on all of them.
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
         Form::Json => json(&report, false, out)?,
         Form::Svg(place) => place.put(&report.svg(), out)?,
         Form::Html(place) => place.put(&report.html(), out)?,
-        Form::Text => text(&report, Paper::of_stdout(), out)?,
+        Form::Text => text(&report, Terminal::of_stdout(), out)?,
     }
     attended.end()
 }
@@ -91,13 +91,13 @@ fn read(args: &Args, name: &str, asked: &Asked<'_>) -> Result<Sweep, Failed> {
     Sweep::read(&asked.text, &asked.sets, x, y).map_err(|wrong| Failed::input(name, wrong))
 }
 
-fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}\n", paper.bold(&harmless(&report.scenario.title)))?;
+fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}\n", terminal.bold(&sanitise(&report.scenario.title)))?;
     match &report.sweep.y {
         Some(y) => {
             for cells in &report.cells {
                 for name in &report.metrics {
-                    map(report, (cells, name), y, paper, out)?;
+                    map(report, (cells, name), y, terminal, out)?;
                 }
             }
         }
@@ -110,7 +110,8 @@ fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Res
             let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
             let widths = widths(&lines);
             for line in &lines {
-                writeln!(out, "{}", harmless(&aligned(line, &widths, "  ")))?;
+                let line = aligned(line, &widths, "  ", |column| column == 0);
+                writeln!(out, "{}", sanitise(&line))?;
             }
             writeln!(out)?;
         }
@@ -122,7 +123,7 @@ fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Res
         counted(question.runs as usize, "run", "runs"),
         question.engine
     );
-    writeln!(out, "{said}\n{}", paper.dim(&harmless(question.command)))
+    writeln!(out, "{said}\n{}", terminal.dim(&sanitise(question.command)))
 }
 
 /// The first row is the lowest, as in a diagram.
@@ -130,7 +131,7 @@ fn map(
     report: &SweepReport<'_>,
     (cells, name): (&Cells, &str),
     y: &Axis,
-    paper: Paper,
+    terminal: Terminal,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let (x, range) = (&report.sweep.x, report.range(name));
@@ -141,31 +142,31 @@ fn map(
     let width = longest.unwrap_or(1) + 1;
     let margin =
         y.values.iter().chain([&y.path]).map(|text| text.chars().count()).max().unwrap_or(0);
-    writeln!(out, "{}: {name}", paper.bold(&harmless(&cells.policy)))?;
-    writeln!(out, "{}", paper.dim(&y.path))?;
+    writeln!(out, "{}: {name}", terminal.bold(&sanitise(&cells.policy)))?;
+    writeln!(out, "{}", terminal.dim(&y.path))?;
     for row in (0..y.values.len()).rev() {
         write!(out, "{:>margin$} ", y.values[row])?;
         for column in 0..across {
             let at = row * across + column;
             let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
             let depth = value.map(|value| SweepReport::depth(name, value, range));
-            write!(out, "{}", shaded(&texts[at], width, depth, paper))?;
+            write!(out, "{}", shaded(&texts[at], width, depth, terminal))?;
         }
         writeln!(out)?;
     }
     let values: String = x.values.iter().map(|value| format!("{value:>width$} ")).collect();
     writeln!(out, "{:>margin$} {}", "", values.trim_end())?;
-    writeln!(out, "{:>margin$} {}", "", paper.dim(&x.path))?;
+    writeln!(out, "{:>margin$} {}", "", terminal.dim(&x.path))?;
     if let Some(said) = report.interval(cells, name) {
-        writeln!(out, "{}", paper.dim(&said))?;
+        writeln!(out, "{}", terminal.dim(&said))?;
     }
     writeln!(out)
 }
 
 /// A number on a ground that is the redder the worse it is; without colours, beside a sign that is the darker.
-fn shaded(text: &str, width: usize, depth: Option<f64>, paper: Paper) -> String {
+fn shaded(text: &str, width: usize, depth: Option<f64>, terminal: Terminal) -> String {
     let depth = depth.map(|depth| depth.clamp(0.0, 1.0));
-    if !paper.has_colours {
+    if !terminal.has_colours {
         let shade = depth.map_or(" ", |depth| SHADES[(depth * 4.0).round() as usize]);
         return format!("{text:>width$}{shade}");
     }
@@ -173,7 +174,7 @@ fn shaded(text: &str, width: usize, depth: Option<f64>, paper: Paper) -> String 
     match depth {
         Some(depth) if depth > 0.0 => {
             let ground = HEAT[(depth * (HEAT.len() - 1) as f64).round() as usize];
-            paper.with(&format!("38;5;16;48;5;{ground}"), &text)
+            terminal.with(&format!("38;5;16;48;5;{ground}"), &text)
         }
         _ => text,
     }

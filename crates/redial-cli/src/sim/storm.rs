@@ -10,9 +10,10 @@ use super::ask::Asked;
 use super::attend::attend;
 use super::chart::{self, MARGIN};
 use super::deliver::{Form, json};
-use super::paint::Paper;
 use super::table::table;
-use crate::failed::{Failed, harmless};
+use crate::failed::Failed;
+use crate::terminal::Terminal;
+use crate::text::sanitise;
 
 pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
     let asked = Asked::read(args, name)?;
@@ -39,32 +40,37 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
         Form::Json => json(&report, args.series, out)?,
         Form::Svg(place) => place.put(&report.svg(), out)?,
         Form::Html(place) => place.put(&report.html(), out)?,
-        Form::Text => text(&report, args.runs.is_none(), Paper::of_stdout(), out)?,
+        Form::Text => text(&report, args.runs.is_none(), Terminal::of_stdout(), out)?,
     }
     attended.end()
 }
 
-fn text(report: &Report<'_>, chosen: bool, paper: Paper, out: &mut impl Write) -> io::Result<()> {
+fn text(
+    report: &Report<'_>,
+    chosen: bool,
+    terminal: Terminal,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let scenario = report.scenario;
-    writeln!(out, "{}\n", paper.bold(&harmless(&scenario.title)))?;
-    table(&report.table(), paper, out)?;
-    charts(report, paper, out)?;
+    writeln!(out, "{}\n", terminal.bold(&sanitise(&scenario.title)))?;
+    table(&report.table(), terminal, out)?;
+    charts(report, terminal, out)?;
     if let Some(claim) = &scenario.claim {
-        writeln!(out, "\n{}", paper.wrap(&format!("Claimed: {}", harmless(claim))))?;
+        writeln!(out, "\n{}", terminal.wrap(&format!("Claimed: {}", sanitise(claim))))?;
         for line in report.beside_claim() {
-            writeln!(out, "  {}", harmless(&line))?;
+            writeln!(out, "  {}", sanitise(&line))?;
         }
     }
     for paragraph in scenario.teaches.split("\n\n").filter(|text| !text.trim().is_empty()) {
-        writeln!(out, "\n{}", paper.wrap(&harmless(&paragraph.replace('\n', " "))))?;
+        writeln!(out, "\n{}", terminal.wrap(&sanitise(&paragraph.replace('\n', " "))))?;
     }
-    last_line(report, chosen, paper, out)
+    last_line(report, chosen, terminal, out)
 }
 
 fn last_line(
     report: &Report<'_>,
     chosen: bool,
-    paper: Paper,
+    terminal: Terminal,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let question = &report.question;
@@ -74,27 +80,27 @@ fn last_line(
     };
     let why = if chosen { " (as many as make five million calls, at most 20)" } else { "" };
     let said = format!("Seed {}, {runs}{why}, {} engine:", question.seed, question.engine);
-    writeln!(out, "\n{}\n{}", paper.wrap(&said), paper.dim(&harmless(question.command)))?;
+    writeln!(out, "\n{}\n{}", terminal.wrap(&said), terminal.dim(&sanitise(question.command)))?;
     let fewer = report.cases.iter().filter(|case| case.summary.runs < question.runs);
     for case in fewer {
-        let (name, made) = (harmless(&case.subject.name), case.summary.runs);
+        let (name, made) = (sanitise(&case.subject.name), case.summary.runs);
         writeln!(out, "Stopped: {made} of {} runs of {name}.", question.runs)?;
     }
     Ok(())
 }
 
-fn charts(report: &Report<'_>, paper: Paper, out: &mut impl Write) -> io::Result<()> {
+fn charts(report: &Report<'_>, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
     let ran: Vec<Case> =
         report.cases.iter().filter(|case| case.summary.runs > 0).cloned().collect();
     if ran.is_empty() {
         return Ok(());
     }
-    let picture = Picture::of(report.scenario, &ran, paper.width - MARGIN);
+    let picture = Picture::of(report.scenario, &ran, terminal.width - MARGIN);
     writeln!(out)?;
-    chart::legend(out, &picture, paper)?;
+    chart::legend(out, &picture, terminal)?;
     for (case, points) in ran.iter().zip(&picture.rows) {
-        writeln!(out, "\n{}", paper.bold(&harmless(&case.subject.name)))?;
-        chart::chart(out, &picture, points, paper)?;
+        writeln!(out, "\n{}", terminal.bold(&sanitise(&case.subject.name)))?;
+        chart::chart(out, &picture, points, terminal)?;
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     let job = args.place.job(&*store, JobId(args.id)).await?;
     if job.state != State::Dead {
         let (id, state) = (job.id, job.state.name());
-        return Err(Failed::Work(format!("job {id} is {state}, so it is no dead letter")));
+        return Err(Failed::Other(format!("job {id} is {state}, so it is no dead letter")));
     }
     let mut headers = job.headers;
     for (name, value) in &args.headers {
@@ -65,7 +65,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     };
     if !store.edit(job.id, edit).await? {
         let why = format!("job {} was redriven or removed meanwhile, and is as it was", job.id);
-        return Err(Failed::Work(why));
+        return Err(Failed::Other(why));
     }
     writeln!(out, "{}", job.id)?;
     Ok(())

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use redial_queue::durable::{Filter, JobId, State};
 
-use super::super::time;
+use crate::duration;
 use crate::failed::Failed;
 
 const WHICH: &str = "Which dead letters";
@@ -23,7 +23,7 @@ pub(super) struct Which {
     #[arg(long, value_name = "TEXT", help_heading = WHICH)]
     outcome: Option<String>,
     /// Those that have been dead for at least this long
-    #[arg(long, value_name = "TIME", value_parser = time::duration, help_heading = WHICH)]
+    #[arg(long, value_name = "TIME", value_parser = duration::read, help_heading = WHICH)]
     older: Option<Duration>,
 }
 

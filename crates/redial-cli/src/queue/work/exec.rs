@@ -215,7 +215,7 @@ impl LastLine {
             let Ok(read @ 1..) = read else { return };
             left = left.map(|left: usize| left.saturating_sub(read));
             bytes[..read].iter().for_each(|byte| self.push(*byte));
-            to.pass_on(&bytes[..read]).await;
+            to.forward(&bytes[..read]).await;
         }
     }
 

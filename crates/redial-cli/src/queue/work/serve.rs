@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::log::Log;
+use crate::duration;
 use crate::failed::Failed;
 use crate::stderr::Stderr;
 
@@ -39,7 +40,7 @@ pub(super) struct Serve {
     #[arg(long, help_heading = super::METRICS, value_name = "IP:PORT", value_parser = address)]
     metrics: Option<SocketAddr>,
     /// The longest time between two counts of the jobs for --metrics; where a count takes long they are further apart
-    #[arg(long, help_heading = super::METRICS, value_name = "TIME", default_value = "30s", requires = "metrics", value_parser = super::time::duration)]
+    #[arg(long, help_heading = super::METRICS, value_name = "TIME", default_value = "30s", requires = "metrics", value_parser = duration::read)]
     depth_every: Duration,
 }
 
@@ -114,7 +115,7 @@ impl Page {
 }
 
 fn recorder() -> Result<PrometheusHandle, Failed> {
-    let wrong = |why: &dyn std::fmt::Display| Failed::Work(format!("--metrics: {why}"));
+    let wrong = |why: &dyn std::fmt::Display| Failed::Other(format!("--metrics: {why}"));
     let mut exporter = PrometheusBuilder::new();
     for (name, bounds) in telemetry::buckets() {
         let set = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds);
