@@ -20,7 +20,7 @@ use super::scan::{Found, Patterns};
 use super::signals::{Signals, ends};
 use super::stdin::{Feed, Stdin};
 use super::wait;
-use crate::guard::Escort;
+use crate::guard::CommandGuard;
 
 /// After the command has ended, what it left behind may still print. So long a silence is taken for the end …
 const SILENCE: Nanos = 500_000_000;
@@ -159,7 +159,7 @@ struct Drain {
 enum Guarding {
     /// A guard is started at this time.
     From(Nanos),
-    By(Escort),
+    By(CommandGuard),
     /// It could not be started.
     Failed,
 }
@@ -215,7 +215,7 @@ impl Watch<'_> {
         if matches!(self.guarding, Guarding::From(at) if now >= at) {
             let input = self.feed.as_ref().and_then(|feed| feed.input().ok());
             // Without a guard the command goes on if we are killed, which is no reason to end it now.
-            let escort = Escort::start(self.group.target(), input);
+            let escort = CommandGuard::start(self.group.target(), input);
             self.guarding = escort.map_or(Guarding::Failed, Guarding::By);
         }
     }
