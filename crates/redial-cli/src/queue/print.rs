@@ -1,5 +1,4 @@
-//! Jobs for people and for programs. A payload is whatever somebody put into it, so nothing of it reaches a terminal as it
-//! is.
+//! Prints jobs, for people or as JSON. A payload is untrusted, so it does not reach a terminal as it is.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
@@ -16,7 +15,7 @@ use crate::text::{aligned, sanitise, widths};
 /// The most characters of a cell.
 const WIDEST: usize = 48;
 
-/// Everything about a job. A payload that is no text is in base64, under another name.
+/// A job as JSON. A payload that is not UTF-8 is in base64, under another name.
 pub(super) fn object(job: &Job) -> Value {
     let tried = |tried: &Tried| {
         json!({
@@ -49,7 +48,7 @@ pub(super) fn object(job: &Job) -> Value {
     all
 }
 
-/// When something is, seen from now.
+/// A time relative to now.
 pub(super) fn relative(time: SystemTime, now: SystemTime) -> String {
     match time.duration_since(now) {
         Ok(ahead) if ahead.is_zero() => "now".to_owned(),
@@ -58,12 +57,12 @@ pub(super) fn relative(time: SystemTime, now: SystemTime) -> String {
     }
 }
 
-/// For how long something has been so.
+/// The time since then.
 pub(super) fn age(since: SystemTime, now: SystemTime) -> String {
     duration::text(now.duration_since(since).unwrap_or_default())
 }
 
-/// A text in a line, cut where it is too long for a table.
+/// A text on one line, cut if it is too long for a table.
 pub(super) fn cell(text: &str) -> String {
     let line = sanitise(&text.replace(['\n', '\r', '\t'], " "));
     if line.chars().count() <= WIDEST {
@@ -72,9 +71,9 @@ pub(super) fn cell(text: &str) -> String {
     line.chars().take(WIDEST - 1).chain(['…']).collect()
 }
 
-/// A payload in a line: text if it is some, or else how much it is.
+/// A payload on one line: its text, or its size if it is not text.
 pub(super) fn payload_cell(payload: &[u8]) -> String {
-    // A character may be cut in two.
+    // The end may cut a character.
     let start = &payload[..payload.len().min(4 * WIDEST)];
     match std::str::from_utf8(start) {
         Ok(text) => cell(text),
@@ -85,7 +84,7 @@ pub(super) fn payload_cell(payload: &[u8]) -> String {
     }
 }
 
-/// Lines as they are if they are text, else with escapes.
+/// The lines of a text, or one line with escapes if the payload is not text.
 pub(super) fn payload_lines(payload: &[u8]) -> Vec<String> {
     match std::str::from_utf8(payload) {
         Ok(text) => text.lines().map(|line| sanitise(&line.replace('\t', "    "))).collect(),
@@ -93,7 +92,7 @@ pub(super) fn payload_lines(payload: &[u8]) -> Vec<String> {
     }
 }
 
-/// When a job's state changes by itself.
+/// When the state of a job changes by itself.
 pub(super) fn when(job: &Job, now: SystemTime) -> String {
     match job.state {
         State::Waiting | State::Held => relative(job.due, now),
@@ -102,7 +101,7 @@ pub(super) fn when(job: &Job, now: SystemTime) -> String {
     }
 }
 
-/// A table whose columns are as wide as they have to be.
+/// Prints a table.
 pub(super) fn table<const N: usize>(
     head: [&str; N],
     rows: &[[String; N]],

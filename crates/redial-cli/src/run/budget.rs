@@ -1,13 +1,13 @@
-//! A process that makes one call has a budget that means nothing: its floor alone pays for all retries of one call.
-//! Five hundred of them that fail together are the storm that a budget is there to prevent. So the account is where all
-//! of them find it: in a file ([`book`]) for those of one machine, in the ledger of a fleet ([`visit`]) for others.
+//! A budget of its own means nothing to a process that makes one call: the floor alone pays for all retries of one call.
+//! Five hundred processes that fail together are the storm that a budget should prevent. So they share one: in a file
+//! ([`file`]) on one machine, or in the ledger of a fleet ([`fleet`]).
 
-mod book;
+mod file;
+mod fleet;
 mod place;
 mod record;
-mod visit;
 
-pub(super) use book::Patience;
+pub(super) use file::LockWait;
 pub(super) use place::Place;
 
 use std::io;
@@ -18,93 +18,93 @@ use redial_core::{Invalid, Nanos, Policy};
 
 use super::clock;
 use super::signals::Signals;
-use book::Book;
-use visit::Visit;
+use file::FileBudget;
+use fleet::FleetBudget;
 
-/// The guards of this call, and whose budget they have.
+/// The guards of this call, with its own budget or a shared one.
 pub(super) enum Account {
-    /// The call's own, or that of all who share a file.
-    Book(Box<Book>),
-    /// That of a fleet.
-    Visit(Visit),
+    /// The call's own budget, or one that is shared in a file.
+    File(Box<FileBudget>),
+    /// The budget of a fleet.
+    Fleet(FleetBudget),
 }
 
 impl Account {
     pub(super) fn own(policy: &Policy, seed: u64) -> Self {
-        Self::Book(Box::new(Book::own(policy, seed)))
+        Self::File(Box::new(FileBudget::own(policy, seed)))
     }
 
     pub(super) fn shared(policy: &Policy, seed: u64, place: &Place) -> io::Result<Self> {
-        Book::shared(policy, seed, place).map(|book| Self::Book(Box::new(book)))
+        FileBudget::shared(policy, seed, place).map(|budget| Self::File(Box::new(budget)))
     }
 
     pub(super) fn of_fleet(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {
-        Visit::new(policy, url, name).map(Self::Visit)
+        FleetBudget::new(policy, url, name).map(Self::Fleet)
     }
 
     pub(super) fn warn(&mut self, warning: String) {
         match self {
-            Self::Book(book) => book.warn(warning),
-            Self::Visit(visit) => visit.warn(warning),
+            Self::File(budget) => budget.warn(warning),
+            Self::Fleet(budget) => budget.warn(warning),
         }
     }
 
     pub(super) fn warnings(&mut self) -> Vec<String> {
         match self {
-            Self::Book(book) => book.warnings(),
-            Self::Visit(visit) => visit.warnings(),
+            Self::File(budget) => budget.warnings(),
+            Self::Fleet(budget) => budget.warnings(),
         }
     }
 
     /// Where the budget is, if it is shared.
     pub(super) fn place(&self) -> Option<&str> {
         match self {
-            Self::Book(book) => book.place(),
-            Self::Visit(visit) => Some(visit.place()),
+            Self::File(budget) => budget.place(),
+            Self::Fleet(budget) => Some(budget.place()),
         }
     }
 
-    /// What time it is for the guards.
+    /// The time of the guards' clock.
     pub(super) fn now(&self) -> Nanos {
         match self {
-            Self::Book(_) => clock::now(),
-            Self::Visit(visit) => visit.now(),
+            Self::File(_) => clock::now(),
+            Self::Fleet(budget) => budget.now(),
         }
     }
 
-    /// What a time of the guards is for everybody else.
-    pub(super) fn here(&self, at: Nanos) -> Nanos {
+    /// Converts a time of the guards' clock to our clock.
+    pub(super) fn to_local(&self, at: Nanos) -> Nanos {
         match self {
-            Self::Book(_) => at,
-            Self::Visit(visit) => visit.here(at),
+            Self::File(_) => at,
+            Self::Fleet(budget) => budget.to_local(at),
         }
     }
 
     /// One step of the engine.
     pub(super) fn step<T>(
         &mut self,
-        patience: Patience,
+        wait: LockWait,
         signals: &mut Signals,
         ask: impl FnOnce(&Guards, Nanos) -> T,
     ) -> T {
         match self {
-            Self::Book(book) => book.step(patience, signals, ask),
-            Self::Visit(visit) => visit.step(ask),
+            Self::File(budget) => budget.step(wait, signals, ask),
+            Self::Fleet(budget) => budget.step(ask),
         }
     }
 
-    /// A retry is about to leave: waits for what was asked elsewhere on its behalf. Says which signal came meanwhile.
+    /// Waits for the token of a retry that is about to be made. Returns the signal that interrupted it.
     pub(super) fn confirm(&self, signals: &mut Signals) -> io::Result<Option<Signal>> {
         match self {
-            Self::Book(_) => Ok(None),
-            Self::Visit(visit) => visit.confirm(signals),
+            Self::File(_) => Ok(None),
+            Self::Fleet(budget) => budget.confirm(signals),
         }
     }
 
-    /// The budget had nothing for a retry; the user should know if there was nobody to ask.
+    /// The budget refused a retry. Adds a warning if the ledger could not be reached.
     pub(super) fn refused(&mut self) {
-        if let Self::Visit(visit) = self {
-            visit.refused();
+        if let Self::Fleet(budget) = self {
+            budget.refused();
         }
     }
 }
