@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::evidence::{EVIDENCE, Evidence};
 use super::report::Report;
 use crate::failed::Failed;
-use crate::sim::attend::attend;
+use crate::sim::progress::with_progress;
 
 /// The most different simulations: they take some seconds.
 const MOST: usize = 16;
@@ -61,11 +61,11 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
         }
     }
     let runs = jobs.len() * 2 * RUNS as usize;
-    let attended = attend(runs as f64, |watch| {
+    let completed = with_progress(runs as f64, |watch| {
         jobs.iter().map(|job| job.run(watch)).collect::<Vec<Option<Simulated>>>()
     })?;
     for (at, job) in wanted {
-        report.findings[at].simulated.clone_from(&attended.done[job]);
+        report.findings[at].simulated.clone_from(&completed.done[job]);
     }
     if left_out > 0 {
         writeln!(
@@ -73,7 +73,7 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
             "only {MOST} simulations were run; {left_out} more findings have one: check fewer files"
         )?;
     }
-    Ok(attended.end())
+    Ok(completed.end())
 }
 
 impl Job {

@@ -20,7 +20,7 @@ pub struct Scrape {
     at: Nanos,
     /// By metric and subject: an Envoy may have ten thousand clusters, and each is looked up by its name.
     series: BTreeMap<(&'static str, String), BTreeMap<Labels, f64>>,
-    /// All samples of the page, including those that are not read.
+    /// All samples of the page, including unread ones.
     samples: usize,
     /// Samples with the same name and labels as an earlier one.
     repeated: usize,

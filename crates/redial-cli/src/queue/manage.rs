@@ -15,7 +15,7 @@ use crate::text::sanitise;
 /// Stop claiming jobs of a queue; running jobs continue
 #[derive(clap::Args)]
 #[command(after_help = "\
-Applies to all workers of the queue, including those that start later, until `redial queue resume`.
+Applies to all workers of the queue, including workers that start later, until `redial queue resume`.
 
 Examples:
   redial queue pause --store jobs.db --queue mail")]

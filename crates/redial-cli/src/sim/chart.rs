@@ -1,4 +1,4 @@
-//! A storm is a shape before it is a number: what arrived over time, in a few lines of the terminal.
+//! A chart of arriving attempts over time, in a few lines of the terminal.
 
 use std::io::{self, Write};
 
@@ -7,19 +7,18 @@ use redial_sim::report::{Picture, Point, count, milliseconds};
 use crate::terminal::Terminal;
 
 const ROWS: usize = 6;
-/// Each line of the terminal has so many levels.
+/// The levels of a line of the terminal.
 const LEVELS: usize = 8;
 const BLOCKS: [&str; LEVELS + 1] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-/// What stands left of a chart.
+/// The width of the labels to the left of a chart.
 pub(super) const MARGIN: usize = 10;
 
-/// A cell with 16 colours of which everybody has some: first attempts blue, retries yellow.
+/// SGR codes of the 16 basic colours: first attempts blue, retries yellow.
 const FIRST: &str = "34";
 const RETRY: &str = "33";
 const RETRY_ABOVE_FIRST: &str = "34;43";
 const TROUBLE: &str = "31";
 
-/// What the signs mean.
 pub(super) fn legend(
     out: &mut impl Write,
     picture: &Picture,
@@ -42,13 +41,13 @@ pub(super) fn legend(
             sign(RETRY, retry, "retries");
             sign("0", "┄", "steady");
         }
-        None => sign(RETRY, retry, "retries (first attempts, all at once, are left out)"),
+        None => sign(RETRY, retry, "retries (the simultaneous first attempts are left out)"),
     }
     if picture.trouble_ms.is_some() {
         sign(TROUBLE, "━", "trouble");
     }
-    // What it is about stands before the first sign, and a line above them where that does not fit.
-    let head = format!("Attempts arriving a second, {unit}:");
+    // The heading is before the first sign, or on a line of its own if it does not fit.
+    let head = format!("Attempts per second, {unit}:");
     let (first, width) = signs[0].clone();
     let together = head.chars().count() + 1 + width;
     if terminal.is_bounded && together > terminal.width {
@@ -59,7 +58,7 @@ pub(super) fn legend(
     writeln!(out, "{}", terminal.flow(&signs))
 }
 
-/// One policy's chart, on the scale of all.
+/// The chart of one policy, on a common scale.
 pub(super) fn chart(
     out: &mut impl Write,
     picture: &Picture,
@@ -69,7 +68,7 @@ pub(super) fn chart(
     let width = terminal.width - MARGIN;
     let level = |value: f64| {
         let level = value / picture.most.max(f64::MIN_POSITIVE) * (ROWS * LEVELS) as f64;
-        // What is there at all is seen.
+        // Any value above zero is visible.
         if value > 0.0 { level.round().max(1.0) as usize } else { 0 }
     };
     let steady = picture.steady.map(|steady| level(steady).saturating_sub(1) / LEVELS);
@@ -82,7 +81,7 @@ pub(super) fn chart(
         let empty = if steady == Some(row) { terminal.dim("┄") } else { " ".to_owned() };
         write!(out, "{label:>width$} │", width = MARGIN - 2)?;
         let cells = (0..width).map(|column| {
-            // Where there are fewer points than columns, each has several.
+            // With fewer points than columns, a point has several columns.
             let point = points[column * points.len() / width];
             let within = |value| level(value).saturating_sub(row * LEVELS).min(LEVELS);
             match (within(point.firsts), within(point.attempts())) {

@@ -1,5 +1,5 @@
-//! Numbers below each other. A table that wraps cannot be read, so on a narrow terminal the less important ones go, and
-//! it is said which.
+//! The table of results. A table that wraps is unreadable, so on a narrow terminal the less important columns are left
+//! out, and named below it.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use redial_sim::report::Table;
 use crate::terminal::Terminal;
 use crate::text::{aligned, sanitise, widths};
 
-/// What goes first where there is no room for all: it follows from others, or decides least.
+/// The columns that are left out on a narrow terminal, in this order.
 const LESS_IMPORTANT: [&str; 9] = [
     "calls",
     "p50",
@@ -20,33 +20,32 @@ const LESS_IMPORTANT: [&str; 9] = [
     "peak ratio",
     "time to recover",
 ];
-/// The end of a path is what tells it from others.
+/// The most characters of a name that are shown: the end of a path distinguishes it.
 const LONGEST_NAME: usize = 20;
 
-/// Columns as wide as their widest text; names to the left, numbers to the right.
 pub(super) fn table(table: &Table, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
     let heads = |line: usize| table.columns.iter().map(move |column| column.name[line].to_owned());
     let rows = table.rows.iter().map(|row| row.iter().map(|cell| sanitise(cell)).collect());
     let mut lines: Vec<Vec<String>> =
         [heads(0).collect(), heads(1).collect()].into_iter().chain(rows).collect();
     let mut titles: Vec<String> = table.columns.iter().map(|column| column.title()).collect();
-    let is_wide = whole(&lines, 2) > terminal.width;
+    let is_wide = total_width(&lines, 2) > terminal.width;
     let gap = if is_wide { 1 } else { 2 };
-    let mut gone = Vec::new();
-    if terminal.is_bounded && whole(&lines, gap) > terminal.width {
-        gone.push("±".to_owned());
+    let mut left_out = Vec::new();
+    if terminal.is_bounded && total_width(&lines, gap) > terminal.width {
+        left_out.push("±".to_owned());
         lines.iter_mut().skip(2).for_each(|line| {
             line[0] = end(&line[0], LONGEST_NAME);
             line.iter_mut().skip(1).for_each(|cell| *cell = without_error(cell));
         });
     }
     for name in LESS_IMPORTANT {
-        if !terminal.is_bounded || whole(&lines, gap) <= terminal.width {
+        if !terminal.is_bounded || total_width(&lines, gap) <= terminal.width {
             break;
         }
         if let Some(column) = titles.iter().position(|title| title == name) {
             lines.iter_mut().for_each(|line| _ = line.remove(column));
-            gone.push(titles.remove(column));
+            left_out.push(titles.remove(column));
         }
     }
     let (widths, gap) = (widths(&lines), " ".repeat(gap));
@@ -54,14 +53,14 @@ pub(super) fn table(table: &Table, terminal: Terminal, out: &mut impl Write) -> 
         let line = aligned(line, &widths, &gap, |column| column == 0);
         writeln!(out, "{}", if number < 2 { terminal.dim(&line) } else { line })?;
     }
-    if !gone.is_empty() {
-        let said = format!("Left out, for want of room: {}.", gone.join(", "));
-        writeln!(out, "{}", terminal.dim(&terminal.wrap(&said)))?;
+    if !left_out.is_empty() {
+        let note = format!("Columns that do not fit: {}.", left_out.join(", "));
+        writeln!(out, "{}", terminal.dim(&terminal.wrap(&note)))?;
     }
     Ok(())
 }
 
-fn whole(lines: &[Vec<String>], gap: usize) -> usize {
+fn total_width(lines: &[Vec<String>], gap: usize) -> usize {
     let widths = widths(lines);
     widths.iter().sum::<usize>() + gap * widths.len().saturating_sub(1)
 }

@@ -1,4 +1,4 @@
-//! Where the answer goes.
+//! The format and destination of results.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -8,33 +8,33 @@ use serde::Serialize;
 use super::Args;
 use crate::failed::Failed;
 
-/// Where a figure or a page goes. It is opened before the work begins: a name that cannot be written to should
-/// not cost a minute of computing.
-pub(super) enum Place<'a> {
+/// Where a figure or a page is written. It is opened before the simulation, so that an error does not cost minutes of
+/// computing.
+pub(super) enum Destination<'a> {
     Stdout,
     File(&'a str, File),
 }
 
-/// What the answer is.
+/// The format of the result.
 pub(super) enum Form<'a> {
     Text,
     Json,
-    Svg(Place<'a>),
-    Html(Place<'a>),
+    Svg(Destination<'a>),
+    Html(Destination<'a>),
 }
 
 impl<'a> Form<'a> {
     pub(super) fn of(args: &'a Args) -> Result<Self, Failed> {
         match (&args.svg, &args.html) {
-            (Some(name), _) => Ok(Self::Svg(Place::open(name)?)),
-            (None, Some(name)) => Ok(Self::Html(Place::open(name)?)),
+            (Some(name), _) => Ok(Self::Svg(Destination::open(name)?)),
+            (None, Some(name)) => Ok(Self::Html(Destination::open(name)?)),
             (None, None) if args.json => Ok(Self::Json),
             (None, None) => Ok(Self::Text),
         }
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> Destination<'a> {
     fn open(name: &'a str) -> Result<Self, Failed> {
         if name == "-" {
             return Ok(Self::Stdout);
@@ -56,7 +56,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Curves would be thousands of lines, so with them everything is on one.
+/// Time series would be thousands of lines, so with them the JSON is on one line.
 pub(super) fn json(
     report: &impl Serialize,
     is_long: bool,

@@ -1,4 +1,4 @@
-//! One scenario, some policies: the numbers that decide between them, and what they look like.
+//! One scenario with several policies: a table, charts, and what the scenario teaches.
 
 use std::io::{self, Write};
 
@@ -6,35 +6,35 @@ use redial_sim::report::{Case, Picture, Report};
 use redial_sim::simulate::simulate_all;
 
 use super::Args;
-use super::ask::Asked;
-use super::attend::attend;
 use super::chart::{self, MARGIN};
-use super::deliver::{Form, json};
+use super::output::{Form, json};
+use super::progress::with_progress;
+use super::request::Request;
 use super::table::table;
 use crate::failed::Failed;
 use crate::terminal::Terminal;
 use crate::text::sanitise;
 
 pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
-    let asked = Asked::read(args, name)?;
-    let scenario = &asked.scenario;
-    let subjects = asked.subjects(scenario)?;
-    let engine = asked.engine(subjects.iter().map(|subject| (scenario, subject)))?;
-    let settings = asked.settings(asked.runs(engine));
+    let request = Request::read(args, name)?;
+    let scenario = &request.scenario;
+    let subjects = request.subjects(scenario)?;
+    let engine = request.engine(subjects.iter().map(|subject| (scenario, subject)))?;
+    let settings = request.settings(request.runs(engine));
     let form = Form::of(args)?;
     let all = f64::from(settings.runs) * subjects.len() as f64;
-    let mut attended = attend(all, |watch| {
+    let mut completed = with_progress(all, |watch| {
         let summaries = simulate_all(scenario, &subjects, &settings, watch);
         let cases = subjects.iter().cloned().zip(summaries);
         cases.map(|(subject, summary)| Case { subject, summary }).collect::<Vec<_>>()
     })?;
-    let command = asked.command(settings.runs);
+    let command = request.command(settings.runs);
     let report = Report {
-        question: asked.question(&settings, engine, &command),
+        question: request.question(&settings, engine, &command),
         scenario,
-        cases: std::mem::take(&mut attended.done),
+        cases: std::mem::take(&mut completed.done),
         series: args.series,
-        wall_ms: attended.wall_ms,
+        wall_ms: completed.wall_ms,
     };
     match form {
         Form::Json => json(&report, args.series, out)?,
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
         Form::Html(place) => place.put(&report.html(), out)?,
         Form::Text => text(&report, args.runs.is_none(), Terminal::of_stdout(), out)?,
     }
-    attended.end()
+    completed.end()
 }
 
 fn text(
@@ -64,10 +64,10 @@ fn text(
     for paragraph in scenario.teaches.split("\n\n").filter(|text| !text.trim().is_empty()) {
         writeln!(out, "\n{}", terminal.wrap(&sanitise(&paragraph.replace('\n', " "))))?;
     }
-    last_line(report, chosen, terminal, out)
+    footer(report, chosen, terminal, out)
 }
 
-fn last_line(
+fn footer(
     report: &Report<'_>,
     chosen: bool,
     terminal: Terminal,
@@ -78,9 +78,9 @@ fn last_line(
         1 => "one run of each policy".to_owned(),
         runs => format!("means of {runs} runs of each policy ± standard errors"),
     };
-    let why = if chosen { " (as many as make five million calls, at most 20)" } else { "" };
-    let said = format!("Seed {}, {runs}{why}, {} engine:", question.seed, question.engine);
-    writeln!(out, "\n{}\n{}", terminal.wrap(&said), terminal.dim(&sanitise(question.command)))?;
+    let why = if chosen { " (about five million calls, at most 20 runs)" } else { "" };
+    let text = format!("Seed {}, {runs}{why}, {} engine:", question.seed, question.engine);
+    writeln!(out, "\n{}\n{}", terminal.wrap(&text), terminal.dim(&sanitise(question.command)))?;
     let fewer = report.cases.iter().filter(|case| case.summary.runs < question.runs);
     for case in fewer {
         let (name, made) = (sanitise(&case.subject.name), case.summary.runs);

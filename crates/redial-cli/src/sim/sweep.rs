@@ -1,4 +1,4 @@
-//! `--sweep`: the same scenario many times, with one or two parameters varied.
+//! `--sweep`: a scenario with one or two parameters varied, as a table or a map.
 
 use std::io::{self, Write};
 
@@ -6,32 +6,32 @@ use redial_sim::report::{Cells, SweepReport, count, metric, metrics};
 use redial_sim::sweep::{Axis, Sweep};
 
 use super::Args;
-use super::ask::Asked;
-use super::attend::attend;
-use super::deliver::{Form, json};
+use super::output::{Form, json};
+use super::progress::with_progress;
+use super::request::Request;
 use crate::failed::Failed;
 use crate::terminal::Terminal;
 use crate::text::{aligned, sanitise, widths};
 
-const USUAL: &str = "collapse";
-/// From cream to red in the terminal's palette; black is readable on all of them.
+const DEFAULT_METRIC: &str = "collapse";
+/// From cream to red in the palette of 256 colours; black text is readable on all of them.
 const HEAT: [u8; 6] = [230, 223, 216, 209, 203, 196];
 const SHADES: [&str; 5] = [" ", "░", "▒", "▓", "█"];
 
 pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
-    let asked = Asked::read(args, name)?;
+    let request = Request::read(args, name)?;
     let shown = shown(args)?;
-    let sweep = read(args, name, &asked)?;
-    let subjects = sweep.cells().iter().map(|scenario| asked.subjects(scenario));
+    let sweep = read(args, name, &request)?;
+    let subjects = sweep.cells().iter().map(|scenario| request.subjects(scenario));
     let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
     let each = sweep.cells().iter().zip(&subjects);
     let each =
         each.flat_map(|(cell, subjects)| subjects.iter().map(move |subject| (cell, subject)));
-    let engine = asked.engine(each)?;
-    let calls = sweep.calls() * asked.policies.len() as f64;
-    let settings = asked.settings(asked.runs_of_cell(calls));
+    let engine = request.engine(each)?;
+    let calls = sweep.calls() * request.policies.len() as f64;
+    let settings = request.settings(request.runs_of_cell(calls));
     let form = Form::of(args)?;
-    let (cells, policies, runs) = (sweep.cells().len(), asked.policies.len(), settings.runs);
+    let (cells, policies, runs) = (sweep.cells().len(), request.policies.len(), settings.runs);
     writeln!(
         io::stderr(),
         "{} × {} × {}: about {} calls",
@@ -41,21 +41,21 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
         count(calls * f64::from(runs))
     )?;
     let all = f64::from(runs) * (cells * policies) as f64;
-    let mut attended = attend(all, |watch| {
-        let cells = asked.policies.iter().zip(sweep.run(&subjects, &settings, watch));
+    let mut completed = with_progress(all, |watch| {
+        let cells = request.policies.iter().zip(sweep.run(&subjects, &settings, watch));
         cells
             .map(|(policy, summaries)| Cells { policy: policy.clone(), summaries })
             .collect::<Vec<_>>()
     })?;
-    let command = asked.command(runs);
+    let command = request.command(runs);
     let report = SweepReport {
-        question: asked.question(&settings, engine, &command),
-        scenario: &asked.scenario,
+        question: request.question(&settings, engine, &command),
+        scenario: &request.scenario,
         sweep: &sweep,
-        cells: std::mem::take(&mut attended.done),
-        subjects: asked.subjects(&asked.scenario)?,
+        cells: std::mem::take(&mut completed.done),
+        subjects: request.subjects(&request.scenario)?,
         metrics: shown,
-        wall_ms: attended.wall_ms,
+        wall_ms: completed.wall_ms,
     };
     match form {
         Form::Json => json(&report, false, out)?,
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
         Form::Html(place) => place.put(&report.html(), out)?,
         Form::Text => text(&report, Terminal::of_stdout(), out)?,
     }
-    attended.end()
+    completed.end()
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
@@ -73,22 +73,22 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 fn shown(args: &Args) -> Result<Vec<&str>, Failed> {
     let known = metrics();
     if let Some(name) = args.metrics.iter().find(|name| !known.contains(&name.as_str())) {
-        let why = format!("no number has this name ({})", known.join(", "));
+        let why = format!("unknown metric ({})", known.join(", "));
         return Err(Failed::input(format_args!("--metric {name}"), why));
     }
-    let asked: Vec<&str> = args.metrics.iter().map(String::as_str).collect();
-    Ok(if asked.is_empty() { vec![USUAL] } else { asked })
+    let request: Vec<&str> = args.metrics.iter().map(String::as_str).collect();
+    Ok(if request.is_empty() { vec![DEFAULT_METRIC] } else { request })
 }
 
-fn read(args: &Args, name: &str, asked: &Asked<'_>) -> Result<Sweep, Failed> {
+fn read(args: &Args, name: &str, request: &Request<'_>) -> Result<Sweep, Failed> {
     let axes = args.sweeps.iter().map(|text| Axis::read(text));
     let axes =
         axes.collect::<Result<Vec<_>, _>>().map_err(|wrong| Failed::input("--sweep", wrong))?;
     let mut axes = axes.into_iter();
     let (Some(x), y, None) = (axes.next(), axes.next(), axes.next()) else {
-        return Err(Failed::input("--sweep", "one or two parameters can be varied"));
+        return Err(Failed::input("--sweep", "at most two parameters can be varied"));
     };
-    Sweep::read(&asked.text, &asked.sets, x, y).map_err(|wrong| Failed::input(name, wrong))
+    Sweep::read(&request.text, &request.sets, x, y).map_err(|wrong| Failed::input(name, wrong))
 }
 
 fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
@@ -103,7 +103,7 @@ fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> i
         }
         None => {
             if let [metric] = report.metrics[..] {
-                let interval = if metric == USUAL { " (95 %)" } else { "" };
+                let interval = if metric == DEFAULT_METRIC { " (95 %)" } else { "" };
                 writeln!(out, "{metric}{interval}")?;
             }
             let (heads, rows) = report.rows();
@@ -117,16 +117,16 @@ fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> i
         }
     }
     let question = &report.question;
-    let said = format!(
+    let footer = format!(
         "Seed {}, {} of each cell, {} engine:",
         question.seed,
         counted(question.runs as usize, "run", "runs"),
         question.engine
     );
-    writeln!(out, "{said}\n{}", terminal.dim(&sanitise(question.command)))
+    writeln!(out, "{footer}\n{}", terminal.dim(&sanitise(question.command)))
 }
 
-/// The first row is the lowest, as in a diagram.
+/// A map, with the first value of `y` at the bottom, as in a diagram.
 fn map(
     report: &SweepReport<'_>,
     (cells, name): (&Cells, &str),
@@ -157,13 +157,13 @@ fn map(
     let values: String = x.values.iter().map(|value| format!("{value:>width$} ")).collect();
     writeln!(out, "{:>margin$} {}", "", values.trim_end())?;
     writeln!(out, "{:>margin$} {}", "", terminal.dim(&x.path))?;
-    if let Some(said) = report.interval(cells, name) {
-        writeln!(out, "{}", terminal.dim(&said))?;
+    if let Some(interval) = report.interval(cells, name) {
+        writeln!(out, "{}", terminal.dim(&interval))?;
     }
     writeln!(out)
 }
 
-/// A number on a ground that is the redder the worse it is; without colours, beside a sign that is the darker.
+/// A number on a red background of matching intensity; without colours, beside a shaded block.
 fn shaded(text: &str, width: usize, depth: Option<f64>, terminal: Terminal) -> String {
     let depth = depth.map(|depth| depth.clamp(0.0, 1.0));
     if !terminal.has_colours {
