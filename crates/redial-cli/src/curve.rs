@@ -1,3 +1,5 @@
+//! A rate over time, resampled to the columns of a chart.
+
 use redial_core::Nanos;
 
 const SECOND: f64 = 1e9;

@@ -1,3 +1,5 @@
+//! `redial explain`: the verdicts and waits of a policy, step by step.
+
 use std::io::{self, Write};
 use std::time::Duration;
 

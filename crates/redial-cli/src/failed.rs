@@ -1,3 +1,5 @@
+//! Errors of commands and their exit codes.
+
 use std::io;
 use std::process::ExitCode;
 

@@ -1,3 +1,5 @@
+//! Loads the policies that arguments name: presets, peers and files.
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;

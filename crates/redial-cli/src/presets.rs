@@ -1,3 +1,5 @@
+//! `redial presets`: the presets of Redial and the defaults of other systems.
+
 use std::fmt;
 use std::io::{self, Write};
 

@@ -1,3 +1,5 @@
+//! The simulator's prediction of the demo.
+
 use std::thread;
 
 use redial_cli::Curve;

@@ -1,3 +1,5 @@
+//! One of the two backends of the demo with its callers: the traffic so far, and its prediction.
+
 use std::io;
 
 use redial_cli::Curve;

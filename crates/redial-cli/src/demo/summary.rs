@@ -1,3 +1,5 @@
+//! The figures of the demo after its end.
+
 use std::io::{self, Write};
 
 use redial_core::{MS, Nanos};

@@ -1,3 +1,5 @@
+//! The arguments of `redial run`, and the policy that they describe.
+
 use std::ffi::OsString;
 
 use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};

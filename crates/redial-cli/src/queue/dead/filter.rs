@@ -1,3 +1,5 @@
+//! The arguments that select dead letters.
+
 use std::time::Duration;
 
 use redial_queue::durable::{Filter, JobId, State};

@@ -1,3 +1,6 @@
+//! A command as the handler of a job. It must get the whole payload even if the worker is killed, and its stderr must not
+//! block the worker.
+
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::pin::pin;

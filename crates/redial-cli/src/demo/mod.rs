@@ -31,7 +31,7 @@ use side::{Outcome, Side};
 const FRAME: Duration = Duration::from_millis(100);
 /// How long calls may continue after the end. The naive loop needs two and a half seconds for ten attempts.
 const DRAIN: Nanos = 5 * SECOND;
-const TEXT: &str = include_str!("demo/demo.toml");
+const TEXT: &str = include_str!("demo.toml");
 const NAIVE: &str = "naive";
 
 /// Watch a retry storm: real traffic on loopback, a short outage, a naive retry loop beside Redial

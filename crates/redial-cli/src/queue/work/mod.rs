@@ -1,3 +1,5 @@
+//! `redial queue work`: a worker process, its signals, and the handler of its jobs.
+
 mod commands;
 mod exec;
 mod limits;
