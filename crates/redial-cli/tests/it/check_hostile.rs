@@ -85,7 +85,7 @@ fn not_a_regular_file() {
     let pipe = scratch.path("pipe.yaml");
     assert!(crate::program("mkfifo").arg(&pipe).status().unwrap().success());
     refused(&pipe, &["not a regular file", "standard input"]);
-    refused("/dev/zero", &["not a file"]);
+    refused("/dev/zero", &["not a regular file"]);
     // In a directory it is skipped, and so are cyclic links.
     symlink(scratch.path(""), scratch.path("loop")).unwrap();
     scratch.file("policy.toml", b"[policy.a]\nattempts = 3\n");

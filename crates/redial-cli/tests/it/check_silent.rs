@@ -47,7 +47,7 @@ fn other_files_are_skipped() {
     }
     let output = redial(&["check", &scratch.path("")]);
     assert_eq!(text(&output.stderr), "");
-    assert_eq!(text(&output.stdout), "nothing to say in 0 files; 0 policies\n");
+    assert_eq!(text(&output.stdout), "no findings in 0 files; 0 policies\n");
     assert_eq!(output.status.code(), Some(0));
 }
 

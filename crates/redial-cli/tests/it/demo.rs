@@ -16,7 +16,7 @@ fn seconds(stdout: &str) -> usize {
 fn help_has_examples() {
     let output = redial(&["demo", "--help"]);
     let help = text(&output.stdout);
-    let parts = ["Examples:", "--seconds", "--seed", "--json", "Not every setting"];
+    let parts = ["Examples:", "--seconds", "--seed", "--json", "every setting is like that"];
     assert!(parts.iter().all(|part| help.contains(part)), "{help}");
     let output = redial(&["demo", "--seconds", "1"]);
     assert_eq!(output.status.code(), Some(2));

@@ -163,7 +163,7 @@ fn the_same_seed_prints_the_same_bytes() {
 fn a_policy_without_retries_says_so() {
     let file = File::new("once.toml", "attempts = 1");
     let output = explain(&["--policy", file.path(), "--outcomes", "503"]);
-    assert!(text(&output.stdout).contains("there is one attempt"));
+    assert!(text(&output.stdout).contains("one attempt and no retries"));
     assert!(text(&output.stdout).contains("attempts: all attempts were used."));
 }
 

@@ -142,7 +142,7 @@ fn contention_rejects_unsupported_flags() {
     sim(&["--clients", "0"], &["--clients"]);
     sim(&["--runs", "0"], &["--runs", "1..=1000000"]);
     sim(&["--policy", "standrad"], &["standrad", "payment-processor", "No such file"]);
-    sim(&["--policy", "/"], &["cannot read it as a file", "directory"]);
+    sim(&["--policy", "/"], &["cannot read the file", "directory"]);
     sim(&["--set", "a=1"], &["--set", "not supported"]);
     sim(&["--html", "-"], &["--html", "not supported"]);
     sim(&["--sweep", "load=1,2"], &["--sweep", "not supported"]);

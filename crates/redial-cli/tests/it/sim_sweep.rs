@@ -114,7 +114,7 @@ fn invalid_sweeps_are_refused_before_they_begin() {
         (&["--sweep", "rate"][..], "PATH=A,B,C"),
         (
             &["--sweep", "rate=1,2", "--sweep", "outage=1s,2s", "--sweep", "clients=1,2"],
-            "one or two",
+            "at most two",
         ),
         (&["--sweep", "load=0.5,0.6"], "the backend has no limit"),
         (&["--sweep", "outage.length=1s,2s"], "unknown field `length`"),

@@ -51,7 +51,7 @@ fn a_command_that_cannot_be_executed_stops_the_worker_and_charges_no_job() {
         .command(&["queue", "work", "--exec", "true", "--until", "empty"])
         .env("PATH", "/nowhere")
         .output();
-    fails(&sh.unwrap(), 1, "the command could not be started");
+    fails(&sh.unwrap(), 1, "cannot start the command");
     uncharged(&lab, 50);
 }
 

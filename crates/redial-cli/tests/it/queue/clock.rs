@@ -148,5 +148,5 @@ fn the_clock_of_a_store_is_shown_and_repaired() {
     lab.work(&["--exec", "echo >> ran", "--until", "nothing-due"]);
     assert_eq!((lab.wrote("ran").len(), &lab.stats()["later"]), (0, &1.into()));
     let postgres = ["queue", "clock", "--repair", "--store", "postgres://x/y"];
-    super::fails(&lab.run(&postgres), 2, "its server's clock");
+    super::fails(&lab.run(&postgres), 2, "that of its server");
 }

@@ -161,7 +161,7 @@ fn an_unusable_metrics_address_is_reported_before_any_work() {
     let work = ["queue", "work", "--exec", "true", "--until", "empty"];
     let run = |args: &[&str]| lab.run(&[&work[..], args].concat());
     let output = run(&["--metrics", &taken]);
-    fails(&output, 2, &format!("--metrics {taken}: cannot listen there: Address already in use"));
+    fails(&output, 2, &format!("--metrics {taken}: cannot listen: Address already in use"));
     assert_eq!(crate::text(&output.stderr).lines().count(), 1, "{output:?}");
     for wrong in ["localhost", "127.0.0.1", "9464", "127.0.0.1:70000", ""] {
         fails(&run(&["--metrics", wrong]), 2, "such as 127.0.0.1:9464");

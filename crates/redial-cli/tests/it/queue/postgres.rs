@@ -67,7 +67,7 @@ fn dead_letters_are_redriven_at_the_rate() {
     let id = listed[0]["id"].to_string();
     lab.ok(&[&["dlq", "edit", &id, "--payload", "better"], &queue[..]].concat());
     let redrive = [&["dlq", "redrive", "--all", "--rate", "1/h"], &queue[..]].concat();
-    assert_eq!(lab.ok(&redrive), "3 redriven; the last one starts in 2h\n");
+    assert_eq!(lab.ok(&redrive), "3 redriven; the last one starts in 2 h\n");
     lab.work(&[&["--until", "nothing-due", "--exec", "cat >> log"], &queue[..]].concat());
     assert_eq!(lab.wrote("log"), ["better"]);
     let stats = lab.lines(&[&["queue", "stats", "--json"], &queue[..]].concat()).remove(0);

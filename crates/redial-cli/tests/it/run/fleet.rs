@@ -237,7 +237,7 @@ fn wrong_addresses_and_names_are_one_clear_error_each() {
         ("redis://127.0.0.1", "missing name of the fleet"),
         ("redis://127.0.0.1#", "missing name of the fleet"),
         ("redis://:hush@127.0.0.1", "missing name of the fleet"),
-        ("redis://:a#hush@127.0.0.1", "a # in a password is %23"),
+        ("redis://:a#hush@127.0.0.1", "a # in a password as %23"),
         ("redis://127.0.0.1#two words", "letters, digits"),
         ("redis://:hush@127.0.0.1:port#a", "redis://[user:password@]host"),
         ("redis:127.0.0.1#a", "redis://[user:password@]host"),
