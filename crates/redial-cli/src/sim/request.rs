@@ -48,9 +48,9 @@ impl<'a> Request<'a> {
             }
         }
         let own = &scenario.policies;
-        let request = if args.policies.is_empty() { own } else { &args.policies };
+        let names = if args.policies.is_empty() { own } else { &args.policies };
         let mut policies: Vec<String> = Vec::new();
-        for policy in request {
+        for policy in names {
             if !policies.contains(policy) {
                 policies.push(policy.clone());
             }

@@ -76,8 +76,8 @@ fn shown(args: &Args) -> Result<Vec<&str>, Failed> {
         let why = format!("unknown metric ({})", known.join(", "));
         return Err(Failed::input(format_args!("--metric {name}"), why));
     }
-    let request: Vec<&str> = args.metrics.iter().map(String::as_str).collect();
-    Ok(if request.is_empty() { vec![DEFAULT_METRIC] } else { request })
+    let names: Vec<&str> = args.metrics.iter().map(String::as_str).collect();
+    Ok(if names.is_empty() { vec![DEFAULT_METRIC] } else { names })
 }
 
 fn read(args: &Args, name: &str, request: &Request<'_>) -> Result<Sweep, Failed> {

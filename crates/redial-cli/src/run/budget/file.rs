@@ -122,7 +122,7 @@ impl FileBudget {
                 match unlocked.why {
                     // A first attempt is not charged.
                     Errno::EWOULDBLOCK if self.deposit == CallDeposit::Pending => {
-                        self.deposit = CallDeposit::Missed
+                        self.deposit = CallDeposit::Missed;
                     }
                     Errno::EWOULDBLOCK if unlocked.ended || wait == LockWait::Short => {
                         self.empty();
