@@ -83,7 +83,7 @@ fn a_dead_letter_is_repaired_and_redriven() {
         lab.ok(&["dlq", "redrive", "--id", "1"]),
         "1 redriven; the last one starts in 0 ms\n"
     );
-    fails(&lab.run(&["dlq", "edit", "1", "--payload", "x"]), 1, "no dead letter");
+    fails(&lab.run(&["dlq", "edit", "1", "--payload", "x"]), 1, "not a dead letter");
     let again = lab.jobs().remove(0);
     assert_eq!((&again["state"], &again["attempts"]), (&"waiting".into(), &0.into()));
     assert_eq!(
