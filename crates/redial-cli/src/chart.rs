@@ -1,17 +1,17 @@
-//! A braille character has two columns of four dots, so a chart of a few lines shows a curve of many.
+//! Charts of braille characters, each of which has two columns of four dots: a curve needs only a few lines.
 
 /// Characters across.
 pub const WIDTH: usize = 34;
 /// Values across: two to a character.
 pub const SAMPLES: usize = 2 * WIDTH;
 const DOTS_DOWN: usize = 4;
-/// Of the samples of a dotted line, every so manieth is drawn.
+/// A dotted line has a dot for one in so many samples.
 const DOTTED: usize = 4;
 
 /// Values over time.
 #[derive(Clone, Copy, Debug)]
 pub struct Series<'a> {
-    /// From the left; there may be fewer than fit.
+    /// From the left; may be fewer than [`SAMPLES`].
     pub values: &'a [f64],
     /// How it is drawn.
     pub mark: Mark,
@@ -20,11 +20,11 @@ pub struct Series<'a> {
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Filled down to zero: what was measured.
+    /// Filled down to zero: the measured values.
     Area,
-    /// A dot per value: what it is compared with. Over an area it is a gap, so that it shows without colours.
+    /// A dot per value: the values to compare with. Over an area it is a gap, so that it shows without colours.
     Line,
-    /// The same with gaps: a limit.
+    /// A line with gaps: a limit.
     Dotted,
 }
 
@@ -33,18 +33,18 @@ pub enum Mark {
 pub struct Cell {
     area: u8,
     line: u8,
-    /// The last line that goes through it.
+    /// The last line that passes through it.
     pub mark: Option<Mark>,
 }
 
 impl Cell {
-    /// What to print.
+    /// The braille character.
     pub fn character(self) -> char {
         char::from_u32(0x2800 + u32::from(self.area ^ self.line)).unwrap_or(' ')
     }
 }
 
-/// Draws all series over each other; the first row is the top one, where `most` is.
+/// Draws all series over each other. The first row is the top, which is the value `most`.
 pub fn draw(series: &[Series<'_>], most: f64, rows: usize) -> Vec<[Cell; WIDTH]> {
     let mut cells = vec![[Cell::default(); WIDTH]; rows];
     let levels = rows * DOTS_DOWN;
@@ -69,7 +69,7 @@ pub fn draw(series: &[Series<'_>], most: f64, rows: usize) -> Vec<[Cell; WIDTH]>
     cells
 }
 
-/// Unicode numbers the dots of the upper three rows by column, and those of the fourth, which came later, at last.
+/// Unicode numbers the dots of the upper three rows by column, and then those of the fourth row, which was added later.
 fn dot(column: usize, row: usize) -> u8 {
     match row {
         3 => 0x40 << column,
@@ -77,7 +77,7 @@ fn dot(column: usize, row: usize) -> u8 {
     }
 }
 
-/// The end of a scale: the least of 1, 2, 2.5 and 5 times a power of ten that holds `value`.
+/// The upper end of a scale: the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `value`.
 pub fn scale(value: f64) -> f64 {
     let power = 10_f64.powf(value.max(1.0).log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|step| step * power);

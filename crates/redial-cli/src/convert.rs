@@ -1,4 +1,4 @@
-//! `redial import` and `redial export`: the same policy for another system, and what that costs.
+//! `redial import` and `redial export`: translate a policy from or to another system, and report what was lost.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,43 +10,45 @@ use redial_policy::{Format, Note, NoteKind};
 use serde_json::{Map, Value, json};
 
 use crate::check::{formats, human, report::Report};
-use crate::failed::{Failed, harmless};
+use crate::failed::Failed;
+use crate::text::sanitise;
 
-/// Translate another system's retry config into a policy file of ours
+/// Translate the retry config of another system into a Redial policy file
 #[derive(clap::Args)]
 #[command(after_help = "\
-The policies go to standard output, and what was kept, approximated and dropped to standard error. All retry configs
-that are found are translated, whatever systems they are of. What counts retries there counts attempts here.
+Writes the policies to standard output, and to standard error which fields were kept, approximated or dropped. All
+retry configs that are found are translated, of any known system. Limits that count retries become limits that count
+attempts.
 
-Exit code: 0 translated, 1 something was lost and --strict does not allow it, 2 something could not be read.
+Exit codes: 0 translated, 1 something was lost and --strict was given, 2 something could not be read.
 
 Examples:
-  redial import virtual-service.yaml                  what Istio would do, as a policy
+  redial import virtual-service.yaml                  an Istio config as a policy
   redial import k8s/ -o retry.toml                    everything in a directory
-  redial import service-config.json --from grpc       without guessing
-  redial import application.yml --json                the policies and the report for a program")]
+  redial import service-config.json --from grpc       a known format
+  redial import application.yml --json                the policies and the report, for a program")]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     input: Input,
 }
 
-/// Translate a policy file of ours into another system's retry config
+/// Translate a Redial policy file into the retry config of another system
 #[derive(clap::Args)]
 #[command(after_help = "\
-The config goes to standard output, and what was kept, approximated and dropped to standard error.
+Writes the config to standard output, and to standard error which fields were kept, approximated or dropped.
 
-Exit code: 0 translated, 1 something was lost and --strict does not allow it, 2 something could not be read or cannot
-be said there.
+Exit codes: 0 translated, 1 something was lost and --strict was given, 2 something could not be read or cannot be
+expressed in that system.
 
 Examples:
   redial export retry.toml --to envoy                 routes and clusters for Envoy
   redial export retry.toml --to grpc -o service.json  a service config
   redial export retry.toml --to istio --strict        fail if anything is lost
-  redial export grpc.json --from grpc --to envoy      from another system to yet another")]
+  redial export grpc.json --from grpc --to envoy      from one system to another")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     input: Input,
-    /// The system that it is for
+    /// The system to export to
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     to: Format,
 }
@@ -55,7 +57,7 @@ pub(crate) struct ExportArgs {
 struct Input {
     /// A file, a directory, or - for standard input
     file: PathBuf,
-    /// What it is, whatever it looks like
+    /// Format of the input [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<Format>,
     /// Write to this file instead of standard output
@@ -64,12 +66,12 @@ struct Input {
     /// Exit with 1 if anything is approximated or dropped
     #[arg(long)]
     strict: bool,
-    /// Print JSON, with the report in it
+    /// Print JSON, including the report
     #[arg(long)]
     json: bool,
 }
 
-/// What became of the fields of each policy.
+/// The notes on the fields of each policy.
 type Account = Vec<(String, Vec<Note>)>;
 
 pub(crate) fn import(args: &ImportArgs, out: &mut impl Write) -> Result<(), Failed> {
@@ -87,15 +89,15 @@ pub(crate) fn export(args: &ExportArgs, out: &mut impl Write) -> Result<(), Fail
     deliver(&args.input, &text, &account, &mut answer, out)
 }
 
-/// The policies of a file, under names that a file of ours can have. Our own files lose nothing when they are read.
+/// The policies of a file, under valid and unique names. Redial's own files are read without loss.
 fn read(input: &Input) -> Result<(File, Account), Failed> {
     let report = Report::read(std::slice::from_ref(&input.file), input.from);
     human::problems(&report)?;
     if !report.problems.is_empty() {
-        return Err(Failed::Said(2));
+        return Err(Failed::Reported(2));
     }
     if report.found.is_empty() {
-        return Err(Failed::input(input.file.display(), "there is no retry config in it"));
+        return Err(Failed::input(input.file.display(), "no retry config found"));
     }
     let (mut file, mut account, mut names) = (File::default(), Account::new(), HashMap::new());
     for found in report.found {
@@ -107,12 +109,12 @@ fn read(input: &Input) -> Result<(File, Account), Failed> {
         }
         file.policies.push(Named { name, policy: found.policy, setting: found.setting });
     }
-    lift(&mut file);
+    share_setting(&mut file);
     Ok((file, account))
 }
 
-/// What is true for all policies is said once.
-fn lift(file: &mut File) {
+/// Moves a setting that all policies have to the file.
+fn share_setting(file: &mut File) {
     let Some((first, rest)) = file.policies.split_first() else { return };
     if rest.iter().all(|policy| policy.setting == first.setting) {
         file.setting = first.setting.clone();
@@ -128,7 +130,7 @@ fn valid(name: &str) -> String {
     if words.is_empty() { "policy".to_owned() } else { words.join("-") }
 }
 
-/// The name itself, or with the next number that nobody has.
+/// The name, or the name with the next free number.
 fn unique(name: &str, taken: &mut HashMap<String, u32>) -> String {
     let mut candidate = name.to_owned();
     while taken.contains_key(&candidate) {
@@ -163,21 +165,21 @@ fn deliver(
         put(input.output.as_deref(), &format!("{answer:#}\n"), out)?;
     } else {
         put(input.output.as_deref(), text, out)?;
-        tell(account)?;
+        print_report(account)?;
     }
     let is_lost = account.iter().flat_map(|(_, notes)| notes).any(|it| it.kind != NoteKind::Kept);
-    if input.strict && is_lost { Err(Failed::Said(1)) } else { Ok(()) }
+    if input.strict && is_lost { Err(Failed::Reported(1)) } else { Ok(()) }
 }
 
 fn put(path: Option<&Path>, text: &str, out: &mut impl Write) -> Result<(), Failed> {
     match path {
         None => {
             out.write_all(text.as_bytes())?;
-            // The report must not come before it on a terminal.
+            // On a terminal the report comes after it.
             Ok(out.flush()?)
         }
         Some(path) => fs::write(path, text)
-            .map_err(|error| Failed::Work(format!("{}: {error}", path.display()))),
+            .map_err(|error| Failed::Other(format!("{}: {error}", path.display()))),
     }
 }
 
@@ -195,15 +197,15 @@ fn notes(account: &Account) -> Value {
     notes.collect()
 }
 
-/// By policy, what was lost last: that is what a person has to read.
-fn tell(account: &Account) -> io::Result<()> {
+/// By policy, with losses last: they are what a person has to read.
+fn print_report(account: &Account) -> io::Result<()> {
     let mut out = io::stderr().lock();
     for (policy, notes) in account {
-        writeln!(out, "{}", harmless(policy))?;
+        writeln!(out, "{}", sanitise(policy))?;
         let mut notes: Vec<&Note> = notes.iter().collect();
         notes.sort_by_key(|note| note.kind);
         for Note { kind, field, text } in notes {
-            writeln!(out, "  {:12}  {}: {}", kind.name(), harmless(field), harmless(text))?;
+            writeln!(out, "  {:12}  {}: {}", kind.name(), sanitise(field), sanitise(text))?;
         }
     }
     Ok(())

@@ -1,8 +1,10 @@
+//! A rate over time, resampled to the columns of a chart.
+
 use redial_core::Nanos;
 
 const SECOND: f64 = 1e9;
 
-/// How often something happened, counted in steps of equal length.
+/// A count of events over time, in steps of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     step: Nanos,
@@ -10,12 +12,12 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Counts, the first of which begins at 0.
+    /// The first step begins at 0.
     pub fn new(step: Nanos, counts: Vec<f64>) -> Self {
         Self { step: step.max(1), counts }
     }
 
-    /// How often between the two, as if it were spread evenly within a step.
+    /// The number of events between two times, if they are spread evenly within each step.
     pub fn between(&self, from: Nanos, to: Nanos) -> f64 {
         let share = |index: usize| {
             let start = index as Nanos * self.step;
@@ -30,7 +32,7 @@ impl Curve {
             .sum()
     }
 
-    /// How often per second, in so many samples of this length.
+    /// The rate per second in each of so many samples of this length.
     pub fn rates(&self, sample: Nanos, samples: usize) -> Vec<f64> {
         let sample = sample.max(1);
         let rate =

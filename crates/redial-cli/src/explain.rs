@@ -1,4 +1,7 @@
+//! `redial explain`: the verdicts and waits of a policy, step by step.
+
 use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
@@ -6,40 +9,40 @@ use redial_core::{NEVER, Nanos, Policy, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
 
-use crate::policy;
+use crate::text::{aligned, widths};
+use crate::{duration, policy};
 
-/// Show what a policy does with the outcomes of some calls, and how long it waits
+/// Show what a policy does with the outcomes of calls, and how long it waits
 #[derive(clap::Args)]
 #[command(after_help = "\
-An outcome is a status of HTTP (503), a class (timeout, connect, reset, refused, throttled, overloaded,
-server-error, transient, permanent, cancelled), a code of gRPC (UNAVAILABLE, grpc:14) or not-yet. A hint may
+An outcome is an HTTP status (503), a class (timeout, connect, reset, refused, throttled, overloaded,
+server-error, transient, permanent, cancelled), a gRPC code (UNAVAILABLE, grpc:14) or not-yet. A hint may
 follow it: 429@retry-after=7 (seconds, or a duration), 503@slot=250ms, UNAVAILABLE@pushback=40ms. The calls
-share one budget. A timeout takes all the time that the attempt has, anything else takes --latency.
+share one budget. A timeout takes the whole attempt timeout, any other outcome takes --latency.
 
 Examples:
-  redial explain --policy web                                        how long are the waits?
-  redial explain --policy web --outcomes '503,timeout,200; 500,200'  what becomes of two calls?
-  redial explain --policy web --outcomes 500 --safety unsafe         what if it may not be done twice?
-  redial explain --policy peer:istio --outcomes 503                  what does another system do?
+  redial explain --policy web                                        the waits
+  redial explain --policy web --outcomes '503,timeout,200; 500,200'  two calls, step by step
+  redial explain --policy web --outcomes 500 --safety unsafe         a call that must not be repeated
+  redial explain --policy peer:istio --outcomes 503                  the default of another system
   redial explain --policy my.toml --outcomes 429@retry-after=7 --json")]
 pub(crate) struct Args {
-    /// A preset (`redial presets` lists them), `peer:` and a name (`redial presets --peers`), or the path of a
-    /// policy file
+    /// A preset (see `redial presets`), peer:NAME (see `redial presets --peers`), or the path of a policy file
     #[arg(long, value_parser = Subject::read)]
     policy: Subject,
-    /// Outcomes with `,` between them and calls with `;` between them; the last one of a call repeats
+    /// Outcomes separated by `,`, and calls separated by `;`; the last outcome of a call repeats
     #[arg(long)]
     outcomes: Option<Script>,
-    /// How many calls' waits to list
+    /// Number of calls whose waits are listed
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// The same seed draws the same waits
+    /// Seed of the waits
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How long an attempt takes, such as 20ms
+    /// Duration of an attempt, such as 20ms
     #[arg(long, default_value = "0s", value_parser = latency)]
     latency: Nanos,
-    /// What is known about doing the calls twice
+    /// Whether the calls are safe to repeat
     #[arg(long, default_value = "idempotent", value_parser = safeties())]
     safety: Safety,
     /// Print JSON
@@ -47,7 +50,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What is explained: a policy, and whose it is if it is a peer's.
+/// The policy to explain, and the peer whose default it is.
 #[derive(Clone)]
 struct Subject {
     policy: Policy,
@@ -59,7 +62,7 @@ impl Subject {
         Ok(Self { policy: policy::load(name)?, peer: policy::peer(name)? })
     }
 
-    /// What a call allows does not matter to a peer that never asks.
+    /// A peer that does not check safety repeats every call.
     fn safety(&self, safety: Safety) -> Safety {
         match self.peer {
             Some(peer) if !peer.checks_safety => Safety::ReadOnly,
@@ -87,7 +90,7 @@ fn latency(text: &str) -> Result<Nanos, String> {
     const LONGEST: Nanos = 24 * 3600 * 1_000_000_000;
     match parse_duration(text) {
         Ok(latency) if latency <= LONGEST => Ok(latency),
-        Ok(_) => Err("an attempt takes at most a day".to_owned()),
+        Ok(_) => Err("must be at most 24h".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -110,19 +113,19 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     waits(&answer, out)?;
     runs(&answer, out)?;
     worst_case(&answer, out)?;
-    args.policy.peer.map_or(Ok(()), |peer| whose(peer, out))
+    args.policy.peer.map_or(Ok(()), |peer| describe(peer, out))
 }
 
-/// What stands for a peer must not be taken for it.
-fn whose(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
+/// The policy is a model of the peer, so its differences are listed.
+fn describe(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n{}: {}.", peer.name, peer.about)?;
     if let Some(differs) = peer.differs {
-        writeln!(out, "Where this differs from it: {differs}.")?;
+        writeln!(out, "Differences from it: {differs}.")?;
     }
     if !peer.checks_safety {
         writeln!(
             out,
-            "It does not ask whether a call may be done twice, so --safety changes nothing."
+            "It does not check whether a call is safe to repeat, so --safety has no effect."
         )?;
     }
     Ok(())
@@ -146,35 +149,35 @@ fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {
             short(step.elapsed),
         ]
     }));
-    print(&table, &[2, 3, 4], out)?;
-    let mut said = Vec::new();
+    print(&table, out, |column| (2..=4).contains(&column))?;
+    let mut stops = Vec::new();
     for step in steps {
         if let Ruling::Stop(stop) = step.ruling
-            && !said.contains(&stop)
+            && !stops.contains(&stop)
         {
-            said.push(stop);
+            stops.push(stop);
         }
     }
     writeln!(out)?;
-    said.iter().try_for_each(|stop| writeln!(out, "{}: {stop}.", stop.name()))?;
-    writeln!(out, "The budget is how many retries it would still grant.\n")
+    stops.iter().try_for_each(|stop| writeln!(out, "{}: {stop}.", stop.name()))?;
+    writeln!(out, "The budget column is the number of retries that it would still grant.\n")
 }
 
 fn waits(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let retries = answer.policy.attempts() - 1;
     if retries == 0 {
-        return writeln!(out, "Nothing is repeated: there is one attempt.\n");
+        return writeln!(out, "The policy has one attempt and no retries.\n");
     }
     let mut table = vec![["retry", "ceiling", "mean", "p5", "p95"].map(str::to_owned).to_vec()];
     table.extend(answer.waits.iter().map(|wait| {
         let times = [wait.ceiling, wait.mean, wait.p5, wait.p95].map(short);
         [wait.retry.to_string()].into_iter().chain(times).collect()
     }));
-    print(&table, &[], out)?;
+    print(&table, out, |_| false)?;
     let cap = short(answer.cap.wait);
     match answer.cap.retry {
         Some(retry) => writeln!(out, "\nThe cap of {cap} is reached at retry {retry}.")?,
-        None => writeln!(out, "\nThe cap of {cap} is not reached by then.")?,
+        None => writeln!(out, "\nThe cap of {cap} is not reached.")?,
     }
     match retries as usize - answer.waits.len() {
         0 => writeln!(out),
@@ -192,44 +195,29 @@ fn runs(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
         let waits = answer.runs.iter().map(|run| short(run[row]));
         [wait.retry.to_string()].into_iter().chain(waits).collect()
     }));
-    print(&table, &[], out)?;
+    print(&table, out, |_| false)?;
     writeln!(out)
 }
 
 fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let worst = answer.worst_case;
-    write!(out, "The worst case: {} attempts, ", worst.attempts)?;
+    write!(out, "Worst case: {} attempts, ", worst.attempts)?;
     if worst.elapsed_with_hints == NEVER {
-        return writeln!(out, "and nothing bounds how long they take.");
+        return writeln!(out, "with no limit on their duration.");
     }
     let (plain, hinted) = (short(worst.elapsed), short(worst.elapsed_with_hints));
-    writeln!(out, "over after {plain}; after {hinted} when the server asks for patience.")
+    writeln!(out, "{plain} in all; {hinted} if the server sends hints.")
 }
 
-/// Columns as wide as their widest cell, numbers to the right and the columns of `words` to the left.
-fn print(table: &[Vec<String>], words: &[usize], out: &mut impl Write) -> io::Result<()> {
-    let columns = table.first().map_or(0, Vec::len);
-    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    for row in table {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if words.contains(&column) {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
-        });
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  "))?;
-    }
-    Ok(())
+fn print(
+    table: &[Vec<String>],
+    out: &mut impl Write,
+    is_left: impl Fn(usize) -> bool,
+) -> io::Result<()> {
+    let widths = widths(table);
+    table.iter().try_for_each(|row| writeln!(out, "{}", aligned(row, &widths, "  ", &is_left)))
 }
 
-/// Three digits are enough for a person: `83.5ms`, `1.6s`.
 fn short(nanos: Nanos) -> String {
-    let ms = nanos as f64 / 1e6;
-    let (number, unit) = if ms < 1000.0 { (ms, "ms") } else { (ms / 1e3, "s") };
-    let places = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
-    let text = format!("{number:.places$}");
-    let text = if places > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}{unit}")
+    duration::text(Duration::from_nanos(nanos))
 }

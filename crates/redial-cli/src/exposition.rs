@@ -1,15 +1,15 @@
-//! What does a page of metrics say? Everybody who exports metrics writes the same text format, and nobody quite the same
-//! dialect of it: Prometheus' own, OpenMetrics with its `# EOF` and exemplars, Envoy's without help texts.
+//! A parser of the Prometheus text format. Exporters write dialects of it: Prometheus' own, OpenMetrics with its `# EOF`
+//! and exemplars, Envoy's without help texts.
 //!
-//! A page is read line by line and nothing is kept of it: a proxy has a hundred thousand lines, of which a reader wants
-//! ten. What is not of the format is refused with its line. Nothing here knows which metrics there are.
+//! A page is read line by line and nothing of it is kept: a proxy has a hundred thousand lines, of which a reader wants
+//! ten. An invalid line is an error with its number. The parser knows no metrics by name.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The longest page that anybody should read.
+/// The largest page that should be read, in bytes.
 pub const LARGEST_PAGE: usize = 16 * 1024 * 1024;
-/// The longest line of one.
+/// The longest line, in bytes.
 pub const LONGEST_LINE: usize = 64 * 1024;
 /// The most labels of a sample.
 pub const MOST_LABELS: usize = 64;
@@ -17,14 +17,14 @@ pub const MOST_LABELS: usize = 64;
 /// Name and value.
 pub type Label<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// A line that has a value.
+/// A line with a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample<'a> {
-    /// Of the metric, with what a histogram puts behind it.
+    /// The name of the metric, with the suffix of a histogram.
     pub name: Cow<'a, str>,
     /// In the order of the line.
     pub labels: Vec<Label<'a>>,
-    /// Infinite, or no number at all, is allowed too.
+    /// May be infinite or NaN.
     pub value: f64,
 }
 
@@ -35,29 +35,29 @@ impl Sample<'_> {
     }
 }
 
-/// A line that is not of the format.
+/// An invalid line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// From 1.
+pub struct ParseError {
+    /// Its number, from 1.
     pub line: usize,
     /// What is wrong with it.
-    pub why: Why,
-    /// How it begins.
+    pub kind: ErrorKind,
+    /// Its first characters.
     pub start: String,
 }
 
 /// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It begins with something else than a metric's name.
+pub enum ErrorKind {
+    /// It does not begin with the name of a metric.
     Name,
     /// A label has no name, no value, or no end.
     Label,
-    /// A backslash before something that needs none.
+    /// An unknown escape sequence.
     Escape,
-    /// There is no number behind the name.
+    /// No number after the name.
     Value,
-    /// Something stands behind the value that is no time.
+    /// Something other than a timestamp after the value.
     Rest,
     /// More than [`LONGEST_LINE`].
     Long,
@@ -65,33 +65,33 @@ pub enum Why {
     Labels,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.why {
-            Why::Name => "does not begin with the name of a metric",
-            Why::Label => "has a label that is not name=\"value\"",
-            Why::Escape => "has a backslash before something else than \\, \" and n",
-            Why::Value => "has no number",
-            Why::Rest => "has something behind its number that is no time",
-            Why::Long => "is longer than 64 KiB",
-            Why::Labels => "has more than 64 labels",
+        let why = match self.kind {
+            ErrorKind::Name => "does not begin with the name of a metric",
+            ErrorKind::Label => "has a label that is not name=\"value\"",
+            ErrorKind::Escape => "has an unknown escape: only \\\\, \\\" and \\n are known",
+            ErrorKind::Value => "has no number",
+            ErrorKind::Rest => "has an invalid timestamp after its number",
+            ErrorKind::Long => "is longer than 64 KiB",
+            ErrorKind::Labels => "has more than 64 labels",
         };
         write!(f, "line {} {why}: {}", self.line, self.start)
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for ParseError {}
 
-/// The samples of a page, in its order. After a wrong line the next one is read.
-pub fn samples(page: &str) -> impl Iterator<Item = Result<Sample<'_>, Wrong>> {
+/// The samples of a page, in its order. Reading continues after an invalid line.
+pub fn samples(page: &str) -> impl Iterator<Item = Result<Sample<'_>, ParseError>> {
     page.lines().enumerate().filter_map(|(index, line)| {
         let rest = line.trim_start_matches(BLANKS);
         if rest.is_empty() || rest.starts_with('#') {
             return None;
         }
-        Some(Line { rest }.sample(line.len()).map_err(|why| Wrong {
+        Some(Line { rest }.sample(line.len()).map_err(|kind| ParseError {
             line: index + 1,
-            why,
+            kind,
             start: line.chars().take(60).collect(),
         }))
     })
@@ -99,15 +99,15 @@ pub fn samples(page: &str) -> impl Iterator<Item = Result<Sample<'_>, Wrong>> {
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// What is left to read of a line.
+/// The rest of a line.
 struct Line<'a> {
     rest: &'a str,
 }
 
 impl<'a> Line<'a> {
-    fn sample(mut self, length: usize) -> Result<Sample<'a>, Why> {
+    fn sample(mut self, length: usize) -> Result<Sample<'a>, ErrorKind> {
         if length > LONGEST_LINE {
-            return Err(Why::Long);
+            return Err(ErrorKind::Long);
         }
         let mut name = self.word(|c| c == ':').map(Cow::Borrowed);
         self.blanks();
@@ -118,36 +118,36 @@ impl<'a> Line<'a> {
             }
             labels = self.labels()?;
         }
-        let name = name.ok_or(Why::Name)?;
-        let value = self.token().and_then(|token| token.parse().ok()).ok_or(Why::Value)?;
+        let name = name.ok_or(ErrorKind::Name)?;
+        let value = self.token().and_then(|token| token.parse().ok()).ok_or(ErrorKind::Value)?;
         self.blanks();
-        // Behind `#` is an exemplar: one of the calls that were counted.
+        // After `#` comes an exemplar: one of the calls that were counted.
         if !self.rest.is_empty() && !self.rest.starts_with('#') {
             let time = self.token().and_then(|token| token.parse::<f64>().ok());
-            time.ok_or(Why::Rest)?;
+            time.ok_or(ErrorKind::Rest)?;
             self.blanks();
             if !self.rest.is_empty() && !self.rest.starts_with('#') {
-                return Err(Why::Rest);
+                return Err(ErrorKind::Rest);
             }
         }
         Ok(Sample { name, labels, value })
     }
 
-    /// A name with letters that only quotes allow stands inside of the braces.
-    fn quoted_name(&mut self) -> Result<Cow<'a, str>, Why> {
+    /// A name with characters that need quotes is inside the braces.
+    fn quoted_name(&mut self) -> Result<Cow<'a, str>, ErrorKind> {
         self.blanks();
         if !self.rest.starts_with('"') {
-            return Err(Why::Name);
+            return Err(ErrorKind::Name);
         }
         let name = self.quoted()?;
         self.blanks();
         if !self.rest.starts_with('}') && !self.eat(',') {
-            return Err(Why::Name);
+            return Err(ErrorKind::Name);
         }
         Ok(name)
     }
 
-    fn labels(&mut self) -> Result<Vec<Label<'a>>, Why> {
+    fn labels(&mut self) -> Result<Vec<Label<'a>>, ErrorKind> {
         let mut labels = Vec::new();
         loop {
             self.blanks();
@@ -155,21 +155,21 @@ impl<'a> Line<'a> {
                 return Ok(labels);
             }
             if labels.len() == MOST_LABELS {
-                return Err(Why::Labels);
+                return Err(ErrorKind::Labels);
             }
             let name = match self.rest.starts_with('"') {
                 true => self.quoted()?,
-                false => Cow::Borrowed(self.word(|_| false).ok_or(Why::Label)?),
+                false => Cow::Borrowed(self.word(|_| false).ok_or(ErrorKind::Label)?),
             };
             self.blanks();
             if !self.eat('=') {
-                return Err(Why::Label);
+                return Err(ErrorKind::Label);
             }
             self.blanks();
             labels.push((name, self.quoted()?));
             self.blanks();
             if !self.rest.starts_with('}') && !self.eat(',') {
-                return Err(Why::Label);
+                return Err(ErrorKind::Label);
             }
         }
     }
@@ -186,14 +186,14 @@ impl<'a> Line<'a> {
         Some(word)
     }
 
-    /// A text in quotes; it is copied only if it has escapes.
-    fn quoted(&mut self) -> Result<Cow<'a, str>, Why> {
+    /// A quoted string; it is copied only if it has escapes.
+    fn quoted(&mut self) -> Result<Cow<'a, str>, ErrorKind> {
         if !self.eat('"') {
-            return Err(Why::Label);
+            return Err(ErrorKind::Label);
         }
         let mut copy = String::new();
         loop {
-            let at = self.rest.find(['"', '\\']).ok_or(Why::Label)?;
+            let at = self.rest.find(['"', '\\']).ok_or(ErrorKind::Label)?;
             let (plain, rest) = self.rest.split_at(at);
             self.rest = rest;
             if self.eat('"') {
@@ -208,7 +208,7 @@ impl<'a> Line<'a> {
                 Some(b'\\') => '\\',
                 Some(b'"') => '"',
                 Some(b'n') => '\n',
-                _ => return Err(Why::Escape),
+                _ => return Err(ErrorKind::Escape),
             });
             self.rest = self.rest.get(2..).unwrap_or_default();
         }

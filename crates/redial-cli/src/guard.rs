@@ -1,9 +1,9 @@
-//! A process that is killed with SIGKILL cannot end the commands it has started. They would go on without it: with half of
-//! their input, and beside the process that takes over their work.
+//! A process that is killed with SIGKILL cannot end the commands that it has started. They would continue without it:
+//! with half of their input, and beside the process that takes over their work.
 //!
-//! The guard is a second process of this program. Its stdin is a pipe from the process that it guards, so it reads the end
-//! of that pipe when that process is gone, whatever ended it, and kills the commands that are left. It needs no `unsafe`,
-//! unlike the parent-death signal of Linux, and it reaches what the commands have started too.
+//! The guard is a second process of this program. Its stdin is a pipe from the guarded process. When that process ends,
+//! for any reason, the guard reads the end of the pipe and kills the commands that are left. Unlike the parent-death
+//! signal of Linux, this needs no `unsafe`, and it also reaches the children of the commands.
 //!
 //! One line on the pipe is one [`Message`].
 
@@ -21,21 +21,21 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::{Pid, dup2_stdout};
 use redial::Key;
 
-/// The variable by which the guard recognises a command whose process group it was not told in time.
+/// The environment variable by which the guard finds a command whose process group it has not been sent.
 pub(crate) const MARK: &str = "REDIAL_GUARD";
 
-/// A command that was being started when its starter was killed appears within this time.
-const LATE: Duration = Duration::from_millis(100);
+/// A command that was being started when its parent was killed appears within this time.
+const START_TIME: Duration = Duration::from_millis(100);
 
-/// What is killed when the guarded process is gone.
+/// What the guard kills when the guarded process is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Group(Pid),
-    /// One process alone, because its group is not ours to kill.
+    /// One process, because its group includes others.
     Process(Pid),
 }
 
-/// A line for the guard. The number identifies a command.
+/// A line on the pipe to the guard. The number identifies a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     /// A command is about to be started.
@@ -77,12 +77,12 @@ impl Message {
     }
 }
 
-/// The commands of this process, and the guard that knows them.
+/// The guard of all commands of this process.
 pub(crate) struct Guard {
     process: Process,
     token: String,
     last: u64,
-    /// What the guard was told, so that another one can take its place.
+    /// The commands that the guard knows, so that another guard can replace it.
     commands: BTreeMap<u64, Option<Target>>,
 }
 
@@ -97,23 +97,23 @@ impl Guard {
     pub(crate) fn starting(&mut self) -> (u64, String) {
         self.last += 1;
         self.commands.insert(self.last, None);
-        self.tell(Message::Starting(self.last));
+        self.send(Message::Starting(self.last));
         (self.last, mark(&self.token, self.last))
     }
 
     pub(crate) fn started(&mut self, number: u64, target: Target) {
         self.commands.insert(number, Some(target));
-        self.tell(Message::Started(number, target));
+        self.send(Message::Started(number, target));
     }
 
     pub(crate) fn over(&mut self, number: u64) {
         self.commands.remove(&number);
-        self.tell(Message::Over(number));
+        self.send(Message::Over(number));
     }
 
-    /// A guard that was killed, or was stopped and reads nothing, is replaced.
-    fn tell(&mut self, message: Message) {
-        if self.process.tell(message).is_ok() {
+    /// Replaces a guard that was killed, or was stopped and does not read.
+    fn send(&mut self, message: Message) {
+        if self.process.send(message).is_ok() {
             return;
         }
         let Ok(process) = Process::start(&self.token, None, None) else { return };
@@ -122,28 +122,28 @@ impl Guard {
             let message =
                 target.map_or(Message::Starting(*number), |t| Message::Started(*number, t));
             // If this fails too, the next message starts the next guard.
-            let _ = self.process.tell(message);
+            let _ = self.process.send(message);
         }
     }
 }
 
-/// The guard of a single command that already runs.
-pub(crate) struct Escort(Process);
+/// The guard of a single command that is already running.
+pub(crate) struct CommandGuard(Process);
 
-impl Escort {
-    /// `input` is the writing end of the command's stdin. As long as the guard has it open, the death of this process is
-    /// not the end of the command's input.
+impl CommandGuard {
+    /// `input` is the writing end of the command's stdin. The guard keeps it open, so that the command does not read the
+    /// end of its input when this process is killed.
     pub(crate) fn start(target: Target, input: Option<OwnedFd>) -> io::Result<Self> {
         Process::start("", input, Some(Message::Started(0, target))).map(Self)
     }
 
     pub(crate) fn close_input(&mut self) {
         // Without a guard there is no second writing end.
-        let _ = self.0.tell(Message::CloseInput);
+        let _ = self.0.send(Message::CloseInput);
     }
 }
 
-impl Drop for Escort {
+impl Drop for CommandGuard {
     fn drop(&mut self) {
         self.0.dismiss();
     }
@@ -155,16 +155,16 @@ struct Process {
 }
 
 impl Process {
-    /// `first` is in the pipe before the guard is started, so that it knows it however early we are killed.
+    /// `first` is written to the pipe before the guard starts, so that it is not lost if we are killed early.
     fn start(token: &str, input: Option<OwnedFd>, first: Option<Message>) -> io::Result<Self> {
         let (from, to) = io::pipe()?;
         let mut pipe = File::from(OwnedFd::from(to));
         if let Some(message) = first {
             pipe.write_all(message.line().as_bytes())?;
         }
-        // A guard that does not read must not stop us.
+        // A guard that does not read must not block us.
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        // The file of this program may have been replaced since it was started.
+        // The file of this program may have been replaced since it started.
         let own = if cfg!(target_os = "linux") {
             "/proc/self/exe".into()
         } else {
@@ -180,13 +180,13 @@ impl Process {
 
     /// Ends the guard before it reads the end of its pipe, so that it kills nothing.
     fn dismiss(&mut self) {
-        // Both fail only if it is gone already.
+        // Both fail only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Lines are shorter than what a pipe takes as a whole or not at all.
-    fn tell(&mut self, message: Message) -> io::Result<()> {
+    /// Lines are short enough for a pipe to write them atomically.
+    fn send(&mut self, message: Message) -> io::Result<()> {
         self.pipe.write_all(message.line().as_bytes())
     }
 }
@@ -197,7 +197,7 @@ pub(crate) struct Args {
     token: String,
 }
 
-/// The guard's whole life: it is not ended by signals that are meant for the process that it guards.
+/// The main loop of the guard. Signals for the guarded process do not end it.
 pub(crate) fn run(args: &Args) -> io::Result<()> {
     SigSet::all().thread_block()?;
     let mut commands = BTreeMap::new();
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &Args) -> io::Result<()> {
             Some(Message::Started(number, target)) => drop(commands.insert(number, Some(target))),
             Some(Message::Over(number)) => drop(commands.remove(&number)),
             Some(Message::CloseInput) => dup2_stdout(File::open("/dev/null")?)?,
-            // The first half of a line, whose writer was killed.
+            // The first half of a line: the writer was killed.
             None => {}
         }
     }
@@ -220,19 +220,19 @@ pub(crate) fn run(args: &Args) -> io::Result<()> {
     }
     if !unknown.is_empty() {
         end_marked(&unknown);
-        wait(LATE);
+        wait(START_TIME);
         end_marked(&unknown);
     }
     Ok(())
 }
 
-#[allow(clippy::disallowed_methods, reason = "nothing could wake the guard early")]
+#[allow(clippy::disallowed_methods, reason = "the guard has nothing else to wait for")]
 fn wait(time: Duration) {
     thread::sleep(time);
 }
 
 fn end(target: Target) {
-    // It may be gone already.
+    // It may have ended.
     let _ = match target {
         Target::Group(leader) => killpg(leader, Signal::SIGKILL),
         Target::Process(pid) => kill(pid, Signal::SIGKILL),

@@ -1,5 +1,5 @@
-//! What the command draws, and what it reads out of metrics. It stands apart from the command so that it can be tested
-//! without a terminal and without a server.
+//! The charts of the command, and its reading of metrics. They are a library so that they can be tested without a
+//! terminal and without a server.
 
 pub mod chart;
 mod curve;

@@ -4,9 +4,11 @@ mod check;
 mod convert;
 mod demo;
 mod doctor;
+mod duration;
 mod explain;
 mod failed;
 mod guard;
+mod log;
 mod policy;
 mod presets;
 mod queue;
@@ -14,6 +16,8 @@ mod run;
 mod schema;
 mod sim;
 mod stderr;
+mod terminal;
+mod text;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -49,7 +53,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let mut out = Patient { out: io::stdout().lock(), gone: false };
+    let mut out = Stdout { out: io::stdout().lock(), is_closed: false };
     let done = match Args::parse().command {
         Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
@@ -67,26 +71,26 @@ fn main() -> ExitCode {
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads us has seen enough.
-        Err(_) if out.gone => ExitCode::SUCCESS,
+        Err(_) if out.is_closed => ExitCode::SUCCESS,
         Err(failed) => failed.report(),
     }
 }
 
-/// Standard output, which remembers that its reader has gone away: `redial sim … | head` is no failure.
-struct Patient<W> {
+/// Standard output, which remembers whether its reader has closed it: `redial sim … | head` is not a failure.
+struct Stdout<W> {
     out: W,
-    gone: bool,
+    is_closed: bool,
 }
 
-impl<W: Write> Patient<W> {
+impl<W: Write> Stdout<W> {
     fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
-        self.gone |= done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        self.is_closed |= done.as_ref().is_err_and(is_closed);
         done
     }
 }
 
-impl<W: Write> Write for Patient<W> {
+impl<W: Write> Write for Stdout<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let done = self.out.write(bytes);
         self.note(done)

@@ -1,3 +1,5 @@
+//! `redial presets`: the presets of Redial and the defaults of other systems.
+
 use std::fmt;
 use std::io::{self, Write};
 
@@ -6,18 +8,23 @@ use redial_core::{DurationText, NEVER, Nanos, Policy, Preset};
 use redial_sim::peers::Peer;
 use serde_json::{Value, json};
 
-/// Show the policies that have a name, and the most that one call under them can cost
+use crate::text::wrap;
+
+/// The width of the texts beside the names of peers, on a terminal of 100 columns.
+const WIDTH: usize = 82;
+
+/// List the policy presets, and the worst case of one call under each
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  redial presets                      all of them, with their worst cases
-  redial presets web > web.toml       one of them as text, to start a policy from
-  redial presets --json               all of them, for a program
-  redial presets --peers              what other systems do by default, to compare with (--policy peer:NAME)")]
+  redial presets                      all presets, with their worst cases
+  redial presets web > web.toml       one preset as a policy file, to edit
+  redial presets --json               all presets, for a program
+  redial presets --peers              the defaults of other systems, to compare with (--policy peer:NAME)")]
 pub(crate) struct Args {
-    /// Print this one as a policy file
+    /// Print this preset as a policy file
     #[arg(value_parser = PossibleValuesParser::new(Preset::ALL.map(Preset::name)))]
     name: Option<String>,
-    /// Show what other systems do by default instead
+    /// List the defaults of other systems instead
     #[arg(long, conflicts_with = "name")]
     peers: bool,
     /// Print JSON
@@ -81,27 +88,12 @@ fn entry(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
     let differs = peer.differs.map(|differs| format!("Differs: {differs}."));
     let mut name = peer.name;
     for text in [Some(format!("{}.", peer.about)), differs].into_iter().flatten() {
-        for line in wrapped(&text) {
+        for line in wrap(&text, WIDTH) {
             writeln!(out, "{name:<16} {line}")?;
             name = "";
         }
     }
     Ok(())
-}
-
-/// In lines that fit beside the names on a terminal of 100 columns.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= 82 => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 fn table(out: &mut impl Write) -> io::Result<()> {
@@ -129,7 +121,7 @@ fn table(out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\nThe worst case is one call whose attempts all fail as slowly as they can. A dead backend sees\n\
+        "\nThe worst case is one call whose attempts all fail as slowly as possible. A dead backend receives\n\
          that many times the calls, plus the floor of the budget (`redial presets NAME` shows it)."
     )
 }

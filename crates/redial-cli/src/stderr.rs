@@ -1,32 +1,33 @@
-//! A terminal after Ctrl-S, or a log shipper that hangs, does not read what it is sent, and a write to it waits. Work must
-//! not wait with it: leases would run out, timeouts would pass and signals would go unheard.
+//! A terminal after Ctrl-S, or a log shipper that hangs, stops reading, and a write to stderr blocks. The work must not
+//! block with it: leases would expire, timeouts would be missed and signals would not be handled.
 //!
-//! So one thread writes, from a bounded queue. What does not fit is dropped and counted, and a line says how many lines
-//! were dropped as soon as there is room for it.
+//! So one thread writes, from a bounded queue. Lines that do not fit are dropped and counted, and a line reports the
+//! count as soon as there is room for it.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde_json::json;
 
-use crate::run::{Form, clock};
+use crate::log::{Form, json_line, text_line};
 
-/// How many bytes of lines wait to be written.
-const MOST: usize = 256 * 1024;
-/// How many of them may be what commands print, so that there is always room for our own lines.
-const MOST_PASSED_ON: usize = 192 * 1024;
-/// How long a command's output waits for room before it is dropped, in looks.
-const PATIENCE: u32 = 100;
-const LOOK: Duration = Duration::from_millis(10);
-/// How long the end of the process waits for what is queued.
-pub(crate) const GOODBYE: Duration = Duration::from_secs(1);
+/// The most bytes that are queued.
+const LIMIT: usize = 256 * 1024;
+/// The most bytes of forwarded output that are queued, so that there is always room for our own lines.
+const FORWARD_LIMIT: usize = 192 * 1024;
+/// How long forwarded output waits for room before it is dropped: so many polls.
+const FORWARD_POLLS: u32 = 100;
+const POLL: Duration = Duration::from_millis(10);
+/// How long the process waits for queued lines before it exits.
+pub(crate) const LAST_FLUSH: Duration = Duration::from_secs(1);
 
-/// Where the log goes, and what commands print beside it.
+/// The log, and the output that commands write beside it.
 pub(crate) struct Stderr {
     shared: Arc<Shared>,
 }
@@ -34,7 +35,7 @@ pub(crate) struct Stderr {
 struct Shared {
     form: Form,
     state: Mutex<State>,
-    /// Something was queued, or was written.
+    /// Notified when bytes were queued or written.
     changed: Condvar,
 }
 
@@ -44,12 +45,12 @@ struct State {
     /// Bytes that are queued or being written.
     bytes: usize,
     has_thread: bool,
-    /// Whether what was queued last ends with a line feed.
+    /// Whether the bytes that were queued last do not end with a line feed.
     is_within_line: bool,
-    /// Whether a wait for room was in vain, and nothing was written since.
+    /// Whether a wait for room timed out, and nothing has been written since.
     is_stalled: bool,
     dropped: u64,
-    /// How many of those have been reported.
+    /// How many dropped lines have been reported.
     reported: u64,
 }
 
@@ -63,54 +64,55 @@ impl Stderr {
     /// Queues a line, which ends with a line feed.
     pub(crate) fn line(&self, line: String) {
         let mut state = self.shared.lock();
-        if !self.push(&mut state, line.as_bytes(), MOST) {
+        if !self.push(&mut state, line.as_bytes(), LIMIT) {
             state.dropped += 1;
         }
     }
 
-    /// Queues what a command has printed. Waits while the reader is slow, and not if it reads nothing at all.
-    pub(crate) async fn pass_on(&self, bytes: &[u8]) {
-        for _ in 0..PATIENCE {
+    /// Queues the output of a command. Waits while the reader is slow, but not for a reader that has stalled.
+    pub(crate) async fn forward(&self, bytes: &[u8]) {
+        for _ in 0..FORWARD_POLLS {
             {
                 let mut state = self.shared.lock();
-                if self.push(&mut state, bytes, MOST_PASSED_ON) {
+                if self.push(&mut state, bytes, FORWARD_LIMIT) {
                     return;
                 }
                 if state.is_stalled {
                     break;
                 }
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
         let mut state = self.shared.lock();
         state.is_stalled = true;
         state.dropped += bytes.iter().filter(|byte| **byte == b'\n').count().max(1) as u64;
     }
 
-    /// Waits until everything is written, but no longer than this. Says whether it is.
-    pub(crate) fn flush(&self, most: Duration) -> bool {
+    /// Waits until everything is written, or until the timeout. Returns whether everything is.
+    pub(crate) fn flush(&self, timeout: Duration) -> bool {
         let state = self.shared.lock();
-        let waited = self.shared.changed.wait_timeout_while(state, most, |state| state.bytes > 0);
+        let waited =
+            self.shared.changed.wait_timeout_while(state, timeout, |state| state.bytes > 0);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.is_stalled |= state.bytes > 0;
         state.bytes == 0
     }
 
-    /// Waits for a moment, so that what others write next comes after what is queued. Does not wait for a reader that has
-    /// been found not to read.
+    /// Waits briefly, so that what other processes write next comes after the queued lines. Does not wait for a reader
+    /// that has stalled.
     pub(crate) fn keep_order(&self) {
         if !self.shared.lock().is_stalled {
             self.flush(Duration::from_millis(50));
         }
     }
 
-    /// How many lines were dropped so far.
+    /// How many lines have been dropped.
     pub(crate) fn dropped(&self) -> u64 {
         self.shared.lock().dropped
     }
 
-    fn push(&self, state: &mut State, bytes: &[u8], most: usize) -> bool {
-        if state.bytes + bytes.len() > most {
+    fn push(&self, state: &mut State, bytes: &[u8], limit: usize) -> bool {
+        if state.bytes + bytes.len() > limit {
             return false;
         }
         self.shared.report_dropped(state);
@@ -119,7 +121,7 @@ impl Stderr {
             let shared = Arc::clone(&self.shared);
             let started =
                 thread::Builder::new().name("stderr".to_owned()).spawn(move || shared.write());
-            // Without a thread nothing is ever written, and the queue fills up.
+            // Without a thread nothing is written, and the queue fills up.
             state.has_thread = started.is_ok();
         }
         self.shared.changed.notify_all();
@@ -127,11 +129,11 @@ impl Stderr {
     }
 }
 
-/// Writes one line, and waits for that no longer than the end of a process does.
-pub(crate) fn say(line: &str) {
+/// Writes one line, and waits for it no longer than at the end of a process.
+pub(crate) fn write_line(line: &str) {
     let stderr = Stderr::new(Form::Text);
     stderr.line(format!("{line}\n"));
-    stderr.flush(GOODBYE);
+    stderr.flush(LAST_FLUSH);
 }
 
 impl State {
@@ -157,15 +159,11 @@ impl Shared {
         let line = match self.form {
             Form::None => return,
             Form::Text => {
-                format!("{start}redial: {lines} lines were dropped because stderr was not read\n")
+                text_line(&format!("{lines} lines were dropped because stderr was not read"))
             }
-            Form::Json => {
-                let time = clock::wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                let time = time.as_millis() as f64 / 1e3;
-                format!("{start}{{\"event\":\"dropped\",\"time\":{time},\"lines\":{lines}}}\n")
-            }
+            Form::Json => json_line("dropped", json!({ "lines": lines })),
         };
-        state.add(line.into_bytes());
+        state.add(format!("{start}{line}").into_bytes());
     }
 
     /// The thread. It ends with the process.
@@ -174,7 +172,7 @@ impl Shared {
         loop {
             if let Some(bytes) = state.queue.pop_front() {
                 drop(state);
-                // A log that cannot be written must not end the work.
+                // The work continues if the log cannot be written.
                 let _ = write_all(&bytes);
                 state = self.lock();
                 state.bytes -= bytes.len();
@@ -190,8 +188,8 @@ impl Shared {
     }
 }
 
-/// Not through the methods of std's handle: a write that waits would hold its lock. And not through a copy of the
-/// descriptor: there may be none left. Another process may have made our stderr non-blocking.
+/// Bypasses the methods of std's handle, because a write that blocks would hold its lock, and does not duplicate the
+/// descriptor, because there may be none left. Another process may have made our stderr non-blocking.
 fn write_all(mut bytes: &[u8]) -> nix::Result<()> {
     let to = io::stderr();
     while !bytes.is_empty() {
@@ -200,7 +198,7 @@ fn write_all(mut bytes: &[u8]) -> nix::Result<()> {
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN) => {
-                // If this fails, the next write says so again.
+                // If this fails, the next write fails again.
                 let _ = poll(&mut [PollFd::new(to.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE);
             }
             Err(error) => return Err(error),

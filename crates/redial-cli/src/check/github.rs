@@ -1,30 +1,30 @@
-//! Workflow commands of GitHub: each line becomes an annotation of the change.
+//! Workflow commands of GitHub Actions: each line becomes an annotation of the change.
 
 use std::io::{self, Write};
 
 use redial_policy::Severity;
 
+use super::position::Position;
 use super::report::Report;
-use super::spot::Spot;
-use crate::failed::is_obeyed;
+use crate::text::is_obeyed;
 
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    for said in report.open() {
-        let finding = &said.finding;
+    for located in report.open() {
+        let finding = &located.finding;
         let command = match finding.severity {
             Severity::Note => "notice",
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        let file = report.source(said).name();
-        let simulated = said.simulated.as_ref().map(|it| format!("\nsimulated: {it}"));
+        let file = report.source(located).name();
+        let simulated = located.simulated.as_ref().map(|it| format!("\nsimulated: {it}"));
         let message =
             format!("{}\nhelp: {}{}", finding.message, finding.help, simulated.unwrap_or_default());
-        line(command, file, Some(said.spot), finding.rule.name, &message, out)?;
+        line(command, file, Some(located.position), finding.rule.name, &message, out)?;
     }
-    for unread in &report.problems {
-        let message = unread.problem.to_string();
-        line("error", report.name(unread), unread.spot, "unreadable", &message, out)?;
+    for unreadable in &report.problems {
+        let message = unreadable.problem.to_string();
+        line("error", report.name(unreadable), unreadable.position, "unreadable", &message, out)?;
     }
     Ok(())
 }
@@ -32,13 +32,13 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 fn line(
     command: &str,
     file: &str,
-    spot: Option<Spot>,
+    position: Option<Position>,
     title: &str,
     message: &str,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let place = spot.map_or_else(String::new, |spot| {
-        let Spot { line, column, end_column } = spot;
+    let place = position.map_or_else(String::new, |position| {
+        let Position { line, column, end_column } = position;
         format!(",line={line},endLine={line},col={column},endColumn={end_column}")
     });
     let (file, title) = (property(file), property(title));
@@ -46,7 +46,7 @@ fn line(
 }
 
 /// A line is a command, so nothing may end it early. GitHub decodes what its own toolkit encodes: `%`, CR and LF, and in
-/// properties `:` and `,`. Other characters that a terminal or a viewer obeys stay encoded, and are seen as such.
+/// properties `:` and `,`. Other control characters stay encoded, and are shown so.
 fn data(text: &str) -> String {
     encode(text, |c| c == '%' || is_obeyed(c))
 }

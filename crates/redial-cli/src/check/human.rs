@@ -1,39 +1,46 @@
-//! As a compiler says it: what, where, the line with a mark under it, and what to write instead.
+//! Findings in the style of a compiler: the message, the place, the line with a mark under it, and what to write instead.
 
-use std::env;
 use std::io::{self, IsTerminal, Write};
 
 use annotate_snippets::renderer::Renderer;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Snippet};
-use redial_policy::{Severity, Span};
+use redial_policy::{Problem, Severity, Span};
 
-use super::report::{Report, Said, Unread};
-use super::spot::{Spot, excerpt};
-use crate::failed::harmless;
+use super::position::{Cursor, Position, excerpt};
+use super::report::{Located, Report};
+use crate::terminal::has_colours;
+use crate::text::sanitise;
 
-/// Findings on standard output; what could not be read is no answer, and goes beside it.
+/// Prints findings to standard output and problems to standard error.
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    let renderer = self::renderer(io::stdout().is_terminal());
-    for said in report.open() {
-        writeln!(out, "{}\n", finding(report, said, &renderer))?;
+    let renderer = renderer(&io::stdout());
+    for located in report.open() {
+        writeln!(out, "{}\n", finding(report, located, &renderer))?;
     }
     out.flush()?;
     problems(report)?;
     writeln!(out, "{}", summary(report))
 }
 
-/// What could not be read, on standard error.
+/// Prints the problems to standard error.
 pub(crate) fn problems(report: &Report) -> io::Result<()> {
-    let renderer = self::renderer(io::stderr().is_terminal());
-    for unread in &report.problems {
-        writeln!(io::stderr(), "{}\n", problem(report, unread, &renderer))?;
+    let renderer = renderer(&io::stderr());
+    for unreadable in &report.problems {
+        let (name, text) = (report.name(unreadable), report.text(unreadable));
+        let printed = problem(name, text, &unreadable.problem, unreadable.position, &renderer);
+        writeln!(io::stderr(), "{printed}\n")?;
     }
     Ok(())
 }
 
-fn renderer(is_terminal: bool) -> Renderer {
-    let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if is_terminal && !refused { Renderer::styled() } else { Renderer::plain() }
+/// A problem with its place, for an error message.
+pub(crate) fn plain_problem(name: &str, text: &str, wrong: &Problem) -> String {
+    let position = wrong.span.map(|span| Cursor::new(text).go(span));
+    problem(name, text, wrong, position, &Renderer::plain())
+}
+
+fn renderer(stream: &impl IsTerminal) -> Renderer {
+    if has_colours(stream) { Renderer::styled() } else { Renderer::plain() }
 }
 
 fn level(severity: Severity) -> Level<'static> {
@@ -44,48 +51,59 @@ fn level(severity: Severity) -> Level<'static> {
     }
 }
 
-fn finding(report: &Report, said: &Said, renderer: &Renderer) -> String {
-    let finding = &said.finding;
-    let source = report.source(said);
-    let title = level(finding.severity).primary_title(harmless(&finding.message));
+fn finding(report: &Report, located: &Located, renderer: &Renderer) -> String {
+    let finding = &located.finding;
+    let source = report.source(located);
+    let title = level(finding.severity).primary_title(sanitise(&finding.message));
     let mut group = Group::with_title(title.id(finding.rule.name));
-    group = shown(group, source.name(), source.text(), finding.place.span, said.spot);
-    group = group.element(Level::HELP.message(harmless(&finding.help)));
-    if let Some(simulated) = &said.simulated {
-        let text = harmless(&simulated.to_string());
+    group = shown(group, source.name(), source.text(), finding.place.span, located.position);
+    group = group.element(Level::HELP.message(sanitise(&finding.help)));
+    if let Some(simulated) = &located.simulated {
+        let text = sanitise(&simulated.to_string());
         group = group.element(Level::NOTE.with_name("simulated").message(text));
     }
     renderer.render(&[group])
 }
 
-fn problem(report: &Report, unread: &Unread, renderer: &Renderer) -> String {
-    let (name, problem) = (report.name(unread), &unread.problem);
-    let title = Level::ERROR.primary_title(harmless(&problem.message));
+fn problem(
+    name: &str,
+    text: &str,
+    problem: &Problem,
+    position: Option<Position>,
+    renderer: &Renderer,
+) -> String {
+    let title = Level::ERROR.primary_title(sanitise(&problem.message));
     let mut group = Group::with_title(title);
-    group = match (problem.span, unread.spot) {
-        (Some(span), Some(spot)) => shown(group, name, report.text(unread), span, spot),
-        _ => group.element(Origin::path(harmless(name))),
+    group = match (problem.span, position) {
+        (Some(span), Some(position)) => shown(group, name, text, span, position),
+        _ => group.element(Origin::path(sanitise(name))),
     };
     if let Some(help) = &problem.help {
-        group = group.element(Level::HELP.message(harmless(help)));
+        group = group.element(Level::HELP.message(sanitise(help)));
     }
     renderer.render(&[group])
 }
 
-/// So many characters before and after a mark are near it.
+/// The most characters of a line that are shown on either side of a mark.
 const NEAR: usize = 240;
 
-/// With the line, or of a long line what is near.
-fn shown<'a>(group: Group<'a>, name: &str, text: &'a str, span: Span, spot: Spot) -> Group<'a> {
+/// Adds the line, or the part of a long line near the mark.
+fn shown<'a>(
+    group: Group<'a>,
+    name: &str,
+    text: &'a str,
+    span: Span,
+    position: Position,
+) -> Group<'a> {
     let (line, marked) = excerpt(text, span, NEAR);
-    let snippet = Snippet::source(line).line_start(spot.line);
-    // What is drawn counts columns from where the excerpt begins.
-    let is_whole = line[..marked.start].chars().count() + 1 == spot.column;
+    let snippet = Snippet::source(line).line_start(position.line);
+    // The renderer counts columns from the start of the excerpt.
+    let is_whole = line[..marked.start].chars().count() + 1 == position.column;
     let snippet = snippet.annotation(AnnotationKind::Primary.span(marked));
     if is_whole {
-        return group.element(snippet.path(harmless(name)));
+        return group.element(snippet.path(sanitise(name)));
     }
-    let origin = Origin::path(harmless(name)).line(spot.line).char_column(spot.column);
+    let origin = Origin::path(sanitise(name)).line(position.line).char_column(position.column);
     group.element(origin).element(snippet)
 }
 
@@ -95,26 +113,27 @@ fn summary(report: &Report) -> String {
         1 => format!("1 {one}"),
         count => format!("{count} {many}"),
     };
-    let of = |severity| report.open().filter(|said| said.finding.severity == severity).count();
-    let mut said: Vec<String> = Severity::ALL
+    let of =
+        |severity| report.open().filter(|located| located.finding.severity == severity).count();
+    let mut counts: Vec<String> = Severity::ALL
         .into_iter()
         .rev()
         .map(|severity| (of(severity), severity.name()))
         .filter(|(count, _)| *count > 0)
         .map(|(number, name)| count(number, name, &format!("{name}s")))
         .collect();
-    if said.is_empty() {
-        said.push("nothing to say".to_owned());
+    if counts.is_empty() {
+        counts.push("no findings".to_owned());
     }
     let suppressed = report.findings.len() - report.open().count();
     if suppressed > 0 {
-        said.push(format!("{suppressed} suppressed"));
+        counts.push(format!("{suppressed} suppressed"));
     }
     let files = count(report.files, "file", "files");
     let policies = count(report.found.len(), "policy", "policies");
-    let unread = match report.problems.len() {
+    let unreadable = match report.problems.len() {
         0 => String::new(),
         problems => format!("; {}", count(problems, "problem", "problems")),
     };
-    format!("{} in {files}; {policies}{unread}", said.join(", "))
+    format!("{} in {files}; {policies}{unreadable}", counts.join(", "))
 }

@@ -1,20 +1,22 @@
-//! For programs.
+//! JSON output.
 
 use std::io::{self, Write};
 
 use redial_policy::rules;
 use serde_json::{Value, json};
 
-use super::report::{Report, Said, Unread};
-use super::shows::SHOWS;
+use super::evidence::EVIDENCE;
+use super::report::{Located, Report, Unreadable};
 
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    let of = |said: Vec<&Said>| said.into_iter().map(|said| finding(report, said)).collect();
+    let of = |located: Vec<&Located>| {
+        located.into_iter().map(|located| finding(report, located)).collect()
+    };
     let findings: Vec<Value> = of(report.open().collect());
-    let suppressed = report.findings.iter().filter(|said| said.suppressed.is_some());
+    let suppressed = report.findings.iter().filter(|located| located.suppressed.is_some());
     let suppressed: Vec<Value> = of(suppressed.collect());
     let problems: Vec<Value> =
-        report.problems.iter().map(|unread| problem(report, unread)).collect();
+        report.problems.iter().map(|unreadable| problem(report, unreadable)).collect();
     let answer = json!({
         "findings": findings,
         "suppressed": suppressed,
@@ -25,52 +27,52 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{answer:#}")
 }
 
-fn finding(report: &Report, said: &Said) -> Value {
-    let (finding, spot) = (&said.finding, said.spot);
-    let about = report.about(said);
+fn finding(report: &Report, located: &Located) -> Value {
+    let (finding, position) = (&located.finding, located.position);
+    let about = report.about(located);
     let mut value = json!({
         "rule": finding.rule.name,
         "severity": finding.severity.name(),
-        "file": report.source(said).name(),
-        "line": spot.line,
-        "column": spot.column,
-        "endLine": spot.line,
-        "endColumn": spot.end_column,
+        "file": report.source(located).name(),
+        "line": position.line,
+        "column": position.column,
+        "endLine": position.line,
+        "endColumn": position.end_column,
         "message": finding.message,
         "help": finding.help,
         "policy": about.map(|found| &found.name),
         "format": about.map(|found| found.format.name()),
     });
-    if let Some(simulated) = &said.simulated {
+    if let Some(simulated) = &located.simulated {
         value["simulated"] = simulated.json();
     }
-    if let Some(reason) = &said.suppressed {
+    if let Some(reason) = &located.suppressed {
         value["reason"] = json!(reason);
     }
     value
 }
 
-fn problem(report: &Report, unread: &Unread) -> Value {
+fn problem(report: &Report, unreadable: &Unreadable) -> Value {
     json!({
-        "file": report.name(unread),
-        "line": unread.spot.map(|spot| spot.line),
-        "column": unread.spot.map(|spot| spot.column),
-        "message": unread.problem.message,
-        "help": unread.problem.help,
+        "file": report.name(unreadable),
+        "line": unreadable.position.map(|position| position.line),
+        "column": unreadable.position.map(|position| position.column),
+        "message": unreadable.problem.message,
+        "help": unreadable.problem.help,
     })
 }
 
-/// What is looked for.
+/// The rules.
 pub(super) fn rules() -> Value {
     let rules = rules::ALL.iter().map(|rule| {
-        let show = SHOWS.iter().find(|show| show.rules.contains(rule));
+        let evidence = EVIDENCE.iter().find(|evidence| evidence.rules.contains(rule));
         json!({
             "name": rule.name,
             "severity": rule.severity.name(),
             "about": rule.about,
             "origin": rule.origin,
-            "scenario": show.map(|show| show.scenario),
-            "measure": show.map(|show| show.measure),
+            "scenario": evidence.map(|evidence| evidence.scenario),
+            "measure": evidence.map(|evidence| evidence.measure),
         })
     });
     rules.collect()

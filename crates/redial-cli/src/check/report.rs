@@ -1,4 +1,4 @@
-//! What there is to say, whichever form it takes.
+//! The findings and problems of a check, for all output formats.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -10,64 +10,64 @@ use redial_policy::{
 };
 
 use super::SettingArgs;
+use super::position::{Cursor, Position};
 use super::simulate::Simulated;
-use super::spot::{Cursor, Spot};
 use super::walk::{self, Input, Walk};
 
-/// The most bytes of texts that are kept. They and their trees are in memory until all of them have been read.
+/// The most bytes of texts that are kept: they and their trees are in memory until all files have been read.
 const MOST_KEPT: usize = 256_000_000;
 
 pub(crate) struct Report {
-    pile: Inputs,
+    inputs: Inputs,
     pub(crate) found: Vec<Found>,
-    /// What the readers noticed, until it is reviewed.
+    /// The findings of the readers, until the review.
     noticed: Vec<Finding>,
     /// In the order of the files, and of their text.
-    pub(super) findings: Vec<Said>,
-    pub(crate) problems: Vec<Unread>,
-    /// How many files have something to do with retries.
+    pub(super) findings: Vec<Located>,
+    pub(crate) problems: Vec<Unreadable>,
+    /// The number of files with a retry config.
     pub(super) files: usize,
 }
 
-/// A finding, and what else is known of it.
-pub(crate) struct Said {
+/// A finding and its position.
+pub(crate) struct Located {
     pub(super) finding: Finding,
-    pub(super) spot: Spot,
-    /// Which of [`Report::found`] it is about.
+    pub(super) position: Position,
+    /// The index in [`Report::found`] of the config that it is about.
     pub(super) about: Option<usize>,
     pub(super) simulated: Option<Simulated>,
-    /// Why somebody wants it to be left alone.
+    /// The reason for which it is suppressed.
     pub(super) suppressed: Option<String>,
 }
 
-/// A file that cannot be read, or not all of it.
-pub(crate) struct Unread {
-    whose: Whose,
+/// A file that cannot be read, as a whole or in part.
+pub(crate) struct Unreadable {
+    source: SourceRef,
     pub(super) problem: Problem,
-    /// Where, if it is not the whole.
-    pub(super) spot: Option<Spot>,
+    /// The position, if it is a part.
+    pub(super) position: Option<Position>,
 }
 
-enum Whose {
-    Pile(SourceId),
-    /// Not even a tree could be made of it.
+enum SourceRef {
+    Input(SourceId),
+    /// A text that could not be parsed.
     Own(Source),
-    /// There is nothing but a name.
+    /// A file without a text.
     Name(String),
 }
 
-impl Whose {
-    fn name<'a>(&'a self, pile: &'a Inputs) -> &'a str {
+impl SourceRef {
+    fn name<'a>(&'a self, inputs: &'a Inputs) -> &'a str {
         match self {
-            Self::Pile(id) => pile.source(*id).name(),
+            Self::Input(id) => inputs.source(*id).name(),
             Self::Own(source) => source.name(),
             Self::Name(name) => name,
         }
     }
 
-    fn text<'a>(&'a self, pile: &'a Inputs) -> &'a str {
+    fn text<'a>(&'a self, inputs: &'a Inputs) -> &'a str {
         match self {
-            Self::Pile(id) => pile.source(*id).text(),
+            Self::Input(id) => inputs.source(*id).text(),
             Self::Own(source) => source.text(),
             Self::Name(_) => "",
         }
@@ -75,10 +75,10 @@ impl Whose {
 }
 
 impl Report {
-    /// Reads what these arguments mean.
+    /// Reads the files and directories of the arguments.
     pub(crate) fn read(files: &[PathBuf], from: Option<Format>) -> Self {
         let mut report = Self {
-            pile: Inputs::new(),
+            inputs: Inputs::new(),
             found: Vec::new(),
             noticed: Vec::new(),
             findings: Vec::new(),
@@ -88,68 +88,69 @@ impl Report {
         let (mut kept, mut seen) = (0, HashSet::new());
         for input in Walk::new(files) {
             match input {
-                // A directory and a file of it may both be named.
+                // Arguments may name a directory and a file in it.
                 Ok(input) if !seen.insert(walk::name(&input.path)) => {}
                 Ok(input) => report.add(&input, from, &mut kept),
                 Err((path, error)) => {
-                    let problem = Problem::whole(format!("cannot be read: {error}"));
-                    report.unread(Whose::Name(walk::name(&path)), problem);
+                    let problem = Problem::whole(format!("cannot read it: {error}"));
+                    report.unreadable(SourceRef::Name(walk::name(&path)), problem);
                 }
             }
             if kept > MOST_KEPT {
                 let most = MOST_KEPT / 1_000_000;
                 let problem = Problem::whole(format!("more than {most} MB of retry configs"));
                 let problem = problem.help("check them in parts");
-                report.unread(Whose::Name("the rest".to_owned()), problem);
+                report.unreadable(SourceRef::Name("the rest".to_owned()), problem);
                 break;
             }
         }
-        let reading = report.pile.read(from);
+        let reading = report.inputs.read(from);
         report.found = reading.found;
         for (source, problem) in reading.problems {
-            report.unread(Whose::Pile(source), problem);
+            report.unreadable(SourceRef::Input(source), problem);
         }
         report.noticed = reading.findings;
         if let Some(from) = from {
-            report.nothing_of(from, files);
+            report.require_format(from, files);
         }
         report.place_problems();
         report
     }
 
-    /// Reviews it, in this setting and but for these rules.
-    pub(super) fn review(&mut self, setting: &SettingArgs, left_out: &[&'static Rule]) {
+    /// Reviews the configs in this setting, except for these rules.
+    pub(super) fn review(&mut self, setting: &SettingArgs, allowed_rules: &[&'static Rule]) {
         self.found.iter_mut().for_each(|found| setting.apply(found));
         let noticed = std::mem::take(&mut self.noticed).into_iter();
         let findings = noticed.chain(review(&self.found)).collect();
-        let Suppressed { open, allowed } = suppress(&self.pile, findings);
+        let Suppressed { open, allowed } = suppress(&self.inputs, findings);
         let open = open.into_iter().map(|finding| (finding, None));
         let allowed = allowed.into_iter().map(|(finding, reason)| (finding, Some(reason)));
-        let findings = open.chain(allowed).filter(|(finding, _)| !left_out.contains(&finding.rule));
+        let findings =
+            open.chain(allowed).filter(|(finding, _)| !allowed_rules.contains(&finding.rule));
         let findings = findings.collect();
         self.place(findings);
     }
 
-    /// Reads a file into the pile.
+    /// Adds a file to the inputs.
     fn add(&mut self, input: &Input, asked: Option<Format>, kept: &mut usize) {
         let name = walk::name(&input.path);
         let bytes = match walk::read(input) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
-            Err(problem) => return self.unread(Whose::Name(name), problem),
+            Err(problem) => return self.unreadable(SourceRef::Name(name), problem),
         };
         let length = bytes.len();
-        // Only what nobody has named may be something else.
-        let matters = |bytes: &[u8]| input.by_hand || walk::mentions_retries(bytes);
+        // A file in a directory need not be a retry config.
+        let matters = |bytes: &[u8]| input.is_named || walk::mentions_retries(bytes);
         if std::str::from_utf8(&bytes).is_err() && !matters(&bytes) {
             return;
         }
         let source = match Source::new(name.clone(), bytes) {
             Ok(source) => source,
-            Err(problem) => return self.unread(Whose::Name(name), problem),
+            Err(problem) => return self.unreadable(SourceRef::Name(name), problem),
         };
-        match self.pile.add(source, asked) {
-            Ok(0) if input.by_hand => self.unread(Whose::Name(name), unknown()),
+        match self.inputs.add(source, asked) {
+            Ok(0) if input.is_named => self.unreadable(SourceRef::Name(name), unknown()),
             Ok(0) => {}
             Ok(_) => {
                 self.files += 1;
@@ -157,32 +158,33 @@ impl Report {
             }
             Err((source, problem)) if matters(source.text().as_bytes()) => {
                 *kept += length;
-                self.unread(Whose::Own(source), problem);
+                self.unreadable(SourceRef::Own(source), problem);
             }
             Err(_) => {}
         }
     }
 
-    /// Whoever says what a file is, and is wrong, must not hear that it is fine.
-    fn nothing_of(&mut self, format: Format, files: &[PathBuf]) {
+    /// Reports files that do not contain the format that was given with --from.
+    fn require_format(&mut self, format: Format, files: &[PathBuf]) {
         let found = self.found.iter().map(|found| found.places.whole().source);
         let noticed = self.noticed.iter().map(|finding| finding.place.source);
         let mut known: HashSet<String> =
-            found.chain(noticed).map(|id| self.pile.source(id).name().to_owned()).collect();
-        known.extend(self.problems.iter().map(|unread| unread.whose.name(&self.pile).to_owned()));
+            found.chain(noticed).map(|id| self.inputs.source(id).name().to_owned()).collect();
+        known.extend(
+            self.problems.iter().map(|unreadable| unreadable.source.name(&self.inputs).to_owned()),
+        );
         let names = files.iter().filter(|path| !path.is_dir()).map(|path| walk::name(path));
         for name in names.filter(|name| !known.contains(name)).collect::<Vec<_>>() {
-            let message =
-                format!("nothing here that I know as a retry config of {}", format.name());
-            self.unread(Whose::Name(name), Problem::whole(message));
+            let message = format!("no retry config of {} found", format.name());
+            self.unreadable(SourceRef::Name(name), Problem::whole(message));
         }
     }
 
-    fn unread(&mut self, whose: Whose, problem: Problem) {
-        self.problems.push(Unread { whose, problem, spot: None });
+    fn unreadable(&mut self, source: SourceRef, problem: Problem) {
+        self.problems.push(Unreadable { source, problem, position: None });
     }
 
-    /// Finds out in which lines the findings are.
+    /// Finds the positions of the findings.
     fn place(&mut self, mut findings: Vec<(Finding, Option<String>)>) {
         findings.sort_by_key(|(finding, _)| (finding.place, finding.rule.name));
         let about: HashMap<Place, usize> =
@@ -191,59 +193,59 @@ impl Report {
         for (finding, suppressed) in findings {
             let id = finding.place.source;
             if cursor.0 != Some(id) {
-                cursor = (Some(id), Cursor::new(self.pile.source(id).text()));
+                cursor = (Some(id), Cursor::new(self.inputs.source(id).text()));
             }
-            let spot = cursor.1.go(finding.place.span);
+            let position = cursor.1.go(finding.place.span);
             let about = about.get(&finding.policy).copied();
-            let said = Said { finding, spot, about, simulated: None, suppressed };
-            self.findings.push(said);
+            let located = Located { finding, position, about, simulated: None, suppressed };
+            self.findings.push(located);
         }
     }
 
     fn place_problems(&mut self) {
         let mut cursor = Cursor::new("");
-        for unread in &mut self.problems {
-            let text = unread.whose.text(&self.pile);
+        for unreadable in &mut self.problems {
+            let text = unreadable.source.text(&self.inputs);
             if !std::ptr::eq(text, cursor.text()) {
                 cursor = Cursor::new(text);
             }
-            unread.spot = unread.problem.span.map(|span| cursor.go(span));
+            unreadable.position = unreadable.problem.span.map(|span| cursor.go(span));
         }
     }
 
-    /// The file of a finding: what it is called, and what it says.
-    pub(super) fn source(&self, said: &Said) -> &Source {
-        self.pile.source(said.finding.place.source)
+    /// The file of a finding.
+    pub(super) fn source(&self, located: &Located) -> &Source {
+        self.inputs.source(located.finding.place.source)
     }
 
-    /// What a file that cannot be read is called.
-    pub(super) fn name<'a>(&'a self, unread: &'a Unread) -> &'a str {
-        unread.whose.name(&self.pile)
+    /// The name of a file that cannot be read.
+    pub(super) fn name<'a>(&'a self, unreadable: &'a Unreadable) -> &'a str {
+        unreadable.source.name(&self.inputs)
     }
 
-    /// What it says, as far as that is known.
-    pub(super) fn text<'a>(&'a self, unread: &'a Unread) -> &'a str {
-        unread.whose.text(&self.pile)
+    /// Its text, as far as it is known.
+    pub(super) fn text<'a>(&'a self, unreadable: &'a Unreadable) -> &'a str {
+        unreadable.source.text(&self.inputs)
     }
 
-    /// What nobody has suppressed.
-    pub(super) fn open(&self) -> impl Iterator<Item = &Said> {
-        self.findings.iter().filter(|said| said.suppressed.is_none())
+    /// The findings that are not suppressed.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Located> {
+        self.findings.iter().filter(|located| located.suppressed.is_none())
     }
 
     /// The config that a finding is about.
-    pub(super) fn about(&self, said: &Said) -> Option<&Found> {
-        said.about.map(|at| &self.found[at])
+    pub(super) fn about(&self, located: &Located) -> Option<&Found> {
+        located.about.map(|at| &self.found[at])
     }
 
     pub(super) fn exit_code(&self, deny: Severity) -> u8 {
-        let is_denied = self.open().any(|said| said.finding.severity >= deny);
+        let is_denied = self.open().any(|located| located.finding.severity >= deny);
         if self.problems.is_empty() { u8::from(is_denied) } else { 2 }
     }
 }
 
 fn unknown() -> Problem {
     let formats = Format::ALL.map(Format::name).join(", ");
-    Problem::whole("nothing here that I know as a retry config")
-        .help(format!("formats are {formats}; use --from to say which it is"))
+    Problem::whole("no retry config found")
+        .help(format!("known formats: {formats}; name one with --from"))
 }

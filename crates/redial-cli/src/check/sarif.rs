@@ -1,4 +1,4 @@
-//! SARIF 2.1.0, which code scanning reads.
+//! SARIF 2.1.0, for code scanning.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -7,13 +7,14 @@ use redial_policy::rules::{self, Rule};
 use redial_policy::{Finding, Severity};
 use serde_json::{Value, json};
 
-use super::report::{Report, Said, Unread};
-use super::spot::Spot;
+use super::position::Position;
+use super::report::{Located, Report, Unreadable};
 
 pub(super) fn print(report: &Report, deny: Severity, out: &mut impl Write) -> io::Result<()> {
-    let results: Vec<Value> = report.findings.iter().map(|said| result(report, said)).collect();
+    let results: Vec<Value> =
+        report.findings.iter().map(|located| result(report, located)).collect();
     let notifications: Vec<Value> =
-        report.problems.iter().map(|unread| notification(report, unread)).collect();
+        report.problems.iter().map(|unreadable| notification(report, unreadable)).collect();
     let log = json!({
         "version": "2.1.0",
         "runs": [{
@@ -44,34 +45,34 @@ fn descriptor(rule: &Rule) -> Value {
     })
 }
 
-fn result(report: &Report, said: &Said) -> Value {
-    let Finding { rule, severity, message, help, .. } = &said.finding;
-    let simulated = said.simulated.as_ref().map(|it| format!("\nSimulated: {it}"));
+fn result(report: &Report, located: &Located) -> Value {
+    let Finding { rule, severity, message, help, .. } = &located.finding;
+    let simulated = located.simulated.as_ref().map(|it| format!("\nSimulated: {it}"));
     let text = format!("{message}\nHelp: {help}{}", simulated.unwrap_or_default());
     let mut value = json!({
         "ruleId": rule.name,
         "ruleIndex": rules::ALL.iter().position(|known| known == rule),
         "level": severity.name(),
         "message": { "text": text },
-        "locations": [location(report.source(said).name(), Some(said.spot))],
+        "locations": [location(report.source(located).name(), Some(located.position))],
     });
-    if let Some(reason) = &said.suppressed {
+    if let Some(reason) = &located.suppressed {
         value["suppressions"] = json!([{ "kind": "inSource", "justification": reason }]);
     }
     value
 }
 
-fn notification(report: &Report, unread: &Unread) -> Value {
+fn notification(report: &Report, unreadable: &Unreadable) -> Value {
     json!({
         "level": "error",
-        "message": { "text": unread.problem.to_string() },
-        "locations": [location(report.name(unread), unread.spot)],
+        "message": { "text": unreadable.problem.to_string() },
+        "locations": [location(report.name(unreadable), unreadable.position)],
     })
 }
 
-fn location(file: &str, spot: Option<Spot>) -> Value {
+fn location(file: &str, position: Option<Position>) -> Value {
     let mut physical = json!({ "artifactLocation": { "uri": uri(file) } });
-    if let Some(Spot { line, column, end_column }) = spot {
+    if let Some(Position { line, column, end_column }) = position {
         physical["region"] = json!({
             "startLine": line,
             "startColumn": column,
@@ -82,7 +83,7 @@ fn location(file: &str, spot: Option<Spot>) -> Value {
     json!({ "physicalLocation": physical })
 }
 
-/// A path as a reference: relative to where the command ran, unless it is absolute.
+/// A path as a URI reference, relative to the working directory unless it is absolute.
 fn uri(path: &str) -> String {
     let mut uri = if path.starts_with('/') { "file://" } else { "" }.to_owned();
     for byte in path.bytes() {

@@ -1,5 +1,5 @@
-//! A rule says that a config is harmful; a number says how much. For most rules there is a scenario that shows the harm:
-//! it is run with the policy that was found, and with the same policy put right.
+//! A rule says that a config is harmful, but not how much. For most rules there is a scenario that shows the harm: it is
+//! simulated with the policy that was found, and with the fixed policy.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,45 +11,46 @@ use redial_sim::simulate::{Choice, Settings, Watch, simulate};
 use redial_sim::{Scenario, Subject};
 use serde_json::{Value, json};
 
+use super::evidence::{EVIDENCE, Evidence};
 use super::report::Report;
-use super::shows::{SHOWS, Show};
 use crate::failed::Failed;
-use crate::sim::attend::attend;
+use crate::sim::progress::with_progress;
 
-/// So many different simulations are made, which takes some seconds.
+/// The most different simulations: they take some seconds.
 const MOST: usize = 16;
 const RUNS: u32 = 3;
 const SEED: u64 = 1;
 
-/// What came of it.
+/// The result.
 #[derive(Clone)]
 pub(super) struct Simulated {
-    show: &'static Show,
-    /// With the policy as it is.
+    evidence: &'static Evidence,
+    /// With the policy that was found.
     value: f64,
-    /// With the policy put right.
+    /// With the fixed policy.
     fixed: f64,
     /// How many times smaller than the real one the simulated fleet is.
     scale: f64,
 }
 
-/// A simulation that several findings may want.
+/// A simulation, which several findings may share.
 #[derive(PartialEq)]
 struct Job {
-    show: &'static Show,
+    evidence: &'static Evidence,
     scale: f64,
     as_is: (Scenario, Subject),
     fixed: (Scenario, Subject),
 }
 
-/// Simulates what can be; the inner error says that somebody has seen enough.
+/// Simulates the findings that have a scenario. The inner error is an interruption by Ctrl-C.
 pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
     let mut jobs: Vec<Job> = Vec::new();
     let (mut wanted, mut left_out) = (Vec::new(), 0);
-    for (at, said) in report.findings.iter().enumerate() {
-        let show = SHOWS.iter().find(|show| show.rules.contains(&said.finding.rule));
-        let Some((show, found)) = show.zip(report.about(said)) else { continue };
-        let Some(job) = Job::of(show, found) else { continue };
+    for (at, located) in report.findings.iter().enumerate() {
+        let evidence =
+            EVIDENCE.iter().find(|evidence| evidence.rules.contains(&located.finding.rule));
+        let Some((evidence, found)) = evidence.zip(report.about(located)) else { continue };
+        let Some(job) = Job::of(evidence, found) else { continue };
         match jobs.iter().position(|known| *known == job) {
             Some(known) => wanted.push((at, known)),
             None if jobs.len() == MOST => left_out += 1,
@@ -60,35 +61,40 @@ pub(super) fn all(report: &mut Report) -> Result<Result<(), Failed>, Failed> {
         }
     }
     let runs = jobs.len() * 2 * RUNS as usize;
-    let attended = attend(runs as f64, |watch| {
+    let completed = with_progress(runs as f64, |watch| {
         jobs.iter().map(|job| job.run(watch)).collect::<Vec<Option<Simulated>>>()
     })?;
     for (at, job) in wanted {
-        report.findings[at].simulated.clone_from(&attended.done[job]);
+        report.findings[at].simulated.clone_from(&completed.done[job]);
     }
     if left_out > 0 {
         writeln!(
             io::stderr(),
-            "{MOST} different simulations were made; {left_out} more findings have one: check fewer files"
+            "only {MOST} simulations were run; {left_out} more findings have one: check fewer files"
         )?;
     }
-    Ok(attended.end())
+    Ok(completed.end())
 }
 
 impl Job {
-    /// `None` when the scenario cannot be run with this policy.
-    fn of(show: &'static Show, found: &Found) -> Option<Self> {
+    /// `None` if the scenario cannot be run with this policy.
+    fn of(evidence: &'static Evidence, found: &Found) -> Option<Self> {
         let careless = !found.checks_safety;
-        let subject = Subject::new("as it is", (show.stage)(&found.policy)?).ok()?;
+        let subject = Subject::new("as it is", (evidence.prepare)(&found.policy)?).ok()?;
         let subject = Subject { careless, ..subject };
-        let (sets, scale) = show.sets(&found.setting);
-        let fixed = (show.fix)(&subject, found)?;
+        let (sets, scale) = evidence.sets(&found.setting);
+        let fixed = (evidence.fix)(&subject, found)?;
         let read = |more: Vec<Set>| {
             let sets: Vec<Set> = sets.iter().cloned().chain(more).collect();
-            BuiltIn::find(show.scenario)?.read(&sets).ok()
+            BuiltIn::find(evidence.scenario)?.read(&sets).ok()
         };
-        let as_is = (read((show.around)(found, false))?, subject);
-        Some(Self { show, scale, as_is, fixed: (read((show.around)(found, true))?, fixed) })
+        let as_is = (read((evidence.parameters)(found, false))?, subject);
+        Some(Self {
+            evidence,
+            scale,
+            as_is,
+            fixed: (read((evidence.parameters)(found, true))?, fixed),
+        })
     }
 
     fn run(&self, watch: &Watch) -> Option<Simulated> {
@@ -96,21 +102,21 @@ impl Job {
         let settings = Settings { runs: RUNS, seed: SEED, threads, engine: Choice::Auto };
         let of = |(scenario, subject): &(Scenario, Subject)| {
             let summary = simulate(scenario, subject, &settings, watch);
-            (summary.runs > 0).then(|| summary.mean(self.show.measure))
+            (summary.runs > 0).then(|| summary.mean(self.evidence.measure))
         };
         let (value, fixed) = (of(&self.as_is)?, of(&self.fixed)?);
-        Some(Simulated { show: self.show, value, fixed, scale: self.scale })
+        Some(Simulated { evidence: self.evidence, value, fixed, scale: self.scale })
     }
 }
 
 impl Simulated {
     pub(super) fn json(&self) -> Value {
         json!({
-            "scenario": self.show.scenario,
-            "measure": self.show.measure,
+            "scenario": self.evidence.scenario,
+            "measure": self.evidence.measure,
             "value": self.value,
             "fixed": self.fixed,
-            "fix": self.show.with,
+            "fix": self.evidence.fix_text,
             "scale": self.scale,
         })
     }
@@ -118,13 +124,17 @@ impl Simulated {
 
 impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { show, value, fixed, scale } = self;
-        // A policy may be saved by something else that it does; a number that shows no harm says so.
+        let Self { evidence, value, fixed, scale } = self;
+        // Another field of the policy may prevent the harm.
         if *value < fixed * 1.05 {
             f.write_str("this scenario does not show it. ")?;
         }
         let (value, fixed) = (Number(*value), Number(*fixed));
-        write!(f, "{}: {value}; {}: {fixed} (scenario {}", show.says, show.with, show.scenario)?;
+        write!(
+            f,
+            "{}: {value}; {}: {fixed} (scenario {}",
+            evidence.measure_text, evidence.fix_text, evidence.scenario
+        )?;
         if *scale > 1.0 {
             write!(f, ", a fleet {} times smaller", Number(*scale))?;
         }
@@ -132,7 +142,7 @@ impl fmt::Display for Simulated {
     }
 }
 
-/// Three digits, and not more than two of them behind the point.
+/// Three digits, with at most two decimals.
 struct Number(f64);
 
 impl fmt::Display for Number {

@@ -1,5 +1,5 @@
-//! From arguments to texts. A directory has more files than configs, so what is found in one has to look like a config;
-//! what somebody names by hand is one, and if it is not, they want to know.
+//! Finds the files of the arguments. A directory has more files than configs, so a file in it has to look like a config.
+//! A file that an argument names is always read, and it is an error if it is not a config.
 
 use std::fs::{self, File, FileType};
 use std::io::{self, Read};
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 use redial_policy::{MOST_BYTES, Problem};
 
-/// Directories that hold what others have written, or what can be made again.
+/// Directories of dependencies and build output.
 const SKIPPED: [&str; 2] = ["target", "node_modules"];
 const ENDINGS: [&str; 8] = ["toml", "yaml", "yml", "json", "jsonc", "properties", "ini", "config"];
-/// The file of the AWS SDKs has no ending.
+/// The config file of the AWS SDKs has no extension.
 const AWS: &str = "config";
 const STDIN: &str = "-";
 
-/// A file, or what stands in for one.
+/// A file, or standard input.
 pub(super) struct Input {
     pub(super) path: PathBuf,
-    /// Somebody named this very file.
-    pub(super) by_hand: bool,
+    /// Whether it is an argument, and not found in a directory.
+    pub(super) is_named: bool,
 }
 
-/// Every file that is meant by some arguments: those of an argument together, by name. It holds the names of one
-/// directory on each level, not those of all.
+/// Iterates over the files of the arguments in order, and over the files of each directory by name. Holds the names of one
+/// directory per level.
 pub(super) struct Walk<'a> {
     arguments: std::slice::Iter<'a, PathBuf>,
-    /// What is still to be looked at; the next is the last.
+    /// Pending entries, the next one last.
     rest: Vec<(PathBuf, FileType)>,
 }
 
@@ -63,11 +63,11 @@ impl Iterator for Walk<'_> {
         loop {
             let directory = match self.rest.pop() {
                 Some((path, kind)) if kind.is_dir() => path,
-                Some((path, _)) => return Some(Ok(Input { path, by_hand: false })),
+                Some((path, _)) => return Some(Ok(Input { path, is_named: false })),
                 None => {
                     let path = self.arguments.next()?.clone();
                     if !path.is_dir() {
-                        return Some(Ok(Input { path, by_hand: true }));
+                        return Some(Ok(Input { path, is_named: true }));
                     }
                     path
                 }
@@ -84,22 +84,22 @@ fn looks_like_config(name: &Path) -> bool {
     ending.is_some_and(|ending| ENDINGS.contains(&ending)) || name == Path::new(AWS)
 }
 
-/// What a file says; `-` is standard input. Little more than a config can have is read; of a larger file that nobody
-/// has named, nothing.
+/// Reads a file, or standard input for `-`, up to the largest size of a config. A larger file is `None`, unless an
+/// argument names it.
 pub(super) fn read(input: &Input) -> Result<Option<Vec<u8>>, Problem> {
     let path = input.path.as_path();
-    let broken = |error: io::Error| Problem::whole(format!("cannot be read: {error}"));
+    let broken = |error: io::Error| Problem::whole(format!("cannot read it: {error}"));
     if path == Path::new(STDIN) {
         return bounded(io::stdin().lock()).map(Some).map_err(broken);
     }
     let about = fs::metadata(path).map_err(broken)?;
-    // A pipe that a shell has opened for us has somebody who writes to it; any other may wait for ever.
-    let is_handed = path.starts_with("/dev/fd") || path == Path::new("/dev/stdin");
-    if !about.is_file() && !is_handed {
-        let problem = Problem::whole("not a file, but a pipe, a socket or a device");
+    // A pipe that the shell has opened for us has a writer; any other could block for ever.
+    let is_from_shell = path.starts_with("/dev/fd") || path == Path::new("/dev/stdin");
+    if !about.is_file() && !is_from_shell {
+        let problem = Problem::whole("not a regular file but a pipe, a socket or a device");
         return Err(problem.help("pass - to read from standard input"));
     }
-    if about.len() > MOST_BYTES as u64 && !input.by_hand {
+    if about.len() > MOST_BYTES as u64 && !input.is_named {
         return Ok(None);
     }
     File::open(path).and_then(bounded).map(Some).map_err(broken)
@@ -111,7 +111,7 @@ fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What people call it.
+/// The name in messages.
 pub(super) fn name(path: &Path) -> String {
     if path == Path::new(STDIN) {
         return "<stdin>".to_owned();
@@ -119,9 +119,9 @@ pub(super) fn name(path: &Path) -> String {
     path.strip_prefix(".").unwrap_or(path).display().to_string()
 }
 
-/// Whether there is a word in it that hardly anybody writes who does not retry.
+/// Whether it contains a word that is rare outside of retry configs.
 pub(super) fn mentions_retries(text: &[u8]) -> bool {
-    // Not "retr" alone: much is retrieved.
+    // Not "retr" alone, because of "retrieve".
     const WORDS: [&[u8]; 6] =
         [b"retry", b"retries", b"retriable", b"backoff", b"resilience4j", b"max_attempts"];
     let starts = |word: &[u8], at: usize| {

@@ -1,3 +1,5 @@
+//! The simulator's prediction of the demo.
+
 use std::thread;
 
 use redial_cli::Curve;
@@ -9,21 +11,21 @@ use redial_sim::{Scenario, Subject};
 
 use super::SECOND;
 
-/// Twenty runs of the usual twenty seconds, or fewer of a longer demo: nobody waits for it to begin.
+/// The simulated seconds of all runs: a longer demo has fewer runs, so that it starts as quickly.
 const SECONDS: u64 = 400;
 const RUNS: std::ops::RangeInclusive<u64> = 2..=20;
 
-/// What the simulator says will happen, on average.
+/// The means of simulated runs of the demo.
 pub(super) struct Prediction {
     pub(super) summary: Summary,
     /// Attempts that arrive.
     pub(super) attempts: Curve,
-    /// Calls that get their answer.
+    /// Calls that succeed.
     pub(super) answered: Curve,
 }
 
 impl Prediction {
-    /// The simulator is told what the real world adds: the way there and back takes time.
+    /// Simulates the scenario with the measured network latency.
     pub(super) fn of(scenario: &Scenario, subject: &Subject, round_trip: Nanos, seed: u64) -> Self {
         let clients = Clients { latency: Time::Always(round_trip / 2), ..scenario.clients.clone() };
         let scenario = Scenario { clients, ..scenario.clone() };

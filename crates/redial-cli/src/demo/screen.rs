@@ -1,5 +1,5 @@
-//! What is shown while it runs. Eighty columns and twenty-four lines are enough, so that nobody has to be asked how large the
-//! terminal is.
+//! The charts that are shown while the demo runs. They fit into 80 columns and 24 lines, so the size of the terminal does
+//! not matter.
 
 use redial_core::MS;
 use std::io::{self, Write};
@@ -31,13 +31,13 @@ pub(super) enum Look {
     Plain,
 }
 
-/// Charts that are drawn over themselves.
+/// Charts that are redrawn in place.
 pub(super) struct Screen<'a, W: Write> {
     out: &'a mut W,
     look: Look,
     seconds: u64,
     capacity: f64,
-    /// How many lines the last picture had; the cursor is below them.
+    /// The number of lines of the last picture; the cursor is below them.
     lines: usize,
 }
 
@@ -47,26 +47,26 @@ struct Panel<'a> {
     values: [Pair<Vec<f64>>; 2],
     /// Where the scale ends.
     most: f64,
-    /// What is not to be exceeded.
+    /// The limit.
     limit: &'a [f64],
 }
 
-/// A line a second, for a log.
+/// A line per second, for output that is not a terminal.
 pub(super) struct Plain<'a, W: Write> {
     out: &'a mut W,
     next: u64,
 }
 
-/// What is about to be seen.
+/// Describes the setting.
 fn introduce(out: &mut impl Write, scenario: &Scenario) -> io::Result<()> {
     let (from, to) = scenario.fault_span().unwrap_or_default();
     let tenths = |at: u64| at as f64 / SECOND as f64;
     let patience = scenario.policy.get(NAIVE).map_or(0, |naive| naive.attempt_timeout());
     writeln!(
         out,
-        "Two backends on loopback, each for {:.0} requests a second and with callers that\n\
-         make 0.8 of that. Both are down from {:.1} s to {:.1} s. Callers wait {} ms for an\n\
-         answer, and up to {} of them can be waiting in the queue of a backend.\n",
+        "Two backends on loopback, each with a capacity of {:.0} requests per second and\n\
+         callers that send 0.8 of that. Both are down from {:.1} s to {:.1} s. Callers wait\n\
+         {} ms for a response, and the queue of a backend has room for {} requests.\n",
         scenario.backend.capacity(),
         tenths(from),
         tenths(to),
@@ -125,25 +125,23 @@ impl<'a, W: Write> Screen<'a, W> {
     fn picture(&self, sides: &[Side; 2]) -> Vec<String> {
         let [left, right] = sides;
         let mut picture = vec![format!("        {:<WIDTH$}  {}", left.name, right.name)];
-        picture.push(
-            "attempts per second; the line is predicted, the dots are what can be served".into(),
-        );
+        picture.push("attempts per second (line: predicted, dots: capacity)".into());
         let values = sides.each_ref().map(Side::attempts);
         let all = values.iter().flat_map(|pair| pair.measured.iter().chain(&pair.predicted));
         let most = scale(all.copied().fold(self.capacity, f64::max));
         let limit = &[self.capacity; SAMPLES];
         self.charts(&mut picture, &Panel { rows: ATTEMPTS_ROWS, values, most, limit });
-        picture.push("calls per second that get their answer; the line is predicted".into());
+        picture.push("answered calls per second (line: predicted)".into());
         let values = sides.each_ref().map(Side::answered);
-        // More than the backend can do cannot be answered for long.
+        // The backend cannot answer more than its capacity for long.
         let most = scale(self.capacity);
         self.charts(&mut picture, &Panel { rows: ANSWERED_ROWS, values, most, limit: &[] });
         let axis =
             format!("{:<w$}{:>h$}", "0 s", format!("{} s", self.seconds), w = 10, h = WIDTH - 10);
         picture.push(format!("        {axis}  {axis}"));
         let now = left.now() as f64 / SECOND as f64;
-        let told = sides.each_ref().map(tell);
-        picture.push(format!("{now:>5.1} s {:<WIDTH$}  {}", told[0], told[1]));
+        let [left, right] = sides.each_ref().map(last_second);
+        picture.push(format!("{now:>5.1} s {left:<WIDTH$}  {right}"));
         picture
     }
 }
@@ -156,11 +154,11 @@ impl<W: Write> View for Screen<'_, W> {
             text.push_str(&format!("\x1b[{}A", self.lines));
         }
         for line in &picture {
-            // To the end of the line, because what was there may have been longer.
+            // Clears the rest of the line, which may have been longer.
             text.push_str(&format!("\r{line}\x1b[K\n"));
         }
         self.lines = picture.len();
-        // In one piece: half a picture flickers.
+        // One write, because half a picture flickers.
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
@@ -168,7 +166,7 @@ impl<W: Write> View for Screen<'_, W> {
 
 impl<W: Write> Drop for Screen<'_, W> {
     fn drop(&mut self) {
-        // Whoever cannot be written to has no cursor to miss.
+        // If this fails, there is no terminal any more.
         drop(writeln!(self.out, "{SHOW_CURSOR}"));
     }
 }
@@ -180,7 +178,7 @@ impl<'a, W: Write> Plain<'a, W> {
     }
 
     fn head(&mut self, [left, right]: &[Side; 2]) -> io::Result<()> {
-        writeln!(self.out, "per second; in parentheses what the simulator predicts")?;
+        writeln!(self.out, "per second; predictions of the simulator in parentheses")?;
         writeln!(self.out, "{:8}{:<30}{}", "", left.name, right.name)?;
         let columns = format!("{:<15}{:<15}", "attempts", "answered");
         writeln!(self.out, "{:8}{columns}{}", "", columns.trim_end())
@@ -207,7 +205,7 @@ fn column(Pair { measured, predicted }: Pair<usize>) -> String {
     format!("{measured:>4} {:<10}", format!("({predicted})"))
 }
 
-fn tell(side: &Side) -> String {
+fn last_second(side: &Side) -> String {
     let [attempts, answered] = side.last_second();
     format!("{} attempts, {} answered", attempts.measured, answered.measured)
 }

@@ -1,3 +1,5 @@
+//! One of the two backends of the demo with its callers: the traffic so far, and its prediction.
+
 use std::io;
 
 use redial_cli::Curve;
@@ -14,23 +16,22 @@ pub(super) struct Side {
     pub(super) name: String,
     prediction: Prediction,
     running: Running,
-    seen: Seen,
+    samples: Samples,
     interrupted: Option<Nanos>,
 }
 
-/// What came of it, and what was expected.
+/// The measured and the predicted result.
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) prediction: Prediction,
     pub(super) live: Live,
-    /// When somebody ended it before it was over.
+    /// When Ctrl-C ended it.
     pub(super) interrupted: Option<Nanos>,
 }
 
-/// What there is to draw. It is brought up to date from what is new in the log, because server and callers wait while
-/// somebody reads it.
-struct Seen {
-    /// How long a sample lasts.
+/// The samples to draw. They are updated from the new part of the log, because server and callers wait while it is read.
+struct Samples {
+    /// The duration of a sample.
     sample: Nanos,
     attempts: Vec<u32>,
     answered: Vec<u32>,
@@ -66,11 +67,11 @@ impl Side {
     fn new(name: String, prediction: Prediction, running: Running) -> Self {
         let sample = running.setting().scenario().duration.div_ceil(SAMPLES as Nanos).max(1);
         let (attempts, answered) = (vec![0; SAMPLES], vec![0; SAMPLES]);
-        let seen = Seen { sample, attempts, answered, attempts_read: 0, ended_read: 0 };
-        Self { name, prediction, running, seen, interrupted: None }
+        let samples = Samples { sample, attempts, answered, attempts_read: 0, ended_read: 0 };
+        Self { name, prediction, running, samples, interrupted: None }
     }
 
-    /// Time since the start, as long as calls begin.
+    /// Time since the start, up to the end of the scenario.
     pub(super) fn now(&self) -> Nanos {
         self.running.now().min(self.running.setting().scenario().duration)
     }
@@ -84,10 +85,10 @@ impl Side {
         self.running.stop();
     }
 
-    /// Takes in what has happened since the last look.
-    pub(super) fn look(&mut self) {
-        let Self { running, seen, .. } = self;
-        running.record().read(|log| seen.take_in(log));
+    /// Adds what has happened since the last update.
+    pub(super) fn update(&mut self) {
+        let Self { running, samples, .. } = self;
+        running.record().read(|log| samples.add(log));
     }
 
     pub(super) fn finish(self) -> Outcome {
@@ -95,17 +96,17 @@ impl Side {
         Outcome { name, prediction, interrupted, live: running.finish() }
     }
 
-    /// Attempts per second at the backend, measured for each sample that is complete.
+    /// Attempts per second at the backend, measured for each complete sample.
     pub(super) fn attempts(&self) -> Pair<Vec<f64>> {
-        self.seen.pair(&self.seen.attempts, &self.prediction.attempts, self.now())
+        self.samples.pair(&self.samples.attempts, &self.prediction.attempts, self.now())
     }
 
-    /// Calls per second that got their answer.
+    /// Successful calls per second.
     pub(super) fn answered(&self) -> Pair<Vec<f64>> {
-        self.seen.pair(&self.seen.answered, &self.prediction.answered, self.now())
+        self.samples.pair(&self.samples.answered, &self.prediction.answered, self.now())
     }
 
-    /// Attempts and answered calls of the second that ends now.
+    /// Attempts and successful calls of the second that ends now.
     pub(super) fn last_second(&self) -> [Pair<usize>; 2] {
         let now = self.now();
         let since = now.saturating_sub(SECOND);
@@ -125,9 +126,9 @@ impl Side {
     }
 }
 
-impl Seen {
-    /// What comes after the end is not drawn.
-    fn take_in(&mut self, log: &Log) {
+impl Samples {
+    /// Events after the end are not drawn.
+    fn add(&mut self, log: &Log) {
         for arrived in &log.attempts[self.attempts_read..] {
             if let Some(count) = self.attempts.get_mut((arrived.at / self.sample) as usize) {
                 *count += 1;

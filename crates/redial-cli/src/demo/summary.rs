@@ -1,3 +1,5 @@
+//! The figures of the demo after its end.
+
 use std::io::{self, Write};
 
 use redial_core::{MS, Nanos};
@@ -8,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::SECOND;
 use super::side::Outcome;
 
-/// What both came to, and what was expected of them.
+/// The measured and the predicted figures.
 pub(super) fn table(
     out: &mut impl Write,
     scenario: &Scenario,
@@ -42,19 +44,19 @@ pub(super) fn table(
     }
     if let Some(at) = outcomes.iter().find_map(|outcome| outcome.interrupted) {
         let at = at as f64 / SECOND as f64;
-        writeln!(out, "Interrupted after {at:.1} s; the predictions are for all of it.")?;
+        writeln!(out, "Interrupted after {at:.1} s; the predictions are for the whole run.")?;
     }
     if scenario.duration < TOO_SHORT {
         let least = TOO_SHORT / SECOND;
         writeln!(
             out,
-            "In less than {least} s the end of the run ends the storm too: see how many are answered before it."
+            "A run of less than {least} s ends before the storm does: see how many calls are answered before the end."
         )?;
     }
     explain(out, seed, outcomes)
 }
 
-/// The last calls succeed when nobody calls any more, and of a short run they are a large part.
+/// The last calls succeed because no new ones arrive. They are a large part of a short run.
 const TOO_SHORT: Nanos = 10 * SECOND;
 
 const PREDICTED: &str = "  predicted";
@@ -66,15 +68,15 @@ fn explain(out: &mut impl Write, seed: u64, outcomes: &[Outcome]) -> io::Result<
     let runs = outcomes.first().map_or(0, |outcome| outcome.prediction.summary.runs);
     writeln!(
         out,
-        "\nPredicted: the mean of {runs} runs of the simulator, made before this one. Peak: attempts\n\
-         in the busiest 100 ms, relative to what 100 ms bring when nothing is wrong.\n\
-         Recovered: how long after the outage 95 calls in 100 succeed again. Collapsed:\n\
-         most calls still fail at the end. p99: of the calls that succeed.\n\
+        "\nPredicted: the mean of {runs} simulated runs, made before this one. Peak: attempts in the\n\
+         busiest 100 ms, relative to 100 ms without an outage. Recovered: the time from the\n\
+         end of the outage until 95% of calls succeed again. Collapsed: most calls still fail\n\
+         at the end. p99: of successful calls.\n\
          This is a setting in which a naive loop collapses: the queue is longer than callers\n\
-         wait, so a backend that has fallen behind works for nobody, and whether it gets out\n\
-         of that depends on what they send meanwhile. Not every setting is like that.\n\
-         Seed {seed}. In the worst second 99 of 100 wake-ups came at most {} ms late; {:.0}% of the\n\
-         processors were busy with this.",
+         wait, so all responses of a backend that has fallen behind come too late. Whether it\n\
+         recovers depends on what they send meanwhile. Not every setting is like that.\n\
+         Seed {seed}. In the worst second 99% of wake-ups were at most {} ms late; the demo used\n\
+         {:.0}% of the processors.",
         lag.unwrap_or(0) / MS,
         busy * 100.0
     )
@@ -134,7 +136,7 @@ fn result(outcome: &Outcome) -> Value {
     })
 }
 
-/// The numbers that real traffic has too, by their names.
+/// The numbers that real traffic also has, by their names.
 fn numbers(summary: &Summary) -> Map<String, Value> {
     let names = [
         "calls",

@@ -1,12 +1,12 @@
-//! Is there a storm, and whose? Counters say how often something has ever happened. Two looks at them, some seconds
-//! apart, say what happens now.
+//! Is there a storm, and which layer causes it? A counter is the number of events since its process started; the
+//! difference between two scrapes, some seconds apart, is what happens now.
 //!
-//! What a storm is says [`redial_core::storm`], and nothing else does here. Nothing waits or reads here either: looks go
-//! in, a [`Diagnosis`] comes out, with what could not be known in it, because whoever reads "no storm" wants to know how
-//! sure that is.
+//! [`redial_core::storm`] alone defines what a storm is. This module does not wait and does no I/O: scrapes go in, a
+//! [`Diagnosis`] comes out. It includes what could not be determined, so that a reader of "no storm" knows how certain
+//! that is.
 
+mod backlog;
 mod names;
-mod others;
 mod scrape;
 mod symptom;
 mod traffic;
@@ -21,25 +21,29 @@ pub use symptom::{Finding, Symptom};
 
 use scrape::Change;
 
-/// Fewer attempts than this are no storm, whatever their ratio is: some unlucky calls are enough for one.
+/// The fewest attempts that can be called a storm: below it, some unlucky calls are enough for any ratio.
 const FEW: u64 = 20;
 
-/// What a part of an endpoint's metrics is about.
+/// The kind of thing that a part of an endpoint's metrics describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// What a client of ours sends.
+    /// The requests that a Redial client sends to an upstream.
     Upstream,
-    /// What a server of ours gets.
+    /// The requests that a Redial server receives.
     Server,
-    /// What an Envoy sends.
+    /// The requests that an Envoy sends to a cluster.
     Cluster,
-    /// A queue of ours.
+    /// A Redial queue.
     Queue,
     /// A budget that instances share.
     Fleet,
 }
 
 impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Upstream, Self::Server, Self::Cluster, Self::Queue, Self::Fleet];
+
     /// In one word.
     pub fn name(self) -> &'static str {
         match self {
@@ -51,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// The label that names one.
+    /// The label that holds the name of the subject.
     fn label(self) -> &'static str {
         match self {
             Self::Cluster => "envoy_cluster_name",
@@ -60,25 +64,25 @@ impl Kind {
     }
 }
 
-/// What was found about one of them.
+/// The findings about one upstream, server, cluster, queue or fleet.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// As its label says.
+    /// The value of its label.
     pub name: String,
-    /// What went through it; `None` for what makes no calls.
+    /// Its calls and attempts; `None` for kinds that make no calls.
     pub flow: Option<Flow>,
-    /// How many times the fresh calls of the time before there were; `None` without a time before.
+    /// Fresh calls relative to those of the baseline; `None` without a baseline.
     pub surge: Option<f64>,
-    /// What a queue's program says about the multiplier over its own, long window: a retry of a job may come an hour after
-    /// it, so that what comes in some seconds is no ratio.
+    /// The multiplier that a queue's worker reports over its own, long window: a retry may come an hour after its job
+    /// began, so that a ratio over some seconds means nothing.
     pub of_jobs: Option<f64>,
-    /// What to do something about, the most important first.
+    /// The symptoms, the most important first.
     pub findings: Vec<Finding>,
-    /// What could not be known about it.
+    /// What could not be determined about it.
     pub unknown: Vec<String>,
-    /// Whether what was counted cannot be, so that nothing follows from it.
+    /// Whether a counter has an impossible value, so that nothing follows from the counts.
     pub is_unreliable: bool,
 }
 
@@ -97,22 +101,22 @@ impl Subject {
         }
     }
 
-    /// Nothing can be said about it, because a metric has a value that it cannot have.
-    fn distrust(&mut self, metric: &str, value: f64, may_be: &str) {
+    /// Records that a metric has an impossible value.
+    fn mark_unreliable(&mut self, metric: &str, value: f64, why: &str) {
         self.is_unreliable = true;
-        let why = format!("whether it is a storm: {metric} is {value}, which {may_be}");
+        let why = format!("whether it is a storm: {metric} is {value}, which {why}");
         self.unknown.push(why);
     }
 
-    /// How bad it is; `None` if nothing began in that time, too little was sent to call it a storm, or what was counted
-    /// cannot be.
+    /// Its level; `None` if no call began in that time, there were too few attempts to call it a storm, or the counts are
+    /// unreliable.
     pub fn level(&self) -> Option<Level> {
         let flow = self.flow.filter(|flow| flow.calls > 0 && !self.is_unreliable)?;
         let level = self.of_jobs.map_or(flow.level(), |ratio| flow.level().min(Level::of(ratio)));
         (level == Level::Calm || flow.attempts >= FEW).then_some(level)
     }
 
-    /// Whether nothing went through it, and there is nothing else to say about it.
+    /// Whether it had no traffic, and there is nothing else to report.
     pub fn is_idle(&self) -> bool {
         let quiet = self.flow.is_some_and(|flow| flow.calls == 0 && flow.attempts == 0);
         quiet && self.findings.is_empty() && self.unknown.is_empty()
@@ -123,32 +127,31 @@ impl Subject {
     }
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
-    /// From the first look that counts to the last one.
+    /// The time between the two scrapes.
     pub over: Nanos,
     /// The worst first.
     pub subjects: Vec<Subject>,
-    /// What could not be known about any of them.
+    /// What could not be determined about any of them.
     pub unknown: Vec<String>,
 }
 
 impl Diagnosis {
-    /// The worst that there is; `None` if nothing could be judged.
+    /// The worst level; `None` if nothing could be judged.
     pub fn level(&self) -> Option<Level> {
         self.subjects.iter().filter_map(Subject::level).max()
     }
 }
 
-/// Judges what happened between two looks. `before` is an earlier one than both: what happened from there to `from` is
-/// what is usual.
+/// Judges what happened between two scrapes. `before` is an earlier one: the time from it to `from` is the baseline.
 pub fn diagnose(before: Option<&Scrape>, from: &Scrape, to: &Scrape) -> Diagnosis {
     let change = Change { from, to };
     let usual = before.map(|before| Change { from: before, to: from });
     let mut subjects = traffic::subjects(change, usual);
-    subjects.extend(others::queues(change));
-    subjects.extend(others::fleets(change));
+    subjects.extend(backlog::queues(change));
+    subjects.extend(backlog::fleets(change));
     subjects.sort_by_cached_key(|subject| {
         let attempts = subject.flow.map_or(0, |flow| flow.attempts);
         (Reverse((subject.level(), !subject.findings.is_empty(), attempts)), subject.kind)
@@ -157,36 +160,36 @@ pub fn diagnose(before: Option<&Scrape>, from: &Scrape, to: &Scrape) -> Diagnosi
     let repeated = from.repeated().max(to.repeated());
     if repeated > 0 {
         unknown.push(format!(
-            "which of {repeated} samples is meant that stand there twice with the same labels; the last one was taken"
+            "which of {repeated} duplicate samples is correct: the last one of each name and labels was taken"
         ));
     }
     Diagnosis { over: change.over(), subjects, unknown }
 }
 
-/// What no look at these metrics can tell about any of them.
+/// What these metrics cannot show for any subject.
 fn unknown(subjects: &[Subject], is_compared: bool) -> Vec<String> {
     let called = |subject: &&Subject| subject.flow.is_some_and(|flow| flow.calls > 0);
     let called: Vec<_> = subjects.iter().filter(called).collect();
     let any = |test: &dyn Fn(&Subject) -> bool| called.iter().any(|subject| test(subject));
     let is_envoy = |subject: &Subject| subject.kind == Kind::Cluster;
-    let hears_nothing = |subject: &Subject| {
+    let sees_no_retries = |subject: &Subject| {
         !is_envoy(subject) && subject.flow.is_some_and(|flow| flow.inherited == 0)
     };
     let all = [
         (
             !called.is_empty() && !is_compared,
-            "whether there are more calls than usual: --baseline 1m looks for a minute before",
+            "whether there are more calls than usual: --baseline 1m measures a minute before",
         ),
         (
-            any(&hears_nothing),
-            "whether a layer above retries without saying so: only a request with an attempt header counts as a retry",
+            any(&sees_no_retries),
+            "whether a layer above retries without an attempt header: only requests with one count as retries",
         ),
         (
             any(&is_envoy),
-            "whose retries come to Envoy: it does not count requests by attempt, so those of the layers above are \
-             calls here",
+            "which requests to Envoy are retries of a layer above: it does not count requests by attempt, so they \
+             count as calls",
         ),
-        (!called.is_empty(), "what other instances do: each has an endpoint of its own"),
+        (!called.is_empty(), "what other instances do: each has its own endpoint"),
     ];
     all.into_iter().filter(|(applies, _)| *applies).map(|(_, what)| what.to_owned()).collect()
 }

@@ -1,79 +1,71 @@
-//! The metrics that are read here. What each means is in docs/seeing-a-storm.md.
+//! The metrics that are read, by the kind of subject that they describe. docs/seeing-a-storm.md explains each.
 
-/// Calls, by `origin`.
-pub(super) const CALLS: &str = "redial_calls_total";
-pub(super) const ATTEMPTS: &str = "redial_attempts_total";
-pub(super) const RETRIES: &str = "redial_retries_total";
-pub(super) const STOPS: &str = "redial_stops_total";
-pub(super) const ATTEMPTS_PER_CALL: &str = "redial_attempts_per_call_bucket";
-pub(super) const BUDGET_BALANCE: &str = "redial_retry_budget_balance";
-pub(super) const BUDGET_EXHAUSTED: &str = "redial_retry_budget_exhausted_total";
-pub(super) const MULTIPLIER: &str = "redial_multiplier_ratio";
-pub(super) const BREAKER_STATE: &str = "redial_breaker_state";
-pub(super) const HINTS: &str = "redial_hints_total";
+use redial::telemetry::names::{self, fleet};
+use redial_queue::metrics::names as queue;
 
-pub(super) const SERVER_REQUESTS: &str = "redial_server_requests_total";
+use super::Kind;
 
-pub(super) const QUEUE_AGE: &str = "redial_queue_age_seconds";
-pub(super) const QUEUE_RETRIES: &str = "redial_queue_retries_total";
-pub(super) const QUEUE_JOBS: &str = "redial_queue_jobs_total";
-pub(super) const QUEUE_BALANCE: &str = "redial_queue_retry_budget_balance";
+pub(super) const CALLS: &str = names::CALLS.name;
+pub(super) const ATTEMPTS: &str = names::ATTEMPTS.name;
+pub(super) const RETRIES: &str = names::RETRIES.name;
+pub(super) const STOPS: &str = names::STOPS.name;
+pub(super) const ATTEMPTS_PER_CALL: &str = names::PER_CALL.name;
+pub(super) const BUDGET_BALANCE: &str = names::BALANCE.name;
+pub(super) const BUDGET_EXHAUSTED: &str = names::EXHAUSTED.name;
+pub(super) const MULTIPLIER: &str = names::MULTIPLIER.name;
+pub(super) const BREAKER_STATE: &str = names::BREAKER.name;
+pub(super) const HINTS: &str = names::HINTS.name;
 
-pub(super) const FLEET_CONNECTED: &str = "redial_fleet_connected";
-pub(super) const FLEET_DIFFERS: &str = "redial_fleet_differs";
-pub(super) const FLEET_BALANCE: &str = "redial_fleet_balance";
+pub(super) const SERVER_REQUESTS: &str = names::SERVED.name;
 
-/// Retries are among them.
+pub(super) const QUEUE_AGE: &str = queue::AGE;
+pub(super) const QUEUE_RETRIES: &str = queue::RETRIES;
+pub(super) const QUEUE_JOBS: &str = queue::JOBS;
+pub(super) const QUEUE_BALANCE: &str = queue::BALANCE;
+
+pub(super) const FLEET_CONNECTED: &str = fleet::CONNECTED.name;
+pub(super) const FLEET_DIFFERS: &str = fleet::DIFFERS.name;
+pub(super) const FLEET_BALANCE: &str = fleet::BALANCE.name;
+
+/// Includes retries.
 pub(super) const ENVOY_REQUESTS: &str = "envoy_cluster_upstream_rq_total";
 pub(super) const ENVOY_RETRIES: &str = "envoy_cluster_upstream_rq_retry";
 pub(super) const ENVOY_OVERFLOW: &str = "envoy_cluster_upstream_rq_retry_overflow";
 pub(super) const ENVOY_LIMIT: &str = "envoy_cluster_upstream_rq_retry_limit_exceeded";
 pub(super) const ENVOY_SUCCESS: &str = "envoy_cluster_upstream_rq_retry_success";
 
-/// What only grows.
-pub(super) const COUNTERS: &[&str] = &[
-    CALLS,
-    ATTEMPTS,
-    RETRIES,
-    STOPS,
-    ATTEMPTS_PER_CALL,
-    BUDGET_EXHAUSTED,
-    HINTS,
-    SERVER_REQUESTS,
-    QUEUE_RETRIES,
-    QUEUE_JOBS,
-    ENVOY_REQUESTS,
-    ENVOY_RETRIES,
-    ENVOY_OVERFLOW,
-    ENVOY_LIMIT,
-    ENVOY_SUCCESS,
-];
-
-/// What also falls.
-pub(super) const GAUGES: &[&str] = &[
-    BUDGET_BALANCE,
-    MULTIPLIER,
-    BREAKER_STATE,
-    QUEUE_AGE,
-    QUEUE_BALANCE,
-    FLEET_CONNECTED,
-    FLEET_DIFFERS,
-    FLEET_BALANCE,
-];
-
-/// The name as we have it, if it is one that is read.
-pub(super) fn known(name: &str) -> Option<&'static str> {
-    COUNTERS.iter().chain(GAUGES).find(|known| **known == name).copied()
+/// The metrics of a kind that only grow.
+pub(super) fn counters(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Upstream => {
+            &[CALLS, ATTEMPTS, RETRIES, STOPS, ATTEMPTS_PER_CALL, BUDGET_EXHAUSTED, HINTS]
+        }
+        Kind::Server => &[SERVER_REQUESTS],
+        Kind::Cluster => {
+            &[ENVOY_REQUESTS, ENVOY_RETRIES, ENVOY_OVERFLOW, ENVOY_LIMIT, ENVOY_SUCCESS]
+        }
+        Kind::Queue => &[QUEUE_RETRIES, QUEUE_JOBS],
+        Kind::Fleet => &[],
+    }
 }
 
-/// The label that says what a metric is about.
-pub(super) fn label(metric: &str) -> &'static str {
-    let all = [
-        ("envoy_cluster_", "envoy_cluster_name"),
-        ("redial_server_", "server"),
-        ("redial_queue_", "queue"),
-        ("redial_fleet_", "fleet"),
-    ];
-    let found = all.iter().find(|(start, _)| metric.starts_with(start));
-    found.map_or("upstream", |(_, label)| label)
+fn gauges(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Upstream => &[BUDGET_BALANCE, MULTIPLIER, BREAKER_STATE],
+        Kind::Server | Kind::Cluster => &[],
+        Kind::Queue => &[QUEUE_AGE, QUEUE_BALANCE],
+        Kind::Fleet => &[FLEET_CONNECTED, FLEET_DIFFERS, FLEET_BALANCE],
+    }
+}
+
+/// The metric of a sample, and the kind of its subject. Of histograms, only the buckets are read.
+pub(super) fn known(sample: &str) -> Option<(&'static str, Kind)> {
+    let name = match sample.strip_suffix("_bucket") {
+        Some(histogram) => Some(histogram).filter(|name| *name == ATTEMPTS_PER_CALL)?,
+        None => Some(sample).filter(|name| *name != ATTEMPTS_PER_CALL)?,
+    };
+    Kind::ALL.into_iter().find_map(|kind| {
+        let mut metrics = counters(kind).iter().chain(gauges(kind));
+        metrics.find(|known| **known == name).map(|known| (*known, kind))
+    })
 }

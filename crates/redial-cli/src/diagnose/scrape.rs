@@ -1,44 +1,44 @@
-//! One look at an endpoint, and what changed between two.
+//! One scrape of an endpoint, and the changes between two.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use redial_core::Nanos;
 
-use super::names;
-use crate::exposition::{Wrong, samples};
+use super::{Kind, names};
+use crate::exposition::{ParseError, samples};
 
-/// The largest number that a counter can have counted to: beyond it the text format cannot tell two numbers apart. What
-/// is too large for it at all, such as `1e400`, is read as infinite.
-const MOST: f64 = 9_007_199_254_740_992.0;
+/// The largest value of a counter: beyond 2^53 the text format cannot tell two numbers apart. Numbers that do not fit at
+/// all, such as `1e400`, are read as infinite.
+const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
 
-/// Sorted, so that it does not matter in which order an endpoint writes them.
+/// Sorted, so that the order in which an endpoint writes them does not matter.
 type Labels = Vec<(String, String)>;
 
-/// What an endpoint said at one time.
+/// The metrics of an endpoint at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Scrape {
     at: Nanos,
-    /// By metric and by what it is about: an Envoy may have ten thousand clusters, and each is asked about by its name.
+    /// By metric and subject: an Envoy may have ten thousand clusters, and each is looked up by its name.
     series: BTreeMap<(&'static str, String), BTreeMap<Labels, f64>>,
-    /// How many samples the page had, read here or not.
+    /// All samples of the page, including unread ones.
     samples: usize,
-    /// How many stood there more than once, with the same labels.
+    /// Samples with the same name and labels as an earlier one.
     repeated: usize,
 }
 
 impl Scrape {
-    /// Reads a page that came at a time.
+    /// Reads a page that was fetched at a time.
     ///
     /// # Errors
     ///
-    /// The first line that is not of the format.
-    pub fn read(page: &str, at: Nanos) -> Result<Self, Wrong> {
+    /// The first line that is not in the text format.
+    pub fn read(page: &str, at: Nanos) -> Result<Self, ParseError> {
         let mut scrape = Self { at, ..Self::default() };
         for sample in samples(page) {
             let sample = sample?;
             scrape.samples += 1;
-            let Some(metric) = names::known(&sample.name) else { continue };
-            let Some(subject) = sample.label(names::label(metric)) else { continue };
+            let Some((metric, kind)) = names::known(&sample.name) else { continue };
+            let Some(subject) = sample.label(kind.label()) else { continue };
             let own =
                 sample.labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
             let mut labels: Labels = own.collect();
@@ -50,12 +50,12 @@ impl Scrape {
         Ok(scrape)
     }
 
-    /// Whether there is a metric that says something about retries.
-    pub fn is_of_use(&self) -> bool {
+    /// Whether there is a metric about retries.
+    pub fn is_useful(&self) -> bool {
         !self.series.is_empty()
     }
 
-    /// How many samples there were, of whatever.
+    /// The number of samples of any metric.
     pub fn samples(&self) -> usize {
         self.samples
     }
@@ -64,30 +64,30 @@ impl Scrape {
         self.repeated
     }
 
-    /// What a metric is there about.
+    /// The subjects of a metric.
     pub(super) fn subjects(&self, metric: &'static str) -> BTreeSet<&str> {
         let found = self.series.range((metric, String::new())..).map(|(key, _)| key);
         found.take_while(|(known, _)| *known == metric).map(|(_, name)| name.as_str()).collect()
     }
 
-    /// Whether a metric is there about it.
-    pub(super) fn is_about(&self, metric: &'static str, subject: &str) -> bool {
+    /// Whether a subject has a metric.
+    pub(super) fn has(&self, metric: &'static str, subject: &str) -> bool {
         self.series.contains_key(&(metric, subject.to_owned()))
     }
 
-    /// Those of a gauge whose labels have these values: one for each instance on the page.
+    /// The values of a gauge with these labels: one for each instance on the page.
     pub(super) fn gauges(
         &self,
         metric: &'static str,
         subject: &str,
         with: &[(&str, &str)],
     ) -> impl Iterator<Item = f64> {
-        let found = self.of(metric, subject).filter(|(labels, _)| has(labels, with));
-        // An exporter writes NaN for what it does not know.
+        let found = self.of(metric, subject).filter(|(labels, _)| contain(labels, with));
+        // Exporters write NaN for unknown values.
         found.map(|(_, value)| *value).filter(|value| value.is_finite())
     }
 
-    /// The largest of them.
+    /// The largest value of a gauge.
     pub(super) fn largest(&self, metric: &'static str, subject: &str) -> Option<f64> {
         self.gauges(metric, subject, &[]).reduce(f64::max)
     }
@@ -101,7 +101,7 @@ impl Scrape {
     }
 }
 
-/// What changed from one look to another.
+/// What changed from one scrape to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {
     pub(super) from: &'a Scrape,
@@ -113,21 +113,20 @@ impl Change<'_> {
         self.to.at.saturating_sub(self.from.at)
     }
 
-    /// By how much the series of a counter with these labels grew, in all.
+    /// The sum of the increases of a counter's series with these labels.
     pub(super) fn count(&self, metric: &'static str, subject: &str, with: &[(&str, &str)]) -> u64 {
-        let wanted = self.to.of(metric, subject).filter(|(labels, _)| has(labels, with));
+        let wanted = self.to.of(metric, subject).filter(|(labels, _)| contain(labels, with));
         let grown = wanted.map(|(labels, now)| {
-            // A counter that was not there has begun at zero, and so has one that fell.
+            // A counter that is new started from zero, and so did one that fell.
             let before = self.from.get(metric, subject, labels).unwrap_or(0.0);
             if *now < before { *now } else { now - before }
         });
         grown.filter(|by| by.is_finite()).sum::<f64>().round() as u64
     }
 
-    /// Whether a counter of it fell or is gone.
-    pub(super) fn began_again(&self, label: &str, subject: &str) -> bool {
-        let metrics = names::COUNTERS.iter().filter(|metric| names::label(metric) == label);
-        let mut before = metrics.flat_map(|metric| {
+    /// Whether a counter of a subject fell or is gone.
+    pub(super) fn was_reset(&self, kind: Kind, subject: &str) -> bool {
+        let mut before = names::counters(kind).iter().flat_map(|metric| {
             self.from.of(metric, subject).map(move |(labels, was)| (metric, labels, was))
         });
         before.any(|(metric, labels, was)| {
@@ -135,17 +134,16 @@ impl Change<'_> {
         })
     }
 
-    /// A counter of it that has a value that none can have, at either look.
-    pub(super) fn impossible(&self, label: &str, subject: &str) -> Option<(&'static str, f64)> {
-        let metrics = names::COUNTERS.iter().filter(|metric| names::label(metric) == label);
-        let mut values = metrics.flat_map(|metric| {
+    /// A counter of a subject with an impossible value in either scrape.
+    pub(super) fn impossible(&self, kind: Kind, subject: &str) -> Option<(&'static str, f64)> {
+        let mut values = names::counters(kind).iter().flat_map(|metric| {
             let all = self.from.of(metric, subject).chain(self.to.of(metric, subject));
             all.map(move |(_, value)| (*metric, *value))
         });
-        values.find(|(_, value)| !(0.0..=MOST).contains(value))
+        values.find(|(_, value)| !(0.0..=MAX_COUNT).contains(value))
     }
 
-    /// The calls of it whose histogram puts them above a bound; none if it has no such bound.
+    /// The values of a histogram above one of its bounds; 0 if it has no such bound.
     pub(super) fn above(&self, metric: &'static str, subject: &str, bound: f64) -> u64 {
         let bounds = self.to.of(metric, subject).filter_map(|(labels, _)| value(labels, "le"));
         let bounds: BTreeSet<_> = bounds.collect();
@@ -164,6 +162,6 @@ fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-fn has(labels: &Labels, with: &[(&str, &str)]) -> bool {
+fn contain(labels: &Labels, with: &[(&str, &str)]) -> bool {
     with.iter().all(|(name, wanted)| value(labels, name) == Some(wanted))
 }

@@ -1,18 +1,17 @@
-//! What is seen, and what to do about it: the symptom table of docs/seeing-a-storm.md, the rows of it that metrics can
-//! show.
+//! Symptoms and their fixes: the rows of the symptom table in docs/seeing-a-storm.md that metrics can show.
 
-/// Something that metrics show and that can be put right.
+/// A problem that metrics show and that can be fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symptom {
-    /// More attempts than calls, by our own retries, and no budget bounds them.
+    /// The client's own retries multiply its calls, and no budget limits them.
     Unbounded,
-    /// More attempts than calls, by our own retries, though there is a budget.
+    /// The client's own retries multiply its calls, although there is a budget.
     LooseBudget,
-    /// More requests than those of users, and a layer above retries.
+    /// Retries of a layer above multiply the requests of users.
     FromAbove,
-    /// Most of our own excess is hedges.
+    /// Most of the client's own excess is hedges.
     Hedges,
-    /// More calls than before, each of them one attempt.
+    /// More calls than before, with one attempt each.
     Surge,
     /// The budget has refused retries.
     BudgetDry,
@@ -20,30 +19,30 @@ pub enum Symptom {
     TooManyAttempts,
     /// Calls that used all their attempts and failed.
     AttemptsUsed,
-    /// Calls that were not repeated because that may do them twice.
+    /// Calls that were not repeated because they are not safe to repeat.
     Unsafe,
-    /// The server said when, and we came sooner.
+    /// The client retried earlier than the server's hint.
     HintsIgnored,
-    /// The server said when, in no way that can be read.
+    /// The server's hints cannot be parsed.
     HintsUnreadable,
-    /// The breaker lets nothing through.
+    /// The circuit breaker is open.
     BreakerOpen,
-    /// The oldest job waits longer and longer.
+    /// The age of the oldest due job grows.
     QueueAgeing,
-    /// More retries than jobs that came to an end.
+    /// More retries than jobs that ended.
     QueueRetries,
     /// Jobs that were given up.
     DeadLetters,
-    /// Nobody answers for the budget of the fleet.
+    /// The ledger of the fleet does not answer.
     FleetLost,
-    /// Instances do not agree about it.
+    /// Instances configure the fleet differently.
     FleetDiffers,
-    /// It has nothing left.
+    /// The fleet's budget is empty.
     FleetDry,
 }
 
 impl Symptom {
-    /// For programs.
+    /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unbounded => "unbounded",
@@ -84,41 +83,43 @@ impl Symptom {
             }
             Self::Hedges => "let hedges start later, after the 95th percentile of the latency",
             Self::Surge => {
-                "this is no storm, and no retry setting mends it: add capacity, limit rates, or shed load"
+                "this is a surge and not a storm, and no retry setting helps: add capacity, limit rates, or shed load"
             }
             Self::BudgetDry => {
-                "it does what it is for, and a larger one makes the outage worse: see why the upstream fails"
+                "the budget works as intended, and a larger one makes the outage worse: find out why the upstream fails"
             }
             Self::TooManyAttempts => {
-                "cap attempts at 5, and set a deadline; what has to happen in the end belongs into a queue"
+                "cap attempts at 5, and set a deadline; work that must succeed eventually belongs in a queue"
             }
-            Self::AttemptsUsed => "see why the upstream fails before anybody retries more",
+            Self::AttemptsUsed => "find out why the upstream fails before adding retries",
             Self::Unsafe => {
-                "if they may be repeated, send one idempotency key for all attempts of a user's action"
+                "if they can be repeated, send one idempotency key with all attempts of a user's action"
             }
             Self::HintsIgnored => {
-                "take Retry-After as the least that the next wait lasts, or the server bans the client"
+                "take Retry-After as the minimum of the next wait, or the server may ban the client"
             }
             Self::HintsUnreadable => {
                 "the server should send Retry-After as seconds or as an HTTP date"
             }
             Self::BreakerOpen => {
-                "calls fail at once until a probe succeeds: see why the upstream fails"
+                "calls fail immediately until a probe succeeds: find out why the upstream fails"
             }
             Self::QueueAgeing => {
-                "see whether jobs fail (`redial queue stats`); if they do not, they come faster than they are done: \
-                 add workers"
+                "check whether jobs fail (`redial queue stats`); if they do not, jobs arrive faster than they are \
+                 processed: add workers"
             }
             Self::QueueRetries => {
-                "see why they fail before there are more of them; attempts are in the store, so a restart does not \
-                 begin them again"
+                "find out why they fail before adding jobs; attempts are kept in the store, so a restart does not \
+                 reset them"
             }
             Self::DeadLetters => "`redial dlq ls` shows why; `redial dlq redrive` tries them again",
             Self::FleetLost => {
-                "who cannot reach it has at most its share of the floor: see whether its Redis is there"
+                "an instance that cannot reach the ledger has at most its share of the floor: check its Redis"
             }
-            Self::FleetDiffers => "the strictest settings hold: give all instances the same ones",
-            Self::FleetDry => "it does what it is for: see why the upstream fails",
+            Self::FleetDiffers => {
+                "the strictest settings apply: give all instances the same settings"
+            }
+            Self::FleetDry => "the budget works as intended: find out why the upstream fails",
         }
     }
 }
@@ -126,7 +127,7 @@ impl Symptom {
 /// A symptom, and the numbers that show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is.
+    /// The symptom.
     pub symptom: Symptom,
     /// A sentence with the numbers, without its full stop.
     pub saw: String,

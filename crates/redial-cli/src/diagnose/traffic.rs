@@ -1,20 +1,21 @@
-//! What goes to an upstream or arrives at a server, by whoever counted it.
+//! The traffic to an upstream or at a server: how many calls became how many attempts, and which layer's retries they
+//! are.
 
 use std::collections::BTreeSet;
 
 use redial_core::storm::{Flow, Level};
 
+use super::backlog::{NOT_A_COUNT, WAS_RESET};
 use super::names;
-use super::others::{BEGAN_AGAIN, NO_COUNT};
 use super::scrape::{Change, Scrape};
 use super::symptom::Symptom;
 use super::{FEW, Kind, Subject};
 
-/// More attempts of a call than a policy should have: the rule too-many-attempts says so too.
+/// The most attempts that a policy should have, as in the rule too-many-attempts.
 const MOST_ATTEMPTS: f64 = 5.0;
 
 pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Subject> {
-    // A name of which only calls are counted so far is one too.
+    // A subject may have calls and no attempts yet.
     let all: [(Kind, &[&'static str]); 3] = [
         (Kind::Upstream, &[names::ATTEMPTS, names::CALLS]),
         (Kind::Server, &[names::SERVER_REQUESTS]),
@@ -22,16 +23,16 @@ pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Sub
     ];
     let mut subjects = Vec::new();
     for (kind, metrics) in all {
-        let named = |look: &'_ Scrape| -> BTreeSet<String> {
-            metrics.iter().flat_map(|metric| look.subjects(metric)).map(str::to_owned).collect()
+        let named = |scrape: &'_ Scrape| -> BTreeSet<String> {
+            metrics.iter().flat_map(|metric| scrape.subjects(metric)).map(str::to_owned).collect()
         };
         let (was, is) = (named(change.from), named(change.to));
         subjects.extend(is.iter().map(|name| examine(kind, name, change, usual)));
         subjects.extend(was.difference(&is).map(|name| {
             let mut subject = Subject::new(kind, name);
-            subject.unknown.push(
-                "what it does: it was there at the first look and not at the last one".into(),
-            );
+            subject
+                .unknown
+                .push("what it does: it was in the first scrape but not in the last one".into());
             subject
         }));
     }
@@ -40,30 +41,29 @@ pub(super) fn subjects(change: Change<'_>, usual: Option<Change<'_>>) -> Vec<Sub
 
 fn examine(kind: Kind, name: &str, change: Change<'_>, usual: Option<Change<'_>>) -> Subject {
     let mut subject = Subject::new(kind, name);
-    if let Some((metric, value)) = change.impossible(kind.label(), name) {
-        subject.distrust(metric, value, NO_COUNT);
+    if let Some((metric, value)) = change.impossible(kind, name) {
+        subject.mark_unreliable(metric, value, NOT_A_COUNT);
         return subject;
     }
     let flow = flow(kind, name, change);
     subject.flow = Some(flow);
-    if kind == Kind::Upstream && change.to.is_about(names::QUEUE_JOBS, name) {
+    if kind == Kind::Upstream && change.to.has(names::QUEUE_JOBS, name) {
         subject.of_jobs = change.to.largest(names::MULTIPLIER, name).filter(|ratio| *ratio >= 0.0);
-        if subject.of_jobs.is_none() && change.to.is_about(names::MULTIPLIER, name) {
-            subject.distrust(names::MULTIPLIER, f64::NAN, "is not a ratio");
+        if subject.of_jobs.is_none() && change.to.has(names::MULTIPLIER, name) {
+            subject.mark_unreliable(names::MULTIPLIER, f64::NAN, "is not a ratio");
         }
     }
     compare(&mut subject, flow, usual);
-    blame(&mut subject, flow, change);
+    attribute(&mut subject, flow, change);
     match kind {
-        Kind::Upstream => ours(&mut subject, change),
-        Kind::Cluster => envoys(&mut subject, change),
+        Kind::Upstream => client_findings(&mut subject, change),
+        Kind::Cluster => envoy_findings(&mut subject, change),
         _ => {}
     }
-    doubt(&mut subject, flow, change);
+    caveats(&mut subject, flow, change);
     subject
 }
 
-/// What went through it.
 fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {
     let count = |metric, with: &[(&str, &str)]| change.count(metric, name, with);
     let over = change.over();
@@ -89,16 +89,16 @@ fn flow(kind: Kind, name: &str, change: Change<'_>) -> Flow {
     }
 }
 
-/// How it is beside what is usual.
+/// Compares it with the baseline.
 fn compare(subject: &mut Subject, flow: Flow, usual: Option<Change<'_>>) {
     let Some(usual) = usual else { return };
-    if usual.impossible(subject.kind.label(), &subject.name).is_some() {
-        let why = "whether there are more calls than usual: a counter had a value in the time before that none can have";
+    if usual.impossible(subject.kind, &subject.name).is_some() {
+        let why = "whether there are more calls than usual: a counter had an impossible value in the baseline";
         subject.unknown.push(why.into());
         return;
     }
-    if usual.began_again(subject.kind.label(), &subject.name) {
-        let why = "whether there are more calls than usual: its counters began at zero again in the time before";
+    if usual.was_reset(subject.kind, &subject.name) {
+        let why = "whether there are more calls than usual: its counters restarted from zero during the baseline";
         subject.unknown.push(why.into());
         return;
     }
@@ -107,14 +107,14 @@ fn compare(subject: &mut Subject, flow: Flow, usual: Option<Change<'_>>) {
     if let Some(surge) = grew.filter(|_| flow.calls >= FEW && subject.level() == Some(Level::Calm))
     {
         let saw =
-            format!("{surge:.1} times the calls of before, and each is still about one attempt");
+            format!("{surge:.1} times the calls of the baseline, and still about one attempt each");
         subject.find(Symptom::Surge, saw);
     }
 }
 
-/// Whose the excess is, and what to do about it. Layers multiply, so that each may have its part in it: whoever would be
-/// a storm alone, and whoever makes most of one.
-fn blame(subject: &mut Subject, flow: Flow, change: Change<'_>) {
+/// Attributes the excess to layers. Layers multiply, so both may have a part in it: a layer that alone would be a storm,
+/// and the layer that makes most of it.
+fn attribute(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     if subject.level().is_none_or(|level| level == Level::Calm) {
         return;
     }
@@ -122,7 +122,7 @@ fn blame(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     let is_storm = |ratio: Option<f64>| ratio.is_some_and(|ratio| Level::of(ratio) > Level::Calm);
     let arrived = Flow { attempts: flow.calls, ..flow };
     if above < 0.5 || is_storm(flow.amplification()) {
-        ours_or_hedges(subject, flow, change);
+        attribute_to_client(subject, flow, change);
     }
     if above >= 0.5 || is_storm(arrived.multiplier()) {
         let what = if subject.kind == Kind::Server { "requests" } else { "calls" };
@@ -135,7 +135,7 @@ fn blame(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     }
 }
 
-fn ours_or_hedges(subject: &mut Subject, flow: Flow, change: Change<'_>) {
+fn attribute_to_client(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     let own = flow.attempts.saturating_sub(flow.calls);
     let hedges = change.count(names::RETRIES, &subject.name, &[("reason", "hedge")]);
     let whose = if subject.kind == Kind::Cluster { "of Envoy" } else { "of this client" };
@@ -150,7 +150,7 @@ fn ours_or_hedges(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     }
 }
 
-fn ours(subject: &mut Subject, change: Change<'_>) {
+fn client_findings(subject: &mut Subject, change: Change<'_>) {
     let name = subject.name.clone();
     let count = |metric, label, value| change.count(metric, &name, &[(label, value)]);
     let open = change.to.gauges(names::BREAKER_STATE, &name, &[("state", "open")]);
@@ -164,12 +164,12 @@ fn ours(subject: &mut Subject, change: Change<'_>) {
         (
             Symptom::HintsIgnored,
             count(names::HINTS, "result", "ignored"),
-            "times that the server said when to come again, and it was ignored",
+            "hints of the server (Retry-After) that were ignored",
         ),
         (
             Symptom::HintsUnreadable,
             count(names::HINTS, "result", "unreadable"),
-            "times that what the server said about when could not be read",
+            "hints of the server (Retry-After) that cannot be parsed",
         ),
         (
             Symptom::TooManyAttempts,
@@ -179,14 +179,14 @@ fn ours(subject: &mut Subject, change: Change<'_>) {
         (
             Symptom::Unsafe,
             count(names::STOPS, "reason", "unsafe"),
-            "calls that were not repeated because that may do them twice",
+            "calls that were not repeated because they are not safe to repeat",
         ),
         (
             Symptom::AttemptsUsed,
             count(names::STOPS, "reason", "attempts"),
             "calls that failed at their last attempt",
         ),
-        (Symptom::BreakerOpen, open, "circuit breakers that are open"),
+        (Symptom::BreakerOpen, open, "open circuit breakers"),
     ] {
         if n > 0 {
             subject.find(symptom, format!("{what}: {n}"));
@@ -194,13 +194,13 @@ fn ours(subject: &mut Subject, change: Change<'_>) {
     }
 }
 
-fn envoys(subject: &mut Subject, change: Change<'_>) {
+fn envoy_findings(subject: &mut Subject, change: Change<'_>) {
     let name = subject.name.clone();
     let count = |metric| change.count(metric, &name, &[]);
     let overflow = count(names::ENVOY_OVERFLOW);
     if overflow > 0 {
         let saw = format!(
-            "retries that the budget, or the limit of retries at once, refused: {overflow}"
+            "retries that the budget, or the limit of concurrent retries, refused: {overflow}"
         );
         subject.find(Symptom::BudgetDry, saw);
     }
@@ -208,38 +208,39 @@ fn envoys(subject: &mut Subject, change: Change<'_>) {
     if exceeded > 0 {
         let helped = count(names::ENVOY_SUCCESS);
         let saw = format!(
-            "calls that failed after all their retries: {exceeded}; that a retry saved: {helped}"
+            "calls that failed after all their retries: {exceeded}; calls that succeeded by a retry: {helped}"
         );
         subject.find(Symptom::AttemptsUsed, saw);
     }
 }
 
-/// What could not be known.
-fn doubt(subject: &mut Subject, flow: Flow, change: Change<'_>) {
+/// Records what could not be determined.
+fn caveats(subject: &mut Subject, flow: Flow, change: Change<'_>) {
     let level = subject.level();
-    let began_again = change.began_again(subject.kind.label(), &subject.name);
+    let was_reset = change.was_reset(subject.kind, &subject.name);
     let unknown = &mut subject.unknown;
-    if began_again {
-        unknown.push(BEGAN_AGAIN.to_owned());
+    if was_reset {
+        unknown.push(WAS_RESET.to_owned());
     }
     if flow.attempts == 0 {
         return;
     }
     if flow.calls == 0 {
         unknown.push(format!(
-            "whether it is a storm: {} attempts are retries of calls that began before, and no call began in that \
-             time; --for 1m looks longer",
+            "whether it is a storm: all {} attempts are retries of earlier calls, and no call began in that time; \
+             --for 1m measures longer",
             flow.attempts
         ));
     } else if level.is_none() {
         unknown.push(format!(
-            "whether it is a storm: {} attempts are few; --for 1m looks longer",
+            "whether it is a storm: {} attempts are too few; --for 1m measures longer",
             flow.attempts
         ));
     } else if flow.calls < FEW {
-        unknown.push(format!("much from {} calls: --for 1m looks longer", flow.calls));
+        unknown.push(format!("much from only {} calls: --for 1m measures longer", flow.calls));
     }
     if subject.of_jobs.is_some() {
-        unknown.push("to which jobs these attempts belong: retries come long after".into());
+        unknown
+            .push("which jobs these attempts belong to: retries come long after their jobs".into());
     }
 }

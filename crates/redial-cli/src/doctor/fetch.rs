@@ -1,24 +1,26 @@
-//! A page of metrics, from an address that a person has typed. There are many ways to type the wrong one, and each gets
-//! a sentence that says what to do.
+//! Fetches a page of metrics from an address that a person has typed. There are many ways to type the wrong one, and each
+//! has an error that says what to do.
 
 use std::error::Error;
 use std::time::Duration;
 
+use redial::telemetry::names::ATTEMPTS;
 use redial_cli::diagnose::Scrape;
 use redial_cli::exposition::LARGEST_PAGE;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Client, Response, Url};
 
+use crate::duration;
 use crate::failed::Failed;
 use crate::run::clock;
 
-/// As long as Prometheus waits, unless it is told otherwise.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The default scrape timeout of Prometheus.
+const TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPTED: &str = "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5";
 const PATHS: &str =
     "metrics are often at /metrics, and Envoy's at /stats/prometheus of its admin port";
 
-/// Where metrics are.
+/// The URL of metrics.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     url: Url,
@@ -30,9 +32,8 @@ impl Endpoint {
         let form = "write it as http://HOST:PORT/metrics";
         let url = Url::parse(text).map_err(|error| format!("{error}; {form}"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-            return Err(format!("this is no address of a web server; {form}"));
+            return Err(format!("not an HTTP URL; {form}"));
         }
-        // Whoever reads the answer need not know the password.
         let mut shown = url.clone();
         if shown.password().is_some() {
             let _ = shown.set_password(Some("…"));
@@ -40,6 +41,7 @@ impl Endpoint {
         Ok(Self { shown: shown.to_string(), url })
     }
 
+    /// The URL without its password.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
@@ -47,20 +49,19 @@ impl Endpoint {
     pub(super) async fn scrape(&self) -> Result<Scrape, Failed> {
         let wrong = |why: String| Failed::input(&self.shown, why);
         let at = clock::now();
-        let got = tokio::time::timeout(PATIENCE, self.page()).await;
-        let page = got.unwrap_or_else(|_| Err(slow())).map_err(wrong)?;
-        let scrape = Scrape::read(&page, at).map_err(|error| {
-            wrong(format!("this is not the text format of Prometheus: {error}"))
-        })?;
-        if scrape.is_of_use() {
+        let got = tokio::time::timeout(TIMEOUT, self.page()).await;
+        let page = got.unwrap_or_else(|_| Err(timed_out())).map_err(wrong)?;
+        let scrape = Scrape::read(&page, at)
+            .map_err(|error| wrong(format!("not the text format of Prometheus: {error}")))?;
+        if scrape.is_useful() {
             return Ok(scrape);
         }
         let why = match scrape.samples() {
-            0 => format!("there are no metrics in the answer; {PATHS}"),
+            0 => format!("the response has no metrics; {PATHS}"),
             n => format!(
-                "none of its {n} samples is about retries: there is neither redial_attempts_total nor \
-                 envoy_cluster_upstream_rq_total nor another that is read here. Does the program have a meter, \
-                 and has it made a call?"
+                "none of its {n} samples is about retries, such as {}: does the program have a meter, and has it \
+                 made a call?",
+                ATTEMPTS.name
             ),
         };
         Err(wrong(why))
@@ -75,23 +76,23 @@ impl Endpoint {
             200..=299 => {}
             401 | 403 => {
                 return Err(format!(
-                    "answers {status}: write http://USER:PASSWORD@HOST… if it has a password"
+                    "responds with {status}: write http://USER:PASSWORD@HOST… if it needs a password"
                 ));
             }
-            404 => return Err(format!("answers {status}; {PATHS}")),
-            _ => return Err(format!("answers {status}: see what is wrong with it")),
+            404 => return Err(format!("responds with {status}; {PATHS}")),
+            _ => return Err(format!("responds with {status}: check the server")),
         }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().to_owned();
         let body = body(answer).await?;
         let page = String::from_utf8(body)
-            .map_err(|_| format!("answers with something that is no text ({kind}); {PATHS}"))?;
+            .map_err(|_| format!("responds with data that is not text ({kind}); {PATHS}"))?;
         let start = page.trim_start();
         if start.starts_with('<') {
-            return Err(format!("answers with a web page; {PATHS}"));
+            return Err(format!("responds with a web page; {PATHS}"));
         }
         if kind.contains("json") || start.starts_with('[') {
-            return Err(format!("answers with JSON; {PATHS}"));
+            return Err(format!("responds with JSON; {PATHS}"));
         }
         Ok(page)
     }
@@ -99,21 +100,21 @@ impl Endpoint {
     fn unreached(&self, error: &reqwest::Error) -> String {
         let hint = match self.url.scheme() {
             "https" => "if it has no TLS, write http://",
-            _ => "see whether it runs, and whether this is its port",
+            _ => "check that the server runs, and that this is its port",
         };
-        format!("cannot get it: {}; {hint}", chain(error))
+        format!("cannot fetch it: {}; {hint}", chain(error))
     }
 }
 
-/// The body, up to the longest that is read.
+/// The body, up to the largest size that is read.
 async fn body(mut answer: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(part) = answer.chunk().await.map_err(|error| {
-        format!("the answer breaks off after {} bytes: {}", body.len(), chain(&error))
+        format!("the response is cut off after {} bytes: {}", body.len(), chain(&error))
     })? {
         if body.len() + part.len() > LARGEST_PAGE {
             return Err(
-                "answers with more than 16 MiB; Envoy takes ?usedonly&filter=upstream_rq behind its address".into(),
+                "responds with more than 16 MiB; for Envoy, append ?usedonly&filter=upstream_rq to the URL".into(),
             );
         }
         body.extend_from_slice(&part);
@@ -121,17 +122,20 @@ async fn body(mut answer: Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-fn slow() -> String {
-    format!("has not answered within {PATIENCE:?}: see whether it hangs, or another port is meant")
+fn timed_out() -> String {
+    let timeout = duration::text(TIMEOUT);
+    format!(
+        "timed out after {timeout}: check whether the server hangs, and whether this is its port"
+    )
 }
 
-/// An error of the client says little; what it came from says more.
+/// The sources of an error of the client: its own message says little.
 fn chain(error: &reqwest::Error) -> String {
     let mut last: &dyn Error = error;
-    let mut said = Vec::new();
+    let mut sources = Vec::new();
     while let Some(source) = last.source() {
         last = source;
-        said.push(source.to_string());
+        sources.push(source.to_string());
     }
-    if said.is_empty() { error.to_string() } else { said.join(": ") }
+    if sources.is_empty() { error.to_string() } else { sources.join(": ") }
 }

@@ -1,20 +1,22 @@
-//! What was found, for people and for programs.
+//! Prints a diagnosis, for people or as JSON.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use redial_cli::diagnose::{Diagnosis, Kind, Subject};
 use redial_core::storm::{Flow, Level};
 use serde_json::{Value, json};
 
-use crate::failed::harmless;
+use crate::duration;
+use crate::text::{sanitise, wrap};
 
 const WIDTH: usize = 100;
-/// An Envoy may have a thousand clusters that nobody calls.
+/// The most idle subjects that are named: an Envoy may have a thousand idle clusters.
 const MOST_IDLE: usize = 20;
 
 /// Sentences, the worst first.
 pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) -> io::Result<()> {
-    let seconds = diagnosis.over as f64 / 1e9;
+    let over = duration::text(Duration::from_nanos(diagnosis.over));
     let (idle, seen): (Vec<_>, Vec<_>) =
         diagnosis.subjects.iter().partition(|subject| subject.is_idle());
     let is_unreliable = seen.iter().any(|subject| subject.is_unreliable);
@@ -28,33 +30,33 @@ pub(super) fn words(place: &str, diagnosis: &Diagnosis, out: &mut impl Write) ->
         Some(Level::Storm) => "a storm",
         Some(Level::Critical) => "a critical storm",
     };
-    wrap(out, "", &format!("{verdict}, of what {place} counted in {seconds:.1}s"))?;
+    paragraph(out, "", &format!("{verdict}: {place}, measured for {over}"))?;
     for subject in seen {
         writeln!(out)?;
-        wrap(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
+        paragraph(out, "", &format!("{}: {}", level(subject), sentence(subject)))?;
         for finding in &subject.findings {
-            wrap(out, "  - ", &finding.saw)?;
-            wrap(out, "    fix: ", finding.symptom.fix())?;
+            paragraph(out, "  - ", &finding.saw)?;
+            paragraph(out, "    fix: ", finding.symptom.fix())?;
         }
         for unknown in &subject.unknown {
-            wrap(out, "  ? ", &format!("cannot know {}", harmless(unknown)))?;
+            paragraph(out, "  ? ", &format!("cannot tell {}", sanitise(unknown)))?;
         }
     }
     if !idle.is_empty() {
         let named =
-            |subject: &&Subject| format!("{} {}", subject.kind.name(), harmless(&subject.name));
+            |subject: &&Subject| format!("{} {}", subject.kind.name(), sanitise(&subject.name));
         let mut names: Vec<_> = idle.iter().take(MOST_IDLE).map(named).collect();
         if let Some(more) = idle.len().checked_sub(MOST_IDLE).filter(|more| *more > 0) {
             names.push(format!("and {more} more"));
         }
         writeln!(out)?;
-        wrap(out, "", &format!("idle: {} (--for 1m looks longer)", names.join(", ")))?;
+        paragraph(out, "", &format!("idle: {} (--for 1m measures longer)", names.join(", ")))?;
     }
     if !diagnosis.unknown.is_empty() {
         writeln!(out)?;
     }
     for unknown in &diagnosis.unknown {
-        wrap(out, "? ", &format!("cannot know {unknown}"))?;
+        paragraph(out, "? ", &format!("cannot tell {unknown}"))?;
     }
     Ok(())
 }
@@ -63,59 +65,56 @@ fn level(subject: &Subject) -> &'static str {
     match subject.level() {
         Some(level) => level.name(),
         None if subject.is_unreliable => "unknown",
-        None if subject.kind >= Kind::Queue && subject.findings.is_empty() => "well",
-        None if subject.kind >= Kind::Queue => "look",
+        None if subject.kind >= Kind::Queue && subject.findings.is_empty() => "ok",
+        None if subject.kind >= Kind::Queue => "attention",
         None => "unknown",
     }
 }
 
-/// What one sees of it.
 fn sentence(subject: &Subject) -> String {
-    let name = harmless(&subject.name);
+    let name = sanitise(&subject.name);
     let Some(flow) = subject.flow.filter(|flow| flow.calls > 0) else {
         return format!("{} {name}", subject.kind.name());
     };
     if let Some(ratio) = subject.of_jobs {
         let (ratio, Flow { attempts, calls, .. }) = (number(ratio), flow);
         return format!(
-            "the workers of {name} count {ratio} attempts per job, over their own window (attempts: {attempts}, jobs \
-             that began: {calls})"
+            "the workers of {name} report {ratio} attempts per job over their own window (attempts: {attempts}, jobs \
+             begun: {calls})"
         );
     }
     let multiplier = number(flow.multiplier().unwrap_or_default());
     let first = match subject.kind {
         kind if flow.fresh() == 0 => {
-            format!("there are only retries from a layer above for {} {name}", kind.name())
+            format!("all calls to {} {name} are retries from a layer above", kind.name())
         }
         Kind::Server => {
-            format!("each request of a user arrives {multiplier} times at server {name}")
+            format!("each user request arrives {multiplier} times at server {name}")
         }
         Kind::Cluster => format!("Envoy sends {multiplier} attempts per call to cluster {name}"),
-        _ => format!("you send {multiplier} attempts per call to upstream {name}"),
+        _ => format!("this client sends {multiplier} attempts per call to upstream {name}"),
     };
-    let usual = subject.surge.map(|surge| format!(", new ones: {surge:.1} times those of before"));
+    let usual = subject.surge.map(|surge| format!(", {surge:.1} times the baseline"));
     let counted = counted(subject.kind, &flow) + &usual.unwrap_or_default();
     format!("{first}; {} ({counted})", share(subject.kind, &flow))
 }
 
 fn share(kind: Kind, flow: &Flow) -> String {
-    let own = if kind == Kind::Cluster { "Envoy's own retries" } else { "your own retries" };
+    let own = if kind == Kind::Cluster { "Envoy's own retries" } else { "its own retries" };
     match flow.from_above() {
-        None if kind == Kind::Server => "none says that it is a retry".to_owned(),
+        None if kind == Kind::Server => "none is marked as a retry".to_owned(),
         None => "there are no more attempts than calls".to_owned(),
         Some(0.0) => format!("the excess is {own}"),
-        Some(1.0) => "all of the excess arrives as retries from a layer above".to_owned(),
+        Some(1.0) => "the excess is retries from a layer above".to_owned(),
         Some(above) => {
-            // Neither all nor nothing, whatever it is rounded to.
+            // Rounding must not turn a part into all or nothing.
             let percent = (above * 100.0).round().clamp(1.0, 99.0);
-            format!(
-                "{percent}% of the excess arrives as retries from a layer above, the rest is {own}"
-            )
+            format!("{percent}% of the excess is retries from a layer above, the rest is {own}")
         }
     }
 }
 
-/// The numbers behind it: calls are those that the multiplier is about.
+/// The numbers behind the sentence: calls are the fresh ones, which the multiplier divides by.
 fn counted(kind: Kind, flow: &Flow) -> String {
     let (attempts, fresh) = (flow.attempts, flow.fresh());
     match (kind, flow.inherited) {
@@ -128,7 +127,7 @@ fn counted(kind: Kind, flow: &Flow) -> String {
     }
 }
 
-/// Two digits behind the point where they matter, and never above a line that it is below.
+/// Two decimals where they matter, and never rounded up past the threshold of a level.
 fn number(multiplier: f64) -> String {
     if multiplier < 1.1 {
         return format!("{multiplier:.2}");
@@ -138,27 +137,17 @@ fn number(multiplier: f64) -> String {
     format!("{:.1}", if is_above { near - 0.1 } else { near })
 }
 
-/// Lines of a paragraph, the first one with `mark` before it and the others below its text.
-fn wrap(out: &mut impl Write, mark: &str, text: &str) -> io::Result<()> {
-    let indent = " ".repeat(mark.chars().count());
-    let mut line = mark.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            writeln!(out, "{line}")?;
-            line.clone_from(&indent);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
+/// A paragraph: `mark` before the first line, and the other lines indented below the first.
+fn paragraph(out: &mut impl Write, mark: &str, text: &str) -> io::Result<()> {
+    let mut mark = mark.to_owned();
+    for line in wrap(text, WIDTH - mark.len()) {
+        writeln!(out, "{mark}{line}")?;
+        mark = " ".repeat(mark.len());
     }
-    writeln!(out, "{line}")
+    Ok(())
 }
 
-/// The same as an object.
+/// The same as JSON.
 pub(super) fn json(place: &str, diagnosis: &Diagnosis) -> Value {
     json!({
         "url": place,

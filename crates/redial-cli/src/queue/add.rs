@@ -3,20 +3,20 @@ use std::io::{self, BufRead, BufReader, IsTerminal as _, Read as _, Write};
 use redial_queue::durable::{DurableQueue, Enqueued, NewJob};
 use serde_json::json;
 
-use super::input::{About, Source, check_delivery, header};
-use super::place::Place;
+use super::input::{JobArgs, Source, check_delivery, header};
+use super::location::QueueArgs;
 use crate::failed::Failed;
 
-/// Put jobs into a queue
+/// Add jobs to a queue
 ///
-/// A job is on the disk before its number is printed.
+/// A job is on disk before its number is printed.
 #[derive(clap::Args)]
 #[command(after_help = "\
-With --lines each line is a job. Empty lines are left out. The jobs go in by batches, each all or none, and their
-numbers are printed as soon as they are in. A batch does not wait for lines that are not there yet.
+With --lines each line is a job, and empty lines are skipped. Jobs are added in atomic batches, and their numbers are
+printed as soon as a batch is in the store. A batch does not wait for lines that have not arrived yet.
 
-Exit codes: 0 if all are in (or another one will do, with --when-waiting keep), 1 if one was refused or the store
-failed, 2 for wrong usage.
+Exit codes: 0 all jobs were added (or kept, with --when-waiting keep), 1 a job was refused or the store failed, 2 wrong
+usage.
 
 Examples:
   redial queue add --store jobs.db --payload 'resize 17'
@@ -26,21 +26,21 @@ Examples:
   REDIAL_STORE=postgres://me:secret@db/app redial queue add --payload hello")]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
-    /// What the handler gets: the text, @ and the path of a file, or - for stdin; without this, stdin
-    #[arg(long, value_name = "TEXT|@FILE|-", value_parser = Source::read, help_heading = "The job")]
+    queue: QueueArgs,
+    /// The payload: the text, @ and the path of a file, or - for stdin [default: stdin]
+    #[arg(long, value_name = "TEXT|@FILE|-", value_parser = Source::read, help_heading = "Job")]
     payload: Option<Source>,
     /// Each line is a job
-    #[arg(long, conflicts_with = "idempotency_key", help_heading = "The job")]
+    #[arg(long, conflicts_with = "idempotency_key", help_heading = "Job")]
     lines: bool,
-    /// What the handler gets besides, such as 'Kind: thumbnail'; may be repeated
-    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header, help_heading = "The job")]
+    /// A header for the handler, such as 'Kind: thumbnail'; may be repeated
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header, help_heading = "Job")]
     headers: Vec<(String, String)>,
     #[command(flatten)]
-    about: About,
+    job: JobArgs,
 }
 
-/// How many jobs go in at once, and how many bytes of them.
+/// The most jobs of a batch, and their bytes.
 const BATCH: usize = 1000;
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -48,13 +48,13 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     let source = match &args.payload {
         Some(source) => source.clone(),
         None if io::stdin().is_terminal() => {
-            return Err(Failed::input("--payload", "there is none, and stdin is a terminal"));
+            return Err(Failed::input("--payload", "missing, and stdin is a terminal"));
         }
         None => Source::Stdin,
     };
-    check_delivery(&args.headers, args.about.idempotency_key.as_deref())?;
+    check_delivery(&args.headers, args.job.idempotency_key.as_deref())?;
     let job = |payload: Vec<u8>| {
-        let mut job = args.about.apply(NewJob::new(payload));
+        let mut job = args.job.apply(NewJob::new(payload));
         job.headers.clone_from(&args.headers);
         job
     };
@@ -62,9 +62,9 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
         return lines(args, &source, job, out).await;
     }
     let job = job(source.bytes()?);
-    let queue = args.place.make().await?;
+    let queue = args.queue.create().await?;
     let became = queue.enqueue(job).await?;
-    print(&[became], args.about.json, out)?;
+    print(&[became], args.job.json, out)?;
     refused(&[became])
 }
 
@@ -75,7 +75,7 @@ async fn lines(
     out: &mut impl Write,
 ) -> Result<(), Failed> {
     let mut from = BufReader::with_capacity(BATCH_BYTES, source.open()?);
-    let queue = args.place.make().await?;
+    let queue = args.queue.create().await?;
     let (mut line, mut number, mut bytes) = (Vec::new(), 0_u64, 0);
     let (mut batch, mut first, mut all) = (Batch::default(), 1, Vec::new());
     loop {
@@ -89,17 +89,17 @@ async fn lines(
         }
         if line.len() > NewJob::MOST_PAYLOAD {
             let why = format!("a payload has at most {} bytes", NewJob::MOST_PAYLOAD);
-            batch.enqueue(&queue, first, args.about.json, &mut all, out).await?;
+            batch.enqueue(&queue, first, args.job.json, &mut all, out).await?;
             return Err(Failed::input(format!("line {number}"), stopped(why, number)));
         }
         if !line.is_empty() {
             bytes += line.len();
             batch.0.push(job(line.clone()));
         }
-        // Whoever writes slowly may be gone before a batch is full.
+        // A slow writer may be gone before a batch is full.
         let may_wait = !from.buffer().contains(&b'\n');
         if ended || may_wait || batch.0.len() >= BATCH || bytes >= BATCH_BYTES {
-            batch.enqueue(&queue, first, args.about.json, &mut all, out).await?;
+            batch.enqueue(&queue, first, args.job.json, &mut all, out).await?;
             (first, bytes) = (number + 1, 0);
         }
         if ended {
@@ -112,7 +112,7 @@ async fn lines(
 struct Batch(Vec<NewJob>);
 
 impl Batch {
-    /// Puts them in, and keeps of what became of them what is not as it should be.
+    /// Adds the batch, prints the results, and collects the refused jobs.
     async fn enqueue(
         &mut self,
         queue: &DurableQueue,
@@ -127,7 +127,7 @@ impl Batch {
         let became = queue.enqueue_all(std::mem::take(&mut self.0)).await;
         let became = became.map_err(|error| match Failed::from(error) {
             Failed::Input(why) => Failed::Input(stopped(why, first)),
-            Failed::Work(why) => Failed::Work(stopped(why, first)),
+            Failed::Other(why) => Failed::Other(stopped(why, first)),
             other => other,
         })?;
         wrong.extend(became.iter().filter(|one| matches!(one, Enqueued::Refused(_))));
@@ -135,12 +135,12 @@ impl Batch {
     }
 }
 
-/// So that whoever puts it right knows where to go on.
+/// Tells the user where to continue.
 fn stopped(why: impl std::fmt::Display, line: u64) -> String {
     format!("{why}; the lines before line {line} are in the queue")
 }
 
-/// The numbers of those that are in the queue.
+/// Prints the numbers of the jobs that are in the queue.
 pub(super) fn print(all: &[Enqueued], json: bool, out: &mut impl Write) -> Result<(), Failed> {
     for one in all {
         let id = one.id();
@@ -165,11 +165,11 @@ pub(super) fn refused(all: &[Enqueued]) -> Result<(), Failed> {
         (None, _) => Ok(()),
         (Some(one), 0) => {
             let id = one.id();
-            Err(Failed::Work(format!("refused: job {id} with the same key waits")))
+            Err(Failed::Other(format!("refused: job {id} with the same key is waiting")))
         }
         (Some(one), more) => {
             let (id, all) = (one.id(), more + 1);
-            Err(Failed::Work(format!("{all} refused: job {id} with the same key waits")))
+            Err(Failed::Other(format!("{all} refused: job {id} with the same key is waiting")))
         }
     }
 }

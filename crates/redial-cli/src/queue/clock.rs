@@ -5,27 +5,28 @@ use redial_queue::durable::Store;
 use redial_queue::sqlite::SqliteStore;
 use serde_json::json;
 
-use super::place::{Kept, Missing, Place, said};
-use super::time::{Utc, short};
+use super::location::{IfMissing, Location, QueueArgs, named_error};
+use super::time::Utc;
+use crate::duration;
 use crate::failed::Failed;
 use crate::run::clock::wall;
 
-/// Show the store's time beside this machine's clock, or repair it
+/// Compare the store's clock with this machine's clock, or repair it
 ///
-/// A SQLite store has a time of its own, so that a clock that is set changes no wait. It may differ from the clock of
-/// this machine by up to a week; beyond that the store is not opened, because one of them is wrong.
+/// A SQLite store has its own clock, so that setting the machine's clock changes no wait. The two may differ by up to a
+/// week; beyond that the store is not opened, because one of them is wrong.
 #[derive(clap::Args)]
 #[command(after_help = "\
-With --repair the store's time becomes that of this machine's clock, and every other time in the store moves along:
-waits and leases have as long to go as before. Workers that run go on with the new time.
+With --repair the store's clock is set to this machine's clock, and every other time in the store moves along: waits and
+leases keep their remaining time. Running workers continue with the new time.
 
 Examples:
   redial queue clock --store jobs.db
   redial queue clock --store jobs.db --repair")]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
-    /// Set the store's time to this machine's clock
+    queue: QueueArgs,
+    /// Set the store's clock to this machine's clock
     #[arg(long)]
     repair: bool,
     /// Print JSON
@@ -37,7 +38,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     if args.repair {
         return repair(args, out);
     }
-    let store = args.place.open(Missing::Wrong).await?;
+    let store = args.queue.open(IfMissing::Fail).await?;
     let offset = Offset::of(&*store).await?;
     if args.json {
         writeln!(
@@ -46,30 +47,31 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
             json!({ "time": Utc(offset.time).to_string(), "clock_offset_ms": offset.ms() })
         )?;
     } else {
-        writeln!(out, "the store's time is {}, {offset}", Utc(offset.time))?;
+        writeln!(out, "the store's clock is {}, {offset}", Utc(offset.time))?;
     }
     Ok(())
 }
 
 fn repair(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
-    let Kept::In(path) = args.place.kept()? else {
-        let why = "the time of a Postgres store is its server's clock: set that";
+    let Location::Sqlite(path) = args.queue.location()? else {
+        let why = "the clock of a Postgres store is that of its server: set that clock";
         return Err(Failed::input("--store", why));
     };
-    let micros = SqliteStore::repair_clock(&path).map_err(|error| said(path.display(), error))?;
+    let micros =
+        SqliteStore::repair_clock(&path).map_err(|error| named_error(path.display(), error))?;
     if args.json {
         writeln!(out, "{}", json!({ "moved_ms": micros / 1000 }))?;
     } else if micros.unsigned_abs() < 1_000_000 {
-        writeln!(out, "the store's time already matches this machine's clock")?;
+        writeln!(out, "the store's clock already matches this machine's clock")?;
     } else {
-        let by = short(Duration::from_micros(micros.unsigned_abs()));
+        let by = duration::text(Duration::from_micros(micros.unsigned_abs()));
         let direction = if micros < 0 { "back" } else { "forward" };
         writeln!(out, "all times were moved {direction} by {by}")?;
     }
     Ok(())
 }
 
-/// How far a store's time is from this machine's clock.
+/// The difference between a store's clock and this machine's clock.
 pub(super) struct Offset {
     time: SystemTime,
     wall: SystemTime,
@@ -81,7 +83,7 @@ impl Offset {
         Ok(Self { time, wall: wall() })
     }
 
-    /// Ahead, or behind if it is negative.
+    /// Positive if the store's clock is ahead.
     pub(super) fn ms(&self) -> i64 {
         let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         match self.time.duration_since(self.wall) {
@@ -98,7 +100,7 @@ impl Offset {
 
 impl std::fmt::Display for Offset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let apart = short(Duration::from_millis(self.ms().unsigned_abs()));
+        let apart = duration::text(Duration::from_millis(self.ms().unsigned_abs()));
         match self.ms() {
             _ if !self.matters() => f.write_str("the same as this machine's clock"),
             0.. => write!(f, "{apart} ahead of this machine's clock"),

@@ -1,4 +1,4 @@
-//! What a new job is made of, as arguments.
+//! The arguments that describe a new job.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,11 +9,12 @@ use redial_queue::delivery::{self, Delivery};
 use redial_queue::durable::{NewJob, Start, WhenWaiting};
 
 use super::time;
+use crate::duration;
 use crate::failed::Failed;
 
-const JOB: &str = "The job";
+const JOB: &str = "Job";
 
-/// Where bytes come from: `@FILE`, `-` or `@-` for stdin, or else the text itself.
+/// Where bytes come from: `@FILE`, `-` or `@-` for stdin, or the text itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Text(String),
@@ -25,7 +26,7 @@ impl Source {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         Ok(match text {
             "-" | "@-" => Self::Stdin,
-            "@" => return Err("@ needs the path of a file behind it".to_owned()),
+            "@" => return Err("@ must be followed by the path of a file".to_owned()),
             _ => match text.strip_prefix('@') {
                 Some(path) => Self::File(path.to_owned()),
                 None => Self::Text(text.to_owned()),
@@ -33,7 +34,7 @@ impl Source {
         })
     }
 
-    /// To read from, piece by piece.
+    /// A reader, for large input.
     pub(super) fn open(&self) -> Result<Box<dyn Read>, Failed> {
         Ok(match self {
             Self::Text(text) => Box::new(io::Cursor::new(text.clone().into_bytes())),
@@ -44,7 +45,7 @@ impl Source {
         })
     }
 
-    /// All of it, if a job can have so much.
+    /// All bytes, if they fit into a payload.
     pub(super) fn bytes(&self) -> Result<Vec<u8>, Failed> {
         let (mut bytes, most) = (Vec::new(), NewJob::MOST_PAYLOAD);
         let read = self.open()?.take(most as u64 + 1).read_to_end(&mut bytes);
@@ -64,50 +65,49 @@ impl Source {
     }
 }
 
-/// What any new job can have.
+/// The arguments of any new job.
 #[derive(clap::Args)]
-pub(crate) struct About {
-    /// What the job is about: jobs with the same key are done in order
+pub(crate) struct JobArgs {
+    /// The key of the job: jobs with the same key are processed in order
     #[arg(long, value_name = "KEY", help_heading = JOB)]
     key: Option<String>,
-    /// What becomes of it when a job with the same key waits
+    /// What to do if a job with the same key is waiting
     #[arg(long, value_enum, default_value_t = Waiting::Append, requires = "key", help_heading = JOB)]
     when_waiting: Waiting,
-    /// From 0 to 7: higher ones go first, and one that waits rises
+    /// Priority from 0 to 7: higher ones go first, and the priority of a waiting job rises
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = JOB)]
     priority: Option<u8>,
-    /// Start after this long, such as 5m
-    #[arg(long, value_name = "TIME", value_parser = time::duration, help_heading = JOB)]
+    /// Delay before the first attempt, such as 5m
+    #[arg(long, value_name = "TIME", value_parser = duration::read, help_heading = JOB)]
     after: Option<Duration>,
-    /// Start not before then, such as 2026-11-15T18:30:00Z
+    /// Earliest time of the first attempt, such as 2026-11-15T18:30:00Z
     #[arg(long, value_name = "TIME", value_parser = time::read, conflicts_with = "after", help_heading = JOB)]
     at: Option<SystemTime>,
-    /// The name of the policy that it is done under: a preset, or one that the worker has from --policies; without
-    /// this, the worker's own
+    /// The name of its policy: a preset, or one that the worker has from --policies [default: the worker's policy]
     #[arg(long, value_name = "NAME", help_heading = JOB)]
     policy: Option<String>,
-    /// The same over all attempts, so that whoever does the work can tell; without this, a new one
+    /// The key by which the receiver recognises a repeated attempt [default: a new UUID]
     #[arg(long, value_name = "KEY", help_heading = JOB)]
     pub(super) idempotency_key: Option<String>,
-    /// Print an object in a line for each job: its number, and what became of it
+    /// Print a JSON object per line for each job: its number, and the result
     #[arg(long)]
     pub(super) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Waiting {
-    /// It is one more
+    /// Add the new job
     Append,
-    /// It takes the other's place
+    /// Replace the waiting job
     Replace,
-    /// The other one will do
+    /// Keep the waiting job, and do not add the new one
     Keep,
-    /// It is refused
+    /// Fail
     Refuse,
 }
 
-impl About {
-    /// The job, once there is something in it.
+impl JobArgs {
+    /// Applies the arguments to a job with a payload.
     pub(super) fn apply(&self, mut job: NewJob) -> NewJob {
         job.key.clone_from(&self.key);
         job.when_waiting = match self.when_waiting {
@@ -130,7 +130,7 @@ impl About {
     }
 }
 
-/// A job whose headers make it a delivery has to be a good one, and be told so before it is in the queue.
+/// Validates the headers of a delivery before it is enqueued.
 pub(super) fn check_delivery(
     headers: &[(String, String)],
     idempotency_key: Option<&str>,
@@ -143,9 +143,9 @@ pub(super) fn check_delivery(
     idempotency_key.map_or(Ok(()), Delivery::check_key).map_err(wrong)
 }
 
-/// `Name: value`. A name may begin with the colon that the method and the URL of a delivery have.
+/// `Name: value`. A name may begin with a colon, as `:method` and `:url` of a delivery do.
 pub(super) fn header(text: &str) -> Result<(String, String), String> {
-    let form = || "a header such as 'Content-Type: text/plain'".to_owned();
+    let form = || "not a header such as 'Content-Type: text/plain'".to_owned();
     let rest = text.strip_prefix(':').unwrap_or(text);
     let (name, value) = rest.split_once(':').ok_or_else(form)?;
     let (name, value) = (name.trim(), value.trim());

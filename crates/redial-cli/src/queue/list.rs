@@ -2,47 +2,47 @@ use std::io::Write;
 
 use redial_queue::durable::{DurableQueue, Filter, Job, JobId, State};
 
-use super::place::{Place, tell};
+use super::location::{QueueArgs, note};
 use super::print::{cell, object, payload_cell, table, when};
 use crate::failed::Failed;
 
-/// Show the jobs of a queue, those that were enqueued first before others
+/// List the jobs of a queue, oldest first
 #[derive(clap::Args)]
 #[command(after_help = "\
-Times are seen from this machine's clock; the store has its own.
+Times are relative to the store's clock.
 
 Examples:
   redial queue ls --store jobs.db
   redial queue ls --store jobs.db --state running
-  redial queue ls --store jobs.db --key user-7 --json       an object in a line for each job
-  redial queue ls --store jobs.db --after 4711              those with higher numbers")]
+  redial queue ls --store jobs.db --key user-7 --json       a JSON object per line
+  redial queue ls --store jobs.db --after 4711              jobs with higher numbers")]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
-    /// Only those in this state
+    queue: QueueArgs,
+    /// Only jobs in this state
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(State::ALL.map(State::name)))]
     state: Option<String>,
-    /// Only those with this key
+    /// Only jobs with this key
     #[arg(long)]
     key: Option<String>,
-    /// At most so many
+    /// The most jobs to list
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     most: u32,
-    /// Only those with a higher number than this
+    /// Only jobs with a higher number than this
     #[arg(long, value_name = "ID")]
     after: Option<i64>,
-    /// Print an object in a line for each job, with everything about it
+    /// Print a JSON object per line for each job, with all of its fields
     #[arg(long)]
     json: bool,
 }
 
 pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
-    let queue = args.place.find().await?;
+    let queue = args.queue.find().await?;
     let filter = Filter {
         state: args.state.as_deref().and_then(State::from_name),
         key: args.key.clone(),
         after: args.after.map(JobId),
-        ..args.place.filter()
+        ..args.queue.filter()
     };
     let now = queue.store().time().await?;
     let row = |job: &Job| {
@@ -60,10 +60,10 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     show(&queue, filter, args.most, args.json, head, row, out).await
 }
 
-/// How many jobs are read at once: each of them may be large.
+/// The most jobs that are read at once: each may be large.
 pub(crate) const PAGE: usize = 64;
 
-/// Shows up to `most` jobs, as a table or each as an object in a line, and says if there are more.
+/// Lists up to `most` jobs, as a table or as JSON lines, and notes whether there are more.
 pub(crate) async fn show<const N: usize>(
     queue: &DurableQueue,
     mut filter: Filter,
@@ -75,7 +75,7 @@ pub(crate) async fn show<const N: usize>(
 ) -> Result<(), Failed> {
     let (mut rows, mut left) = (Vec::new(), most as usize);
     let more = loop {
-        // One more than is shown tells whether there is more.
+        // One more than is shown, to know whether there are more.
         let page = left.min(PAGE);
         filter.most = page + 1;
         let mut jobs = queue.store().list(&filter).await?;
@@ -97,12 +97,12 @@ pub(crate) async fn show<const N: usize>(
     }
     if let Some(last) = filter.after.filter(|_| more) {
         out.flush()?;
-        tell(&format!("there are more: --after {last} shows them, and --most sets how many"));
+        note(&format!("there are more jobs: list them with --after {last}, or raise --most"));
     }
     Ok(())
 }
 
-/// Of a delivery, where it goes says more than what is in it.
+/// The method and URL of a delivery, or the payload of another job.
 pub(crate) fn about(job: &Job) -> String {
     let header = |wanted: &str| {
         job.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())

@@ -1,3 +1,5 @@
+//! `redial queue pause`, `resume`, `set`, `rm` and `verify`.
+
 use std::io::Write;
 use std::str::FromStr;
 
@@ -6,61 +8,62 @@ use redial_core::admit::RateRule;
 use redial_queue::durable::{Filter, JobId};
 use serde_json::json;
 
-use super::place::{Kept, Missing, Place, open_file, said};
-use crate::failed::{Failed, harmless};
+use super::location::{IfMissing, Location, QueueArgs, named_error, open_file};
+use crate::failed::Failed;
+use crate::text::sanitise;
 
-/// Claim nothing more of a queue; what runs goes on
+/// Stop claiming jobs of a queue; running jobs continue
 #[derive(clap::Args)]
 #[command(after_help = "\
-It holds for all workers of the queue, and for those that start later, until `redial queue resume`.
+Applies to all workers of the queue, including workers that start later, until `redial queue resume`.
 
 Examples:
   redial queue pause --store jobs.db --queue mail")]
 pub(crate) struct Pause {
     #[command(flatten)]
-    place: Place,
+    queue: QueueArgs,
 }
 
-/// Go on with a queue that was paused
+/// Resume a paused queue
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   redial queue resume --store jobs.db --queue mail")]
 pub(crate) struct Resume {
     #[command(flatten)]
-    place: Place,
+    queue: QueueArgs,
 }
 
 pub(super) async fn pause(args: &Pause) -> Result<(), Failed> {
-    Ok(args.place.find_or_make().await?.pause().await?)
+    Ok(args.queue.find_or_make().await?.pause().await?)
 }
 
 pub(super) async fn resume(args: &Resume) -> Result<(), Failed> {
-    Ok(args.place.find_or_make().await?.resume().await?)
+    Ok(args.queue.find_or_make().await?.resume().await?)
 }
 
-/// Set what holds for all workers of a queue
+/// Change settings that apply to all workers of a queue
 #[derive(clap::Args)]
 #[command(after_help = "\
-It is kept in the store and counts at once, for workers that run too. `redial queue stats` shows it.
+The settings are kept in the store and apply immediately, also to running workers. `redial queue stats` shows them.
 
 Examples:
-  redial queue set --store jobs.db --queue mail --rate 100/s           at most so many attempts
+  redial queue set --store jobs.db --queue mail --rate 100/s           limit the rate of attempts
   redial queue set --store jobs.db --queue mail --rate 10/m --burst 1  never two together
   redial queue set --store jobs.db --rate none
-  redial queue set --store jobs.db --most-dead 10000                   beyond it the oldest are dropped, and counted
-  redial queue set --store jobs.db --per-key 0                         jobs with the same key need no order")]
+  redial queue set --store jobs.db --most-dead 10000                   drop the oldest dead letters beyond it
+  redial queue set --store jobs.db --per-key 0                         process jobs with the same key in any order")]
 #[group(id = "setting", required = true, multiple = true)]
 pub(crate) struct Set {
     #[command(flatten)]
-    place: Place,
-    /// How often jobs are claimed, over all workers: such as 100/s, 5/m, or none for no limit
+    queue: QueueArgs,
+    /// The rate at which all workers together claim jobs: such as 100/s, 5/m, or none for no limit
     #[arg(long, value_name = "RATE|none", value_parser = choice::<Rate>, group = "setting")]
     rate: Option<Choice<Rate>>,
-    /// How many at once after a pause; without this, as many as the rate has in a second
+    /// The most jobs at once after a pause [default: one second's worth of the rate]
     #[arg(long, value_name = "N", requires = "rate", value_parser = clap::value_parser!(u32).range(1..))]
     burst: Option<u32>,
-    /// How many jobs of a key are worked on or wait for a retry at once; 1 keeps them in order, 0 is no limit
+    /// The most jobs of a key that run or wait for a retry concurrently; 1 keeps them in order, 0 is no limit
     #[arg(long, value_name = "N", group = "setting")]
     per_key: Option<u32>,
     /// The most dead letters, or none for no limit
@@ -84,17 +87,17 @@ impl<T> Choice<T> {
     }
 }
 
-/// What can be set or be none.
+/// A setting that can be none.
 pub(crate) trait Settable: FromStr {
     const FORM: &'static str;
 }
 
 impl Settable for Rate {
-    const FORM: &'static str = "a rate such as 100/s, 5/m or 1/30s, or none";
+    const FORM: &'static str = "not a rate such as 100/s, 5/m or 1/30s, or none";
 }
 
 impl Settable for u64 {
-    const FORM: &'static str = "a number, or none";
+    const FORM: &'static str = "not a number or none";
 }
 
 pub(crate) fn choice<T: Settable>(text: &str) -> Result<Choice<T>, String> {
@@ -106,7 +109,7 @@ pub(crate) fn choice<T: Settable>(text: &str) -> Result<Choice<T>, String> {
 
 pub(super) async fn set(args: &Set) -> Result<(), Failed> {
     let rate = args.rate.map(|rate| rule(rate.into_option(), args.burst)).transpose()?;
-    let queue = args.place.find_or_make().await?;
+    let queue = args.queue.find_or_make().await?;
     let change = queue.change(|settings| {
         settings.rate = rate.unwrap_or(settings.rate);
         settings.per_key = args.per_key.unwrap_or(settings.per_key);
@@ -120,7 +123,7 @@ pub(super) async fn set(args: &Set) -> Result<(), Failed> {
 fn rule(rate: Option<Rate>, burst: Option<u32>) -> Result<Option<RateRule>, Failed> {
     let Some(rate) = rate else { return Ok(None) };
     if rate.count == 0 {
-        let why = "nothing would ever be claimed; `redial queue pause` says so more clearly";
+        let why = "no job would ever be claimed; use `redial queue pause`";
         return Err(Failed::input("--rate", why));
     }
     let a_second = u64::from(rate.count) * 1_000_000_000 / rate.per.max(1);
@@ -131,14 +134,14 @@ fn rule(rate: Option<Rate>, burst: Option<u32>) -> Result<Option<RateRule>, Fail
 /// Remove jobs that are not running
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit codes: 0 if all of them are gone, 1 if one is running or was not there.
+Exit codes: 0 all were removed, 1 one of them is running or does not exist.
 
 Examples:
   redial queue rm --store jobs.db 17 18")]
 pub(crate) struct Remove {
     #[command(flatten)]
-    place: Place,
-    /// Their numbers
+    queue: QueueArgs,
+    /// The numbers of the jobs
     #[arg(required = true, value_name = "ID")]
     ids: Vec<i64>,
     /// Print JSON
@@ -147,11 +150,11 @@ pub(crate) struct Remove {
 }
 
 pub(super) async fn remove(args: &Remove, out: &mut impl Write) -> Result<(), Failed> {
-    let store = args.place.open(Missing::Wrong).await?;
+    let store = args.queue.open(IfMissing::Fail).await?;
     let (mut removed, mut left) = (Vec::new(), Vec::new());
     for id in args.ids.iter().copied().map(JobId) {
         let filter = Filter {
-            queue: args.place.named().map(str::to_owned),
+            queue: args.queue.named().map(str::to_owned),
             ids: vec![id],
             ..Filter::default()
         };
@@ -159,9 +162,9 @@ pub(super) async fn remove(args: &Remove, out: &mut impl Write) -> Result<(), Fa
             removed.push(id.0);
             continue;
         }
-        left.push(match args.place.job(&*store, id).await {
+        left.push(match args.queue.job(&*store, id).await {
             Ok(job) => format!("job {id} is {}", job.state.name()),
-            Err(Failed::Work(why)) => why,
+            Err(Failed::Other(why)) => why,
             Err(other) => return Err(other),
         });
     }
@@ -170,37 +173,37 @@ pub(super) async fn remove(args: &Remove, out: &mut impl Write) -> Result<(), Fa
     } else {
         writeln!(out, "{} removed", removed.len())?;
     }
-    if left.is_empty() { Ok(()) } else { Err(Failed::Work(left.join("\n"))) }
+    if left.is_empty() { Ok(()) } else { Err(Failed::Other(left.join("\n"))) }
 }
 
-/// Read all of a SQLite store, and say whether it is whole
+/// Check the integrity of a SQLite store
 #[derive(clap::Args)]
 #[command(after_help = "\
-It reads the whole file, which takes a while for a large one. Workers can go on meanwhile.
+Reads the whole file, which takes a while for a large store. Workers can continue meanwhile.
 
-Exit codes: 0 if it is whole, 1 if it is damaged.
+Exit codes: 0 the store is intact, 1 it is damaged.
 
 Examples:
   redial queue verify --store jobs.db")]
 pub(crate) struct Verify {
     #[command(flatten)]
-    place: Place,
+    queue: QueueArgs,
 }
 
 pub(super) async fn verify(args: &Verify, out: &mut impl Write) -> Result<(), Failed> {
-    match args.place.kept()? {
-        Kept::In(path) => {
-            let store = open_file(&path, Missing::Wrong)?;
-            let wrong = store.verify().map_err(|error| said(path.display(), error))?;
+    match args.queue.location()? {
+        Location::Sqlite(path) => {
+            let store = open_file(&path, IfMissing::Fail)?;
+            let wrong = store.verify().map_err(|error| named_error(path.display(), error))?;
             if wrong.is_empty() {
-                writeln!(out, "the store is whole")?;
+                writeln!(out, "the store is intact")?;
                 return Ok(());
             }
-            wrong.iter().try_for_each(|line| writeln!(out, "{}", harmless(line)))?;
-            Err(Failed::Work(format!("{}: the store is damaged", path.display())))
+            wrong.iter().try_for_each(|line| writeln!(out, "{}", sanitise(line)))?;
+            Err(Failed::Other(format!("{}: the store is damaged", path.display())))
         }
-        Kept::Postgres(_) => {
-            let why = "only SQLite files are verified; for Postgres there is pg_amcheck";
+        Location::Postgres(_) => {
+            let why = "only SQLite stores can be verified; use pg_amcheck for Postgres";
             Err(Failed::input("--store", why))
         }
     }

@@ -1,21 +1,21 @@
-//! Jobs for people and for programs. A payload is whatever somebody put into it, so nothing of it reaches a terminal as it
-//! is.
+//! Prints jobs, for people or as JSON. A payload is untrusted, so it does not reach a terminal as it is.
 
 use std::io::{self, Write};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redial_queue::durable::{Job, State, Tried};
 use serde_json::{Value, json};
 
-use super::time::{Utc, short};
-use crate::failed::harmless;
+use super::time::Utc;
+use crate::duration::{self, ms};
+use crate::text::{aligned, sanitise, widths};
 
 /// The most characters of a cell.
 const WIDEST: usize = 48;
 
-/// Everything about a job. A payload that is no text is in base64, under another name.
+/// A job as JSON. A payload that is not UTF-8 is in base64, under another name.
 pub(super) fn object(job: &Job) -> Value {
     let tried = |tried: &Tried| {
         json!({
@@ -48,36 +48,32 @@ pub(super) fn object(job: &Job) -> Value {
     all
 }
 
-pub(super) fn ms(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
-}
-
-/// When something is, seen from now.
+/// A time relative to now.
 pub(super) fn relative(time: SystemTime, now: SystemTime) -> String {
     match time.duration_since(now) {
         Ok(ahead) if ahead.is_zero() => "now".to_owned(),
-        Ok(ahead) => format!("in {}", short(ahead)),
-        Err(ago) => format!("{} ago", short(ago.duration())),
+        Ok(ahead) => format!("in {}", duration::text(ahead)),
+        Err(ago) => format!("{} ago", duration::text(ago.duration())),
     }
 }
 
-/// For how long something has been so.
+/// The time since then.
 pub(super) fn age(since: SystemTime, now: SystemTime) -> String {
-    short(now.duration_since(since).unwrap_or_default())
+    duration::text(now.duration_since(since).unwrap_or_default())
 }
 
-/// A text in a line, cut where it is too long for a table.
+/// A text on one line, cut if it is too long for a table.
 pub(super) fn cell(text: &str) -> String {
-    let line = harmless(&text.replace(['\n', '\r', '\t'], " "));
+    let line = sanitise(&text.replace(['\n', '\r', '\t'], " "));
     if line.chars().count() <= WIDEST {
         return line;
     }
     line.chars().take(WIDEST - 1).chain(['…']).collect()
 }
 
-/// A payload in a line: text if it is some, or else how much it is.
+/// A payload on one line: its text, or its size if it is not text.
 pub(super) fn payload_cell(payload: &[u8]) -> String {
-    // A character may be cut in two.
+    // The end may cut a character.
     let start = &payload[..payload.len().min(4 * WIDEST)];
     match std::str::from_utf8(start) {
         Ok(text) => cell(text),
@@ -88,15 +84,15 @@ pub(super) fn payload_cell(payload: &[u8]) -> String {
     }
 }
 
-/// Lines as they are if they are text, else with escapes.
+/// The lines of a text, or one line with escapes if the payload is not text.
 pub(super) fn payload_lines(payload: &[u8]) -> Vec<String> {
     match std::str::from_utf8(payload) {
-        Ok(text) => text.lines().map(|line| harmless(&line.replace('\t', "    "))).collect(),
+        Ok(text) => text.lines().map(|line| sanitise(&line.replace('\t', "    "))).collect(),
         Err(_) => vec![payload.escape_ascii().to_string()],
     }
 }
 
-/// When a job's state changes by itself.
+/// When the state of a job changes by itself.
 pub(super) fn when(job: &Job, now: SystemTime) -> String {
     match job.state {
         State::Waiting | State::Held => relative(job.due, now),
@@ -105,25 +101,14 @@ pub(super) fn when(job: &Job, now: SystemTime) -> String {
     }
 }
 
-/// A table whose columns are as wide as they have to be.
+/// Prints a table.
 pub(super) fn table<const N: usize>(
     head: [&str; N],
     rows: &[[String; N]],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let mut widths = head.map(|name| name.chars().count());
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let head = head.map(str::to_owned);
-    for row in std::iter::once(&head).chain(rows) {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line += &format!("{cell:<width$}  ");
-        }
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
+    let head = head.map(str::to_owned).to_vec();
+    let rows: Vec<_> = std::iter::once(head).chain(rows.iter().map(|row| row.to_vec())).collect();
+    let widths = widths(&rows);
+    rows.iter().try_for_each(|row| writeln!(out, "{}", aligned(row, &widths, "  ", |_| true)))
 }

@@ -3,41 +3,41 @@ use std::io::Write;
 use redial_queue::delivery::Delivery;
 
 use super::add;
-use super::input::{About, Source, header};
-use super::place::Place;
+use super::input::{JobArgs, Source, header};
+use super::location::QueueArgs;
 use crate::failed::Failed;
 
-/// Put an HTTP delivery into a queue, such as a webhook
+/// Add an HTTP delivery to a queue, such as a webhook
 ///
-/// `redial queue work` sends it, again and again under its policy, with the same Idempotency-Key each time, until the
-/// receiver has it or it is a dead letter.
+/// `redial queue work` sends it, and retries it under its policy with the same Idempotency-Key, until the receiver accepts
+/// it or it becomes a dead letter.
 #[derive(clap::Args)]
 #[command(after_help = "\
-As with curl, a request with data is a POST and one without is a GET, unless -X says otherwise. Other than with
-curl, data is sent as it is and has no Content-Type but the one that -H names.
+As with curl, a request with data is a POST and one without is a GET, unless -X names another method. Unlike with curl,
+data is sent unchanged, and has no Content-Type unless -H sets one.
 
 Examples:
   redial queue send --store jobs.db -H 'Content-Type: application/json' -d '{\"order\":7}' https://hooks.example/orders
   redial queue send --store jobs.db -X PUT -d @report.pdf https://files.example/report.pdf
   redial queue send --store jobs.db --key order-7 --after 10s -d paid https://hooks.example/orders
-  redial queue work --store jobs.db                       and this sends them")]
+  redial queue work --store jobs.db                       send the deliveries")]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
-    /// The method; without this, POST if there is data and GET if not
-    #[arg(short = 'X', long = "request", value_name = "METHOD", help_heading = "The request")]
+    queue: QueueArgs,
+    /// The method [default: POST with data, GET without]
+    #[arg(short = 'X', long = "request", value_name = "METHOD", help_heading = "Request")]
     method: Option<String>,
     /// A header; may be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header,
-          help_heading = "The request")]
+          help_heading = "Request")]
     headers: Vec<(String, String)>,
     /// The body: the text, @ and the path of a file, or - for stdin
     #[arg(short = 'd', long = "data", value_name = "TEXT|@FILE|-", value_parser = Source::read,
-          help_heading = "The request")]
+          help_heading = "Request")]
     data: Option<Source>,
     #[command(flatten)]
-    about: About,
-    /// Where it goes: http:// or https://
+    job: JobArgs,
+    /// The URL: http:// or https://
     url: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     let mut delivery = Delivery::new(method, &args.url).map_err(wrong)?;
     for (name, value) in &args.headers {
         if name.eq_ignore_ascii_case("idempotency-key") {
-            let why = "the key of a delivery stays the same over its attempts: name it with --idempotency-key";
+            let why = "set the key with --idempotency-key: it must be the same for all attempts";
             return Err(Failed::input("--header", why));
         }
         delivery = delivery.header(name, value).map_err(wrong)?;
@@ -56,9 +56,9 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
     if let Some(data) = &args.data {
         delivery = delivery.body(data.bytes()?);
     }
-    let job = args.about.apply(delivery.into_job());
+    let job = args.job.apply(delivery.into_job());
     Delivery::check_key(&job.idempotency_key).map_err(wrong)?;
-    let became = args.place.make().await?.enqueue(job).await?;
-    add::print(&[became], args.about.json, out)?;
+    let became = args.queue.create().await?.enqueue(job).await?;
+    add::print(&[became], args.job.json, out)?;
     add::refused(&[became])
 }

@@ -3,24 +3,26 @@ use std::time::SystemTime;
 
 use redial_queue::durable::{Job, JobId, State};
 
-use super::place::{Missing, Place};
+use super::location::{IfMissing, QueueArgs};
 use super::print::{object, payload_lines, relative};
-use super::time::{Utc, short};
-use crate::failed::{Failed, harmless};
+use super::time::Utc;
+use crate::duration;
+use crate::failed::Failed;
+use crate::text::sanitise;
 
-/// Show a job: what is in it, and what came of its attempts
+/// Show a job: its fields, and the results of its attempts
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   redial queue show --store jobs.db 17
   redial queue show --store jobs.db 17 --json | jq .history
-  redial queue show --store jobs.db 17 --payload > payload       the bytes, and nothing else")]
+  redial queue show --store jobs.db 17 --payload > payload       the bytes of the payload")]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
-    /// Its number
+    queue: QueueArgs,
+    /// The number of the job
     id: i64,
-    /// Print the payload only; a terminal gets it without control characters
+    /// Print only the payload; control characters are replaced on a terminal
     #[arg(long, conflicts_with = "json")]
     payload: bool,
     /// Print JSON
@@ -28,24 +30,24 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How many lines of a payload are shown beside everything else.
+/// The most lines of a payload that are shown with the other fields.
 const MOST_LINES: usize = 20;
-/// And how many characters of each.
+/// The most characters of each line.
 const MOST_WIDE: usize = 400;
 
-/// `only` is the state that it has to have.
+/// `only` is the state that the job must have.
 pub(crate) async fn run(
     args: &Args,
     only: Option<State>,
     out: &mut impl Write,
 ) -> Result<(), Failed> {
-    let store = args.place.open(Missing::Wrong).await?;
-    let job = args.place.job(&*store, JobId(args.id)).await?;
+    let store = args.queue.open(IfMissing::Fail).await?;
+    let job = args.queue.job(&*store, JobId(args.id)).await?;
     if let Some(only) = only
         && job.state != only
     {
         let (id, state) = (job.id, job.state.name());
-        return Err(Failed::Work(format!("job {id} is {state}; `redial queue show` shows it")));
+        return Err(Failed::Other(format!("job {id} is {state}; use `redial queue show`")));
     }
     if args.payload && std::io::stdout().is_terminal() {
         payload_lines(&job.payload).iter().try_for_each(|line| writeln!(out, "{line}"))?;
@@ -61,7 +63,7 @@ pub(crate) async fn run(
 
 fn show(job: &Job, now: SystemTime, out: &mut impl Write) -> std::io::Result<()> {
     let time = |time| format!("{} ({})", Utc(time), relative(time, now));
-    let mut line = |name: &str, value: &str| writeln!(out, "{name:<16} {}", harmless(value));
+    let mut line = |name: &str, value: &str| writeln!(out, "{name:<16} {}", sanitise(value));
     line("job", &format!("{} of the queue {}", job.id, job.queue))?;
     match &job.reason {
         Some(reason) => line("state", &format!("{}: {reason}", job.state.name()))?,
@@ -84,7 +86,7 @@ fn show(job: &Job, now: SystemTime, out: &mut impl Write) -> std::io::Result<()>
     }
     line("attempts", &job.progress.attempts.to_string())?;
     for tried in &job.history {
-        let (ended, took) = (relative(tried.ended, now), short(tried.took));
+        let (ended, took) = (relative(tried.ended, now), duration::text(tried.took));
         line(&format!("  {}", tried.number), &format!("{} ({ended}, took {took})", tried.outcome))?;
     }
     for (name, value) in &job.headers {

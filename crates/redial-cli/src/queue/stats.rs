@@ -4,32 +4,32 @@ use redial_queue::durable::{Counts, Settings};
 use serde_json::{Value, json};
 
 use super::clock::Offset;
-use super::place::{Missing, Place};
-use super::print::ms;
-use super::time::short;
-use crate::failed::{Failed, harmless};
+use super::location::{IfMissing, QueueArgs};
+use crate::duration::{self, ms};
+use crate::failed::Failed;
+use crate::text::sanitise;
 
-/// Show how many jobs of each queue wait, run and are dead, and what became of the others
+/// Show the number of waiting, running and dead jobs of each queue, and totals
 #[derive(clap::Args)]
 #[command(after_help = "\
-Without --queue all queues of the store are shown.
+Without --queue, all queues of the store are shown.
 
 Examples:
   redial queue stats --store jobs.db
   redial queue stats --store jobs.db --queue mail --json | jq .dead")]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
-    /// Print an object in a line for each queue
+    queue: QueueArgs,
+    /// Print a JSON object per line for each queue
     #[arg(long)]
     json: bool,
 }
 
 pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
-    let (store, names) = match args.place.named() {
-        Some(name) => (args.place.find().await?.store().clone(), vec![name.to_owned()]),
+    let (store, names) = match args.queue.named() {
+        Some(name) => (args.queue.find().await?.store().clone(), vec![name.to_owned()]),
         None => {
-            let store = args.place.open(Missing::Wrong).await?;
+            let store = args.queue.open(IfMissing::Fail).await?;
             let names = store.queues().await?;
             (store, names)
         }
@@ -46,7 +46,7 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
         }
     }
     if offset.matters() && !args.json {
-        writeln!(out, "the store's time is {offset}; see `redial queue clock`")?;
+        writeln!(out, "the store's clock is {offset}; see `redial queue clock`")?;
     }
     Ok(())
 }
@@ -91,23 +91,24 @@ fn show(
     if settings.per_key != 1 {
         let many =
             if settings.per_key == 0 { "any number".into() } else { settings.per_key.to_string() };
-        set.push(format!("{many} of a key at once"));
+        set.push(format!("{many} of a key concurrently"));
     }
     if let Some(most) = settings.most_dead {
         set.push(format!("at most {most} dead letters"));
     }
     let set = if set.is_empty() { String::new() } else { format!(" ({})", set.join(", ")) };
     let Counts { due, later, held, running, dead, oldest, .. } = counts;
-    let oldest = if *due > 0 { format!(" (for {})", short(*oldest)) } else { String::new() };
+    let oldest =
+        if *due > 0 { format!(" (for {})", duration::text(*oldest)) } else { String::new() };
     let Counts { enqueued, done, retried, died, lost, stale, dropped, .. } = counts;
-    writeln!(out, "{}{set}", harmless(name))?;
+    writeln!(out, "{}{set}", sanitise(name))?;
     writeln!(
         out,
         "  now      due {due}{oldest}, later {later}, held {held}, running {running}, dead {dead}"
     )?;
-    writeln!(out, "  in all   enqueued {enqueued}, done {done}, retried {retried}, died {died}")?;
+    writeln!(out, "  total    enqueued {enqueued}, done {done}, retried {retried}, died {died}")?;
     writeln!(
         out,
-        "  trouble  leases lost {lost}, stale settlements {stale}, dead letters dropped {dropped}"
+        "  errors   leases lost {lost}, stale settlements {stale}, dead letters dropped {dropped}"
     )
 }

@@ -1,3 +1,5 @@
+//! The arguments of `redial run`, and the policy that they describe.
+
 use std::ffi::OsString;
 
 use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};
@@ -6,66 +8,66 @@ use toml::Table;
 
 use super::budget::Place;
 use super::judge::Codes;
-use super::log::Form;
 use super::output::Output;
 use super::stdin::Mode;
+use crate::log::Form;
 use crate::policy;
 
-const POLICY: &str = "How often and when";
+const POLICY: &str = "Policy";
 const WHAT: &str = "What is retried";
-const BUDGET: &str = "What it may cost";
+const BUDGET: &str = "Budget";
 const STREAMS: &str = "Input and output";
 
-/// Run a command, and run it again when it fails
+/// Run a command, and retry it when it fails
 ///
-/// Whoever asks for this says that running the command twice does no harm. Each attempt finds REDIAL_ATTEMPT (1 is the
-/// first), REDIAL_ATTEMPTS and REDIAL_IDEMPOTENCY_KEY, which is the same for all of them, in its environment.
+/// Use it only for commands that are safe to run twice. The environment of each attempt has REDIAL_ATTEMPT (1 is the
+/// first), REDIAL_ATTEMPTS, and REDIAL_IDEMPOTENCY_KEY, which is the same for all attempts.
 #[derive(clap::Args)]
 #[command(override_usage = "redial run [OPTIONS] -- <CMD>...")]
 #[command(after_help = "\
-By default every exit code but 0 is retried, except 126 and 127 (it cannot be executed, or is not there) and
-what a person ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. With --retry-on-exit or --retry-on-output, only what
-they name is.
+By default every exit code except 0 is retried, but not 126 and 127 (the command cannot be executed, or is not
+found), and not a command that the user ends: Ctrl-C, SIGTERM, SIGHUP, SIGQUIT. With --retry-on-exit or
+--retry-on-output, only what they name is retried.
 
-Exit codes: that of the last attempt, 128 and the signal that ended it, 124 if its time was over, 75 if it was
-0 and the output says otherwise (--retry-on-output), 125 if redial itself failed, 126 or 127 if there is no
-such command, 2 for wrong usage.
+Exit codes: that of the last attempt, 128 plus the signal that ended it, 124 if it timed out, 75 if it was 0 but
+the output matched --retry-on-output, 125 if redial itself failed, 126 or 127 if the command cannot be executed or
+is not found, 2 for wrong usage.
 
-If redial itself is killed, a command that has run for 20 ms is killed too. Stderr may be stalled, as by Ctrl-S: log
+If redial itself is killed, a command that has run for 20 ms is killed too. If stderr stalls, as after Ctrl-S, log
 lines that do not fit into a queue of 256 KiB are dropped and counted.
 
 Examples:
   redial run -- curl -fsS https://example.com/api         4 attempts, full jitter, a shared budget
-  redial run --attempts 6 --deadline 2m -- ./deploy.sh    all of it in two minutes
-  redial run --attempt-timeout 30s -- pg_dump db > dump   each attempt in 30 s, or SIGTERM, then SIGKILL
-  redial run --retry-on-exit 75 -- sendmail -t < mail     the mail is read from its start each time
+  redial run --attempts 6 --deadline 2m -- ./deploy.sh    two minutes in all
+  redial run --attempt-timeout 30s -- pg_dump db > dump   after 30 s SIGTERM, then SIGKILL
+  redial run --retry-on-exit 75 -- sendmail -t < mail     each attempt reads the mail from its start
   redial run --retry-on-output 'lock timeout' -- psql -f m.sql
-  redial run --hint 'try again in (.*)' -- ./client       as long as it says, or longer
-  cat big.json | redial run --stdin-limit 64MB -- upload  a pipe is kept, to be read again")]
+  redial run --hint 'try again in (.*)' -- ./client       wait at least as long as the output says
+  cat big.json | redial run --stdin-limit 64MB -- upload  a pipe is buffered, to be read again")]
 pub(crate) struct Args {
-    /// A preset, or the path of a policy file, with #NAME if it has several; without this, the preset standard
-    /// without its deadline
+    /// A preset, or the path of a policy file, with #NAME if it has several [default: the preset standard without its
+    /// deadline]
     #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
     policy: Option<policy::Named>,
-    /// Attempts in all, the first one included
+    /// The most attempts, including the first
     #[arg(long, help_heading = POLICY, value_name = "N")]
     attempts: Option<u32>,
-    /// End an attempt after this long (SIGTERM to all of its processes, SIGKILL after the grace)
+    /// Timeout of an attempt (SIGTERM to all of its processes, SIGKILL after --grace)
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
     attempt_timeout: Option<Nanos>,
-    /// The whole call, attempts and waits together, is over after this long
+    /// Timeout of the whole call, attempts and waits together
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
     deadline: Option<Nanos>,
-    /// The longest first wait
+    /// The upper limit of the first wait
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
     base: Option<Nanos>,
-    /// The longest wait
+    /// The upper limit of every wait
     #[arg(long, help_heading = POLICY, value_name = "TIME", value_parser = duration)]
     cap: Option<Nanos>,
-    /// How waits are drawn
+    /// The distribution of waits
     #[arg(long, help_heading = POLICY, value_parser = ["none", "full", "equal", "decorrelated"])]
     jitter: Option<String>,
-    /// From SIGTERM to SIGKILL
+    /// Time between SIGTERM and SIGKILL
     #[arg(long, help_heading = POLICY, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(super) grace: Nanos,
 
@@ -75,39 +77,39 @@ pub(crate) struct Args {
     /// Never retry these exit codes
     #[arg(long, help_heading = WHAT, value_name = "CODES", value_parser = Codes::read)]
     pub(super) stop_on_exit: Option<Codes>,
-    /// Retry when a line of the output matches, whatever the exit code; may be repeated
+    /// Retry if a line of the output matches, for any exit code; may be repeated
     #[arg(long, help_heading = WHAT, value_name = "REGEX", value_parser = pattern)]
     pub(super) retry_on_output: Vec<Regex>,
-    /// Never retry when a line of the output matches; may be repeated
+    /// Never retry if a line of the output matches; may be repeated
     #[arg(long, help_heading = WHAT, value_name = "REGEX", value_parser = pattern)]
     pub(super) stop_on_output: Vec<Regex>,
-    /// Wait at least as long as the group of this pattern says: seconds, a duration or a date; Retry-After of a
-    /// response is read without being asked for
+    /// Wait at least as long as the group of this pattern: seconds, a duration or a date. Retry-After of a printed
+    /// response is always read
     #[arg(long, help_heading = WHAT, value_name = "REGEX", value_parser = hint_pattern)]
     pub(super) hint: Vec<Regex>,
 
-    /// The budget that this call shares: a name (of the user's own), the path of a file, that of a fleet in Redis
-    /// (redis://[user:password@]host[:port][/db]#FLEET, or rediss:// for TLS), or none; without this, that of all
-    /// commands with the same name
+    /// The budget that this call shares: a name (per user), the path of a file, a fleet in Redis
+    /// (redis://[user:password@]host[:port][/db]#FLEET, or rediss:// for TLS), or none [default: the budget of all
+    /// commands with the same name]
     #[arg(long, help_heading = BUDGET, value_name = "NAME|PATH|REDIS#FLEET|none", value_parser = Budgeted::read)]
     pub(super) budget: Option<Budgeted>,
-    /// Retries ÷ calls
+    /// Allowed ratio of retries to calls
     #[arg(long, help_heading = BUDGET, value_name = "RATIO")]
     budget_ratio: Option<f64>,
-    /// Retries that are always there, such as 1/s
+    /// Rate of retries that is always allowed, such as 1/s
     #[arg(long, help_heading = BUDGET, value_name = "RATE", value_parser = rate)]
     budget_floor: Option<Rate>,
 
-    /// What becomes of the output
+    /// How to pass on the output
     #[arg(long, help_heading = STREAMS, value_enum, default_value_t = Output::Auto)]
     pub(super) output: Output,
-    /// What the attempts read
+    /// What the attempts read from stdin
     #[arg(long, help_heading = STREAMS, value_enum, default_value_t = Mode::Auto)]
     pub(super) stdin: Mode,
-    /// How much of a pipe is kept; a command that gets more is not retried
+    /// The most bytes of a pipe that are buffered; a command that gets more is not retried
     #[arg(long, help_heading = STREAMS, value_name = "SIZE", default_value = "8MB", value_parser = size)]
     pub(super) stdin_limit: usize,
-    /// What is told on stderr
+    /// Log on stderr
     #[arg(long, help_heading = STREAMS, value_enum, default_value_t = Form::Text)]
     pub(super) log: Form,
 
@@ -136,7 +138,7 @@ impl Budgeted {
         if !text.starts_with("redis:") && !text.starts_with("rediss:") {
             return Place::read(text).map(Self::In);
         }
-        // What is wrong with it is said later: here the whole text would be repeated, with the password in it.
+        // It is validated later: an error here would repeat the whole argument, with its password.
         let named = text.rsplit_once('#').filter(|(_, fleet)| !fleet.contains('@'));
         let (url, fleet) = named.unwrap_or((text, ""));
         Ok(Self::By { url: url.to_owned(), fleet: fleet.to_owned() })
@@ -144,11 +146,11 @@ impl Budgeted {
 }
 
 impl Args {
-    /// What the flags say over what the policy says. They are its fields by other names, so it checks them.
+    /// The policy with the fields that flags override. They are validated as fields of the policy.
     pub(super) fn policy(&self) -> Result<Policy, String> {
         let draft = match &self.policy {
             Some(named) => named.policy.edit(),
-            // A command may take hours, and nobody has said that it must not.
+            // A command may take hours.
             None => Preset::Standard.draft().without_deadline(),
         };
         let draft = if self.changes() { self.changed(&draft)? } else { draft };
@@ -179,7 +181,7 @@ impl Args {
             put(window, "ratio", self.budget_ratio);
             put(window, "floor", self.budget_floor.map(|floor| floor.to_string()));
             let window = std::mem::take(window);
-            // A budget of another currency has neither.
+            // Other kinds of budgets have neither field.
             put(&mut all, "budget", Some(Table::from_iter([("window".to_owned(), window.into())])));
         }
         all.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
@@ -192,7 +194,7 @@ fn put(table: &mut Table, name: &str, value: Option<impl Into<toml::Value>>) {
     }
 }
 
-/// The table with this name, which is made if something else, or nothing, is there.
+/// The table with this name, which replaces any other value.
 fn table<'a>(all: &'a mut Table, name: &str) -> &'a mut Table {
     let entry = all.entry(name).or_insert_with(|| Table::new().into());
     if !entry.is_table() {
@@ -227,15 +229,17 @@ fn rate(text: &str) -> Result<Rate, String> {
 }
 
 fn pattern(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| format!("no regular expression: {error}"))
+    Regex::new(text).map_err(|error| format!("invalid regular expression: {error}"))
 }
 
 fn hint_pattern(text: &str) -> Result<Regex, String> {
     let pattern = pattern(text)?;
     match pattern.captures_len() {
         2 => Ok(pattern),
-        _ => Err("one group in parentheses has to say what the time is, as in 'retry in (\\S+)'"
-            .to_owned()),
+        _ => {
+            Err("must have one group in parentheses that matches the time, as in 'retry in (\\S+)'"
+                .to_owned())
+        }
     }
 }
 
@@ -247,5 +251,5 @@ fn size(text: &str) -> Result<usize, String> {
         (upper.strip_suffix(name).unwrap_or(&upper), *unit)
     });
     let size = number.trim().parse().ok().and_then(|number: usize| number.checked_mul(unit));
-    size.ok_or_else(|| "a size such as 64KB, 8MB or 1GB".to_owned())
+    size.ok_or_else(|| "not a size such as 64KB, 8MB or 1GB".to_owned())
 }

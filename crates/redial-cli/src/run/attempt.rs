@@ -1,4 +1,4 @@
-//! One attempt: a command is started, fed, listened to, and ended if it takes too long.
+//! One attempt: starts the command, pumps its input and output, and ends it if it times out.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,21 +17,21 @@ use super::clock;
 use super::group::{Group, Grouping};
 use super::output::{Routes, Stream};
 use super::scan::{Found, Patterns};
-use super::signals::{Signals, ends};
+use super::signals::{Signals, is_ending};
 use super::stdin::{Feed, Stdin};
 use super::wait;
-use crate::guard::Escort;
+use crate::guard::CommandGuard;
 
-/// After the command has ended, what it left behind may still print. So long a silence is taken for the end …
+/// After the command has ended, its children may still print. A silence of this length counts as the end of the output.
 const SILENCE: Nanos = 500_000_000;
-/// … and so long is the longest that we listen.
+/// The longest time that output is read after the command has ended.
 const LONGEST_DRAIN: Nanos = 5_000_000_000;
-/// How often we look whether a group is gone, of which nothing tells us.
-const GLANCE: Nanos = 5_000_000;
+/// How often a process group is polled: no signal reports that it has ended.
+const POLL: Nanos = 5_000_000;
 
-/// How long a command runs without a guard. Starting one costs about as much as all of us, and most of the commands that
-/// are quicker than this are over by then.
-const HEAD_START: Nanos = 20_000_000;
+/// How long a command runs before its guard is started. Starting a guard costs about as much as `redial run` itself, and
+/// short commands have ended by then.
+const GUARD_DELAY: Nanos = 20_000_000;
 
 /// What all attempts of a call have in common.
 pub(super) struct Setting {
@@ -51,7 +51,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// As a shell puts it.
+    /// The exit code as in a shell.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Code(code) => code,
@@ -69,12 +69,11 @@ impl From<ExitStatus> for Status {
     }
 }
 
-/// What came of it.
+/// The result of an attempt.
 pub(super) struct End {
     pub(super) status: Status,
-    /// We ended it because its time was over.
     pub(super) timed_out: bool,
-    /// The user ended it.
+    /// The signal with which the user ended it.
     pub(super) user: Option<Signal>,
     pub(super) found: Found,
     pub(super) streams: Vec<Stream>,
@@ -82,8 +81,7 @@ pub(super) struct End {
 }
 
 impl Setting {
-    /// Starts the command and stays with it to its end. The outer error is ours, the inner one is why the command could
-    /// not be started.
+    /// Runs the command to its end. The outer error is our own, the inner one is why the command could not be started.
     pub(super) fn attempt(
         &self,
         number: u32,
@@ -104,16 +102,16 @@ impl Setting {
             Ok(child) => child,
             Err(error) => return Ok(Err(error)),
         };
-        // Our copies of the command's ends, without which no end would ever come.
+        // Closes our copies of the pipes' ends, or we would never read an end.
         drop(command);
         let group = Group::new(Pid::from_raw(child.id() as i32), self.grouping);
         let feed = stdin.feed(child.stdin.take())?;
-        let guarding = Guarding::From(clock::now().saturating_add(HEAD_START));
+        let guarding = Guarding::From(clock::now().saturating_add(GUARD_DELAY));
         let (phase, user) = (Phase::Runs, None);
         let mut watch = Watch { setting: self, child, group, streams, feed, guarding, phase, user };
         let end = watch.until_it_ends(expires, signals);
         if end.is_err() {
-            // Nothing else would end it, and it must not read that its input ends here.
+            // Nothing else would end it, and it must not take this for the end of its input.
             group.signal(Signal::SIGKILL);
         }
         drop(watch);
@@ -121,15 +119,20 @@ impl Setting {
         end.map(Ok)
     }
 
-    /// Ends what a failed attempt left behind, so that two attempts never run at once. Says which signal came meanwhile.
-    pub(super) fn sweep(&self, group: Group, signals: &mut Signals) -> io::Result<Option<Signal>> {
+    /// Ends leftover processes of a failed attempt, so that two attempts never run at once. Returns the signal that
+    /// interrupted it.
+    pub(super) fn end_leftovers(
+        &self,
+        group: Group,
+        signals: &mut Signals,
+    ) -> io::Result<Option<Signal>> {
         if !group.remains() {
             return Ok(None);
         }
         group.terminate();
         let kill_at = clock::now().saturating_add(self.grace);
         while group.remains() && clock::now() < kill_at {
-            if let Some(signal) = wait::pause(clock::now() + GLANCE, signals)? {
+            if let Some(signal) = wait::pause(clock::now() + POLL, signals)? {
                 group.signal(Signal::SIGKILL);
                 return Ok(Some(signal));
             }
@@ -142,12 +145,12 @@ impl Setting {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Runs,
-    /// It was asked to end, and is made to then.
-    Asked(Nanos),
+    /// It was terminated, and is killed at this time.
+    Terminated(Nanos),
     Killed,
 }
 
-/// The command has ended, and its output may not have.
+/// The command has ended, but its output may not have.
 #[derive(Clone, Copy)]
 struct Drain {
     status: Status,
@@ -155,11 +158,11 @@ struct Drain {
     latest: Nanos,
 }
 
-/// What ends the command if we are killed.
+/// The guard, which ends the command if we are killed.
 enum Guarding {
-    /// A guard is started at this time.
+    /// It is started at this time.
     From(Nanos),
-    By(Escort),
+    By(CommandGuard),
     /// It could not be started.
     Failed,
 }
@@ -181,7 +184,7 @@ impl Watch<'_> {
         let mut drain: Option<Drain> = None;
         loop {
             let now = clock::now();
-            self.hurry(now, expires, drain.is_some());
+            self.enforce_timeout(now, expires, drain.is_some());
             if let Some(drain) = drain
                 && self.is_over(drain, now)
             {
@@ -199,7 +202,7 @@ impl Watch<'_> {
             if let (Some(drain), true) = (&mut drain, more) {
                 drain.silent_at = clock::now().saturating_add(SILENCE);
             }
-            self.hear(signals);
+            self.handle(signals);
             if drain.is_none()
                 && let Some(status) = self.child.try_wait()?
             {
@@ -214,28 +217,28 @@ impl Watch<'_> {
     fn guard(&mut self, now: Nanos) {
         if matches!(self.guarding, Guarding::From(at) if now >= at) {
             let input = self.feed.as_ref().and_then(|feed| feed.input().ok());
-            // Without a guard the command goes on if we are killed, which is no reason to end it now.
-            let escort = Escort::start(self.group.target(), input);
-            self.guarding = escort.map_or(Guarding::Failed, Guarding::By);
+            // Without a guard the command continues if we are killed, which is no reason to end it now.
+            let guard = CommandGuard::start(self.group.target(), input);
+            self.guarding = guard.map_or(Guarding::Failed, Guarding::By);
         }
     }
 
-    /// The command gets to read the end of its input.
+    /// Lets the command read the end of its input.
     fn close_input(&mut self) {
         self.feed = None;
-        if let Guarding::By(escort) = &mut self.guarding {
-            escort.close_input();
+        if let Guarding::By(guard) = &mut self.guarding {
+            guard.close_input();
         }
     }
 
-    /// Ends it when its time is over; once it has ended by itself there is nothing to hurry but what it left.
-    fn hurry(&mut self, now: Nanos, expires: Nanos, ended: bool) {
+    /// Ends the command when it times out, and kills its group after the grace period.
+    fn enforce_timeout(&mut self, now: Nanos, expires: Nanos, ended: bool) {
         match self.phase {
             Phase::Runs if now >= expires && !ended => {
                 self.group.terminate();
-                self.phase = Phase::Asked(now.saturating_add(self.setting.grace));
+                self.phase = Phase::Terminated(now.saturating_add(self.setting.grace));
             }
-            Phase::Asked(kill_at) if now >= kill_at => {
+            Phase::Terminated(kill_at) if now >= kill_at => {
                 self.group.signal(Signal::SIGKILL);
                 self.phase = Phase::Killed;
             }
@@ -244,35 +247,37 @@ impl Watch<'_> {
     }
 
     fn is_over(&self, drain: Drain, now: Nanos) -> bool {
-        if matches!(self.phase, Phase::Asked(_)) && self.group.remains() {
+        if matches!(self.phase, Phase::Terminated(_)) && self.group.remains() {
             return false;
         }
         let silent = now >= drain.silent_at.min(drain.latest);
-        self.streams.iter().all(|stream| stream.is_over() || silent && !self.is_owed(stream))
+        self.streams
+            .iter()
+            .all(|stream| stream.is_over() || silent && !self.has_undelivered(stream))
     }
 
-    /// What was read is passed on, however slow its reader is, until the user has had enough.
-    fn is_owed(&self, stream: &Stream) -> bool {
+    /// Whether output was read that its reader has not taken yet. Once the user has ended the command it is not waited for.
+    fn has_undelivered(&self, stream: &Stream) -> bool {
         stream.is_stuck() && self.user.is_none()
     }
 
     fn wake(&self, expires: Nanos, drain: Option<Drain>) -> Nanos {
-        let hurry = match self.phase {
+        let enforce_timeout = match self.phase {
             Phase::Runs if drain.is_none() => expires,
-            Phase::Asked(kill_at) if drain.is_none() => kill_at,
-            Phase::Asked(_) => return clock::now() + GLANCE,
+            Phase::Terminated(kill_at) if drain.is_none() => kill_at,
+            Phase::Terminated(_) => return clock::now() + POLL,
             Phase::Runs | Phase::Killed => NEVER,
         };
-        let hurry = match self.guarding {
-            Guarding::From(at) if drain.is_none() => hurry.min(at),
-            _ => hurry,
+        let enforce_timeout = match self.guarding {
+            Guarding::From(at) if drain.is_none() => enforce_timeout.min(at),
+            _ => enforce_timeout,
         };
         let silence = drain.map_or(NEVER, |drain| drain.silent_at.min(drain.latest));
-        let owes = self.streams.iter().any(|stream| self.is_owed(stream));
-        if owes { hurry } else { hurry.min(silence) }
+        let is_blocked = self.streams.iter().any(|stream| self.has_undelivered(stream));
+        if is_blocked { enforce_timeout } else { enforce_timeout.min(silence) }
     }
 
-    /// Waits for something to happen and lets everybody proceed. Says whether there was output.
+    /// Waits for an event and pumps the streams. Returns whether there was output.
     fn wait(&mut self, until: Nanos, signals: &Signals, found: &mut Found) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(signals.fd(), PollFlags::POLLIN)];
         let mut places = [None; 4];
@@ -311,7 +316,7 @@ impl Watch<'_> {
         Ok(output)
     }
 
-    fn hear(&mut self, signals: &mut Signals) {
+    fn handle(&mut self, signals: &mut Signals) {
         for signal in signals.take() {
             match signal {
                 Signal::SIGCHLD => self.follow_stop(),
@@ -322,13 +327,13 @@ impl Watch<'_> {
                 Signal::SIGCONT if self.group.has_terminal() => self.group.hand_terminal(),
                 signal => {
                     self.group.forward(signal);
-                    self.user = self.user.or(ends(signal).then_some(signal));
+                    self.user = self.user.or(is_ending(signal).then_some(signal));
                 }
             }
         }
     }
 
-    /// A command with the terminal that is stopped stops us too, so that the shell gets its terminal back.
+    /// Stops us if a command that has the terminal was stopped, so that the shell gets its terminal back.
     fn follow_stop(&self) {
         let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
         let stopped = waitid(Id::Pid(self.group.leader), flags);

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use nix::time::{ClockId, clock_gettime};
 use redial_core::Nanos;
 
-/// Processes that share a budget need one time. This one has its zero at the boot and goes on during a suspend.
+/// Processes that share a budget need a common clock. This one starts at boot and continues during suspend.
 #[cfg(target_os = "linux")]
 const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
 #[cfg(not(target_os = "linux"))]
@@ -20,7 +20,7 @@ pub(crate) fn now() -> Nanos {
     })
 }
 
-/// What a calendar says, for the dates that servers send and for logs.
+/// The wall clock, for the dates that servers send and for logs.
 pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }

@@ -1,9 +1,9 @@
-//! A command is rarely one process. A signal that reaches only the shell leaves what the shell has started behind, so
-//! each attempt is a process group of its own, and signals go to all of it.
+//! A command is rarely one process. A signal that reaches only the shell leaves its children running, so each attempt is
+//! its own process group, and signals go to the whole group.
 //!
-//! At a terminal that has a price: only the group in the foreground may read from it and gets its Ctrl-C. If all of our
-//! group's standard streams are the terminal, the terminal is handed to the attempt and taken back. In a pipeline others
-//! of our group use it too; then the attempt stays in our group, and only the command itself is signalled.
+//! A terminal complicates this: only the foreground group may read from it and gets its Ctrl-C. If stdin and stdout are the
+//! terminal, the attempt's group becomes the foreground group while it runs. In a pipeline other processes of our group use
+//! the terminal too; then the attempt stays in our group, and only the command itself is signalled.
 
 use std::io::{self, IsTerminal as _};
 
@@ -17,17 +17,17 @@ use crate::guard::Target;
 /// How the attempts of this call are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// Each in a group of its own.
+    /// Each attempt has its own group.
     Own,
-    /// Each in a group of its own, which has the terminal while it runs.
+    /// Each attempt has its own group, which is the foreground group of the terminal.
     Foreground,
-    /// In ours.
+    /// All attempts are in our group.
     Shared,
 }
 
 impl Grouping {
     pub(super) fn find() -> Self {
-        if !io::stdin().is_terminal() || !is_in_front(getpgrp()) {
+        if !io::stdin().is_terminal() || !is_foreground(getpgrp()) {
             Self::Own
         } else if io::stdout().is_terminal() {
             Self::Foreground
@@ -45,14 +45,14 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Of a command that has just been started.
+    /// The group of a command that was just started.
     pub(super) fn new(leader: Pid, grouping: Grouping) -> Self {
         let group = Self { leader, grouping };
         group.hand_terminal();
         group
     }
 
-    /// Of a command that has a group of its own and nothing to do with a terminal.
+    /// The group of a command that has its own group and no terminal.
     pub(crate) fn own(leader: Pid) -> Self {
         Self { leader, grouping: Grouping::Own }
     }
@@ -66,14 +66,14 @@ impl Group {
     }
 
     pub(crate) fn signal(self, signal: Signal) {
-        // It may be gone already, and then there is nobody to tell.
+        // Fails if it has already ended.
         let _ = match self.grouping {
             Grouping::Own | Grouping::Foreground => killpg(self.leader, signal),
             Grouping::Shared => kill(self.leader, signal),
         };
     }
 
-    /// What a signal to us means for the attempt. The terminal has sent its own signals to all of our group.
+    /// Forwards a signal to the attempt, unless the terminal has already sent it to our whole group.
     pub(super) fn forward(self, signal: Signal) {
         let from_terminal = matches!(
             signal,
@@ -84,19 +84,18 @@ impl Group {
         }
     }
 
-    /// Asks it to end. What is stopped cannot hear it.
+    /// Asks it to end. A stopped process has to be continued to handle the signal.
     pub(crate) fn terminate(self) {
         self.signal(Signal::SIGTERM);
         self.signal(Signal::SIGCONT);
     }
 
-    /// Whether anything is left of it, after the command itself has ended.
+    /// Whether a process of the group is left after the command itself has ended.
     pub(crate) fn remains(self) -> bool {
         if self.grouping == Grouping::Shared {
             return false;
         }
-        // As the first process of a container we inherit the orphans, and the dead among them stay until they are
-        // waited for.
+        // As the first process of a container we inherit orphans, which remain zombies until they are waited for.
         let orphans = Pid::from_raw(-self.leader.as_raw());
         let waited = || waitpid(orphans, Some(WaitPidFlag::WNOHANG));
         while matches!(waited(), Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..))) {}
@@ -107,11 +106,11 @@ impl Group {
         self.grouping == Grouping::Foreground
     }
 
-    /// If the terminal is ours to hand over: a shell that has put us into the background has it itself. A command that was
-    /// quicker than we are has been stopped for reading, and is woken.
+    /// Makes the attempt the foreground group, unless the shell has put us into the background. A command that tried to
+    /// read before that was stopped, and is continued.
     pub(super) fn hand_terminal(self) {
         if self.has_terminal() {
-            if is_in_front(getpgrp()) {
+            if is_foreground(getpgrp()) {
                 set_foreground(self.leader);
             }
             self.signal(Signal::SIGCONT);
@@ -119,30 +118,30 @@ impl Group {
     }
 
     pub(super) fn take_terminal(self) {
-        if self.has_terminal() && is_in_front(self.leader) {
+        if self.has_terminal() && is_foreground(self.leader) {
             set_foreground(getpgrp());
         }
     }
 }
 
-fn is_in_front(group: Pid) -> bool {
+fn is_foreground(group: Pid) -> bool {
     tcgetpgrp(io::stdin()).is_ok_and(|front| front == group)
 }
 
-/// The Ctrl-C that ended the attempt went to it alone. A script that runs us goes on unless it gets one too, and sees that
-/// we have died of it.
+/// Ctrl-C went only to the group of the attempt. A script that runs us continues unless it gets SIGINT too, and sees that
+/// we died of it.
 pub(super) fn die_of_interrupt() {
-    // If we may not, the exit code says the same.
+    // If this fails, the exit code shows it.
     let _ = killpg(getpgrp(), Signal::SIGINT);
     let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
 }
 
-/// From the background this stops whoever does it, unless the signal for that is blocked.
+/// Blocks SIGTTOU meanwhile, which would stop a process in the background.
 fn set_foreground(group: Pid) {
     let mut stop = SigSet::empty();
     stop.add(Signal::SIGTTOU);
     if stop.thread_block().is_ok() {
-        // Without a terminal there is nothing to hand over.
+        // Fails without a terminal.
         let _ = tcsetpgrp(io::stdin(), group);
         let _ = stop.thread_unblock();
     }

@@ -1,5 +1,5 @@
-//! Which of a command's ends are failures, and which failures may pass? A shell user who asks for retries has said that
-//! repeating is safe; what is left is not to repeat what cannot help.
+//! Which exit statuses are failures, and which failures are transient? A user of `redial run` states that the command is
+//! safe to repeat, so this only decides whether a repetition can help.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use redial_queue::durable::is_shortage;
 
 use super::attempt::{End, Status};
 
-/// Exit codes as a person lists them: `75,1-3`.
+/// A list of exit codes: `75,1-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Codes(Vec<(u8, u8)>);
 
 impl Codes {
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let wrong = || {
-            "exit codes from 1 to 255, with `,` between them and `-` for a range, such as 75,1-3"
+            "must be exit codes from 1 to 255, separated by `,`, with `-` for a range, such as 75,1-3"
                 .to_owned()
         };
         let code = |text: &str| text.trim().parse().ok().filter(|code| *code > 0).ok_or_else(wrong);
@@ -33,7 +33,7 @@ impl Codes {
     }
 }
 
-/// What is retried. By default everything that fails; whoever lists exit codes or patterns means those and nothing else.
+/// What is retried: by default every failure, and with a list of exit codes or patterns only those.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) retry_on_exit: Option<Codes>,
@@ -41,20 +41,20 @@ pub(crate) struct Rules {
     pub(crate) lists_output: bool,
 }
 
-/// The exit code of a command that said it had failed, and whose own was 0.
+/// The exit code for a command whose own is 0 and whose output reports a failure.
 pub(super) const ONLY_PRINTED: u8 = 75;
 pub(super) const TIMED_OUT: u8 = 124;
 pub(super) const OURS: u8 = 125;
 pub(super) const NOT_EXECUTABLE: u8 = 126;
 pub(super) const NOT_FOUND: u8 = 127;
 
-/// Whether an exit code says that a command could not be executed, or was not found.
+/// Whether an exit code means that a command cannot be executed or is not found.
 pub(crate) fn is_missing(code: u8) -> bool {
     matches!(code, NOT_EXECUTABLE | NOT_FOUND)
 }
 
 impl Rules {
-    /// Whether the user has said what this exit code means.
+    /// Whether a rule names this exit code.
     pub(crate) fn name(&self, code: u8) -> bool {
         let lists = [&self.retry_on_exit, &self.stop_on_exit];
         lists.into_iter().flatten().any(|codes| codes.contains(code))
@@ -79,7 +79,7 @@ impl Rules {
         end.found.hint().map_or(failure, |hint| failure.hint(hint)).into()
     }
 
-    /// What kind of failure an end that is none of success is. `printed` says that the output asks for a retry.
+    /// The class of a failure. `printed` means that the output matches a retry pattern.
     pub(crate) fn class(&self, status: Status, printed: bool) -> Class {
         let code = status.code();
         let listed = |codes: &Option<Codes>| codes.as_ref().map(|codes| codes.contains(code));
@@ -89,17 +89,17 @@ impl Rules {
         match listed(&self.retry_on_exit) {
             _ if printed => Class::Transient,
             Some(true) => Class::Transient,
-            // A shell says so of what it could not find or execute.
+            // The codes of a shell for a command that it cannot find or execute.
             None if matches!(code, NOT_EXECUTABLE | NOT_FOUND) => Class::Permanent,
-            None if is_users(status) => Class::Cancelled,
+            None if is_by_user(status) => Class::Cancelled,
             None if !self.lists_output => Class::Transient,
             Some(false) | None => Class::Permanent,
         }
     }
 }
 
-/// Whether somebody has ended the command on purpose: with a signal for that, or with the Ctrl-C that it caught.
-fn is_users(status: Status) -> bool {
+/// Whether the user ended the command: with a signal, or with a Ctrl-C that the command caught.
+fn is_by_user(status: Status) -> bool {
     const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
     match status {
         Status::Signal(signal) => ENDING.iter().any(|known| *known as u8 == signal),
@@ -107,7 +107,7 @@ fn is_users(status: Status) -> bool {
     }
 }
 
-/// What the exit code of an attempt that ended is for whoever called us.
+/// Our exit code if this attempt is the last one.
 pub(super) fn exit_code(end: &End) -> u8 {
     match end.status.code() {
         _ if end.timed_out && end.user.is_none() => TIMED_OUT,
@@ -116,7 +116,7 @@ pub(super) fn exit_code(end: &End) -> u8 {
     }
 }
 
-/// A command that could not be started: whether that may pass, and the exit code if not.
+/// The failure of a command that could not be started, and its exit code.
 pub(super) fn not_started(error: &io::Error) -> (Failure, u8) {
     let passes = is_shortage(error) || error.kind() == io::ErrorKind::ExecutableFileBusy;
     let class = if passes { Class::Transient } else { Class::Permanent };

@@ -1,27 +1,17 @@
-//! Whoever waits wants to know for what, and whoever reads logs wants to count. Both are told on stderr, which the
-//! command has too, so each message is one line and is written at once.
+//! The log of one call. The command writes to the same stderr, so each message is one line and is written at once.
 
 use std::io;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use redial_core::{Nanos, Stop};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::attempt::{End, Status};
 use super::clock;
-use crate::failed::harmless;
-use crate::stderr::{GOODBYE, Stderr};
-
-/// How a call is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Form {
-    /// A line for each retry, and why there is no other
-    Text,
-    /// An object in a line for each thing that happens
-    Json,
-    /// Nothing
-    None,
-}
+use crate::duration;
+use crate::log::{Form, json_line, text_line};
+use crate::stderr::{LAST_FLUSH, Stderr};
 
 pub(super) struct Log {
     form: Form,
@@ -43,7 +33,7 @@ impl Log {
         self.json("attempt", || json!({ "attempt": number, "timeout_ms": expires_in.map(ms) }));
     }
 
-    /// With the same fields for every end; `error` is why it could not be started.
+    /// Every result has the same fields; `error` is why the command could not be started.
     pub(super) fn ended(&self, number: u32, taken: Nanos, end: Result<&End, &io::Error>) {
         self.json("ended", || {
             let (code, signal) = match end.map(|end| end.status) {
@@ -63,7 +53,8 @@ impl Log {
     }
 
     pub(super) fn waits(&self, failed: u32, why: &str, delay: Nanos) {
-        self.text(|| format!("attempt {failed}: {why}; the next one in {}", short(delay)));
+        let wait = duration::text(Duration::from_nanos(delay));
+        self.text(|| format!("attempt {failed}: {why}; next attempt in {wait}"));
         self.json(
             "wait",
             || json!({ "attempt": failed + 1, "delay_ms": ms(delay), "reason": why }),
@@ -74,20 +65,20 @@ impl Log {
         self.json("succeeded", || json!({ "attempts": attempts }));
     }
 
-    /// `about` is what the user can do about it.
+    /// `hint` is what the user can do about it.
     pub(super) fn stopped(
         &self,
         attempts: u32,
         why: &str,
         stop: Stop,
-        about: Option<&str>,
+        hint: Option<&str>,
         exit: u8,
     ) {
         let retried = attempts > 1;
         let silent = matches!(stop, Stop::Permanent | Stop::Cancelled | Stop::Attempts) && !retried;
         if !silent {
-            let about = about.map(|about| format!(" ({about})")).unwrap_or_default();
-            self.text(|| format!("attempt {attempts}: {why}; no other one: {stop}{about}"));
+            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            self.text(|| format!("attempt {attempts}: {why}; giving up: {stop}{hint}"));
         }
         self.json("stopped", || {
             json!({ "attempts": attempts, "reason": stop.name(), "failure": why, "exit_code": exit })
@@ -96,7 +87,7 @@ impl Log {
 
     fn text(&self, line: impl FnOnce() -> String) {
         if self.form == Form::Text {
-            self.write(format!("redial: {}\n", harmless(&line())));
+            self.write(text_line(&line()));
         }
     }
 
@@ -104,16 +95,11 @@ impl Log {
         if self.form != Form::Json {
             return;
         }
-        let since = clock::wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (time, elapsed) =
-            (since.as_millis() as f64 / 1e3, ms(clock::now().saturating_sub(self.started)));
-        let fields = fields().to_string();
-        // A map would sort them, and whoever reads along wants to know first what happened.
-        let head = format!(r#"{{"event":"{event}","time":{time},"elapsed_ms":{elapsed},"#);
-        self.write(head + fields.strip_prefix('{').unwrap_or(&fields) + "\n");
+        let elapsed_ms = ms(clock::now().saturating_sub(self.started));
+        self.write(json_line(event, Fields { elapsed_ms, fields: fields() }));
     }
 
-    /// The command may have the same stderr, and what it prints next belongs below.
+    /// The command may have the same stderr, and its next output belongs below.
     fn write(&self, line: String) {
         self.stderr.line(line);
         self.stderr.keep_order();
@@ -122,15 +108,17 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.stderr.flush(GOODBYE);
+        self.stderr.flush(LAST_FLUSH);
     }
 }
 
-fn ms(nanos: Nanos) -> f64 {
-    (nanos as f64 / 1e3).round() / 1e3
+#[derive(Serialize)]
+struct Fields {
+    elapsed_ms: f64,
+    #[serde(flatten)]
+    fields: Value,
 }
 
-fn short(nanos: Nanos) -> String {
-    let ms = ms(nanos);
-    if ms < 1000.0 { format!("{ms:.0} ms") } else { format!("{:.1} s", ms / 1e3) }
+fn ms(nanos: Nanos) -> f64 {
+    duration::ms(Duration::from_nanos(nanos))
 }

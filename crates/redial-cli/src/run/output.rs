@@ -1,5 +1,5 @@
-//! Whoever reads our output must not read that of three failed attempts and one that worked. So what a command prints is
-//! withheld until its attempt is known to be the last, unless a person watches it.
+//! The reader of our output must not get that of three failed attempts and a success. So the output of a command is
+//! withheld until its attempt is known to be the last, unless it goes to a terminal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, PipeReader, Read as _, Write as _};
@@ -19,32 +19,32 @@ use super::signals::Signals;
 use super::spool::Spool;
 use super::wait::{self, Interrupted};
 
-/// What becomes of the output of an attempt.
+/// How to pass on the output of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
-    /// Stream what goes to a terminal, withhold the rest
+    /// Stream output to a terminal, withhold other output
     Auto,
-    /// Withhold it, and pass on that of the last attempt when it has ended
+    /// Withhold output, and pass on that of the last attempt when it has ended
     Last,
-    /// Pass everything on as it comes, also that of attempts that fail
+    /// Stream all output, including that of failed attempts
     Stream,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
-    /// The command has our own, and nothing is looked at.
+    /// The command has our stream, and its output is not scanned.
     Inherited,
-    /// Through us, as it comes.
+    /// Through us, as it arrives.
     Streamed,
     Withheld,
 }
 
-/// Where both streams go.
+/// The routes of both streams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Routes {
     out: Route,
     err: Route,
-    /// Both go to one place, so they are one stream and keep their order.
+    /// Both go to the same file, so they are one stream and keep their order.
     joined: bool,
 }
 
@@ -57,7 +57,7 @@ impl Routes {
         };
         let out = route(io::stdout().is_terminal());
         let err = route(io::stderr().is_terminal());
-        let joined = out == err && out != Route::Inherited && same_place();
+        let joined = out == err && out != Route::Inherited && is_same_file();
         Self { out, err, joined }
     }
 
@@ -84,28 +84,27 @@ impl Routes {
         Ok(streams)
     }
 
-    /// Whether the reader of a stream that the command writes to itself has gone. The command has learnt it, and need not
-    /// have died of it.
-    pub(super) fn nobody_reads(self) -> bool {
+    /// Whether the reader of an inherited stream has closed it. The command was notified, but need not have ended.
+    pub(super) fn reader_is_gone(self) -> bool {
         let left = |route: Route, fd: BorrowedFd<'_>| {
             let mut fds = [PollFd::new(fd, PollFlags::empty())];
-            let told = route == Route::Inherited && poll(&mut fds, PollTimeout::ZERO).is_ok();
-            told && fds[0].revents().is_some_and(|came| came.contains(PollFlags::POLLERR))
+            let polled = route == Route::Inherited && poll(&mut fds, PollTimeout::ZERO).is_ok();
+            polled && fds[0].revents().is_some_and(|came| came.contains(PollFlags::POLLERR))
         };
         left(self.out, io::stdout().as_fd()) || left(self.err, io::stderr().as_fd())
     }
 }
 
-fn same_place() -> bool {
+fn is_same_file() -> bool {
     match (fstat(io::stdout()), fstat(io::stderr())) {
         (Ok(out), Ok(err)) => (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino),
         _ => false,
     }
 }
 
-/// A write must never wait, or signals and timeouts would wait with it. `poll` alone cannot promise that where others write
-/// to the same pipe, such as our own log. The flag belongs to an open file, which other processes have too, so the pipe or
-/// terminal is opened once more.
+/// A write must never block, or signals and timeouts would wait with it. `poll` alone does not ensure that, because others
+/// write to the same pipe, such as our own log. The flag belongs to the open file description, which other processes
+/// share, so the pipe or terminal is opened again.
 fn non_blocking(to: BorrowedFd<'_>) -> io::Result<File> {
     let shared = File::from(to.try_clone_to_owned()?);
     if !shared.metadata()?.file_type().is_fifo() && !shared.is_terminal() {
@@ -116,19 +115,19 @@ fn non_blocking(to: BorrowedFd<'_>) -> io::Result<File> {
     Ok(OpenOptions::new().write(true).custom_flags(flags).open(path).unwrap_or(shared))
 }
 
-/// How long a reader has for what was withheld from it when the user has ended the command.
-const MOMENT: Nanos = SECOND;
+/// How long a reader has to take the withheld output after the user has ended the command.
+const LAST_DELIVERY: Nanos = SECOND;
 
-/// As much as a pipe that is ready takes without making us wait.
+/// The most bytes that a writable pipe takes without blocking.
 const READY: usize = 4096;
 
 /// One stream of one attempt.
 pub(super) struct Stream {
-    /// `None` when it has ended, or nobody wants more of it.
+    /// `None` when it has ended, or is not read any further.
     from: Option<PipeReader>,
     to: File,
     held: Option<Spool>,
-    /// What was read and not yet passed on. While there is any, nothing is read.
+    /// Bytes that were read and not yet passed on. Nothing is read while there are any.
     pending: Vec<u8>,
     lines: Lines,
     /// Why nothing more can be passed on.
@@ -143,17 +142,17 @@ impl Stream {
         Ok(Self { from: Some(from), to, held, pending, lines, broken: None })
     }
 
-    /// Whether there is nothing more to come.
+    /// Whether all output has been read and passed on.
     pub(super) fn is_over(&self) -> bool {
         self.from.is_none() && self.pending.is_empty()
     }
 
-    /// Whether something waits to be passed on.
+    /// Whether output waits to be passed on.
     pub(super) fn is_stuck(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// What it waits for.
+    /// The descriptor and events that it waits for.
     pub(super) fn wants(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         if !self.pending.is_empty() {
             return Some((self.to.as_fd(), PollFlags::POLLOUT));
@@ -161,10 +160,10 @@ impl Stream {
         self.from.as_ref().map(|from| (from.as_fd(), PollFlags::POLLIN))
     }
 
-    /// What it waited for is there.
+    /// Continues after the event that it waited for.
     pub(super) fn proceed(&mut self, patterns: &Patterns, found: &mut Found) {
         if let Err(error) = self.step(patterns, found) {
-            // The command learns that nobody reads on by its own SIGPIPE.
+            // The command gets SIGPIPE when it writes again.
             self.from = None;
             self.pending.clear();
             self.broken = Some(error);
@@ -196,19 +195,19 @@ impl Stream {
         }
     }
 
-    /// Nobody waits for the rest, which somebody holds open who outlives the command.
+    /// Stops reading: a process that outlives the command keeps the stream open.
     pub(super) fn give_up(&mut self, patterns: &Patterns, found: &mut Found) {
         self.from = None;
         self.lines.end(patterns, found);
     }
 
-    /// Passes on what was withheld. A reader that does not read has only a moment if the user has ended the command.
+    /// Passes on the withheld output. If the user has ended the command, a reader that stalls gets one second.
     pub(super) fn deliver(
         &mut self,
         signals: &mut Signals,
         user: Option<Signal>,
     ) -> Result<(), Interrupted> {
-        let until = user.map_or(NEVER, |_| clock::now().saturating_add(MOMENT));
+        let until = user.map_or(NEVER, |_| clock::now().saturating_add(LAST_DELIVERY));
         let Some(mut spool) = self.held.take() else { return Ok(()) };
         spool.rewind()?;
         let (mut bytes, mut pending) = ([0; READY], Vec::new());

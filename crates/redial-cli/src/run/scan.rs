@@ -1,5 +1,5 @@
-//! What a command prints says more about its failure than an exit code can: that a lock is held, or for how long the
-//! server wants to be left alone. Output is looked at line by line as it passes, and never more than a line is kept.
+//! The output of a command says more about its failure than its exit code: that a lock is held, or how long to wait.
+//! Output is scanned line by line as it passes, and at most one line is kept.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use redial::http::hints;
@@ -9,10 +9,10 @@ use regex_lite::Regex;
 
 use super::clock;
 
-/// A longer line is looked at in pieces of this length.
+/// A longer line is scanned in pieces of this length.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// What to look for.
+/// The patterns to look for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patterns {
     pub(super) retry: Vec<Regex>,
@@ -26,22 +26,22 @@ impl Patterns {
     }
 }
 
-/// What was found in the output of one attempt, on either stream.
+/// The matches in the output of one attempt, on either stream.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) retry: bool,
     pub(super) stop: bool,
-    /// The last one: it is the newest.
-    asked: Option<Nanos>,
-    /// Of the last response that was printed.
+    /// The last match of a hint pattern.
+    hinted: Option<Nanos>,
+    /// The fields of the last response that was printed.
     headers: HeaderMap,
 }
 
 impl Found {
-    /// What was asked for by pattern, or else what the response's own fields say.
+    /// The hint of a pattern, or of the fields of a response.
     pub(super) fn hint(&self) -> Option<Hint> {
-        self.asked.map(Hint::AtLeast).or_else(|| {
-            // Not for every command that prints nothing of the kind.
+        self.hinted.map(Hint::AtLeast).or_else(|| {
+            // Most commands print no response: do not read the clock for them.
             let any = !self.headers.is_empty();
             any.then(|| hints(&self.headers, clock::wall()).hint).flatten()
         })
@@ -58,11 +58,11 @@ impl Found {
         self.stop |= matches(&patterns.stop);
         let hinted = |pattern: &Regex| read_hint(pattern.captures(&text)?.get(1)?.as_str());
         if let Some(after) = patterns.hint.iter().find_map(hinted) {
-            self.asked = Some(after);
+            self.hinted = Some(after);
         }
     }
 
-    /// A field of a response, as `curl -i` prints it, or after a `<` as `curl -v` does.
+    /// Reads a field of a response, as `curl -i` prints it, or after a `<` as `curl -v` does.
     fn header(&mut self, line: &[u8]) {
         let line = line.strip_prefix(b"< ").unwrap_or(line).trim_ascii_end();
         if line.starts_with(b"HTTP/") {
@@ -96,7 +96,7 @@ fn read_hint(text: &str) -> Option<Nanos> {
     hints(&headers, clock::wall()).hint.map(Hint::after)
 }
 
-/// `2 minutes` as `2m`: programs write for people.
+/// `2 minutes` becomes `2m`.
 fn without_words(text: &str) -> String {
     const WORDS: [(&str, &str); 6] =
         [("milli", "ms"), ("sec", "s"), ("min", "m"), ("hour", "h"), ("hr", "h"), ("day", "d")];
@@ -136,7 +136,7 @@ impl Lines {
         }
     }
 
-    /// The line that has begun ends here.
+    /// Ends the current line.
     pub(super) fn end(&mut self, patterns: &Patterns, found: &mut Found) {
         if !self.begun.is_empty() {
             found.line(self.begun.strip_suffix(b"\n").unwrap_or(&self.begun), patterns);

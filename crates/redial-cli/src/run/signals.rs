@@ -1,5 +1,5 @@
-//! Whoever signals us means the command that we run. Each signal sets its flag and wakes the loop that waits; what
-//! becomes of it is decided there.
+//! A signal to `redial run` is meant for the command that it runs. Each signal sets its flag and wakes the waiting loop,
+//! which decides what to do.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::Signal;
 use signal_hook::{flag, low_level::pipe};
 
-const HEARD: [Signal; 10] = [
+const HANDLED: [Signal; 10] = [
     Signal::SIGCHLD,
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -24,8 +24,8 @@ const HEARD: [Signal; 10] = [
     Signal::SIGCONT,
 ];
 
-/// Whether the user is asking to stop.
-pub(super) fn ends(signal: Signal) -> bool {
+/// Whether the signal asks a process to end.
+pub(super) fn is_ending(signal: Signal) -> bool {
     matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT)
 }
 
@@ -35,16 +35,15 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on. What was ignored before stays so, here and in the command: `nohup` says no to SIGHUP, and a
-    /// shell to the SIGINT of what it runs in the background. SIGTERM is always heard, so that there is one signal that
-    /// ends us.
+    /// Installs the handlers. A signal that was ignored stays ignored, here and in the command: `nohup` ignores SIGHUP, and
+    /// a shell ignores SIGINT in background jobs. SIGTERM is always handled, so that one signal can end us.
     pub(super) fn listen() -> io::Result<Self> {
         let (woken, wake) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         let ignored = ignored();
         let always = [Signal::SIGCHLD, Signal::SIGTERM];
-        let mut flags = Vec::with_capacity(HEARD.len());
-        for signal in HEARD {
+        let mut flags = Vec::with_capacity(HANDLED.len());
+        for signal in HANDLED {
             if !always.contains(&signal) && contains(ignored, signal) {
                 continue;
             }
@@ -60,10 +59,10 @@ impl Signals {
         self.woken.as_fd()
     }
 
-    /// Those that came since this was last asked.
+    /// The signals that arrived since the last call.
     pub(super) fn take(&mut self) -> Vec<Signal> {
         let mut bytes = [0; 64];
-        // Emptied before the flags are read, so that a signal in between wakes the loop again.
+        // The pipe is emptied before the flags are read, so that a signal in between wakes the loop again.
         while matches!(self.woken.read(&mut bytes), Ok(1..)) {}
         let came = |(signal, set): &(Signal, Arc<AtomicBool>)| {
             set.swap(false, Ordering::AcqRel).then_some(*signal)
@@ -71,7 +70,7 @@ impl Signals {
         self.flags.iter().filter_map(came).collect()
     }
 
-    /// For somebody who can do more about it. It is there when asked for, and wakes nobody.
+    /// Makes a signal available to the next [`Self::take`], without waking the loop.
     pub(super) fn put_back(&self, signal: Signal) {
         let flag = self.flags.iter().find(|(known, _)| *known == signal);
         if let Some((_, flag)) = flag {
@@ -80,7 +79,7 @@ impl Signals {
     }
 }
 
-/// Whether the process was started with this signal ignored. To be asked before anything listens for it.
+/// Whether the process was started with this signal ignored. Must be called before a handler is installed.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     contains(ignored(), signal)
 }
@@ -89,7 +88,7 @@ fn contains(set: u64, signal: Signal) -> bool {
     set & (1 << (signal as u32 - 1)) != 0
 }
 
-/// The signals that were ignored when we were started, as a set of bits; where nobody says, none.
+/// The signals that were ignored when the process started, as a bit set; none where the system does not tell.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

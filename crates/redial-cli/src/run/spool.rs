@@ -1,5 +1,5 @@
-//! Output that may yet be thrown away has to be somewhere. In memory up to a bound, and beyond that in a file that has no
-//! name, so that nothing is lost, nothing is left behind, and a command may print more than there is memory.
+//! Withheld output has to be stored, and a command may print more than fits into memory. It is in memory up to a bound,
+//! and beyond that in an unnamed file, so that nothing is left behind.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -8,14 +8,14 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use redial::Key;
 
-/// How much of each stream is kept in memory.
+/// The most bytes of each stream that are kept in memory.
 const IN_MEMORY: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct Spool {
     head: Vec<u8>,
     rest: Option<File>,
-    /// Where the next byte for [`Spool::read`] is.
+    /// The position of the next byte for [`Spool::read`].
     place: usize,
 }
 
@@ -28,7 +28,7 @@ impl Spool {
         }
         self.write_rest(rest).map_err(|error| {
             let directory = env::temp_dir();
-            let why = format!("output cannot be withheld in {}: {error}", directory.display());
+            let why = format!("cannot store output in {}: {error}", directory.display());
             io::Error::new(error.kind(), why)
         })
     }
@@ -36,12 +36,12 @@ impl Spool {
     fn write_rest(&mut self, bytes: &[u8]) -> io::Result<()> {
         let file = match &mut self.rest {
             Some(file) => file,
-            none => none.insert(nameless()?),
+            none => none.insert(unnamed_file()?),
         };
         file.write_all(bytes)
     }
 
-    /// Reading starts at the beginning. Nothing can be written after that.
+    /// Starts reading from the beginning. Nothing may be written afterwards.
     pub(super) fn rewind(&mut self) -> io::Result<()> {
         self.place = 0;
         self.rest.as_mut().map_or(Ok(()), io::Seek::rewind)
@@ -58,8 +58,8 @@ impl Spool {
     }
 }
 
-/// A file that is gone when it is closed.
-pub(crate) fn nameless() -> io::Result<File> {
+/// A temporary file that is deleted when it is closed.
+pub(crate) fn unnamed_file() -> io::Result<File> {
     let path = env::temp_dir().join(format!("redial-{}", Key::fresh()));
     let file =
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;

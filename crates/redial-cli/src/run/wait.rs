@@ -1,4 +1,4 @@
-//! Everything here waits in one place, so that a signal is heard at once, whatever we wait for.
+//! The one place where `redial run` waits, so that every wait handles signals at once.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -10,11 +10,11 @@ use nix::unistd::getpid;
 use redial_core::{NEVER, Nanos};
 
 use super::clock;
-use super::signals::{Signals, ends};
+use super::signals::{Signals, is_ending};
 
 /// Why something was not finished.
 pub(super) enum Interrupted {
-    /// The user wants us to end.
+    /// A signal asked us to end.
     By(Signal),
     Failed(io::Error),
 }
@@ -25,7 +25,7 @@ impl From<io::Error> for Interrupted {
     }
 }
 
-/// Waits until one of them is ready, or until then.
+/// Waits until a descriptor is ready, or until the time.
 pub(super) fn ready(fds: &mut [PollFd<'_>], until: Nanos) -> io::Result<()> {
     match poll(fds, timeout(until)) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -33,7 +33,7 @@ pub(super) fn ready(fds: &mut [PollFd<'_>], until: Nanos) -> io::Result<()> {
     }
 }
 
-/// Rounded up: whoever wakes too early would only ask again.
+/// Rounded up, because waking too early would only poll again.
 fn timeout(until: Nanos) -> PollTimeout {
     if until == NEVER {
         return PollTimeout::NONE;
@@ -42,10 +42,10 @@ fn timeout(until: Nanos) -> PollTimeout {
     i32::try_from(millis).ok().and_then(|millis| millis.try_into().ok()).unwrap_or(PollTimeout::MAX)
 }
 
-/// Waits until then; says which signal ended it early.
+/// Waits until the time. Returns the signal that ended it early.
 pub(super) fn pause(until: Nanos, signals: &mut Signals) -> io::Result<Option<Signal>> {
     loop {
-        if let Some(signal) = heard(signals) {
+        if let Some(signal) = ending_signal(signals) {
             return Ok(Some(signal));
         }
         if clock::now() >= until {
@@ -55,8 +55,8 @@ pub(super) fn pause(until: Nanos, signals: &mut Signals) -> io::Result<Option<Si
     }
 }
 
-/// Waits until then, in the middle of something that a signal ends early. Says whether one did; it can still be taken.
-pub(super) fn is_ended(until: Nanos, signals: &mut Signals) -> bool {
+/// Waits until the time. Returns whether a signal ended it early; the signal can still be taken.
+pub(super) fn is_interrupted(until: Nanos, signals: &mut Signals) -> bool {
     match pause(until, signals) {
         Ok(None) => false,
         Ok(Some(signal)) => {
@@ -67,22 +67,22 @@ pub(super) fn is_ended(until: Nanos, signals: &mut Signals) -> bool {
     }
 }
 
-/// The signal that ends us, if one came while no attempt was on its way.
-pub(super) fn heard(signals: &mut Signals) -> Option<Signal> {
+/// A signal that asks us to end, if one arrived while no attempt was running.
+pub(super) fn ending_signal(signals: &mut Signals) -> Option<Signal> {
     let came = signals.take();
     if came.contains(&Signal::SIGTSTP) {
         stop_ourselves();
     }
-    came.into_iter().find(|signal| ends(*signal))
+    came.into_iter().find(|signal| is_ending(*signal))
 }
 
-/// As the shell expects of a job that is told to; it wakes us with SIGCONT.
+/// Stops this process, as a shell expects of a job after SIGTSTP. SIGCONT wakes it.
 pub(super) fn stop_ourselves() {
-    // Nothing can be done about a process that may not stop itself.
+    // A failure has no remedy.
     let _ = kill(getpid(), Signal::SIGSTOP);
 }
 
-/// Waits for room, no longer than until then. Returns whether there is any.
+/// Waits for room until the time. Returns whether there is any.
 pub(super) fn until_writable(
     to: &impl AsFd,
     signals: &mut Signals,
@@ -95,7 +95,7 @@ pub(super) fn until_writable(
         ];
         ready(&mut fds, until)?;
         let writable = fds[1].any().unwrap_or(false);
-        if let Some(signal) = heard(signals) {
+        if let Some(signal) = ending_signal(signals) {
             return Err(Interrupted::By(signal));
         }
         if writable || clock::now() >= until {
@@ -104,9 +104,9 @@ pub(super) fn until_writable(
     }
 }
 
-/// Writes as much of `pending` as goes without waiting.
+/// Writes as much of `pending` as possible without blocking.
 pub(super) fn write_some(to: &mut impl Write, pending: &mut Vec<u8>) -> io::Result<()> {
-    // A pipe that is ready has room for so much.
+    // A writable pipe has room for this much.
     let most = pending.len().min(4096);
     match to.write(&pending[..most]) {
         Ok(n) => {
@@ -114,9 +114,7 @@ pub(super) fn write_some(to: &mut impl Write, pending: &mut Vec<u8>) -> io::Resu
             Ok(())
         }
         Err(error) if is_for_later(&error) => Ok(()),
-        Err(error) => {
-            Err(io::Error::new(error.kind(), format!("output cannot be passed on: {error}")))
-        }
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot pass on output: {error}"))),
     }
 }
 

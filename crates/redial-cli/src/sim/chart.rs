@@ -1,36 +1,39 @@
-//! A storm is a shape before it is a number: what arrived over time, in a few lines of the terminal.
+//! A chart of arriving attempts over time, in a few lines of the terminal.
 
 use std::io::{self, Write};
 
 use redial_sim::report::{Picture, Point, count, milliseconds};
 
-use super::paint::Paper;
+use crate::terminal::Terminal;
 
 const ROWS: usize = 6;
-/// Each line of the terminal has so many levels.
+/// The levels of a line of the terminal.
 const LEVELS: usize = 8;
 const BLOCKS: [&str; LEVELS + 1] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-/// What stands left of a chart.
+/// The width of the labels to the left of a chart.
 pub(super) const MARGIN: usize = 10;
 
-/// A cell with 16 colours of which everybody has some: first attempts blue, retries yellow.
+/// SGR codes of the 16 basic colours: first attempts blue, retries yellow.
 const FIRST: &str = "34";
 const RETRY: &str = "33";
 const RETRY_ABOVE_FIRST: &str = "34;43";
 const TROUBLE: &str = "31";
 
-/// What the signs mean.
-pub(super) fn legend(out: &mut impl Write, picture: &Picture, paper: Paper) -> io::Result<()> {
+pub(super) fn legend(
+    out: &mut impl Write,
+    picture: &Picture,
+    terminal: Terminal,
+) -> io::Result<()> {
     let window = milliseconds(picture.window_ms);
     let unit = match picture.point_ms > picture.window_ms {
         true => format!("the busiest {window} of each column"),
         false => format!("windows of {window}"),
     };
-    let retry = if paper.has_colours { "█" } else { "▒" };
+    let retry = if terminal.has_colours { "█" } else { "▒" };
     let mut signs = Vec::new();
     let mut sign = |code: &str, sign: &str, text: &str| {
         let width = sign.chars().count() + 1 + text.chars().count();
-        signs.push((format!("{} {text}", paper.with(code, sign)), width));
+        signs.push((format!("{} {text}", terminal.with(code, sign)), width));
     };
     match picture.steady {
         Some(_) => {
@@ -38,34 +41,34 @@ pub(super) fn legend(out: &mut impl Write, picture: &Picture, paper: Paper) -> i
             sign(RETRY, retry, "retries");
             sign("0", "┄", "steady");
         }
-        None => sign(RETRY, retry, "retries (first attempts, all at once, are left out)"),
+        None => sign(RETRY, retry, "retries (the simultaneous first attempts are left out)"),
     }
     if picture.fault_ms.is_some() {
         sign(TROUBLE, "━", "trouble");
     }
-    // What it is about stands before the first sign, and a line above them where that does not fit.
-    let head = format!("Attempts arriving a second, {unit}:");
+    // The heading is before the first sign, or on a line of its own if it does not fit.
+    let head = format!("Attempts per second, {unit}:");
     let (first, width) = signs[0].clone();
     let together = head.chars().count() + 1 + width;
-    if paper.has_edge && together > paper.width {
-        writeln!(out, "{}", paper.wrap(&head))?;
+    if terminal.is_bounded && together > terminal.width {
+        writeln!(out, "{}", terminal.wrap(&head))?;
     } else {
         signs[0] = (format!("{head} {first}"), together);
     }
-    writeln!(out, "{}", paper.flow(&signs))
+    writeln!(out, "{}", terminal.flow(&signs))
 }
 
-/// One policy's chart, on the scale of all.
+/// The chart of one policy, on a common scale.
 pub(super) fn chart(
     out: &mut impl Write,
     picture: &Picture,
     points: &[Point],
-    paper: Paper,
+    terminal: Terminal,
 ) -> io::Result<()> {
-    let width = paper.width - MARGIN;
+    let width = terminal.width - MARGIN;
     let level = |value: f64| {
         let level = value / picture.most.max(f64::MIN_POSITIVE) * (ROWS * LEVELS) as f64;
-        // What is there at all is seen.
+        // Any value above zero is visible.
         if value > 0.0 { level.round().max(1.0) as usize } else { 0 }
     };
     let steady = picture.steady.map(|steady| level(steady).saturating_sub(1) / LEVELS);
@@ -75,26 +78,26 @@ pub(super) fn chart(
             _ if row == ROWS - 1 => count(picture.most),
             _ => String::new(),
         };
-        let empty = if steady == Some(row) { paper.dim("┄") } else { " ".to_owned() };
+        let empty = if steady == Some(row) { terminal.dim("┄") } else { " ".to_owned() };
         write!(out, "{label:>width$} │", width = MARGIN - 2)?;
         let cells = (0..width).map(|column| {
-            // Where there are fewer points than columns, each has several.
+            // With fewer points than columns, a point has several columns.
             let point = points[column * points.len() / width];
             let within = |value| level(value).saturating_sub(row * LEVELS).min(LEVELS);
             match (within(point.firsts), within(point.attempts())) {
                 (_, 0) => empty.clone(),
-                (first, all) => block(first, all, paper),
+                (first, all) => block(first, all, terminal),
             }
         });
         let line: String = cells.collect();
         writeln!(out, "{}", line.trim_end())?;
     }
-    axis(out, picture, width, paper)
+    axis(out, picture, width, terminal)
 }
 
 /// A cell that is filled to `all` eighths, of which the lower `first` are first attempts.
-fn block(first: usize, all: usize, paper: Paper) -> String {
-    if !paper.has_colours {
+fn block(first: usize, all: usize, terminal: Terminal) -> String {
+    if !terminal.has_colours {
         let sign = match (2 * first >= all, all) {
             (true, all) => BLOCKS[all],
             (false, 5..) => "▒",
@@ -103,16 +106,21 @@ fn block(first: usize, all: usize, paper: Paper) -> String {
         return sign.to_owned();
     }
     match first {
-        0 => paper.with(RETRY, BLOCKS[all]),
-        LEVELS => paper.with(FIRST, BLOCKS[LEVELS]),
-        _ if all == LEVELS => paper.with(RETRY_ABOVE_FIRST, BLOCKS[first]),
+        0 => terminal.with(RETRY, BLOCKS[all]),
+        LEVELS => terminal.with(FIRST, BLOCKS[LEVELS]),
+        _ if all == LEVELS => terminal.with(RETRY_ABOVE_FIRST, BLOCKS[first]),
         // A cell has two colours, and one of them is the background.
-        _ if 2 * first >= all => paper.with(FIRST, BLOCKS[all]),
-        _ => paper.with(RETRY, BLOCKS[all]),
+        _ if 2 * first >= all => terminal.with(FIRST, BLOCKS[all]),
+        _ => terminal.with(RETRY, BLOCKS[all]),
     }
 }
 
-fn axis(out: &mut impl Write, picture: &Picture, width: usize, paper: Paper) -> io::Result<()> {
+fn axis(
+    out: &mut impl Write,
+    picture: &Picture,
+    width: usize,
+    terminal: Terminal,
+) -> io::Result<()> {
     let length = picture.length_ms().max(f64::MIN_POSITIVE);
     let column = |ms: f64| ((ms / length * width as f64) as usize).min(width - 1);
     let trouble = picture.fault_ms.map(|(start, end)| {
@@ -125,7 +133,7 @@ fn axis(out: &mut impl Write, picture: &Picture, width: usize, paper: Paper) -> 
         out,
         "{margin}└{}{}{}",
         "─".repeat(from),
-        paper.with(TROUBLE, &"━".repeat(to - from)),
+        terminal.with(TROUBLE, &"━".repeat(to - from)),
         "─".repeat(width - to)
     )?;
     let end = milliseconds(length);
@@ -143,5 +151,5 @@ fn axis(out: &mut impl Write, picture: &Picture, width: usize, paper: Paper) -> 
         }
     }
     let rest = width.saturating_sub(marks.chars().count());
-    writeln!(out, "{margin} {}", paper.dim(&format!("{marks}{end:>rest$}")))
+    writeln!(out, "{margin} {}", terminal.dim(&format!("{marks}{end:>rest$}")))
 }

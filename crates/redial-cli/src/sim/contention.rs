@@ -1,5 +1,5 @@
-//! Which backoff is best for writers of one row depends on how many there are, so every backoff is shown
-//! beside the others for every number of clients.
+//! Which backoff is best for writers of one row depends on their number, so all backoffs are compared for each number of
+//! clients.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -13,9 +13,9 @@ use super::Args;
 use crate::failed::Failed;
 use crate::policy;
 
-/// How often each case is repeated unless somebody says otherwise.
+/// The number of runs of each case by default.
 const RUNS: u32 = 100;
-/// With short waits the writes grow with the square of the clients.
+/// With short waits the number of writes grows with the square of the clients.
 const MOST_CLIENTS: u32 = 10_000;
 
 struct Case<'a> {
@@ -25,9 +25,9 @@ struct Case<'a> {
 }
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
-    #[allow(clippy::disallowed_methods, reason = "how long we took is the one thing not simulated")]
+    #[allow(clippy::disallowed_methods, reason = "the elapsed time of the simulation itself")]
     let started = Instant::now();
-    has_no_use_for(args)?;
+    reject_unsupported(args)?;
     let policies = backoffs(args)?;
     let clients = clients(args)?;
     let runs = args.runs.unwrap_or(RUNS);
@@ -47,15 +47,15 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     table(out, &rows)?;
     writeln!(
         out,
-        "\nMeans of {runs} runs ± their standard errors, seed {}. Only the waits of a policy matter here: nobody\n\
-         gives up. ms is when the last client is done.\n",
+        "\nMeans of {runs} runs ± standard errors, seed {}. Only the waits of a policy matter here, because no client\n\
+         gives up. ms is the time until the last client is done.\n",
         args.seed
     )?;
-    Ok(lesson(out, rows[rows.len() - 1])?)
+    Ok(conclusion(out, rows[rows.len() - 1])?)
 }
 
-/// It is a model of its own, without a backend, a time line or a file.
-fn has_no_use_for(args: &Args) -> Result<(), Failed> {
+/// The model has no backend, no time series and no file.
+fn reject_unsupported(args: &Args) -> Result<(), Failed> {
     let given = [
         ("--show", args.show),
         ("--set", !args.sets.is_empty()),
@@ -66,7 +66,7 @@ fn has_no_use_for(args: &Args) -> Result<(), Failed> {
         ("--html", args.html.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(Failed::input(flag, "contention has no use for it")),
+        Some((flag, _)) => Err(Failed::input(flag, "not supported by contention")),
         None => Ok(()),
     }
 }
@@ -147,8 +147,8 @@ fn cell(Spread { mean, standard_error, .. }: Spread) -> String {
     format!("{mean:.places$} ± {standard_error:.places$}")
 }
 
-/// What a row says about the choice.
-fn lesson(out: &mut impl Write, row: &[Case<'_>]) -> io::Result<()> {
+/// The best backoffs of a row.
+fn conclusion(out: &mut impl Write, row: &[Case<'_>]) -> io::Result<()> {
     let least = |of: fn(&Case<'_>) -> f64| {
         row.iter().min_by(|a, b| of(a).total_cmp(&of(b))).unwrap_or(&row[0])
     };
@@ -159,15 +159,15 @@ fn lesson(out: &mut impl Write, row: &[Case<'_>]) -> io::Result<()> {
     let (frugal, quick) = (least(writes), least(time));
     let clients = row[0].clients;
     if row.iter().all(|case| writes(case) == f64::from(clients)) {
-        writeln!(out, "Nobody lost a race, so nobody had to wait: the policy does not matter.")
+        writeln!(out, "No client lost a race or had to wait: the policy does not matter.")
     } else if frugal.policy == quick.policy {
         let best = quick.policy;
-        writeln!(out, "With {clients} clients, {best} has the fewest writes and the earliest end.")
+        writeln!(out, "With {clients} clients, {best} has the fewest writes and ends first.")
     } else {
         writeln!(
             out,
-            "With {clients} clients, {} sends {:.2} times the writes of {} and takes {:.2} times as long: waits buy\n\
-             fewer writes with time. Those who lost together and wait equally long lose together again.",
+            "With {clients} clients, {} sends {:.2} times the writes of {} and takes {:.2} times as long: longer waits\n\
+             mean fewer writes and more time. Clients that collide and then wait equally long collide again.",
             frugal.policy,
             writes(frugal) / writes(quick),
             quick.policy,

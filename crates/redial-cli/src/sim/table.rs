@@ -1,14 +1,14 @@
-//! Numbers below each other. A table that wraps cannot be read, so on a narrow terminal the less important ones go, and
-//! it is said which.
+//! The table of results. A table that wraps is unreadable, so on a narrow terminal the less important columns are left
+//! out, and named below it.
 
 use std::io::{self, Write};
 
 use redial_sim::report::Table;
 
-use super::paint::Paper;
-use crate::failed::harmless;
+use crate::terminal::Terminal;
+use crate::text::{aligned, sanitise, widths};
 
-/// What goes first where there is no room for all: it follows from others, or decides least.
+/// The columns that are left out on a narrow terminal, in this order.
 const LESS_IMPORTANT: [&str; 9] = [
     "calls",
     "p50",
@@ -20,48 +20,47 @@ const LESS_IMPORTANT: [&str; 9] = [
     "peak ratio",
     "time to recover",
 ];
-/// The end of a path is what tells it from others.
+/// The most characters of a name that are shown: the end of a path distinguishes it.
 const LONGEST_NAME: usize = 20;
 
-/// Columns as wide as their widest text; names to the left, numbers to the right.
-pub(super) fn table(table: &Table, paper: Paper, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn table(table: &Table, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
     let heads = |line: usize| table.columns.iter().map(move |column| column.name[line].to_owned());
-    let rows = table.rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect());
+    let rows = table.rows.iter().map(|row| row.iter().map(|cell| sanitise(cell)).collect());
     let mut lines: Vec<Vec<String>> =
         [heads(0).collect(), heads(1).collect()].into_iter().chain(rows).collect();
     let mut titles: Vec<String> = table.columns.iter().map(|column| column.title()).collect();
-    let is_wide = whole(&lines, 2) > paper.width;
+    let is_wide = total_width(&lines, 2) > terminal.width;
     let gap = if is_wide { 1 } else { 2 };
-    let mut gone = Vec::new();
-    if paper.has_edge && whole(&lines, gap) > paper.width {
-        gone.push("±".to_owned());
+    let mut left_out = Vec::new();
+    if terminal.is_bounded && total_width(&lines, gap) > terminal.width {
+        left_out.push("±".to_owned());
         lines.iter_mut().skip(2).for_each(|line| {
             line[0] = end(&line[0], LONGEST_NAME);
             line.iter_mut().skip(1).for_each(|cell| *cell = without_error(cell));
         });
     }
     for name in LESS_IMPORTANT {
-        if !paper.has_edge || whole(&lines, gap) <= paper.width {
+        if !terminal.is_bounded || total_width(&lines, gap) <= terminal.width {
             break;
         }
         if let Some(column) = titles.iter().position(|title| title == name) {
             lines.iter_mut().for_each(|line| _ = line.remove(column));
-            gone.push(titles.remove(column));
+            left_out.push(titles.remove(column));
         }
     }
     let (widths, gap) = (widths(&lines), " ".repeat(gap));
     for (number, line) in lines.iter().enumerate() {
-        let line = aligned(line, &widths, &gap);
-        writeln!(out, "{}", if number < 2 { paper.dim(&line) } else { line })?;
+        let line = aligned(line, &widths, &gap, |column| column == 0);
+        writeln!(out, "{}", if number < 2 { terminal.dim(&line) } else { line })?;
     }
-    if !gone.is_empty() {
-        let said = format!("Left out, for want of room: {}.", gone.join(", "));
-        writeln!(out, "{}", paper.dim(&paper.wrap(&said)))?;
+    if !left_out.is_empty() {
+        let note = format!("Columns that do not fit: {}.", left_out.join(", "));
+        writeln!(out, "{}", terminal.dim(&terminal.wrap(&note)))?;
     }
     Ok(())
 }
 
-fn whole(lines: &[Vec<String>], gap: usize) -> usize {
+fn total_width(lines: &[Vec<String>], gap: usize) -> usize {
     let widths = widths(lines);
     widths.iter().sum::<usize>() + gap * widths.len().saturating_sub(1)
 }
@@ -77,20 +76,4 @@ fn end(name: &str, most: usize) -> String {
         return name.to_owned();
     }
     std::iter::once('…').chain(name.chars().skip(length + 1 - most)).collect()
-}
-
-/// How wide each column has to be.
-pub(super) fn widths(lines: &[Vec<String>]) -> Vec<usize> {
-    let columns = lines.first().map_or(0, Vec::len);
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    (0..columns).map(|column| width(column).unwrap_or(0)).collect()
-}
-
-/// The first text to the left, the others to the right.
-pub(super) fn aligned(line: &[String], widths: &[usize], gap: &str) -> String {
-    let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
-        0 => format!("{cell:<width$}"),
-        _ => format!("{cell:>width$}"),
-    });
-    cells.collect::<Vec<_>>().join(gap).trim_end().to_owned()
 }

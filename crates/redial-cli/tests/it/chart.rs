@@ -1,11 +1,11 @@
-//! What is drawn, dot by dot.
+//! Charts, dot by dot.
 
 use redial_cli::Curve;
 use redial_cli::chart::{Mark, SAMPLES, Series, WIDTH, draw, scale};
 
 const MS: u64 = 1_000_000;
 
-/// The first characters of every line; the rest is empty.
+/// The first characters of every line; the rest must be empty.
 fn lines(series: &[Series<'_>], most: f64, rows: usize, across: usize) -> Vec<String> {
     let drawn = draw(series, most, rows);
     assert_eq!(drawn.len(), rows);
@@ -47,7 +47,7 @@ fn a_limit_is_dotted_and_a_line_over_it_wins_the_colour() {
 }
 
 #[test]
-fn what_does_not_fit_is_left_out() {
+fn values_beyond_the_width_are_left_out() {
     let long = vec![1.0; SAMPLES + 10];
     assert_eq!(lines(&[area(&long)], 1.0, 1, WIDTH), ["⣿".repeat(WIDTH)]);
 }

@@ -1,4 +1,4 @@
-//! `redial check` as a person, a script and a code scanner see it. What each rule says is tested where the rules are.
+//! The output formats and options of `redial check`. The rules are tested in redial-policy.
 
 use std::io::Write as _;
 use std::process::{Output, Stdio};
@@ -9,12 +9,12 @@ use crate::{Scratch, redial, text};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/check");
 
-/// A policy with nothing to say against it, whatever the setting.
+/// A policy without findings in any setting.
 const GOOD: &str =
     "[policy.good]\nattempts = 2\nattempt_timeout = \"100ms\"\ndeadline = \"500ms\"\n";
 const NO_JITTER: &str = "[policy.together]\nattempts = 2\nattempt_timeout = \"100ms\"\ndeadline = \"500ms\"\nbackoff.jitter = \"none\"\n";
 
-/// In the directory of the data, so that paths are short and the same everywhere.
+/// Runs in the directory of the data, so that paths are short and the same everywhere.
 fn check(args: &[&str]) -> Output {
     let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
     command.current_dir(DATA).arg("check").args(args).output().unwrap()
@@ -30,7 +30,7 @@ fn rules(answer: &Value) -> Vec<&str> {
     findings.map(|finding| finding["rule"].as_str().unwrap()).collect()
 }
 
-/// The file is checked with these arguments and this exit code.
+/// Checks the file with these arguments, and expects this exit code.
 fn exits(file: &str, args: &[&str], code: i32) {
     let scratch = Scratch::new(&format!("exits{code}"));
     let path = scratch.file("policy.toml", file);
@@ -39,7 +39,7 @@ fn exits(file: &str, args: &[&str], code: i32) {
 }
 
 #[test]
-fn people_see_the_line_and_what_to_write() {
+fn human_output_has_the_line_and_the_fix() {
     let output = check(&["."]);
     assert_eq!(text(&output.stdout), include_str!("../data/check/bad.human.txt"));
     assert!(output.stderr.is_empty());
@@ -47,11 +47,11 @@ fn people_see_the_line_and_what_to_write() {
 }
 
 #[test]
-fn the_severity_that_is_denied_decides() {
+fn the_denied_severity_decides() {
     exits(GOOD, &[], 0);
     exits(NO_JITTER, &[], 1);
     exits(NO_JITTER, &["--allow", "no-jitter"], 0);
-    // One client has nobody to come back with, so it is a note.
+    // A single client cannot synchronise with others, so it is a note.
     exits(NO_JITTER, &["--clients", "1"], 0);
     exits(NO_JITTER, &["--clients", "1", "--deny", "note"], 1);
     exits(NO_JITTER, &["--allow", "no-jiter"], 2);
@@ -61,7 +61,7 @@ fn the_severity_that_is_denied_decides() {
 }
 
 #[test]
-fn what_is_typed_takes_the_place_of_what_a_file_says() {
+fn arguments_override_the_setting_of_a_file() {
     let scratch = Scratch::new("typed");
     let path =
         scratch.file("policy.toml", format!("[setting]\nclients = 1\nslo = \"1m\"\n{NO_JITTER}"));
@@ -76,7 +76,7 @@ fn what_is_typed_takes_the_place_of_what_a_file_says() {
 }
 
 #[test]
-fn programs_get_every_field() {
+fn json_has_every_field() {
     let answer = json(&["bad.toml"]);
     let mut findings = answer["findings"].as_array().unwrap().iter();
     let finding = findings.find(|it| it["rule"] == "no-jitter").unwrap();
@@ -98,7 +98,7 @@ fn columns_are_characters() {
     let answer = json(&[&scratch.file("policy.toml", inline)]);
     let column = inline.chars().position(|c| c == 'j').unwrap() + "jitter = ".len() + 1;
     assert_eq!(answer["findings"][0]["column"], column);
-    // Neither a byte order mark nor the end of a line in DOS is one.
+    // Neither a byte order mark nor a carriage return counts.
     let marked = |text: &str| scratch.file("marked.toml", format!("\u{feff}{text}\r\n"));
     let answer = json(&[&marked("attempts = 9")]);
     assert_eq!(
@@ -110,7 +110,7 @@ fn columns_are_characters() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_hide_the_rest() {
+fn an_unreadable_file_does_not_hide_the_others() {
     let scratch = Scratch::new("rest");
     scratch.file("a.toml", "[policy.broken]\nattempts = \"many\"\n");
     scratch.file("b.toml", NO_JITTER);
@@ -167,7 +167,7 @@ fn standard_input_is_a_file() {
 }
 
 #[test]
-fn whoever_names_the_wrong_format_hears_of_it() {
+fn a_wrong_format_is_an_error() {
     let scratch = Scratch::new("wrong");
     let path = scratch.file("service.json", "{\"a\": 1}");
     let output = check(&[&path, "--from", "grpc"]);
@@ -176,14 +176,14 @@ fn whoever_names_the_wrong_format_hears_of_it() {
 }
 
 #[test]
-fn a_comment_with_a_reason_allows_it() {
+fn a_comment_with_a_reason_suppresses_a_finding() {
     let scratch = Scratch::new("comment");
     let allowed = NO_JITTER
         .replace("backoff", "# redial: allow no-jitter because it is one cron job\nbackoff");
     let path = scratch.file("policy.toml", allowed);
     let output = check(&[&path]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
-    assert_eq!(text(&output.stdout), "nothing to say, 1 suppressed in 1 file; 1 policy\n");
+    assert_eq!(text(&output.stdout), "no findings, 1 suppressed in 1 file; 1 policy\n");
     let answer = json(&[&path]);
     assert!(rules(&answer).is_empty());
     assert_eq!(answer["suppressed"][0]["reason"], "it is one cron job");
@@ -194,7 +194,7 @@ fn a_comment_with_a_reason_allows_it() {
     assert_eq!(suppression["justification"], "it is one cron job");
 }
 
-/// The schema is the committee's; this holds what code scanning needs of it.
+/// Checks the parts of the schema that code scanning needs.
 #[test]
 fn sarif_is_complete() {
     let scratch = Scratch::new("sarif");
@@ -246,11 +246,11 @@ fn annotations_are_one_line_each() {
         format!("::error file={file},line=5,endLine=5,col=18,endColumn=24,title=no-jitter::");
     assert!(finding.starts_with(&place), "{finding}");
     assert!(finding.contains("%0Ahelp: "));
-    assert!(problem.starts_with("::error file=none.toml,title=unreadable::cannot be read"));
+    assert!(problem.starts_with("::error file=none.toml,title=unreadable::cannot read it"));
 }
 
 #[test]
-fn simulations_say_how_much() {
+fn simulations_have_numbers() {
     let answer = json(&["bad.toml", "--simulate"]);
     let findings = answer["findings"].as_array().unwrap();
     let simulated =

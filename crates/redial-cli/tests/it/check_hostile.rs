@@ -1,4 +1,4 @@
-//! What is no config, or wants to harm whoever reads it: one clear error, at once, and the rest is still reviewed.
+//! Hostile and invalid files: one clear error at once, and the other files are still reviewed.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -7,12 +7,12 @@ use std::process::Stdio;
 
 use crate::{Scratch, redial, text};
 
-/// The file must be refused, with an error that says all of this and nothing on standard output but the summary.
+/// The file must be refused, with an error that contains all of these texts, and only the summary on standard output.
 fn refused(path: &str, says: &[&str]) {
     let output = redial(&["check", path]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{path}: {error}");
-    assert_eq!(text(&output.stdout), "nothing to say in 0 files; 0 policies; 1 problem\n");
+    assert_eq!(text(&output.stdout), "no findings in 0 files; 0 policies; 1 problem\n");
     assert_eq!(error.matches("error:").count(), 1, "{error}");
     assert!(says.iter().all(|part| error.contains(part)), "{path}: {error}");
     assert!(!error.contains('\x1b'), "{error:?}");
@@ -30,13 +30,13 @@ fn a_large_file_is_not_read() {
     let path = scratch.path("large.yaml");
     File::create(&path).unwrap().set_len(100_000_000).unwrap();
     refused(&path, &["larger than 16 MB", "large.yaml"]);
-    // Among others it is no config, and no problem.
+    // In a directory it is skipped without a problem.
     scratch.file("policy.toml", b"[policy.a]\nattempts = 3\n");
     assert_ne!(redial(&["check", &scratch.path("")]).status.code(), Some(2));
 }
 
 #[test]
-fn what_grows_when_it_is_read() {
+fn alias_bombs() {
     let mut laughs = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for i in 1..30 {
         let before = format!("*a{}, ", i - 1).repeat(10);
@@ -55,14 +55,14 @@ fn deep_nesting() {
 }
 
 #[test]
-fn what_is_no_text() {
+fn not_text() {
     bytes("latin.toml", b"# \xfc\nattempts = 3\n", &["invalid UTF-8", "line 1"]);
     bytes("null.yaml", b"\0\0\0\0retry", &["null.yaml"]);
     bytes("escape.toml", b"attempts = \"\x1b[31m\n", &["escape.toml:1:18"]);
 }
 
 #[test]
-fn a_name_that_stands_twice() {
+fn duplicate_keys() {
     for (name, content) in [
         ("twice.yaml", "retries: 1\nretries: 2\n"),
         ("twice.json", "{\"retries\": 1,\n\"retries\": 2}"),
@@ -73,31 +73,31 @@ fn a_name_that_stands_twice() {
 }
 
 #[test]
-fn nothing_that_is_known() {
-    bytes("plain.yaml", b"a: 1\n", &["nothing here that I know", "gateway-api", "--from"]);
+fn unknown_formats() {
+    bytes("plain.yaml", b"a: 1\n", &["no retry config found", "gateway-api", "--from"]);
     bytes("empty.json", b"", &["empty.json"]);
     refused("no/such.toml", &["No such file", "no/such.toml"]);
 }
 
 #[test]
-fn what_is_no_file() {
+fn not_a_regular_file() {
     let scratch = Scratch::new("pipe");
     let pipe = scratch.path("pipe.yaml");
     assert!(crate::program("mkfifo").arg(&pipe).status().unwrap().success());
-    refused(&pipe, &["not a file", "standard input"]);
-    refused("/dev/zero", &["not a file"]);
-    // In a directory it is passed over, and so are links that lead round in circles.
+    refused(&pipe, &["not a regular file", "standard input"]);
+    refused("/dev/zero", &["not a regular file"]);
+    // In a directory it is skipped, and so are cyclic links.
     symlink(scratch.path(""), scratch.path("loop")).unwrap();
     scratch.file("policy.toml", b"[policy.a]\nattempts = 3\n");
     assert_ne!(redial(&["check", &scratch.path("")]).status.code(), Some(2));
 }
 
 #[test]
-fn what_may_not_be_read() {
+fn unreadable_files() {
     let scratch = Scratch::new("forbidden");
     let path = scratch.file("forbidden.yaml", b"retries: 1\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    // Nothing is forbidden to root.
+    // Root can read everything.
     if File::open(&path).is_err() {
         refused(&path, &["Permission denied", "forbidden.yaml"]);
         refused(&scratch.path(""), &["Permission denied", "forbidden.yaml"]);
@@ -123,11 +123,11 @@ fn in_a_directory_only_what_mentions_retries_is_a_problem() {
     assert_eq!(again.stderr, output.stderr);
 }
 
-/// Ends the line, starts another annotation, moves the cursor, in two ways, and reverses the text behind it.
+/// Ends the line, starts another annotation, moves the cursor in two ways, and reverses the text after it.
 const NAME: &str = "a\n::error::b\r\u{1b}[31m\u{9b}2J\u{202e}\u{2028},c:d%.toml";
 
 #[test]
-fn names_of_files_are_not_obeyed() {
+fn control_characters_in_file_names_are_replaced() {
     let scratch = Scratch::new("names");
     let policy = "[policy.\"k\\u001b\\u202e\"]\nattempts = 3\nbackoff = { base = \"1s\", cap = \"2s\", jitter = \"none\" }\n";
     let good = scratch.file(NAME, policy);

@@ -1,10 +1,10 @@
-//! Whoever changes what `redial check` and `redial explain` say sees the pages that show it.
+//! The pages on `redial check` and `redial explain` show their current output.
 
 use serde_json::Value;
 
 use crate::{Scratch, redial, text};
 
-/// The head and the text of every block of a page.
+/// The head and the text of every code block of a page.
 fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
     page.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'))
 }
@@ -29,7 +29,7 @@ fn files(page: &str, directory: &str) -> Scratch {
     scratch
 }
 
-/// `$ redial …` in a block prints what the block shows, of `redial explain` a part. Returns what was run.
+/// Runs `$ redial …` of each block and compares the output; of `redial explain` blocks show a part. Returns the commands.
 fn run(page: &str, scratch: &Scratch) -> Vec<(String, Option<i32>)> {
     let mut all = Vec::new();
     for (_, block) in blocks(page).filter(|(head, _)| *head == "console") {
@@ -74,11 +74,11 @@ fn the_page_of_the_command() {
 }
 
 #[test]
-fn the_comment_of_the_page_allows_what_it_is_about() {
+fn the_comment_of_the_page_suppresses_its_finding() {
     let page = include_str!("../../../../docs/check.md");
     let (_, comment) = blocks(page).find(|(head, _)| *head == "toml").unwrap();
     let scratch = Scratch::new("comment-page");
     let path = scratch.file("policy.toml", format!("[policy.cron]\n{comment}"));
     let output = redial(&["check", &path]);
-    assert_eq!(text(&output.stdout), "nothing to say, 1 suppressed in 1 file; 1 policy\n");
+    assert_eq!(text(&output.stdout), "no findings, 1 suppressed in 1 file; 1 policy\n");
 }

@@ -1,4 +1,4 @@
-//! Most files of a repository have nothing to do with retries, and some of them have the words.
+//! Most files of a repository are not about retries, although some contain the words.
 
 use crate::{Scratch, redial, text};
 
@@ -40,14 +40,14 @@ const ORDINARY: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_no_retry_config_is_passed_over() {
+fn other_files_are_skipped() {
     let scratch = Scratch::new("silent");
     for (name, content) in ORDINARY {
         scratch.file(name, content);
     }
     let output = redial(&["check", &scratch.path("")]);
     assert_eq!(text(&output.stderr), "");
-    assert_eq!(text(&output.stdout), "nothing to say in 0 files; 0 policies\n");
+    assert_eq!(text(&output.stdout), "no findings in 0 files; 0 policies\n");
     assert_eq!(output.status.code(), Some(0));
 }
 
@@ -59,5 +59,5 @@ fn presets_are_clean_in_a_fleet() {
         scratch.file(&format!("{}.toml", preset.name()), printed.stdout);
     }
     let output = redial(&["check", &scratch.path(""), "--clients", "1000", "--deny", "note"]);
-    assert_eq!(text(&output.stdout), "nothing to say in 6 files; 6 policies\n");
+    assert_eq!(text(&output.stdout), "no findings in 6 files; 6 policies\n");
 }

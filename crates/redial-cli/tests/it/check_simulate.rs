@@ -1,10 +1,10 @@
-//! A simulation that shows no harm, or less without the fix than with it, is worse than none.
+//! A simulation must show the harm of a rule, and less of it with the fix.
 
 use serde_json::Value;
 
 use crate::{Scratch, redial, text};
 
-/// Each breaks a rule in the way that its scenario is about.
+/// A violation of each rule that its scenario shows.
 const BAD: &[(&str, &str)] = &[
     ("no-jitter", "[policy.p]\nbackoff = { growth = 'constant', jitter = 'none' }"),
     ("partial-jitter", "[setting]\nclients = 500\n[policy.p]\nbackoff.jitter = 'equal'"),
@@ -32,7 +32,7 @@ const BAD: &[(&str, &str)] = &[
     ),
 ];
 
-/// What is simulated for this rule.
+/// The simulation for this rule.
 fn simulated(rule: &str, path: &str) -> Value {
     let output = redial(&["check", path, "--simulate", "--format", "json"]);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
@@ -44,9 +44,9 @@ fn simulated(rule: &str, path: &str) -> Value {
 }
 
 #[test]
-fn the_fix_does_better() {
+fn the_fix_is_better() {
     let scratch = Scratch::new("simulations");
-    // Redial repeats no write that may have been done; a library does.
+    // Redial does not repeat a write that may have been processed; resilience4j does.
     let careless = "resilience4j.retry.instances.pay.maxAttempts=3\n\
                     resilience4j.timelimiter.instances.pay.timeoutDuration=1s\n";
     let careless = ("unsafe-without-key", scratch.file("application.properties", careless));
@@ -58,9 +58,9 @@ fn the_fix_does_better() {
     }
 }
 
-/// A policy that is saved by something else that it does is not accused.
+/// Another field of the policy may prevent the harm.
 #[test]
-fn what_a_scenario_does_not_show_is_said() {
+fn a_scenario_that_shows_no_harm_says_so() {
     let scratch = Scratch::new("unshown");
     let saved = "[setting]\nslo = '2s'\n[policy.p]\nattempt_timeout = '150ms'\ndeadline = '2s'";
     let path = scratch.file("saved.toml", saved);

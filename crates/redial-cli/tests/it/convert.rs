@@ -1,5 +1,5 @@
-//! `redial import` and `redial export`. What each system can say is tested where the formats are; here is what the
-//! commands do with it.
+//! The options and output of `redial import` and `redial export`. The formats are tested in
+//! redial-policy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn succeeds(args: &[&str]) -> Output {
     output
 }
 
-/// Ours → theirs → ours: as many attempts as before or a report that they are lost, and exit code 1 for any loss.
+/// Redial → other → Redial: the same number of attempts, or a note that they are lost, and exit code 1 for any loss.
 fn round_trip(format: Format) {
     let scratch = Scratch::new(&format!("trip-{}", format.name()));
     let ours = scratch.file("ours.toml", POLICY);
@@ -34,7 +34,7 @@ fn round_trip(format: Format) {
     let back = succeeds(&["import", &theirs, "--from", format.name()]);
     let file = File::read(text(&back.stdout)).unwrap_or_else(|problem| panic!("{problem}"));
     let [named] = &file.policies[..] else { panic!("{}: {file:?}", format.name()) };
-    // What was written for them is recognised as theirs.
+    // The exported file is recognised.
     let again = succeeds(&["import", &theirs]);
     assert_eq!(text(&again.stdout), text(&back.stdout), "{}", format.name());
     let strict = redial(&["export", &ours, "--to", format.name(), "--strict"]);
@@ -48,12 +48,12 @@ fn round_trip(format: Format) {
 }
 
 #[test]
-fn there_and_back_again() {
+fn every_format_round_trips() {
     Format::ALL.into_iter().for_each(round_trip);
 }
 
 #[test]
-fn the_config_is_the_answer_and_the_report_is_beside_it() {
+fn the_config_is_on_stdout_and_the_report_on_stderr() {
     let scratch = Scratch::new("answer");
     let ours = scratch.file("ours.toml", POLICY);
     let printed = succeeds(&["export", &ours, "--to", "grpc"]);
@@ -77,7 +77,7 @@ fn the_config_is_the_answer_and_the_report_is_beside_it() {
 }
 
 #[test]
-fn a_file_of_ours_stays_what_it_is() {
+fn a_redial_file_is_unchanged() {
     let scratch = Scratch::new("stays");
     let text_of_file = format!(
         "[setting]\nslo = \"2s\"\nclients = 20\n\n{POLICY}\n[policy.b]\nextends = \"payments\"\nattempts = 2\n\n[[route]]\nhost = \"a\"\npolicy = \"b\"\n"
@@ -103,7 +103,7 @@ fn names_are_valid_and_unique() {
 }
 
 #[test]
-fn what_cannot_be_converted_is_exit_2_and_nothing_is_written() {
+fn unreadable_input_is_exit_2_and_nothing_is_written() {
     let scratch = Scratch::new("cannot");
     let broken = scratch.file("broken.toml", "[policy.a]\nattempts = 0\n");
     let out = scratch.path("out.toml");
@@ -126,7 +126,7 @@ fn what_cannot_be_converted_is_exit_2_and_nothing_is_written() {
     }
 }
 
-/// What is found in a file, and in what is made of it: rules, in order and once each.
+/// The rules of the findings in a file.
 fn findings(path: &str) -> Option<BTreeSet<String>> {
     let output = redial(&["check", path, "--format", "json"]);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -135,7 +135,7 @@ fn findings(path: &str) -> Option<BTreeSet<String>> {
     is_read.then(|| findings.map(|it| it["rule"].as_str().unwrap().to_owned()).collect())
 }
 
-/// docs/check.md says which rules depend on whose config it is.
+/// docs/check.md lists the rules that depend on the system.
 #[test]
 fn an_imported_policy_has_the_findings_of_the_original() {
     const OF_THE_SYSTEM: [&str; 10] = [
@@ -163,7 +163,7 @@ fn an_imported_policy_has_the_findings_of_the_original() {
             let imported = scratch.path("imported.toml");
             succeeds(&["import", &path, "-o", &imported]);
             let mut ours = findings(&imported).unwrap();
-            // What .NET refuses, we say ourselves.
+            // .NET refuses it at start, and Redial has its own rule.
             if theirs.contains("refused-at-start") {
                 ours.remove("breaker-window-too-short");
             }

@@ -1,4 +1,4 @@
-//! `redial demo`: what it says, not how fast it is.
+//! The output of `redial demo`, not its speed.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{redial, text};
 
-/// How many lines are about one second of the run.
+/// The number of lines for a second of the run.
 fn seconds(stdout: &str) -> usize {
     stdout.lines().filter(|line| line.contains(" s  ") && line.contains('(')).count()
 }
@@ -16,7 +16,7 @@ fn seconds(stdout: &str) -> usize {
 fn help_has_examples() {
     let output = redial(&["demo", "--help"]);
     let help = text(&output.stdout);
-    let parts = ["Examples:", "--seconds", "--seed", "--json", "Not every setting"];
+    let parts = ["Examples:", "--seconds", "--seed", "--json", "every setting is like that"];
     assert!(parts.iter().all(|part| help.contains(part)), "{help}");
     let output = redial(&["demo", "--seconds", "1"]);
     assert_eq!(output.status.code(), Some(2));
@@ -24,7 +24,7 @@ fn help_has_examples() {
 }
 
 #[test]
-fn json_has_what_was_measured_beside_what_was_predicted() {
+fn json_has_measured_and_predicted_figures() {
     let output = redial(&["demo", "--seconds", "2", "--seed", "7", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -37,7 +37,7 @@ fn json_has_what_was_measured_beside_what_was_predicted() {
         assert_eq!(result["policy"], name);
         assert_eq!(result["predicted"]["runs"], 20);
         plausible(&result["predicted"]);
-        // A machine that is too slow for it says so, and then there is nothing to compare.
+        // A machine that is too slow is reported, and then there is nothing to compare.
         match result["refused"].as_str() {
             Some(why) => assert!(why.contains("the generator was the limit"), "{why}"),
             None => plausible(&result["measured"]),
@@ -45,7 +45,7 @@ fn json_has_what_was_measured_beside_what_was_predicted() {
     }
 }
 
-/// Everybody calls every 3/4 s, so that two seconds bring some 800 calls unless they take long.
+/// Each caller calls every 3/4 s, so that two seconds have some 800 calls unless they take long.
 fn plausible(figures: &Value) {
     let number = |name: &str| figures[name].as_f64().unwrap();
     assert!((200.0..1_200.0).contains(&number("calls")), "{figures}");

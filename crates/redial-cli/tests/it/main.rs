@@ -1,4 +1,4 @@
-//! The command, run as a person runs it.
+//! Tests of the command as a process.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod chart;
@@ -35,19 +35,19 @@ fn redial(args: &[&str]) -> Output {
     program(env!("CARGO_BIN_EXE_redial")).args(args).output().unwrap()
 }
 
-/// A program that starts as it does in the foreground of a shell. `nohup` and `&` leave signals ignored, and what is ignored
-/// stays so in every process below; what is handled does not.
+/// A program with the signal handlers of a foreground job. `nohup` and `&` leave signals ignored, and ignored signals
+/// are inherited by child processes; handled ones are not.
 fn program(name: impl AsRef<OsStr>) -> Command {
     static HANDLED: Once = Once::new();
     HANDLED.call_once(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
         let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
-        // SIGPIPE is ignored by all programs in Rust, and std sets it right for those that they start.
+        // All Rust programs ignore SIGPIPE, and std resets it for child processes.
         let kept = [Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGPIPE];
         for signal in Signal::iterator().filter(|signal| !kept.contains(signal)) {
             if ignored & (1 << (signal as i32 - 1)) != 0 {
-                // The test itself goes on ignoring it.
+                // The test itself still ignores it.
                 signal_hook::flag::register(signal as i32, Arc::default()).unwrap();
             }
         }
@@ -55,7 +55,7 @@ fn program(name: impl AsRef<OsStr>) -> Command {
     Command::new(name)
 }
 
-/// A path in the temporary directory that nothing else has, in no other run and in no other container.
+/// A unique path in the temporary directory, over runs and containers.
 fn unique(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("redial-{}-{name}", redial::Key::fresh()))
 }
@@ -64,7 +64,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// A pipe without room for a single byte. What is in it are dots.
+/// A full pipe. It contains dots.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
@@ -80,7 +80,7 @@ fn processes() -> Vec<u32> {
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// What stands in /proc after the name of a process: its state, its parent, and so on.
+/// The fields of /proc/PID/stat after the name of a process: its state, its parent, and so on.
 fn stat(pid: &str) -> Vec<String> {
     let all = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = all.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().map(str::to_owned));
@@ -92,12 +92,12 @@ fn children(of: u32) -> Vec<u32> {
     processes().into_iter().filter(|pid| stat(&pid.to_string()).get(1) == Some(&parent)).collect()
 }
 
-/// Whether a process still runs; one that has ended and was not waited for does not.
+/// Whether a process is running; a zombie is not.
 fn runs(pid: &str) -> bool {
     stat(pid).first().is_some_and(|state| !matches!(state.as_str(), "Z" | "X"))
 }
 
-/// Waits for what has to happen. The limit only ends a test that has failed; no machine is that slow.
+/// Waits for a condition. The limit only ends a test that has failed; no machine is that slow.
 #[allow(clippy::disallowed_methods, reason = "nothing tells a test when another process is ready")]
 #[track_caller]
 fn eventually(mut what: impl FnMut() -> bool) {
@@ -121,7 +121,7 @@ fn exit_code(child: &mut Child) -> Option<i32> {
     ended.and_then(|status| status.code())
 }
 
-/// Lets libfaketime say what time it is to a command; the caller says which. What has passed stays what it is.
+/// Preloads libfaketime into a command; the caller sets the time. Monotonic clocks are unchanged.
 fn with_faketime(command: &mut Command) -> &mut Command {
     let folders =
         ["/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
@@ -132,7 +132,7 @@ fn with_faketime(command: &mut Command) -> &mut Command {
     command.env("LD_PRELOAD", library).env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
 }
 
-/// Where the Postgres of the tests is.
+/// The URL of the Postgres of the tests.
 fn postgres() -> String {
     let Ok(url) = std::env::var("REDIAL_TEST_POSTGRES") else {
         panic!("REDIAL_TEST_POSTGRES is not set: `cargo xtask test` starts a Postgres and sets it");
@@ -140,7 +140,7 @@ fn postgres() -> String {
     url
 }
 
-/// A directory for the files of a test, which goes away with it.
+/// A directory for the files of a test, which is removed with this.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -150,7 +150,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// What this name is in it; without a name, the directory.
+    /// The path of a file in it; for an empty name, of the directory.
     fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
@@ -181,7 +181,7 @@ fn help_shows_the_command() {
 }
 
 #[test]
-fn wrong_usage_is_exit_2_and_says_what_is_possible() {
+fn wrong_usage_is_exit_2_and_lists_the_choices() {
     for args in [&["presets", "standrad"][..], &["storm"], &[]] {
         let output = redial(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

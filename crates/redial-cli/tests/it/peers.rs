@@ -23,31 +23,28 @@ fn every_peer_can_be_explained() {
 }
 
 #[test]
-fn what_stands_for_a_peer_is_not_taken_for_it() {
+fn a_peer_is_shown_with_its_differences() {
     let said = |name: &str| {
         let output =
             redial(&["explain", "--policy", name, "--outcomes", "500", "--safety", "unsafe"]);
         text(&output.stdout).to_owned()
     };
     let finagle = said("peer:finagle");
-    assert!(finagle.contains("Where this differs from it: its first wait is exactly 5 ms"));
+    assert!(finagle.contains("Differences from it: its first wait is exactly 5 ms"));
     assert!(finagle.contains("unsafe: "), "it asks whether repeating is safe: {finagle}");
     let istio = said("peer:istio");
     assert!(istio.contains("\n   1        3  500      stop     attempts"), "{istio}");
-    assert!(istio.contains("--safety changes nothing"));
-    assert!(!said("standard").contains("differs"));
+    assert!(istio.contains("--safety has no effect"));
+    assert!(!said("standard").contains("Differences"));
 }
 
 #[test]
-fn a_peer_that_nobody_knows_is_exit_2_and_the_nearest_is_named() {
+fn an_unknown_peer_is_exit_2_and_the_nearest_is_named() {
     for (name, said) in [
-        (
-            "peer:finagel",
-            "no peer has this name; did you mean `peer:finagle`? There are finagle, grpc",
-        ),
+        ("peer:finagel", "unknown peer; did you mean `peer:finagle`? Known peers: finagle, grpc"),
         ("peer:istio-budgte", "did you mean `peer:istio-budget`?"),
-        ("peer:hystrix", "no peer has this name. There are finagle, grpc"),
-        ("peer:", "no peer has this name. There are finagle, grpc"),
+        ("peer:hystrix", "unknown peer. Known peers: finagle, grpc"),
+        ("peer:", "unknown peer. Known peers: finagle, grpc"),
     ] {
         for command in [&["explain"][..], &["sim", "contention"]] {
             let output = redial(&[command, &["--policy", name]].concat());
@@ -59,7 +56,7 @@ fn a_peer_that_nobody_knows_is_exit_2_and_the_nearest_is_named() {
 }
 
 #[test]
-fn peers_are_listed_with_what_differs() {
+fn peers_are_listed_with_their_differences() {
     let output = redial(&["presets", "--peers"]);
     let listed = text(&output.stdout);
     assert!(listed.lines().all(|line| line.chars().count() <= 100), "{listed}");

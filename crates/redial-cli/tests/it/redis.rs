@@ -1,4 +1,4 @@
-//! A Redis of the test's own, which it can kill and start again on the same port.
+//! A private Redis, which a test can kill and start again on the same port.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -26,19 +26,19 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// With SIGKILL: nothing is said to anybody, and nothing is kept.
+    /// With SIGKILL: clients are not notified, and no data is kept.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Empty, on the port that it had.
+    /// Starts it again, empty, on the same port.
     pub(crate) fn start_again(&mut self) {
         self.child = spawn(self.port, &[]);
         self.wait();
     }
 
-    /// One command and what it answered, as it stands on the wire.
+    /// The reply to one command, in the wire format.
     pub(crate) fn ask(&self, command: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
@@ -53,7 +53,7 @@ impl Redis {
         assert!(crate::program("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// A server that wants a password has started too.
+    /// A server that requires a password has started too.
     fn wait(&self) {
         let up = |answer: String| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH");
         while !self.ask("PING").is_some_and(up) {

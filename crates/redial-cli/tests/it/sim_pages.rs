@@ -1,4 +1,4 @@
-//! Whoever changes what the simulator prints or reads sees the pages that show it.
+//! The pages on the simulator show its current output and input.
 
 use redial_sim::Scenario;
 
@@ -8,7 +8,7 @@ fn blocks<'a>(page: &'a str, kind: &'a str) -> impl Iterator<Item = &'a str> {
     page.split("```").skip(1).step_by(2).filter_map(move |block| block.strip_prefix(kind))
 }
 
-/// The page shows parts of what is printed.
+/// The page shows parts of the output.
 #[test]
 fn the_page_on_storms_shows_what_the_command_prints() {
     let page = include_str!("../../../../docs/storms.md");

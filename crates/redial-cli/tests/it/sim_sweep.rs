@@ -86,7 +86,7 @@ fn json_has_every_cell() {
 }
 
 #[test]
-fn a_policy_can_be_what_is_varied() {
+fn a_policy_can_be_varied() {
     let args = with(&["--json", "--sweep", "policy.full.attempts=1,6"]);
     let swept = json(&args);
     let cells = &swept["results"][0]["cells"][0];
@@ -109,16 +109,16 @@ fn figures_and_pages_have_maps_and_lines() {
 }
 
 #[test]
-fn sweeps_that_do_not_fit_are_refused_before_they_begin() {
+fn invalid_sweeps_are_refused_before_they_begin() {
     for (sweeps, says) in [
         (&["--sweep", "rate"][..], "PATH=A,B,C"),
         (
             &["--sweep", "rate=1,2", "--sweep", "outage=1s,2s", "--sweep", "clients=1,2"],
-            "one or two",
+            "at most two",
         ),
         (&["--sweep", "load=0.5,0.6"], "the backend has no limit"),
         (&["--sweep", "outage.length=1s,2s"], "unknown field `length`"),
-        (&["--sweep", "rate=1,2", "--metric", "speed"], "no number has this name (calls, "),
+        (&["--sweep", "rate=1,2", "--metric", "speed"], "unknown metric (calls, "),
         (&["--sweep", "policy.full.attempts=1,0"], "attempts"),
     ] {
         let output = redial(&with(sweeps));
@@ -147,10 +147,10 @@ fn every_number_has_a_map_and_collapse_its_interval() {
     assert!(text(&redial(&one).stderr).starts_with("1 cell × 1 policy × 1 run: "));
 }
 
-/// A run that would take for ever, and somebody who has seen enough.
+/// Interrupts a run that would take for ever.
 #[cfg(target_os = "linux")]
 #[test]
-fn ctrl_c_prints_what_there_is() {
+fn ctrl_c_prints_the_results_so_far() {
     use std::process::Stdio;
 
     let two = ["--policy", "full", "--policy", "no-retry", "--threads", "2"];
@@ -162,7 +162,7 @@ fn ctrl_c_prints_what_there_is() {
         .spawn()
         .unwrap();
     let id = child.id().to_string();
-    // It must have begun: only then does it attend to signals.
+    // Signals are handled once it has begun.
     let attends = || {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

@@ -11,7 +11,7 @@
 //! them up.
 
 mod handles;
-mod names;
+pub mod names;
 mod pool;
 mod publisher;
 mod queue;

@@ -23,7 +23,8 @@ pub fn milliseconds(ms: f64) -> String {
         ..999.5 => (ms, "ms"),
         ..600e3 => (ms / 1e3, "s"),
         ..7.2e6 => (ms / 60e3, "min"),
-        _ => (ms / 3.6e6, "h"),
+        ..1.728e8 => (ms / 3.6e6, "h"),
+        _ => (ms / 8.64e7, "d"),
     };
     format!("{} {unit}", trimmed(&digits(number)))
 }

@@ -13,7 +13,7 @@ mod logs;
 #[cfg(feature = "metrics")]
 mod meter;
 #[cfg(feature = "metrics")]
-mod names;
+pub mod names;
 #[cfg(feature = "otel")]
 pub(crate) mod otel;
 #[cfg(feature = "metrics")]
@@ -38,13 +38,13 @@ pub use meter::Meter;
 #[cfg(feature = "metrics")]
 pub(crate) use meter::{Core, Watched};
 #[cfg(all(feature = "metrics", feature = "fleet"))]
-pub use names::FLEET_METRICS;
-#[cfg(all(feature = "metrics", feature = "http"))]
-pub use names::IDEMPOTENCY_METRICS;
-#[cfg(all(feature = "metrics", feature = "fleet"))]
 pub(crate) use names::fleet;
+#[cfg(all(feature = "metrics", feature = "fleet"))]
+pub use names::fleet::FLEET_METRICS;
 #[cfg(all(feature = "metrics", feature = "http"))]
 pub(crate) use names::idempotency;
+#[cfg(all(feature = "metrics", feature = "http"))]
+pub use names::idempotency::IDEMPOTENCY_METRICS;
 #[cfg(feature = "metrics")]
 pub use names::{Kind, METRICS, Metric};
 #[cfg(feature = "otel")]

@@ -4,14 +4,14 @@ use redial_queue::Priority;
 use redial_queue::durable::{Edit, JobId, State};
 
 use super::super::input::{Source, check_delivery, header};
-use super::super::place::{Missing, Place};
+use super::super::location::{IfMissing, QueueArgs};
 use crate::failed::Failed;
 
-/// Change a dead letter, before it is redriven
+/// Change a dead letter before it is redriven
 #[derive(clap::Args)]
 #[command(after_help = "\
-A header takes the place of those with the same name; one without a value removes them. Of a delivery, :url and
-:method are headers too.
+A header replaces all headers of the same name; one without a value removes them. :url and :method of a delivery are
+headers too.
 
 Examples:
   redial dlq edit --store jobs.db 17 --payload @fixed.json
@@ -20,30 +20,30 @@ Examples:
 #[group(id = "change", required = true, multiple = true)]
 pub(super) struct Args {
     #[command(flatten)]
-    place: Place,
-    /// Its number
+    queue: QueueArgs,
+    /// The number of the job
     id: i64,
-    /// Another payload: the text, @ and the path of a file, or - for stdin
+    /// The new payload: the text, @ and the path of a file, or - for stdin
     #[arg(long, value_name = "TEXT|@FILE|-", value_parser = Source::read, group = "change")]
     payload: Option<Source>,
-    /// Another header; may be repeated
+    /// A new header; may be repeated
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header, group = "change")]
     headers: Vec<(String, String)>,
-    /// The name of another policy, or none for the worker's own
+    /// The name of the new policy, or none for the worker's policy
     #[arg(long, value_name = "NAME|none", group = "change")]
     policy: Option<String>,
-    /// Another priority, from 0 to 7
+    /// The new priority, from 0 to 7
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7), group = "change")]
     priority: Option<u8>,
 }
 
 pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let payload = args.payload.as_ref().map(Source::bytes).transpose()?;
-    let store = args.place.open(Missing::Wrong).await?;
-    let job = args.place.job(&*store, JobId(args.id)).await?;
+    let store = args.queue.open(IfMissing::Fail).await?;
+    let job = args.queue.job(&*store, JobId(args.id)).await?;
     if job.state != State::Dead {
         let (id, state) = (job.id, job.state.name());
-        return Err(Failed::Work(format!("job {id} is {state}, so it is no dead letter")));
+        return Err(Failed::Other(format!("job {id} is {state}, not a dead letter")));
     }
     let mut headers = job.headers;
     for (name, value) in &args.headers {
@@ -64,8 +64,8 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed>
         priority: args.priority.map(Priority::new),
     };
     if !store.edit(job.id, edit).await? {
-        let why = format!("job {} was redriven or removed meanwhile, and is as it was", job.id);
-        return Err(Failed::Work(why));
+        let why = format!("job {} was redriven or removed meanwhile; nothing was changed", job.id);
+        return Err(Failed::Other(why));
     }
     writeln!(out, "{}", job.id)?;
     Ok(())

@@ -1,29 +1,31 @@
+//! The arguments that select dead letters.
+
 use std::time::Duration;
 
 use redial_queue::durable::{Filter, JobId, State};
 
-use super::super::time;
+use crate::duration;
 use crate::failed::Failed;
 
-const WHICH: &str = "Which dead letters";
+const WHICH: &str = "Selection";
 
-/// Which dead letters are meant.
+/// The arguments that select dead letters.
 #[derive(clap::Args)]
 pub(super) struct Which {
-    /// The one with this number; may be repeated
+    /// The job with this number; may be repeated
     #[arg(long = "id", value_name = "ID", help_heading = WHICH)]
     ids: Vec<i64>,
-    /// Those with this key
+    /// Jobs with this key
     #[arg(long, value_name = "KEY", help_heading = WHICH)]
     key: Option<String>,
-    /// Those that were given up for this reason, such as attempts, permanent or unreadable
+    /// Jobs that were given up for this reason, such as attempts, permanent or unreadable
     #[arg(long, value_name = "REASON", help_heading = WHICH)]
     reason: Option<String>,
-    /// Those with this text in their last cause
+    /// Jobs with this text in their last cause
     #[arg(long, value_name = "TEXT", help_heading = WHICH)]
     outcome: Option<String>,
-    /// Those that have been dead for at least this long
-    #[arg(long, value_name = "TIME", value_parser = time::duration, help_heading = WHICH)]
+    /// Jobs that have been dead for at least this long
+    #[arg(long, value_name = "TIME", value_parser = duration::read, help_heading = WHICH)]
     older: Option<Duration>,
 }
 
@@ -40,21 +42,19 @@ impl Which {
         }
     }
 
-    /// Nobody means everything by saying nothing.
+    /// Requires a selection: no arguments do not mean all jobs.
     pub(super) fn require(&self, all: bool, does: &str) -> Result<(), Failed> {
-        let says = !self.ids.is_empty()
+        let is_given = !self.ids.is_empty()
             || self.key.is_some()
             || self.reason.is_some()
             || self.outcome.is_some()
             || self.older.is_some();
-        match (says, all) {
+        match (is_given, all) {
             (true, false) | (false, true) => Ok(()),
             (false, false) => Err(Failed::Input(format!(
-                "say which: --id, --key, --reason, --outcome, --older; --all {does} every one of the queue"
+                "select jobs with --id, --key, --reason, --outcome or --older; --all {does} all of the queue"
             ))),
-            (true, true) => {
-                Err(Failed::input("--all", "something else says which already; leave one out"))
-            }
+            (true, true) => Err(Failed::input("--all", "cannot be combined with a selection")),
         }
     }
 }

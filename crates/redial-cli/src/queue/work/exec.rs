@@ -1,3 +1,6 @@
+//! A command as the handler of a job. It must get the whole payload even if the worker is killed, and its stderr must not
+//! block the worker.
+
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::pin::pin;
@@ -14,15 +17,15 @@ use tokio::process::{ChildStderr, Command};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::ends::{Ends, Running};
-use crate::run::{Group, Rules, Status, is_missing, nameless};
+use super::commands::{Commands, Running};
+use crate::run::{Group, Rules, Status, is_missing, unnamed_file};
 use crate::stderr::Stderr;
 
-/// The exit code with which a command asks for another attempt, as `EX_TEMPFAIL` of sysexits does.
+/// The exit code that requests a retry: `EX_TEMPFAIL` of sysexits.
 const AGAIN: u8 = 75;
-/// After the command has ended, what it has left running may hold its stderr. This long a silence is taken for the end.
+/// After the command has ended, its children may keep its stderr open. A silence of this length counts as its end.
 const LISTEN: Duration = Duration::from_millis(500);
-/// As much as a pipe may hold when its command ends.
+/// The capacity of a pipe: what may still be in it when its command ends.
 const PIPE: usize = 64 << 10;
 /// The most bytes of the last line that are kept.
 const MOST_LINE: usize = 250;
@@ -31,18 +34,23 @@ const MOST_LINE: usize = 250;
 pub(super) struct Exec {
     command: String,
     rules: Rules,
-    ends: Arc<Ends>,
+    commands: Arc<Commands>,
     stderr: Arc<Stderr>,
 }
 
 impl Exec {
-    pub(super) fn new(command: &str, rules: Rules, ends: Arc<Ends>, stderr: Arc<Stderr>) -> Self {
-        Self { command: command.to_owned(), rules, ends, stderr }
+    pub(super) fn new(
+        command: &str,
+        rules: Rules,
+        commands: Arc<Commands>,
+        stderr: Arc<Stderr>,
+    ) -> Self {
+        Self { command: command.to_owned(), rules, commands, stderr }
     }
 
     fn start(&self, job: &Job) -> io::Result<(Running, Option<ChildStderr>)> {
-        let input = whole(&job.payload)?;
-        let starting = self.ends.starting();
+        let input = payload_file(&job.payload)?;
+        let starting = self.commands.starting();
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.command).process_group(0);
         command.stdin(input).stderr(Stdio::piped());
@@ -50,7 +58,7 @@ impl Exec {
         command.envs(environment(job)).envs([starting.variable()]);
         let mut child = command.spawn()?;
         let stderr = child.stderr.take();
-        // It has not been waited for, so it has a number.
+        // It has not been waited for, so it has a pid.
         let leader = Pid::from_raw(child.id().unwrap_or_default() as i32);
         Ok((starting.watch(job.id, child, Group::own(leader)), stderr))
     }
@@ -64,7 +72,7 @@ impl Exec {
             Status::Code(code) if is_missing(code) && !self.rules.name(code) => {
                 return Handled::WorkerFailed(missing(code, last));
             }
-            // Whoever has ended it did not mean the job, as when a machine goes down.
+            // A signal from outside says nothing about the job, as when the machine shuts down.
             status => match self.rules.class(status, false) {
                 Class::Cancelled => Class::Transient,
                 class => class,
@@ -87,7 +95,7 @@ impl Exec {
 
 impl Handler for Exec {
     async fn handle(&self, job: Arc<Job>) -> Handled {
-        self.ends.of(job.id).await;
+        self.commands.of(job.id).await;
         let (mut running, stderr) = match self.start(&job) {
             Ok(started) => started,
             Err(error) => return cannot_start(&error),
@@ -117,17 +125,16 @@ impl Handler for Exec {
                 handled
             }
             Err(error) => {
-                let cause = format!("what came of the command is not known: {error}");
+                let cause = format!("the result of the command is unknown: {error}");
                 Handled::failed(Failure::new(Class::Transient), cause)
             }
         }
     }
 }
 
-/// A machine that has run out of something says nothing about the job, and a job whose headers are too many for any
-/// command nothing about the machine.
+/// A shortage of resources is not the job's failure, while headers that are too long for any command are not the machine's.
 fn cannot_start(error: &io::Error) -> Handled {
-    let why = format!("the command could not be started: {error}");
+    let why = format!("cannot start the command: {error}");
     match error.kind() {
         _ if is_shortage(error) => Handled::NotTried(why),
         io::ErrorKind::StorageFull => Handled::NotTried(why),
@@ -142,14 +149,14 @@ fn missing(code: u8, last: Option<String>) -> String {
     let last = last.map(|line| format!(" ({line})")).unwrap_or_default();
     format!(
         "--exec: exit code {code}{last}: the command cannot be executed, so this worker stops; its jobs are not charged. \
-         If the code says something about a job, name it with --retry-on-exit or --stop-on-exit"
+         If the code is a result of a job, name it with --retry-on-exit or --stop-on-exit"
     )
 }
 
-/// A file of its own for one attempt, with the whole payload and without a name. A pipe would end early, with a part of the
-/// payload, if this process were killed or stopped writing.
-fn whole(payload: &[u8]) -> io::Result<File> {
-    let mut file = in_memory().or_else(|_| nameless())?;
+/// An unnamed file with the payload, for one attempt. A pipe would end early, with a part of the payload, if this process
+/// were killed.
+fn payload_file(payload: &[u8]) -> io::Result<File> {
+    let mut file = in_memory().or_else(|_| unnamed_file())?;
     file.write_all(payload)?;
     file.rewind()?;
     Ok(file)
@@ -185,7 +192,7 @@ fn environment(job: &Job) -> Vec<(String, String)> {
     all
 }
 
-/// Passes on what a command says, and remembers its last line.
+/// Forwards the stderr of a command, and keeps its last line.
 #[derive(Default)]
 struct LastLine {
     whole: Vec<u8>,
@@ -193,7 +200,7 @@ struct LastLine {
 }
 
 impl LastLine {
-    /// Until the end of the stream. Once the command has ended, no longer than until all is read that the pipe held then.
+    /// Reads to the end of the stream, or, once the command has ended, until the rest of the pipe has been read.
     async fn read(&mut self, from: Option<ChildStderr>, to: &Stderr, ended: &Notify) {
         let Some(mut from) = from else { return };
         let (mut bytes, mut left) = ([0; 4096], None);
@@ -215,7 +222,7 @@ impl LastLine {
             let Ok(read @ 1..) = read else { return };
             left = left.map(|left: usize| left.saturating_sub(read));
             bytes[..read].iter().for_each(|byte| self.push(*byte));
-            to.pass_on(&bytes[..read]).await;
+            to.forward(&bytes[..read]).await;
         }
     }
 

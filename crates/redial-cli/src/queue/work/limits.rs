@@ -1,5 +1,5 @@
-//! Every delivery has a connection and every command a few pipes. The usual soft limit of 1,024 descriptors is there for
-//! programs that use `select`, which we do not; the commands that we run may.
+//! Every delivery needs a connection and every command a few pipes. The usual soft limit of 1,024 open files exists for
+//! programs that use `select`. The worker does not, but the commands that it runs may.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, rlim_t, setrlimit};
 
@@ -7,11 +7,10 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, rlim_t, setrlimit};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before(rlim_t);
 
-/// Raises the soft limit of open files as far as the process may. `None` if it was left as it is.
+/// Raises the soft limit of open files as far as the process may. `None` if it was not changed.
 pub(super) fn raise() -> Option<Before> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    // Where the hard limit is no limit, as in some containers, programs that walk through all descriptors would take
-    // minutes.
+    // Without a hard limit, as in some containers, programs that close all descriptors one by one would take minutes.
     const MOST: rlim_t = 1 << 20;
     let wanted = hard.min(MOST);
     if soft >= wanted {
@@ -22,7 +21,7 @@ pub(super) fn raise() -> Option<Before> {
 }
 
 impl Before {
-    /// The same command, under the limit as it was.
+    /// The same command, under the former limit.
     pub(super) fn around(self, command: &str) -> String {
         let soft = match self.0 {
             RLIM_INFINITY => "unlimited".to_owned(),

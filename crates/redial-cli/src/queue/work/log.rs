@@ -1,33 +1,31 @@
-//! A backend that is down makes every job of a queue fail, and a line for each of them would be a storm of its own. A few
-//! lines tell what is going on; of the others, how many they are.
+//! While a backend is down every job of a queue fails, and a line for each of them would flood the log. So the rate of
+//! lines is limited, and a line reports how many were left out.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use redial_core::admit::{RateLimit, RateRule};
 use redial_core::{Rate, Stop};
 use redial_queue::durable::{Happening, Job, Report};
 use serde_json::{Value, json};
 
-use super::super::print::ms;
-use super::super::time::short;
-use crate::failed::harmless;
-use crate::run::{Form, clock};
+use crate::duration::{ms, text};
+use crate::log::{Form, json_line, text_line};
+use crate::run::clock;
 use crate::stderr::Stderr;
 
-/// So many lines, in the long run and at once.
+/// The most lines, in the long run and at once.
 const LINES: Rate = Rate::per_second(5);
 const BURST: u32 = 50;
-/// The most causes that are told of jobs that cannot be tried.
+/// The most different causes for which jobs cannot be tried that are logged.
 const MOST_CAUSES: usize = 100;
 
 pub(super) struct Log {
     form: Form,
     limit: RateLimit,
     left_out: AtomicU64,
-    /// The causes for which jobs could not be tried.
+    /// The causes for which jobs could not be tried, as far as they have been logged.
     not_tried: Mutex<HashSet<String>>,
     stderr: Arc<Stderr>,
 }
@@ -44,49 +42,49 @@ impl Log {
     }
 
     pub(super) fn happened(&self, happening: &Happening<'_>) {
-        if self.form == Form::None || is_usual(happening) || self.was_said(happening) {
+        if self.form == Form::None || is_usual(happening) || self.is_logged(happening) {
             return;
         }
         if self.limit.take(clock::now()).is_err() {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.tell_left_out();
-        let (text, event, fields) = told(happening);
-        self.write(&text, event, fields);
+        self.report_left_out();
+        let (text, event, fields) = describe(happening);
+        self.write(&text, event, &fields);
     }
 
-    /// Why jobs cannot be tried here is said once: it is the same for each of them.
-    fn was_said(&self, happening: &Happening<'_>) -> bool {
+    /// Whether the cause for which a job cannot be tried has been logged: it is the same for all jobs.
+    fn is_logged(&self, happening: &Happening<'_>) -> bool {
         match happening {
             Happening::Postponed { stop: None | Some(Stop::Concurrency), cause, .. }
                 if !cause.is_empty() =>
             {
-                let mut said = self.not_tried.lock().unwrap_or_else(PoisonError::into_inner);
-                if said.contains(*cause) {
+                let mut logged = self.not_tried.lock().unwrap_or_else(PoisonError::into_inner);
+                if logged.contains(*cause) {
                     return true;
                 }
-                if said.len() >= MOST_CAUSES {
+                if logged.len() >= MOST_CAUSES {
                     self.left_out.fetch_add(1, Ordering::Relaxed);
                     return true;
                 }
-                !said.insert((*cause).to_owned())
+                !logged.insert((*cause).to_owned())
             }
             _ => false,
         }
     }
 
     pub(super) fn warn(&self, warning: &str) {
-        self.write(warning, "warning", json!({ "message": warning }));
+        self.write(warning, "warning", &json!({ "message": warning }));
     }
 
-    /// Metrics are to be had there.
+    /// Metrics are served at this URL.
     pub(super) fn serves(&self, url: &str) {
-        self.write(&format!("metrics at {url}"), "metrics", json!({ "url": url }));
+        self.write(&format!("metrics at {url}"), "metrics", &json!({ "url": url }));
     }
 
     pub(super) fn ended(&self, report: &Report) {
-        self.tell_left_out();
+        self.report_left_out();
         let Report { done, retried, dead, postponed, returned, lost, stale, .. } = *report;
         let mut text = format!("done {done}, retried {retried}, dead {dead}");
         for (name, count) in
@@ -104,80 +102,70 @@ impl Log {
             "done": done, "retried": retried, "dead": dead, "postponed": postponed,
             "returned": returned, "lost": lost, "stale": stale, "dropped_lines": dropped,
         });
-        self.write(&text, "ended", fields);
+        self.write(&text, "ended", &fields);
     }
 
-    fn tell_left_out(&self) {
+    fn report_left_out(&self) {
         let count = self.left_out.swap(0, Ordering::Relaxed);
         if count > 0 {
             let text =
                 format!("{count} lines were left out; `redial queue stats` counts everything");
-            self.write(&text, "left_out", json!({ "lines": count }));
+            self.write(&text, "left_out", &json!({ "lines": count }));
         }
     }
 
-    /// Each message is one line.
-    fn write(&self, text: &str, event: &str, fields: Value) {
-        let line = match self.form {
-            Form::None => return,
-            Form::Text => format!("redial: {}\n", harmless(text)),
-            Form::Json => {
-                let time = seconds(clock::wall());
-                let fields = fields.to_string();
-                let fields = fields.strip_prefix('{').unwrap_or(&fields);
-                format!("{{\"event\":\"{event}\",\"time\":{time},{fields}\n")
-            }
-        };
-        self.stderr.line(line);
+    fn write(&self, text: &str, event: &str, fields: &Value) {
+        match self.form {
+            Form::None => {}
+            Form::Text => self.stderr.line(text_line(text)),
+            Form::Json => self.stderr.line(json_line(event, fields)),
+        }
     }
 }
 
-/// What there is one of for each job that goes well.
+/// Whether it happens for every job that succeeds.
 fn is_usual(happening: &Happening<'_>) -> bool {
     matches!(happening, Happening::Started(_) | Happening::Done { .. })
 }
 
-fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
+fn describe(happening: &Happening<'_>) -> (String, &'static str, Value) {
     match happening {
         Happening::Retry { job, wait, cause } => (
-            format!("{}: {cause}; the next attempt in {}", attempt(job), short(*wait)),
+            format!("{}: {cause}; next attempt in {}", attempt(job), text(*wait)),
             "retry",
             about(job, json!({ "wait_ms": ms(*wait), "outcome": cause })),
         ),
         Happening::Postponed { job, wait, stop, cause } => {
-            let given_back = if cause.is_empty() { "this worker gives it back" } else { cause };
+            let returned = if cause.is_empty() { "returned by this worker" } else { cause };
             let why = match stop {
-                None | Some(Stop::Concurrency) => given_back.to_owned(),
+                None | Some(Stop::Concurrency) => returned.to_owned(),
                 Some(stop) => stop.to_string(),
             };
-            let text = format!("job {} was not tried: {why}; again in {}", job.id, short(*wait));
+            let line = format!("job {} was not tried: {why}; due in {}", job.id, text(*wait));
             let stop = stop.map(|stop| stop.name());
             (
-                text,
+                line,
                 "postponed",
                 about(job, json!({ "wait_ms": ms(*wait), "stop": stop, "outcome": cause })),
             )
         }
         Happening::Dead { job, reason, outcome } => (
-            format!("{}: {outcome}; given up: {reason}", attempt(job)),
+            format!("{}: {outcome}; giving up: {reason}", attempt(job)),
             "dead",
             about(job, json!({ "reason": reason, "outcome": outcome })),
         ),
         Happening::Lost(job) => (
-            format!("{}: the store was not reached before the lease was over; ended", attempt(job)),
+            format!("{}: stopped: the lease expired before the store was reached", attempt(job)),
             "lost",
             about(job, json!({})),
         ),
         Happening::Stale(job) => (
-            format!(
-                "{}: somebody else has the job by now; what came of this does not count",
-                attempt(job)
-            ),
+            format!("{}: the result is ignored: another worker has the job", attempt(job)),
             "stale",
             about(job, json!({})),
         ),
         Happening::Trouble { error, wait } => (
-            format!("{error}; asked again in {}", short(*wait)),
+            format!("{error}; trying again in {}", text(*wait)),
             "trouble",
             json!({ "error": error.to_string(), "wait_ms": ms(*wait) }),
         ),
@@ -193,8 +181,4 @@ fn about(job: &Job, mut fields: Value) -> Value {
     fields["job"] = job.id.0.into();
     fields["attempt"] = job.progress.attempts.into();
     fields
-}
-
-fn seconds(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as f64 / 1e3
 }

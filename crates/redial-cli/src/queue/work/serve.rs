@@ -1,5 +1,5 @@
-//! Whoever scrapes a worker may be slow, many or confused, and the jobs must not notice: connections are few and short, and
-//! one more waits until there is room.
+//! The metrics endpoint of a worker. Slow, many or broken scrapers must not affect the jobs, so connections are few and
+//! short, and further ones wait.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,40 +22,41 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::log::Log;
+use crate::duration;
 use crate::failed::Failed;
 use crate::stderr::Stderr;
 
-/// Connections at once.
+/// The most concurrent connections.
 const MOST: usize = 16;
-/// From the connection to the last byte of the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A retry may come up to an hour after the call that it belongs to, and in a minute the two would never meet.
+/// From the connection to the last byte of the response.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The window of the multiplier: a retry may come an hour after its job began.
 const WINDOW: Duration = Duration::from_secs(3600);
 
-/// Where metrics are served, and how often jobs are counted for them.
+/// The arguments of the metrics endpoint.
 #[derive(clap::Args)]
 pub(super) struct Serve {
-    /// Serve metrics for Prometheus at http://IP:PORT/metrics; with port 0, at any that is free
+    /// Serve metrics for Prometheus at http://IP:PORT/metrics; port 0 is any free port
     #[arg(long, help_heading = super::METRICS, value_name = "IP:PORT", value_parser = address)]
     metrics: Option<SocketAddr>,
-    /// The longest time between two counts of the jobs for --metrics; where a count takes long they are further apart
-    #[arg(long, help_heading = super::METRICS, value_name = "TIME", default_value = "30s", requires = "metrics", value_parser = super::time::duration)]
+    /// How often jobs are counted for --metrics; less often if a count takes long
+    #[arg(long, help_heading = super::METRICS, value_name = "TIME", default_value = "30s", requires = "metrics", value_parser = duration::read)]
     depth_every: Duration,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        "it is an IP address and a port, such as 127.0.0.1:9464 or [::1]:9464".to_owned()
+        "not an IP address and a port, such as 127.0.0.1:9464 or [::1]:9464".to_owned()
     })
 }
 
 impl Serve {
-    /// Where it will be, if somebody wants it. It is said that this cannot be before anything else is done.
+    /// Binds the address first, so that a failure is reported before any work.
     pub(super) async fn listen(&self) -> Result<Option<Listening>, Failed> {
         let Some(address) = self.metrics else { return Ok(None) };
         let cannot = |why: std::io::Error| {
-            let hint = "another port, or 0 for any that is free, may do";
-            Failed::Input(format!("--metrics {address}: cannot listen there: {why}; {hint}"))
+            let hint = "try another port, or 0 for any free port";
+            Failed::Input(format!("--metrics {address}: cannot listen: {why}; {hint}"))
         };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -63,15 +64,15 @@ impl Serve {
     }
 }
 
-/// A place where nobody answers yet.
+/// A bound listener that accepts no connections yet.
 pub(super) struct Listening {
     listener: TcpListener,
     address: SocketAddr,
     depth_every: Duration,
 }
 
-/// A server, until it is dropped.
-pub(super) struct Served(#[expect(dead_code, reason = "dropping it ends them")] JoinSet<()>);
+/// A running server, which ends when this is dropped.
+pub(super) struct Served(#[expect(dead_code, reason = "dropping it ends the tasks")] JoinSet<()>);
 
 impl Listening {
     /// Serves the metrics of a worker.
@@ -94,7 +95,7 @@ impl Listening {
     }
 }
 
-/// What is served.
+/// The page of metrics.
 struct Page {
     handle: PrometheusHandle,
     queue: String,
@@ -114,7 +115,7 @@ impl Page {
 }
 
 fn recorder() -> Result<PrometheusHandle, Failed> {
-    let wrong = |why: &dyn std::fmt::Display| Failed::Work(format!("--metrics: {why}"));
+    let wrong = |why: &dyn std::fmt::Display| Failed::Other(format!("--metrics: {why}"));
     let mut exporter = PrometheusBuilder::new();
     for (name, bounds) in telemetry::buckets() {
         let set = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds);
@@ -131,34 +132,34 @@ async fn accept(listener: TcpListener, page: Arc<Page>) {
         }
         match listener.accept().await {
             Ok((stream, _)) => {
-                connections.spawn(timeout(PATIENCE, converse(stream, Arc::clone(&page))));
+                connections.spawn(timeout(TIMEOUT, serve_connection(stream, Arc::clone(&page))));
             }
-            // Most likely too many open files, which passes when others close theirs.
+            // Most likely too many open files, which is temporary.
             Err(_) => sleep(Duration::from_millis(100)).await,
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(stream: TcpStream, page: Arc<Page>) {
+async fn serve_connection(stream: TcpStream, page: Arc<Page>) {
     let service = service_fn(|request| {
-        let answer = answer(&request, &page);
+        let answer = respond(&request, &page);
         async { Ok::<_, Infallible>(answer) }
     });
-    // One answer for a connection: whoever keeps it open would keep others out. If it breaks, the one who asked knows.
+    // One response per connection, because idle ones would block others. The client notices if it breaks.
     let _ = http1::Builder::new()
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
+fn respond(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
     let (status, kind, text) = match (request.uri().path(), request.method()) {
         ("/metrics", &Method::GET) => {
             (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page.render())
         }
         ("/metrics", _) => {
-            (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET is answered\n".to_owned())
+            (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET is allowed\n".to_owned())
         }
         _ => (StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n".to_owned()),
     };

@@ -1,4 +1,5 @@
-//! Where is the file, and is it ours? In a directory that others can write to, a name may lead anywhere.
+//! Finds and opens the file of a budget. In a directory that other users can write to, a name may lead anywhere, so both
+//! the directory and the file are checked.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,17 +13,17 @@ use nix::unistd::geteuid;
 
 use super::record::is_ours;
 
-/// Which account a call draws on.
+/// The budget that a call shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// One of the user's, in a directory of ours.
+    /// A budget of the user, in Redial's own directory.
     Named(String),
-    /// A file somewhere.
+    /// A file at a path.
     File(PathBuf),
 }
 
 impl Place {
-    /// The account of a program, for those who name none.
+    /// The default budget of a program.
     pub(crate) fn of_program(program: &OsStr) -> Self {
         let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
         Self::Named(name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(100).collect())
@@ -34,11 +35,11 @@ impl Place {
         }
         let is_name = !text.is_empty() && text.len() <= 100 && text.chars().all(is_plain);
         is_name.then(|| Self::Named(text.to_owned())).ok_or_else(|| {
-            "a name of letters, digits, `-`, `_` and `+`, the path of a file (with a `/` in it), redis://host#FLEET, or none".to_owned()
+            "must be a name of letters, digits, `-`, `_` and `+`, the path of a file (with a `/`), redis://host#FLEET, or none".to_owned()
         })
     }
 
-    /// Opens it, and makes it if it is not there. Says where it is.
+    /// Opens the file, or creates it. Returns its path too.
     pub(super) fn open(&self) -> io::Result<(File, PathBuf)> {
         match self {
             Self::File(path) => Ok((open_file(path)?, path.clone())),
@@ -54,7 +55,8 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+')
 }
 
-/// The first of these that is there: what the session has for such files, what the user has, what everybody has.
+/// The first usable directory: the runtime directory of the session, the state directory of the user, the temporary
+/// directory.
 fn directory() -> io::Result<PathBuf> {
     let variable =
         |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -78,20 +80,19 @@ fn own_directory(path: PathBuf) -> io::Result<PathBuf> {
     let found =
         fs::symlink_metadata(&path).map_err(|error| named(&path, made.err().unwrap_or(error)))?;
     if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
-        let why = "it has to be a directory that belongs to you and that nobody else can write to";
+        let why = "must be a directory that you own and no other user can write to";
         return Err(named(&path, io::Error::other(why)));
     }
     Ok(path)
 }
 
-/// Why a file is refused that has something else in it.
-pub(super) const NOT_OURS: &str =
-    "it is not a budget of this version of redial, and is left as it is";
+pub(super) const NOT_A_BUDGET: &str =
+    "not a budget of this version of redial; the file is left unchanged";
 
 fn open_file(path: &Path) -> io::Result<File> {
-    // To open a device may already do something.
+    // Opening a device may have side effects.
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file() && !found.is_symlink()) {
-        return Err(named(path, io::Error::other("it is not a regular file")));
+        return Err(named(path, io::Error::other("not a regular file")));
     }
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let open = OpenOptions::new()
@@ -104,16 +105,16 @@ fn open_file(path: &Path) -> io::Result<File> {
         .open(path);
     let file = open.map_err(|error| {
         let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
-        let link = || io::Error::other("it is a symbolic link, and could lead anywhere");
+        let link = || io::Error::other("must not be a symbolic link");
         named(path, if is_link { link() } else { error })
     })?;
     let found = file.metadata().map_err(|error| named(path, error))?;
     if !found.is_file() || found.uid() != geteuid().as_raw() {
-        return Err(named(path, io::Error::other("it has to be a file that belongs to you")));
+        return Err(named(path, io::Error::other("must be a file that you own")));
     }
     match is_ours(&file) {
         Ok(true) => Ok(file),
-        Ok(false) => Err(named(path, io::Error::other(NOT_OURS))),
+        Ok(false) => Err(named(path, io::Error::other(NOT_A_BUDGET))),
         Err(error) => Err(named(path, error)),
     }
 }

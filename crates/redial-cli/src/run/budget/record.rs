@@ -1,4 +1,4 @@
-//! An account as bytes. Whatever happened to the file, reading it finds out.
+//! The file format of an account. Reading detects truncation, damage and foreign files.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 use redial_core::admit::budget::Saved;
 
-/// Says what the file is to whoever looks into it, and which form it has.
+/// Identifies the file and its version.
 const MAGIC: &[u8; 16] = b"redial budget 1\n";
 
 const BOOT: usize = MAGIC.len();
@@ -21,13 +21,13 @@ pub(super) struct Record {
     pub(super) saved: Saved,
 }
 
-/// Why there is no account in the file.
+/// Why the file has no account.
 pub(super) enum Unusable {
-    /// Nobody has written one yet.
+    /// It is empty.
     New,
-    /// It is ours, and not all of it is there.
+    /// It is a budget, but truncated or damaged.
     Damaged,
-    /// It is something else, and must not be written to.
+    /// It is another kind of file, and must not be written to.
     Foreign,
     Failed(io::Error),
 }
@@ -71,8 +71,8 @@ impl Record {
     }
 }
 
-/// Whether a file may be written to: it is empty, or was written by us, as far as that can be told. A crash may have left
-/// the first bytes of what we wrote, or nothing but zeros.
+/// Whether a file may be written to: it is empty, or was written by us. A crash may have left only the first bytes, or
+/// only zeros.
 pub(super) fn is_ours(file: &File) -> io::Result<bool> {
     let mut bytes = [0; SIZE + 1];
     let mut length = 0;
@@ -92,13 +92,13 @@ fn word(bytes: &[u8; SIZE], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-/// FNV-1a: accidents are to be found out, not attacks; only the owner can write the file.
+/// FNV-1a: it detects accidents and not attacks, because only the owner can write the file.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Which boot this is. Where nobody says, all are one, and an account of another one expires by its times.
+/// The ID of this boot; 0 where the system has none, and then an account of an earlier boot expires by its times.
 pub(super) fn boot() -> u128 {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     u128::from_str_radix(&id.trim().replace('-', ""), 16).unwrap_or(0)

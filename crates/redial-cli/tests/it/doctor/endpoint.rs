@@ -1,4 +1,4 @@
-//! What is at an address, and what a person is told about it.
+//! The endpoint of `redial doctor`: its answers and its errors.
 
 #![allow(clippy::disallowed_methods, reason = "waits for another process")]
 
@@ -12,7 +12,7 @@ use crate::{redial, text};
 
 const PAGE: &str = include_str!("../../../../../docs/seeing-a-storm.md");
 
-/// Gives each connection the next of these answers, and the last one for ever; returns the address.
+/// Gives each connection the next of these responses, and further ones the last; returns the address.
 fn serve(answers: Vec<Vec<u8>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -30,7 +30,7 @@ fn serve(answers: Vec<Vec<u8>>) -> String {
 fn read_head(stream: &mut TcpStream) -> std::io::Result<()> {
     let mut head = Vec::new();
     let mut byte = [0];
-    // Whoever wants TLS begins with this byte, and is answered at once, as web servers do.
+    // A TLS client begins with this byte, and gets a response at once, as from web servers.
     while !head.ends_with(b"\r\n\r\n") && head != [0x16] && stream.read(&mut byte)? == 1 {
         head.push(byte[0]);
     }
@@ -64,22 +64,21 @@ fn ask(url: &str, more: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_storm_is_told_in_words() {
+fn a_storm_is_described_in_words() {
     let url = serve(vec![client(7, 7, 7), client(107, 197, 317)]);
     let (code, said, _) = ask(&url, &[]);
     assert_eq!(code, Some(1), "{said}");
     let words: Vec<_> = said.split_whitespace().collect();
     let words = words.join(" ");
-    assert!(words.starts_with("a storm, of what http://127.0.0.1:"), "{said}");
-    let sentence = "storm: you send 3.1 attempts per call to upstream api; 90% of the excess arrives as retries from a \
-                    layer above, the rest is your own retries (attempts: 310, calls: 100, and 190 for retries from \
-                    above)";
+    assert!(words.starts_with("a storm: http://127.0.0.1:"), "{said}");
+    let sentence = "storm: this client sends 3.1 attempts per call to upstream api; 90% of the excess is retries from a \
+                    layer above, the rest is its own retries (attempts: 310, calls: 100, and 190 for retries from above)";
     assert!(words.contains(sentence), "{said}");
     assert!(
         words.contains("- 190 of 290 calls are retries of a layer above fix: attempts multiply"),
         "{said}"
     );
-    assert!(words.contains("? cannot know whether there are more calls than usual"), "{said}");
+    assert!(words.contains("? cannot tell whether there are more calls than usual"), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
 }
 
@@ -88,30 +87,33 @@ fn no_storm_is_exit_0() {
     let url = serve(vec![client(0, 0, 0), client(100, 0, 102)]);
     let (code, said, noted) = ask(&url, &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.starts_with("no storm, of what "), "{said}");
-    assert!(said.contains("calm: you send 1.02 attempts per call to upstream api"), "{said}");
-    assert_eq!(noted, "redial: looking for 100ms at what happens now\n");
+    assert!(said.starts_with("no storm: http://"), "{said}");
+    assert!(
+        said.contains("calm: this client sends 1.02 attempts per call to upstream api"),
+        "{said}"
+    );
+    assert_eq!(noted, "redial: measuring the traffic now for 100 ms\n");
 }
 
 #[test]
-fn the_first_line_is_exit_1() {
+fn the_first_threshold_is_exit_1() {
     let url = serve(vec![client(0, 0, 0), client(100, 0, 150)]);
     let (code, said, _) = ask(&url, &[]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.starts_with("nearly a storm, of what "), "{said}");
-    assert!(said.contains("\nwarn: you send 1.5 attempts per call"), "{said}");
+    assert!(said.starts_with("nearly a storm: http://"), "{said}");
+    assert!(said.contains("\nwarn: this client sends 1.5 attempts per call"), "{said}");
     let url = serve(vec![client(0, 0, 0), client(1000, 0, 1499)]);
     let (code, said, _) = ask(&url, &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("\ncalm: you send 1.4 attempts per call"), "{said}");
+    assert!(said.contains("\ncalm: this client sends 1.4 attempts per call"), "{said}");
 }
 
 #[test]
-fn a_surge_is_told_from_a_storm_by_what_was_before() {
+fn a_baseline_distinguishes_a_surge_from_a_storm() {
     let url = serve(vec![client(0, 0, 0), client(10, 0, 10), client(20_010, 0, 20_010)]);
     let (code, said, noted) = ask(&url, &["--baseline", "100ms", "--json"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(noted.starts_with("redial: looking for 100ms at what is usual\n"), "{noted}");
+    assert!(noted.starts_with("redial: measuring the usual traffic for 100 ms\n"), "{noted}");
     let said: Value = serde_json::from_str(&said).unwrap();
     let api = &said["subjects"][0];
     assert_eq!(api["findings"][0]["symptom"], "surge");
@@ -124,8 +126,11 @@ fn too_little_is_not_judged() {
     let url = serve(vec![client(0, 0, 0), client(1, 0, 3)]);
     let (code, said, _) = ask(&url, &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.starts_with("too little to judge, of what "), "{said}");
-    assert!(said.contains("\nunknown: you send 3.0 attempts per call to upstream api;"), "{said}");
+    assert!(said.starts_with("too little to judge: http://"), "{said}");
+    assert!(
+        said.contains("\nunknown: this client sends 3.0 attempts per call to upstream api;"),
+        "{said}"
+    );
     let url = serve(vec![client(0, 0, 0), client(1, 0, 3)]);
     let (_, said, _) = ask(&url, &["--json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -133,20 +138,20 @@ fn too_little_is_not_judged() {
 }
 
 #[test]
-fn a_counter_that_cannot_be_is_unknown() {
+fn an_impossible_counter_is_unknown() {
     let page = "redial_calls_total{upstream=\"api\",origin=\"fresh\"} 5\nredial_attempts_total{upstream=\"api\"} 1e400\n";
     let (code, said, _) = ask(&serve(vec![client(0, 0, 0), metrics(page)]), &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.starts_with("unknown, of what "), "{said}");
+    assert!(said.starts_with("unknown: http://"), "{said}");
     assert!(said.contains("\nunknown: upstream api\n"), "{said}");
     assert!(
-        said.contains("cannot know whether it is a storm: redial_attempts_total is inf"),
+        said.contains("cannot tell whether it is a storm: redial_attempts_total is inf"),
         "{said}"
     );
 }
 
 #[test]
-fn of_a_queue_the_ratio_of_its_workers_is_told() {
+fn a_queue_shows_the_ratio_of_its_workers() {
     let page = |calls: u64, attempts: u64| {
         metrics(&format!(
             "redial_calls_total{{upstream=\"mail\",origin=\"fresh\"}} {calls}
@@ -157,16 +162,16 @@ redial_queue_jobs_total{{queue=\"mail\",result=\"done\"}} {calls}\n"
     };
     let (code, said, _) = ask(&serve(vec![page(0, 0), page(100, 500)]), &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("\ncalm: the workers of mail count 1.2 attempts per job"), "{said}");
+    assert!(said.contains("\ncalm: the workers of mail report 1.2 attempts per job"), "{said}");
 }
 
 #[test]
-fn a_ratio_of_no_calls_is_not_told() {
+fn a_ratio_without_fresh_calls_is_not_shown() {
     let url = serve(vec![client(5, 0, 5), client(5, 40, 45)]);
     let (code, said, _) = ask(&url, &[]);
     assert_eq!(code, Some(1), "{said}");
     assert!(
-        said.contains("\ncritical: there are only retries from a layer above for upstream api;"),
+        said.contains("\ncritical: all calls to upstream api are retries from a layer above;"),
         "{said}"
     );
 }
@@ -185,14 +190,14 @@ fn an_envoy_of_a_mesh_is_read() {
         };
         (0..20_000).map(cluster).collect()
     };
-    // Comparing each with each would take minutes.
+    // A quadratic algorithm would take minutes.
     let (code, said, _) = ask(&serve(vec![metrics(&page)]), &[]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("and 19980 more"), "{said}");
 }
 
 #[test]
-fn those_that_nobody_calls_are_one_line() {
+fn idle_clusters_are_one_line() {
     let line =
         |n| format!("envoy_cluster_upstream_rq_total{{envoy_cluster_name=\"c{n:02}\"}} {n}\n");
     let page = (0..24).map(line).collect::<String>();
@@ -232,7 +237,7 @@ fn json_has_the_numbers() {
 }
 
 #[test]
-fn what_is_no_endpoint_is_exit_2_and_says_what_to_do() {
+fn a_wrong_endpoint_is_exit_2_and_the_error_says_what_to_do() {
     let huge = {
         let mut huge = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
         huge.extend("a 1\n".repeat(5 * 1024 * 1024).bytes());
@@ -244,24 +249,27 @@ fn what_is_no_endpoint_is_exit_2_and_says_what_to_do() {
             http("200 OK", "text/html", "<!doctype html><p>hello"),
             "a web page; metrics are often at /metrics",
         ),
-        (http("200 OK", "application/json", "{\"a\": 1}"), "answers with JSON"),
-        (http("200 OK", "application/json", "{\n  \"a\": 1\n}"), "answers with JSON"),
-        (http("200 OK", "text/plain", "[1]"), "answers with JSON"),
-        (metrics(""), "no metrics in the answer"),
-        (metrics("# nothing\n# EOF\n"), "no metrics in the answer"),
+        (http("200 OK", "application/json", "{\"a\": 1}"), "responds with JSON"),
+        (http("200 OK", "application/json", "{\n  \"a\": 1\n}"), "responds with JSON"),
+        (http("200 OK", "text/plain", "[1]"), "responds with JSON"),
+        (metrics(""), "the response has no metrics"),
+        (metrics("# nothing\n# EOF\n"), "the response has no metrics"),
         (metrics("go_goroutines 7\nup 1\n"), "none of its 2 samples is about retries"),
         (metrics("up 1\nhello there, world\n"), "line 2 has no number: hello there, world"),
-        (http("404 Not Found", "text/plain", "no"), "answers 404 Not Found; metrics are often"),
+        (
+            http("404 Not Found", "text/plain", "no"),
+            "responds with 404 Not Found; metrics are often",
+        ),
         (http("401 Unauthorized", "text/plain", "no"), "write http://USER:PASSWORD@HOST"),
         (
             http("503 Service Unavailable", "text/plain", "no"),
-            "answers 503 Service Unavailable: see",
+            "responds with 503 Service Unavailable: check",
         ),
-        (b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(), "cannot get it: "),
-        (b"HTTP/1.1 200 OK\r\n\r\n\x0a\xff\xfe\x00".to_vec(), "something that is no text"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(), "cannot fetch it: "),
+        (b"HTTP/1.1 200 OK\r\n\r\n\x0a\xff\xfe\x00".to_vec(), "data that is not text"),
         (huge, "more than 16 MiB"),
-        (cut, "breaks off after 24 bytes"),
-        (Vec::new(), "cannot get it: "),
+        (cut, "cut off after 24 bytes"),
+        (Vec::new(), "cannot fetch it: "),
     ] {
         let (code, stdout, stderr) = ask(&serve(vec![answer]), &[]);
         assert_eq!((code, stdout.as_str()), (Some(2), ""), "{said}: {stderr}");
@@ -274,7 +282,7 @@ fn what_is_no_endpoint_is_exit_2_and_says_what_to_do() {
 }
 
 #[test]
-fn a_page_as_large_as_it_may_be_is_read() {
+fn the_largest_page_is_read() {
     let metric = "redial_attempts_total{upstream=\"api\"} 3\n";
     let comment = format!("# {}\n", "x".repeat(1021));
     let mut page = comment.repeat(16 * 1024 - 1);
@@ -290,25 +298,25 @@ fn a_page_as_large_as_it_may_be_is_read() {
 }
 
 #[test]
-fn an_endpoint_that_goes_away_in_between_is_exit_2() {
+fn an_endpoint_that_fails_in_between_is_exit_2() {
     let url = serve(vec![client(7, 7, 7), http("500 Internal Server Error", "text/plain", "")]);
     let (code, stdout, stderr) = ask(&url, &[]);
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
-    assert!(stderr.contains("answers 500 Internal Server Error"), "{stderr}");
+    assert!(stderr.contains("responds with 500 Internal Server Error"), "{stderr}");
 }
 
 #[test]
-fn nobody_there_is_exit_2() {
+fn a_refused_connection_is_exit_2() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/metrics", free.local_addr().unwrap());
     drop(free);
     let (code, _, stderr) = ask(&url, &[]);
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("refused") && stderr.contains("whether this is its port"), "{stderr}");
+    assert!(stderr.contains("refused") && stderr.contains("that this is its port"), "{stderr}");
 }
 
 #[test]
-fn one_without_tls_is_said() {
+fn a_server_without_tls_is_reported() {
     let url = serve(vec![client(0, 0, 0)]).replace("http://", "https://");
     let (code, _, stderr) = ask(&url, &[]);
     assert_eq!(code, Some(2));
@@ -316,11 +324,11 @@ fn one_without_tls_is_said() {
 }
 
 #[test]
-fn one_that_hangs_is_given_up() {
+fn a_server_that_hangs_times_out() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let (code, _, stderr) = ask(&format!("http://{}/", silent.local_addr().unwrap()), &[]);
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("has not answered within 10s"), "{stderr}");
+    assert!(stderr.contains("timed out after 10 s"), "{stderr}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A real Envoy that retries against a backend that fails: its counters say what it sends.
+//! A real Envoy that retries against a failing backend: its counters show what it sends.
 
 #![allow(clippy::disallowed_methods, reason = "waits for another process")]
 
@@ -16,7 +16,7 @@ use crate::{Scratch, redial, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A backend that answers everything with 503; returns where, and how many it has got.
+/// A backend that responds with 503; returns its address, and the count of requests.
 fn failing() -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,7 +43,7 @@ struct Envoy {
 
 impl Envoy {
     fn start(backend: SocketAddr) -> Self {
-        // The ports are free when we ask, not when Envoy binds them: somebody may come between.
+        // The ports are free now, but another process may bind them before Envoy does.
         (0..3).find_map(|_| Self::try_start(backend)).expect("no Envoy listens")
     }
 
@@ -124,19 +124,19 @@ fn an_envoy_that_retries_is_a_storm() {
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cluster = &said["subjects"][0];
     assert_eq!((&cluster["kind"], &cluster["name"]), (&"cluster".into(), &"orders".into()));
-    // A call that one of the looks cuts in two shifts it a little.
+    // A call that spans a scrape shifts it a little.
     let multiplier = cluster["multiplier"].as_f64().unwrap();
     assert!((3.5..4.5).contains(&multiplier), "{cluster}");
     let symptoms: Vec<_> =
         cluster["findings"].as_array().unwrap().iter().map(|f| &f["symptom"]).collect();
     assert_eq!(symptoms, ["unbounded", "attempts-used"]);
-    assert!(said["unknown"].to_string().contains("whose retries come to Envoy"));
+    assert!(said["unknown"].to_string().contains("which requests to Envoy are retries"));
 
     let output = redial(&["doctor", &url, "--for", "100ms"]);
-    assert_eq!(output.status.code(), Some(0), "nobody calls any more");
+    assert_eq!(output.status.code(), Some(0), "there are no calls any more");
     let said = text(&output.stdout);
-    assert!(said.starts_with("nothing to judge, of what "), "{said}");
-    assert!(said.contains("\nidle: cluster orders (--for 1m looks longer)\n"), "{said}");
+    assert!(said.starts_with("nothing to judge: http://"), "{said}");
+    assert!(said.contains("\nidle: cluster orders (--for 1m measures longer)\n"), "{said}");
 }
 
 const CONFIG: &str = r#"

@@ -1,4 +1,4 @@
-//! The example `storm`: a shop, its users, and a backend that somebody breaks.
+//! The example `storm`: a shop, its users, and a backend with faults.
 
 #![allow(clippy::disallowed_methods, reason = "waits for other processes")]
 
@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What we wait for is there within this, or never.
+/// The timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The example, until this is dropped.
@@ -19,7 +19,7 @@ pub(super) struct Storm {
 
 impl Storm {
     pub(super) fn start(policy: &str, phase: &str) -> Self {
-        // Beside our own program, `deps/it-…`, is the folder of the examples.
+        // The directory of the examples is beside `deps`, which has our own program.
         let ours = std::env::current_exe().unwrap();
         let program = ours.parent().unwrap().parent().unwrap().join("examples").join("storm");
         assert!(
@@ -66,7 +66,7 @@ impl Drop for Storm {
     }
 }
 
-/// Asks until there is an answer.
+/// Polls until there is a value.
 pub(super) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     while started.elapsed() < PATIENCE {

@@ -1,4 +1,4 @@
-//! Nobody is accused of what two looks do not show.
+//! No symptom is reported that two scrapes do not show.
 
 use redial_cli::diagnose::{Diagnosis, Scrape, Subject, Symptom, diagnose};
 use redial_core::storm::Level;
@@ -9,12 +9,12 @@ fn look(page: &str, second: u64) -> Scrape {
     Scrape::read(page, second * SECOND).unwrap()
 }
 
-/// Looks ten seconds apart.
+/// Scrapes ten seconds apart.
 fn judge(from: &str, to: &str) -> Diagnosis {
     diagnose(None, &look(from, 100), &look(to, 110))
 }
 
-/// With a minute before.
+/// With a baseline of a minute.
 fn judge_after(before: &str, from: &str, to: &str) -> Diagnosis {
     diagnose(Some(&look(before, 40)), &look(from, 100), &look(to, 110))
 }
@@ -37,22 +37,22 @@ fn is_unknown(unknown: &[String], what: &str) -> bool {
 }
 
 #[test]
-fn a_handful_of_attempts_is_no_storm() {
+fn a_few_attempts_are_not_a_storm() {
     let found = judge(&client(0, 0, 0), &client(7, 0, 19));
     let api = &found.subjects[0];
     assert_eq!((api.level(), found.level(), symptoms(api)), (None, None, vec![]));
-    assert!(is_unknown(&api.unknown, "whether it is a storm: 19 attempts are few"));
+    assert!(is_unknown(&api.unknown, "whether it is a storm: 19 attempts are too few"));
 
     let found = judge(&client(0, 0, 0), &client(7, 0, 20));
     assert_eq!(found.level(), Some(Level::Storm));
-    assert!(is_unknown(&found.subjects[0].unknown, "much from 7 calls"));
+    assert!(is_unknown(&found.subjects[0].unknown, "much from only 7 calls"));
 
     let found = judge(&client(0, 0, 0), &client(7, 0, 7));
     assert_eq!(found.level(), Some(Level::Calm), "each is sent once, however few they are");
 }
 
 #[test]
-fn a_handful_of_calls_is_no_surge() {
+fn a_few_calls_are_not_a_surge() {
     let found = judge_after(&client(0, 0, 0), &client(6, 0, 6), &client(25, 0, 25));
     assert_eq!(symptoms(&found.subjects[0]), []);
     let found = judge_after(&client(0, 0, 0), &client(6, 0, 6), &client(26, 0, 26));
@@ -60,7 +60,7 @@ fn a_handful_of_calls_is_no_surge() {
 }
 
 #[test]
-fn a_restart_in_the_time_before_is_no_surge() {
+fn a_restart_during_the_baseline_is_not_a_surge() {
     let found = judge_after(&client(9000, 0, 9000), &client(60, 0, 60), &client(1060, 0, 1060));
     let api = &found.subjects[0];
     assert_eq!((api.surge, symptoms(api)), (None, vec![]));
@@ -68,14 +68,14 @@ fn a_restart_in_the_time_before_is_no_surge() {
 }
 
 #[test]
-fn layers_that_multiply_are_both_blamed() {
-    // Three of the layer above, and three of ours for each.
+fn excess_is_attributed_to_both_layers_that_multiply() {
+    // Three attempts of the layer above, and three of the client for each.
     let found = judge(&client(0, 0, 0), &client(100, 200, 900));
     assert_eq!(symptoms(&found.subjects[0]), [Symptom::Unbounded, Symptom::FromAbove]);
 }
 
 #[test]
-fn gauges_of_instances_are_not_added_up() {
+fn gauges_of_instances_are_not_summed() {
     let worker = |calls: u64, attempts: u64, age: u64| {
         let line = |instance: &str, connected: u64| {
             let labels = |name: &str| format!("{{{name}=\"mail\",instance=\"{instance}\"}}");
@@ -93,12 +93,12 @@ redial_queue_age_seconds{queue} {age}\nredial_fleet_connected{fleet} {connected}
     let found = judge(&worker(0, 0, 10), &worker(100, 500, 20));
     assert_eq!(found.level(), Some(Level::Calm), "each worker says 1.2: {found:?}");
     let saw: Vec<_> = found.subjects.iter().flat_map(|subject| &subject.findings).collect();
-    assert!(saw.iter().any(|finding| finding.saw.contains("waited 10.0s, and now 20.0s")));
+    assert!(saw.iter().any(|finding| finding.saw.contains("grew from 10 s to 20 s")));
     assert!(saw.iter().any(|finding| finding.symptom == Symptom::FleetLost), "{saw:?}");
 }
 
 #[test]
-fn a_queue_that_waits_a_moment_longer_is_well() {
+fn a_queue_that_ages_slowly_is_ok() {
     let age = |seconds: f64| format!("redial_queue_age_seconds{{queue=\"mail\"}} {seconds}\n");
     let found = |from, to| symptoms(&judge(&age(from), &age(to)).subjects[0]);
     assert_eq!(found(0.2, 0.4), []);
@@ -107,18 +107,18 @@ fn a_queue_that_waits_a_moment_longer_is_well() {
 }
 
 #[test]
-fn what_envoy_does_not_count_is_said_once() {
+fn the_limits_of_envoys_counters_are_reported_once() {
     let line = |name: &str, n: u64| {
         format!("envoy_cluster_upstream_rq_total{{envoy_cluster_name=\"{name}\"}} {n}\n")
     };
     let page = |n| line("a", n) + &line("b", n);
     let found = judge(&page(0), &page(100));
     assert!(found.subjects.iter().all(|cluster| cluster.unknown.is_empty()));
-    assert!(is_unknown(&found.unknown, "whose retries come to Envoy"));
+    assert!(is_unknown(&found.unknown, "which requests to Envoy are retries"));
 }
 
 #[test]
-fn an_empty_budget_of_which_nobody_wants_anything_is_well() {
+fn an_empty_budget_without_demand_is_ok() {
     let queue = |retries: u64, done: u64| {
         format!(
             "redial_queue_retries_total{{queue=\"mail\",reason=\"timeout\"}} {retries}

@@ -1,4 +1,4 @@
-//! Metrics with values that nothing can have.
+//! Metrics with impossible values.
 
 use redial_cli::diagnose::{Scrape, diagnose};
 use redial_core::storm::Level;
@@ -17,7 +17,7 @@ redial_attempts_total{{upstream=\"api\"}} {attempts}
 }
 
 #[test]
-fn a_counter_that_cannot_be_is_unknown_and_not_calm() {
+fn an_impossible_counter_is_unknown_and_not_calm() {
     let (before, good) = (page("1000", "1000", ""), page("2000", "9000", ""));
     for value in ["1e400", "+Inf", "-Inf", "NaN", "-1", "1e300", "9007199254740994"] {
         for broken in [page("2000", value, ""), page(value, "9000", ""), page(value, value, "")] {
@@ -43,7 +43,7 @@ fn the_others_are_still_judged() {
 }
 
 #[test]
-fn what_is_usual_may_be_unknown() {
+fn an_impossible_baseline_is_unknown() {
     let (before, from) = (look(&page("0", "1e400", ""), 0), look(&page("600", "600", ""), 60));
     let found = diagnose(Some(&before), &from, &look(&page("1000", "1000", ""), 70));
     let api = &found.subjects[0];
@@ -52,7 +52,7 @@ fn what_is_usual_may_be_unknown() {
 }
 
 #[test]
-fn a_ratio_of_jobs_that_cannot_be_is_unknown() {
+fn an_impossible_ratio_of_jobs_is_unknown() {
     let jobs = |ratio: &str| {
         format!(
             "redial_queue_jobs_total{{queue=\"api\",result=\"done\"}} 5\nredial_multiplier_ratio{{upstream=\"api\"}} {ratio}"
@@ -61,7 +61,7 @@ fn a_ratio_of_jobs_that_cannot_be_is_unknown() {
     for ratio in ["NaN", "1e400", "-1"] {
         let page = |n: &str| page(n, n, &jobs(ratio));
         let found = diagnose(None, &look(&page("0"), 100), &look(&page("1000"), 110));
-        // Of the upstream; the queue of this name is another subject.
+        // The upstream; the queue of this name is another subject.
         assert!(
             found.subjects.iter().all(|subject| subject.level().is_none()),
             "{ratio}: {found:?}"
@@ -70,7 +70,7 @@ fn a_ratio_of_jobs_that_cannot_be_is_unknown() {
 }
 
 #[test]
-fn whatever_has_such_counters_is_unknown() {
+fn every_kind_with_impossible_counters_is_unknown() {
     let huge: String = [
         "redial_calls_total{upstream=\"api\",origin=\"fresh\"}",
         "redial_calls_total{upstream=\"api\",origin=\"retried\"}",

@@ -1,4 +1,4 @@
-//! What is made of two looks, or of three.
+//! The diagnosis of two scrapes, or of three.
 
 use redial_cli::diagnose::{Diagnosis, Kind, Scrape, Subject, Symptom, diagnose};
 use redial_core::storm::Level;
@@ -9,7 +9,7 @@ fn look(page: &str, second: u64) -> Scrape {
     Scrape::read(page, second * SECOND).unwrap()
 }
 
-/// Looks ten seconds apart.
+/// Scrapes ten seconds apart.
 fn judge(from: &str, to: &str) -> Diagnosis {
     diagnose(None, &look(from, 100), &look(to, 110))
 }
@@ -48,23 +48,26 @@ fn our_own_retries_are_a_storm() {
     assert_eq!((flow.calls, flow.inherited, flow.attempts, flow.over), (100, 0, 310, 10 * SECOND));
     assert_eq!(flow.multiplier(), Some(3.1));
     assert_eq!(symptoms(api), [Symptom::Unbounded]);
-    assert!(is_unknown(&found.unknown, "without saying so"));
+    assert!(is_unknown(&found.unknown, "without an attempt header"));
     assert!(is_unknown(&found.unknown, "--baseline"));
     assert_eq!(found.level(), Some(Level::Storm));
 }
 
 #[test]
-fn retries_from_above_are_blamed_on_the_layer_above() {
+fn retries_from_above_are_attributed_to_the_layer_above() {
     let found = judge(&client(0, 0, 0), &client(100, 190, 310));
     let api = only(&found);
     assert_eq!(api.level(), Some(Level::Storm));
     assert_eq!(api.flow.unwrap().from_above(), Some(190.0 / 210.0));
     assert_eq!(symptoms(api), [Symptom::FromAbove]);
-    assert!(!is_unknown(&found.unknown, "without saying so"), "a layer above does say so");
+    assert!(
+        !is_unknown(&found.unknown, "without an attempt header"),
+        "a layer above sends the header"
+    );
 }
 
 #[test]
-fn whoever_makes_most_of_it_is_blamed_first() {
+fn excess_is_attributed_to_the_larger_part_first() {
     let blamed = |retried, attempts| {
         symptoms(only(&judge(&client(0, 0, 0), &client(100, retried, attempts)))).to_vec()
     };
@@ -75,7 +78,7 @@ fn whoever_makes_most_of_it_is_blamed_first() {
 }
 
 #[test]
-fn a_surge_is_no_storm() {
+fn a_surge_is_not_a_storm() {
     let before = look(&client(0, 0, 0), 0);
     let (from, to) = (look(&client(600, 0, 600), 60), look(&client(1000, 0, 1010), 70));
     let found = diagnose(Some(&before), &from, &to);
@@ -99,7 +102,7 @@ fn a_storm_in_a_surge_is_a_storm() {
 }
 
 #[test]
-fn each_line_is_where_the_core_has_it() {
+fn thresholds_are_those_of_the_core() {
     for (level, line) in Level::LINES {
         let attempts = |n: f64| client(1000, 0, (line * 1000.0 + n) as u64);
         let found = |attempts: &str| only(&judge(&client(0, 0, 0), attempts)).level().unwrap();
@@ -109,7 +112,7 @@ fn each_line_is_where_the_core_has_it() {
 }
 
 #[test]
-fn symptoms_are_seen() {
+fn symptoms_are_found() {
     let calm = client(0, 0, 0);
     let more = |lines: &str| format!("{}{lines}\n", client(1000, 0, 1000));
     let bucket = "redial_attempts_per_call_bucket{upstream=\"api\",le=";
@@ -148,7 +151,7 @@ fn symptoms_are_seen() {
 }
 
 #[test]
-fn the_fix_of_a_storm_depends_on_what_is_there() {
+fn the_symptom_of_a_storm_depends_on_the_metrics() {
     let storm = |line: &str| {
         let found = judge(&client(0, 0, 0), &format!("{}{line}\n", client(100, 0, 300)));
         symptoms(only(&found))
@@ -160,7 +163,7 @@ fn the_fix_of_a_storm_depends_on_what_is_there() {
 }
 
 #[test]
-fn a_server_sees_what_comes_from_above() {
+fn a_server_sees_retries_from_above() {
     let page = |first: u64, retry: u64| {
         format!(
             "redial_server_requests_total{{server=\"shop\",attempt=\"first\"}} {first}
@@ -192,15 +195,15 @@ fn an_envoy_is_judged_by_its_own_counters() {
     assert_eq!(symptoms(orders), [Symptom::Unbounded, Symptom::BudgetDry]);
     assert!(orders.findings[0].saw.contains("240 of 400 attempts are retries of Envoy"));
     assert!(orders.findings[1].saw.contains("17"));
-    assert!(is_unknown(&found.unknown, "whose retries come to Envoy"));
-    assert!(!is_unknown(&found.unknown, "without saying so"));
+    assert!(is_unknown(&found.unknown, "which requests to Envoy are retries"));
+    assert!(!is_unknown(&found.unknown, "without an attempt header"));
 
     let found = judge(&page(0, 0, 0, 0, 0), &page(400, 20, 0, 5, 15));
     assert_eq!(
         (only(&found).level(), symptoms(only(&found))),
         (Some(Level::Calm), vec![Symptom::AttemptsUsed])
     );
-    let saw = "calls that failed after all their retries: 5; that a retry saved: 15";
+    let saw = "calls that failed after all their retries: 5; calls that succeeded by a retry: 15";
     assert_eq!(only(&found).findings[0].saw, saw);
 }
 
@@ -222,21 +225,18 @@ redial_attempts_total{{upstream=\"{name}\"}} {attempts}\n",
 }
 
 #[test]
-fn what_cannot_be_known_is_said() {
+fn unknowns_are_reported() {
     let quiet = client(5, 0, 9);
     let found = judge(&quiet, &quiet);
     assert!(only(&found).level().is_none() && only(&found).is_idle());
 
     let found = judge(&quiet, &client(5, 0, 19));
     assert!(!only(&found).is_idle());
-    assert_eq!(only(&found).level(), None, "retries of calls from before are no ratio");
-    assert!(is_unknown(
-        &only(&found).unknown,
-        "10 attempts are retries of calls that began before"
-    ));
+    assert_eq!(only(&found).level(), None, "retries of earlier calls give no ratio");
+    assert!(is_unknown(&only(&found).unknown, "all 10 attempts are retries of earlier calls"));
 
     let few = |calls: u64| judge(&quiet, &client(5 + calls, 0, 9 + calls));
-    assert!(is_unknown(&only(&few(19)).unknown, "much from 19 calls"));
+    assert!(is_unknown(&only(&few(19)).unknown, "much from only 19 calls"));
     assert!(only(&few(20)).unknown.is_empty());
 
     let found = judge(&client(5000, 0, 9000), &client(100, 0, 100));
@@ -246,16 +246,16 @@ fn what_cannot_be_known_is_said() {
 
     let found = judge(&client(5000, 0, 9000), "redial_fleet_connected{fleet=\"f\"} 1\n");
     let api = found.subjects.iter().find(|subject| subject.kind == Kind::Upstream).unwrap();
-    assert!(api.level().is_none() && is_unknown(&api.unknown, "not at the last one"));
+    assert!(api.level().is_none() && is_unknown(&api.unknown, "not in the last one"));
 
     let twice = client(100, 0, 100) + &client(200, 0, 200);
     let found = judge(&client(0, 0, 0), &twice);
     assert_eq!(only(&found).flow.unwrap().calls, 200);
-    assert!(is_unknown(&found.unknown, "3 samples"));
+    assert!(is_unknown(&found.unknown, "3 duplicate samples"));
 }
 
 #[test]
-fn instances_in_one_page_are_added_up() {
+fn instances_in_one_page_are_summed() {
     let page = |n: u64| {
         (0..3).map(move |instance| {
             format!(
@@ -279,7 +279,7 @@ redial_attempts_total{upstream=\"api\"} 150\n";
 }
 
 #[test]
-fn retries_of_jobs_from_long_ago_are_no_storm() {
+fn late_retries_of_jobs_are_not_a_storm() {
     let page = |calls: u64, attempts: u64, ratio: f64| {
         format!(
             "redial_calls_total{{upstream=\"mail\",origin=\"fresh\"}} {calls}
@@ -291,17 +291,17 @@ redial_multiplier_ratio{{upstream=\"mail\"}} {ratio}\n"
     let level = |more: &str, ratio| {
         let found = judge(&page(0, 0, 1.0), &(page(100, 500, ratio) + more));
         let mail = found.subjects.iter().find(|subject| subject.kind == Kind::Upstream).unwrap();
-        assert_eq!(is_unknown(&mail.unknown, "to which jobs"), !more.is_empty());
+        assert_eq!(is_unknown(&mail.unknown, "which jobs"), !more.is_empty());
         assert_eq!(symptoms(mail).is_empty(), mail.level() == Some(Level::Calm));
         mail.level().unwrap()
     };
     assert_eq!(level(queue, 1.2), Level::Calm);
     assert_eq!(level(queue, 2.5), Level::Storm);
-    assert_eq!(level("", 1.2), Level::Critical, "nobody but a queue waits for so long");
+    assert_eq!(level("", 1.2), Level::Critical, "only a queue has such long waits");
 }
 
 #[test]
-fn queues_and_fleets_are_looked_at() {
+fn queues_and_fleets_have_symptoms() {
     let page = |age: f64, retries: u64, done: u64, dead: u64, connected: u64| {
         format!(
             "redial_queue_age_seconds{{queue=\"mail\"}} {age}
@@ -323,7 +323,7 @@ redial_fleet_balance{{fleet=\"shop\"}} {connected}\n",
     assert_eq!(by(&found, Kind::Queue), (None, queue));
     let fleet = vec![Symptom::FleetLost, Symptom::FleetDiffers];
     assert_eq!(by(&found, Kind::Fleet), (None, fleet));
-    assert_eq!(found.level(), None, "a queue that retries is no storm");
+    assert_eq!(found.level(), None, "retries of a queue are not a storm");
 
     let found = judge(&page(0.0, 0, 0, 0, 1), &page(2.0, 0, 9, 0, 1));
     assert_eq!(by(&found, Kind::Queue), (None, vec![]), "nothing was due before");

@@ -1,4 +1,4 @@
-//! `redial doctor`, and what else sees a storm.
+//! `redial doctor`, and the rules and dashboard in `ops/`.
 
 mod endpoint;
 mod envoy;

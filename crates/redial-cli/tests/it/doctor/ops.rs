@@ -1,4 +1,4 @@
-//! What `ops/` and the page about it name is there, and promtool takes it.
+//! Metrics and rules in `ops/` and on its page exist, and promtool accepts them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +33,7 @@ fn all(pattern: &str, text: &str) -> BTreeSet<String> {
     pattern.captures_iter(text).map(|found| found[1].to_owned()).collect()
 }
 
-/// Metrics that a text names, without what Prometheus puts behind a histogram's.
+/// The metrics that a text names, without the suffixes of histograms.
 fn metrics(text: &str) -> BTreeSet<String> {
     let named = all(r"\b(redial_[a-z_]+[a-z])\b", text);
     let ends = |name: &str| !["redial_cli", "redial_core", "redial_queue"].contains(&name);
@@ -90,7 +90,7 @@ fn every_symptom_is_named() {
 }
 
 #[test]
-fn the_lines_are_those_of_the_core() {
+fn the_thresholds_are_those_of_the_core() {
     let lines: BTreeSet<_> = Level::LINES.iter().map(|(_, line)| line.to_string()).collect();
     assert_eq!(all(r"job_upstream:redial_multiplier:ratio1m >= ([0-9.]+)\n", RULES), lines);
     assert_eq!(all(r"\(redial_multiplier_ratio\) >= ([0-9.]+)\n", RULES), lines);
@@ -99,7 +99,7 @@ fn the_lines_are_those_of_the_core() {
 }
 
 #[test]
-fn every_metric_that_is_named_is_documented() {
+fn every_named_metric_is_documented() {
     let known = documented();
     assert!(known.len() >= 30, "{known:?}");
     let recorded = all(r"- record: (\S+)", RULES);
@@ -120,7 +120,7 @@ fn every_metric_that_is_named_is_documented() {
     assert!(not_shown.is_empty(), "neither the dashboard nor a rule has {not_shown:?}");
 }
 
-/// The names in the code of the libraries, in which each metric stands once, quoted.
+/// The names in the code of the libraries, where each metric is defined once as a string.
 fn in_code(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -155,7 +155,7 @@ fn the_page_has_the_metrics_of_the_code_and_no_others() {
         let of = |names: &BTreeSet<String>| -> BTreeSet<String> {
             names.iter().filter(|name| is_part(name)).cloned().collect()
         };
-        // Libraries without a part have none of its metrics.
+        // A part without metrics in the code has none on the page.
         if !of(&code).is_empty() {
             assert_eq!(of(&code), of(&page));
         }
@@ -164,7 +164,7 @@ fn the_page_has_the_metrics_of_the_code_and_no_others() {
 }
 
 #[test]
-fn the_dashboard_can_be_imported_and_asks_what_can_be_asked() {
+fn the_dashboard_is_valid_and_so_are_its_queries() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     let variables: Vec<_> = variables.iter().map(|variable| &variable["name"]).collect();
@@ -181,7 +181,7 @@ fn the_dashboard_can_be_imported_and_asks_what_can_be_asked() {
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {
         assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
         for target in panel["targets"].as_array().unwrap() {
-            // What Grafana puts in for its variables.
+            // The values that Grafana substitutes for its variables.
             let query = target["expr"]
                 .as_str()
                 .unwrap()

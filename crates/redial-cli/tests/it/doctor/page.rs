@@ -1,9 +1,9 @@
-//! The text format: what is written is read, whatever stands in it, and what is not of the format is refused by its line.
+//! The text format: written samples are read back, and an invalid line is an error.
 
 use std::borrow::Cow;
 
 use proptest::prelude::*;
-use redial_cli::exposition::{LONGEST_LINE, MOST_LABELS, Sample, Why, samples};
+use redial_cli::exposition::{ErrorKind, LONGEST_LINE, MOST_LABELS, Sample, samples};
 
 fn one(line: &str) -> Sample<'_> {
     let all: Vec<_> = samples(line).collect::<Result<_, _>>().unwrap();
@@ -51,43 +51,43 @@ fn escapes_are_undone() {
 }
 
 #[test]
-fn a_wrong_line_is_named() {
+fn an_invalid_line_is_named() {
     let long = format!("a {}", "1".repeat(LONGEST_LINE));
     let many: String = (0..=MOST_LABELS).map(|n| format!("l{n}=\"\",")).collect();
     let many = format!("a{{{many}}} 1");
-    for (line, why) in [
-        ("<html>", Why::Name),
-        ("9a 1", Why::Name),
-        ("{x=\"1\"} 1", Why::Name),
-        ("{\"a\" x=\"1\"} 1", Why::Name),
-        ("ä 1", Why::Name),
-        ("a", Why::Value),
-        ("a{} one", Why::Value),
-        ("a{x=\"1\"", Why::Label),
-        ("a{x} 1", Why::Label),
-        ("a{x=1} 1", Why::Label),
-        ("a{x=\"1} 1", Why::Label),
-        ("a{x=\"1\" y=\"2\"} 1", Why::Label),
-        ("a{=\"1\"} 1", Why::Label),
-        ("a{x=\"\\t\"} 1", Why::Escape),
-        ("a{x=\"\\", Why::Escape),
-        ("a 1 tomorrow", Why::Rest),
-        ("a 1 2 3", Why::Rest),
-        (&long, Why::Long),
-        (&many, Why::Labels),
+    for (line, kind) in [
+        ("<html>", ErrorKind::Name),
+        ("9a 1", ErrorKind::Name),
+        ("{x=\"1\"} 1", ErrorKind::Name),
+        ("{\"a\" x=\"1\"} 1", ErrorKind::Name),
+        ("ä 1", ErrorKind::Name),
+        ("a", ErrorKind::Value),
+        ("a{} one", ErrorKind::Value),
+        ("a{x=\"1\"", ErrorKind::Label),
+        ("a{x} 1", ErrorKind::Label),
+        ("a{x=1} 1", ErrorKind::Label),
+        ("a{x=\"1} 1", ErrorKind::Label),
+        ("a{x=\"1\" y=\"2\"} 1", ErrorKind::Label),
+        ("a{=\"1\"} 1", ErrorKind::Label),
+        ("a{x=\"\\t\"} 1", ErrorKind::Escape),
+        ("a{x=\"\\", ErrorKind::Escape),
+        ("a 1 tomorrow", ErrorKind::Rest),
+        ("a 1 2 3", ErrorKind::Rest),
+        (&long, ErrorKind::Long),
+        (&many, ErrorKind::Labels),
     ] {
         let page = format!("ok 1\n\n{line}\nlast 2\n");
         let all: Vec<_> = samples(&page).collect();
         assert_eq!(all.len(), 3, "the lines around it are read: {line:.40}");
         let wrong = all[1].as_ref().expect_err(line);
-        assert_eq!((wrong.line, wrong.why), (3, why), "{line:.40}");
+        assert_eq!((wrong.line, wrong.kind), (3, kind), "{line:.40}");
         assert!(wrong.to_string().starts_with("line 3 "), "{wrong}");
         assert!(wrong.to_string().len() < 200, "{wrong}");
     }
 }
 
 #[test]
-fn what_is_as_long_as_it_may_be_is_read() {
+fn the_longest_line_and_the_most_labels_are_read() {
     let line = format!("a{{x=\"{}\"}} 1", "y".repeat(LONGEST_LINE - "a{x=\"\"} 1".len()));
     assert_eq!(line.len(), LONGEST_LINE);
     assert_eq!(one(&line).value, 1.0);
@@ -104,7 +104,7 @@ fn written(name: &str, labels: &[(String, String)], value: f64) -> String {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_samples_are_read_back(
         name in "[a-zA-Z_:][a-zA-Z0-9_:]{0,20}",
         labels in prop::collection::vec(("[a-zA-Z_][a-zA-Z0-9_]{0,8}", r"[^\r]{0,20}"), 0..8),
         value in prop::num::f64::NORMAL | prop::num::f64::ZERO | prop::num::f64::INFINITE,
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(page in r#"([ -~\n]|[a{}="\\,# \n1]){0,200}"#) {
+    fn any_text_is_read_or_an_error(page in r#"([ -~\n]|[a{}="\\,# \n1]){0,200}"#) {
         let lines = page.lines().count();
         prop_assert!(samples(&page).count() <= lines);
         for wrong in samples(&page).filter_map(Result::err) {

@@ -1,4 +1,4 @@
-//! Whoever changes what `redial doctor` says sees the page that shows it.
+//! The page on `redial doctor` shows its current output.
 
 use regex_lite::Regex;
 
@@ -7,19 +7,18 @@ use crate::{Scratch, redial, text};
 
 const PAGE: &str = include_str!("../../../../../docs/seeing-a-storm.md");
 
-/// Without what is different each time: numbers, the address, and where lines end because of them.
+/// Removes what differs between runs: numbers, the address, and line breaks.
 fn plain(text: &str) -> String {
     let text = Regex::new(r"http://[^ ]+/metrics").unwrap().replace_all(text, "URL");
     let text = Regex::new(r"\d+(\.\d+)?").unwrap().replace_all(&text, "N").into_owned();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // A call that one of the looks cuts in two makes nearly all of all.
-    let nearly =
-        "N% of the excess arrives as retries from a layer above, the rest is your own retries";
-    text.replace(nearly, "all of the excess arrives as retries from a layer above")
+    // A call that spans a scrape turns all of the excess into nearly all.
+    let nearly = "N% of the excess is retries from a layer above, the rest is its own retries";
+    text.replace(nearly, "the excess is retries from a layer above")
 }
 
 #[test]
-fn the_page_shows_what_is_printed() {
+fn the_page_shows_the_output() {
     let mut shown = 0;
     for block in PAGE.split("\n```console ").skip(1) {
         let (head, rest) = block.split_once('\n').unwrap();
@@ -31,7 +30,7 @@ fn the_page_shows_what_is_printed() {
         let args = args.replace("http://localhost:9000/metrics", &storm.metrics());
         let output = redial(&args.split(' ').collect::<Vec<_>>());
         let printed = text(&output.stdout);
-        // Two that are as bad as each other may change places.
+        // Subjects of the same level may swap.
         let mut paragraphs = [plain_paragraphs(printed), plain_paragraphs(expected)];
         paragraphs.iter_mut().for_each(|all| all.sort());
         assert_eq!(paragraphs[0], paragraphs[1], "{printed}");

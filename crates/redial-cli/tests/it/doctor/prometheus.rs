@@ -1,6 +1,6 @@
 //! A real Prometheus scrapes the example with our rules.
 //!
-//! They wait for minutes, and a test cannot: each duration in them is divided by sixty here, and nothing else is
+//! The rules wait for minutes, and a test cannot: each duration in them is divided by sixty, and nothing else is
 //! changed. So a rate over a minute is one over a second, of five scrapes.
 
 use regex_lite::{Captures, Regex};
@@ -69,7 +69,7 @@ fn the_alert_fires_in_an_outage_and_not_in_a_surge_of_the_same_size() {
 
     storm.set("normal");
     wait_for("the storm is over", || (!is_storm()).then_some(()));
-    // So that what is compared with is from a time in which Prometheus has counted.
+    // The comparison needs rates from 15 s ago.
     wait_for("there is a past", || {
         query(&prometheus, "job_upstream:redial_calls_fresh:rate1m offset 15s > 0").pop()
     });

@@ -1,4 +1,4 @@
-//! Processes of `crates/redial/examples/fleet.rs`, and what they say.
+//! Processes of `crates/redial/examples/fleet.rs`, and their output.
 
 use std::env::current_exe;
 use std::fs::{self, File};
@@ -7,12 +7,12 @@ use std::process::{Child, Stdio};
 
 use crate::Scratch;
 
-/// Every instance calls so often in a second. With up to five retries each, it would like to send ten.
+/// The calls of an instance per second. With up to five retries each, it could send ten.
 const RATE: &str = "2";
-/// They end by themselves if nobody is left to end them.
+/// They end by themselves if the test is gone.
 const AT_LONGEST: &str = "600";
 
-/// Builds the example as `crates/redial/tests/it/examples.rs` does, and says where it is.
+/// Builds the example as `crates/redial/tests/it/examples.rs` does, and returns its path.
 pub(super) fn example() -> PathBuf {
     let exe = current_exe().unwrap();
     let profile = exe.parent().and_then(Path::parent).unwrap();
@@ -28,7 +28,7 @@ pub(super) fn example() -> PathBuf {
     profile.join("examples/fleet")
 }
 
-/// A line of an instance: what it had done until then.
+/// A line of an instance: its totals at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
     /// Seconds since 1970.
@@ -57,19 +57,19 @@ impl Instances {
         let start = |index: usize| {
             let said = File::create(dir.path(&index.to_string())).unwrap();
             let mut command = crate::program(example);
-            // Nobody listens on port 1 of the loopback.
+            // No server listens on port 1 of the loopback.
             command.args([ledger, "127.0.0.1:1", RATE, AT_LONGEST]);
             Some(command.stdin(Stdio::null()).stdout(said).spawn().unwrap())
         };
         Self { children: (0..count).map(start).collect(), dir }
     }
 
-    /// Waits until all that live have said so many lines since now.
+    /// Waits until all live instances have printed so many lines from now on.
     pub(super) fn go_on(&self, lines: usize) {
         let before: Vec<usize> = self.lines().iter().map(Vec::len).collect();
         for index in (0..before.len()).filter(|index| self.children[*index].is_some()) {
             while self.lines_of(index).len() < before[index] + lines {
-                // Reading what hundreds say takes time from them.
+                // Reading the output of hundreds takes CPU time from them.
                 std::thread::sleep(std::time::Duration::from_millis(100));
             }
         }
@@ -82,14 +82,14 @@ impl Instances {
         }
     }
 
-    /// What each has said.
+    /// The lines of each instance.
     pub(super) fn lines(&self) -> Vec<Vec<Line>> {
         (0..self.children.len()).map(|index| self.lines_of(index)).collect()
     }
 
     fn lines_of(&self, index: usize) -> Vec<Line> {
         let said = fs::read_to_string(self.dir.path(&index.to_string())).unwrap();
-        // The last one may be there in part.
+        // The last line may be incomplete.
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole.lines().map(|line| Line::read(line).unwrap_or_else(|| panic!("{line}"))).collect()
     }

@@ -1,5 +1,5 @@
-//! A floor multiplies by the number of clients, and one ledger for all of them does not: with processes, and with a Redis
-//! that dies in the middle.
+//! A floor per client multiplies by the number of clients, and one ledger for all clients does not: with real processes,
+//! and a Redis that is killed in between.
 #![allow(clippy::disallowed_methods, reason = "what processes did is sorted by time")]
 #![allow(clippy::print_stdout, reason = "the page on fleet budgets has these numbers")]
 
@@ -19,14 +19,14 @@ use instances::{Instances, Line, example};
 const INSTANCES: usize = 200;
 const KILLED: usize = 50;
 
-/// Where to put the picture of both curves, and the numbers that it is of, if somebody wants them.
+/// The directory for a figure of both curves and its data, if set.
 const PICTURE: &str = "REDIAL_FLEET_PICTURE";
 
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
-/// What a fleet did, and when something was done to it, in seconds since it began.
+/// The lines of a fleet, and the times of the faults, in seconds since it began.
 struct Run {
     begin: f64,
     lines: Vec<Vec<Line>>,
@@ -34,7 +34,7 @@ struct Run {
 }
 
 impl Run {
-    /// Of the last one, all have spoken.
+    /// The end: all instances have printed a line.
     fn seconds(&self) -> usize {
         self.events.last().map_or(0, |end| *end as usize)
     }
@@ -43,7 +43,7 @@ impl Run {
         rates(&self.lines, self.begin, self.seconds())
     }
 
-    /// Calls and retries a second between two times.
+    /// Calls and retries per second between two times.
     fn mean(&self, from: f64, to: f64) -> (f64, f64) {
         let (from, to) = (from.ceil() as usize, to.floor() as usize);
         let sum = |sum: (f64, f64), rate: &(f64, f64)| (sum.0 + rate.0, sum.1 + rate.1);
@@ -64,7 +64,7 @@ fn local(example: &Path, seconds: usize) -> Run {
     Run { begin, lines: instances.lines(), events: vec![started, end] }
 }
 
-/// Ten seconds and more of each: with the ledger, without it, with an empty one, with a quarter of the fleet gone.
+/// Ten seconds or more of each: with the ledger, without it, with an empty one, with a quarter of the fleet killed.
 fn shared(example: &Path) -> Run {
     let mut redis = Redis::start();
     let begin = now();
@@ -89,11 +89,11 @@ fn shared(example: &Path) -> Run {
 }
 
 #[test]
-fn two_hundred_floors_are_one_also_while_redis_dies_and_fifty_instances_with_it() {
+fn two_hundred_floors_are_one_even_if_redis_and_fifty_instances_die() {
     let example = example();
     let picture = env::var(PICTURE);
     let shared = shared(&example);
-    // A picture has both for as long; the comparison needs less.
+    // A figure shows both for the same time; the comparison needs less.
     let local = local(&example, if picture.is_ok() { shared.seconds() } else { 10 });
     let (_, many) = local.mean(local.events[0], local.events[1]);
     let [ready, killed, back, fewer, end] = shared.events[..] else { panic!("five were noted") };
@@ -107,7 +107,7 @@ fn two_hundred_floors_are_one_also_while_redis_dies_and_fifty_instances_with_it(
         let (calls, few) = shared.mean(from, to);
         let allowed = RATIO * calls + FLOOR;
         println!("{what}: {few:.1} retries a second, {allowed:.1} allowed, {calls:.0} calls");
-        // The budget is there to be used; how much of it is, is a matter of speed too.
+        // Most of the budget is used; how much depends on the speed of the machine.
         assert!(
             few >= allowed / 10.0,
             "{what}: {few} retries a second where {allowed} are allowed"

@@ -1,4 +1,4 @@
-//! What goes wrong with a worker is not charged to the jobs.
+//! Failures of a worker are not charged to the jobs.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use super::deliver::Receiver;
 use super::{Lab, fails, good};
 use crate::text;
 
-/// The same command, after a line of the shell.
+/// The same command, after a line of shell.
 fn after(line: &str, command: &Command) -> Command {
     let mut shell = Command::new("bash");
     shell.arg("-c").arg(format!("{line}; exec \"$@\"")).arg("bash");
@@ -51,12 +51,12 @@ fn a_command_that_cannot_be_executed_stops_the_worker_and_charges_no_job() {
         .command(&["queue", "work", "--exec", "true", "--until", "empty"])
         .env("PATH", "/nowhere")
         .output();
-    fails(&sh.unwrap(), 1, "the command could not be started");
+    fails(&sh.unwrap(), 1, "cannot start the command");
     uncharged(&lab, 50);
 }
 
 #[test]
-fn a_command_that_sh_cannot_read_is_refused_before_a_job_is_claimed() {
+fn a_syntax_error_is_refused_before_a_job_is_claimed() {
     let lab = Lab::new();
     add(&lab, 3);
     fails(&lab.run(&["queue", "work", "--exec", "if then", "--until", "empty"]), 2, "--exec: sh");
@@ -64,7 +64,7 @@ fn a_command_that_sh_cannot_read_is_refused_before_a_job_is_claimed() {
 }
 
 #[test]
-fn an_exit_code_that_the_user_names_is_the_jobs_own() {
+fn an_exit_code_that_a_flag_names_is_a_result_of_the_job() {
     let lab = Lab::new();
     add(&lab, 2);
     lab.work(&["--exec", "exit 127", "--until", "empty", "--stop-on-exit", "127"]);
@@ -72,7 +72,7 @@ fn an_exit_code_that_the_user_names_is_the_jobs_own() {
 }
 
 #[test]
-fn a_worker_without_exec_leaves_other_jobs_alone_and_says_so_once() {
+fn a_worker_without_exec_returns_other_jobs_and_logs_it_once() {
     let (lab, receiver) = (Lab::new(), Receiver::new());
     add(&lab, 20);
     lab.ok(&["queue", "send", "-d", "x", &receiver.url()]);
@@ -154,7 +154,7 @@ fn a_worker_stops_when_its_store_is_deleted_or_replaced() {
 }
 
 #[test]
-fn a_backup_is_a_store() {
+fn a_backup_can_be_opened() {
     let lab = Lab::new();
     add(&lab, 10);
     assert_eq!(lab.ok(&["queue", "backup", "copy.db"]), "copy.db\n");
@@ -165,7 +165,7 @@ fn a_backup_is_a_store() {
         2,
         "is not a Redial store",
     );
-    assert_eq!(lab.ok(&["queue", "verify", "--store", "copy.db"]), "the store is whole\n");
+    assert_eq!(lab.ok(&["queue", "verify", "--store", "copy.db"]), "the store is intact\n");
     lab.work(&["--store", "copy.db", "--exec", "true", "--until", "empty"]);
     assert_eq!(lab.stats()["due"], 10, "the first one is as it was");
 }

@@ -1,11 +1,11 @@
-//! The clock of the machine is set, by a day, forwards and back. Due times are in the store, and the process is a real one
-//! with another clock.
+//! The clock of the machine is set forwards and back by a day. Due times are in the store, and the processes are real
+//! ones with another clock.
 
 use std::process::Command;
 
 use super::{Lab, eventually, good};
 
-/// Gives a command the clock that a file says, which may change while it runs.
+/// Gives a command the clock in a file, which may change while it runs.
 fn with_clock(command: &mut Command, file: &str) {
     crate::with_faketime(command)
         .env("FAKETIME_TIMESTAMP_FILE", file)
@@ -13,7 +13,7 @@ fn with_clock(command: &mut Command, file: &str) {
 }
 
 #[test]
-fn a_worker_goes_on_when_the_clock_is_set_under_it() {
+fn a_worker_continues_when_the_clock_is_set() {
     for steps in [["+0", "+1d", "-1d"], ["+0", "-1d", "+1d"]] {
         let lab = Lab::new();
         let clock = lab.scratch.file("clock", steps[0]);
@@ -45,11 +45,11 @@ fn a_worker_goes_on_when_the_clock_is_set_under_it() {
 }
 
 #[test]
-fn another_worker_goes_on_with_another_clock() {
+fn another_worker_continues_with_another_clock() {
     for (first, second) in [("+1d", "+0"), ("+0", "-1d"), ("+0", "+1d")] {
         let lab = Lab::new();
         let clock = lab.scratch.file("clock", first);
-        // A wait that is still on when the first worker finds nothing else to do.
+        // A wait that has not ended when the first worker has nothing else to do.
         let wait = "{ base = \"200ms\", cap = \"200ms\", jitter = \"none\" }";
         let policy = super::QUICK.replace("attempts = 3", "attempts = 1000");
         let policy = policy.replace("{ base = \"1ms\", cap = \"4ms\" }", wait);
@@ -85,7 +85,7 @@ fn at<'a>(lab: &Lab, time: &str, args: &'a [&'a str]) -> Command {
 }
 
 #[test]
-fn a_process_whose_clock_is_far_off_is_refused_and_harms_nothing() {
+fn a_clock_that_is_far_off_is_refused_without_harm() {
     for (time, says) in [("+400d", "400 days ahead of"), ("-30d", "30 days behind")] {
         let lab = Lab::new();
         lab.ok(&["queue", "add", "--payload", "later", "--after", "1h"]);
@@ -98,7 +98,7 @@ fn a_process_whose_clock_is_far_off_is_refused_and_harms_nothing() {
 }
 
 #[test]
-fn a_process_whose_clock_is_off_by_hours_changes_no_wait() {
+fn a_clock_that_is_off_by_hours_changes_no_wait() {
     for time in ["+1h", "-1h", "+6d"] {
         let lab = Lab::new();
         lab.ok(&["queue", "add", "--payload", "later", "--after", "30m"]);
@@ -120,13 +120,13 @@ fn a_process_whose_clock_is_off_by_hours_changes_no_wait() {
 }
 
 #[test]
-fn a_store_that_is_ahead_goes_on_from_one_short_lived_worker_to_the_next() {
+fn the_clock_of_a_store_that_is_ahead_continues_over_short_lived_workers() {
     let lab = Lab::new();
     good(&at(&lab, "+1h", &["queue", "add", "--payload", "x", "--after", "2s"]).output().unwrap());
     let stats = lab.ok(&["queue", "stats"]);
-    assert!(stats.contains("the store's time is 60m ahead of this machine's clock"), "{stats}");
+    assert!(stats.contains("the store's clock is 60 min ahead of this machine's clock"), "{stats}");
     let (listed, shown) = (lab.ok(&["queue", "ls"]), lab.ok(&["queue", "show", "1"]));
-    assert!(!listed.contains("60m") && !shown.contains("60m"), "{listed}{shown}");
+    assert!(!listed.contains("60 min") && !shown.contains("60 min"), "{listed}{shown}");
     eventually(|| {
         lab.work(&["--exec", "echo >> ran", "--until", "nothing-due"]);
         lab.wrote("ran").len() == 1
@@ -142,11 +142,11 @@ fn the_clock_of_a_store_is_shown_and_repaired() {
     super::fails(&lab.run(&["queue", "stats"]), 2, "400 days behind the store's time");
     super::fails(&lab.run(&["queue", "clock"]), 2, "redial queue clock --repair");
     let repaired = lab.ok(&["queue", "clock", "--repair"]);
-    assert_eq!(repaired, "all times were moved back by 400d\n");
+    assert_eq!(repaired, "all times were moved back by 400 d\n");
     let shown = lab.ok(&["queue", "clock"]);
     assert!(shown.ends_with("the same as this machine's clock\n"), "{shown}");
     lab.work(&["--exec", "echo >> ran", "--until", "nothing-due"]);
     assert_eq!((lab.wrote("ran").len(), &lab.stats()["later"]), (0, &1.into()));
     let postgres = ["queue", "clock", "--repair", "--store", "postgres://x/y"];
-    super::fails(&lab.run(&postgres), 2, "its server's clock");
+    super::fails(&lab.run(&postgres), 2, "that of its server");
 }

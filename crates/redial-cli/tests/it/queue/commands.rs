@@ -1,4 +1,4 @@
-//! What is put in is there, and is shown.
+//! Jobs are added, listed and shown.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -22,7 +22,7 @@ fn every_command_has_help_with_examples() {
 }
 
 #[test]
-fn a_job_is_as_it_was_put_in() {
+fn a_job_is_stored_unchanged() {
     let lab = Lab::new();
     lab.scratch.file("in.txt", "from a file");
     let add = [
@@ -61,7 +61,8 @@ fn a_job_is_as_it_was_put_in() {
     assert_eq!((&jobs[1]["payload"], &jobs[1]["queue"]), (&"from stdin".into(), &"default".into()));
     assert_eq!(lab.ok(&["queue", "show", "1", "--payload"]), "from a file");
     let shown = lab.ok(&["queue", "show", "1"]);
-    for part in ["of the queue default", "Kind: again", "from a file", "once", "(in 60m)", "web"] {
+    for part in ["of the queue default", "Kind: again", "from a file", "once", "(in 60 min)", "web"]
+    {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let listed = lab.ok(&["queue", "ls"]);
@@ -75,7 +76,7 @@ fn a_job_is_as_it_was_put_in() {
 }
 
 #[test]
-fn a_time_is_a_time() {
+fn times_are_parsed() {
     let lab = Lab::new();
     for at in [
         "2099-02-28T23:59:59Z",
@@ -90,7 +91,7 @@ fn a_time_is_a_time() {
     }
     for at in ["2099-02-29T00:00:00Z", "2099-01-01", "tomorrow", "2099-13-01T00:00:00Z", "@-1", "@"]
     {
-        fails(&lab.run(&["queue", "add", "--payload", "x", "--at", at]), 2, "a time such as");
+        fails(&lab.run(&["queue", "add", "--payload", "x", "--at", at]), 2, "a time is 2026-");
     }
 }
 
@@ -117,7 +118,7 @@ fn each_line_is_a_job() {
 }
 
 #[test]
-fn a_job_with_the_key_of_one_that_waits() {
+fn a_job_with_the_key_of_a_waiting_job() {
     let lab = Lab::new();
     let add = |payload: &str, when: &str| {
         lab.run(&[
@@ -137,14 +138,14 @@ fn a_job_with_the_key_of_one_that_waits() {
     assert_eq!(good(&add("c", "replace")), "{\"became\":\"replaced\",\"id\":1}\n");
     let refused = add("d", "refuse");
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("job 1 with the same key waits"));
+    assert!(text(&refused.stderr).contains("job 1 with the same key is waiting"));
     let plain = ["queue", "add", "--key", "k", "--payload", "e", "--when-waiting", "refuse"];
     fails(&lab.run(&plain), 1, "job 1");
     assert_eq!(lab.jobs().iter().map(|job| &job["payload"]).collect::<Vec<_>>(), ["c"]);
 }
 
 #[test]
-fn what_is_no_text_never_reaches_a_terminal_as_it_is() {
+fn control_characters_do_not_reach_a_terminal() {
     let lab = Lab::new();
     let raw = b"\xff\x1b[31m\x07";
     good(&lab.feed(&["queue", "add"], raw));
@@ -161,7 +162,7 @@ fn what_is_no_text_never_reaches_a_terminal_as_it_is() {
 }
 
 #[test]
-fn queues_of_a_store_do_not_meet() {
+fn queues_of_a_store_are_separate() {
     let lab = Lab::new();
     for queue in ["mail", "images"] {
         lab.ok(&["queue", "add", "--queue", queue, "--payload", queue]);
@@ -200,7 +201,7 @@ fn settings_hold_until_they_are_changed() {
 }
 
 #[test]
-fn what_is_removed_is_gone() {
+fn removed_jobs_are_gone() {
     let lab = Lab::new();
     good(&lab.feed(&["queue", "add", "--lines"], b"a\nb\nc\n"));
     assert_eq!(lab.ok(&["queue", "rm", "1", "3"]), "2 removed\n");
@@ -211,9 +212,9 @@ fn what_is_removed_is_gone() {
     assert!(lab.jobs().is_empty());
 }
 
-/// Whoever writes a line now and then does not have to write a thousand.
+/// A slow writer does not have to fill a batch.
 #[test]
-fn a_line_is_in_before_the_next_one_is_there() {
+fn a_line_is_enqueued_before_the_next_one_arrives() {
     let lab = Lab::new();
     let mut add = lab.command(&["queue", "add", "--lines"]);
     let mut add = add.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! Dead letters are seen, repaired, restarted at a rate, and removed on purpose only.
+//! Dead letters are listed, repaired, redriven at a rate, and removed.
 
 #![allow(clippy::disallowed_methods, reason = "a rate is so many in a time that really passed")]
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Lab, eventually, fails, good};
 
-/// Letters with these payloads, which are dead because their commands say so.
+/// Dead letters with these payloads, whose commands have failed permanently.
 fn dead(payloads: &[&str], script: &str) -> Lab {
     let lab = Lab::new();
     for payload in payloads {
@@ -34,7 +34,7 @@ fn ids(jobs: &[Value]) -> Vec<i64> {
 }
 
 #[test]
-fn letters_are_found_by_what_became_of_them() {
+fn dead_letters_are_found_by_reason_and_outcome() {
     let lab = dead(&["1", "2", "9"], "read code; echo failed with $code >&2; exit $code");
     lab.ok(&["queue", "add", "--payload", "alive", "--key", "1"]);
     let found = |filter: &[&str]| ids(&lab.lines(&[&["dlq", "ls", "--json"], filter].concat()));
@@ -48,7 +48,7 @@ fn letters_are_found_by_what_became_of_them() {
     let listed = lab.ok(&["dlq", "ls"]);
     let row: Vec<_> = listed.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(
-        (row[0], &row[2..]),
+        (row[0], &row[3..]),
         ("1", &["3", "attempts", "exit", "code", "1:", "failed", "with", "1", "1"][..])
     );
     assert!(lab.ok(&["dlq", "show", "3"]).contains("dead: permanent"));
@@ -57,7 +57,7 @@ fn letters_are_found_by_what_became_of_them() {
 }
 
 #[test]
-fn a_letter_is_repaired_and_starts_again() {
+fn a_dead_letter_is_repaired_and_redriven() {
     let lab = dead(&["wrong"], "exit 1");
     let before = lab.jobs().remove(0);
     let edit = [
@@ -81,9 +81,9 @@ fn a_letter_is_repaired_and_starts_again() {
     lab.ok(&["dlq", "edit", "1", "--policy", "none"]);
     assert_eq!(
         lab.ok(&["dlq", "redrive", "--id", "1"]),
-        "1 redriven; the last one starts in 0.0s\n"
+        "1 redriven; the last one starts in 0 ms\n"
     );
-    fails(&lab.run(&["dlq", "edit", "1", "--payload", "x"]), 1, "no dead letter");
+    fails(&lab.run(&["dlq", "edit", "1", "--payload", "x"]), 1, "not a dead letter");
     let again = lab.jobs().remove(0);
     assert_eq!((&again["state"], &again["attempts"]), (&"waiting".into(), &0.into()));
     assert_eq!(
@@ -101,12 +101,12 @@ fn a_letter_is_repaired_and_starts_again() {
 }
 
 #[test]
-fn nothing_is_removed_or_restarted_by_saying_nothing() {
+fn removing_and_redriving_need_a_selection() {
     let lab = dead(&["a", "b", "c"], "exit 9");
     for command in ["purge", "redrive"] {
         fails(&lab.run(&["dlq", command]), 2, "--all");
         fails(&lab.run(&["dlq", command, "--all", "--key", "a"]), 2, "--all");
-        fails(&lab.run(&["dlq", command, "--most", "1"]), 2, "say which");
+        fails(&lab.run(&["dlq", command, "--most", "1"]), 2, "select jobs");
     }
     fails(&lab.run(&["dlq", "redrive", "--all", "--rate", "0/s"]), 2, "--rate");
     lab.ok(&["queue", "add", "--payload", "alive"]);
@@ -114,11 +114,11 @@ fn nothing_is_removed_or_restarted_by_saying_nothing() {
     assert_eq!(lab.ok(&["dlq", "purge", "--all", "--most", "1", "--json"]), "{\"purged\":1}\n");
     assert_eq!(ids(&lab.jobs()), [3, 4]);
     assert_eq!(lab.ok(&["dlq", "purge", "--all"]), "1 purged\n");
-    assert_eq!(ids(&lab.jobs()), [4], "what is no dead letter stays");
+    assert_eq!(ids(&lab.jobs()), [4], "other jobs remain");
 }
 
 #[test]
-fn a_bound_drops_the_oldest_and_counts_them() {
+fn a_limit_drops_the_oldest_dead_letters_and_counts_them() {
     let lab = Lab::new();
     lab.ok(&["queue", "set", "--most-dead", "2"]);
     good(&lab.feed(&["queue", "add", "--lines"], b"a\nb\nc\nd\n"));
@@ -143,11 +143,11 @@ fn a_bound_drops_the_oldest_and_counts_them() {
 }
 
 #[test]
-fn ten_thousand_letters_start_at_their_rate() {
+fn ten_thousand_dead_letters_start_at_the_rate() {
     const LETTERS: usize = 10_000;
     let lab = Lab::new();
     let lines: String = (1..=LETTERS).map(|n| format!("{n}\n")).collect();
-    // No worker knows their policy, so they die of their first attempt, and of their next one too.
+    // No worker has their policy, so they die at their first attempt, and again at the next one.
     good(&lab.feed(&["queue", "add", "--lines", "--policy", "unknown"], lines.as_bytes()));
     lab.work(&["--until", "empty", "--log", "none"]);
     assert_eq!(lab.stats()["dead"], LETTERS);
@@ -158,7 +158,7 @@ fn ten_thousand_letters_start_at_their_rate() {
     assert!(printed["last_starts_in_ms"].as_f64().unwrap() >= 99_990.0, "{printed}");
     let due: Vec<i64> = lab.jobs().iter().map(|job| micros(job["due"].as_str().unwrap())).collect();
     assert_eq!(due.len(), LETTERS);
-    // Printed to the millisecond, and 10 of them apart; between two steps of the store a little more.
+    // Printed to the millisecond, and 10 ms apart; a little more between two steps of the store.
     let apart: Vec<i64> = due.windows(2).map(|two| two[1] - two[0]).collect();
     assert!(apart.iter().all(|apart| *apart >= 10_000), "{:?}", apart.iter().min());
     let wide = apart.iter().filter(|apart| **apart > 10_000).count();
@@ -175,7 +175,7 @@ fn ten_thousand_letters_start_at_their_rate() {
     worker.wait().unwrap();
 }
 
-/// Microseconds since 1970 of a time as the command prints it.
+/// Microseconds since 1970 of a time that the command has printed.
 fn micros(time: &str) -> i64 {
     let number = |range: std::ops::Range<usize>| time[range].parse::<i64>().unwrap();
     let (year, month, day) = (number(0..4), number(5..7), number(8..10));

@@ -1,4 +1,4 @@
-//! Deliveries over loopback: what was sent once arrives, whoever is killed in between.
+//! Deliveries over loopback arrive, even if workers are killed in between.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use super::Lab;
 use crate::{eventually, text};
 
-/// A receiver that the test answers for.
+/// A receiver whose responses the test chooses.
 pub(super) struct Receiver(TcpListener);
 
 pub(super) struct Received {
@@ -18,7 +18,7 @@ pub(super) struct Received {
 impl Receiver {
     pub(super) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // A test that waits for what never comes has to end.
+        // Ends a test that waits for a request that never arrives.
         listener.set_nonblocking(true).unwrap();
         Self(listener)
     }
@@ -66,7 +66,7 @@ impl Received {
 }
 
 #[test]
-fn a_delivery_arrives_with_its_attempts_counted_though_workers_are_killed() {
+fn a_delivery_arrives_with_its_attempt_number_although_workers_are_killed() {
     let (lab, receiver) = (Lab::new(), Receiver::new());
     let policy = super::QUICK.replace("attempts = 3", "attempts = 9");
     let policy = lab.scratch.file("more.toml", policy);
@@ -104,7 +104,7 @@ fn a_delivery_arrives_with_its_attempts_counted_though_workers_are_killed() {
 }
 
 #[test]
-fn a_delivery_is_listed_by_where_it_goes() {
+fn a_delivery_is_listed_by_its_url() {
     let lab = Lab::new();
     lab.ok(&[
         "queue",
@@ -124,7 +124,7 @@ fn a_delivery_is_listed_by_where_it_goes() {
 }
 
 #[test]
-fn addresses_that_are_not_public_are_refused_when_asked_for() {
+fn only_public_refuses_private_addresses() {
     let lab = Lab::new();
     lab.ok(&["queue", "send", "http://127.0.0.1:9/x"]);
     lab.work(&["--only-public", "--until", "empty"]);

@@ -20,10 +20,10 @@ fn long(lab: &Lab) {
 }
 
 #[test]
-fn the_payload_is_whole_though_the_worker_is_killed_before_it_is_read() {
+fn the_payload_is_complete_although_the_worker_is_killed_before_it_is_read() {
     let lab = Lab::new();
     long(&lab);
-    // In a session of its own it outlives its worker.
+    // In its own session it outlives its worker.
     let script = "exec setsid sh -c 'echo > ready; until test -e go; do sleep 0.02; done; wc -c > got.new; mv got.new got'";
     let mut worker = lab.start(&["--exec", script]);
     eventually(|| !lab.wrote("ready").is_empty());
@@ -34,8 +34,8 @@ fn the_payload_is_whole_though_the_worker_is_killed_before_it_is_read() {
     assert_eq!(lab.wrote("got")[0].trim(), LONG.to_string());
 }
 
-/// What commands have read that were cut off after so long.
-fn read_when_cut_off(timeout: &str) -> Vec<String> {
+/// What commands have read that timed out after this time.
+fn read_after_timeout(timeout: &str) -> Vec<String> {
     let lab = Lab::new();
     let policy = lab.scratch.file("short.toml", super::QUICK.replace("60s", timeout));
     long(&lab);
@@ -46,15 +46,16 @@ fn read_when_cut_off(timeout: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_payload_is_whole_though_the_attempt_is_cut_off_before_it_is_read() {
-    // Long enough for a command to get ready, however slow the machine is.
-    let got = ["300ms", "2s", "20s"].into_iter().map(read_when_cut_off).find(|got| !got.is_empty());
+fn the_payload_is_complete_although_the_attempt_times_out_before_it_is_read() {
+    // Retried until it is long enough for a command to get ready, on any machine.
+    let got =
+        ["300ms", "2s", "20s"].into_iter().map(read_after_timeout).find(|got| !got.is_empty());
     let got = got.unwrap();
     assert!(got.iter().all(|got| *got == LONG.to_string()), "{got:?}");
 }
 
 #[test]
-fn a_payload_that_one_attempt_has_read_is_whole_for_the_next() {
+fn a_payload_that_one_attempt_has_read_is_complete_for_the_next() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "abcdef"]);
     let script = "if [ $REDIAL_ATTEMPT = 1 ]; then head -c 3 >> got; echo changed >&0; exit 1; else cat >> got; fi";
@@ -63,7 +64,7 @@ fn a_payload_that_one_attempt_has_read_is_whole_for_the_next() {
 }
 
 #[test]
-fn commands_end_with_a_worker_that_is_killed() {
+fn commands_of_a_killed_worker_are_killed() {
     let lab = Lab::new();
     good(&lab.feed(&["queue", "add", "--lines"], b"a\nb\nc\n"));
     let script = "trap '' TERM HUP; sh -c 'echo $$ >> pids; while :; do sleep 1000; done' & echo $$ >> pids; wait";
@@ -75,7 +76,7 @@ fn commands_end_with_a_worker_that_is_killed() {
 }
 
 #[test]
-fn what_a_success_has_left_running_outlives_its_worker() {
+fn children_of_a_successful_command_outlive_its_worker() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "x"]);
     let script = "sleep 1000 > /dev/null 2>&1 & echo $! > left";
@@ -106,7 +107,7 @@ fn a_guard_that_is_killed_is_replaced() {
     assert_eq!(first.len(), 1);
     signal(first[0], "KILL");
     eventually(|| guards().is_empty());
-    // The next message to the guard finds out.
+    // The next message to the guard fails.
     lab.ok(&["queue", "add", "--payload", "y"]);
     eventually(|| lab.wrote("pids").len() == 2);
     assert_eq!(guards().len(), 1);
@@ -115,9 +116,9 @@ fn a_guard_that_is_killed_is_replaced() {
     eventually(|| !lab.wrote("pids").iter().any(|pid| runs(pid)));
 }
 
-/// A worker that is killed while it starts a command cannot tell the guard which one it is.
+/// A worker that is killed while it starts a command cannot send its pid to the guard.
 #[test]
-fn a_command_that_was_being_started_is_found_by_its_mark() {
+fn a_starting_command_is_found_by_its_mark() {
     let token = redial::Key::fresh().to_string();
     let start = |number: u32| {
         let mut command = crate::program("sleep");
@@ -138,7 +139,7 @@ fn a_command_that_was_being_started_is_found_by_its_mark() {
 }
 
 #[test]
-fn no_command_is_left_at_whatever_moment_the_worker_is_killed() {
+fn no_command_is_left_whenever_the_worker_is_killed() {
     let lab = Lab::new();
     let name = format!("left-{}", std::process::id());
     let lines: String = (0..2000).map(|n| format!("{n}\n")).collect();

@@ -1,4 +1,4 @@
-//! What a worker serves for Prometheus.
+//! The metrics that a worker serves.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,7 @@ use reqwest::{Client, Method, StatusCode};
 use super::deliver::Receiver;
 use super::{Lab, fails, good};
 
-/// A worker, and where its metrics are.
+/// A worker, and the address of its metrics.
 struct Scraped {
     worker: Child,
     url: String,
@@ -28,7 +28,7 @@ impl Scraped {
                 break url.to_owned();
             }
         };
-        // A pipe that nobody reads would stop it.
+        // An unread pipe would block it.
         std::thread::spawn(move || told.for_each(drop));
         Self { worker, url, client: Client::builder().no_proxy().build().unwrap() }
     }
@@ -56,7 +56,7 @@ impl Scraped {
             .collect()
     }
 
-    /// Scrapes until all of these are as they should be.
+    /// Scrapes until all of these samples are there.
     async fn until(&self, expected: &[(&str, f64)]) -> BTreeMap<String, f64> {
         for _ in 0..600 {
             let scrape = self.scrape().await;
@@ -122,7 +122,7 @@ async fn metrics_are_served_while_jobs_fail_and_are_retried() {
 }
 
 #[tokio::test]
-async fn attempts_of_deliveries_are_told_apart_by_what_was_answered() {
+async fn attempts_of_deliveries_are_counted_by_response() {
     let (lab, receiver) = (Lab::new(), Receiver::new());
     lab.ok(&["queue", "send", "-d", "x", &receiver.url()]);
     let scraped = Scraped::start(&lab, &[]);
@@ -142,7 +142,7 @@ async fn attempts_of_deliveries_are_told_apart_by_what_was_answered() {
 }
 
 #[tokio::test]
-async fn whoever_connects_and_says_nothing_keeps_nobody_out() {
+async fn idle_connections_do_not_block_others() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "x"]);
     let scraped = Scraped::start(&lab, &["--exec", "true"]);
@@ -154,14 +154,14 @@ async fn whoever_connects_and_says_nothing_keeps_nobody_out() {
 }
 
 #[test]
-fn a_place_that_cannot_be_had_is_said_before_anything_is_done() {
+fn an_unusable_metrics_address_is_reported_before_any_work() {
     let lab = Lab::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let work = ["queue", "work", "--exec", "true", "--until", "empty"];
     let run = |args: &[&str]| lab.run(&[&work[..], args].concat());
     let output = run(&["--metrics", &taken]);
-    fails(&output, 2, &format!("--metrics {taken}: cannot listen there: Address already in use"));
+    fails(&output, 2, &format!("--metrics {taken}: cannot listen: Address already in use"));
     assert_eq!(crate::text(&output.stderr).lines().count(), 1, "{output:?}");
     for wrong in ["localhost", "127.0.0.1", "9464", "127.0.0.1:70000", ""] {
         fails(&run(&["--metrics", wrong]), 2, "such as 127.0.0.1:9464");

@@ -1,4 +1,4 @@
-//! Whoever changes what `redial queue` and `redial dlq` say sees the pages that show it: every command of them runs, in its
+//! The pages on `redial queue` and `redial dlq` show the current output: every command of them runs, in
 //! order.
 
 use regex_lite::Regex;
@@ -6,12 +6,12 @@ use regex_lite::Regex;
 use super::Lab;
 use crate::text;
 
-/// Without what is different each time: times, keys, and how wide a column is because of them.
+/// Removes what differs between runs: times, keys, and the widths of their columns.
 fn plain(text: &str) -> Vec<String> {
     let words = [
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "KEY"),
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "TIME"),
-        (r"\b\d+\.\ds\b", "SECONDS"),
+        (r"\b\d+(\.\d+)? (ns|µs|ms|s|min)\b", "DURATION"),
         (r" +", " "),
     ];
     let line = |line: &str| {
@@ -22,7 +22,7 @@ fn plain(text: &str) -> Vec<String> {
     text.lines().map(line).collect()
 }
 
-/// Runs a page, and returns how many commands it has.
+/// Runs the commands of a page, and returns their number.
 fn run(page: &str) -> usize {
     let lab = Lab::new();
     let mut commands = 0;
@@ -45,7 +45,7 @@ fn run(page: &str) -> usize {
 }
 
 #[test]
-fn the_page_on_dead_letters_shows_what_is_printed() {
+fn the_page_on_dead_letters_shows_the_output() {
     let page = include_str!("../../../../../docs/dead-letters.md");
     assert!(run(page) >= 12);
     for name in ["ls", "show", "edit", "redrive", "purge"] {
@@ -54,6 +54,6 @@ fn the_page_on_dead_letters_shows_what_is_printed() {
 }
 
 #[test]
-fn the_page_on_queues_shows_what_is_printed() {
+fn the_page_on_queues_shows_the_output() {
     assert!(run(include_str!("../../../../../docs/queue.md")) >= 11);
 }

@@ -1,15 +1,15 @@
-//! The same on a Postgres. Each test has a queue of its own.
+//! The same on a Postgres. Each test has its own queue.
 
 use super::{Lab, eventually, fails, good};
 
-/// A store that others use too, and a queue that nobody else has.
+/// A shared store, and a queue of its own.
 fn lab(test: &str) -> (Lab, String) {
     let queue = format!("{test}-{}", redial::Key::fresh());
     (Lab { store: crate::postgres(), ..Lab::new() }, queue)
 }
 
 #[test]
-fn jobs_are_put_in_worked_on_and_counted() {
+fn jobs_are_added_processed_and_counted() {
     let (lab, queue) = lab("work");
     let queue = ["--queue", &queue];
     let ids = good(&lab.feed(&[&["queue", "add", "--lines"], &queue[..]].concat(), b"a\nb\nc\n"));
@@ -29,7 +29,7 @@ fn jobs_are_put_in_worked_on_and_counted() {
 }
 
 #[test]
-fn a_worker_that_waits_is_woken() {
+fn a_waiting_worker_is_woken() {
     let (lab, queue) = lab("wake");
     let mut worker = lab.start(&["--queue", &queue, "--exec", "cat >> log"]);
     lab.ok(&["queue", "pause", "--queue", &queue]);
@@ -41,7 +41,7 @@ fn a_worker_that_waits_is_woken() {
 }
 
 #[test]
-fn dead_letters_start_again_at_their_rate() {
+fn dead_letters_are_redriven_at_the_rate() {
     let (lab, queue) = lab("dead");
     let queue = ["--queue", &queue];
     good(&lab.feed(&[&["queue", "add", "--lines"], &queue[..]].concat(), b"a\nb\nc\n"));
@@ -67,7 +67,7 @@ fn dead_letters_start_again_at_their_rate() {
     let id = listed[0]["id"].to_string();
     lab.ok(&[&["dlq", "edit", &id, "--payload", "better"], &queue[..]].concat());
     let redrive = [&["dlq", "redrive", "--all", "--rate", "1/h"], &queue[..]].concat();
-    assert_eq!(lab.ok(&redrive), "3 redriven; the last one starts in 2h\n");
+    assert_eq!(lab.ok(&redrive), "3 redriven; the last one starts in 2 h\n");
     lab.work(&[&["--until", "nothing-due", "--exec", "cat >> log"], &queue[..]].concat());
     assert_eq!(lab.wrote("log"), ["better"]);
     let stats = lab.lines(&[&["queue", "stats", "--json"], &queue[..]].concat()).remove(0);

@@ -42,7 +42,7 @@ fn a_receiver_without_a_secret_waits_uncharged() {
 }
 
 #[test]
-fn one_secret_for_all_is_warned_of() {
+fn one_secret_for_all_receivers_is_a_warning() {
     let lab = Lab::new();
     lab.scratch.file("secret", A);
     let output = lab.run(&["queue", "work", "--secret-file", "secret", "--until", "empty"]);
@@ -51,7 +51,7 @@ fn one_secret_for_all_is_warned_of() {
 }
 
 #[test]
-fn a_file_that_has_no_secrets_is_refused_and_one_without_an_end_is_not_read() {
+fn invalid_and_endless_secret_files_are_refused() {
     let lab = Lab::new();
     lab.scratch.file("bad", format!("https://hooks.example/a {A}\nhttps://hooks.example/b"));
     for (path, says) in [
@@ -68,7 +68,7 @@ fn a_file_that_has_no_secrets_is_refused_and_one_without_an_end_is_not_read() {
 }
 
 #[test]
-fn what_could_never_be_delivered_is_refused_when_it_is_put_in_or_edited() {
+fn an_invalid_delivery_is_refused_when_it_is_added_or_edited() {
     let lab = Lab::new();
     let hook = "http://127.0.0.1:1/hook";
     for (args, says) in [

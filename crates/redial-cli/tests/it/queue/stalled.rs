@@ -8,7 +8,7 @@ use super::work::signal;
 use super::{Lab, eventually, good};
 use crate::{exit_code, full_pipe, runs};
 
-/// Fails once, with more to say than a pipe holds.
+/// Fails once, with more output than a pipe holds.
 const LOUD: &str = "echo $REDIAL_JOB_ID >> attempts; head -c 100000 /dev/zero | tr '\\0' x >&2; echo >&2; \
                     test $REDIAL_ATTEMPT = 2";
 
@@ -60,7 +60,7 @@ fn one_signal_drains_and_two_stop_at_once() {
         eventually(|| lab.wrote("pid").len() == 1);
         signal(worker.id(), "TERM");
         if second {
-            // Two that come together are one.
+            // Two pending signals would be one.
             eventually(|| {
                 signal(worker.id(), "TERM");
                 worker.try_wait().unwrap().is_some()
@@ -75,7 +75,7 @@ fn one_signal_drains_and_two_stop_at_once() {
 }
 
 #[test]
-fn deliveries_leave() {
+fn deliveries_are_sent() {
     let (lab, receiver) = (Lab::new(), Receiver::new());
     lab.ok(&["queue", "send", "-d", "x", &receiver.url()]);
     let (_unread, full) = full_pipe();
@@ -88,7 +88,7 @@ fn deliveries_leave() {
 }
 
 #[test]
-fn a_worker_that_cannot_start_says_so_or_ends_without() {
+fn a_worker_that_cannot_start_ends() {
     let lab = Lab::new();
     let (_unread, full) = full_pipe();
     let mut worker = lab.command(&["queue", "work", "--store", "/no/such/place/jobs.db"]);
@@ -147,7 +147,7 @@ fn every_line_of_a_command_that_has_ended_arrives_or_is_counted() {
     let last = all.lines().last().unwrap();
     let dropped = last.split_once("log lines dropped ").map_or(0, |(_, n)| n.parse().unwrap());
     assert!(dropped > 0, "nothing was tested: {last}");
-    // A piece that is dropped may begin and end within a line.
+    // A dropped piece may begin and end within a line.
     let counted = arrived + dropped;
     assert!((15_600..=16_400).contains(&counted), "{arrived} arrived, {dropped} dropped");
 }

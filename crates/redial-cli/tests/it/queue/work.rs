@@ -28,7 +28,7 @@ fn a_command_gets_the_job() {
 }
 
 #[test]
-fn a_large_payload_that_nobody_reads_stops_nothing() {
+fn a_large_payload_that_is_not_read_blocks_nothing() {
     let lab = Lab::new();
     good(&lab.feed(&["queue", "add"], &vec![b'x'; 4 << 20]));
     good(&lab.feed(&["queue", "add"], &vec![b'y'; 4 << 20]));
@@ -37,7 +37,7 @@ fn a_large_payload_that_nobody_reads_stops_nothing() {
 }
 
 #[test]
-fn exit_code_75_is_tried_again_until_it_is_done() {
+fn exit_code_75_is_retried_until_success() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "x"]);
     let script = "echo $REDIAL_ATTEMPT $REDIAL_IDEMPOTENCY_KEY >> log; \
@@ -56,7 +56,7 @@ fn exit_code_75_is_tried_again_until_it_is_done() {
 }
 
 #[test]
-fn a_failure_that_does_not_pass_is_a_dead_letter_with_its_last_line() {
+fn a_permanent_failure_is_a_dead_letter_with_its_last_line() {
     let lab = Lab::new();
     good(&lab.feed(&["queue", "add", "--lines"], b"8\n9\n1\n"));
     let script = "read code; echo first >&2; echo about $code >&2; echo >&2; exit $code";
@@ -87,7 +87,7 @@ fn a_failure_that_does_not_pass_is_a_dead_letter_with_its_last_line() {
 fn a_job_can_name_its_policy() {
     let lab = Lab::new();
     lab.scratch.file("named.toml", "[policy.once]\nattempts = 1\n");
-    for policy in ["once", "nobody's"] {
+    for policy in ["once", "unknown"] {
         lab.ok(&["queue", "add", "--payload", "x", "--policy", policy]);
     }
     lab.work(&["--exec", "exit 1", "--policies", "named.toml", "--until", "empty"]);
@@ -97,14 +97,14 @@ fn a_job_can_name_its_policy() {
     assert!(jobs[1]["history"][0]["outcome"].as_str().unwrap().contains("once"), "{}", jobs[1]);
 }
 
-/// Says whether attempts of this length are long enough for a command to get ready.
-fn is_ended_with_all_that_it_has_started(timeout: &str) -> bool {
+/// Returns whether attempts of this length are long enough for a command to get ready.
+fn is_ended_with_its_children(timeout: &str) -> bool {
     let lab = Lab::new();
     let policy = super::QUICK.replace("60s", timeout).replace("attempts = 3", "attempts = 2");
     let policy = lab.scratch.file("short.toml", policy);
     lab.ok(&["queue", "add", "--payload", "x"]);
-    // The child does not hear SIGTERM, and the next attempt must not start while it is there. One that has ended and that
-    // nobody has waited for is not.
+    // The child ignores SIGTERM, and the next attempt must not start while it is running. A zombie
+    // does not count.
     let script = "test -e child && grep -q 'State:.[RSD]' /proc/$(tail -n 1 child)/status && echo overlap >> wrong; \
                   sh -c 'trap \"\" TERM; echo $$ >> child; while :; do sleep 0.1; done' & wait";
     let work = ["queue", "work", "--policy", &policy, "--grace", "200ms", "--until", "empty"];
@@ -118,15 +118,15 @@ fn is_ended_with_all_that_it_has_started(timeout: &str) -> bool {
 }
 
 #[test]
-fn what_takes_too_long_is_ended_with_all_that_it_has_started() {
-    assert!(["1s", "5s", "30s"].into_iter().any(is_ended_with_all_that_it_has_started));
+fn a_command_that_times_out_is_ended_with_its_children() {
+    assert!(["1s", "5s", "30s"].into_iter().any(is_ended_with_its_children));
 }
 
 #[test]
-fn a_worker_in_the_background_goes_on_after_ctrl_c_and_ends_on_sigterm() {
+fn a_background_worker_ignores_ctrl_c_and_ends_on_sigterm() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "x"]);
-    // As `&` in a script does it. The command is told nothing, and the first SIGTERM waits for it.
+    // As with `&` in a script. The command gets no signal, and the first SIGTERM waits for it.
     let script = "trap '' INT TERM; exec redial queue work --policy quick.toml --exec \"$0\"";
     let job = "echo x >> began; while ! test -e go; do sleep 0.02; done; echo x >> ended";
     let mut shell = lab.shell(script);
@@ -138,7 +138,7 @@ fn a_worker_in_the_background_goes_on_after_ctrl_c_and_ends_on_sigterm() {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut told, &mut line).unwrap();
     assert!(line.contains("stopping"), "{line}");
-    // A second signal that counts would end it now.
+    // A second signal would end it now.
     signal(worker.id(), "INT");
     lab.scratch.file("go", "");
     assert_eq!(exit_code(&mut worker), Some(0));
@@ -146,7 +146,7 @@ fn a_worker_in_the_background_goes_on_after_ctrl_c_and_ends_on_sigterm() {
 }
 
 #[test]
-fn a_signal_lets_what_runs_come_to_its_end() {
+fn a_signal_lets_running_jobs_finish() {
     for (name, second) in [("TERM", None), ("INT", None), ("TERM", Some(143)), ("INT", Some(130))] {
         let lab = Lab::new();
         good(&lab.feed(&["queue", "add", "--lines"], b"a\nb\n"));
@@ -167,7 +167,7 @@ fn a_signal_lets_what_runs_come_to_its_end() {
                 assert_eq!((left.len(), &left[0]["attempts"]), (1, &0.into()), "{left:?}");
             }
             Some(code) => {
-                // The first one has been heard once it is told; one that came with it would be the same signal.
+                // The first signal has been handled once it is logged; two pending ones would be one.
                 let mut told = std::io::BufReader::new(worker.stderr.take().unwrap());
                 let mut line = String::new();
                 std::io::BufRead::read_line(&mut told, &mut line).unwrap();
@@ -185,7 +185,7 @@ fn a_signal_lets_what_runs_come_to_its_end() {
 #[test]
 fn a_worker_that_waits_for_its_store_ends_on_the_first_signal() {
     let lab = Lab::new();
-    // It takes the connection, and never answers.
+    // It accepts the connection, and never responds.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let store = format!("postgres://me@{}/x", silent.local_addr().unwrap());
     let mut worker = lab.start(&["--store", &store, "--exec", "true"]);
@@ -195,7 +195,7 @@ fn a_worker_that_waits_for_its_store_ends_on_the_first_signal() {
 }
 
 #[test]
-fn a_job_that_kills_its_worker_runs_out_of_attempts() {
+fn a_job_that_kills_its_worker_uses_up_its_attempts() {
     let lab = Lab::new();
     lab.ok(&["queue", "add", "--payload", "poison", "--priority", "7"]);
     lab.ok(&["queue", "add", "--payload", "good"]);
@@ -212,7 +212,7 @@ fn a_job_that_kills_its_worker_runs_out_of_attempts() {
         assert_eq!(output.status.code(), None, "it was killed: {output:?}");
         assert!(starts < 10, "it is bounded: {:?}", lab.wrote("log"));
     }
-    // The good one comes in between, while nobody knows yet that the worker is gone.
+    // The good job is next, before the lease of the killed worker expires.
     let (good, poison): (Vec<_>, Vec<_>) =
         lab.wrote("log").into_iter().partition(|line| line.starts_with("good"));
     assert_eq!(poison, ["poison 1", "poison 2", "poison 3"]);
@@ -224,10 +224,10 @@ fn a_job_that_kills_its_worker_runs_out_of_attempts() {
 }
 
 #[test]
-fn a_storm_of_failures_is_no_storm_of_lines() {
+fn the_rate_of_log_lines_is_limited() {
     let lab = Lab::new();
     let lines: String = (0..400).map(|n| format!("{n}\n")).collect();
-    // No worker knows their policy.
+    // No worker has their policy.
     good(&lab.feed(&["queue", "add", "--lines", "--policy", "unknown"], lines.as_bytes()));
     let output = lab.work(&["--until", "empty", "--log", "json"]);
     let events: Vec<serde_json::Value> =

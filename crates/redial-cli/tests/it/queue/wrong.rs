@@ -1,4 +1,4 @@
-//! What cannot be done is said in one line that names what is wrong.
+//! Errors are one line that names what is wrong.
 
 use std::fs;
 
@@ -6,26 +6,26 @@ use super::{Lab, fails, good};
 use crate::text;
 
 #[test]
-fn a_store_has_to_be_named_and_to_be_one() {
+fn the_store_must_be_named_and_valid() {
     let lab = Lab::new();
-    let mut nameless = lab.command(&["queue", "ls"]);
-    fails(&nameless.env_remove("REDIAL_STORE").output().unwrap(), 2, "REDIAL_STORE");
-    fails(&lab.run(&["queue", "ls"]), 2, "there is no such file");
+    let mut unnamed = lab.command(&["queue", "ls"]);
+    fails(&unnamed.env_remove("REDIAL_STORE").output().unwrap(), 2, "REDIAL_STORE");
+    fails(&lab.run(&["queue", "ls"]), 2, "no such file");
     fails(&lab.run(&["dlq", "ls", "--store", ""]), 2, "--store");
     fails(&lab.run(&["queue", "ls", "--store", "mysql://x/y"]), 2, "postgres://");
-    lab.scratch.file("text.db", "this is no database, however long it is".repeat(100));
+    lab.scratch.file("text.db", "not a database ".repeat(100));
     let no_database = lab.run(&["queue", "ls", "--store", "text.db"]);
     assert_ne!(no_database.status.code(), Some(0));
     assert_eq!(text(&no_database.stderr).matches("text.db").count(), 1, "{no_database:?}");
     assert_eq!(text(&no_database.stderr).lines().count(), 1, "{no_database:?}");
-    assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap(), "looking makes nothing");
+    assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap(), "listing creates no store");
     let unreachable = lab.run(&["queue", "ls", "--store", "postgres://me:secret@127.0.0.1:1/x"]);
     fails(&unreachable, 1, "Postgres");
     assert!(!text(&unreachable.stderr).contains("secret"), "{unreachable:?}");
 }
 
 #[test]
-fn wrong_usage_is_said_before_anything_is_done() {
+fn wrong_usage_is_reported_before_any_work() {
     let lab = Lab::new();
     for (args, says) in [
         (&["queue", "add", "--payload", "@nowhere"][..], "nowhere"),
@@ -40,7 +40,7 @@ fn wrong_usage_is_said_before_anything_is_done() {
         (&["queue", "set"], "--rate"),
         (&["queue", "set", "--rate", "fast"], "a rate such as"),
         (&["queue", "set", "--rate", "0/s"], "pause"),
-        (&["queue", "work", "--lease", "1ms"], "a lease has at least"),
+        (&["queue", "work", "--lease", "1ms"], "must be at least 100ms"),
         (&["queue", "work", "--policy", "nowhere.toml"], "nowhere.toml"),
         (&["queue", "work", "--policies", "nowhere.toml"], "nowhere.toml"),
         (&["queue", "work", "--stop-on-exit", "3"], "--exec"),
@@ -55,25 +55,25 @@ fn wrong_usage_is_said_before_anything_is_done() {
     assert!(!fs::exists(lab.scratch.path("jobs.db")).unwrap());
 }
 
-/// Whoever mistypes a path would wait for ever.
+/// With a mistyped path the worker would wait for ever.
 #[test]
-fn a_worker_says_that_its_store_is_new() {
+fn a_worker_notes_that_its_store_is_new() {
     let lab = Lab::new();
     let new = lab.work(&["--exec", "cat", "--until", "empty"]);
-    assert!(text(&new.stderr).contains("jobs.db: there was no store"), "{new:?}");
+    assert!(text(&new.stderr).contains("jobs.db: created a new, empty store"), "{new:?}");
     let old = lab.work(&["--exec", "cat", "--until", "empty"]);
     assert!(!text(&old.stderr).contains("jobs.db"), "{old:?}");
 }
 
 #[test]
-fn a_line_that_is_too_long_says_where_to_go_on() {
+fn a_line_that_is_too_long_reports_where_to_continue() {
     let lab = Lab::new();
     let mut lines = b"one\ntwo\n".to_vec();
     lines.extend(vec![b'x'; (16 << 20) + 1]);
     lines.extend(b"\nfour\n");
     let output = lab.feed(&["queue", "add", "--lines"], &lines);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(text(&output.stdout), "1\n2\n", "what is in is said");
+    assert_eq!(text(&output.stdout), "1\n2\n", "the added jobs are printed");
     assert!(text(&output.stderr).contains("line 3"), "{output:?}");
     assert!(text(&output.stderr).contains("before line 3 are in the queue"), "{output:?}");
     let whole = lab.feed(&["queue", "add"], &vec![b'x'; (16 << 20) + 1]);
@@ -81,11 +81,11 @@ fn a_line_that_is_too_long_says_where_to_go_on() {
 }
 
 #[test]
-fn a_damaged_store_is_not_called_whole() {
+fn a_damaged_store_is_detected() {
     let lab = Lab::new();
     let lines: String = (0..5000).map(|n| format!("{n} {}\n", "x".repeat(200))).collect();
     good(&lab.feed(&["queue", "add", "--lines"], lines.as_bytes()));
-    assert_eq!(lab.ok(&["queue", "verify"]), "the store is whole\n");
+    assert_eq!(lab.ok(&["queue", "verify"]), "the store is intact\n");
     let mut bytes = fs::read(&lab.store).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle..middle + 8192].fill(0xa5);

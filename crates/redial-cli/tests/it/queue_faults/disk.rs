@@ -1,12 +1,12 @@
-//! A disk without room, by the limit that the kernel has for the size of a process's files.
+//! A full disk, emulated by the limit of file sizes of a process.
 
 use std::process::{Command, Output};
 
 use super::{Lab, feed, promised};
 use crate::text;
 
-/// The same command with files of at most so many KiB. The signal that comes with it is ignored: what counts is the
-/// failed write, as on a disk that is full.
+/// The same command with files of at most so many KiB. The signal of the limit is ignored, so that the write
+/// fails as on a full disk.
 fn limited(command: &Command, kib: u32) -> Command {
     let mut sh = crate::program("bash");
     sh.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"")).arg("bash");
@@ -17,7 +17,7 @@ fn limited(command: &Command, kib: u32) -> Command {
 }
 
 #[track_caller]
-fn says_that_it_stopped(output: &Output) {
+fn reports_that_it_stopped(output: &Output) {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("the store has stopped"), "{said}");
@@ -29,11 +29,11 @@ fn jobs(prefix: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_writer_without_room_says_so_and_what_it_promised_is_there() {
+fn a_producer_on_a_full_disk_reports_it_and_keeps_its_promises() {
     let lab = Lab::new("queue-disk-writer");
     let jobs = jobs("job", 20_000);
     let output = feed(limited(&lab.add(), 2048), jobs.join("\n")).wait_with_output().unwrap();
-    says_that_it_stopped(&output);
+    reports_that_it_stopped(&output);
     let promised = promised(&output).len();
     assert!((1..jobs.len()).contains(&promised), "{promised}");
 
@@ -47,14 +47,14 @@ fn a_writer_without_room_says_so_and_what_it_promised_is_there() {
 }
 
 #[test]
-fn a_worker_without_room_says_so_and_the_next_one_with_room_goes_on() {
+fn a_worker_on_a_full_disk_reports_it_and_the_next_one_continues() {
     let lab = Lab::new("queue-disk-worker");
     let jobs = jobs("job", 3_000);
     let written = feed(lab.add(), jobs.join("\n")).wait_with_output().unwrap();
     assert_eq!(promised(&written).len(), jobs.len(), "{written:?}");
 
     let output = limited(&lab.work(&["--until", "empty"]), 64).output().unwrap();
-    says_that_it_stopped(&output);
+    reports_that_it_stopped(&output);
     lab.finish();
     let (got, stats) = (lab.sink.got(), lab.stats());
     assert!(jobs.iter().all(|job| got.contains_key(job)) && got.len() == jobs.len());

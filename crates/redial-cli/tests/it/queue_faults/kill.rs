@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::{Lab, Random, feed, promised};
 
-/// Ends it without a warning, if it has not ended by itself.
+/// Kills it, if it has not ended by itself.
 fn kill(mut child: Child) -> Output {
     let _ = child.kill();
     child.wait_with_output().unwrap()
 }
 
 #[test]
-fn every_number_that_a_killed_writer_has_printed_is_in_the_store() {
+fn every_number_that_a_killed_producer_printed_is_in_the_store() {
     let lab = Lab::new("queue-kill-writer");
     let mut random = Random(7);
     let mut promises = Vec::new();

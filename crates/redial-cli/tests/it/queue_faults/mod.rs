@@ -1,5 +1,5 @@
-//! What becomes of jobs when processes die and disks are full. The processes are real, and so is the receiver, which
-//! counts what it gets: that is what is compared with what was promised.
+//! Jobs survive killed processes and full disks. The processes are real, and so is the receiver, which counts
+//! what arrives. The counts are compared with the acknowledged jobs.
 
 mod disk;
 mod kill;
@@ -17,7 +17,7 @@ use sink::Sink;
 /// How long a job stays with a worker that is killed or stopped.
 const LEASE_MILLIS: u64 = 300;
 
-/// A store, and a receiver for what is in it.
+/// A store, and a receiver for its deliveries.
 struct Lab {
     scratch: Scratch,
     store: String,
@@ -28,7 +28,7 @@ struct Lab {
 impl Lab {
     fn new(name: &str) -> Self {
         let scratch = Scratch::new(name);
-        // Attempts that a killed worker took with it count, and these tests kill hundreds.
+        // The attempts of killed workers count, and these tests kill hundreds.
         let policy =
             "attempts = 1000\ndeadline = \"none\"\nattempt_timeout = \"1h\"\nbudget = \"none\"\n";
         scratch.file("policy.toml", policy);
@@ -59,7 +59,7 @@ impl Lab {
         work
     }
 
-    /// Works until there is nothing left.
+    /// Works until the queue is empty.
     #[track_caller]
     fn finish(&self) {
         let output = self.work(&["--until", "empty"]).output().unwrap();
@@ -72,7 +72,7 @@ impl Lab {
     }
 }
 
-/// Starts it with this input. One that dies before it has read it all is no matter.
+/// Starts it with this input. It may die before it has read all of it.
 fn feed(mut command: Command, input: String) -> Child {
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut to = child.stdin.take().unwrap();
@@ -80,7 +80,7 @@ fn feed(mut command: Command, input: String) -> Child {
     child
 }
 
-/// The numbers of jobs that a writer has said are in the store. A line that is cut off says nothing.
+/// The numbers of jobs that a producer has printed. A truncated line does not count.
 fn promised(output: &Output) -> Vec<i64> {
     numbers(text(&output.stdout))
 }
@@ -90,7 +90,7 @@ fn numbers(stdout: &str) -> Vec<i64> {
     whole.map(|line| line.trim_end().parse().unwrap()).collect()
 }
 
-/// A sequence that looks random, the same for the same seed.
+/// A pseudo-random sequence, the same for the same seed.
 struct Random(u64);
 
 impl Random {

@@ -4,13 +4,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A receiver that takes everything, and remembers how often.
+/// A receiver that accepts everything and counts requests.
 pub(super) struct Sink {
     address: SocketAddr,
     got: Arc<Mutex<BTreeMap<String, Got>>>,
 }
 
-/// What came with one body.
+/// The requests with one body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Got {
     /// The number of the attempt and the idempotency key of each request.
@@ -22,7 +22,7 @@ impl Sink {
         Self::start_slow(0)
     }
 
-    /// Answers so many milliseconds after it has counted a request.
+    /// Responds so many milliseconds after it has counted a request.
     pub(super) fn start_slow(millis: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -51,7 +51,7 @@ impl Sink {
     }
 }
 
-/// Answers requests until the peer is gone. A request counts when all of it is here, whether or not the answer arrives.
+/// Responds until the peer closes the connection. A complete request counts, whether or not the response arrives.
 #[allow(clippy::disallowed_methods, reason = "a receiver that takes its time")]
 fn serve(stream: TcpStream, got: &Mutex<BTreeMap<String, Got>>, delay: Duration) -> Option<()> {
     let mut to = stream.try_clone().ok()?;

@@ -13,7 +13,7 @@ use crate::text;
 const PROCESSES: usize = 500;
 
 #[test]
-fn five_hundred_that_fail_together_make_a_tenth_more_calls_and_do_not_wake_together() {
+fn five_hundred_failing_calls_share_the_budget_and_do_not_wake_together() {
     let lab = Lab::new();
     let budget = ["--budget", "herd", "--budget-ratio", "0.1", "--budget-floor", "1/10s"];
     let policy = ["--base", "2s", "--cap", "2s", "--attempts", "4", "--log", "json"];
@@ -54,7 +54,7 @@ fn retried(lab: &Lab, flags: &[&str], calls: usize) -> usize {
 #[test]
 fn calls_share_a_budget_by_name_and_others_have_their_own() {
     let lab = Lab::new();
-    // No floor, so that time brings nothing.
+    // No floor, so that time adds no credit.
     let shared = ["--budget", "a", "--budget-ratio", "0.3", "--budget-floor", "0/s"];
     assert_eq!(retried(&lab, &shared, 7), 2);
     let other = ["--budget", "./b.budget", "--budget-ratio", "0.5", "--budget-floor", "0/s"];
@@ -63,7 +63,7 @@ fn calls_share_a_budget_by_name_and_others_have_their_own() {
 }
 
 #[test]
-fn without_a_name_commands_of_one_name_share() {
+fn by_default_commands_of_one_name_share() {
     let lab = Lab::new();
     let flags = ["--budget-ratio", "0.4", "--budget-floor", "0/s"];
     assert_eq!(retried(&lab, &flags, 5), 2);
@@ -92,12 +92,12 @@ fn a_damaged_file_is_replaced_without_credit() {
         let stderr = text(&output.stderr);
         assert!(stderr.contains("damaged") && stderr.contains("budget is dry"), "{stderr}");
         let output = lab.run(&flags, "exit 0");
-        assert_eq!(text(&output.stderr), "", "it was put right");
+        assert_eq!(text(&output.stderr), "", "it was replaced");
     }
 }
 
 #[test]
-fn a_file_that_is_not_a_budget_is_refused_and_left_as_it_is() {
+fn a_file_that_is_not_a_budget_is_refused_and_unchanged() {
     let lab = Lab::new();
     let file = lab.path("deploy.sh");
     let large = [b"x".repeat(100_000), vec![0; 5]].concat();
@@ -107,20 +107,20 @@ fn a_file_that_is_not_a_budget_is_refused_and_left_as_it_is() {
         fs::write(&file, content).unwrap();
         let output = lab.run(&["--budget", "./deploy.sh"], "echo x > ran; exit 1");
         assert_eq!(code(&output), 2);
-        assert!(text(&output.stderr).contains("deploy.sh: it is not a budget"), "{output:?}");
+        assert!(text(&output.stderr).contains("deploy.sh: not a budget"), "{output:?}");
         assert!(fs::read(&file).unwrap() == content && lab.read("ran").is_empty());
     }
-    // A budget with a name is not written to either, and without --budget the command runs all the same.
+    // A named budget is not written to either, and without --budget the command runs anyway.
     lab.run(&["--budget", "sh"], "exit 0");
     fs::write(lab.path("redial/sh.budget"), "precious").unwrap();
     assert_eq!(code(&lab.run(&["--budget", "sh"], "exit 0")), 2);
     let output = lab.run(&[], "exit 0");
-    assert!(text(&output.stderr).contains("no budget is shared"), "{output:?}");
+    assert!(text(&output.stderr).contains("the budget is not shared"), "{output:?}");
     assert_eq!((code(&output), lab.read("redial/sh.budget").as_str()), (0, "precious"));
 }
 
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn special_files_are_refused_at_once() {
     let lab = Lab::new();
     lab.fifo("fifo");
     fs::create_dir(lab.path("directory")).unwrap();
@@ -133,17 +133,17 @@ fn what_is_no_file_is_refused_at_once() {
 }
 
 #[test]
-fn other_numbers_apply_and_are_said() {
+fn other_settings_apply_with_a_warning() {
     let lab = Lab::new();
     let with = |ratio| ["--budget", "a", "--budget-floor", "0/s", "--budget-ratio", ratio];
     assert_eq!(retried(&lab, &with("0.25"), 4), 1);
     let output = lab.run(&[&with("0.5")[..], &["--policy", "long.toml"]].concat(), "exit 1");
-    assert!(text(&output.stderr).contains("other numbers"), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stderr).matches("other numbers").count(), 1);
+    assert!(text(&output.stderr).contains("other settings"), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr).matches("other settings").count(), 1);
 }
 
 #[test]
-fn an_account_of_another_boot_is_forgotten() {
+fn an_account_of_another_boot_is_ignored() {
     let lab = Lab::new();
     let flags = ["--budget", "./b.budget", "--budget-floor", "0/s", "--budget-ratio", "1"];
     assert_eq!(retried(&lab, &flags, 2), 2);
@@ -160,7 +160,7 @@ fn an_account_of_another_boot_is_forgotten() {
     assert_ne!(fs::read(&file).unwrap()[16], bytes[16]);
 }
 
-/// A budget's file, and the lock of somebody who was stopped with it.
+/// The file of a budget, and a stopped process that holds its lock.
 fn held(lab: &Lab) -> Flock<File> {
     lab.run(&["--budget", "./b.budget"], "exit 0");
     lock(lab)
@@ -172,13 +172,13 @@ fn lock(lab: &Lab) -> Flock<File> {
 }
 
 #[test]
-fn whoever_is_killed_lets_go() {
+fn a_killed_process_releases_the_lock() {
     let lab = Lab::new();
     let budget = ["--budget", "./b.budget", "--budget-ratio", "1", "--budget-floor", "1000/s"];
     let endless = [&budget[..], &["--attempts", "1000", "--log", "none"]].concat();
     let ready = lab.fifo("ready");
     for _ in 0..20 {
-        // Killed when it settles the attempt, or asks for the next.
+        // Killed when it settles the attempt, or requests the next one.
         let script = "[ $REDIAL_ATTEMPT = 3 ] && echo x > ready; exit 1";
         let mut holder = lab.command(&endless, script).spawn().unwrap();
         line_of(&ready);
@@ -186,31 +186,31 @@ fn whoever_is_killed_lets_go() {
         holder.wait().unwrap();
         let output = lab.run(&budget, "[ $REDIAL_ATTEMPT = 2 ]");
         assert_eq!(code(&output), 0, "{}", text(&output.stderr));
-        assert!(!text(&output.stderr).contains("the shared budget"), "{}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains("shared budget "), "{}", text(&output.stderr));
     }
 }
 
 #[test]
-fn a_holder_that_is_stopped_keeps_nobody_from_a_first_attempt() {
+fn a_stopped_lock_holder_does_not_block_first_attempts() {
     let lab = Lab::new();
     let lock = held(&lab);
     for script in ["exit 0", "exit 127"] {
         let output = lab.run(&["--budget", "./b.budget", "--log", "json"], script);
         let told = events(&output);
         assert_eq!(named(&told, "attempt").count(), 1);
-        // It is told of by whoever has waited for it.
+        // A process that has waited for it warns.
         assert_eq!(named(&told, "warning").count(), 0, "{script}: {told:?}");
     }
     drop(lock);
 }
 
 #[test]
-fn a_call_that_could_not_be_counted_at_its_start_is_counted_later() {
+fn a_deposit_without_the_lock_is_made_later() {
     let lab = Lab::new();
     let flags = ["--budget", "./b.budget", "--budget-ratio", "1", "--budget-floor", "0/s"];
     let retries = |holds: bool| {
         fs::write(lab.path("b.budget"), "").unwrap();
-        // The account of one call, which has paid for its retry.
+        // The account of one call, which has been charged for its retry.
         assert_eq!(code(&lab.run(&flags, "[ $REDIAL_ATTEMPT = 2 ]")), 0);
         let (ready, go) = (lab.path("ready"), lab.path("go"));
         let lock = holds.then(|| lock(&lab));
@@ -231,7 +231,7 @@ fn a_call_that_could_not_be_counted_at_its_start_is_counted_later() {
 }
 
 #[test]
-fn without_an_answer_there_is_no_retry_and_a_signal_ends_the_question() {
+fn without_the_lock_there_is_no_retry_and_a_signal_ends_the_wait() {
     let lab = Lab::new();
     let lock = held(&lab);
     let flags = ["--budget", "./b.budget", "--log", "json"];
@@ -239,7 +239,7 @@ fn without_an_answer_there_is_no_retry_and_a_signal_ends_the_question() {
     let told = events(&output);
     assert_eq!(named(&told, "stopped").next().unwrap()["reason"], "budget");
     let warning = named(&told, "warning").next().unwrap()["message"].as_str().unwrap().to_owned();
-    assert!(warning.contains("somebody keeps it locked"), "{warning}");
+    assert!(warning.contains("another process keeps it locked"), "{warning}");
     let interrupted = || {
         let log = File::create(lab.path("log")).unwrap();
         let mut child = lab.command(&flags, "exit 1").stderr(log).spawn().unwrap();
@@ -248,13 +248,13 @@ fn without_an_answer_there_is_no_retry_and_a_signal_ends_the_question() {
         let (status, log) = (child.wait().unwrap(), lab.read("log"));
         status.code() == Some(143) && log.contains("cancelled") && !log.contains("locked")
     };
-    // Whoever is so slow that the patience is over first tries again.
+    // On a slow machine the timeout may be first; then try again.
     eventually(interrupted);
     drop(lock);
 }
 
 #[test]
-fn links_and_directories_of_others_are_refused() {
+fn links_and_directories_of_other_users_are_refused() {
     let lab = Lab::new();
     fs::write(lab.path("target"), "precious").unwrap();
     symlink(lab.path("target"), lab.path("link")).unwrap();
@@ -270,6 +270,6 @@ fn links_and_directories_of_others_are_refused() {
     let mut command = lab.command(&["--budget", "a"], "exit 0");
     let elsewhere = command.env("XDG_STATE_HOME", lab.path("state")).output().unwrap();
     assert_eq!(code(&elsewhere), 0);
-    assert!(lab.path("state/redial/a.budget").exists(), "the next place is taken");
+    assert!(lab.path("state/redial/a.budget").exists(), "the next directory is used");
     assert!(!lab.path("redial/a.budget").exists());
 }

@@ -1,4 +1,4 @@
-//! What is retried, and how long the output asks to wait.
+//! What is retried, and hints in the output.
 
 use super::{Lab, code, events, named};
 
@@ -20,7 +20,7 @@ fn exit_codes_are_listed_for_or_against() {
 }
 
 #[test]
-fn whoever_ends_the_command_by_signal_wants_no_other() {
+fn a_command_ended_by_a_signal_is_not_retried() {
     for name in ["INT", "TERM", "HUP", "QUIT"] {
         assert_eq!(attempts(&[], &format!("kill -{name} $$")), 1, "{name}");
     }
@@ -29,7 +29,7 @@ fn whoever_ends_the_command_by_signal_wants_no_other() {
 }
 
 #[test]
-fn output_decides_whatever_the_exit_code() {
+fn output_decides_for_any_exit_code() {
     let lock = &["--retry-on-output", "lock (timeout|held)"];
     assert_eq!(attempts(lock, "echo 'a lock timeout' >&2; exit 1"), 4);
     assert_eq!(attempts(lock, "echo 'a lock held'; exit 0"), 4);
@@ -43,7 +43,7 @@ fn output_decides_whatever_the_exit_code() {
 }
 
 #[test]
-fn a_failure_that_is_only_printed_is_no_success() {
+fn a_failure_that_is_only_printed_is_a_failure() {
     let output = Lab::new().run(&["--retry-on-output", "busy"], "echo busy; exit 0");
     assert_eq!(code(&output), 75);
     let output = Lab::new().run(&["--stop-on-output", "busy"], "echo busy; exit 0");
@@ -85,17 +85,13 @@ fn a_hint_is_a_floor() {
         assert!((ms - 1.0..ms * 1.1 + 5.0).contains(&wait), "{said}: {wait}");
     }
     let (wait, read) = waits(hint, "echo 'try again in a while'; exit 1");
-    assert!(read.is_none() && wait < 5.0, "what nobody can read is not there");
+    assert!(read.is_none() && wait < 5.0, "an unreadable hint is ignored");
     let (wait, read) = waits(hint, "echo 'try again in 2 hours'; exit 1");
-    assert_eq!(
-        (wait, read),
-        (-1.0, Some(7_200_000.0)),
-        "longer than the policy's patience: it stops"
-    );
+    assert_eq!((wait, read), (-1.0, Some(7_200_000.0)), "longer than the policy allows: it stops");
 }
 
 #[test]
-fn a_response_says_when_without_being_asked() {
+fn retry_after_of_a_response_is_always_read() {
     let (wait, read) =
         waits(&[], "printf 'HTTP/1.1 503 Busy\\r\\nretry-after-ms: 40\\r\\n\\r\\n'; exit 22");
     assert_eq!(read, Some(40.0));

@@ -10,7 +10,7 @@ fn help_has_groups_examples_and_exit_codes() {
     let output = redial(&["run", "--help"]);
     let help = text(&output.stdout);
     for part in
-        ["What is retried:", "Input and output:", "Examples:", "Exit codes:", "twice does no harm"]
+        ["What is retried:", "Input and output:", "Examples:", "Exit codes:", "safe to run twice"]
     {
         assert!(help.contains(part), "{part}: {help}");
     }
@@ -42,7 +42,7 @@ fn a_signal_is_128_and_its_number() {
 }
 
 #[test]
-fn what_cannot_be_executed_is_126_or_127_and_not_retried() {
+fn a_command_that_cannot_be_executed_is_126_or_127_and_not_retried() {
     let lab = Lab::new();
     for (command, expected) in [("no-such-command-here", 127), ("/etc/passwd", 126), ("/etc", 126)]
     {
@@ -56,7 +56,7 @@ fn what_cannot_be_executed_is_126_or_127_and_not_retried() {
     assert_eq!((code(&output), named(&events(&output), "attempt").count()), (127, 1));
 }
 
-/// Runs a script with a timeout for each attempt that was long enough for it to say `readies` times that it is ready.
+/// Runs a script with an attempt timeout that was long enough for it to get ready `readies` times.
 fn timed_out(flags: &[&str], script: &str, readies: usize) -> (Lab, Output) {
     let mut timeout_ms = 100;
     loop {
@@ -72,8 +72,8 @@ fn timed_out(flags: &[&str], script: &str, readies: usize) -> (Lab, Output) {
 }
 
 #[test]
-fn a_command_that_ignores_sigterm_is_killed_with_all_it_started() {
-    // Both ignore it, and the grandchild holds the output open.
+fn a_command_that_ignores_sigterm_is_killed_with_its_children() {
+    // Both ignore it, and the grandchild keeps the output open.
     let script =
         "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ >> ready; while :; do sleep 1000; done' &
         echo $$ >> ready; while :; do sleep 1000; done";
@@ -94,7 +94,7 @@ fn sigterm_comes_before_sigkill() {
 }
 
 #[test]
-fn the_deadline_ends_the_attempt_that_runs() {
+fn the_deadline_ends_a_running_attempt() {
     let lab = Lab::new();
     let output = lab.run(&["--deadline", "2s", "--log", "json"], "sleep 1000");
     assert_eq!(code(&output), 124);
@@ -103,7 +103,7 @@ fn the_deadline_ends_the_attempt_that_runs() {
 }
 
 #[test]
-fn what_a_failed_attempt_left_behind_is_ended_before_the_next() {
+fn leftovers_of_a_failed_attempt_are_ended_before_the_next() {
     let lab = Lab::new();
     // The second attempt can only see that the first one's child is gone if it was waited for.
     let script = "if [ $REDIAL_ATTEMPT = 1 ]; then sleep 1000 > /dev/null 2>&1 & echo $! > left; exit 1
@@ -112,7 +112,7 @@ fn what_a_failed_attempt_left_behind_is_ended_before_the_next() {
 }
 
 #[test]
-fn the_first_process_of_a_container_waits_for_the_dead_it_inherits() {
+fn the_first_process_of_a_container_reaps_orphans() {
     let lab = Lab::new();
     let redial = env!("CARGO_BIN_EXE_redial");
     let script = "(sleep 1000 > /dev/null 2>&1 &); [ $REDIAL_ATTEMPT = 2 ]";
@@ -124,7 +124,7 @@ fn the_first_process_of_a_container_waits_for_the_dead_it_inherits() {
 }
 
 #[test]
-fn what_a_success_left_behind_goes_on_and_does_not_hold_us_up() {
+fn leftovers_of_a_success_continue_and_do_not_block() {
     let lab = Lab::new();
     let script = "sh -c 'trap \"exit 0\" TERM; sleep 1000 & wait' & echo $! > left; echo hi";
     let output = lab.run(&[], script);
@@ -137,7 +137,7 @@ fn what_a_success_left_behind_goes_on_and_does_not_hold_us_up() {
 }
 
 #[test]
-fn every_attempt_knows_its_number_and_the_key_of_all() {
+fn every_attempt_knows_its_number_and_the_common_key() {
     let lab = Lab::new();
     let script = "echo $REDIAL_ATTEMPT/$REDIAL_ATTEMPTS $REDIAL_IDEMPOTENCY_KEY >> seen; exit 1";
     lab.run(&["--attempts", "3"], script);
@@ -164,11 +164,11 @@ fn wrong_input_is_exit_2_and_names_the_flag() {
         ("--attempt-timeout", "0s", "above zero"),
         ("--budget-ratio", "7", "at most 1"),
         ("--budget-floor", "1", "such as 10/s"),
-        ("--budget", "redis://localhost", "name of a fleet is missing"),
+        ("--budget", "redis://localhost", "missing name of the fleet"),
         ("--budget", "a b", "a name of letters"),
         ("--stdin-limit", "much", "8MB"),
         ("--output", "all", "stream"),
-        ("--policy", "nope", "no preset has this name"),
+        ("--policy", "nope", "not a preset"),
         ("--attemps", "3", "unexpected argument"),
     ] {
         let mut command = crate::program(env!("CARGO_BIN_EXE_redial"));
@@ -181,10 +181,10 @@ fn wrong_input_is_exit_2_and_names_the_flag() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_now_is_tried_again() {
+fn a_command_that_temporarily_cannot_start_is_retried() {
     let lab = Lab::new();
     std::fs::copy("/bin/true", lab.path("busy")).unwrap();
-    // Whoever writes to a program keeps it from being executed.
+    // A program that is open for writing cannot be executed.
     let writer = std::fs::OpenOptions::new().append(true).open(lab.path("busy")).unwrap();
     let output = lab.bare(&["--log", "json", "--", "./busy"]).output().unwrap();
     assert_eq!(code(&output), 125, "{}", text(&output.stderr));
@@ -194,7 +194,7 @@ fn a_command_that_cannot_be_started_now_is_tried_again() {
 }
 
 #[test]
-fn who_is_part_of_a_retry_leaves_it_to_those_above_if_the_policy_says_so() {
+fn refuse_nested_leaves_retries_to_the_outer_run() {
     let lab = Lab::new();
     std::fs::write(lab.path("p.toml"), "refuse_nested = true\n").unwrap();
     let told = |above: &str, flags: &[&str]| {
@@ -205,16 +205,12 @@ fn who_is_part_of_a_retry_leaves_it_to_those_above_if_the_policy_says_so() {
     };
     let refuses = ["--policy", "p.toml"];
     assert_eq!((told("1", &refuses), told("2", &refuses)), ((4, 0), (1, 0)));
-    assert_eq!(
-        told("1", &["--budget", "none"]),
-        (4, 1),
-        "else it is said, once, that they multiply"
-    );
+    assert_eq!(told("1", &["--budget", "none"]), (4, 1), "otherwise there is one warning");
     assert_eq!(told("1", &["--attempts", "1"]), (1, 0));
 }
 
 #[test]
-fn nested_runs_say_how_many_attempts_there_can_be() {
+fn nested_runs_warn_of_the_product_of_attempts() {
     let lab = Lab::new();
     let inner = [env!("CARGO_BIN_EXE_redial"), "run", "--attempts", "3", "--base", "1ms", "false"];
     let flags = ["--attempts", "2", "--budget", "none", "--log", "none", "--"];
@@ -223,7 +219,7 @@ fn nested_runs_say_how_many_attempts_there_can_be() {
 }
 
 #[test]
-fn a_policy_file_applies_and_flags_go_before_it() {
+fn flags_override_a_policy_file() {
     let lab = Lab::new();
     let file =
         "[policy.a]\nattempts = 2\n[policy.a.backoff]\nbase = \"1ms\"\n[policy.b]\nattempts = 5\n";

@@ -1,4 +1,4 @@
-//! `redial run` that is killed.
+//! A `redial run` that is killed.
 
 use std::io::Write as _;
 use std::process::{Child, Stdio};
@@ -14,7 +14,7 @@ fn kill_guarded(child: &mut Child) {
 }
 
 #[test]
-fn the_command_ends_with_all_that_it_has_started() {
+fn the_command_is_killed_with_its_children() {
     let lab = Lab::new();
     let script = "trap '' TERM HUP; sh -c 'echo $$ >> pids; while :; do sleep 1000; done' & echo $$ >> pids; wait";
     let mut child = lab.command(&[], script).spawn().unwrap();
@@ -55,7 +55,7 @@ fn the_end_of_the_input_reaches_a_command_that_has_a_guard() {
 }
 
 #[test]
-fn a_command_that_is_cut_off_does_not_read_the_end_of_its_input() {
+fn a_command_that_times_out_does_not_read_the_end_of_its_input() {
     let lab = Lab::new();
     let script = "trap '' TERM; cat > fed; echo end > end";
     let flags = ["--attempts", "2", "--attempt-timeout", "200ms", "--grace", "200ms"];
@@ -68,7 +68,7 @@ fn a_command_that_is_cut_off_does_not_read_the_end_of_its_input() {
 }
 
 #[test]
-fn the_guard_leaves_with_us() {
+fn the_guard_ends_with_redial() {
     let lab = Lab::new();
     let script =
         "until test -e go; do sleep 0.02; done; sleep 1000 > /dev/null 2>&1 & echo $! > left";
@@ -79,6 +79,6 @@ fn the_guard_leaves_with_us() {
     assert_eq!(exit_code(&mut child), Some(0));
     assert!(!all.iter().any(|pid| runs(&pid.to_string())));
     let left = lab.read("left");
-    assert!(runs(left.trim()), "what a success has left behind goes on");
+    assert!(runs(left.trim()), "leftovers of a success continue");
     crate::program("kill").args(["-KILL", left.trim()]).status().unwrap();
 }

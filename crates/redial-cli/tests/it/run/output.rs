@@ -1,4 +1,4 @@
-//! What whoever reads us gets to see.
+//! The output that a reader gets.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -30,7 +30,7 @@ fn streaming_passes_everything_on() {
 }
 
 #[test]
-fn streamed_output_comes_before_the_end() {
+fn streamed_output_arrives_before_the_end() {
     let lab = Lab::new();
     let fifo = lab.fifo("meet");
     let flags = ["--output", "stream", "--stop-on-output", "nothing"];
@@ -68,7 +68,7 @@ fn bytes_are_passed_on_as_they_are_whatever_their_number() {
 }
 
 #[test]
-fn where_output_finds_no_room_is_said() {
+fn a_full_disk_for_output_is_reported() {
     let lab = Lab::new();
     let run = |command: &mut Command| {
         let output = command.output().unwrap();
@@ -77,17 +77,17 @@ fn where_output_finds_no_room_is_said() {
     };
     let full = std::fs::File::create("/dev/full").unwrap();
     let told = run(lab.command(&[], "echo hi").stdout(full));
-    assert!(told.contains("output cannot be passed on: No space left"), "{told}");
+    assert!(told.contains("cannot pass on output: No space left"), "{told}");
     let told = run(lab.command(&[], "head -c 2000000 /dev/zero").env("TMPDIR", "/no/such/place"));
-    assert!(told.contains("cannot be withheld in /no/such/place"), "{told}");
+    assert!(told.contains("cannot store output in /no/such/place"), "{told}");
 }
 
 #[test]
-fn events_have_the_same_fields_whatever_happens() {
+fn events_always_have_the_same_fields() {
     let lab = Lab::new();
     let fields = |output: &std::process::Output, name: &str| {
         let line = text(&output.stderr).lines().find(|line| line.contains(name)).unwrap();
-        assert!(line.starts_with("{\"event\":\""), "what happened comes first: {line}");
+        assert!(line.starts_with("{\"event\":\""), "the event comes first: {line}");
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
         event.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>()
     };
@@ -102,7 +102,7 @@ fn events_have_the_same_fields_whatever_happens() {
 }
 
 #[test]
-fn streams_that_go_to_one_place_keep_their_order() {
+fn streams_to_the_same_file_keep_their_order() {
     let lab = Lab::new();
     let script =
         "for i in 1 2 3 4 5 6 7 8 9; do echo $i; echo e$i >&2; done; [ $REDIAL_ATTEMPT = 2 ]";
@@ -116,7 +116,7 @@ fn streams_that_go_to_one_place_keep_their_order() {
 }
 
 #[test]
-fn in_a_pipeline_the_reader_gets_one_result_and_may_leave() {
+fn in_a_pipeline_the_reader_gets_one_result_and_may_close_it() {
     let lab = Lab::new();
     let redial = env!("CARGO_BIN_EXE_redial");
     let shell = |line: &str| {
@@ -134,12 +134,12 @@ fn in_a_pipeline_the_reader_gets_one_result_and_may_leave() {
         let output = shell(&format!("{run} {stream} -- yes | head -n 1; echo ${{PIPESTATUS[0]}}"));
         assert_eq!(text(&output.stdout), "y\n141\n", "{stream}: {}", text(&output.stderr));
         let attempts = text(&output.stderr).matches("\"attempt\",").count();
-        assert_eq!(attempts, 1, "{stream}: nobody reads another one");
+        assert_eq!(attempts, 1, "{stream}: another attempt would have no reader");
     }
 }
 
 #[test]
-fn a_reader_that_does_not_read_does_not_keep_a_signal_from_us() {
+fn a_stalled_reader_does_not_delay_a_signal() {
     let lab = Lab::new();
     let fifo = lab.fifo("meet");
     let flags = ["--output", "stream", "--stop-on-output", "nothing"];

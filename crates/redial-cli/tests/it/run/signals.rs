@@ -1,4 +1,4 @@
-//! Who signals us means the command.
+//! Signals to `redial run` reach the command.
 
 use std::process::Stdio;
 
@@ -30,7 +30,7 @@ fn signals_reach_the_command_and_its_children() {
 }
 
 #[test]
-fn after_an_ending_signal_there_is_no_other_attempt() {
+fn a_termination_signal_is_not_retried() {
     let lab = Lab::new();
     let ready = lab.fifo("ready");
     let script = "echo x >> count; trap 'exit 1' TERM; echo x > ready; sleep 1000 & wait";
@@ -60,7 +60,7 @@ fn a_signal_during_a_wait_ends_it_at_once() {
 }
 
 #[test]
-fn what_was_ignored_stays_ignored_and_sigterm_always_works() {
+fn ignored_signals_stay_ignored_and_sigterm_always_works() {
     let lab = Lab::new();
     let ready = lab.fifo("ready");
     let redial = env!("CARGO_BIN_EXE_redial");
@@ -82,7 +82,7 @@ fn what_was_ignored_stays_ignored_and_sigterm_always_works() {
 }
 
 #[test]
-fn a_stopped_job_stops_its_command_and_both_go_on() {
+fn a_stopped_job_stops_its_command_and_both_continue() {
     let lab = Lab::new();
     let (ready, go) = (lab.fifo("ready"), lab.fifo("go"));
     let mut child = lab.command(&[], "echo $$ > ready; read x < go").spawn().unwrap();

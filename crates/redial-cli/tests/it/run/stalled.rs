@@ -27,14 +27,14 @@ fn a_signal_ends_a_wait() {
     command.arg("run").args(flags).args(["--", "sh", "-c", "echo x > count; exit 1"]);
     command.current_dir(&lab.dir).env("XDG_RUNTIME_DIR", &lab.dir).stdin(Stdio::null());
     let mut child = command.stderr(full).spawn().unwrap();
-    // While the command still runs, the signal would be for it.
+    // While the command is running, the signal would be forwarded to it.
     eventually(|| !lab.read("count").is_empty() && children(child.id()).is_empty());
     signal(&child, "TERM");
     assert_eq!(exit_code(&mut child), Some(143));
 }
 
 #[test]
-fn a_failure_of_ours_is_an_exit_code() {
+fn an_internal_failure_is_an_exit_code() {
     let lab = Lab::new();
     let (_unread, full) = full_pipe();
     let mut command = lab.command(&[], "head -c 2000000 /dev/zero");
@@ -42,7 +42,7 @@ fn a_failure_of_ours_is_an_exit_code() {
     assert_eq!(exit_code(&mut command.spawn().unwrap()), Some(125));
 }
 
-/// Says whether the attempt was long enough for the command to get ready.
+/// Returns whether the attempt was long enough for the command to get ready.
 fn is_timed_out_with_output(timeout: &str) -> bool {
     let lab = Lab::new();
     let (mut unread, full) = full_pipe();
@@ -52,7 +52,7 @@ fn is_timed_out_with_output(timeout: &str) -> bool {
     let mut command = lab.command(&[&flags[..], &stream].concat(), script);
     let mut child = command.stderr(full).spawn().unwrap();
     drop(command);
-    // Nothing is read before the command was told to end.
+    // Nothing is read before the command is terminated.
     eventually(|| {
         !lab.read("ended").is_empty() || lab.read("ready").is_empty() && has_no_child(&child)
     });
@@ -72,7 +72,7 @@ fn has_no_child(of: &std::process::Child) -> bool {
 }
 
 #[test]
-fn a_command_whose_output_is_not_read_is_timed_out_and_its_output_is_not_lost() {
+fn a_command_whose_output_is_not_read_times_out_and_loses_no_output() {
     assert!(["200ms", "1s", "10s", "60s"].into_iter().any(is_timed_out_with_output));
 }
 
@@ -105,9 +105,9 @@ fn dropped_lines_are_counted_and_reported_when_there_is_room() {
     assert_eq!(written + dropped, 3000);
 }
 
-/// Withheld output is passed on at the end, to a reader that does not read.
+/// Withheld output is passed on at the end, to a reader that has stalled.
 #[test]
-fn a_signal_that_ended_the_command_ends_us_too() {
+fn a_signal_that_ended_the_command_ends_redial_too() {
     let lab = Lab::new();
     let (_unread, full) = full_pipe();
     let mut command =

@@ -1,4 +1,4 @@
-//! Every attempt reads the same, or there is no other.
+//! Every attempt reads the same input, or there is no second one.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
@@ -24,7 +24,7 @@ fn a_pipe_is_read_again_by_every_attempt() {
 }
 
 #[test]
-fn an_attempt_that_reads_only_the_beginning_takes_nothing_from_the_next() {
+fn an_attempt_that_reads_only_the_beginning_leaves_all_to_the_next() {
     let lab = Lab::new();
     let script = "if [ $REDIAL_ATTEMPT = 1 ]; then head -c 3 >> seen; exit 1; else cat >> seen; fi";
     assert_eq!(code(&lab.run_with(&[], script, b"abcdef")), 0);
@@ -32,7 +32,7 @@ fn an_attempt_that_reads_only_the_beginning_takes_nothing_from_the_next() {
 }
 
 #[test]
-fn more_than_the_limit_is_given_whole_and_once() {
+fn input_above_the_limit_is_passed_on_once() {
     let lab = Lab::new();
     let long = "0123456789abcdef".repeat(40_000);
     let output = lab.run_with(&["--stdin-limit", "500KB", "--log", "json"], TWICE, long.as_bytes());
@@ -48,7 +48,7 @@ fn more_than_the_limit_is_given_whole_and_once() {
 }
 
 #[test]
-fn a_command_that_does_not_read_does_not_hold_us_up() {
+fn a_command_that_does_not_read_does_not_block() {
     let lab = Lab::new();
     let long = vec![b'x'; 3_000_000];
     assert_eq!(code(&lab.run_with(&[], "exit 0", &long)), 0);
@@ -56,7 +56,7 @@ fn a_command_that_does_not_read_does_not_hold_us_up() {
 }
 
 #[test]
-fn a_pipe_that_nobody_closes_does_not_hold_us_up() {
+fn a_pipe_that_stays_open_does_not_block() {
     let lab = Lab::new();
     let mut command = lab.command(&[], "[ $REDIAL_ATTEMPT = 2 ]");
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -66,7 +66,7 @@ fn a_pipe_that_nobody_closes_does_not_hold_us_up() {
 }
 
 #[test]
-fn a_file_is_rewound_to_where_it_was() {
+fn a_file_is_rewound_to_its_start_position() {
     let lab = Lab::new();
     std::fs::write(lab.path("input"), "skipped\nhello\n").unwrap();
     let mut file = File::open(lab.path("input")).unwrap();

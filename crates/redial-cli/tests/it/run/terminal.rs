@@ -1,4 +1,4 @@
-//! At a terminal, which `script` plays.
+//! At a terminal, which `script` emulates.
 
 use std::process::Stdio;
 use std::thread::sleep;
@@ -26,7 +26,7 @@ fn terminal(lab: &Lab, line: &str, typed: &str) -> (String, i32) {
         super::line_of(&fifo);
     }
     keyboard.write_all(typed.as_bytes()).unwrap();
-    // A shell that is about to start a program may swallow a Ctrl-C, and a person presses it again.
+    // A shell that is about to start a program may swallow a Ctrl-C, so it is sent again.
     while typed == CTRL_C && child.try_wait().unwrap().is_none() {
         sleep(Duration::from_millis(100));
         let _ = keyboard.write_all(typed.as_bytes());
@@ -52,7 +52,7 @@ fn the_command_has_the_terminal_and_reads_from_it() {
 }
 
 #[test]
-fn what_is_shown_to_a_person_is_shown_at_once() {
+fn output_to_a_terminal_is_streamed() {
     let lab = Lab::new();
     let script = "echo attempt $REDIAL_ATTEMPT; [ $REDIAL_ATTEMPT = 2 ]";
     let (shown, code) = terminal(&lab, &format!("{} -- sh -c '{script}'", run("")), "");
@@ -61,7 +61,7 @@ fn what_is_shown_to_a_person_is_shown_at_once() {
 }
 
 #[test]
-fn ctrl_c_ends_the_command_and_us() {
+fn ctrl_c_ends_the_command_and_redial() {
     let lab = Lab::new();
     lab.fifo("ready");
     let script = "echo x >> count; echo x > ready; sleep 1000";

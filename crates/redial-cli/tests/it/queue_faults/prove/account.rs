@@ -198,7 +198,7 @@ fn nothing() -> Value {
 }
 
 #[test]
-fn a_broken_promise_is_noticed() {
+fn a_broken_promise_is_detected() {
     type Change = fn(&mut Account, &mut Value);
     let cases: [(Change, &str); 9] = [
         (|account, _| account.acknowledged.extend(["d".to_owned()]), "never done"),

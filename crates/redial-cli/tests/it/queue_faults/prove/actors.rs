@@ -84,7 +84,7 @@ impl Process {
         self.child.wait().unwrap()
     }
 
-    /// Kills it, and tells whether it was still running.
+    /// Kills it, and returns whether it was still running.
     fn kill(&mut self) -> bool {
         let runs = self.runs();
         let _ = self.child.kill();

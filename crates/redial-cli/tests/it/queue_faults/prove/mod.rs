@@ -69,7 +69,7 @@ fn sqlite() {
     }
     prove(run, "SQLite", &site, ON_SQLITE);
     let verified = site.lab(Kind::Commands).queue("verify").output().unwrap();
-    assert_eq!(crate::text(&verified.stdout), "the store is whole\n", "{verified:?}");
+    assert_eq!(crate::text(&verified.stdout), "the store is intact\n", "{verified:?}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_payload_that_is_cut_or_changed_is_noticed() {
+fn a_truncated_or_changed_payload_is_detected() {
     for length in [0, 100, 5000] {
         let whole = make("7-1-3", length);
         assert!(whole.len() >= length);

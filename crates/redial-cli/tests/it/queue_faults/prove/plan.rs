@@ -37,7 +37,7 @@ impl Fault {
     }
 }
 
-/// Each kind at least once. Those that end leases come more often.
+/// Each kind at least once. Faults that end leases come more often.
 pub(super) const ON_SQLITE: &[Fault] = &[
     Fault::KillProducer,
     Fault::KillWorker,

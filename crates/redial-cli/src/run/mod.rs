@@ -1,9 +1,9 @@
 //! `redial run -- CMD`: the engine around any command.
 //!
-//! A loop in a shell retries at once, for ever, and together with everybody else's. Here the same engine decides that
-//! runs in services: what may be repeated ([`judge`]), when, and whether all the commands of a user together may still
-//! afford it ([`budget`]). Everything waits in one place and on one thread, so that signals are heard at once, and
-//! starting costs next to nothing.
+//! A shell loop retries immediately, for ever, and in step with all other loops. Here the engine decides, as in a service:
+//! what may be repeated ([`judge`]), when, and whether the budget that all commands of a user share allows it
+//! ([`budget`]). Everything waits in one place and on one thread, so that signals are handled at once and starting is
+//! cheap.
 
 mod args;
 mod attempt;
@@ -23,9 +23,8 @@ pub(crate) use args::Args;
 pub(crate) use attempt::Status;
 pub(crate) use group::Group;
 pub(crate) use judge::{Codes, Rules, is_missing};
-pub(crate) use log::Form;
 pub(crate) use signals::is_ignored;
-pub(crate) use spool::nameless;
+pub(crate) use spool::unnamed_file;
 
 use std::env;
 use std::io;
@@ -40,7 +39,7 @@ use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Ve
 use crate::failed::Failed;
 use args::Budgeted;
 use attempt::{End, Setting};
-use budget::{Account, Patience, Place};
+use budget::{Account, LockWait, Place};
 use group::Grouping;
 use log::Log;
 use output::Routes;
@@ -79,17 +78,17 @@ struct Run {
     log: Log,
     call: Call,
     seed: u64,
-    above: Above,
+    outer: OuterRun,
 }
 
-/// The `redial run` that runs us, if one does: which of its attempts this is, and how many it has.
+/// The `redial run` that runs this one, if any: the number of its current attempt, and its attempts.
 #[derive(Clone, Copy, Debug)]
-struct Above {
+struct OuterRun {
     attempt: u32,
     attempts: u32,
 }
 
-impl Above {
+impl OuterRun {
     fn find() -> Self {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
         let (attempt, attempts) = (number("REDIAL_ATTEMPT"), number("REDIAL_ATTEMPTS"));
@@ -97,12 +96,12 @@ impl Above {
     }
 }
 
-/// What came of an attempt, and what it would be as our own exit code.
+/// The result of an attempt, and the exit code if it is the last one.
 struct Tried {
     outcome: Outcome,
     why: String,
     code: u8,
-    /// `None` when it could not be started.
+    /// `None` if it could not be started.
     end: Option<End>,
 }
 
@@ -145,11 +144,11 @@ impl Run {
             log: Log::new(args.log, started),
             policy,
             seed,
-            above: Above::find(),
+            outer: OuterRun::find(),
         })
     }
 
-    /// Attempts and waits until there is an exit code.
+    /// Makes attempts until the call ends. Returns the exit code.
     fn call_until_over(mut self) -> io::Result<u8> {
         let mut failed: Option<Tried> = None;
         loop {
@@ -157,18 +156,18 @@ impl Run {
                 Ok(permit) => permit,
                 Err(stop) => return self.give_up(stop, failed),
             };
-            if let Some(signal) = wait::heard(&mut self.signals) {
+            if let Some(signal) = wait::ending_signal(&mut self.signals) {
                 return self.interrupted(signal, permit.number - 1);
             }
             let number = permit.number;
             let tried = self.attempt(&permit)?;
             let broken = tried.end.iter().flat_map(|end| &end.streams).any(|s| s.broken.is_some());
-            let bar = if broken || self.setting.routes.nobody_reads() {
+            let bar = if broken || self.setting.routes.reader_is_gone() {
                 Some(Stop::Cancelled)
             } else if !self.stdin.is_repeatable() {
                 Some(Stop::Body)
             } else {
-                (self.policy.refuses_nested() && self.above.attempt > 1).then_some(Stop::Nested)
+                (self.policy.refuses_nested() && self.outer.attempt > 1).then_some(Stop::Nested)
             };
             let (verdict, now) = self.settle(permit, &tried.outcome, bar);
             match verdict {
@@ -177,17 +176,17 @@ impl Run {
                     return self.deliver(tried);
                 }
                 Verdict::Wait(until) => {
-                    self.tell_of_nesting(number);
+                    self.warn_of_nesting(number);
                     self.log.waits(number, &tried.why, until.saturating_sub(now));
-                    if let Some(signal) = self.wait(self.account.here(until), &tried)? {
+                    if let Some(signal) = self.wait(self.account.to_local(until), &tried)? {
                         return self.interrupted(signal, number);
                     }
                     failed = Some(tried);
                 }
                 Verdict::Stop(stop) => {
-                    // While we asked the budget, which then has no answer.
+                    // A signal also ends the wait for the budget.
                     if stop == Stop::Budget
-                        && let Some(signal) = wait::heard(&mut self.signals)
+                        && let Some(signal) = wait::ending_signal(&mut self.signals)
                     {
                         return self.interrupted(signal, number);
                     }
@@ -200,24 +199,24 @@ impl Run {
 
     fn admit(&mut self) -> Result<Permit, Stop> {
         let (policy, call) = (&self.policy, &mut self.call);
-        let admitted = self.account.step(Patience::Little, &mut self.signals, |guards, now| {
+        let admitted = self.account.step(LockWait::Short, &mut self.signals, |guards, now| {
             call.admit(&context(policy, guards, None), now)
         });
-        self.tell_warnings();
+        self.log_warnings();
         admitted
     }
 
-    /// What follows from an attempt, and as of when.
+    /// The verdict on an attempt, and its time.
     fn settle(&mut self, permit: Permit, outcome: &Outcome, off: Option<Stop>) -> (Verdict, Nanos) {
         let (policy, call, seed) = (&self.policy, &mut self.call, self.seed);
         let repeats = matches!(outcome, Outcome::Failure(failure)
             if !matches!(failure.class, Class::Permanent | Class::Cancelled));
         let can_retry = repeats && off.is_none() && permit.number < policy.attempts();
-        let patience = if can_retry { Patience::Much } else { Patience::Little };
-        let settled = self.account.step(patience, &mut self.signals, |guards, now| {
+        let wait = if can_retry { LockWait::Long } else { LockWait::Short };
+        let settled = self.account.step(wait, &mut self.signals, |guards, now| {
             (call.settle(&context(policy, guards, off), permit, outcome, now, || seed), now)
         });
-        self.tell_warnings();
+        self.log_warnings();
         settled
     }
 
@@ -225,7 +224,7 @@ impl Run {
         let number = permit.number;
         let left = (permit.expires != NEVER).then(|| permit.expires.saturating_sub(permit.started));
         let (started, expires) =
-            (self.account.here(permit.started), self.account.here(permit.expires));
+            (self.account.to_local(permit.started), self.account.to_local(permit.expires));
         self.log.attempt(number, left);
         let end = self.setting.attempt(number, expires, &mut self.stdin, &mut self.signals)?;
         self.log.ended(number, clock::now().saturating_sub(started), end.as_ref());
@@ -237,16 +236,16 @@ impl Run {
             Err(error) => {
                 let (failure, code) = judge::not_started(&error);
                 let command = self.setting.command[0].to_string_lossy();
-                let why = format!("{command} cannot be started: {error}");
+                let why = format!("cannot start {command}: {error}");
                 Tried { outcome: failure.into(), why, code, end: None }
             }
         })
     }
 
-    /// Ends what is left of the attempt, and waits. Says which signal came meanwhile.
+    /// Ends leftover processes of the attempt, and waits. Returns the signal that interrupted it.
     fn wait(&mut self, until: Nanos, tried: &Tried) -> io::Result<Option<Signal>> {
         if let Some(end) = &tried.end
-            && let Some(signal) = self.setting.sweep(end.group, &mut self.signals)?
+            && let Some(signal) = self.setting.end_leftovers(end.group, &mut self.signals)?
         {
             return Ok(Some(signal));
         }
@@ -256,11 +255,11 @@ impl Run {
         }
     }
 
-    /// The user has ended us when no attempt was on its way; a retry that was paid for is not made.
+    /// A signal arrived between attempts. A retry that was charged is not made.
     fn interrupted(mut self, signal: Signal, attempts: u32) -> io::Result<u8> {
         let (policy, call) = (&self.policy, &mut self.call);
         if !call.is_over() {
-            self.account.step(Patience::Little, &mut self.signals, |guards, now| {
+            self.account.step(LockWait::Short, &mut self.signals, |guards, now| {
                 call.cancel(&context(policy, guards, None), now);
             });
         }
@@ -271,7 +270,7 @@ impl Run {
 
     fn give_up(mut self, stop: Stop, failed: Option<Tried>) -> io::Result<u8> {
         let Some(tried) = failed else {
-            self.log.warn(&format!("no attempt was made: {stop}"));
+            self.log.warn(&format!("no attempt made: {stop}"));
             return Ok(judge::OURS);
         };
         if tried.end.is_none() && self.call.attempts() == 1 {
@@ -279,13 +278,13 @@ impl Run {
         }
         if stop == Stop::Budget {
             self.account.refused();
-            self.tell_warnings();
+            self.log_warnings();
         }
         let about = match stop {
             Stop::Budget => {
                 self.account.place().map(|place| format!("shared in {place}; see --budget"))
             }
-            Stop::Body => Some("stdin was read and is not kept; see --stdin-limit".to_owned()),
+            Stop::Body => Some("stdin was read and is not buffered; see --stdin-limit".to_owned()),
             _ => None,
         };
         self.log.stopped(self.call.attempts(), &tried.why, stop, about.as_deref(), tried.code);
@@ -310,7 +309,7 @@ impl Run {
             match passed {
                 Ok(()) => {}
                 Err(Interrupted::By(signal)) => return Ok(Status::Signal(signal as u8).code()),
-                // Whoever reads us has seen enough, and the command would have been told so by this signal.
+                // The reader has closed the pipe. The command itself would have received this signal.
                 Err(Interrupted::Failed(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                     return Ok(Status::Signal(Signal::SIGPIPE as u8).code());
                 }
@@ -320,19 +319,19 @@ impl Run {
         Ok(code)
     }
 
-    /// Four attempts of four attempts are sixteen, and nobody sees it who reads one of the two lines.
-    fn tell_of_nesting(&mut self, number: u32) {
-        let (Above { attempt, attempts }, own) = (self.above, self.policy.attempts());
+    /// Four attempts of four attempts are sixteen, which neither command line shows.
+    fn warn_of_nesting(&mut self, number: u32) {
+        let (OuterRun { attempt, attempts }, own) = (self.outer, self.policy.attempts());
         if number == 1 && attempts > 1 && !self.policy.refuses_nested() {
             let all = u64::from(attempts) * u64::from(own);
             self.log.warn(&format!(
-                "this is attempt {attempt} of {attempts} of another `redial run`, and has up to {own} of its own: \
+                "nested in attempt {attempt} of {attempts} of another `redial run`, with up to {own} attempts of its own: \
                  {all} in all; refuse_nested in the policy leaves retries to the outer one"
             ));
         }
     }
 
-    fn tell_warnings(&mut self) {
+    fn log_warnings(&mut self) {
         self.account.warnings().iter().for_each(|warning| self.log.warn(warning));
     }
 }
@@ -342,7 +341,7 @@ fn context<'a>(
     guards: &'a redial_core::admit::Guards,
     off: Option<Stop>,
 ) -> Context<'a> {
-    // The user who asks for retries has said that it is safe, and the command has a key.
+    // The user states that the command is safe to repeat, and the command has an idempotency key.
     let request = Request { safety: Safety::Keyed, off, ..Request::default() };
     Context { policy, guards, observer: None, request }
 }
@@ -353,34 +352,34 @@ fn account(args: &Args, policy: &Policy, seed: u64) -> Result<Account, Failed> {
         Some(Budgeted::No) => Ok(Account::own(policy, seed)),
         Some(Budgeted::By { fleet, .. }) if fleet.is_empty() => Err(Failed::input(
             "--budget",
-            "the name of a fleet is missing, as in redis://host:6379#checkout; a # in a password is %23",
+            "missing name of the fleet, as in redis://host:6379#checkout; write a # in a password as %23",
         )),
         Some(Budgeted::By { url, fleet }) => {
             Account::of_fleet(policy, url, fleet).map_err(|wrong| Failed::input("--budget", wrong))
         }
         Some(Budgeted::In(_)) if !can_share => Err(Failed::input(
             "--budget",
-            "the policy's budget cannot be shared; only a window or tokens can, so set --budget-ratio too",
+            "the policy's budget cannot be shared: only a window or tokens can; set --budget-ratio too",
         )),
         Some(Budgeted::In(place)) => Account::shared(policy, seed, place).map_err(|error| {
-            Failed::input("--budget", format!("{error}; name another one, or none"))
+            Failed::input("--budget", format!("{error}; name another budget, or none"))
         }),
         None if !can_share => Ok(Account::own(policy, seed)),
         None => {
             let place = Place::of_program(&args.command[0]);
             Ok(Account::shared(policy, seed, &place).unwrap_or_else(|error| {
                 let mut own = Account::own(policy, seed);
-                own.warn(format!("no budget is shared: {error}; see --budget"));
+                own.warn(format!("the budget is not shared: {error}; see --budget"));
                 own
             }))
         }
     }
 }
 
-/// What the attempt failed of, for people.
+/// Why the attempt failed, for people.
 fn why(end: &End) -> String {
     let ended = match end.status {
-        _ if end.timed_out => "its time was over".to_owned(),
+        _ if end.timed_out => "timed out".to_owned(),
         Status::Code(code) => format!("exit code {code}"),
         Status::Signal(signal) => match Signal::try_from(i32::from(signal)) {
             Ok(signal) => signal.as_str().to_owned(),
@@ -388,9 +387,9 @@ fn why(end: &End) -> String {
         },
     };
     let printed = if end.found.stop {
-        " and output that is not retried"
+        " and output that matches --stop-on-output"
     } else if end.found.retry {
-        " and output that is retried"
+        " and output that matches --retry-on-output"
     } else {
         ""
     };

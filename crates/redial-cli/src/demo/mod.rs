@@ -1,5 +1,6 @@
-//! `redial demo`: a storm that one can watch. Two servers on loopback, the naive loop against one and Redial
-//! against the other; both servers blink at the same moment. What the simulator says of it is drawn over it.
+//! `redial demo`: a retry storm to watch. Two servers on loopback, one with callers that retry in a naive loop and one with
+//! callers that use Redial, have an outage at the same time. The prediction of the simulator is drawn over the measured
+//! traffic.
 
 mod prediction;
 mod screen;
@@ -22,44 +23,45 @@ use tokio::time::timeout;
 use crate::failed::Failed;
 use crate::policy::Named;
 use crate::run::is_ignored;
+use crate::terminal::has_colours;
 use prediction::Prediction;
 use screen::{Look, Plain, Screen, View};
 use side::{Outcome, Side};
 
 const FRAME: Duration = Duration::from_millis(100);
-/// How long calls may take that have begun. The naive loop needs two and a half seconds for ten attempts.
+/// How long calls may continue after the end. The naive loop needs two and a half seconds for ten attempts.
 const DRAIN: Nanos = 5 * SECOND;
-const TEXT: &str = include_str!("demo/demo.toml");
+const TEXT: &str = include_str!("demo.toml");
 const NAIVE: &str = "naive";
 
-/// Watch a storm: real traffic on loopback, a backend that blinks, the naive loop and Redial beside each other
+/// Watch a retry storm: real traffic on loopback, a short outage, a naive retry loop beside Redial
 #[derive(clap::Args)]
 #[command(
-    after_help = "The setting is one in which a naive loop collapses: the backend is down for a second, and its queue is
-longer than callers wait, so that once it has fallen behind it works for nobody. Not every setting is
-like that. What the simulator predicts for it is drawn over what is measured.
+    after_help = "This is a setting in which a naive loop collapses: the backend is down for a second, and its queue is
+longer than callers wait, so that once it has fallen behind, all of its responses come too late. Not
+every setting is like that. The simulator's prediction is drawn over the measured values.
 
 Examples:
   redial demo                          twenty seconds, with charts
-  redial demo --policy my.toml         your own policy instead of the standard one
-  redial demo --policy peer:istio      what somebody else does by default
-  redial demo --seconds 60             to see whether it ever ends
+  redial demo --policy my.toml         your own policy instead of the preset standard
+  redial demo --policy peer:istio      the default of another system
+  redial demo --seconds 60             a longer run, to see whether the naive loop recovers
   redial demo --json > demo.json       only the figures, for a program
 
-Ctrl-C ends it and shows the figures so far. NO_COLOR=1 leaves the colours out."
+Ctrl-C ends it and shows the figures so far. NO_COLOR=1 disables colours."
 )]
 pub(crate) struct Args {
-    /// How long it runs
+    /// Duration in seconds
     #[arg(long, value_name = "S", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u64).range(2..=600))]
     seconds: u64,
-    /// Names the random numbers of callers and backends; the network has its own
+    /// Seed of the random numbers of callers and backends
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// What Redial runs: a preset, `peer:NAME` or a policy file
+    /// The policy of the callers that use Redial: a preset, peer:NAME or a policy file
     #[arg(long, value_name = "P", default_value = "standard", value_parser = Named::read)]
     policy: Named,
-    /// Print JSON, when it is over
+    /// Print JSON at the end
     #[arg(long)]
     json: bool,
 }
@@ -74,9 +76,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let both = subjects(&scenario, &args.policy)?.map(predict);
     let sides = Side::both(&scenario, both, args.seed)?;
     let outcomes = if args.json {
-        watch(sides, &mut Unseen)?
+        watch(sides, &mut NoView)?
     } else if io::stdout().is_terminal() {
-        let look = if colours() { Look::Colours } else { Look::Plain };
+        let look = if has_colours(&io::stdout()) { Look::Colours } else { Look::Plain };
         watch(sides, &mut Screen::new(out, &scenario, look)?)?
     } else {
         watch(sides, &mut Plain::new(out, &scenario)?)?
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     if stopped { Err(Failed::Stopped) } else { Ok(()) }
 }
 
-/// The file, as long as asked for. The outage begins after three tenths of it.
+/// The scenario of the demo, with the duration of the arguments. The outage begins after three tenths of it.
 fn scenario(args: &Args) -> io::Result<Scenario> {
     let ms = args.seconds * 1_000;
     let times =
@@ -100,17 +102,17 @@ fn scenario(args: &Args) -> io::Result<Scenario> {
     Scenario::read(TEXT, &sets).map_err(io::Error::other)
 }
 
-/// The naive loop, and what it is compared with, whose callers wait no longer for an answer.
+/// The naive loop and the policy to compare it with, which waits no longer for a response.
 fn subjects(scenario: &Scenario, named: &Named) -> Result<[Subject; 2], Failed> {
     let naive = scenario.subject(NAIVE).map_err(io::Error::other)?;
     let input = |why: String| Failed::input(&named.name, why);
-    let policy = patient(&named.policy, naive.policy.attempt_timeout()).map_err(input)?;
+    let policy = with_timeout(&named.policy, naive.policy.attempt_timeout()).map_err(input)?;
     let name = format!("redial {}", named.name);
     Ok([naive, Subject::new(name, policy).map_err(input)?])
 }
 
-/// A policy that waits at most this long for the answer to an attempt.
-fn patient(policy: &Policy, most: Nanos) -> Result<Policy, String> {
+/// The policy with at most this attempt timeout.
+fn with_timeout(policy: &Policy, most: Nanos) -> Result<Policy, String> {
     let most = most.min(policy.attempt_timeout()).min(policy.deadline());
     let draft = policy.edit().attempt_timeout(Duration::from_nanos(most));
     let draft = match policy.connect_timeout() {
@@ -120,11 +122,11 @@ fn patient(policy: &Policy, most: Nanos) -> Result<Policy, String> {
     draft.build().map_err(|error| error.to_string())
 }
 
-/// Shows it until it is over, or until Ctrl-C.
+/// Shows both sides until the end, or until Ctrl-C.
 fn watch(mut sides: [Side; 2], view: &mut impl View) -> io::Result<[Outcome; 2]> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        // A shell starts what runs in the background with Ctrl-C ignored.
+        // A shell starts background jobs with SIGINT ignored.
         let is_ignored = is_ignored(Signal::SIGINT);
         let mut interrupted = pin!(async {
             match is_ignored {
@@ -137,23 +139,18 @@ fn watch(mut sides: [Side; 2], view: &mut impl View) -> io::Result<[Outcome; 2]>
                 sides.iter_mut().for_each(Side::stop);
                 break;
             }
-            sides.iter_mut().for_each(Side::look);
+            sides.iter_mut().for_each(Side::update);
             view.show(&sides)?;
         }
         Ok(sides.map(Side::finish))
     })
 }
 
-/// For programs, which want the end only.
-struct Unseen;
+/// Shows nothing while it runs.
+struct NoView;
 
-impl View for Unseen {
+impl View for NoView {
     fn show(&mut self, _: &[Side; 2]) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// The convention of no-color.org: any value but an empty one.
-fn colours() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,14 +1,14 @@
-//! `redial queue …`: work that has to be done, whatever becomes of the process that was told so.
+//! `redial queue …`: durable jobs, which outlive the process that enqueued them.
 //!
-//! The store has the last word in everything, so nothing is kept here between two of its answers.
+//! All state is in the store; the commands keep nothing between two of its answers.
 
 mod add;
 mod backup;
 mod clock;
 mod input;
 mod list;
+mod location;
 mod manage;
-mod place;
 mod print;
 mod send;
 mod show;
@@ -25,18 +25,18 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::failed::Failed;
 
-/// Enqueue jobs, work on them, and see how it goes
+/// Enqueue jobs, process them, and inspect queues
 #[derive(clap::Args)]
 #[command(
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  redial queue add --store jobs.db --payload 'resize 17'        put a job into a queue, which is made if there is none
-  redial queue work --store jobs.db --exec './resize.sh'        work on them: the payload is on stdin
+  redial queue add --store jobs.db --payload 'resize 17'        add a job; the store is created if needed
+  redial queue work --store jobs.db --exec './resize.sh'        run a command for each job: the payload is on stdin
   redial queue send --store jobs.db -d paid https://hooks.example/orders
-  redial queue work --store jobs.db                             send them
+  redial queue work --store jobs.db                             send the webhooks
   redial queue stats --store jobs.db
-  redial dlq ls --store jobs.db                                 what was given up"
+  redial dlq ls --store jobs.db                                 list the dead letters"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -79,8 +79,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
             Command::Work(args) => work::run(args, out).await,
         }
     });
-    if let Err(Failed::Said(_)) = done {
-        // A worker that was told to stop at once does not wait for its blocking threads, as for one that resolves a name.
+    if let Err(Failed::Reported(_)) = done {
+        // A worker that stops immediately does not wait for its blocking threads, such as one that resolves a name.
         runtime.shutdown_background();
     }
     done

@@ -1,4 +1,4 @@
-//! `--sweep`: the same scenario many times, with one or two parameters varied.
+//! `--sweep`: a scenario with one or two parameters varied, as a table or a map.
 
 use std::io::{self, Write};
 
@@ -6,32 +6,32 @@ use redial_sim::report::{Cells, SweepReport, count, metric, metrics};
 use redial_sim::sweep::{Axis, Sweep};
 
 use super::Args;
-use super::ask::Asked;
-use super::attend::attend;
-use super::deliver::{Form, json};
-use super::paint::Paper;
-use super::table::{aligned, widths};
-use crate::failed::{Failed, harmless};
+use super::output::{Form, json};
+use super::progress::with_progress;
+use super::request::Request;
+use crate::failed::Failed;
+use crate::terminal::Terminal;
+use crate::text::{aligned, sanitise, widths};
 
-const USUAL: &str = "collapse";
-/// From cream to red in the terminal's palette; black is readable on all of them.
+const DEFAULT_METRIC: &str = "collapse";
+/// From cream to red in the palette of 256 colours; black text is readable on all of them.
 const HEAT: [u8; 6] = [230, 223, 216, 209, 203, 196];
 const SHADES: [&str; 5] = [" ", "░", "▒", "▓", "█"];
 
 pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), Failed> {
-    let asked = Asked::read(args, name)?;
+    let request = Request::read(args, name)?;
     let shown = shown(args)?;
-    let sweep = read(args, name, &asked)?;
-    let subjects = sweep.cells().iter().map(|scenario| asked.subjects(scenario));
+    let sweep = read(args, name, &request)?;
+    let subjects = sweep.cells().iter().map(|scenario| request.subjects(scenario));
     let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
     let each = sweep.cells().iter().zip(&subjects);
     let each =
         each.flat_map(|(cell, subjects)| subjects.iter().map(move |subject| (cell, subject)));
-    let engine = asked.engine(each)?;
-    let calls = sweep.calls() * asked.policies.len() as f64;
-    let settings = asked.settings(asked.runs_of_cell(calls));
+    let engine = request.engine(each)?;
+    let calls = sweep.calls() * request.policies.len() as f64;
+    let settings = request.settings(request.runs_of_cell(calls));
     let form = Form::of(args)?;
-    let (cells, policies, runs) = (sweep.cells().len(), asked.policies.len(), settings.runs);
+    let (cells, policies, runs) = (sweep.cells().len(), request.policies.len(), settings.runs);
     writeln!(
         io::stderr(),
         "{} × {} × {}: about {} calls",
@@ -41,29 +41,29 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
         count(calls * f64::from(runs))
     )?;
     let all = f64::from(runs) * (cells * policies) as f64;
-    let mut attended = attend(all, |watch| {
-        let cells = asked.policies.iter().zip(sweep.run(&subjects, &settings, watch));
+    let mut completed = with_progress(all, |watch| {
+        let cells = request.policies.iter().zip(sweep.run(&subjects, &settings, watch));
         cells
             .map(|(policy, summaries)| Cells { policy: policy.clone(), summaries })
             .collect::<Vec<_>>()
     })?;
-    let command = asked.command(runs);
+    let command = request.command(runs);
     let report = SweepReport {
-        question: asked.question(&settings, engine, &command),
-        scenario: &asked.scenario,
+        question: request.question(&settings, engine, &command),
+        scenario: &request.scenario,
         sweep: &sweep,
-        cells: std::mem::take(&mut attended.done),
-        subjects: asked.subjects(&asked.scenario)?,
+        cells: std::mem::take(&mut completed.done),
+        subjects: request.subjects(&request.scenario)?,
         metrics: shown,
-        wall_ms: attended.wall_ms,
+        wall_ms: completed.wall_ms,
     };
     match form {
         Form::Json => json(&report, false, out)?,
         Form::Svg(place) => place.put(&report.svg(), out)?,
         Form::Html(place) => place.put(&report.html(), out)?,
-        Form::Text => text(&report, Paper::of_stdout(), out)?,
+        Form::Text => text(&report, Terminal::of_stdout(), out)?,
     }
-    attended.end()
+    completed.end()
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
@@ -73,64 +73,65 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 fn shown(args: &Args) -> Result<Vec<&str>, Failed> {
     let known = metrics();
     if let Some(name) = args.metrics.iter().find(|name| !known.contains(&name.as_str())) {
-        let why = format!("no number has this name ({})", known.join(", "));
+        let why = format!("unknown metric ({})", known.join(", "));
         return Err(Failed::input(format_args!("--metric {name}"), why));
     }
-    let asked: Vec<&str> = args.metrics.iter().map(String::as_str).collect();
-    Ok(if asked.is_empty() { vec![USUAL] } else { asked })
+    let names: Vec<&str> = args.metrics.iter().map(String::as_str).collect();
+    Ok(if names.is_empty() { vec![DEFAULT_METRIC] } else { names })
 }
 
-fn read(args: &Args, name: &str, asked: &Asked<'_>) -> Result<Sweep, Failed> {
+fn read(args: &Args, name: &str, request: &Request<'_>) -> Result<Sweep, Failed> {
     let axes = args.sweeps.iter().map(|text| Axis::read(text));
     let axes =
         axes.collect::<Result<Vec<_>, _>>().map_err(|wrong| Failed::input("--sweep", wrong))?;
     let mut axes = axes.into_iter();
     let (Some(x), y, None) = (axes.next(), axes.next(), axes.next()) else {
-        return Err(Failed::input("--sweep", "one or two parameters can be varied"));
+        return Err(Failed::input("--sweep", "at most two parameters can be varied"));
     };
-    Sweep::read(&asked.text, &asked.sets, x, y).map_err(|wrong| Failed::input(name, wrong))
+    Sweep::read(&request.text, &request.sets, x, y).map_err(|wrong| Failed::input(name, wrong))
 }
 
-fn text(report: &SweepReport<'_>, paper: Paper, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}\n", paper.bold(&harmless(&report.scenario.title)))?;
+fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}\n", terminal.bold(&sanitise(&report.scenario.title)))?;
     match &report.sweep.y {
         Some(y) => {
             for cells in &report.cells {
                 for name in &report.metrics {
-                    map(report, (cells, name), y, paper, out)?;
+                    map(report, (cells, name), y, terminal, out)?;
                 }
             }
         }
         None => {
             if let [metric] = report.metrics[..] {
-                let interval = if metric == USUAL { " (95 %)" } else { "" };
+                let interval = if metric == DEFAULT_METRIC { " (95 %)" } else { "" };
                 writeln!(out, "{metric}{interval}")?;
             }
             let (heads, rows) = report.rows();
             let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
             let widths = widths(&lines);
             for line in &lines {
-                writeln!(out, "{}", harmless(&aligned(line, &widths, "  ")))?;
+                let line = aligned(line, &widths, "  ", |column| column == 0);
+                writeln!(out, "{}", sanitise(&line))?;
             }
             writeln!(out)?;
         }
     }
     let question = &report.question;
-    let said = format!(
+    let footer = format!(
         "Seed {}, {} of each cell, {} engine:",
         question.seed,
         counted(question.runs as usize, "run", "runs"),
         question.engine
     );
-    writeln!(out, "{said}\n{}", paper.dim(&harmless(question.command)))
+    writeln!(out, "{footer}\n{}", terminal.dim(&sanitise(question.command)))
 }
 
-/// The first row is the lowest, as in a diagram.
+/// A map, with the first value of `y` at the bottom, as in a diagram.
 fn map(
     report: &SweepReport<'_>,
     (cells, name): (&Cells, &str),
     y: &Axis,
-    paper: Paper,
+    terminal: Terminal,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let (x, range) = (&report.sweep.x, report.range(name));
@@ -141,31 +142,31 @@ fn map(
     let width = longest.unwrap_or(1) + 1;
     let margin =
         y.values.iter().chain([&y.path]).map(|text| text.chars().count()).max().unwrap_or(0);
-    writeln!(out, "{}: {name}", paper.bold(&harmless(&cells.policy)))?;
-    writeln!(out, "{}", paper.dim(&y.path))?;
+    writeln!(out, "{}: {name}", terminal.bold(&sanitise(&cells.policy)))?;
+    writeln!(out, "{}", terminal.dim(&y.path))?;
     for row in (0..y.values.len()).rev() {
         write!(out, "{:>margin$} ", y.values[row])?;
         for column in 0..across {
             let at = row * across + column;
             let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
             let depth = value.map(|value| SweepReport::depth(name, value, range));
-            write!(out, "{}", shaded(&texts[at], width, depth, paper))?;
+            write!(out, "{}", shaded(&texts[at], width, depth, terminal))?;
         }
         writeln!(out)?;
     }
     let values: String = x.values.iter().map(|value| format!("{value:>width$} ")).collect();
     writeln!(out, "{:>margin$} {}", "", values.trim_end())?;
-    writeln!(out, "{:>margin$} {}", "", paper.dim(&x.path))?;
-    if let Some(said) = report.interval(cells, name) {
-        writeln!(out, "{}", paper.dim(&said))?;
+    writeln!(out, "{:>margin$} {}", "", terminal.dim(&x.path))?;
+    if let Some(interval) = report.interval(cells, name) {
+        writeln!(out, "{}", terminal.dim(&interval))?;
     }
     writeln!(out)
 }
 
-/// A number on a ground that is the redder the worse it is; without colours, beside a sign that is the darker.
-fn shaded(text: &str, width: usize, depth: Option<f64>, paper: Paper) -> String {
+/// A number on a red background of matching intensity; without colours, beside a shaded block.
+fn shaded(text: &str, width: usize, depth: Option<f64>, terminal: Terminal) -> String {
     let depth = depth.map(|depth| depth.clamp(0.0, 1.0));
-    if !paper.has_colours {
+    if !terminal.has_colours {
         let shade = depth.map_or(" ", |depth| SHADES[(depth * 4.0).round() as usize]);
         return format!("{text:>width$}{shade}");
     }
@@ -173,7 +174,7 @@ fn shaded(text: &str, width: usize, depth: Option<f64>, paper: Paper) -> String 
     match depth {
         Some(depth) if depth > 0.0 => {
             let ground = HEAT[(depth * (HEAT.len() - 1) as f64).round() as usize];
-            paper.with(&format!("38;5;16;48;5;{ground}"), &text)
+            terminal.with(&format!("38;5;16;48;5;{ground}"), &text)
         }
         _ => text,
     }

@@ -1,9 +1,9 @@
-//! The budget of a fleet is in a Redis that may be far away, slow or gone, and a command must not notice. So its call is
-//! deposited while it runs; if it fails, a token is asked for during the backoff, and only a retry that is about to leave
-//! waits for the answer, for a second at most.
+//! The budget of a fleet is in a Redis that may be far away, slow or down, and a command must not be delayed by it. So
+//! the call is deposited while the command runs. If it fails, a token is requested during the backoff, and only a retry
+//! that is about to be made waits for the answer, for at most a second.
 //!
-//! Whoever makes one call is a guest of the fleet: without an answer it has no floor, only what its own call has earned,
-//! which is hardly ever a retry.
+//! A process that makes one call has no share of the fleet's floor: without an answer it has only what its own call has
+//! earned, which is rarely a retry.
 
 use std::io;
 use std::mem;
@@ -21,26 +21,26 @@ use crate::run::signals::Signals;
 use crate::run::wait;
 
 /// How long a retry waits for the ledger after its backoff.
-const PATIENCE: Nanos = 1_000_000_000;
-/// How long it waits without looking whether a signal came.
-const GLANCE: Duration = Duration::from_millis(10);
-/// How long the end of a call is held up by what is still to be told to the ledger.
-const GOODBYE: Duration = Duration::from_millis(50);
+const TIMEOUT: Nanos = 1_000_000_000;
+/// How often signals are checked meanwhile.
+const POLL: Duration = Duration::from_millis(10);
+/// How long the end of a call waits for the last message to the ledger.
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(50);
 
-pub(in crate::run) struct Visit {
+pub(in crate::run) struct FleetBudget {
     fleet: Fleet,
     guest: Guest,
-    /// Without what nobody should read.
-    what: String,
+    /// The name of the fleet, without the URL and its password.
+    name: String,
     warnings: Vec<String>,
 }
 
-impl Visit {
+impl FleetBudget {
     pub(super) fn new(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {
         let fleet = Fleet::open(url, name)?;
         let guest = fleet.guest(policy)?;
-        let what = format!("the fleet {name}");
-        Ok(Self { fleet, guest, what, warnings: Vec::new() })
+        let name = format!("fleet {name}");
+        Ok(Self { fleet, guest, name, warnings: Vec::new() })
     }
 
     pub(super) fn warn(&mut self, warning: String) {
@@ -54,15 +54,15 @@ impl Visit {
     }
 
     pub(super) fn place(&self) -> &str {
-        &self.what
+        &self.name
     }
 
     pub(super) fn now(&self) -> Nanos {
         self.guest.now()
     }
 
-    /// The fleet has a clock of its own, with another zero.
-    pub(super) fn here(&self, at: Nanos) -> Nanos {
+    /// The fleet's clock has another zero.
+    pub(super) fn to_local(&self, at: Nanos) -> Nanos {
         if at == NEVER {
             return NEVER;
         }
@@ -75,8 +75,8 @@ impl Visit {
     }
 
     pub(super) fn confirm(&self, signals: &mut Signals) -> io::Result<Option<Signal>> {
-        let until = clock::now().saturating_add(PATIENCE);
-        while !self.guest.wait(GLANCE) && clock::now() < until {
+        let until = clock::now().saturating_add(TIMEOUT);
+        while !self.guest.wait(POLL) && clock::now() < until {
             if let Some(signal) = wait::pause(0, signals)? {
                 return Ok(Some(signal));
             }
@@ -89,23 +89,20 @@ impl Visit {
         if stats.connected {
             return;
         }
-        let why = stats.last_error.unwrap_or_else(|| "Redis does not answer in time".to_owned());
-        self.warn(format!(
-            "the shared budget of {}: {why}, so that there is no credit for a retry",
-            self.what
-        ));
+        let why = stats.last_error.unwrap_or_else(|| "Redis timed out".to_owned());
+        self.warn(format!("shared budget of {}: {why}; no credit for retries", self.name));
     }
 }
 
-/// What the call has earned is for the others, if it reaches the ledger soon.
-impl Drop for Visit {
+/// Deposits what the call has earned, if the ledger answers in time.
+impl Drop for FleetBudget {
     fn drop(&mut self) {
         let fleet = self.fleet.clone();
         let (done, left) = mpsc::channel();
         let leaves = thread::Builder::new().spawn(move || done.send(fleet.leave()));
         if leaves.is_ok() {
-            // Nobody is there to be told that it was too late.
-            let _ = left.recv_timeout(GOODBYE);
+            // A timeout has no consequence.
+            let _ = left.recv_timeout(LEAVE_TIMEOUT);
         }
     }
 }

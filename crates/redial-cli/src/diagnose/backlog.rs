@@ -1,36 +1,42 @@
-//! Queues and fleets. They make no calls, so they are never a storm: a queue may retry for days, with waits that bother
-//! nobody. But who looks for a storm wants to see them.
+//! Queues and fleet budgets. They make no calls themselves, so they are never a storm: a queue may retry for days with
+//! long waits. But a growing backlog or an empty budget explains one.
 
 use std::collections::BTreeSet;
+
+use redial_sim::report::milliseconds;
 
 use super::names;
 use super::scrape::{Change, Scrape};
 use super::symptom::Symptom;
 use super::{Kind, Subject};
 
-/// Seconds by which the oldest job gets older in a second, at least, when work comes faster than it is done. The alert has
-/// the same.
+/// The queue is ageing if the age of its oldest job grows by at least so many seconds a second. The alert
+/// `RedialQueueAgeing` has the same threshold.
 const AGEING: f64 = 0.2;
 
 pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
     let metrics = [names::QUEUE_AGE, names::QUEUE_JOBS, names::QUEUE_RETRIES];
     each(Kind::Queue, &metrics, change.to, |queue| {
         let name = queue.name.clone();
-        if let Some((metric, value)) = change.impossible(Kind::Queue.label(), &name) {
+        if let Some((metric, value)) = change.impossible(Kind::Queue, &name) {
             queue
                 .unknown
-                .push(format!("what its counters say: {metric} is {value}, which {NO_COUNT}"));
+                .push(format!("what its counters mean: {metric} is {value}, which {NOT_A_COUNT}"));
             queue.is_unreliable = true;
             return;
         }
-        let age = |look: &Scrape| look.largest(names::QUEUE_AGE, &name);
+        let age = |scrape: &Scrape| scrape.largest(names::QUEUE_AGE, &name);
         if let (Some(before), Some(now)) = (age(change.from), age(change.to))
             && now - before > AGEING * change.over() as f64 / 1e9
             && before > 0.0
         {
             queue.find(
                 Symptom::QueueAgeing,
-                format!("the oldest job that is due waited {before:.1}s, and now {now:.1}s"),
+                format!(
+                    "the age of the oldest due job grew from {} to {}",
+                    milliseconds(before * 1e3),
+                    milliseconds(now * 1e3)
+                ),
             );
         }
         let retries = change.count(names::QUEUE_RETRIES, &name, &[]);
@@ -40,20 +46,18 @@ pub(super) fn queues(change: Change<'_>) -> Vec<Subject> {
         if retries > all {
             queue.find(
                 Symptom::QueueRetries,
-                format!(
-                    "attempts that ended in a retry: {retries}, jobs that came to an end: {all}"
-                ),
+                format!("attempts that ended in a retry: {retries}, jobs that ended: {all}"),
             );
         }
         if dead > 0 {
             queue.find(Symptom::DeadLetters, format!("jobs that were given up: {dead}"));
         }
-        // Where nothing fails, it may well be empty.
+        // It may be empty while nothing fails.
         if retries > 0 && is_empty(change.to.largest(names::QUEUE_BALANCE, &name)) {
             queue.find(Symptom::BudgetDry, "jobs fail, and the retry budget is empty");
         }
-        if change.began_again(Kind::Queue.label(), &name) {
-            queue.unknown.push(BEGAN_AGAIN.to_owned());
+        if change.was_reset(Kind::Queue, &name) {
+            queue.unknown.push(WAS_RESET.to_owned());
         }
     })
 }
@@ -72,7 +76,7 @@ pub(super) fn fleets(change: Change<'_>) -> Vec<Subject> {
                 "another instance configures this fleet more strictly",
             );
         }
-        // A small fleet in which nothing fails has earned no whole token either.
+        // A small fleet without failures may not have earned a whole token yet.
         if refused && is_empty(change.to.largest(names::FLEET_BALANCE, &name)) {
             let saw = "retries were refused, and the ledger has nothing to lease";
             fleet.find(Symptom::FleetDry, saw);
@@ -84,18 +88,18 @@ fn is_empty(balance: Option<f64>) -> bool {
     balance.is_some_and(|balance| balance < 1.0)
 }
 
-pub(super) const NO_COUNT: &str = "is not a count: a counter has a value from 0 to 2^53";
+pub(super) const NOT_A_COUNT: &str = "is not a count: counters have values from 0 to 2^53";
 
-pub(super) const BEGAN_AGAIN: &str = "what happened before its counters began at zero again: the process has restarted, \
-     or the address leads to several";
+pub(super) const WAS_RESET: &str = "what happened before its counters restarted from zero: the process restarted, or the \
+     address leads to several processes";
 
 fn each(
     kind: Kind,
     metrics: &[&'static str],
-    look: &Scrape,
+    scrape: &Scrape,
     examine: impl Fn(&mut Subject),
 ) -> Vec<Subject> {
-    let found: BTreeSet<_> = metrics.iter().flat_map(|metric| look.subjects(metric)).collect();
+    let found: BTreeSet<_> = metrics.iter().flat_map(|metric| scrape.subjects(metric)).collect();
     let subject = |name| {
         let mut subject = Subject::new(kind, name);
         examine(&mut subject);

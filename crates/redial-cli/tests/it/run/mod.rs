@@ -1,4 +1,4 @@
-//! `redial run` with real processes. They meet at files and FIFOs, and no test depends on how long anything takes.
+//! `redial run` with real processes. They synchronise by files and FIFOs, and no test depends on timing.
 
 mod budget;
 mod decide;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::{eventually, runs, text};
 
-/// A directory of its own, with the budgets of those who run in it.
+/// A directory of its own, which also holds the budgets.
 struct Lab {
     dir: PathBuf,
 }
@@ -63,14 +63,14 @@ impl Lab {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap();
         let (mut to, input) = (child.stdin.take().unwrap(), input.to_vec());
-        // Whoever does not read it all closes its end.
+        // A command that does not read all of it closes its end.
         let writer = std::thread::spawn(move || drop(to.write_all(&input)));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
         output
     }
 
-    /// Makes a FIFO, at which a script and a test meet.
+    /// Makes a FIFO, by which a script and a test synchronise.
     fn fifo(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         assert!(crate::program("mkfifo").arg(&path).status().unwrap().success());
@@ -95,7 +95,7 @@ fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
 }
 
-/// The lines of `--log json`, among what else a command has written.
+/// The lines of `--log json`, without the other output on stderr.
 fn events(output: &Output) -> Vec<Value> {
     let ours = text(&output.stderr).lines().filter(|line| line.starts_with('{'));
     ours.map(|line| serde_json::from_str(line).unwrap()).collect()

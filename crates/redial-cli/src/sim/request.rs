@@ -1,4 +1,4 @@
-//! From what was typed to what is run. Everything that can be wrong is found here, before any work begins.
+//! Turns arguments into scenarios, policies and settings. All input errors are found here, before any work begins.
 
 use redial_sim::report::Question;
 use redial_sim::report::count;
@@ -10,14 +10,13 @@ use super::{Args, CONTENTION};
 use crate::failed::Failed;
 use crate::policy;
 
-/// About so many calls of each policy are simulated unless somebody says otherwise.
+/// The number of simulated calls of each policy by default.
 const CALLS: f64 = 5e6;
 const MOST_RUNS: f64 = 20.0;
-/// Nobody waits for a run that follows more calls than this one by one.
-const MOST_FOLLOWED: f64 = 2e9;
+/// The most calls of a run of the exact engine: more would take too long.
+const MOST_EXACT_CALLS: f64 = 2e9;
 
-/// What was asked for.
-pub(super) struct Asked<'a> {
+pub(super) struct Request<'a> {
     args: &'a Args,
     name: &'a str,
     pub(super) text: String,
@@ -26,7 +25,7 @@ pub(super) struct Asked<'a> {
     pub(super) policies: Vec<String>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Request<'a> {
     pub(super) fn read(args: &'a Args, name: &'a str) -> Result<Self, Failed> {
         let text = source(name)?;
         let sets = args
@@ -44,14 +43,14 @@ impl<'a> Asked<'a> {
                 scenario = read(&sets)?;
             }
             _ => {
-                let why = "give it once; more than one are compared with --sweep clients=A,B";
+                let why = "may be given once; compare several with --sweep clients=A,B";
                 return Err(Failed::input("--clients", why));
             }
         }
         let own = &scenario.policies;
-        let asked = if args.policies.is_empty() { own } else { &args.policies };
+        let names = if args.policies.is_empty() { own } else { &args.policies };
         let mut policies: Vec<String> = Vec::new();
-        for policy in asked {
+        for policy in names {
             if !policies.contains(policy) {
                 policies.push(policy.clone());
             }
@@ -59,7 +58,7 @@ impl<'a> Asked<'a> {
         Ok(Self { args, name, text, sets, scenario, policies })
     }
 
-    /// The policies, as they are in this scenario.
+    /// The policies, as this scenario defines them.
     pub(super) fn subjects(&self, scenario: &Scenario) -> Result<Vec<Subject>, Failed> {
         self.policies.iter().map(|name| subject(scenario, name)).collect()
     }
@@ -73,7 +72,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Which engine runs these policies in these scenarios: `mixed` if it is not the same for all.
+    /// The engine for these policies in these scenarios; `mixed` if they differ.
     pub(super) fn engine<'b>(
         &self,
         all: impl Iterator<Item = (&'b Scenario, &'b Subject)> + Clone,
@@ -85,21 +84,21 @@ impl<'a> Asked<'a> {
                 return Err(Failed::input("--engine cohort", format!("{}: {why}", subject.name)));
             }
             let calls = scenario.calls();
-            if calls > MOST_FOLLOWED && choice.engine(scenario, subject) == Engine::Exact {
+            if calls > MOST_EXACT_CALLS && choice.engine(scenario, subject) == Engine::Exact {
                 let why = match fits {
                     Err(why) => format!(
-                        "{why}. Simulate less (a lower rate, fewer callers, a shorter duration), or without what \
-                         cohorts cannot represent"
+                        "{why}. Lower the rate, the number of callers or the duration, or remove what cohorts cannot \
+                         represent"
                     ),
-                    Ok(()) => "leave out --engine exact: cohorts can represent it".to_owned(),
+                    Ok(()) => "omit --engine exact: cohorts can represent it".to_owned(),
                 };
                 return Err(Failed::input(
                     self.name,
                     format!(
-                        "{}: {} calls in a run are too many to be followed one by one (at most {}); {why}",
+                        "{}: {} calls in a run are too many for the exact engine (at most {}); {why}",
                         subject.name,
                         count(calls),
-                        count(MOST_FOLLOWED)
+                        count(MOST_EXACT_CALLS)
                     ),
                 ));
             }
@@ -109,13 +108,13 @@ impl<'a> Asked<'a> {
         Ok(if engines.all(|engine| engine == first) { first } else { "mixed" })
     }
 
-    /// Cohorts take as long for one call as for all of them.
+    /// The time of the cohort engine does not depend on the number of calls.
     pub(super) fn runs(&self, engine: &str) -> u32 {
         let calls = if engine == "cohort" { 0.0 } else { self.scenario.calls() };
         self.args.runs.unwrap_or((CALLS / calls.max(1.0)).clamp(1.0, MOST_RUNS) as u32)
     }
 
-    /// For a sweep whose cells make so many calls together. A map of single runs would be noise.
+    /// The runs of a cell, for a sweep with so many calls in all. A map of single runs would be noise.
     pub(super) fn runs_of_cell(&self, calls: f64) -> u32 {
         self.args.runs.unwrap_or((10.0 * CALLS / calls.max(1.0)).clamp(4.0, MOST_RUNS) as u32)
     }
@@ -137,7 +136,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What to type to get it again.
+    /// The command that gives the same result.
     pub(super) fn command(&self, runs: u32) -> String {
         let args = self.args;
         let mut words = vec!["redial".to_owned(), "sim".to_owned(), quote(self.name)];
@@ -160,7 +159,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The text of the scenario that an argument means: a built-in one by its name, or else a file.
+/// The text of the scenario that an argument names: a built-in one, or a file.
 pub(super) fn source(name: &str) -> Result<String, Failed> {
     if let Some(built_in) = BuiltIn::find(name) {
         return Ok(built_in.text.to_owned());
@@ -171,11 +170,14 @@ pub(super) fn source(name: &str) -> Result<String, Failed> {
         }
         let known = BUILT_IN.iter().map(|known| known.name).chain([CONTENTION]);
         let known = known.collect::<Vec<_>>().join(", ");
-        Failed::input(name, format!("no scenario has this name ({known}), and as a file: {error}"))
+        Failed::input(
+            name,
+            format!("not a scenario ({known}), and cannot read it as a file: {error}"),
+        )
     })
 }
 
-/// The scenario's own come first: a file that happens to have the same name must not take their place.
+/// The scenario's own policies take precedence over files of the same name.
 fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
     let wrong = |why: String| Failed::input(format_args!("--policy {name}"), why);
     match scenario.subject(name) {
@@ -186,14 +188,14 @@ fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
             let own = own.collect::<Vec<_>>().join(", ");
             let none = |why: String| match policy::looks_like_file(name) {
                 true => wrong(why),
-                false => wrong(format!("the scenario has no such policy ({own}), {why}")),
+                false => wrong(format!("not a policy of the scenario ({own}), {why}")),
             };
             Subject::new(name, policy::load(name).map_err(none)?).map_err(wrong)
         }
     }
 }
 
-/// A word that a shell takes for one word.
+/// Quotes a word for a shell.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,23 +1,23 @@
-//! Where something is, in numbers that people and their editors know.
+//! Positions in a text as lines and columns, which people and editors use.
 
 use std::ops::Range;
 
 use redial_policy::Span;
 
-/// Lines and columns count from 1, columns in characters. It ends on the line that it begins on: what is wrong with a
-/// whole policy is shown where that begins.
+/// Lines and columns count from 1, columns in characters. It ends on the line on which it begins: a problem with a whole
+/// policy is shown at its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct Position {
     pub(crate) line: usize,
     pub(crate) column: usize,
     /// The column after the last one.
     pub(crate) end_column: usize,
 }
 
-/// Nobody reads a mark that is longer.
+/// The longest mark, in characters.
 const WIDEST: usize = 120;
 
-/// Finds spots of a text one after the other, so that a file with many findings on a long line is read once.
+/// Converts spans to positions in order, so that a file with many findings on a long line is scanned once.
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -34,8 +34,8 @@ impl<'a> Cursor<'a> {
         self.text
     }
 
-    /// The spot of a piece. Those that are in order cost the least.
-    pub(crate) fn go(&mut self, span: Span) -> Spot {
+    /// The position of a span. Spans in ascending order cost the least.
+    pub(crate) fn go(&mut self, span: Span) -> Position {
         let start = boundary(self.text, span.start as usize);
         if start < self.at {
             *self = Self::new(self.text);
@@ -50,11 +50,11 @@ impl<'a> Cursor<'a> {
         }
         self.at = start;
         let width = marked(self.text, span).chars().count();
-        Spot { line: self.line, column: self.column, end_column: self.column + width.max(1) }
+        Position { line: self.line, column: self.column, end_column: self.column + width.max(1) }
     }
 }
 
-/// The part of a span that is shown.
+/// The part of a span that is marked.
 fn marked(text: &str, span: Span) -> &str {
     let (start, end) = (boundary(text, span.start as usize), boundary(text, span.end as usize));
     let piece = text.get(start..end).unwrap_or_default();
@@ -64,7 +64,7 @@ fn marked(text: &str, span: Span) -> &str {
     &piece[..line]
 }
 
-/// A line of a text, but not more than `most` characters on either side of the span; and where in it the span is.
+/// The line of a span, with at most `most` characters on either side of it, and the span within that line.
 pub(crate) fn excerpt(text: &str, span: Span, most: usize) -> (&str, Range<usize>) {
     let start = boundary(text, span.start as usize);
     let end = start + marked(text, span).len();
@@ -76,7 +76,7 @@ pub(crate) fn excerpt(text: &str, span: Span, most: usize) -> (&str, Range<usize
     (&text[before..after], start - before..end - before)
 }
 
-/// The nearest place before it where a character begins.
+/// The nearest character boundary at or before `at`.
 fn boundary(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)

@@ -1,10 +1,11 @@
-//! An account in a file, and whoever asks the engine something does it with the file locked: read, ask, write, let go.
+//! A budget in a file that processes share. Each step of the engine is made with the file locked: lock, read, step, write,
+//! unlock.
 //!
-//! The lock is let go when its holder dies, whatever it died of. Half an account is replaced by an empty one without
-//! credit: breaking a file does not give a fresh floor. A file that is something else is never written to.
+//! The lock of a process that dies is released. A damaged file is replaced by an account without credit, so damaging it
+//! does not give a fresh floor. A file that is not a budget is never written to.
 //!
-//! A holder may also be stopped, for as long as somebody likes. Only the question whether a retry may be made is worth
-//! waiting for it; a first attempt and a success are not held up by a budget that could not refuse them.
+//! A process may be stopped (SIGSTOP) while it holds the lock. Only a decision about a retry waits for it; a first attempt
+//! and a success do not, because the budget could not refuse them.
 
 use std::fs::File;
 use std::io;
@@ -17,75 +18,76 @@ use redial_core::admit::budget::{Budget, Deposit};
 use redial_core::decide::Class;
 use redial_core::{Nanos, Policy};
 
-use super::place::{NOT_OURS, Place};
+use super::place::{NOT_A_BUDGET, Place};
 use super::record::{self, Record, Unusable};
 use crate::run::clock;
 use crate::run::signals::Signals;
 use crate::run::wait;
 
-/// How often a lock is asked for that somebody else has. Holders need microseconds.
-const GLANCE: Nanos = 1_000_000;
+/// How often a lock that another process holds is tried. Holders need microseconds.
+const POLL: Nanos = 1_000_000;
 
-/// How long a step waits for the others.
+/// How long a step waits for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) enum Patience {
-    /// The answer is known without the account, which is only told: 50 ms.
-    Little,
-    /// The account decides: 5 s. A holder that needs longer was stopped in the middle.
-    Much,
+pub(in crate::run) enum LockWait {
+    /// The step only records something: 50 ms.
+    Short,
+    /// The account decides about a retry: 5 s. A process that holds the lock for longer was stopped.
+    Long,
 }
 
-impl Patience {
+impl LockWait {
     fn time(self) -> Nanos {
         match self {
-            Self::Little => 50_000_000,
-            Self::Much => 5_000_000_000,
+            Self::Short => 50_000_000,
+            Self::Long => 5_000_000_000,
         }
     }
 }
 
-/// The guards of this call. Their budget is its own, or that of all who share a file.
-pub(in crate::run) struct Book {
+/// The guards of this call, with its own budget or the one in a file.
+pub(in crate::run) struct FileBudget {
     guards: Guards,
     shared: Option<Shared>,
-    /// Whether a call is counted when it starts, and whether the others know of ours.
-    deposit: Told,
-    /// What the user should know, once.
+    deposit: CallDeposit,
+    /// Warnings for the user, each once.
     warnings: Vec<String>,
 }
 
+/// Whether the deposit for this call is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    /// The first step counts the call.
-    First,
-    /// The first step was made without the others, and only our own copy counts the call.
-    Owed,
+enum CallDeposit {
+    /// The first step makes it.
+    Pending,
+    /// The first step was made without the lock, so it is only in our copy.
+    Missed,
+    /// It is, or the budget has no deposits at the start of calls.
     Done,
 }
 
 struct Shared {
-    /// `None` when it cannot be used any more.
+    /// `None` if it cannot be used any more.
     file: Option<File>,
-    what: String,
-    /// The account is that of this boot, because its times are.
+    path: String,
+    /// An account is valid for one boot, because its times are.
     boot: u128,
-    /// The budget's numbers, hashed.
+    /// A hash of the budget's settings.
     rules: u64,
 }
 
-impl Book {
+impl FileBudget {
     pub(super) fn own(policy: &Policy, seed: u64) -> Self {
         let guards = Guards::new(policy, 1, seed);
-        Self { guards, shared: None, deposit: Told::Done, warnings: Vec::new() }
+        Self { guards, shared: None, deposit: CallDeposit::Done, warnings: Vec::new() }
     }
 
     pub(super) fn shared(policy: &Policy, seed: u64, place: &Place) -> io::Result<Self> {
         let (file, path) = place.open()?;
         let (boot, rules) =
             (record::boot(), record::hash(format!("{:?}", policy.budget()).as_bytes()));
-        let shared = Shared { file: Some(file), what: path.display().to_string(), boot, rules };
+        let shared = Shared { file: Some(file), path: path.display().to_string(), boot, rules };
         let counts = matches!(policy.budget(), Budget::Window(window) if window.deposits() == Deposit::Request);
-        let deposit = if counts { Told::First } else { Told::Done };
+        let deposit = if counts { CallDeposit::Pending } else { CallDeposit::Done };
         Ok(Self { shared: Some(shared), deposit, ..Self::own(policy, seed) })
     }
 
@@ -101,30 +103,32 @@ impl Book {
 
     /// The file that the budget is in, if it is shared.
     pub(super) fn place(&self) -> Option<&str> {
-        self.shared.as_ref().map(|shared| shared.what.as_str())
+        self.shared.as_ref().map(|shared| shared.path.as_str())
     }
 
-    /// One step of the engine. A signal that ends us ends the waiting for others too, and can still be taken then.
+    /// Makes one step of the engine. A signal that asks us to end also ends the wait for the lock, and can still be taken.
     pub(super) fn step<T>(
         &mut self,
-        patience: Patience,
+        wait: LockWait,
         signals: &mut Signals,
         ask: impl FnOnce(&Guards, Nanos) -> T,
     ) -> T {
         let Some(file) = self.shared.as_mut().and_then(|shared| shared.file.take()) else {
             return ask(&self.guards, clock::now());
         };
-        let (told, kept) = match lock(file, patience, signals) {
+        let (told, kept) = match lock(file, wait, signals) {
             Ok(file) => (self.locked(&file, ask), file.unlock().ok()),
             Err(unlocked) => {
                 match unlocked.why {
-                    // A first attempt is not paid for.
-                    Errno::EWOULDBLOCK if self.deposit == Told::First => self.deposit = Told::Owed,
-                    Errno::EWOULDBLOCK if unlocked.ended || patience == Patience::Little => {
+                    // A first attempt is not charged.
+                    Errno::EWOULDBLOCK if self.deposit == CallDeposit::Pending => {
+                        self.deposit = CallDeposit::Missed;
+                    }
+                    Errno::EWOULDBLOCK if unlocked.ended || wait == LockWait::Short => {
                         self.empty();
                     }
-                    Errno::EWOULDBLOCK => self.unusable("somebody keeps it locked"),
-                    error => self.unusable(&format!("it cannot be locked ({error})")),
+                    Errno::EWOULDBLOCK => self.unusable("another process keeps it locked"),
+                    error => self.unusable(&format!("cannot be locked ({error})")),
                 }
                 (ask(&self.guards, clock::now()), Some(unlocked.file))
             }
@@ -142,7 +146,7 @@ impl Book {
             Ok(record) if record.boot != boot => {}
             Ok(record) => {
                 let restored = self.guards.restore(&record.saved);
-                if restored && self.deposit == Told::Owed {
+                if restored && self.deposit == CallDeposit::Missed {
                     self.guards.deposit(0, 1, clock::now());
                 }
                 if record.rules != rules {
@@ -154,45 +158,45 @@ impl Book {
             }
             Err(Unusable::New) => {}
             Err(Unusable::Damaged) => {
-                self.warn_of("it was damaged; an empty one takes its place");
+                self.warn_of("damaged; replaced by an empty one");
                 self.empty();
             }
-            // It was ours when it was opened.
+            // It was a budget when it was opened.
             Err(Unusable::Foreign) => {
-                self.unusable(NOT_OURS);
+                self.unusable(NOT_A_BUDGET);
                 return ask(&self.guards, clock::now());
             }
-            Err(Unusable::Failed(error)) => self.unusable(&format!("it cannot be read ({error})")),
+            Err(Unusable::Failed(error)) => self.unusable(&format!("cannot be read ({error})")),
         }
-        self.deposit = Told::Done;
+        self.deposit = CallDeposit::Done;
         let told = ask(&self.guards, clock::now());
         let record = Record { boot, rules, saved: self.guards.save() };
         if let Err(error) = record.write(file) {
-            self.unusable(&format!("it cannot be written ({error})"));
+            self.unusable(&format!("cannot be written ({error})"));
         }
         told
     }
 
     fn differs(&mut self, restored: bool) {
         self.warn_of(if restored {
-            "it was kept with other numbers; those of this call apply from now on"
+            "was saved with other settings; those of this call apply from now on"
         } else {
-            "it was kept for another kind or length of window; an empty one takes its place"
+            "was saved for another kind or length of window; replaced by an empty one"
         });
     }
 
-    /// Without the others nobody knows what may be spent, so nothing is.
+    /// The shared balance is unknown, so nothing is spent.
     fn unusable(&mut self, why: &str) {
-        self.warn_of(&format!("{why}, so that there is no credit for a retry"));
+        self.warn_of(&format!("{why}; no credit for retries"));
         self.empty();
     }
 
     fn warn_of(&mut self, why: &str) {
-        let what = self.place().unwrap_or_default();
-        self.warn(format!("the shared budget {what}: {why}"));
+        let path = self.place().unwrap_or_default();
+        self.warn(format!("shared budget {path}: {why}"));
     }
 
-    /// Takes what credit there is.
+    /// Removes all credit.
     fn empty(&mut self) {
         let now = clock::now();
         let credit = self.guards.balance(now).unwrap_or(0);
@@ -203,16 +207,12 @@ impl Book {
 struct Unlocked {
     file: File,
     why: Errno,
-    /// A signal has ended the wait for it.
+    /// Whether a signal ended the wait.
     ended: bool,
 }
 
-fn lock(
-    mut file: File,
-    patience: Patience,
-    signals: &mut Signals,
-) -> Result<Flock<File>, Unlocked> {
-    let until = clock::now().saturating_add(patience.time());
+fn lock(mut file: File, wait: LockWait, signals: &mut Signals) -> Result<Flock<File>, Unlocked> {
+    let until = clock::now().saturating_add(wait.time());
     loop {
         let (unlocked, why) = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(locked) => return Ok(locked),
@@ -222,7 +222,7 @@ fn lock(
         let now = clock::now();
         let busy = matches!(why, Errno::EWOULDBLOCK | Errno::EINTR);
         let over = !busy || now >= until;
-        let ended = !over && wait::is_ended(now + GLANCE, signals);
+        let ended = !over && wait::is_interrupted(now + POLL, signals);
         if over || ended {
             return Err(Unlocked { file, why, ended });
         }

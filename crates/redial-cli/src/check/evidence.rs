@@ -1,4 +1,4 @@
-//! Which scenario shows the harm of which rule, by which number, and what puts it right.
+//! The scenario that shows the harm of each rule, the number that measures it, and the fix.
 
 use std::time::Duration;
 
@@ -13,157 +13,157 @@ use redial_sim::Subject;
 use redial_sim::scenario::Set;
 
 /// A scenario that shows the harm of some rules.
-pub(super) struct Show {
+pub(super) struct Evidence {
     pub(super) rules: &'static [&'static Rule],
     pub(super) scenario: &'static str,
     /// The name of the number in the reports of `redial sim`.
     pub(super) measure: &'static str,
-    /// What the number is.
-    pub(super) says: &'static str,
-    /// What the fix is.
-    pub(super) with: &'static str,
-    /// The policy as it is put on the stage: without what would hide this harm there, and not elsewhere.
-    pub(super) stage: fn(&Policy) -> Option<Policy>,
-    /// The same policy, put right.
+    /// The number in words.
+    pub(super) measure_text: &'static str,
+    /// The fix in words.
+    pub(super) fix_text: &'static str,
+    /// The policy for this scenario, without parts that would hide the harm only here.
+    pub(super) prepare: fn(&Policy) -> Option<Policy>,
+    /// The fixed policy.
     pub(super) fix: fn(&Subject, &Found) -> Option<Subject>,
-    /// What the world around it is like; with `true`, put right.
-    pub(super) around: fn(&Found, bool) -> Vec<Set>,
+    /// The parameters of the scenario; with `true`, those of the fix.
+    pub(super) parameters: fn(&Found, bool) -> Vec<Set>,
     size: Size,
 }
 
-impl PartialEq for Show {
+impl PartialEq for Evidence {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
 }
 
-/// How the fleet of the setting becomes that of the scenario.
+/// How the fleet of the setting is scaled to that of the scenario.
 enum Size {
     /// Clients are callers that fail at once.
     Callers,
-    /// Clients are instances, which make calls at a rate; the backend has servers that take so many milliseconds.
+    /// Clients are instances, which make calls at a rate. The backend has servers with this service time.
     Rate { service_ms: f64 },
-    /// It does not matter.
+    /// The size does not matter.
     Any,
 }
 
-/// A run is over in a blink with fleets as large as this.
+/// The largest fleets that are simulated, so that a run takes well under a second.
 const CALLERS: f64 = 1000.0;
 const CALLS_A_SECOND: f64 = 1000.0;
 const INSTANCES: f64 = 500.0;
 
 const PEAK: &str = "load at the peak of a 10 s outage, as a multiple of the usual";
 
-pub(super) static SHOWS: &[Show] = &[
-    Show {
+pub(super) static EVIDENCE: &[Evidence] = &[
+    Evidence {
         rules: &[&schedule::NO_JITTER, &schedule::PARTIAL_JITTER],
         scenario: "blip-synchronised",
         measure: "served_peak_ratio",
-        says: "share of the callers that hit the backend in the same 50 ms after a blip",
-        with: "with full jitter",
-        // Callers that have made no call before have earned no retry.
-        stage: |policy| policy.edit().budget(Budget::None).build().ok(),
+        measure_text: "share of the callers that hit the backend in the same 50 ms after a blip",
+        fix_text: "with full jitter",
+        // Callers without earlier calls have earned no retry budget.
+        prepare: |policy| policy.edit().budget(Budget::None).build().ok(),
         fix: |subject, _| {
             let backoff = subject.policy.backoff().jitter(Jitter::Full);
             edited(subject, subject.policy.edit().backoff(backoff).build().ok())
         },
-        around: |found, _| {
-            // Over by the time at which the first of them is back.
+        parameters: |found, _| {
+            // The outage ends before the first retry arrives.
             let wait = found.policy.backoff().range(1, 0).lo;
             set("outage.duration", &format!("{}ms", (wait / 2 / MS).clamp(1, 200)))
         },
         size: Size::Callers,
     },
-    Show {
+    Evidence {
         rules: &[&admit::NO_BUDGET, &admit::MULTIPLIER_ABOVE_TARGET],
         scenario: "payments",
         measure: "peak_ratio",
-        says: PEAK,
-        with: "with a budget of a tenth of the calls and no floor",
-        stage: as_it_is,
+        measure_text: PEAK,
+        fix_text: "with a budget of a tenth of the calls and no floor",
+        prepare: as_it_is,
         fix: |subject, _| {
             let budget = WindowBudget::ratio(0.1).floor(Rate::ZERO);
             edited(subject, subject.policy.edit().budget(Budget::Window(budget)).build().ok())
         },
-        around: nothing,
+        parameters: nothing,
         size: Size::Rate { service_ms: 40.0 },
     },
-    Show {
+    Evidence {
         rules: &[&schedule::TOO_MANY_ATTEMPTS],
         scenario: "payments",
         measure: "peak_ratio",
-        says: PEAK,
-        with: "with 4 attempts",
-        stage: as_it_is,
+        measure_text: PEAK,
+        fix_text: "with 4 attempts",
+        prepare: as_it_is,
         fix: |subject, _| edited(subject, subject.policy.edit().attempts(4).build().ok()),
-        around: nothing,
+        parameters: nothing,
         size: Size::Rate { service_ms: 40.0 },
     },
-    Show {
+    Evidence {
         rules: &[&admit::FLOOR_EXCEEDS_SHARE],
         scenario: "payments",
         measure: "peak_ratio",
-        says: PEAK,
-        with: "without a floor",
-        stage: as_it_is,
+        measure_text: PEAK,
+        fix_text: "without a floor",
+        prepare: as_it_is,
         fix: |subject, _| {
             let Budget::Window(budget) = *subject.policy.budget() else { return None };
             let budget = Budget::Window(budget.floor(Rate::ZERO));
             edited(subject, subject.policy.edit().budget(budget).build().ok())
         },
-        around: nothing,
+        parameters: nothing,
         size: Size::Rate { service_ms: 40.0 },
     },
-    Show {
+    Evidence {
         rules: &[&schedule::HINT_IGNORED],
         scenario: "rate-limited",
         measure: "goodput_lost",
-        says: "share of the calls that fail with a server that bans for 30 s whoever comes back too early five times",
-        with: "with its hints honoured",
-        stage: as_it_is,
+        measure_text: "share of the calls that fail with a server that bans a client for 30 s after five early retries",
+        fix_text: "with its hints honoured",
+        prepare: as_it_is,
         fix: |subject, _| {
             edited(subject, subject.policy.edit().hint(HintRule::default()).build().ok())
         },
-        around: |_, _| set("backend.ban", "{ after = 5, duration = \"30s\" }"),
+        parameters: |_, _| set("backend.ban", "{ after = 5, duration = \"30s\" }"),
         size: Size::Any,
     },
-    Show {
+    Evidence {
         rules: &[&decide::UNSAFE_WITHOUT_KEY, &decide::RETRIES_500_UNSAFE],
         scenario: "lost-replies",
         measure: "duplicates",
-        says: "writes done twice in a minute of 500 a second, of which one reply in a hundred is lost",
-        with: "with idempotency keys",
-        stage: as_it_is,
-        // Who minds what is safe, or waits for a reply for ever, does nothing twice.
+        measure_text: "writes done twice in a minute of 500 a second, of which one reply in a hundred is lost",
+        fix_text: "with idempotency keys",
+        prepare: as_it_is,
+        // A client that checks safety, or waits for a reply for ever, does not repeat writes.
         fix: |subject, _| {
             let repeats = subject.careless && subject.policy.attempt_timeout() != NEVER;
             repeats.then(|| subject.clone())
         },
-        around: |_, is_fixed| set("clients.keyed", if is_fixed { "true" } else { "false" }),
+        parameters: |_, is_fixed| set("clients.keyed", if is_fixed { "true" } else { "false" }),
         size: Size::Any,
     },
-    Show {
+    Evidence {
         rules: &[&time::NO_TIMEOUT, &time::ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE],
         scenario: "lost-replies",
         measure: "goodput_lost",
-        says: "share of the calls that fail when one reply in a hundred is lost",
-        with: "with attempts that end in time to be repeated",
-        stage: as_it_is,
+        measure_text: "share of the calls that fail when one reply in a hundred is lost",
+        fix_text: "with attempts that end in time to be repeated",
+        prepare: as_it_is,
         fix: |subject, _| {
             let policy = &subject.policy;
             let least = policy.deadline().min(8 * SECOND) / u64::from(policy.attempts());
-            edited(subject, with_attempts_of(policy.edit(), policy, least))
+            edited(subject, with_attempt_timeout(policy.edit(), policy, least))
         },
-        around: |_, _| set("clients.keyed", "true"),
+        parameters: |_, _| set("clients.keyed", "true"),
         size: Size::Any,
     },
-    Show {
+    Evidence {
         rules: &[&time::SLOWER_THAN_SLO],
         scenario: "pause",
         measure: "p99_ms",
-        says: "ms that the slowest of 100 successful calls takes when the backend stands still for 3 s",
-        with: "with a third of the SLO as its deadline",
-        stage: as_it_is,
+        measure_text: "p99 of successful calls, in ms, when the backend stalls for 3 s",
+        fix_text: "with a third of the SLO as its deadline",
+        prepare: as_it_is,
         fix: |subject, found| {
             let most = found.setting.slo? / 3;
             let policy = &subject.policy;
@@ -171,35 +171,35 @@ pub(super) static SHOWS: &[Show] = &[
             let attempt = policy.attempt_timeout();
             let share = most / u64::from(policy.attempts());
             let attempt = if attempt < most { attempt } else { share };
-            edited(subject, with_attempts_of(draft, policy, attempt))
+            edited(subject, with_attempt_timeout(draft, policy, attempt))
         },
-        around: nothing,
+        parameters: nothing,
         size: Size::Any,
     },
-    Show {
+    Evidence {
         rules: &[&fleet::UNBOUNDED_QUEUE],
         scenario: "pause",
         measure: "goodput_lost",
-        says: "share of the calls that fail once the backend has stood still for 3 s",
-        with: "with a queue that is served in half of the time that an attempt has",
-        stage: as_it_is,
-        // Who waits for longer than the backend stands still loses nothing in any queue.
-        fix: |subject, _| (patience(&subject.policy) < 3 * SECOND).then(|| subject.clone()),
-        around: |found, is_fixed| {
-            let room = (patience(&found.policy) / 2 / MS).clamp(1, 1500);
+        measure_text: "share of the calls that fail after the backend has stalled for 3 s",
+        fix_text: "with a queue that is served in half of an attempt's timeout",
+        prepare: as_it_is,
+        // A caller that waits longer than the stall loses nothing with any queue.
+        fix: |subject, _| (timeout(&subject.policy) < 3 * SECOND).then(|| subject.clone()),
+        parameters: |found, is_fixed| {
+            let room = (timeout(&found.policy) / 2 / MS).clamp(1, 1500);
             set("backend.queue", &if is_fixed { room } else { 1_000_000 }.to_string())
         },
         size: Size::Any,
     },
-    Show {
+    Evidence {
         rules: &[&fleet::LAYERED_RETRIES],
         scenario: "layers",
         measure: "amplification",
-        says: "requests at the lowest service for one call that fails",
-        with: "when only one layer retries",
-        stage: as_it_is,
+        measure_text: "requests at the lowest service for one call that fails",
+        fix_text: "when only one layer retries",
+        prepare: as_it_is,
         fix: |subject, _| Some(subject.clone()),
-        around: layers,
+        parameters: layers,
         size: Size::Any,
     },
 ];
@@ -212,13 +212,13 @@ fn as_it_is(policy: &Policy) -> Option<Policy> {
     Some(policy.clone())
 }
 
-/// How long a caller waits for an answer.
-fn patience(policy: &Policy) -> Nanos {
+/// How long a caller waits for a response.
+fn timeout(policy: &Policy) -> Nanos {
     policy.attempt_timeout().min(policy.deadline())
 }
 
-/// With attempts that take so long at most, and no longer to connect.
-fn with_attempts_of(draft: Draft, policy: &Policy, attempt: Nanos) -> Option<Policy> {
+/// With this attempt timeout, and no longer a connect timeout.
+fn with_attempt_timeout(draft: Draft, policy: &Policy, attempt: Nanos) -> Option<Policy> {
     let draft = draft.attempt_timeout(Duration::from_nanos(attempt));
     let connect = policy.connect_timeout();
     if connect == NEVER || connect <= attempt {
@@ -235,7 +235,7 @@ fn set(path: &str, value: &str) -> Vec<Set> {
     Set::new(path, value).into_iter().collect()
 }
 
-/// The two others that try most often; whose turn it is does not change the product.
+/// The two other layers with the most attempts; their order does not change the product.
 fn layers(found: &Found, is_fixed: bool) -> Vec<Set> {
     let own = found.policy.attempts();
     let others = found.setting.chain.iter().filter(|layer| layer.name != found.name);
@@ -255,8 +255,8 @@ fn layers(found: &Found, is_fixed: bool) -> Vec<Set> {
     sets
 }
 
-impl Show {
-    /// What the setting makes of the scenario, and how many times smaller its fleet is.
+impl Evidence {
+    /// The parameters for a setting, and how many times smaller the simulated fleet is.
     pub(super) fn sets(&self, setting: &Setting) -> (Vec<Set>, f64) {
         let clients = setting.clients.map(f64::from);
         let mut sets = Vec::new();

@@ -1,5 +1,5 @@
-//! A command whose attempt is over may not be: it gets a while to end, with all that it has started. Until then the same
-//! job must not start again, and the worker must not be gone.
+//! A command may outlive its attempt: after a timeout it gets a grace period to end, with all of its children. Until then
+//! the same job must not start again, and the worker must not exit.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,19 +17,18 @@ use tokio::time::{sleep, timeout};
 use crate::guard::{Guard, MARK};
 use crate::run::Group;
 
-/// How often we look whether a group is gone, of which nothing tells us.
-const GLANCE: Duration = Duration::from_millis(5);
+/// How often a process group is polled: no signal reports that it has ended.
+const POLL: Duration = Duration::from_millis(5);
 
-/// So long what was killed may take to be gone. What has ended and is never waited for, because whoever inherits it does
-/// not, looks as if it were there.
-const DYING: Duration = Duration::from_secs(1);
+/// How long a killed group may take to disappear. A zombie that its new parent never waits for would keep it for ever.
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The commands that run or come to their end.
-pub(super) struct Ends {
+/// The commands that are running or being ended.
+pub(super) struct Commands {
     grace: Duration,
     groups: Mutex<HashMap<JobId, Group>>,
     changed: Notify,
-    /// Ends them if this process is killed.
+    /// Kills them if this process is killed.
     guard: Option<Mutex<Guard>>,
 }
 
@@ -37,47 +36,47 @@ pub(super) struct Ends {
 pub(super) struct Starting {
     number: u64,
     mark: String,
-    ends: Arc<Ends>,
+    commands: Arc<Commands>,
 }
 
-impl Ends {
+impl Commands {
     pub(super) fn new(grace: Duration, guard: Option<Guard>) -> Self {
         let guard = guard.map(Mutex::new);
         Self { grace, groups: Mutex::default(), changed: Notify::new(), guard }
     }
 
-    /// A command is about to be started.
+    /// Announces a command to the guard.
     pub(super) fn starting(self: &Arc<Self>) -> Starting {
         let (number, mark) = self.guard(Guard::starting).unwrap_or_default();
-        Starting { number, mark, ends: Arc::clone(self) }
+        Starting { number, mark, commands: Arc::clone(self) }
     }
 
-    fn guard<T>(&self, tell: impl FnOnce(&mut Guard) -> T) -> Option<T> {
+    fn guard<T>(&self, send: impl FnOnce(&mut Guard) -> T) -> Option<T> {
         let guard = self.guard.as_ref()?;
-        Some(tell(&mut guard.lock().unwrap_or_else(PoisonError::into_inner)))
+        Some(send(&mut guard.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Waits until nothing of this job's last attempt here is left.
+    /// Waits until no process of this job's last attempt is left.
     pub(super) async fn of(&self, id: JobId) {
         self.until(|groups| !groups.contains_key(&id)).await;
     }
 
-    /// Waits until nothing is left.
+    /// Waits until no process is left.
     pub(super) async fn all(&self) {
         self.until(HashMap::is_empty).await;
     }
 
-    async fn until(&self, what: impl Fn(&HashMap<JobId, Group>) -> bool) {
+    async fn until(&self, condition: impl Fn(&HashMap<JobId, Group>) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if what(&self.groups.lock().unwrap_or_else(PoisonError::into_inner)) {
+            if condition(&self.groups.lock().unwrap_or_else(PoisonError::into_inner)) {
                 return;
             }
             changed.await;
         }
     }
 
-    /// Ends all of them, without asking.
+    /// Kills all of them.
     pub(super) fn kill(&self) {
         let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         groups.values().for_each(|group| group.signal(Signal::SIGKILL));
@@ -89,35 +88,35 @@ impl Ends {
         self.changed.notify_waiters();
     }
 
-    /// Asks, waits, and makes it end.
+    /// Terminates a command, and kills it after the grace period.
     async fn end(&self, child: &mut Child, group: Group) {
         group.terminate();
         if timeout(self.grace, gone(child, group)).await.is_err() {
             group.signal(Signal::SIGKILL);
-            let _ = timeout(DYING, gone(child, group)).await;
+            let _ = timeout(KILL_TIMEOUT, gone(child, group)).await;
         }
     }
 }
 
 impl Starting {
-    /// What the environment of the command must have.
+    /// The variable that the environment of the command must have.
     pub(super) fn variable(&self) -> (&'static str, &str) {
         (MARK, &self.mark)
     }
 
-    /// The command was started.
+    /// Registers the command after it was started.
     pub(super) fn watch(mut self, id: JobId, child: Child, group: Group) -> Running {
-        let (number, ends) = (std::mem::take(&mut self.number), Arc::clone(&self.ends));
-        ends.guard(|guard| guard.started(number, group.target()));
-        ends.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(id, group);
-        Running { id, number, group, child: Some(child), ends }
+        let (number, commands) = (std::mem::take(&mut self.number), Arc::clone(&self.commands));
+        commands.guard(|guard| guard.started(number, group.target()));
+        commands.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(id, group);
+        Running { id, number, group, child: Some(child), commands }
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
         if self.number != 0 {
-            self.ends.guard(|guard| guard.over(self.number));
+            self.commands.guard(|guard| guard.over(self.number));
         }
     }
 }
@@ -126,22 +125,22 @@ impl Drop for Starting {
 async fn gone(child: &mut Child, group: Group) {
     let _ = child.wait().await;
     while group.remains() {
-        sleep(GLANCE).await;
+        sleep(POLL).await;
     }
 }
 
-/// A command that runs. Dropped before its end, as when its time is over, it is ended.
+/// A running command. It is ended when this is dropped, as after a timeout.
 pub(super) struct Running {
     id: JobId,
-    /// By which the guard knows it.
+    /// Its number for the guard.
     number: u64,
     group: Group,
     child: Option<Child>,
-    ends: Arc<Ends>,
+    commands: Arc<Commands>,
 }
 
 impl Running {
-    /// Waits for the command, not for what it has started.
+    /// Waits for the command, but not for its children.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         match &mut self.child {
             Some(child) => child.wait().await,
@@ -149,10 +148,10 @@ impl Running {
         }
     }
 
-    /// The command has ended well, and what it has left running is meant to.
+    /// The command has succeeded. Processes that it has left running may continue.
     pub(super) fn leave(mut self) {
         self.child = None;
-        self.ends.over(self.id, self.number);
+        self.commands.over(self.id, self.number);
     }
 }
 
@@ -160,15 +159,15 @@ impl Drop for Running {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         let (id, number, group) = (self.id, self.number, self.group);
-        let ends = Arc::clone(&self.ends);
+        let commands = Arc::clone(&self.commands);
         match Handle::try_current() {
             Ok(runtime) => {
                 runtime.spawn(async move {
-                    ends.end(&mut child, group).await;
-                    ends.over(id, number);
+                    commands.end(&mut child, group).await;
+                    commands.over(id, number);
                 });
             }
-            // Nobody would be there to wait.
+            // Without a runtime nothing can wait for it.
             Err(_) => group.signal(Signal::SIGKILL),
         }
     }

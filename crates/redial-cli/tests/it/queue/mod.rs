@@ -1,4 +1,4 @@
-//! `redial queue` and `redial dlq` on real stores, with real processes. No test depends on how long anything takes.
+//! `redial queue` and `redial dlq` on real stores, with real processes. No test depends on timing.
 
 mod blameless;
 mod clock;
@@ -22,11 +22,11 @@ use serde_json::Value;
 
 use crate::{Scratch, eventually, text};
 
-/// Attempts that follow each other at once, and that nothing else stops.
+/// A policy with short waits and no budget.
 const QUICK: &str = "attempts = 3\ndeadline = \"none\"\nattempt_timeout = \"60s\"\nbudget = \"none\"\n\
                      backoff = { base = \"1ms\", cap = \"4ms\" }\n";
 
-/// A store, and a directory around it.
+/// A store in its own directory.
 struct Lab {
     scratch: Scratch,
     store: String,
@@ -46,7 +46,7 @@ impl Lab {
         command
     }
 
-    /// What a page shows for a shell.
+    /// Runs a shell command of a page.
     fn shell(&self, script: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_redial")).parent().unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
@@ -71,13 +71,13 @@ impl Lab {
         output
     }
 
-    /// What it prints, when all is well.
+    /// The output of a command that succeeds.
     #[track_caller]
     fn ok(&self, args: &[&str]) -> String {
         good(&self.run(args))
     }
 
-    /// A worker that ends by itself, with quick attempts.
+    /// A worker that ends by itself, with short waits.
     #[track_caller]
     fn work(&self, args: &[&str]) -> Output {
         let output = self.command(&["queue", "work", "--policy", "quick.toml"]).args(args).output();
@@ -119,7 +119,7 @@ fn good(output: &Output) -> String {
     text(&output.stdout).to_owned()
 }
 
-/// It ends with this code, says this on stderr, and nothing on stdout.
+/// It must end with this code, and print this on stderr and nothing on stdout.
 #[track_caller]
 fn fails(output: &Output, code: i32, says: &str) {
     assert_eq!(output.status.code(), Some(code), "{output:?}");

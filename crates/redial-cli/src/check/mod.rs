@@ -1,13 +1,13 @@
-//! `redial check`: is this retry config safe?
+//! `redial check`: reviews retry configs.
 
+mod evidence;
 mod github;
 pub(crate) mod human;
 mod json;
+mod position;
 pub(crate) mod report;
 mod sarif;
-mod shows;
 mod simulate;
-pub(crate) mod spot;
 mod walk;
 
 use std::io::Write;
@@ -22,76 +22,75 @@ use redial_policy::{Format, Found, Severity};
 use crate::failed::Failed;
 use report::Report;
 
-/// Review retry configs, ours or another system's, alone or in whole directories of manifests
+/// Review retry configs of Redial or other systems, in single files or directories of manifests
 #[derive(clap::Args)]
 #[command(after_help = "\
-Everything is read before anything is reviewed: a mesh keeps the budget of a route in another file than the route. What
-is said here about the setting takes the place of what a file says about it.
+All files are read before any is reviewed, because a mesh may keep a route and its budget in different files. The
+setting given here overrides the setting in a file.
 
-Exit code: 0 nothing to say, 1 findings at or above --deny, 2 something could not be read.
+Exit codes: 0 no findings at or above --deny, 1 findings at or above --deny, 2 something could not be read.
 
 Examples:
-  redial check retry.toml                             one of ours
-  redial check --slo 2s --clients 200 k8s/            what manifests say, in this setting
-  helm template . | redial check -                    what a template makes
-  redial check application.conf --from resilience4j   a file whose name says nothing
-  redial check k8s/ --simulate                        what the findings do to a backend, in numbers
+  redial check retry.toml                             a Redial policy file
+  redial check --slo 2s --clients 200 k8s/            manifests, in this setting
+  helm template . | redial check -                    the output of a template
+  redial check application.conf --from resilience4j   a known format
+  redial check k8s/ --simulate                        simulate what the findings do to a backend
   redial check . --format sarif > redial.sarif        for code scanning
-  redial check --list-rules                           what is looked for")]
+  redial check --list-rules                           list the rules")]
 pub(crate) struct Args {
     /// Files, directories, or - for standard input
     #[arg(required_unless_present = "list_rules", value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     setting: SettingArgs,
-    /// Read every file as this, whatever it looks like
+    /// Format of every file [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<Format>,
-    /// The least severity that fails
+    /// Fail on findings of this severity or above
     #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severities())]
     deny: Severity,
-    /// Do not apply this rule; repeat it for others
+    /// Do not apply this rule; may be repeated
     #[arg(long, value_name = "RULE", value_parser = rules())]
     allow: Vec<&'static Rule>,
-    /// How to say it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Form::Human)]
     format: Form,
-    /// Run the scenarios that show what the findings do, and print the numbers
+    /// Simulate what the findings do to a backend, and print the numbers
     #[arg(long)]
     simulate: bool,
-    /// Say what is looked for
+    /// List the rules
     #[arg(long, conflicts_with = "files")]
     list_rules: bool,
 }
 
-/// What no config can say.
+/// Facts about the system that are in no config.
 #[derive(clap::Args)]
-#[command(next_help_heading = "The setting")]
+#[command(next_help_heading = "Setting")]
 struct SettingArgs {
-    /// How long the user is promised to wait at most
+    /// The longest wait that users are promised
     #[arg(long, value_name = "TIME", value_parser = time)]
     slo: Option<Nanos>,
-    /// How many processes make these calls
+    /// Number of processes that make these calls
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     clients: Option<u32>,
-    /// How many calls all of them make together on a normal day, such as 500/s
+    /// Calls of all clients together on a normal day, such as 500/s
     #[arg(long, value_name = "RATE", value_parser = rate)]
     calls: Option<Rate>,
-    /// How many requests the upstream can serve, such as 2000/s
+    /// Requests that the upstream can serve, such as 2000/s
     #[arg(long, value_name = "RATE", value_parser = rate)]
     capacity: Option<Rate>,
-    /// The most that retries may multiply the load by
+    /// The largest allowed ratio of attempts to calls
     #[arg(long, value_name = "X", value_parser = multiplier)]
     multiplier: Option<f64>,
-    /// How often the layers above these try, outermost first, such as 3,2
+    /// Attempts of the layers above this one, outermost first, such as 3,2
     #[arg(long, value_name = "ATTEMPTS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     layers: Vec<u32>,
-    /// How finely the clients' timers tick
+    /// Resolution of the clients' timers
     #[arg(long, value_name = "TIME", value_parser = time)]
     timer: Option<Nanos>,
 }
 
-/// How the answer looks.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
     /// For people
@@ -100,7 +99,7 @@ enum Form {
     Json,
     /// For code scanning: SARIF 2.1.0
     Sarif,
-    /// Annotations of a GitHub workflow
+    /// GitHub workflow annotations
     Github,
 }
 
@@ -118,7 +117,7 @@ fn severities() -> impl TypedValueParser<Value = Severity> {
 
 fn rules() -> impl TypedValueParser<Value = &'static Rule> {
     PossibleValuesParser::new(rules::ALL.iter().map(|rule| rule.name)).try_map(|name| {
-        rules::ALL.iter().copied().find(|rule| rule.name == name).ok_or("no rule has this name")
+        rules::ALL.iter().copied().find(|rule| rule.name == name).ok_or("unknown rule")
     })
 }
 
@@ -146,7 +145,7 @@ fn multiplier(text: &str) -> Result<f64, String> {
 }
 
 impl SettingArgs {
-    /// Whoever types it knows it now; a file was true when it was written.
+    /// Arguments are newer than files.
     fn apply(&self, found: &mut Found) {
         let Setting { slo, clients, calls, capacity, multiplier, timer, chain, .. } =
             &mut found.setting;
@@ -184,7 +183,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     stopped?;
     match report.exit_code(args.deny) {
         0 => Ok(()),
-        code => Err(Failed::Said(code)),
+        code => Err(Failed::Reported(code)),
     }
 }
 

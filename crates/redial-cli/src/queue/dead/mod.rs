@@ -1,4 +1,5 @@
-//! `redial dlq …`: what the policy gave up. Somebody looks at it, puts right what was wrong, and lets it start again, slowly.
+//! `redial dlq …`: dead letters, which are the jobs that the policy gave up. An operator inspects them, repairs them, and
+//! restarts them at a limited rate.
 
 mod edit;
 mod filter;
@@ -12,22 +13,22 @@ use redial_queue::durable::{Filter, Job, JobId, Redrive, State, Store};
 use serde_json::json;
 
 use super::list::{self, about};
+use super::location::QueueArgs;
 use super::manage::{Choice, choice};
-use super::place::Place;
 use super::print::{age, cell};
 use super::show;
-use super::time::short;
+use crate::duration;
 use crate::failed::Failed;
 use filter::Which;
 
-/// See, repair and restart the jobs that were given up
+/// Inspect, repair and restart dead letters: jobs that were given up
 #[derive(clap::Args)]
 #[command(
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  redial dlq ls --store jobs.db                            which there are, and why
-  redial dlq show --store jobs.db 17                       what came of its attempts
+  redial dlq ls --store jobs.db                            list them, with the reasons
+  redial dlq show --store jobs.db 17                       show the results of its attempts
   redial dlq edit --store jobs.db 17 --payload @fixed.json
   redial dlq redrive --store jobs.db --reason attempts --rate 100/s
   redial dlq purge --store jobs.db --older 30d"
@@ -42,7 +43,7 @@ enum Command {
     Ls(List),
     Show(show::Args),
     Edit(edit::Args),
-    Redrive(Again),
+    Redrive(RedriveArgs),
     Purge(Purge),
 }
 
@@ -58,32 +59,32 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     })
 }
 
-/// Show the dead letters of a queue: since when, after how many attempts, why, and the last cause
+/// List the dead letters of a queue: age, attempts, reason, and last cause
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   redial dlq ls --store jobs.db
   redial dlq ls --store jobs.db --outcome 'connection refused' --older 1h
-  redial dlq ls --store jobs.db --json                     an object in a line for each, with everything about it")]
+  redial dlq ls --store jobs.db --json                     a JSON object per line, with all fields")]
 struct List {
     #[command(flatten)]
-    place: Place,
+    queue: QueueArgs,
     #[command(flatten)]
     which: Which,
-    /// At most so many
+    /// The most jobs to list
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     most: u32,
-    /// Only those with a higher number than this
+    /// Only jobs with a higher number than this
     #[arg(long, value_name = "ID")]
     after: Option<i64>,
-    /// Print an object in a line for each
+    /// Print a JSON object per line for each
     #[arg(long)]
     json: bool,
 }
 
 async fn ls(args: &List, out: &mut impl Write) -> Result<(), Failed> {
-    let queue = args.place.find().await?;
-    let filter = Filter { after: args.after.map(JobId), ..args.which.filter(args.place.filter()) };
+    let queue = args.queue.find().await?;
+    let filter = Filter { after: args.after.map(JobId), ..args.which.filter(args.queue.filter()) };
     let now = queue.store().time().await?;
     let row = |job: &Job| {
         let last = job.history.last();
@@ -100,48 +101,48 @@ async fn ls(args: &List, out: &mut impl Write) -> Result<(), Failed> {
     list::show(&queue, filter, args.most, args.json, head, row, out).await
 }
 
-/// Put dead letters back into their queue, with no attempt made
+/// Put dead letters back into their queue, with their attempts reset
 ///
-/// They start one after the other, at the rate, so that whoever has just recovered is not hit by all of them at once.
-/// What came of their earlier attempts stays in their history, and their idempotency keys stay the same.
+/// They start one after the other, at the rate, so that a backend that has just recovered does not receive all of them at
+/// once. Their history and their idempotency keys are kept.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   redial dlq redrive --store jobs.db --id 17
   redial dlq redrive --store jobs.db --all --rate 100/s
-  redial dlq redrive --store jobs.db --outcome 503 --rate 5/s --delay 10m     the first one in ten minutes
-  redial dlq redrive --store jobs.db --key user-7 --rate none                 all of them at once")]
-struct Again {
+  redial dlq redrive --store jobs.db --outcome 503 --rate 5/s --delay 10m     start in ten minutes
+  redial dlq redrive --store jobs.db --key user-7 --rate none                 start all at once")]
+struct RedriveArgs {
     #[command(flatten)]
-    place: Place,
+    queue: QueueArgs,
     #[command(flatten)]
     which: Which,
-    /// All of them
+    /// All dead letters of the queue
     #[arg(long)]
     all: bool,
-    /// At most so many, the oldest numbers first
+    /// The most jobs, lowest numbers first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     most: Option<u64>,
-    /// How often one starts, or none for all at once
+    /// The rate at which they start, or none for all at once
     #[arg(long, value_name = "RATE|none", default_value = "10/s", value_parser = choice::<Rate>)]
     rate: Choice<Rate>,
-    /// The first one starts after this long
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = super::time::duration)]
+    /// Delay before the first one starts
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::read)]
     delay: Duration,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-async fn redrive(args: &Again, out: &mut impl Write) -> Result<(), Failed> {
+async fn redrive(args: &RedriveArgs, out: &mut impl Write) -> Result<(), Failed> {
     args.which.require(args.all, "redrives")?;
     let Redrive { apart, .. } = match args.rate {
         Choice::None => Redrive::default(),
         Choice::Some(rate) => Redrive::at(rate).map_err(|error| Failed::input("--rate", error))?,
     };
-    let queue = args.place.find().await?;
+    let queue = args.queue.find().await?;
     let (store, mut last) = (queue.store(), Duration::ZERO);
-    let filter = args.which.filter(args.place.filter());
+    let filter = args.which.filter(args.queue.filter());
     let mut next = args.delay;
     let count = in_pages(&**store, filter, args.most, async |page| {
         let redriven = store.redrive(&page, Redrive { after: next, apart }).await?;
@@ -154,20 +155,16 @@ async fn redrive(args: &Again, out: &mut impl Write) -> Result<(), Failed> {
     })
     .await?;
     if args.json {
-        writeln!(
-            out,
-            "{}",
-            json!({ "redriven": count, "last_starts_in_ms": super::print::ms(last) })
-        )?;
+        writeln!(out, "{}", json!({ "redriven": count, "last_starts_in_ms": duration::ms(last) }))?;
     } else if count > 0 {
-        writeln!(out, "{count} redriven; the last one starts in {}", short(last))?;
+        writeln!(out, "{count} redriven; the last one starts in {}", duration::text(last))?;
     } else {
         writeln!(out, "0 redriven")?;
     }
     Ok(())
 }
 
-/// Remove dead letters for good
+/// Remove dead letters permanently
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -176,13 +173,13 @@ Examples:
   redial dlq purge --store jobs.db --all")]
 struct Purge {
     #[command(flatten)]
-    place: Place,
+    queue: QueueArgs,
     #[command(flatten)]
     which: Which,
-    /// All of them
+    /// All dead letters of the queue
     #[arg(long)]
     all: bool,
-    /// At most so many, the oldest numbers first
+    /// The most jobs, lowest numbers first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     most: Option<u64>,
     /// Print JSON
@@ -192,8 +189,8 @@ struct Purge {
 
 async fn purge(args: &Purge, out: &mut impl Write) -> Result<(), Failed> {
     args.which.require(args.all, "removes")?;
-    let queue = args.place.find().await?;
-    let (store, filter) = (queue.store(), args.which.filter(args.place.filter()));
+    let queue = args.queue.find().await?;
+    let (store, filter) = (queue.store(), args.which.filter(args.queue.filter()));
     let remove = async |page: Filter| Ok(store.remove(&page).await?);
     let count = in_pages(&**store, filter, args.most, remove).await?;
     if args.json {
@@ -204,10 +201,11 @@ async fn purge(args: &Purge, out: &mut impl Write) -> Result<(), Failed> {
     Ok(())
 }
 
-/// How many are done in one step of the store, which others have to wait for.
+/// The most jobs of one step of the store: other requests wait for it.
 const PAGE: usize = 1000;
 
-/// Does something to dead letters, page by page. Pages go by number, so that one that dies again meanwhile is not met twice.
+/// Applies a step to dead letters, page by page. Pages are in the order of numbers, so that a job that dies again meanwhile
+/// is not visited twice.
 async fn in_pages(
     store: &dyn Store,
     mut filter: Filter,

@@ -1,0 +1,110 @@
+//! A budget of its own means nothing to a process that makes one call: the floor alone pays for all retries of one call.
+//! Five hundred processes that fail together are the storm that a budget should prevent. So they share one: in a file
+//! ([`file`]) on one machine, or in the ledger of a fleet ([`fleet`]).
+
+mod file;
+mod fleet;
+mod place;
+mod record;
+
+pub(super) use file::LockWait;
+pub(super) use place::Place;
+
+use std::io;
+
+use nix::sys::signal::Signal;
+use redial_core::admit::Guards;
+use redial_core::{Invalid, Nanos, Policy};
+
+use super::clock;
+use super::signals::Signals;
+use file::FileBudget;
+use fleet::FleetBudget;
+
+/// The guards of this call, with its own budget or a shared one.
+pub(super) enum Account {
+    /// The call's own budget, or one that is shared in a file.
+    File(Box<FileBudget>),
+    /// The budget of a fleet.
+    Fleet(FleetBudget),
+}
+
+impl Account {
+    pub(super) fn own(policy: &Policy, seed: u64) -> Self {
+        Self::File(Box::new(FileBudget::own(policy, seed)))
+    }
+
+    pub(super) fn shared(policy: &Policy, seed: u64, place: &Place) -> io::Result<Self> {
+        FileBudget::shared(policy, seed, place).map(|budget| Self::File(Box::new(budget)))
+    }
+
+    pub(super) fn of_fleet(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {
+        FleetBudget::new(policy, url, name).map(Self::Fleet)
+    }
+
+    pub(super) fn warn(&mut self, warning: String) {
+        match self {
+            Self::File(budget) => budget.warn(warning),
+            Self::Fleet(budget) => budget.warn(warning),
+        }
+    }
+
+    pub(super) fn warnings(&mut self) -> Vec<String> {
+        match self {
+            Self::File(budget) => budget.warnings(),
+            Self::Fleet(budget) => budget.warnings(),
+        }
+    }
+
+    /// Where the budget is, if it is shared.
+    pub(super) fn place(&self) -> Option<&str> {
+        match self {
+            Self::File(budget) => budget.place(),
+            Self::Fleet(budget) => Some(budget.place()),
+        }
+    }
+
+    /// The time of the guards' clock.
+    pub(super) fn now(&self) -> Nanos {
+        match self {
+            Self::File(_) => clock::now(),
+            Self::Fleet(budget) => budget.now(),
+        }
+    }
+
+    /// Converts a time of the guards' clock to our clock.
+    pub(super) fn to_local(&self, at: Nanos) -> Nanos {
+        match self {
+            Self::File(_) => at,
+            Self::Fleet(budget) => budget.to_local(at),
+        }
+    }
+
+    /// One step of the engine.
+    pub(super) fn step<T>(
+        &mut self,
+        wait: LockWait,
+        signals: &mut Signals,
+        ask: impl FnOnce(&Guards, Nanos) -> T,
+    ) -> T {
+        match self {
+            Self::File(budget) => budget.step(wait, signals, ask),
+            Self::Fleet(budget) => budget.step(ask),
+        }
+    }
+
+    /// Waits for the token of a retry that is about to be made. Returns the signal that interrupted it.
+    pub(super) fn confirm(&self, signals: &mut Signals) -> io::Result<Option<Signal>> {
+        match self {
+            Self::File(_) => Ok(None),
+            Self::Fleet(budget) => budget.confirm(signals),
+        }
+    }
+
+    /// The budget refused a retry. Adds a warning if the ledger could not be reached.
+    pub(super) fn refused(&mut self) {
+        if let Self::Fleet(budget) = self {
+            budget.refused();
+        }
+    }
+}
