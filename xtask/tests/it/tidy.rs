@@ -128,6 +128,36 @@ fn second_words_for_attempts() {
 }
 
 #[test]
+fn persons_in_place_of_things() {
+    let nobody = concat!("no", "body");
+    let found = |path: &str| format!("{path}:1: `{nobody}`: name it");
+    for path in ["src/lib.rs", "a.md", "b/Cargo.toml", "a.sql", "a.lua", "a.yml", "a.py", "a.sh"] {
+        check([("src/lib.rs", ""), (path, &format!("x {nobody} y"))]).is(&[&found(path)]);
+    }
+    for code in
+        [concat!("fn no", "body_waits() {}"), concat!("Watch::No", "body"), concat!("NO", "BODY")]
+    {
+        check([("src/lib.rs", code)]).is(&[&found("src/lib.rs")]);
+    }
+    check([("a.md", concat!("Who", "ever and any", "body"))]).is(&[
+        concat!("a.md:1: `any", "body`: name it"),
+        concat!("a.md:1: `who", "ever`: name it"),
+    ]);
+    check([("a.txt", nobody), ("a.md", concat!("no ", "body, busy", "bodys"))]).is_empty();
+}
+
+#[test]
+fn phrases_of_several_words() {
+    check([("a.md", concat!("those", " who wait"))])
+        .is(&[concat!("a.md:1: `those", " who`: name them")]);
+    check([("src/lib.rs", concat!("fn whose", "_turn_it_is() {}"))])
+        .is(&[concat!("src/lib.rs:1: `whose", " turn`: write `the next caller`")]);
+    check([("a.toml", concat!("# as Seed", " 003 draws it"))])
+        .is(&[concat!("a.toml:1: `seed", " 003`: cite the source")]);
+    check([("a.md", concat!("seed", " 0031, seed 3"))]).is_empty();
+}
+
+#[test]
 fn a_quotation_may_be_allowed() {
     check([("src/lib.rs", &format!("x.{MAX} // tidy-allow: Envoy's name"))]).is_empty();
     check([("src/lib.rs", &format!("// tidy-allow: Envoy's name\nx.{MAX}"))]).is_empty();
@@ -141,6 +171,9 @@ fn a_quotation_may_be_allowed() {
     check([("a.md", &format!("<!-- tidy-allow: Envoy -->\n```yaml\na: 1\n{MAX}: 3\n```\n"))])
         .is_empty();
     check([("a.md", &format!("```yaml\n{MAX}: 3\n```\n"))]).is(&["a.md:2: "]);
+    let nobody = concat!("no", "body");
+    check([("a.sql", &format!("-- tidy-allow: a user of the system\n{nobody}"))]).is_empty();
+    check([("a.sh", &format!("# tidy-allow: a user of the system\n{nobody}"))]).is_empty();
 }
 
 #[test]
