@@ -1,6 +1,6 @@
-//! Any text, as every language that is read: it is a tree whose nodes are in the text and that prints back to itself, or
-//! it is an error that points into the text. What is found in it is reviewed, and what a file of ours can say of that is
-//! written for every system and read again, without a panic.
+//! Any text, read in every syntax: it is a tree whose nodes are in the text and that is the same when printed and parsed
+//! again, or it is an error with a span in the text. The configs in it are reviewed, exported to every system and read
+//! again, without a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -43,7 +43,7 @@ fn trees(text: &str) {
         check(&node, text);
         let printed = format!("x = {}", bare(&node).to_toml());
         let again = Node::toml(&printed).unwrap_or_else(|problem| panic!("{problem}: {printed}"));
-        // NaN is not what it is.
+        // NaN is not equal to itself.
         let again = bare(again.get("x").expect("it was printed"));
         assert_eq!(format!("{again:?}"), format!("{:?}", bare(&node)), "{printed}");
     }
@@ -67,7 +67,7 @@ fn pile(name: &str, text: &str, asked: Option<Format>) -> Option<Pile> {
     }
 }
 
-/// What is found, as files of ours; every place is in the text.
+/// The configs that were found, as policy files; every place is in the text.
 fn review(pile: &Pile, asked: Option<Format>) -> Vec<File> {
     let reading = pile.read(asked);
     let mut findings = rules::review(&reading.found);
@@ -90,12 +90,12 @@ fn review(pile: &Pile, asked: Option<Format>) -> Vec<File> {
     files.collect()
 }
 
-/// For every system; what it was written as is read again by that system's reader.
+/// Exports to every system, and reads each export with that system's reader.
 fn export(file: &File) {
     for format in Format::ALL {
         let Ok(written) = format.write(file) else { continue };
         let again = pile("x", &written.text, Some(format))
-            .unwrap_or_else(|| panic!("{format:?} does not know its own: {}", written.text));
+            .unwrap_or_else(|| panic!("{format:?} does not recognise its own export: {}", written.text));
         let reading = again.read(Some(format));
         assert!(
             reading.problems.is_empty(),
@@ -111,7 +111,7 @@ fn fits(problem: &Problem, text: &str) {
     assert!(problem.to_string().chars().count() < 2000);
 }
 
-/// Every node is a piece of the text.
+/// Every node has a span in the text.
 fn check(node: &Node, text: &str) {
     assert!(text.get(node.span.range()).is_some(), "{node:?}");
     match &node.value {
@@ -124,7 +124,7 @@ fn check(node: &Node, text: &str) {
     }
 }
 
-/// Without places.
+/// The node without its places.
 fn bare(node: &Node) -> Value {
     match &node.value {
         Value::List(list) => Value::list(list.iter().map(bare)),

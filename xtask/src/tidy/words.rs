@@ -89,19 +89,14 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for extension in EXTENSIONS {
         for (path, text) in tree.with_extension(extension) {
             for (index, line) in unquoted(text, *extension == "md") {
-                let words = separate_words(line);
-                findings.extend(find(path, index, &words, ANYWHERE));
-                match *extension {
-                    "md" => {
-                        findings.extend(find(path, index, line, IN_PROSE));
-                        findings.extend(find(path, index, line, IN_CODE));
-                    }
-                    "rs" => {
-                        findings.extend(find(path, index, rust::comment(line), IN_PROSE));
-                        findings.extend(find(path, index, line, IN_CODE));
-                    }
-                    _ => {}
-                }
+                let (prose, code) = match *extension {
+                    "md" => (line, line),
+                    "rs" => (rust::comment(line), line),
+                    _ => ("", ""),
+                };
+                findings.extend(find(path, index, prose, IN_PROSE));
+                findings.extend(find(path, index, code, IN_CODE));
+                findings.extend(find(path, index, &separate_words(line), ANYWHERE));
             }
         }
     }
@@ -122,7 +117,7 @@ fn unquoted(text: &str, is_markdown: bool) -> Vec<(usize, &str)> {
     lines.iter().copied().enumerate().filter(|(index, _)| !is_quoted(*index)).collect()
 }
 
-/// `waits_forNobody` as `waits for Nobody`.
+/// `next_caller` and `NextCaller` as two words.
 fn separate_words(line: &str) -> String {
     let mut words = String::with_capacity(line.len());
     let mut was_lower = false;

@@ -51,5 +51,11 @@ fn jobs_run_at_the_same_time_and_are_counted_apart() {
     let tally = |passed, failed| Tally { passed, failed, skipped: 0 };
     assert_eq!(counts, [(tally(3, 0), true), (tally(1, 2), false)]);
     let shown = shown.into_inner().expect("no panic");
-    assert!(shown.iter().all(|output| output.windows(12).filter(|part| *part == b"test result:").count() <= 1));
+    assert!(
+        shown.iter().all(|output| output
+            .windows(12)
+            .filter(|part| *part == b"test result:")
+            .count()
+            <= 1)
+    );
 }
