@@ -23,7 +23,7 @@ use crate::{envoy, examples};
 const WAITING: [&str; 3] = ["redial", "redial-cli", "redial-queue"];
 
 /// How many tests that wait run at once on each processor.
-const WAITING_PER_PROCESSOR: usize = 4;
+const WAITING_PER_PROCESSOR: usize = 2;
 
 /// How a whole run ended. Its `Display` ends with the line that has the count.
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@ const PICTURE: &str = "REDIAL_FLEET_PICTURE";
 /// The number of processes. The run of `cargo xtask test` has fewer of them, and the same faults.
 fn instances() -> usize {
     let is_long = env::var_os(PROVE).is_some() || env::var_os(PICTURE).is_some();
-    if is_long { 200 } else { 100 }
+    if is_long { 200 } else { 50 }
 }
 
 fn now() -> f64 {
