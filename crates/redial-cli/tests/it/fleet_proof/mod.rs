@@ -117,7 +117,7 @@ fn one_budget_holds_for_all_while_redis_and_a_quarter_of_the_instances_are_kille
             few >= allowed / 10.0,
             "{what}: {few} retries a second where {allowed} are allowed"
         );
-        assert!(many >= 10.0 * few, "{what}: {few} retries a second, and {many} with local floors");
+        assert!(many >= 5.0 * few, "{what}: {few} retries a second, and {many} with local floors");
     }
     let worst = worst(&shared.lines, shared.begin);
     println!("local floors: {many:.0} retries a second");

@@ -74,7 +74,8 @@ impl Drop for Killed {
 
 /// Starts this program again, with the test below alone.
 fn start_process(prefix: &str) -> (Killed, SocketAddr) {
-    let test = concat!(module_path!(), "::a_process_that_is_killed_half_way_leaves_an_interruption");
+    let test =
+        concat!(module_path!(), "::a_process_that_is_killed_half_way_leaves_an_interruption");
     let (_, test) = test.split_once("::").unwrap();
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]);
