@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 
 use serde_json::Value;
 
-use crate::cargo::{cannot_start, cargo, target_dir};
+use crate::cargo::{cannot_start, cargo, root, target_dir};
 use crate::jobs::{Ended, Job, print, side_by_side};
 use crate::postgres::{self, Postgres};
 use crate::redis::{self, Redis};
@@ -144,7 +144,7 @@ impl Program {
         command.current_dir(self.folder()).env("CARGO_MANIFEST_DIR", self.folder());
         // What is after the dashes in a line for `cargo test` is for the program as well.
         command.args(extra.iter().filter(|arg| *arg != "--")).stdin(Stdio::null());
-        command.env(examples::VARIABLE, target_dir().join("debug/examples"));
+        command.env(examples::VARIABLE, root().join(target_dir()).join("debug/examples"));
         servers.pass_to(&mut command);
         Job { name: format!("{} {}", self.package(), self.target), command }
     }
