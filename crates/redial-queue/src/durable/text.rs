@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{NewJob, Tried};
 
@@ -26,15 +26,17 @@ pub(crate) fn read_headers(text: &str) -> Option<Vec<(String, String)>> {
     serde_json::from_str(text).ok()
 }
 
+/// Postgres does this in SQL.
+#[cfg(feature = "sqlite")]
 pub(crate) fn write_history(history: &[Tried]) -> String {
     let row = |tried: &Tried| {
         let took = u64::try_from(tried.took.as_micros()).unwrap_or(u64::MAX);
         json!([tried.number, micros(tried.ended), took, tried.outcome])
     };
-    Value::from_iter(history.iter().map(row)).to_string()
+    serde_json::Value::from_iter(history.iter().map(row)).to_string()
 }
 
-/// `None` when it is not what [`write_history`] writes.
+/// `None` when it is not what `write_history` writes.
 pub(crate) fn read_history(text: &str) -> Option<Vec<Tried>> {
     let rows: Vec<(u32, i64, u64, String)> = serde_json::from_str(text).ok()?;
     let row = |(number, ended, took, outcome)| Tried {
@@ -47,6 +49,7 @@ pub(crate) fn read_history(text: &str) -> Option<Vec<Tried>> {
 }
 
 /// One attempt more, and those that are too many fewer.
+#[cfg(feature = "sqlite")]
 pub(crate) fn remember(history: &mut Vec<Tried>, tried: Tried) {
     history.push(Tried { outcome: outcome(&tried.outcome), ..tried });
     let surplus = history.len().saturating_sub(Tried::KEPT);
