@@ -1,4 +1,4 @@
-//! Any job, taken for a delivery: it is one, and comes back as it was, or somebody is told why not.
+//! Any job, read as a delivery: it is one that survives the conversion to a job and back, or it is an error.
 #![no_main]
 
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ fuzz_target!(|input: &str| {
     let (method, url) = (delivery.method().clone(), delivery.url().to_owned());
     let (destination, fields) = (delivery.destination(), delivery.headers().clone());
     let NewJob { headers, payload, .. } = delivery.into_job();
-    let again = Delivery::of(&job(headers, payload)).expect("it was one before");
+    let again = Delivery::of(&job(headers, payload)).expect("a delivery becomes a delivery again");
     assert_eq!((again.method(), again.url()), (&method, url.as_str()));
     assert_eq!((again.destination(), again.headers()), (destination, &fields));
 });

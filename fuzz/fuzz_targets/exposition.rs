@@ -1,8 +1,8 @@
-//! Any page of metrics: it is read without a panic, every line of it once, and what was read says the same when it is
-//! written and read again.
+//! Any page of metrics: it is read without a panic, each line once, and each sample is the same when it is written and
+//! read again.
 #![no_main]
 
-// The file itself, because the crate that it is in would bring a database and TLS along.
+// The file itself, because its crate depends on a database and TLS.
 #[path = "../../crates/redial-cli/src/exposition.rs"]
 #[allow(dead_code)]
 mod exposition;
@@ -34,7 +34,7 @@ fn again(sample: &Sample<'_>) {
         let _ = write!(line, ",{}={}", quoted(name), quoted(value));
     }
     let _ = write!(line, "}} {}", sample.value);
-    // Quotes may make it longer than a line may be.
+    // With quotes it may exceed the longest line.
     if line.len() > exposition::LONGEST_LINE || line.contains('\r') {
         return;
     }

@@ -1,4 +1,4 @@
-//! Any headers: everything that is read from them is read without a panic, and says what the text says.
+//! Any headers: they are read without a panic, and each value is the one in the text.
 //!
 //! Each line is a header: its first byte chooses the name, the rest is the value.
 #![no_main]
@@ -56,7 +56,7 @@ fuzz_target!(|input: &[u8]| {
     let _ = outcome(&response);
 });
 
-/// A number without anything else, as large as it may be.
+/// A value of digits alone, saturated.
 fn number(value: &HeaderValue) -> Option<u64> {
     let text = value.to_str().ok()?;
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -103,8 +103,8 @@ fn check_travel(headers: &HeaderMap) {
     let of = |name| headers.get(name).and_then(number);
     let small = |name| of(name).and_then(|number| u32::try_from(number).ok());
     let before = small(names::GRPC_PREVIOUS_RPC_ATTEMPTS).map(|before| before.saturating_add(1));
-    let said = [small(names::ATTEMPT), small(names::X_ENVOY_ATTEMPT_COUNT), before, Some(1)];
-    assert_eq!(Some(attempt(headers)), said.into_iter().flatten().max());
+    let sent = [small(names::ATTEMPT), small(names::X_ENVOY_ATTEMPT_COUNT), before, Some(1)];
+    assert_eq!(Some(attempt(headers)), sent.into_iter().flatten().max());
 
     let millis = of(names::TIMEOUT_MS).map(Duration::from_millis);
     let grpc = headers.get(names::GRPC_TIMEOUT).and_then(grpc_timeout);

@@ -1,5 +1,5 @@
-//! Any `Idempotency-Key`: the layer takes exactly what its documentation says, and a key in quotes is the same
-//! key without them.
+//! Any `Idempotency-Key`: the layer accepts exactly the keys in its documentation, and a key in quotes is the same key
+//! as without them.
 #![no_main]
 
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use tower::{Layer, ServiceExt, service_fn};
 fuzz_target!(|input: &[u8]| {
     let Ok(value) = HeaderValue::from_bytes(input) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.expect("it has nothing to fail on").block_on(async {
+    runtime.expect("a runtime without I/O").block_on(async {
         let layer = IdempotencyLayer::new(MemoryStore::default());
         let first = ask(&layer, &value).await;
         let (taken, replayed) = taken(&first);
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
         }
         if taken && input[0] != b'"' && !input.contains(&b'\\') {
             let quoted = [b"\"", input, b"\""].concat();
-            let quoted = HeaderValue::from_bytes(&quoted).expect("it was a value before");
+            let quoted = HeaderValue::from_bytes(&quoted).expect("a valid header value");
             assert_eq!(self::taken(&ask(&layer, &quoted).await), (true, true), "{input:?}");
         }
     });

@@ -1,5 +1,5 @@
-//! Any text: it is a file whose policies print back to themselves and drive a call without a panic, or it is an
-//! error that points into the text.
+//! Any text: it is a policy file that is the same when printed and parsed again and whose policies drive a call without a
+//! panic, or it is an error with a span in the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
-//! Any body, sent by a client that is answered when it likes: what reaches the server on every attempt is a
-//! beginning of the body, and all of it when the server reads to the end.
+//! Any body, with a server that may answer before it has read all of it: the server receives a prefix of the body on each
+//! attempt, and all of it if it reads to the end.
 //!
-//! The first bytes say how much of the body is kept, and how many frames of it each attempt reads before it
-//! fails; the others are the frames.
+//! The first bytes are the size of the replay buffer and the number of frames that each attempt reads before it fails; the
+//! others are the frames.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     let whole = body.data();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build();
-    runtime.expect("it has nothing to fail on").block_on(async {
+    runtime.expect("a runtime without I/O").block_on(async {
         let policy = Policy::draft().attempts(4).budget(Budget::None).build().expect("constants");
         let layer = RetryLayer::new(Retry::new(policy)).buffer(usize::from(*most));
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -52,7 +52,7 @@ fuzz_target!(|input: &[u8]| {
 
 type Seen = Arc<Mutex<Vec<(Vec<u8>, bool)>>>;
 
-/// Reads so many frames, or all of them, and says 503 or 200.
+/// Reads `limit` frames and responds 503, or reads all of them and responds 200.
 async fn read(
     mut body: Replay<Script>,
     limit: Option<usize>,
@@ -77,7 +77,7 @@ async fn read(
     Ok(response)
 }
 
-/// A body as the bytes have it: chunks up to 15 bytes, moments without one, trailers, an error.
+/// A body made from the input: chunks of up to 15 bytes, pending polls, trailers, an error.
 struct Script {
     steps: VecDeque<Step>,
     sized: bool,

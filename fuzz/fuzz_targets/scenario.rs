@@ -1,4 +1,4 @@
-//! Any text, and what is set in it: it is a scenario in which every call ends once, or it is an error.
+//! Any text with overrides: it is a scenario in which every call ends once, or it is an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -26,7 +26,7 @@ fuzz_target!(|input: &str| {
     }
 });
 
-/// A fuzzer is quick as long as what it tries is.
+/// Large scenarios would slow the fuzzer down.
 fn is_small(scenario: &Scenario) -> bool {
     let clients = &scenario.clients;
     let spikes: f64 = scenario.spike.iter().map(|spike| spike.factor.max(1.0)).product();

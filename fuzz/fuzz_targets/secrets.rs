@@ -1,4 +1,4 @@
-//! Any text, taken for the secrets of receivers: it is read, or the error names the line, and neither shows a secret.
+//! Any text, read as the secrets of receivers: it is valid, or the error has the line, and neither shows a secret.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,6 +16,6 @@ fuzz_target!(|input: &str| {
             shown
         }
     };
-    // A URL is shown, and the fuzzer may put the secret into one.
+    // URLs are shown, and the fuzzer may put the secret into one.
     assert!(!shown.contains(SECRET) || text.contains("//"), "{shown}");
 });

@@ -1,21 +1,23 @@
-//! What did the user ask for? A few commands do not need an argument parser.
+//! Which command is to run? A few commands do not need a crate for arguments.
 
-use crate::prove::{PROOFS, ROUNDS};
+use crate::prove::{PROOFS, Proof, ROUNDS};
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
 usage: cargo xtask <command>
 
   setup                  install the programs that tests and benchmarks need
-  test [-- ARGS]         start private servers, run every test; ARGS (a name filter, then perhaps
-                         `-- --nocapture`) go to each `cargo test`
+  test [-- ARGS]         start private servers and run every test; ARGS (a name filter, then perhaps
+                         `-- --nocapture`) go to each test program
   tidy                   check the rules that the compiler does not know
-  bench [NAME] [ARGS]    run the benchmark NAME, or whatever redial-bench runs without a name
-  fuzz TARGET [SECONDS]  feed a parser whatever a fuzzer comes up with, for a minute unless told
+  features               check that each feature builds without the others
+  bench [NAME] [ARGS]    run the benchmark NAME; without a name, those that take a few minutes
+  fuzz TARGET [SECONDS]  run a fuzz target of fuzz/fuzz_targets, for 60 seconds by default
   prove queue [--seed N] [--rounds N]
                          run the durable queue under random faults on both stores, and compare what
-                         was acknowledged with what took effect; the seed repeats the plan of a run
-  ci                     fmt, clippy, features, tidy, docs, test: what a change must pass
+                         was acknowledged with what took effect; --seed repeats the plan of a run
+  prove fleet            run 200 processes with one budget through the loss of their Redis
+  ci                     fmt, tidy, clippy, features, docs, test: what a change must pass
   --help                 print this";
 
 /// A parsed command line.
@@ -27,46 +29,48 @@ pub enum Command {
     Setup,
     /// Run the tests.
     Test {
-        /// Goes to each `cargo test` as it is.
+        /// Passed on to each test program.
         extra: Vec<String>,
     },
     /// Check the rules.
     Tidy,
+    /// Check each feature.
+    Features,
     /// Run a benchmark.
     Bench {
-        /// Goes to `redial-bench` as it is.
+        /// Passed on to `redial-bench`.
         args: Vec<String>,
     },
     /// Run a fuzz target.
     Fuzz {
         /// Its name in `fuzz/fuzz_targets`.
         target: String,
-        /// For how long.
+        /// How long it runs.
         seconds: u32,
     },
-    /// Run the durable queue under random faults.
-    ProveQueue {
-        /// Random if there is none.
-        seed: Option<u64>,
-        /// How many rounds on each store.
-        rounds: u64,
-    },
+    /// Run a proof.
+    Prove(Proof),
     /// Run every check.
     Ci,
 }
 
-/// Reads the arguments after the program's name; the error says what is wrong with them.
+/// Parses the arguments after the program's name.
+///
+/// # Errors
+///
+/// The message names the argument that is wrong and what is expected.
 pub fn parse(args: &[String]) -> Result<Command, String> {
     let Some((name, rest)) = args.split_first() else {
         return Err("a command is missing".to_owned());
     };
-    let asks_help = |arg: &String| matches!(arg.as_str(), "--help" | "-h" | "help");
-    if asks_help(name) || rest.first().is_some_and(asks_help) {
+    let is_help = |arg: &String| matches!(arg.as_str(), "--help" | "-h" | "help");
+    if is_help(name) || rest.first().is_some_and(is_help) {
         return Ok(Command::Help);
     }
     match (name.as_str(), rest) {
         ("setup", []) => Ok(Command::Setup),
         ("tidy", []) => Ok(Command::Tidy),
+        ("features", []) => Ok(Command::Features),
         ("ci", []) => Ok(Command::Ci),
         ("bench", args) => Ok(Command::Bench { args: args.to_vec() }),
         ("fuzz", [target]) => Ok(Command::Fuzz { target: target.clone(), seconds: 60 }),
@@ -74,16 +78,16 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             Ok(seconds) => Ok(Command::Fuzz { target: target.clone(), seconds }),
             Err(_) => Err(format!("`{seconds}` is not a number of seconds")),
         },
-        ("fuzz", _) => Err("`fuzz` takes the name of a target and perhaps seconds".to_owned()),
+        ("fuzz", _) => Err("usage: fuzz TARGET [SECONDS]".to_owned()),
         ("prove", args) => prove(args),
         ("test", []) => Ok(Command::Test { extra: Vec::new() }),
         ("test", [dashes, extra @ ..]) if dashes == "--" => {
             Ok(Command::Test { extra: extra.to_vec() })
         }
         ("test", [arg, ..]) => {
-            Err(format!("unexpected argument `{arg}`: put arguments for `cargo test` after `--`"))
+            Err(format!("unexpected argument `{arg}`: put arguments for the tests after `--`"))
         }
-        ("setup" | "tidy" | "ci", [arg, ..]) => {
+        ("setup" | "tidy" | "features" | "ci", [arg, ..]) => {
             Err(format!("unexpected argument `{arg}`: `{name}` takes none"))
         }
         _ => Err(format!("unknown command `{name}`")),
@@ -93,10 +97,16 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
 fn prove(args: &[String]) -> Result<Command, String> {
     let proofs = || format!("the proofs are: {}", PROOFS.join(", "));
     let Some((name, mut options)) = args.split_first() else {
-        return Err(format!("`prove` takes the name of a proof; {}", proofs()));
+        return Err(format!("`prove` needs the name of a proof; {}", proofs()));
     };
     if !PROOFS.contains(&name.as_str()) {
         return Err(format!("unknown proof `{name}`; {}", proofs()));
+    }
+    if name == "fleet" {
+        return match options.first() {
+            None => Ok(Command::Prove(Proof::Fleet)),
+            Some(arg) => Err(format!("unexpected argument `{arg}`: `prove fleet` takes none")),
+        };
     }
     let (mut seed, mut rounds) = (None, None);
     while let Some((option, rest)) = options.split_first() {
@@ -119,5 +129,5 @@ fn prove(args: &[String]) -> Result<Command, String> {
     if rounds == Some(0) {
         return Err("`--rounds 0`: at least one round is needed".to_owned());
     }
-    Ok(Command::ProveQueue { seed, rounds: rounds.unwrap_or(ROUNDS) })
+    Ok(Command::Prove(Proof::Queue { seed, rounds: rounds.unwrap_or(ROUNDS) }))
 }

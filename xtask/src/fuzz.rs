@@ -1,5 +1,5 @@
-//! Fuzzing wants coverage counters in the code under test. The flags that put them there are stable, so
-//! this needs neither a nightly compiler nor another tool.
+//! Fuzzing needs coverage counters in the code under test. The flags for them are stable, so this needs neither a
+//! nightly compiler nor another tool.
 
 use std::process::Command;
 
@@ -11,16 +11,18 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-/// Runs a target of `fuzz/fuzz_targets` and returns its exit code. What it finds is in `fuzz/artifacts`.
+/// Runs a target of `fuzz/fuzz_targets` and returns its exit code. Inputs that crash it are in `fuzz/artifacts`.
 pub fn run(target: &str, seconds: u32) -> Result<u8, String> {
     let folder = root().join("fuzz");
     if !folder.join("fuzz_targets").join(target).with_extension("rs").is_file() {
-        return Err(format!("there is no fuzz/fuzz_targets/{target}.rs"));
+        return Err(format!(
+            "unknown target `{target}`: fuzz/fuzz_targets/{target}.rs does not exist"
+        ));
     }
     let artifacts = folder.join("artifacts");
     std::fs::create_dir_all(&artifacts).map_err(|error| format!("{artifacts:?}: {error}"))?;
     let mut command = cargo(["run", "--release", "--manifest-path", "fuzz/Cargo.toml", "--bin"]);
-    // With a target named, build scripts are built without the flags.
+    // With an explicit `--target`, build scripts are built without the flags.
     command
         .args([target, "--target", &host()?, "--target-dir"])
         .arg(target_dir().join("fuzz"))
@@ -33,8 +35,8 @@ pub fn run(target: &str, seconds: u32) -> Result<u8, String> {
 }
 
 fn host() -> Result<String, String> {
-    let said = output(Command::new("rustc").arg("-vV"))?;
-    let said = String::from_utf8_lossy(&said);
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "`rustc -vV` names no host".to_owned())
+    let version = output(Command::new("rustc").arg("-vV"))?;
+    let version = String::from_utf8_lossy(&version);
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "no host in the output of `rustc -vV`".to_owned())
 }

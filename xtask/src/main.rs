@@ -1,10 +1,10 @@
-//! `cargo xtask`: see the library for what each command is for.
+//! `cargo xtask`: the library describes each command.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program prints")]
 
 use std::process::ExitCode;
 
 use xtask::args::{Command, USAGE, parse};
-use xtask::{bench, ci, fuzz, prove, setup, test, tidy};
+use xtask::{bench, ci, features, fuzz, prove, setup, test, tidy};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -37,9 +37,10 @@ fn run(command: Command) -> Result<u8, String> {
             Ok(report.exit_code())
         }
         Command::Tidy => tidy::run().map(|()| 0),
+        Command::Features => features::check().map(|()| 0),
         Command::Bench { args } => bench::run(&args),
         Command::Fuzz { target, seconds } => fuzz::run(&target, seconds),
-        Command::ProveQueue { seed, rounds } => prove::queue(seed, rounds),
+        Command::Prove(proof) => prove::run(&proof),
         Command::Ci => ci::run(),
     }
 }

@@ -1,4 +1,4 @@
-//! A Postgres of our own, as durable as one in production, and one that a test may kill.
+//! A private Postgres, as durable as one in production, that a test may kill.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -12,16 +12,16 @@ use crate::cargo::cannot_start;
 use crate::private::{Private, User, spawn, with_our_end};
 use crate::setup::find_program;
 
-/// The variable that tells the tests where their Postgres is, as a `postgres://` address.
+/// The environment variable with the `postgres://` address of the tests' Postgres.
 pub const VARIABLE: &str = "REDIAL_TEST_POSTGRES";
 
 const PING_WAIT: Duration = Duration::from_secs(5);
 const NAME: &str = "postgres";
-/// Whoever is on this machine may be anybody, except for a user whose password is asked for.
-const WHO_MAY: &str =
+/// Local connections need no password, except for the user `locked`.
+const ACCESS: &str =
     "host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
 
-/// A Postgres of our own, stopped on drop.
+/// A private Postgres, stopped on drop.
 #[derive(Debug)]
 pub struct Postgres {
     server: Private,
@@ -34,7 +34,7 @@ impl Postgres {
         Self::start_with(&[])
     }
 
-    /// Starts a server with settings, each as `name=value`.
+    /// Like [`start`](Self::start), with settings in the form `name=value`.
     pub fn start_with(settings: &[&str]) -> Result<Self, String> {
         let missing = "is not installed: run `cargo xtask setup`";
         let initdb = find_program("initdb").ok_or(format!("initdb (of PostgreSQL) {missing}"))?;
@@ -53,7 +53,7 @@ impl Postgres {
         format!("postgres://redial@{}/postgres", self.server.address)
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address
@@ -65,17 +65,20 @@ impl Postgres {
         &self.server.folder.0
     }
 
-    /// Ends it at once, as a crash does. What it said to be on the disk is there.
+    /// Ends it at once, as a crash does. What it has committed is on the disk.
     pub fn kill(&mut self) -> Result<(), String> {
-        // One that has ended has no number any more, and somebody else may have it.
+        // The process id of one that has ended may belong to another process.
         if let Ok(Some(_)) = self.server.child.try_wait() {
             return Ok(());
         }
         let id = self.server.child.id().to_string();
-        // SIGQUIT ends its own processes too; after a SIGKILL those would be in the way of the next start.
-        let asked = Command::new("kill").args(["-QUIT", &id]).status();
-        asked.map_err(|error| format!("cannot run kill: {error}"))?;
-        self.server.child.wait().map_err(|error| format!("lost the private Postgres: {error}"))?;
+        // SIGQUIT ends its child processes too; after a SIGKILL those would prevent the next start.
+        let sent = Command::new("kill").args(["-QUIT", &id]).status();
+        sent.map_err(|error| format!("cannot run kill: {error}"))?;
+        self.server
+            .child
+            .wait()
+            .map_err(|error| format!("cannot wait for the private Postgres: {error}"))?;
         Ok(())
     }
 
@@ -89,20 +92,21 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // With its own processes, which would still write to the folder that goes next.
+        // With its child processes, which would still write to the folder that is removed next.
         let _ = self.kill();
     }
 }
 
-/// Postgres refuses root.
-fn whose() -> Result<Option<User>, String> {
+/// Postgres refuses to run as root.
+fn user() -> Result<Option<User>, String> {
+    // tidy-allow: a user of the system
     User::instead_of_root(&["postgres", "nobody"])
 }
 
 fn make(initdb: &Path, folder: &Path) -> Result<(), String> {
     let data = folder.join("data");
     let io = |error: io::Error| format!("cannot write to {}: {error}", folder.display());
-    let user = whose()?;
+    let user = user()?;
     if let Some(User { user, group }) = user {
         chown(folder, Some(user), Some(group)).map_err(io)?;
     }
@@ -117,7 +121,7 @@ fn make(initdb: &Path, folder: &Path) -> Result<(), String> {
     if !output.status.success() {
         return Err(format!("initdb failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    fs::write(data.join("pg_hba.conf"), WHO_MAY).map_err(io)
+    fs::write(data.join("pg_hba.conf"), ACCESS).map_err(io)
 }
 
 fn command(folder: &Path, address: SocketAddr, settings: &[String]) -> Result<Command, String> {
@@ -126,8 +130,8 @@ fn command(folder: &Path, address: SocketAddr, settings: &[String]) -> Result<Co
     let log = folder.join("log");
     let log = File::options().create(true).append(true).open(&log);
     let log =
-        log.map_err(|error| format!("cannot write a log in {}: {error}", folder.display()))?;
-    let mut command = with_our_end(&program, whose()?)?;
+        log.map_err(|error| format!("cannot write a log to {}: {error}", folder.display()))?;
+    let mut command = with_our_end(&program, user()?)?;
     command.arg("-D").arg(folder.join("data")).args(["-p", &address.port().to_string()]);
     let always = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"];
     for setting in always.into_iter().chain(settings.iter().map(String::as_str)) {
@@ -137,23 +141,23 @@ fn command(folder: &Path, address: SocketAddr, settings: &[String]) -> Result<Co
     Ok(command)
 }
 
-/// Asks the server whether it lets us in.
+/// Checks that the server accepts connections.
 pub fn ping(address: SocketAddr) -> Result<(), String> {
     let exchange = || -> io::Result<u8> {
         let mut stream = TcpStream::connect_timeout(&address, PING_WAIT)?;
         stream.set_read_timeout(Some(PING_WAIT))?;
-        let who = b"\0\x03\0\0user\0redial\0database\0postgres\0\0";
-        let length = u32::try_from(who.len() + 4).unwrap_or(u32::MAX);
-        stream.write_all(&[&length.to_be_bytes()[..], who].concat())?;
+        let startup = b"\0\x03\0\0user\0redial\0database\0postgres\0\0";
+        let length = u32::try_from(startup.len() + 4).unwrap_or(u32::MAX);
+        stream.write_all(&[&length.to_be_bytes()[..], startup].concat())?;
         let mut kind = [0];
         stream.read_exact(&mut kind)?;
-        // A farewell, so that its log does not complain.
+        // Terminate, so that its log has no warning.
         let _ = stream.write_all(b"X\0\0\0\x04");
         Ok(kind[0])
     };
     match exchange() {
         Ok(b'R') => Ok(()),
-        Ok(_) => Err(format!("{address} does not let us in yet: is it a Postgres?")),
+        Ok(_) => Err(format!("{address} does not accept connections yet: is it a Postgres?")),
         Err(error) => Err(format!("cannot reach postgres://{address}: {error}")),
     }
 }

@@ -1,5 +1,5 @@
-//! Tests that share a server with anything else fail for reasons of their own. So each run gets servers that nobody else knows:
-//! on a free port of the loopback, with a folder of their own, and ended with their handle.
+//! Tests that share a server with other programs fail for reasons outside of the tests. So each run has private servers:
+//! on a free port of the loopback, with a folder of their own, stopped when their handle is dropped.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -17,19 +17,19 @@ const START_WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 const PORTS_TRIED: u32 = 3;
 
-/// A server of our own, stopped on drop.
+/// A private server, stopped on drop.
 #[derive(Debug)]
 pub struct Private {
     name: &'static str,
     /// Runs until drop.
     pub(crate) child: Child,
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) address: SocketAddr,
-    /// Ours alone, removed on drop.
+    /// Removed on drop.
     pub(crate) folder: Folder,
 }
 
-/// A folder that goes when it is dropped.
+/// A folder that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
@@ -40,8 +40,8 @@ impl Drop for Folder {
 }
 
 impl Private {
-    /// Tries `start` on free ports until a server answers `ping`. The port is free when we ask, not when the server binds it:
-    /// somebody may come between.
+    /// Tries `start` on free ports until a server answers `ping`. Another process may bind the port between our check and
+    /// the start of the server.
     pub(crate) fn start(
         name: &'static str,
         start: impl Fn(&Path, SocketAddr) -> Result<Command, String>,
@@ -92,7 +92,7 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here, and a test's result matters more.
+        // An error here must not hide the result of a test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -103,14 +103,17 @@ pub(crate) fn spawn(mut command: Command) -> Result<Child, String> {
     command.spawn().map_err(|error| cannot_start(&command, &error))
 }
 
-/// A command for `program` that the kernel ends when we end, where there is a tool to ask for that:
-/// a run that is killed drops nothing. Elsewhere only the terminal's Ctrl-C reaches it, because it
-/// stays in our process group. `user` says whose it is to be.
+/// A command for `program` that the kernel kills when this process ends, if `setpriv` is installed: a run that is killed
+/// drops no handle. Without it, only the terminal's Ctrl-C reaches the program, because it stays in our process group.
+/// It runs as `user`, if there is one.
 pub(crate) fn with_our_end(program: &Path, user: Option<User>) -> Result<Command, String> {
     let Some(setpriv) = find_program("setpriv") else {
         return match user {
             None => Ok(Command::new(program)),
-            Some(_) => Err(format!("{} refuses root, and setpriv is missing", program.display())),
+            Some(_) => Err(format!(
+                "{} cannot run as root, and setpriv is not installed",
+                program.display()
+            )),
         };
     };
     let mut command = Command::new(setpriv);
@@ -121,7 +124,7 @@ pub(crate) fn with_our_end(program: &Path, user: Option<User>) -> Result<Command
     Ok(command)
 }
 
-/// Somebody without rights.
+/// An unprivileged user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct User {
     pub(crate) user: u32,
@@ -129,7 +132,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Whom to be instead of root; `None` if we are somebody else already.
+    /// The first of `names` that exists; `None` if this process does not run as root.
     pub(crate) fn instead_of_root(names: &[&str]) -> Result<Option<Self>, String> {
         if id(&["-u"]) != Some(0) {
             return Ok(None);
@@ -137,7 +140,7 @@ impl User {
         let found = names
             .iter()
             .find_map(|name| Some(Self { user: id(&["-u", name])?, group: id(&["-g", name])? }));
-        found.map(Some).ok_or_else(|| format!("there is none of the users {}", names.join(", ")))
+        found.map(Some).ok_or_else(|| format!("no such user: {}", names.join(", ")))
     }
 }
 
@@ -153,7 +156,7 @@ fn make_folder(name: &str) -> Result<PathBuf, String> {
         let folder = env::temp_dir().join(format!("redial-{name}-{}-{count}", std::process::id()));
         match fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
-            // Left by a run that was killed, whose process id is now ours.
+            // Left by a killed run that had the same process id.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 return Err(format!("cannot create {}: {error}; set TMPDIR", folder.display()));

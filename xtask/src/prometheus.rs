@@ -1,4 +1,4 @@
-//! A Prometheus of our own, for tests that ask what a real one makes of metrics and rules.
+//! A private Prometheus, for tests of metrics and rules.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -13,12 +13,13 @@ use crate::setup::find_program;
 const WAIT: Duration = Duration::from_secs(5);
 const ERROR: &str = "prometheus is not installed: run `cargo xtask setup`";
 
-/// A Prometheus of our own, stopped on drop.
+/// A private Prometheus, stopped on drop.
 #[derive(Debug)]
 pub struct Prometheus(Private);
 
 impl Prometheus {
-    /// Starts one with this config and these rules, which the config can name as `rules.yml`, and waits until it is ready.
+    /// Starts a server with this config and these rules, which the config can refer to as `rules.yml`, and waits until it
+    /// is ready.
     pub fn start(config: &str, rules: &str) -> Result<Self, String> {
         let program = find_program("prometheus").ok_or(ERROR)?;
         let start = |folder: &Path, address: SocketAddr| {
@@ -44,7 +45,7 @@ impl Prometheus {
         Private::start("prometheus", start, ready).map(Self)
     }
 
-    /// What it answers at a path, such as `/api/v1/alerts`.
+    /// The response body for a path, such as `/api/v1/alerts`.
     pub fn get(&self, path: &str) -> Result<String, String> {
         get(self.0.address, path)
     }
@@ -54,7 +55,7 @@ fn get(address: SocketAddr, path: &str) -> Result<String, String> {
     let exchange = || -> io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&address, WAIT)?;
         stream.set_read_timeout(Some(WAIT))?;
-        // Of HTTP/1.0, so that the answer comes in one piece.
+        // HTTP/1.0, so that the response is not chunked.
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

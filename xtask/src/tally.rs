@@ -1,22 +1,20 @@
-//! A run has several `cargo test`s with many binaries each, every one with a count of its own.
-//! Somebody who only reads the last line needs their sum.
+//! A run has many test programs, each with a count of its own; the last line of the run has their sum.
 
 use std::fmt;
 
 /// Tests by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Ran and held.
+    /// Succeeded.
     pub passed: u64,
-    /// Ran and did not hold, or did not build.
+    /// Failed, or did not build.
     pub failed: u64,
-    /// Marked to be left out.
+    /// Ignored.
     pub skipped: u64,
 }
 
 impl Tally {
-    /// Adds the counts of a line that libtest prints at the end of a binary; other lines change
-    /// nothing.
+    /// Adds the counts of the line that libtest prints at the end; other lines change nothing.
     pub fn read(&mut self, line: &str) {
         let Some(counts) = line.strip_prefix("test result: ") else {
             return;

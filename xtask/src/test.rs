@@ -1,39 +1,50 @@
-//! Does everything work? Unit and integration tests, the examples in the docs and the loom models
-//! each need another cargo command, some tests need a server, and a failure in one stage must not
-//! hide the next: this runs them all and counts them as one.
+//! Does everything work? Unit and integration tests, the examples in the docs and the loom models each need another
+//! cargo command, some tests need a server, and a failure in one must not hide the others: this runs them all and
+//! counts them as one.
 
 use std::env;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
 
-use crate::cargo::{cannot_start, cargo, root, shown, target_dir};
-use crate::envoy;
+use serde_json::Value;
+
+use crate::cargo::{cannot_start, cargo, root, target_dir};
+use crate::jobs::{Ended, Job, print, side_by_side};
 use crate::postgres::{self, Postgres};
 use crate::redis::{self, Redis};
 use crate::setup::{self, Use};
 use crate::tally::Tally;
+use crate::{envoy, examples};
 
-/// How a whole run ended. Shown, its last line is the count.
+/// Crates whose tests wait for processes, servers and timers most of the time. The tests of the others compute, and
+/// run one crate after the other.
+const WAITING: [&str; 3] = ["redial", "redial-cli", "redial-queue"];
+
+/// How many tests that wait run at once on each processor.
+const WAITING_PER_PROCESSOR: usize = 2;
+
+/// How a whole run ended. Its `Display` ends with the line that has the count.
 #[derive(Debug, Default)]
 pub struct Report {
     tally: Tally,
-    /// The stages that did not succeed.
-    broken: Vec<&'static str>,
+    /// The jobs that did not succeed.
+    broken: Vec<String>,
 }
 
 impl Report {
-    /// 0 when every stage succeeded.
+    /// 0 when every job succeeded.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         u8::from(self.tally.failed > 0 || !self.broken.is_empty())
     }
 
-    /// Adds a stage. One that breaks without naming a failed test (it did not build, or a binary
-    /// crashed) counts as one failure, so that the count never reads better than the run was.
-    pub fn add(&mut self, stage: &'static str, mut tally: Tally, succeeded: bool) {
+    /// Adds a job. One that fails without naming a failed test (it did not build, or crashed) counts as one failure,
+    /// so that the count never looks better than the run was.
+    pub fn add(&mut self, Ended { name, mut tally, succeeded }: Ended) {
         if !succeeded {
-            self.broken.push(stage);
+            self.broken.push(name);
             tally.failed = tally.failed.max(1);
         }
         self.tally += tally;
@@ -49,83 +60,141 @@ impl fmt::Display for Report {
     }
 }
 
-/// Starts the servers, runs every stage with `extra` arguments for `cargo test`, and stops the
-/// servers.
+/// Starts the servers, runs every test with the arguments `extra`, and stops the servers.
 pub fn run(extra: &[String]) -> Result<Report, String> {
     setup::try_for(Use::Test);
-    let redis = or_warn(Redis::start());
-    let postgres = or_warn(Postgres::start());
-    let envoy = or_warn(envoy::install());
-
+    let servers = Servers::start();
     let mut report = Report::default();
-    for (stage, mut command) in stages() {
-        command.arg("--no-fail-fast").args(extra);
-        if let Some(redis) = &redis {
-            command.env(redis::VARIABLE, redis.url());
-        }
-        if let Some(postgres) = &postgres {
-            command.env(postgres::VARIABLE, postgres.url());
-        }
-        if let Some(envoy) = &envoy {
-            command.env(envoy::VARIABLE, envoy);
-        }
-        let (tally, succeeded) = run_stage(&mut command)?;
-        report.add(stage, tally, succeeded);
+    let (programs, built) = build()?;
+    report.add(Ended { name: "build".to_owned(), tally: Tally::default(), succeeded: built });
+
+    let (waiting, computing): (Vec<_>, Vec<_>) =
+        programs.iter().partition(|program| WAITING.contains(&program.package()));
+    let job = |program: &&Program| program.job(extra, &servers);
+    for job in computing.iter().map(job) {
+        side_by_side(vec![job], print)?.into_iter().for_each(|ended| report.add(ended));
     }
+    let mut jobs: Vec<Job> = waiting.iter().map(job).collect();
+    let threads = WAITING_PER_PROCESSOR * available_parallelism().map_or(1, Into::into);
+    for job in &mut jobs {
+        job.command.env("RUST_TEST_THREADS", threads.to_string());
+    }
+    jobs.push(docs(extra));
+    jobs.push(loom(extra));
+    side_by_side(jobs, print)?.into_iter().for_each(|ended| report.add(ended));
     Ok(report)
 }
 
-/// What is missing is a warning: the tests that need it fail by its name.
-fn or_warn<T>(started: Result<T, String>) -> Option<T> {
-    started.map_err(|message| eprintln!("warning: {message}")).ok()
+/// What tests need beside the code. What cannot be started is a warning: the tests that need it fail with its name.
+struct Servers {
+    redis: Option<Redis>,
+    postgres: Option<Postgres>,
+    envoy: Option<PathBuf>,
 }
 
-fn stages() -> Vec<(&'static str, Command)> {
-    const ALL: &str = "test --workspace --all-features --exclude redial-bench";
-    let mut stages = vec![
-        ("unit and integration tests", cargo(ALL.split(' ').chain(["--all-targets"]))),
-        ("documentation examples", cargo(ALL.split(' ').chain(["--doc"]))),
-    ];
-    if root().join("crates/redial-core/tests/loom/main.rs").exists() {
-        stages.push(("loom models", loom()));
+impl Servers {
+    fn start() -> Self {
+        fn or_warn<T>(started: Result<T, String>) -> Option<T> {
+            started.map_err(|message| eprintln!("warning: {message}")).ok()
+        }
+        Self {
+            redis: or_warn(Redis::start()),
+            postgres: or_warn(Postgres::start()),
+            envoy: or_warn(envoy::install()),
+        }
     }
-    stages
+
+    fn pass_to(&self, command: &mut Command) {
+        if let Some(redis) = &self.redis {
+            command.env(redis::VARIABLE, redis.url());
+        }
+        if let Some(postgres) = &self.postgres {
+            command.env(postgres::VARIABLE, postgres.url());
+        }
+        if let Some(envoy) = &self.envoy {
+            command.env(envoy::VARIABLE, envoy);
+        }
+    }
 }
 
-fn loom() -> Command {
-    let mut command = cargo("test --release --package redial-core --test loom".split(' '));
+/// A test program that cargo has built.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The name of its target.
+    pub target: String,
+    /// The manifest of its crate.
+    pub manifest: PathBuf,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl Program {
+    fn folder(&self) -> &Path {
+        self.manifest.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Folders have the names of their crates.
+    fn package(&self) -> &str {
+        self.folder().file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// Runs it as `cargo test` does.
+    fn job(&self, extra: &[String], servers: &Servers) -> Job {
+        let mut command = Command::new(&self.path);
+        command.current_dir(self.folder()).env("CARGO_MANIFEST_DIR", self.folder());
+        // What is after the dashes in a line for `cargo test` is for the program as well.
+        command.args(extra.iter().filter(|arg| *arg != "--")).stdin(Stdio::null());
+        command.env(examples::VARIABLE, root().join(target_dir()).join("debug/examples"));
+        servers.pass_to(&mut command);
+        Job { name: format!("{} {}", self.package(), self.target), command }
+    }
+}
+
+const ALL: &str = "test --workspace --all-features --exclude redial-bench --no-fail-fast";
+
+/// Builds all test programs, and says whether each could be built.
+fn build() -> Result<(Vec<Program>, bool), String> {
+    let args = ["--no-run", "--message-format=json-render-diagnostics"];
+    let mut command = cargo(ALL.split(' ').chain(args));
+    let child = command.stdout(Stdio::piped()).spawn();
+    let output = child.and_then(std::process::Child::wait_with_output);
+    let output = output.map_err(|error| cannot_start(&command, &error))?;
+    Ok((programs(&String::from_utf8_lossy(&output.stdout)), output.status.success()))
+}
+
+/// The test programs in the messages that cargo prints in JSON.
+#[must_use]
+pub fn programs(messages: &str) -> Vec<Program> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let tests = messages.filter(|message| message["profile"]["test"] == true);
+    tests
+        .filter_map(|message| {
+            Some(Program {
+                target: message["target"]["name"].as_str()?.to_owned(),
+                manifest: message["manifest_path"].as_str()?.into(),
+                path: message["executable"].as_str()?.into(),
+            })
+        })
+        .collect()
+}
+
+/// The examples in the docs.
+fn docs(extra: &[String]) -> Job {
+    let mut command = cargo(ALL.split(' ').chain(["--doc"]));
+    command.args(extra);
+    Job { name: "documentation examples".to_owned(), command }
+}
+
+fn loom(extra: &[String]) -> Job {
+    let mut command = cargo("test --package redial-core --test loom --no-fail-fast".split(' '));
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     command
-        // Other flags mean another build of everything: keep it out of the way of the usual one.
+        // Other flags need another build of everything: keep it apart from the usual one.
         .arg("--target-dir")
         .arg(target_dir().join("loom"))
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
         // Cargo prefers this variable to the one above and would then build no model at all.
-        .env_remove("CARGO_ENCODED_RUSTFLAGS");
-    command
-}
-
-/// Runs one stage, passes its output on line by line, and counts.
-fn run_stage(command: &mut Command) -> Result<(Tally, bool), String> {
-    let mut child =
-        command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
-    let mut tally = Tally::default();
-    if let Some(stdout) = child.stdout.take() {
-        let mut stdout = BufReader::new(stdout);
-        let mut line = Vec::new();
-        // A test may print bytes that are no text, so lines are read as bytes.
-        while matches!(stdout.read_until(b'\n', &mut line), Ok(1..)) {
-            // A binary that crashed may end in the middle of a line; the count stands on a line of
-            // its own.
-            if line.last() != Some(&b'\n') {
-                line.push(b'\n');
-            }
-            // Who closed our output still wants the servers stopped and the exit code right.
-            let _ = io::stdout().write_all(&line);
-            tally.read(&String::from_utf8_lossy(&line));
-            line.clear();
-        }
-    }
-    let status = child.wait().map_err(|error| format!("lost {}: {error}", shown(command)))?;
-    Ok((tally, status.success()))
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .args(extra);
+    Job { name: "loom models".to_owned(), command }
 }

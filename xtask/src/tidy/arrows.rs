@@ -1,5 +1,5 @@
-//! A core that names its adapters can no longer be used without them. Cargo only refuses circles,
-//! so the direction of each dependency between our crates is written here.
+//! A core that depends on its adapters cannot be used without them. Cargo only rejects cycles, so the
+//! direction of each dependency between our crates is written here.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ const ARROWS: &[(&str, May)] = &[
     ("xtask", May::Only(&[])),
 ];
 
-/// Checks what `cargo metadata` says about the members.
+/// Checks the dependencies of the workspace's members.
 #[must_use]
 pub fn check(metadata: &Value, tree: &Tree) -> Vec<Finding> {
     let members: Vec<&Value> =
@@ -83,12 +83,12 @@ pub(super) fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
     metadata["packages"].as_array().into_iter().flatten()
 }
 
-/// A field that is text, or nothing.
+/// A text field; empty if there is none.
 pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// Whether a line of a manifest is about the dependency `name`.
+/// Whether a line of a manifest declares the dependency `name`.
 fn names(line: &str, name: &str) -> bool {
     line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '.', '=']))
 }

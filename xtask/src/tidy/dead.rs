@@ -1,5 +1,5 @@
-//! A source file that no `mod` names is not compiled: it rots, and a reader takes it for code.
-//! Every `.rs` file must be a crate's root or be reached from one.
+//! A source file without a `mod` declaration is not compiled, and a reader takes it for code. Every `.rs` file
+//! must be the root of a crate or be reached from one.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let dead = tree.with_extension("rs").filter(|(path, _)| !reached.contains(*path));
     dead.map(|(path, _)| {
         let message =
-            "no `mod` leads here, so it is never compiled: declare it, or remove the file";
+            "no `mod` declares this file, so it is never compiled: declare it, or remove it";
         Finding::new(path, 1, message.to_owned())
     })
     .collect()
@@ -51,7 +51,7 @@ impl Module {
                     let names = inside.iter().map(|(_, name)| *name).chain([name]);
                     let parts: Vec<&str> =
                         [self.children.as_str()].into_iter().chain(names).collect();
-                    // The workspace's own folder is empty, and would leave a slash in front.
+                    // The workspace's own folder is the empty path, which would leave a slash in front.
                     let stem = parts.join("/").trim_start_matches('/').to_owned();
                     let candidates = [format!("{stem}.rs"), format!("{stem}/mod.rs")];
                     let found = candidates.into_iter().find(|path| tree.get(path).is_some());
@@ -64,7 +64,7 @@ impl Module {
     }
 }
 
-/// Whether cargo takes the file for the root of a target.
+/// Whether the file is the root of a cargo target.
 fn is_root(tree: &Tree, path: &str) -> bool {
     let Some(crate_folder) = crate_folder(tree, path) else {
         return false;

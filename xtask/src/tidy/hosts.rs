@@ -1,5 +1,5 @@
-//! Where packages come from is set on each machine, perhaps to a mirror. A registry's host in our
-//! files would go around that, so only lock files may name one.
+//! Each machine configures its package registry, perhaps a mirror. A host in our files would bypass that, so only
+//! lock files may contain one.
 
 use super::tree::has_extension;
 use super::{Finding, Tree};
@@ -17,9 +17,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for (path, text) in tree.iter().filter(|(path, _)| !has_extension(path, "lock")) {
         for (index, line) in text.lines().enumerate() {
             for host in HOSTS.iter().filter(|host| line.to_lowercase().contains(**host)) {
-                let message = format!(
-                    "`{host}`: name the package, and leave the registry to the machine's settings"
-                );
+                let message =
+                    format!("`{host}`: name the package; the registry is a setting of the machine");
                 findings.push(Finding::new(path, index + 1, message));
             }
         }

@@ -1,5 +1,4 @@
-//! A file that does not fit in the head, or a function that does not fit on a screen, holds more
-//! than one concept.
+//! A file that is too long to remember, or a function that does not fit on a screen, holds more than one concept.
 
 use super::ratchet::{self, Item, Ratchet};
 use super::{Finding, Tree, rust};
@@ -37,8 +36,8 @@ impl Length {
         let allowed = ratchet.allow(&item, lines).unwrap_or(max);
         (lines > allowed).then(|| {
             let message = format!(
-                "{} has {lines} lines, {allowed} are allowed: split it along a concept, or as \
-                 the last resort write `{item} {lines}` in {}",
+                "{} has {lines} lines, {allowed} are allowed: split it along a concept, or as a \
+                 last resort write `{item} {lines}` in {}",
                 item.what(),
                 ratchet::PATH
             );
@@ -47,7 +46,7 @@ impl Length {
     }
 }
 
-/// The functions with a body of their own lines.
+/// The functions whose body has lines of its own.
 fn functions(path: &str, text: &str) -> Vec<Length> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -55,8 +54,7 @@ fn functions(path: &str, text: &str) -> Vec<Length> {
         let Some(name) = rust::function(line) else {
             continue;
         };
-        // The signature ends where the body opens; one that ends otherwise is a declaration or
-        // stands on one line.
+        // The signature ends where the body opens; otherwise it is a declaration, or on one line with its body.
         let mut signature = lines[start..].iter().map(|line| rust::code(line));
         if !signature
             .find(|code| code.ends_with(['{', ';', '}']))

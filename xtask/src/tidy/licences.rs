@@ -1,5 +1,5 @@
-//! One dependency with the wrong licence binds everybody who ships us. Each package's licence
-//! expression must have a way to be satisfied by the licences that we accept.
+//! One dependency with the wrong licence affects every distributor of Redial. The licence expression of each package
+//! must be satisfiable with the licences that we accept.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{Finding, Tree};
 
 const ACCEPTED: &[&str] = &[
     "MIT",
-    // MIT without the duty to pass its text on: it asks for less than MIT does.
+    // MIT without the duty to include its text.
     "MIT-0",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -22,7 +22,7 @@ const ACCEPTED: &[&str] = &[
     "Unlicense",
     "MPL-2.0",
     "BSL-1.0",
-    // Mozilla's list of roots: data, that may be passed on with the text of the licence.
+    // Mozilla's root certificates: data that may be distributed with the text of the licence.
     "CDLA-Permissive-2.0",
 ];
 
@@ -41,8 +41,8 @@ pub fn check(metadata: &Value, tree: &Tree) -> Vec<Finding> {
             };
             let line = tree.line_of(LOCK, |line| line == format!("name = \"{name}\""));
             let message = format!(
-                "`{name}` has {licence}, which we do not accept: use another crate, or argue \
-                 for the licence in xtask/src/tidy/licences.rs"
+                "`{name}` has {licence}, which we do not accept: use another crate, or add \
+                 the licence to xtask/src/tidy/licences.rs with a reason"
             );
             Finding::new(LOCK, line, message)
         })
@@ -56,11 +56,11 @@ pub fn is_accepted(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let tokens: Vec<&str> = spaced.split_whitespace().collect();
     let mut parser = Parser { tokens: &tokens };
-    // What does not parse is not accepted.
+    // An invalid expression is not accepted.
     parser.any().is_some_and(|accepted| accepted && parser.tokens.is_empty())
 }
 
-/// Reads an expression from left to right and says, for each part, whether it is accepted.
+/// Reads an expression from left to right; each method returns whether its part is accepted.
 struct Parser<'a> {
     tokens: &'a [&'a str],
 }

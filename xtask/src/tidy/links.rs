@@ -1,6 +1,5 @@
-//! A renamed file or heading breaks the links to it, and nothing says so until a reader clicks.
-//! Every relative link in Markdown must lead to a file of ours, and every `#anchor` to a heading
-//! there.
+//! A renamed file or heading breaks the links to it, and nothing reports that until a reader clicks. Every relative
+//! link in Markdown must lead to a file of this repository, and every `#anchor` to a heading there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +42,7 @@ fn problem(tree: &Tree, path: &str, text: &str, target: &str) -> Option<String> 
             None if tree.has_folder(&linked) => return None,
             None => {
                 return Some(format!(
-                    "the link to `{target}` is broken: there is no `{linked}`; mend the path"
+                    "the link to `{target}` is broken: `{linked}` does not exist; correct the path"
                 ));
             }
         }
@@ -52,14 +51,13 @@ fn problem(tree: &Tree, path: &str, text: &str, target: &str) -> Option<String> 
         anchor.is_empty() || !has_extension(&linked, "md") || anchors(linked_text).contains(anchor);
     (!is_known).then(|| {
         format!(
-            "the link to `{target}` is broken: `{linked}` has no heading `#{anchor}`; mend the \
+            "the link to `{target}` is broken: `{linked}` has no heading `#{anchor}`; correct the \
              anchor"
         )
     })
 }
 
-/// The targets of the links on a line: `[text](target "title")`, `[name]: target`, and those of
-/// HTML tags.
+/// The targets of the links on a line: `[text](target "title")`, `[name]: target`, and HTML attributes.
 fn targets(line: &str) -> Vec<&str> {
     let inline = line.match_indices("](").filter_map(|(at, open)| {
         let rest = &line[at + open.len()..];
@@ -91,7 +89,7 @@ fn balanced(text: &str) -> Option<&str> {
 
 fn definition(line: &str) -> Option<&str> {
     let (name, target) = line.trim_start().strip_prefix('[')?.split_once("]: ")?;
-    // A footnote looks the same but for its caret.
+    // A footnote differs only in its caret.
     let is_link = !name.starts_with('^') && !name.contains(']');
     is_link.then(|| target.split_whitespace().next()).flatten()
 }
@@ -123,7 +121,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 fn slug(heading: &str) -> String {
     let mut text = heading.to_owned();
-    // A link in a heading counts by its text alone.
+    // Only the text of a link in a heading counts.
     while let Some(at) = text.find("](") {
         let Some(target) = balanced(&text[at + 2..]) else {
             break;

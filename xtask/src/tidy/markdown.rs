@@ -1,5 +1,4 @@
-//! Which lines of a Markdown file are text, and which are code that only looks like a link or a
-//! heading?
+//! Which lines of a Markdown file are text, and which are code that only looks like a link or a heading?
 
 /// The lines of a file, each with the fenced block it is in.
 pub(super) struct Lines<'a> {

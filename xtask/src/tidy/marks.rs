@@ -1,18 +1,17 @@
-//! Work that is left for later is left where nobody looks. It is done now, or it is written where
-//! plans are kept; and a test that is switched off tests nothing.
+//! A comment about work that is left for later is forgotten: the work is done now, or belongs in an issue. And a
+//! test that is switched off tests nothing.
 
 use super::{Finding, Tree};
 
-/// A mark, in which files it counts, and what to do instead. In pieces, because this file is
-/// checked too.
+/// A mark, the files in which it is a finding, and what to do instead. In pieces, because this file is checked too.
 struct Mark {
     text: &'static str,
     extensions: &'static [&'static str],
     instead: &'static str,
 }
 
-const DO_IT: &str = "do it now, or write it down where the plans are kept";
-const WRITE_IT: &str = "write the code, or leave the item out";
+const DO_IT: &str = "do it now, or open an issue";
+const WRITE_IT: &str = "write the code, or remove the item";
 
 const MARKS: &[Mark] = &[
     Mark { text: concat!("TO", "DO"), extensions: &["rs", "md", "toml"], instead: DO_IT },
@@ -23,7 +22,7 @@ const MARKS: &[Mark] = &[
     Mark {
         text: concat!("#[", "ignore"),
         extensions: &["rs"],
-        instead: "mend the test, or remove it",
+        instead: "fix the test, or remove it",
     },
 ];
 
@@ -43,7 +42,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether the line has the mark, and not as a part of a longer word.
+/// Whether the line has the mark as a whole word.
 fn contains(line: &str, mark: &str) -> bool {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(mark).any(|(at, _)| {

@@ -1,10 +1,10 @@
-//! Review notices the rule that the compiler does not know once, and forgets it the next time. Here
-//! each rule is a check over the whole tree that names the place, and what to write instead; the
-//! numbers in `ratchet.txt` only go down.
+//! The compiler does not know the house rules, and a reviewer forgets them. Here each rule is a check of
+//! the whole tree that reports the place and what to write instead; the numbers in `ratchet.txt` only go
+//! down.
 //!
-//! Every check is a function of a [`Tree`] in memory, or of what `cargo metadata` says: none reads
-//! a file or starts a program. A new check is a new file here, a row in [`CHECKS`], and two lines
-//! in `tests/it/tidy.rs`.
+//! Every check is a function of a [`Tree`] in memory, or of the output of `cargo metadata`: none reads a
+//! file or starts a program. A new check is a new file here, a row in [`CHECKS`], and two lines in
+//! `tests/it/tidy.rs`.
 
 pub mod arrows;
 mod dead;
@@ -23,7 +23,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::cargo::{cargo, output, root};
+use crate::cargo::{metadata, root};
 pub use tree::Tree;
 
 /// One broken rule at one place.
@@ -65,8 +65,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     sorted(CHECKS.iter().flat_map(|check| check(tree)))
 }
 
-/// Every finding of the checks that read the output of `cargo metadata`; the tree serves to find
-/// the line.
+/// Every finding of the checks that read the output of `cargo metadata`; the tree has the line numbers.
 #[must_use]
 pub fn check_metadata(metadata: &Value, tree: &Tree) -> Vec<Finding> {
     sorted(METADATA_CHECKS.iter().flat_map(|check| check(metadata, tree)))
@@ -75,24 +74,16 @@ pub fn check_metadata(metadata: &Value, tree: &Tree) -> Vec<Finding> {
 /// Checks the workspace and prints every finding; an error when there is one.
 pub fn run() -> Result<(), String> {
     let tree = Tree::from_git(&root())?;
-    // Printed before cargo is asked, which does not answer while a manifest is broken.
+    // Printed before cargo runs, which fails while a manifest is broken.
     let in_files = print(check(&tree));
-    let in_metadata = print(check_metadata(&metadata()?, &tree));
+    let in_metadata = print(check_metadata(&metadata(&["--all-features"])?, &tree));
     match in_files + in_metadata {
         0 => {
-            println!("tidy: nothing to mend");
+            println!("tidy: no findings");
             Ok(())
         }
-        count => Err(format!("tidy has {count} finding(s): each says what to do instead")),
+        count => Err(format!("tidy: {count} finding(s); each says what to do instead")),
     }
-}
-
-/// What cargo knows about our crates and those they use. One call serves every check.
-fn metadata() -> Result<Value, String> {
-    let json = output(&mut cargo(["metadata", "--format-version", "1", "--all-features"]))?;
-    serde_json::from_slice(&json).map_err(|error| {
-        format!("cannot read what `cargo metadata` printed: {error}; does cargo work here?")
-    })
 }
 
 fn print(findings: Vec<Finding>) -> usize {

@@ -1,20 +1,19 @@
-//! A limit that old code breaks is either raised for all or never set. A ratchet sets it for all
-//! and lists the code that may break it, by how much; the list may only shrink, so an entry with
-//! slack is a finding.
+//! A limit that old code exceeds would have to be raised for all code. Instead, a list has the code that may exceed
+//! it, and by how much. The list may only shrink, so an entry with slack is a finding.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Finding, Tree};
 
-/// Where the list is.
+/// The path of the list.
 pub(super) const PATH: &str = "xtask/ratchet.txt";
 
 /// What an entry is about. Shown, it is the entry without its number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Item {
     pub(super) path: String,
-    /// A function, or none for the whole file. Functions of one name in one file share an entry.
+    /// A function, or `None` for the whole file. Functions of the same name in a file share an entry.
     function: Option<String>,
 }
 
@@ -27,7 +26,7 @@ impl Item {
         Self { path: path.to_owned(), function: Some(name.to_owned()) }
     }
 
-    /// What a message calls it.
+    /// Its name in messages.
     pub(super) fn what(&self) -> String {
         match &self.function {
             Some(name) => format!("fn {name}"),
@@ -50,15 +49,15 @@ pub(super) struct Ratchet {
 }
 
 struct Entry {
-    /// Where it is in the list.
+    /// Its line in the list.
     line: usize,
     allowed: usize,
-    /// The greatest number that asked for it.
+    /// The largest number that it was used for.
     used: Option<usize>,
 }
 
 impl Ratchet {
-    /// Reads the list; a line that is no entry is a finding.
+    /// Reads the list; an invalid line is a finding.
     pub(super) fn read(tree: &Tree) -> (Self, Vec<Finding>) {
         let mut entries = BTreeMap::new();
         let mut findings = Vec::new();
@@ -71,8 +70,7 @@ impl Ratchet {
             let Some((item, allowed)) = entry.filter(|(item, _)| !entries.contains_key(item))
             else {
                 let message = format!(
-                    "`{text}` is no entry, or a second one for the same item: write `path lines N` \
-                     or `path fn NAME N`, once"
+                    "`{text}`: invalid or duplicate entry; write `path lines N` or `path fn NAME N`, once"
                 );
                 findings.push(Finding::new(PATH, line, message));
                 continue;
@@ -82,14 +80,14 @@ impl Ratchet {
         (Self { entries }, findings)
     }
 
-    /// The number that the list allows for an item that has `number` and breaks its limit.
+    /// The number that the list allows for an item whose `number` exceeds the limit.
     pub(super) fn allow(&mut self, item: &Item, number: usize) -> Option<usize> {
         let entry = self.entries.get_mut(item)?;
         entry.used = entry.used.max(Some(number));
         Some(entry.allowed)
     }
 
-    /// The entries that allow more than was asked for.
+    /// The entries that allow more than was needed.
     pub(super) fn slack(&self) -> Vec<Finding> {
         let slack = self.entries.iter().filter_map(|(item, entry)| {
             let remedy = match entry.used {

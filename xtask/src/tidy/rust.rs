@@ -1,6 +1,5 @@
-//! Rust read line by line. The code is formatted by rustfmt, so indentation says where an item ends
-//! and a declaration starts its line: enough for every check, and no parser to keep up with the
-//! language.
+//! Rust, read line by line. The code is formatted by rustfmt, so indentation shows where an item ends, and a
+//! declaration starts its line. That is enough for every check, without a parser that has to follow the language.
 
 /// A line's leading spaces.
 pub(super) fn indent(line: &str) -> usize {

@@ -1,5 +1,4 @@
-//! Which files are ours? Those that git tracks or would track, read once and then shared by every
-//! check.
+//! The files of the repository: those that git tracks or would track, read once and shared by every check.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -11,7 +10,7 @@ use crate::cargo::output;
 /// Files by their path from the workspace's folder, with `/` between folders.
 #[derive(Debug)]
 pub struct Tree {
-    /// A file that is no text is here with an empty one: a link may still point to it.
+    /// A file that is not UTF-8 has an empty text: a link may still point to it.
     files: BTreeMap<String, String>,
 }
 
@@ -29,7 +28,7 @@ impl Tree {
         let mut files = BTreeMap::new();
         for path in String::from_utf8_lossy(&listed).split_terminator('\0') {
             let path_on_disk = root.join(path);
-            // What a link leads to is read where it lies.
+            // The target of a symbolic link is read at its own path.
             if path_on_disk.is_symlink() {
                 continue;
             }
@@ -37,7 +36,7 @@ impl Tree {
                 Ok(bytes) => String::from_utf8(bytes).unwrap_or_default(),
                 // Git lists a deleted file until the deletion is added.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(format!("cannot read {path}: {error}; mend its mode")),
+                Err(error) => return Err(format!("cannot read {path}: {error}")),
             };
             files.insert(path.to_owned(), text);
         }
@@ -49,7 +48,7 @@ impl Tree {
         self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The files whose name ends in `.` and `extension`.
+    /// The files with this extension.
     pub fn with_extension(&self, extension: &str) -> impl Iterator<Item = (&str, &str)> {
         self.iter().filter(move |(path, _)| has_extension(path, extension))
     }
@@ -73,17 +72,17 @@ impl Tree {
     }
 }
 
-/// Whether the file name of `path` ends in `.` and `extension`.
+/// Whether `path` has this extension.
 pub(super) fn has_extension(path: &str, extension: &str) -> bool {
     path.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))
 }
 
-/// The folder that holds `path`, empty for the workspace's folder.
+/// The folder of `path`, empty for the workspace's folder.
 pub(super) fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// `path` as seen from `folder`, or none when it leaves the tree.
+/// `path` relative to `folder`, or `None` if it leaves the tree.
 pub(super) fn resolve(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {

@@ -1,7 +1,7 @@
-//! Which command line means what.
+//! The command line.
 
 use xtask::args::{Command, parse};
-use xtask::prove::ROUNDS;
+use xtask::prove::{Proof, ROUNDS};
 
 fn check(line: &str) -> Result<Command, String> {
     parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -15,13 +15,14 @@ fn words(line: &str) -> Vec<String> {
 fn each_command_is_known() {
     assert_eq!(check("setup"), Ok(Command::Setup));
     assert_eq!(check("tidy"), Ok(Command::Tidy));
+    assert_eq!(check("features"), Ok(Command::Features));
     assert_eq!(check("ci"), Ok(Command::Ci));
     assert_eq!(check("test"), Ok(Command::Test { extra: words("") }));
     assert_eq!(check("bench"), Ok(Command::Bench { args: words("") }));
 }
 
 #[test]
-fn arguments_for_others_pass_unread() {
+fn arguments_are_passed_on() {
     assert_eq!(check("test -- a -- --b"), Ok(Command::Test { extra: words("a -- --b") }));
     assert_eq!(check("bench call --quick"), Ok(Command::Bench { args: words("call --quick") }));
 }
@@ -38,23 +39,25 @@ fn a_wrong_line_is_named() {
     assert_eq!(check(""), Err("a command is missing".to_owned()));
     assert_eq!(check("tset"), Err("unknown command `tset`".to_owned()));
     assert_eq!(check("tidy now"), Err("unexpected argument `now`: `tidy` takes none".to_owned()));
-    let after_dashes = "unexpected argument `a`: put arguments for `cargo test` after `--`";
+    let after_dashes = "unexpected argument `a`: put arguments for the tests after `--`";
     assert_eq!(check("test a"), Err(after_dashes.to_owned()));
 }
 
 #[test]
 fn a_proof_has_a_seed_and_rounds() {
-    let queue = |seed, rounds| Ok(Command::ProveQueue { seed, rounds });
+    let queue = |seed, rounds| Ok(Command::Prove(Proof::Queue { seed, rounds }));
     assert_eq!(check("prove queue"), queue(None, ROUNDS));
     assert_eq!(check("prove queue --seed 7"), queue(Some(7), ROUNDS));
     assert_eq!(check("prove queue --rounds 3 --seed 7"), queue(Some(7), 3));
+    assert_eq!(check("prove fleet"), Ok(Command::Prove(Proof::Fleet)));
 }
 
 #[test]
 fn a_wrong_proof_is_named() {
     let wrong = |line: &str, message: &str| assert_eq!(check(line), Err(message.to_owned()));
-    wrong("prove", "`prove` takes the name of a proof; the proofs are: queue");
-    wrong("prove fleet", "unknown proof `fleet`; the proofs are: queue");
+    wrong("prove", "`prove` needs the name of a proof; the proofs are: queue, fleet");
+    wrong("prove all", "unknown proof `all`; the proofs are: queue, fleet");
+    wrong("prove fleet 3", "unexpected argument `3`: `prove fleet` takes none");
     wrong("prove queue --seed", "`--seed` needs a number");
     wrong("prove queue --seed x", "`--seed x`: not a number");
     wrong("prove queue --rounds 0", "`--rounds 0`: at least one round is needed");

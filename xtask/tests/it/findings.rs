@@ -1,4 +1,4 @@
-//! What a check of tidy found, and what it should have.
+//! The findings of tidy, compared with expected ones.
 
 use xtask::tidy::Finding;
 

@@ -1,4 +1,4 @@
-//! The private Postgres: there while its handle is, and gone with it.
+//! The private Postgres: it runs until its handle is dropped.
 
 use xtask::postgres::{Postgres, ping};
 
@@ -11,17 +11,17 @@ fn a_private_postgres_ends_with_its_handle() {
 
     drop(postgres);
 
-    let refused = ping(address).expect_err("nobody listens any more");
+    let refused = ping(address).expect_err("the server has ended");
     assert!(refused.starts_with("cannot reach postgres://127.0.0.1:"), "{refused}");
     assert!(!folder.exists(), "{} is left over", folder.display());
 }
 
 #[test]
-fn a_private_postgres_comes_back_where_it_was() {
+fn a_private_postgres_starts_again_with_its_data_and_address() {
     let mut postgres = Postgres::start().expect("needs Postgres: run `cargo xtask test`");
     postgres.kill().expect("it can be killed");
-    ping(postgres.address()).expect_err("it is gone");
-    postgres.start_again().expect("it starts from what is on the disk");
+    ping(postgres.address()).expect_err("the server has ended");
+    postgres.start_again().expect("it starts with the data on the disk");
     assert_eq!(ping(postgres.address()), Ok(()));
 }
 

@@ -1,4 +1,4 @@
-//! The private Prometheus: there while its handle is, and told what is wrong with its config.
+//! The private Prometheus: it evaluates rules, and reports an invalid config.
 
 use xtask::prometheus::Prometheus;
 
@@ -16,7 +16,7 @@ fn a_private_prometheus_evaluates_rules() {
 }
 
 #[test]
-fn a_config_that_is_wrong_is_said() {
+fn an_invalid_config_is_reported() {
     let error = Prometheus::start("scrape: [", RULES).expect_err("not a config");
     assert!(error.contains("the private prometheus at ") && error.contains("yaml"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The private Redis: there while its handle is, and gone with it.
+//! The private Redis: it runs until its handle is dropped.
 
 use std::net::TcpListener;
 
@@ -19,13 +19,13 @@ fn a_private_redis_ends_with_its_handle() {
 
     drop(redis);
 
-    let refused = ping(&url).expect_err("nobody listens any more");
+    let refused = ping(&url).expect_err("the server has ended");
     assert!(refused.starts_with("cannot reach redis://127.0.0.1:"), "{refused}");
     assert!(!folder.exists(), "{} is left over", folder.display());
 }
 
 #[test]
-fn two_private_redises_do_not_meet() {
+fn two_private_redises_share_nothing() {
     let first = Redis::start().expect("needs Redis: run `cargo xtask test`");
     let second = Redis::start().expect("needs Redis: run `cargo xtask test`");
     assert_ne!(first.url(), second.url());
@@ -33,10 +33,10 @@ fn two_private_redises_do_not_meet() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_no_redis() {
+fn a_server_that_never_answers_is_reported() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = silent.local_addr().expect("a bound listener has an address");
-    let error = ping(&format!("redis://{address}")).expect_err("it accepts and says nothing");
+    let error = ping(&format!("redis://{address}")).expect_err("it accepts and never answers");
     assert!(error.starts_with(&format!("cannot reach redis://{address}: ")), "{error}");
 }
 

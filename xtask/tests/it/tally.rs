@@ -1,5 +1,6 @@
-//! The one line at the end of a run, from the many in it.
+//! The count at the end of a run, from the output of many programs.
 
+use xtask::jobs::Ended;
 use xtask::tally::Tally;
 use xtask::test::Report;
 
@@ -33,13 +34,14 @@ fn other_lines_do_not_count() {
 }
 
 #[test]
-fn a_stage_that_does_not_build_counts_as_a_failure() {
+fn a_job_that_does_not_build_counts_as_a_failure() {
+    let ended = |name: &str, tally, succeeded| Ended { name: name.to_owned(), tally, succeeded };
     let mut report = Report::default();
-    report.add("a", Tally { passed: 5, ..Tally::default() }, true);
+    report.add(ended("a", Tally { passed: 5, ..Tally::default() }, true));
     assert_eq!((report.exit_code(), report.to_string()), (0, "5 passed, 0 failed\n".to_owned()));
 
-    report.add("b", Tally::default(), false);
-    report.add("c", Tally { passed: 1, failed: 2, skipped: 1 }, false);
+    report.add(ended("b", Tally::default(), false));
+    report.add(ended("c", Tally { passed: 1, failed: 2, skipped: 1 }, false));
     let shown = "failed: b, c (see above)\n6 passed, 3 failed, 1 skipped\n";
     assert_eq!((report.exit_code(), report.to_string()), (1, shown.to_owned()));
 }

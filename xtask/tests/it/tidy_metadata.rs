@@ -1,4 +1,4 @@
-//! The rules over `cargo metadata`: which crate may depend on which, and under which licence.
+//! The rules about `cargo metadata`: dependencies between our crates, and licences.
 
 use serde_json::{Value, json};
 use xtask::tidy::{Tree, check_metadata, licences::is_accepted};

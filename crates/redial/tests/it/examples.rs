@@ -1,7 +1,6 @@
 //! The examples are programs: they run, end by themselves and say what they should.
 
 use std::collections::BTreeSet;
-use std::env::current_exe;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -40,23 +39,6 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
 }
 
-/// Builds all of them and returns their folder. `cargo test --all-targets` takes them for tests, `--test it` leaves them
-/// out, and either would leave programs behind that are older than what they show.
-fn build() -> PathBuf {
-    let exe = current_exe().unwrap();
-    let profile = exe.parent().and_then(Path::parent).unwrap();
-    let mut cargo = std::process::Command::new(env!("CARGO"));
-    cargo.args("build --quiet --package redial --all-features --examples".split(' '));
-    cargo.arg("--target-dir").arg(profile.parent().unwrap());
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
-    let output = cargo.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{cargo:?} failed:\n{errors}");
-    profile.join("examples")
-}
-
 #[test]
 fn no_example_is_forgotten_and_each_is_short() {
     let files = fs::read_dir(sources()).unwrap().map(|file| file.unwrap().path());
@@ -78,7 +60,7 @@ fn no_example_is_forgotten_and_each_is_short() {
 
 #[tokio::test]
 async fn every_example_runs_to_its_end_and_prints_what_it_promises() {
-    let folder = build();
+    let folder = xtask::examples::folder().unwrap();
     for (name, expected) in PRINTED {
         let mut command = Command::new(folder.join(name));
         command.kill_on_drop(true).stdin(Stdio::null()).env("NO_PROXY", "127.0.0.1");

@@ -1,8 +1,7 @@
 //! Processes of `crates/redial/examples/fleet.rs`, and their output.
 
-use std::env::current_exe;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::Scratch;
@@ -11,22 +10,6 @@ use crate::Scratch;
 const RATE: &str = "2";
 /// They end by themselves if the test is gone.
 const AT_LONGEST: &str = "600";
-
-/// Builds the example as `crates/redial/tests/it/examples.rs` does, and returns its path.
-pub(super) fn example() -> PathBuf {
-    let exe = current_exe().unwrap();
-    let profile = exe.parent().and_then(Path::parent).unwrap();
-    let mut cargo = crate::program(env!("CARGO"));
-    cargo.args("build --quiet --package redial --all-features --examples".split(' '));
-    cargo.arg("--target-dir").arg(profile.parent().unwrap());
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
-    let output = cargo.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{cargo:?} failed:\n{errors}");
-    profile.join("examples/fleet")
-}
 
 /// A line of an instance: its totals at a time.
 #[derive(Clone, Copy, Debug, Default)]

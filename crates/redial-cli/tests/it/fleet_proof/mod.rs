@@ -14,13 +14,18 @@ use redial_sim::report::Rates;
 
 use crate::redis::Redis;
 use bound::{FLOOR, RATIO, TTL, rates, worst};
-use instances::{Instances, Line, example};
+use instances::{Instances, Line};
 
-const INSTANCES: usize = 200;
-const KILLED: usize = 50;
-
+/// Set by `cargo xtask prove fleet`.
+const PROVE: &str = "REDIAL_PROVE_FLEET";
 /// The directory for a figure of both curves and its data, if set.
 const PICTURE: &str = "REDIAL_FLEET_PICTURE";
+
+/// The number of processes. The run of `cargo xtask test` has fewer of them, and the same faults.
+fn instances() -> usize {
+    let is_long = env::var_os(PROVE).is_some() || env::var_os(PICTURE).is_some();
+    if is_long { 200 } else { 50 }
+}
 
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
@@ -55,7 +60,7 @@ impl Run {
 
 fn local(example: &Path, seconds: usize) -> Run {
     let begin = now();
-    let instances = Instances::start(example, "local", INSTANCES, "local");
+    let instances = Instances::start(example, "local", instances(), "local");
     instances.go_on(2);
     let started = now() - begin;
     instances.go_on(seconds);
@@ -68,7 +73,7 @@ fn local(example: &Path, seconds: usize) -> Run {
 fn shared(example: &Path) -> Run {
     let mut redis = Redis::start();
     let begin = now();
-    let mut instances = Instances::start(example, "fleet", INSTANCES, &redis.url());
+    let mut instances = Instances::start(example, "fleet", instances(), &redis.url());
     let mut events = Vec::new();
     let mut note = || events.push(now() - begin);
     instances.go_on(11);
@@ -81,7 +86,7 @@ fn shared(example: &Path) -> Run {
     redis.start_again();
     instances.go_on(11);
     note();
-    instances.kill(KILLED);
+    instances.kill(self::instances() / 4);
     instances.go_on(11);
     note();
     instances.go_on(2);
@@ -89,8 +94,8 @@ fn shared(example: &Path) -> Run {
 }
 
 #[test]
-fn two_hundred_floors_are_one_even_if_redis_and_fifty_instances_die() {
-    let example = example();
+fn one_budget_holds_for_all_while_redis_and_a_quarter_of_the_instances_are_killed() {
+    let example = xtask::examples::folder().unwrap().join("fleet");
     let picture = env::var(PICTURE);
     let shared = shared(&example);
     // A figure shows both for the same time; the comparison needs less.
@@ -101,7 +106,7 @@ fn two_hundred_floors_are_one_even_if_redis_and_fifty_instances_die() {
         ("one ledger", ready, killed),
         ("without Redis", killed, back),
         ("with an empty one", back, fewer),
-        ("with 50 killed", fewer, end),
+        ("with a quarter killed", fewer, end),
     ];
     for (what, from, to) in phases {
         let (calls, few) = shared.mean(from, to);
@@ -112,7 +117,7 @@ fn two_hundred_floors_are_one_even_if_redis_and_fifty_instances_die() {
             few >= allowed / 10.0,
             "{what}: {few} retries a second where {allowed} are allowed"
         );
-        assert!(many >= 10.0 * few, "{what}: {few} retries a second, and {many} with local floors");
+        assert!(many >= 5.0 * few, "{what}: {few} retries a second, and {many} with local floors");
     }
     let worst = worst(&shared.lines, shared.begin);
     println!("local floors: {many:.0} retries a second");

@@ -1,4 +1,5 @@
-//! A process that is killed while its handler runs: not locked for ever, not executed twice in silence.
+//! A process that is killed while its handler runs: its key is not locked for ever, and not executed a second time
+//! without a report.
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
@@ -15,10 +16,10 @@ use tokio::net::TcpListener;
 use super::support::{client, redis_at, redis_url, request, send, within};
 use crate::support::ms;
 
-/// Set in the child only: the prefix of its keys.
+/// The prefix of the keys, set only in the process that is killed.
 const PREFIX: &str = "REDIAL_TEST_IDEMPOTENCY_CHILD";
 
-const SIGN: &[u8] = b"listening on ";
+const LISTENING: &[u8] = b"listening on ";
 
 /// The effect is counted in Redis, where it outlives the process.
 async fn counter(prefix: &str, command: &str) -> u64 {
@@ -33,7 +34,7 @@ async fn executed(prefix: &str) -> u64 {
     counter(prefix, "GET").await
 }
 
-/// Does not return unless it is told that it was interrupted before.
+/// Returns only if an earlier execution was interrupted.
 async fn charge(prefix: &str, request: Request) -> String {
     let count = counter(prefix, "INCR").await;
     if request.extensions().get::<AfterInterruption>().is_none() {
@@ -54,13 +55,11 @@ async fn serve(prefix: &str, on_interrupted: Interrupted) -> SocketAddr {
     address
 }
 
-/// The server that the next test starts as a process of its own and kills. By itself it tests nothing.
-#[tokio::test]
-async fn the_process_that_is_killed() {
-    let Ok(prefix) = env::var(PREFIX) else { return };
-    let address = serve(&prefix, Interrupted::Refuse).await;
-    let sign = [SIGN, address.to_string().as_bytes(), b"\n"].concat();
-    std::io::stdout().write_all(&sign).unwrap();
+/// What the test does in the process that it starts: it serves until it is killed.
+async fn serve_until_killed(prefix: &str) {
+    let address = serve(prefix, Interrupted::Refuse).await;
+    let line = [LISTENING, address.to_string().as_bytes(), b"\n"].concat();
+    std::io::stdout().write_all(&line).unwrap();
     std::future::pending::<()>().await;
 }
 
@@ -73,22 +72,29 @@ impl Drop for Killed {
     }
 }
 
+/// Starts this program again, with the test below alone.
 fn start_process(prefix: &str) -> (Killed, SocketAddr) {
+    let test =
+        concat!(module_path!(), "::a_process_that_is_killed_half_way_leaves_an_interruption");
+    let (_, test) = test.split_once("::").unwrap();
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "idempotency::crash::the_process_that_is_killed", "--nocapture"]);
+    command.args(["--exact", test, "--nocapture"]);
     command.env(PREFIX, prefix).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = Killed(command.spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).split(b'\n');
     let address = lines.find_map(|line| {
         let line = line.unwrap();
-        let at = line.windows(SIGN.len()).position(|part| part == SIGN)?;
-        String::from_utf8_lossy(&line[at + SIGN.len()..]).parse().ok()
+        let at = line.windows(LISTENING.len()).position(|part| part == LISTENING)?;
+        String::from_utf8_lossy(&line[at + LISTENING.len()..]).parse().ok()
     });
-    (child, address.expect("the child says where it listens"))
+    (child, address.expect("the child prints its address"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_is_killed_half_way_leaves_an_interruption() {
+    if let Ok(prefix) = env::var(PREFIX) {
+        return serve_until_killed(&prefix).await;
+    }
     let prefix = format!("{}:", Key::fresh());
     let (child, address) = start_process(&prefix);
     let client = client();
