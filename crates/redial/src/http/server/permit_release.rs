@@ -1,19 +1,19 @@
-//! A place in a gate is for a request that is being worked on. While the body of a request is still arriving
-//! there is nothing to work on yet, and a few slow uploads must not close the server for everyone else.
+//! While the body of a request is still arriving, the request has no work to do, and a few slow uploads must not use up
+//! the permits of a server. So a request releases its permit until its body is complete.
 //!
-//! The layer that waits for a body is further in than the gate, with futures of other layers in between. So
-//! they talk through the thread: a gate says before each poll whether it holds the place, and the request
-//! says during the poll what it needs. The gate stays the only owner of its places, and a request that never
+//! The layer that reads the body is further in than the shed layer, with other layers' futures in between. The two
+//! communicate through a thread-local: before each poll a shed layer sets whether it holds a permit, and during the poll
+//! the request signals what it needs. The shed layer remains the only owner of its permits, and a request that never
 //! waits for its body costs neither an allocation nor a lock.
 //!
 //! ```text
-//! gate: Held ──poll──> request: leave ──> gate gives the place back
-//! gate: Vacant ──poll──> request: return ──> gate admits it (Held), queues it or refuses it
+//! shed: Held ──poll──> request: Release ──> shed releases the permit
+//! shed: Released ──poll──> request: Reacquire ──> shed admits it (Held), queues it or rejects it
 //! ```
 //!
-//! Where another layer polls the request in a task of its own, no gate is known here and the place is held
-//! throughout. Layers in between have to poll the request whenever they are polled, as all usual ones do: a
-//! request that was given a place is not woken besides.
+//! If another layer polls the request in a separate task, no shed layer is known there and the permit is held throughout.
+//! Layers in between have to poll the request whenever they are polled, as usual ones do: a request that has been given a
+//! permit is not woken separately.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -26,122 +26,122 @@ use redial_core::{NEVER, Nanos};
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
 use crate::http::names;
-use crate::http::travel::Said;
+use crate::http::travel::Propagated;
 
-/// What a gate has to know to admit a request whose headers have been passed on.
+/// What a shed layer needs to admit a request whose headers have been passed on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Return {
+pub(super) struct Reacquire {
     pub(super) retry: bool,
     pub(super) deadline: Nanos,
     pub(super) grpc: bool,
 }
 
-/// What a request told the gate in a poll.
+/// What a request signalled during a poll.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wish {
+pub(super) enum Signal {
     /// Its body is still arriving.
-    Leave,
-    /// Its body has arrived.
-    Return(Return),
+    Release,
+    /// Its body is complete.
+    Reacquire(Reacquire),
 }
 
-/// A byte, because it is written in every poll; what a return needs is beside it.
+/// One byte, because it is written in every poll. The data of a reacquire is stored separately.
 #[derive(Clone, Copy)]
 enum State {
-    NoGate,
+    NoLayer,
     Held,
-    Vacant,
-    WishesToLeave,
-    WishesToReturn,
+    Released,
+    ReleaseSignalled,
+    ReacquireSignalled,
 }
 
 thread_local! {
-    static STATE: Cell<State> = const { Cell::new(State::NoGate) };
-    /// Set while the state is [`State::WishesToReturn`].
-    static RETURN: Cell<Option<Return>> = const { Cell::new(None) };
+    static STATE: Cell<State> = const { Cell::new(State::NoLayer) };
+    /// Set while the state is [`State::ReacquireSignalled`].
+    static REACQUIRE: Cell<Option<Reacquire>> = const { Cell::new(None) };
 }
 
-/// One poll of a request by its gate.
-pub(super) struct Turn {
+/// One poll of a request by a shed layer.
+pub(super) struct PollScope {
     outer: State,
 }
 
-impl Turn {
-    /// `held` says whether this gate holds a place for the request. A gate further out may hold none.
+impl PollScope {
+    /// `held` is whether this layer holds a permit for the request. An outer layer may have released its own.
     #[inline(always)]
-    pub(super) fn begin(held: bool) -> Self {
+    pub(super) fn enter(held: bool) -> Self {
         let outer = STATE.get();
-        let held = held && !matches!(outer, State::Vacant);
-        STATE.set(if held { State::Held } else { State::Vacant });
+        let held = held && !matches!(outer, State::Released);
+        STATE.set(if held { State::Held } else { State::Released });
         Self { outer }
     }
 
     #[inline(always)]
-    pub(super) fn end(self) -> Option<Wish> {
+    pub(super) fn exit(self) -> Option<Signal> {
         match STATE.get() {
-            State::NoGate | State::Held | State::Vacant => None,
-            State::WishesToLeave => Some(Wish::Leave),
-            State::WishesToReturn => RETURN.take().map(Wish::Return),
+            State::NoLayer | State::Held | State::Released => None,
+            State::ReleaseSignalled => Some(Signal::Release),
+            State::ReacquireSignalled => REACQUIRE.take().map(Signal::Reacquire),
         }
     }
 }
 
-/// Also when the poll panics: the next request on this thread may have no gate.
-impl Drop for Turn {
+/// Also when the poll panics: the next request on this thread may have no shed layer.
+impl Drop for PollScope {
     #[inline(always)]
     fn drop(&mut self) {
         STATE.set(self.outer);
     }
 }
 
-/// Whether every gate around this poll holds a place, which is so if there is none.
+/// Whether every shed layer around this poll holds a permit. True if there is none.
 pub(super) fn is_held() -> bool {
-    matches!(STATE.get(), State::NoGate | State::Held)
+    matches!(STATE.get(), State::NoLayer | State::Held)
 }
 
-/// Tells the gates around this poll, if there are any.
-pub(super) fn tell(wish: Wish) {
-    if matches!(STATE.get(), State::NoGate) {
+/// Signals the shed layers around this poll, if there are any.
+pub(super) fn send(signal: Signal) {
+    if matches!(STATE.get(), State::NoLayer) {
         return;
     }
-    STATE.set(match wish {
-        Wish::Leave => State::WishesToLeave,
-        Wish::Return(again) => {
-            RETURN.set(Some(again));
-            State::WishesToReturn
+    STATE.set(match signal {
+        Signal::Release => State::ReleaseSignalled,
+        Signal::Reacquire(reacquire) => {
+            REACQUIRE.set(Some(reacquire));
+            State::ReacquireSignalled
         }
     });
 }
 
-/// Waits for the body of a request without a place.
-pub(super) async fn without_place<F: Future>(arrival: F) -> F::Output {
-    let mut arrival = pin!(arrival);
+/// Waits for the body of a request without a permit.
+pub(super) async fn without_permit<F: Future>(body: F) -> F::Output {
+    let mut body = pin!(body);
     poll_fn(|cx| {
-        let arrived = arrival.as_mut().poll(cx);
-        if arrived.is_pending() {
-            tell(Wish::Leave);
+        let polled = body.as_mut().poll(cx);
+        if polled.is_pending() {
+            send(Signal::Release);
         }
-        arrived
+        polled
     })
     .await
 }
 
-impl Return {
-    /// Reads what a gate needs while the request is still whole.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        let said = Said::by(headers, &names::TIMEOUT_MS);
-        let own = said.timeout().map_or(NEVER, |left| Tokio::now().saturating_add(left));
+impl Reacquire {
+    /// Reads what a shed layer needs while the request still has its headers.
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
+        let read = Propagated::read(headers, &names::TIMEOUT_MS);
+        let own = read.timeout().map_or(NEVER, |left| Tokio::now().saturating_add(left));
         let deadline = own.min(Inbound::current().deadline);
-        Self { retry: said.attempt() > 1, deadline, grpc: said.is_grpc() }
+        Self { retry: read.attempt() > 1, deadline, grpc: read.is_grpc() }
     }
 
-    /// Waits until the request has a place again. A request that is refused instead is dropped by its gate.
-    pub(super) async fn place(self) {
+    /// Waits until the request has a permit again. If it is rejected, its shed layer drops it.
+    pub(super) async fn permit(self) {
         poll_fn(|_| {
             if is_held() {
                 return Poll::Ready(());
             }
-            tell(Wish::Return(self));
+            send(Signal::Reacquire(self));
             Poll::Pending
         })
         .await;

@@ -1,54 +1,55 @@
-//! A place belongs to work that is being done, and some work goes on when its caller has left: a request
-//! with an idempotency key is executed to its end. If its place were free then, callers who hang up and come
-//! back could have any number of handlers running behind a limit.
+//! A permit belongs to running work, and some work continues after its caller has disconnected: a request with an
+//! idempotency key is executed to its end. If its permit were released at the disconnect, clients that hang up and
+//! reconnect could start any number of handlers behind a limit.
 //!
-//! Whoever drops a future that holds a place offers the place while that is being dropped, and what is inside
-//! and has work that goes on takes it. It costs nothing while nobody leaves.
+//! So a future that holds a permit offers it while its inner future is dropped, and work that continues takes it. The
+//! offer passes through a thread-local, because other layers' futures lie in between. It costs nothing while no caller
+//! disconnects.
 
 use std::cell::Cell;
 
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-/// Something to be dropped when the work is done. Those that were offered around it come along.
-pub(super) struct Held(#[allow(dead_code, reason = "it is there to be dropped")] Box<dyn Send>);
+/// A value that is dropped when the work is done, together with the offers of outer layers.
+pub(super) struct Offer(#[allow(dead_code, reason = "held until it is dropped")] Box<dyn Send>);
 
-thread_local!(static OFFERED: Cell<Option<Held>> = const { Cell::new(None) });
+thread_local!(static OFFERED: Cell<Option<Offer>> = const { Cell::new(None) });
 
-/// Drops what is inside, and `held` with it unless somebody in there keeps it.
-pub(super) fn offer(held: impl Send + 'static, drop_inside: impl FnOnce()) {
+/// Drops the inner future, and then `permit` unless continuing work has taken it.
+pub(super) fn offer(permit: impl Send + 'static, drop_inner: impl FnOnce()) {
     struct Withdraw;
     impl Drop for Withdraw {
         fn drop(&mut self) {
             drop(take());
         }
     }
-    let held = Held(Box::new((held, take())));
-    // A thread that is ending has no such place any more.
-    let _ = OFFERED.try_with(|offered| offered.set(Some(held)));
+    let offer = Offer(Box::new((permit, take())));
+    // A thread that is shutting down has no thread-local any more.
+    let _ = OFFERED.try_with(|offered| offered.set(Some(offer)));
     let _withdraw = Withdraw;
-    drop_inside();
+    drop_inner();
 }
 
-fn take() -> Option<Held> {
+fn take() -> Option<Offer> {
     OFFERED.try_with(Cell::take).ok().flatten()
 }
 
-/// One end for the future that may be dropped, and one for the work that goes on.
-pub(super) fn pair() -> (Leaving, Staying) {
+/// One end for the future that may be dropped, and one for the work that continues.
+pub(super) fn channel() -> (Forwarder, Holder) {
     let (sender, receiver) = oneshot::channel();
-    (Leaving(Some(sender)), Staying(receiver))
+    (Forwarder(Some(sender)), Holder(receiver))
 }
 
-/// When it is dropped, what is offered goes to the work, if that still goes on.
-pub(super) struct Leaving(Option<Sender<Held>>);
+/// When dropped, sends the current offer to the work if that is still running.
+pub(super) struct Forwarder(Option<Sender<Offer>>);
 
-/// Keeps what was handed over.
-pub(super) struct Staying(#[allow(dead_code, reason = "it is there to be dropped")] Receiver<Held>);
+/// Holds the transferred offer.
+pub(super) struct Holder(#[allow(dead_code, reason = "held until it is dropped")] Receiver<Offer>);
 
-impl Drop for Leaving {
+impl Drop for Forwarder {
     fn drop(&mut self) {
-        if let (Some(work), Some(held)) = (self.0.take(), take()) {
-            drop(work.send(held));
+        if let (Some(work), Some(offer)) = (self.0.take(), take()) {
+            drop(work.send(offer));
         }
     }
 }

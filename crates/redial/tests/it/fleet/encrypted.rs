@@ -34,7 +34,7 @@ fn redis() -> Redis {
 }
 
 #[test]
-fn whom_to_trust_is_said() {
+fn trusted_certificates_are_configurable() {
     let redis = redis();
     let at = |host: &str| format!("rediss://:secret@{host}:{}", redis.port);
     let heard = Heard::draft(Fleet::draft(&at("localhost"), &name()).ca_file(file("ca.pem")));
@@ -54,7 +54,7 @@ fn whom_to_trust_is_said() {
 }
 
 #[test]
-fn both_sides_have_to_agree_on_it() {
+fn both_sides_must_use_tls() {
     let (encrypted, plain) = (redis(), Redis::start(&[]));
     for url in [
         format!("redis://127.0.0.1:{}", encrypted.port),
@@ -68,7 +68,7 @@ fn both_sides_have_to_agree_on_it() {
 }
 
 #[test]
-fn a_file_that_is_none() {
+fn invalid_ca_files_are_rejected() {
     let check = |url: &str, name: &str, said: &str| {
         let error = Fleet::draft(url, "a").ca_file(file(name)).open().unwrap_err().to_string();
         assert!(error.contains(said), "{error}");

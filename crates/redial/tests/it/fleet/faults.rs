@@ -12,7 +12,7 @@ use redial::fleet::{Fleet, FleetEvent};
 use super::rig::{Heard, Redis, command, fails, free_port, name, retries, retry, shared, until};
 
 #[test]
-fn gone_and_back_with_nothing_in_it() {
+fn redis_restarts_without_its_data() {
     let mut redis = Redis::start(&[]);
     let heard = Heard::open(&redis.url());
     let retry = retry(&heard.fleet);
@@ -34,7 +34,7 @@ fn gone_and_back_with_nothing_in_it() {
 }
 
 #[test]
-fn gone_from_the_beginning() {
+fn redis_is_down_at_start() {
     let mut redis = Redis::start(&[]);
     redis.kill();
     let heard = Heard::open(&redis.url());
@@ -47,7 +47,7 @@ fn gone_from_the_beginning() {
 }
 
 #[test]
-fn emptied() {
+fn the_ledger_is_deleted() {
     let redis = Redis::start(&[]);
     let heard = Heard::open(&redis.url());
     let retry = retry(&heard.fleet);
@@ -59,7 +59,7 @@ fn emptied() {
 }
 
 #[test]
-fn the_script_is_forgotten() {
+fn the_script_is_evicted() {
     let redis = Redis::start(&[]);
     let heard = Heard::open(&redis.url());
     let retry = retry(&heard.fleet);
@@ -89,7 +89,7 @@ fn out_of_memory() {
 }
 
 #[test]
-fn a_replica_that_only_reads() {
+fn redis_is_a_read_only_replica() {
     let (redis, primary) = (Redis::start(&[]), Redis::start(&[]));
     let heard = Heard::open(&redis.url());
     let _retry = retry(&heard.fleet);
@@ -102,7 +102,7 @@ fn a_replica_that_only_reads() {
 }
 
 #[test]
-fn a_key_that_is_no_ledger() {
+fn the_key_has_another_type() {
     let (url, name) = (shared(), name());
     let key = format!("redial:fleet:{name}");
     let _: () = command(&url, &["SET", &key, "a song"]);
@@ -128,7 +128,7 @@ fn a_key_that_is_no_ledger() {
 
 /// Numbers that make no sense are begun anew, and what is of another type is somebody else's.
 #[test]
-fn a_ledger_that_makes_no_sense() {
+fn the_ledger_is_corrupt() {
     let (url, name) = (shared(), name());
     let key = format!("redial:fleet:{name}");
     let mut connection = redis::Client::open(&*url).unwrap().get_connection().unwrap();
@@ -211,7 +211,7 @@ fn server(says: &'static [u8], stays: bool) -> String {
 }
 
 #[test]
-fn something_that_is_no_redis() {
+fn the_server_is_not_redis() {
     for (says, stays, what) in [
         (&b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"[..], true, "garbage"),
         (b"\x00\xff\x17 what?\r\n", true, "garbage"),
@@ -230,7 +230,7 @@ fn something_that_is_no_redis() {
 
 /// Fifty instances wait for a Redis that is gone. When it comes back they come to it over some time.
 #[test]
-fn coming_back_is_no_stampede() {
+fn clients_do_not_reconnect_at_the_same_time() {
     let port = free_port();
     let url = format!("redis://127.0.0.1:{port}");
     let fleets: Vec<Heard> = (0..50).map(|_| Heard::open(&url)).collect();
@@ -261,7 +261,7 @@ fn coming_back_is_no_stampede() {
 }
 
 #[test]
-fn an_observer_that_panics_or_leaves_ends_nothing_else() {
+fn an_observer_that_panics_or_leaves_affects_nothing_else() {
     let url = shared();
     let fleet = Fleet::draft(&url, &name()).observe(|event| panic!("{event}: this test panics"));
     let fleet = fleet.open().unwrap();

@@ -63,7 +63,7 @@ fn fleet(script: &Script, count: usize, now: Nanos) -> Vec<Member> {
 }
 
 #[test]
-fn all_get_the_same_share() {
+fn all_instances_get_the_same_share() {
     let script = Script::new();
     for member in fleet(&script, 4, 0) {
         assert_eq!((member.share(0), member.instance.members()), (WHOLE / 4, 4));
@@ -72,7 +72,7 @@ fn all_get_the_same_share() {
 
 /// One whose time-out is too short for its way to Redis.
 #[test]
-fn whoever_never_hears_an_answer_takes_nothing_from_the_others() {
+fn an_instance_without_a_reply_takes_nothing_from_the_others() {
     let script = Script::new();
     let mut deaf = Member::new(0);
     for second in 0..20 {
@@ -83,7 +83,7 @@ fn whoever_never_hears_an_answer_takes_nothing_from_the_others() {
 }
 
 #[test]
-fn a_smaller_share_is_not_given_to_others_before_it_is_heard_of() {
+fn a_reduced_share_is_not_reassigned_before_it_is_acknowledged() {
     let script = Script::new();
     let mut first = fleet(&script, 1, 0).remove(0);
     assert_eq!(first.share(0), WHOLE);
@@ -102,7 +102,7 @@ fn a_smaller_share_is_not_given_to_others_before_it_is_heard_of() {
 }
 
 #[test]
-fn a_ledger_that_lost_its_members_remembers_their_promises_for_as_long_as_they_do() {
+fn a_ledger_that_lost_its_members_reserves_their_shares() {
     let script = Script::new();
     let mut members = fleet(&script, 2, ROLLS - 10 * SECOND);
     script.forget();
@@ -121,7 +121,7 @@ fn a_ledger_that_lost_its_members_remembers_their_promises_for_as_long_as_they_d
 
 /// It gives the floor to the first who comes, and takes it back when it hears that there were others.
 #[test]
-fn a_ledger_that_lost_its_members_hears_of_it_late() {
+fn a_ledger_may_learn_late_that_it_lost_its_members() {
     let script = Script::new();
     let mut members = fleet(&script, 2, 0);
     script.forget();
@@ -139,7 +139,7 @@ fn a_ledger_that_lost_its_members_hears_of_it_late() {
 
 /// A token is deposited every second, and banked for ten sixteenths of ten seconds.
 #[test]
-fn a_clock_that_is_set_back_keeps_nothing_for_longer() {
+fn a_clock_set_back_extends_no_lease() {
     let script = Script::new();
     let terms = Terms { floor: 0, ..TERMS };
     let seat = Seat::default();

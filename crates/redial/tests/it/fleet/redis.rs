@@ -93,7 +93,7 @@ fn fleets_of_one_redis_do_not_mix() {
 }
 
 #[test]
-fn where_instances_differ_the_stricter_counts_and_all_are_told() {
+fn the_strictest_configuration_counts_and_all_instances_are_notified() {
     let (url, name) = (shared(), name());
     let lax = Heard::draft(Fleet::draft(&url, &name));
     let _lax = Retry::new(policy(window(100), WAIT)).fleet(&lax.fleet).unwrap();
@@ -116,7 +116,7 @@ fn where_instances_differ_the_stricter_counts_and_all_are_told() {
 
 /// What is deposited by one is leased by another.
 #[test]
-fn what_one_earns_another_may_spend() {
+fn one_instance_may_spend_what_another_earned() {
     let (url, name) = (shared(), name());
     let (earns, spends) =
         (Heard::draft(Fleet::draft(&url, &name)), Heard::draft(Fleet::draft(&url, &name)));
@@ -135,7 +135,7 @@ fn what_one_earns_another_may_spend() {
 }
 
 #[test]
-fn its_metrics_are_published_with_those_of_the_meters() {
+fn fleet_metrics_are_published_with_those_of_the_meters() {
     let (url, name) = (shared(), name());
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let mut publisher = redial::telemetry::Publisher::default();
@@ -166,7 +166,7 @@ fn its_metrics_are_published_with_those_of_the_meters() {
 }
 
 #[test]
-fn a_socket_is_an_address_too() {
+fn a_unix_socket_is_a_valid_address() {
     let redis = Redis::start(&["--unixsocket", "/tmp/redial-fleet-PORT.sock"]);
     let heard = Heard::open(&format!("redis+unix:///tmp/redial-fleet-{}.sock", redis.port));
     let retry = retry(&heard.fleet);

@@ -8,7 +8,7 @@ use super::rig::{Heard, name, retry};
 use crate::fake_redis::{ENDLESS, FEW_BYTES, FakeRedis};
 
 #[test]
-fn a_reply_without_an_end_is_not_read_into_memory() {
+fn an_endless_reply_is_not_read_into_memory() {
     for (n, reply) in ENDLESS.into_iter().enumerate() {
         let fake = FakeRedis::start(reply);
         let draft = Fleet::draft(&fake.url, &name()).timeout(Duration::from_secs(60));

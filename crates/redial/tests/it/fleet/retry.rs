@@ -13,7 +13,7 @@ use super::rig::{
 };
 
 #[test]
-fn a_call_that_fails_finds_its_lease_during_the_backoff() {
+fn a_failed_call_gets_its_lease_during_the_backoff() {
     let heard = Heard::open(&shared());
     let retry = retry(&heard.fleet);
     assert_eq!(heard.reaches(), 1);
@@ -24,7 +24,7 @@ fn a_call_that_fails_finds_its_lease_during_the_backoff() {
 
 /// A lease lives for a quarter of a second to half of one here.
 #[test]
-fn a_retry_that_waits_for_longer_than_a_lease_lives_gets_another() {
+fn a_retry_that_outlives_its_lease_gets_another() {
     let heard = Heard::open(&shared());
     let policy = policy(window(100), Duration::from_millis(620));
     let retry = Retry::new(policy).fleet(&heard.fleet).unwrap();
@@ -33,7 +33,7 @@ fn a_retry_that_waits_for_longer_than_a_lease_lives_gets_another() {
 }
 
 #[tokio::test]
-async fn also_one_on_tokio() {
+async fn a_retry_that_outlives_its_lease_gets_another_on_tokio() {
     let heard = Heard::open(&shared());
     let retry = retry(&heard.fleet).idempotent();
     heard.reaches();
@@ -70,7 +70,7 @@ fn an_instance_that_never_reached_redis_has_no_floor() {
 
 /// There is nothing to wait on: a first attempt adds to a counter. Neither do failures wait for more than their backoff.
 #[test]
-fn calls_go_on_while_redis_hangs() {
+fn calls_continue_while_redis_hangs() {
     let redis = Redis::start(&[]);
     let heard = Heard::open(&redis.url());
     let retry =
@@ -88,7 +88,7 @@ fn calls_go_on_while_redis_hangs() {
 }
 
 #[test]
-fn destinations_have_ledgers_of_their_own_over_one_connection() {
+fn destinations_have_separate_ledgers_over_one_connection() {
     let redis = Redis::start(&[]);
     let fleet = Fleet::open(&redis.url(), "shop").unwrap();
     let retry = retry(&fleet);
@@ -122,7 +122,7 @@ fn only_a_window_can_be_shared() {
 }
 
 #[test]
-fn what_is_wrong_is_said_at_once() {
+fn invalid_settings_are_reported_at_open() {
     let check = |url: &str, name: &str, said: &str| {
         assert_eq!(Fleet::open(url, name).unwrap_err().to_string(), said);
     };
@@ -161,10 +161,10 @@ fn threads() -> usize {
 
 /// Runs in a process of its own, where no other test has fleets.
 #[test]
-fn nothing_is_left_of_a_fleet() {
+fn a_dropped_fleet_leaves_no_thread_or_connection() {
     if std::env::var_os("REDIAL_FLEET_ALONE").is_none() {
         let this = std::env::current_exe().unwrap();
-        let name = "fleet::retry::nothing_is_left_of_a_fleet";
+        let name = "fleet::retry::a_dropped_fleet_leaves_no_thread_or_connection";
         let output = std::process::Command::new(this)
             .args(["--exact", name, "--nocapture"])
             .env("REDIAL_FLEET_ALONE", "1")
@@ -188,7 +188,7 @@ fn nothing_is_left_of_a_fleet() {
 }
 
 #[test]
-fn who_leaves_gives_back_its_share_and_retries_no_more() {
+fn leaving_returns_the_share_and_ends_retries() {
     let (url, name) = (shared(), name());
     let stays = Heard::draft(Fleet::draft(&url, &name));
     let _retry = retry(&stays.fleet);
@@ -213,7 +213,7 @@ fn who_leaves_gives_back_its_share_and_retries_no_more() {
 
 /// Nobody pays for its retries any more, so none waits for it: the backoff of this one is an hour.
 #[test]
-fn who_leaves_a_redis_that_hangs_does_not_wait_for_a_lease() {
+fn leaving_does_not_wait_for_a_redis_that_hangs() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let heard = Heard::open(&format!("redis://{}", listener.local_addr().unwrap()));
     let waits = policy(window(100), Duration::from_secs(3_600));
@@ -224,7 +224,7 @@ fn who_leaves_a_redis_that_hangs_does_not_wait_for_a_lease() {
 }
 
 #[test]
-fn an_instance_that_is_dropped_leaves_although_the_fleet_stays() {
+fn a_dropped_instance_leaves_while_the_fleet_stays() {
     let heard = Heard::open(&shared());
     let (one, two) = (retry(&heard.fleet), retry(&heard.fleet));
     until("two", || heard.fleet.stats().iter().any(|it| it.members == 2));
@@ -235,7 +235,7 @@ fn an_instance_that_is_dropped_leaves_although_the_fleet_stays() {
 }
 
 #[test]
-fn a_guest_deposits_what_its_call_earned_and_leases_its_retry() {
+fn a_transient_instance_deposits_its_earnings_and_leases_its_retry() {
     let (url, name) = (shared(), name());
     let heard = Heard::draft(Fleet::draft(&url, &name));
     let policy = policy(window(0), WAIT);

@@ -51,7 +51,7 @@ fn a_fleet_sends_what_its_calls_and_one_floor_earn() {
 }
 
 #[test]
-fn those_who_are_cut_off_and_the_others_never_spend_a_share_twice() {
+fn no_share_is_spent_twice_during_a_partition() {
     let mut plan = Plan::new(budget(), 200, SECOND, 90 * SECOND);
     plan.reaches = Box::new(|index, now| index < 100 || !(20 * SECOND..60 * SECOND).contains(&now));
     let seen = run(&plan);
@@ -63,7 +63,7 @@ fn those_who_are_cut_off_and_the_others_never_spend_a_share_twice() {
 
 /// The ledger believes that they have heard of their smaller shares, and they have not.
 #[test]
-fn answers_that_are_lost_while_a_fleet_grows_promise_nothing_twice() {
+fn lost_replies_during_growth_promise_no_share_twice() {
     let mut plan = Plan::new(budget(), 40, SECOND, 90 * SECOND);
     plan.budget.ratio = 0.0;
     plan.starts = Box::new(|index| if index < 20 { 0 } else { 20 * SECOND });
@@ -75,7 +75,7 @@ fn answers_that_are_lost_while_a_fleet_grows_promise_nothing_twice() {
 }
 
 #[test]
-fn nobody_notices_a_ledger_that_forgets() {
+fn a_ledger_that_loses_its_data_changes_no_total() {
     let mut plan = Plan::new(budget(), 50, SECOND, 60 * SECOND);
     plan.forgets = (1..50).map(|second| second * SECOND).collect();
     let seen = run(&plan);
@@ -95,7 +95,7 @@ fn without_any_ledger_there_is_no_floor() {
 }
 
 #[test]
-fn without_the_ledger_the_floor_goes_on_in_fractions() {
+fn without_the_ledger_the_floor_accrues_in_fractions() {
     let mut plan = Plan::new(budget(), 200, 2 * SECOND, 120 * SECOND);
     plan.budget.ratio = 0.0;
     plan.reaches = Box::new(|_, now| now < 20 * SECOND);
@@ -107,7 +107,7 @@ fn without_the_ledger_the_floor_goes_on_in_fractions() {
 }
 
 #[test]
-fn the_share_of_the_killed_is_not_given_away_before_they_must_have_stopped() {
+fn the_share_of_a_killed_instance_is_reassigned_only_after_its_expiry() {
     let mut plan = Plan::new(budget(), 40, SECOND, 60 * SECOND);
     plan.budget.ratio = 0.0;
     plan.killed = Box::new(|index| if index < 20 { 20 * SECOND } else { NEVER });

@@ -39,7 +39,7 @@ async fn status(address: SocketAddr, path: &str, headers: &str) -> Option<u16> {
 }
 
 #[tokio::test]
-async fn nonsense_in_our_headers_is_as_if_it_were_not_there() {
+async fn invalid_headers_are_ignored() {
     let address = serve().await;
     let nonsense = [
         "redial-timeout-ms: -1",
@@ -57,7 +57,7 @@ async fn nonsense_in_our_headers_is_as_if_it_were_not_there() {
 }
 
 #[tokio::test]
-async fn headers_without_measure_get_a_clear_status() {
+async fn oversized_headers_get_a_clear_status() {
     let address = serve().await;
     let long = "k".repeat(1 << 20);
     for name in ["idempotency-key", "redial-timeout-ms", "redial-attempt", "retry-after"] {
@@ -72,7 +72,7 @@ async fn headers_without_measure_get_a_clear_status() {
 }
 
 #[tokio::test]
-async fn keys_that_are_none_are_refused() {
+async fn malformed_keys_are_rejected() {
     let address = serve().await;
     for key in ["", "\"open", "a\u{7f}b", "\u{1}", "two keys\", \"more", &"k".repeat(300)] {
         let answered = status(address, "/echo", &format!("idempotency-key: {key}\r\n")).await;
@@ -81,7 +81,7 @@ async fn keys_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn clients_that_never_read_do_not_close_the_server_to_others() {
+async fn clients_that_never_read_do_not_block_others() {
     let address = serve().await;
     let mut silent = Vec::new();
     for n in 0..40 {

@@ -142,7 +142,7 @@ fn junk_is_ignored_and_reported() {
 }
 
 #[test]
-fn milliseconds_are_more_exact_than_seconds() {
+fn milliseconds_take_precedence_over_seconds() {
     for name in ["retry-after-ms", "x-ms-retry-after-ms", "x-amz-retry-after"] {
         let read = hint(&[("retry-after", "2"), (name, "1250")]);
         assert_eq!(read.hint, Some(Hint::AtLeast(1250 * MS)), "{name}");
@@ -199,7 +199,7 @@ fn the_stop_signal_ends_the_call() {
 }
 
 #[test]
-fn methods_and_headers_say_what_may_be_done_twice() {
+fn methods_and_headers_determine_safety() {
     let of = |method: &str, pairs: &[(&'static str, &str)]| {
         safety(&Method::from_bytes(method.as_bytes()).unwrap(), &headers(pairs))
     };

@@ -71,7 +71,7 @@ impl Upload {
 /// Fails when requests do not get in and out of the gate as they should.
 async fn until_inside(shed: &ShedLayer, count: u32) {
     within(async {
-        while shed.inside() != count {
+        while shed.in_flight() != count {
             tokio::time::sleep(ms(1)).await;
         }
     })
@@ -79,7 +79,7 @@ async fn until_inside(shed: &ShedLayer, count: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_uploads_with_keys_keep_no_request_from_being_served() {
+async fn slow_keyed_uploads_do_not_block_other_requests() {
     let shed = ShedLayer::new(2);
     let (address, shop) = serve(&shed).await;
     let mut uploads = Vec::new();
@@ -106,7 +106,7 @@ async fn slow_uploads_with_keys_keep_no_request_from_being_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upload_that_has_arrived_waits_for_a_place_or_is_given_a_slot() {
+async fn a_complete_upload_waits_for_a_permit_or_gets_a_slot() {
     let shed = ShedLayer::new(1).queue(1);
     let (address, shop) = serve(&shed).await;
     let (waits, refused) = (
@@ -168,11 +168,11 @@ async fn uploads_that_arrive_together_run_within_the_limit() {
     let answers = within(answers.join_all()).await;
     assert!(answers.iter().all(|answer| answer.starts_with("HTTP/1.1 200 ")), "{answers:?}");
     assert!(most.load(Ordering::SeqCst) <= 2, "{most:?}");
-    assert_eq!((shed.inside(), shed.waiting()), (0, 0));
+    assert_eq!((shed.in_flight(), shed.waiting()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_gate_within_a_gate_gives_its_place_back_too() {
+async fn nested_shed_layers_all_release_their_permits() {
     let (outer, inner) = (ShedLayer::new(1).queue(0), ShedLayer::new(1).queue(0));
     let shop = Arc::new(Shop::default());
     let app = routes(&shop)
@@ -190,17 +190,17 @@ async fn a_gate_within_a_gate_gives_its_place_back_too() {
         {}
     })
     .await;
-    assert_eq!((outer.inside(), inner.inside()), (0, 0));
+    assert_eq!((outer.in_flight(), inner.in_flight()), (0, 0));
     let upload = tokio::spawn(upload.end(9));
     shop.entered.take().await;
-    assert_eq!((outer.inside(), inner.inside()), (1, 1), "the limits count what runs");
+    assert_eq!((outer.in_flight(), inner.in_flight()), (1, 1), "the limits count what runs");
     shop.gate.add(1);
     assert!(upload.await.unwrap().starts_with("HTTP/1.1 200 "));
-    assert_eq!((outer.inside(), inner.inside()), (0, 0));
+    assert_eq!((outer.in_flight(), inner.in_flight()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_whose_caller_stops_waiting_in_the_queue_leaves_it() {
+async fn a_queued_upload_leaves_the_queue_at_its_deadline() {
     let shed = ShedLayer::new(1);
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let app = shed.layer(direct.service());
@@ -219,10 +219,10 @@ async fn an_upload_whose_caller_stops_waiting_in_the_queue_leaves_it() {
     body.send("ten pounds").await;
     drop(body);
     tokio::time::sleep(ms(300)).await;
-    assert_eq!((shed.inside(), shed.waiting(), late.is_finished()), (1, 1, false));
+    assert_eq!((shed.in_flight(), shed.waiting(), late.is_finished()), (1, 1, false));
     tokio::time::sleep(ms(200)).await;
     assert_eq!(late.await.unwrap().unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
-    assert_eq!((shed.inside(), shed.waiting()), (1, 0));
+    assert_eq!((shed.in_flight(), shed.waiting()), (1, 0));
     direct.shop.gate.add(1);
     running.await.unwrap().unwrap();
 }
@@ -259,7 +259,7 @@ impl<F: Future<Output = Option<&'static str>>> http_body::Body for Received<F> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_are_arriving_take_a_bounded_amount_of_memory() {
+async fn arriving_bodies_use_bounded_memory() {
     let layer = IdempotencyLayer::new(memory()).arriving_bytes(20_000);
     let direct = Direct::new(&layer);
     let ask = |key: &str, body| tokio::spawn(direct.call(direct_request("/pay", key, body)));
@@ -283,7 +283,7 @@ async fn bodies_that_are_arriving_take_a_bounded_amount_of_memory() {
 
 /// Routes are wrapped one by one.
 #[tokio::test(start_paused = true)]
-async fn the_bound_on_arriving_bodies_is_one_for_all_routes() {
+async fn the_bound_on_arriving_bodies_is_shared_by_all_routes() {
     let layer = IdempotencyLayer::new(memory()).arriving_bytes(5_000);
     let (one, two) = (Direct::new(&layer), Direct::new(&layer.clone()));
     let slow = tokio::spawn(one.call(direct_request("/pay", "a", Body::new(Hanging(false)))));
@@ -293,14 +293,14 @@ async fn the_bound_on_arriving_bodies_is_one_for_all_routes() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_allocates_nothing_on_its_way_through_the_layers() {
+async fn a_request_without_a_key_allocates_nothing_in_the_layers() {
     let inner = service_fn(|request: Request<_>| async move {
         drop(request);
         Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
     });
     let idempotency = IdempotencyLayer::new(memory()).layer(inner);
     let shed = ShedLayer::new(4).layer(idempotency);
-    let mut service = DeadlineLayer::new().without_extension().layer(shed);
+    let mut service = DeadlineLayer::new().layer(shed);
     let new = || Request::post("/").header("redial-timeout-ms", 1_000);
     let mut requests: Vec<_> = (0..300)
         .map(|_| new().body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap())
@@ -319,7 +319,7 @@ async fn a_request_without_a_key_allocates_nothing_on_its_way_through_the_layers
 
 /// Gates do not leave anything behind on their thread for requests that have none.
 #[tokio::test]
-async fn a_panic_behind_a_gate_does_not_hold_up_requests_without_one() {
+async fn a_panic_behind_a_shed_layer_does_not_affect_requests_without_one() {
     let panics = service_fn(|_: Request<Body>| async {
         tokio::task::yield_now().await;
         assert!(std::hint::black_box(false), "the handler of this test panics");

@@ -121,7 +121,7 @@ async fn with_a_scope_a_renewed_cookie_gets_the_stored_response<St: Store>(store
 }
 
 #[tokio::test]
-async fn a_renewed_cookie_without_a_scope_is_refused() {
+async fn a_renewed_cookie_without_a_scope_is_rejected() {
     let server = Server::start(IdempotencyLayer::new(memory())).await;
     assert_eq!(post(&server, "a", &[("cookie", "session=1")]).await.status, 201);
     assert_mismatch(&post(&server, "a", &[("cookie", "session=2")]).await, "renewed");

@@ -17,7 +17,7 @@ use super::support::{Direct, direct_request, memory};
 use crate::support::ms;
 
 #[tokio::test]
-async fn what_belongs_to_the_connection_is_not_kept() {
+async fn connection_headers_are_not_stored() {
     let handler = service_fn(|_| async {
         let response = Response::builder().header("keep-alive", "timeout=5").header("x-kept", "1");
         Ok::<_, Infallible>(response.header("connection", "close").body(Body::empty()).unwrap())
@@ -31,7 +31,7 @@ async fn what_belongs_to_the_connection_is_not_kept() {
 }
 
 #[tokio::test]
-async fn parts_of_a_request_do_not_run_into_each_other() {
+async fn parts_of_a_request_are_hashed_separately() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let ask = |path: &str, body: &'static str| direct.call(direct_request(path, "a", body.into()));
     assert_eq!(ask("/pay?to=b", "c").await.status, 201);
@@ -70,7 +70,7 @@ impl Store for Newer {
 }
 
 #[tokio::test]
-async fn a_record_of_a_later_version_is_not_guessed_at() {
+async fn a_record_of_a_later_version_is_not_replayed() {
     let direct = Direct::new(&IdempotencyLayer::new(Arc::new(Newer::default())));
     assert_eq!(direct.post("/pay", "a").await.status, 201);
     assert_eq!(direct.post("/pay", "a").await.problem(), (410, "not-kept".to_owned()));
@@ -79,7 +79,7 @@ async fn a_record_of_a_later_version_is_not_guessed_at() {
 
 /// A client that sends slowly holds nothing of the service behind, although that said it was ready.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_has_not_arrived_reserves_nothing() {
+async fn an_incomplete_request_reserves_nothing() {
     let handler = service_fn(|_| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
     let mut kept = IdempotencyLayer::new(memory()).layer(ConcurrencyLimit::new(handler, 1));
     let other = kept.clone();

@@ -39,7 +39,7 @@ impl http_body::Body for Hanging {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_ends_is_given_up_and_holds_no_key() {
+async fn a_body_that_never_ends_times_out_and_holds_no_key() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let started = tokio::time::Instant::now();
     let request = direct_request("/pay", "a", Body::new(Hanging(false)));
@@ -53,7 +53,7 @@ async fn a_body_that_never_ends_is_given_up_and_holds_no_key() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_given_up_on_a_real_connection() {
+async fn a_body_that_never_ends_times_out_on_a_real_connection() {
     let layer = IdempotencyLayer::new(memory()).request_time(ms(200));
     let server = Server::start(layer).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_body_that_never_ends_is_given_up_on_a_real_connection() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused() {
+async fn a_body_that_is_too_large_is_rejected() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()).request_bytes(100));
     let body = |length| Body::from(vec![b'x'; length]);
     let answer = direct.call(direct_request("/pay", "a", body(101))).await;
@@ -99,7 +99,7 @@ impl http_body::Body for Endless {
 }
 
 #[tokio::test]
-async fn a_request_that_breaks_off_is_not_executed() {
+async fn an_incomplete_request_is_not_executed() {
     let server = Server::start(IdempotencyLayer::new(memory())).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head =
@@ -110,7 +110,7 @@ async fn a_request_that_breaks_off_is_not_executed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_store_takes_no_new_key_and_forgets_none() {
+async fn a_full_store_rejects_new_keys_and_keeps_all_others() {
     let store = Arc::new(MemoryStore::default().records(3).without_shares());
     let direct = Direct::new(&IdempotencyLayer::new(store).ttl(ms(1_000)));
     for key in ["a", "b", "c"] {
@@ -126,7 +126,7 @@ async fn a_full_store_takes_no_new_key_and_forgets_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_store_lets_those_finish_that_have_begun() {
+async fn a_full_store_finishes_running_executions() {
     let store = Arc::new(MemoryStore::default().records(1));
     let direct = Direct::new(&IdempotencyLayer::new(store));
     let slow = direct_request("/slow", "a", Body::empty());
@@ -139,7 +139,7 @@ async fn a_full_store_lets_those_finish_that_have_begun() {
 }
 
 #[tokio::test]
-async fn without_room_for_a_response_the_fact_is_kept() {
+async fn without_room_for_a_response_the_execution_is_still_recorded() {
     let store = Arc::new(MemoryStore::default().bytes(2_048).without_shares());
     let direct = Direct::new(&IdempotencyLayer::new(store));
     assert_eq!(direct.post("/bytes/3000", "a").await.body.len(), 3_000);
@@ -156,7 +156,7 @@ async fn without_room_for_a_response_the_fact_is_kept() {
 
 /// The order of layers that docs/http-servers.md recommends. Callers give up by their deadline, or hang up.
 #[tokio::test(start_paused = true)]
-async fn the_limit_holds_for_requests_with_keys_whose_callers_give_up() {
+async fn the_limit_holds_for_keyed_requests_whose_callers_disconnect() {
     let shed = ShedLayer::new(2);
     let running = Arc::new(AtomicUsize::new(0));
     let count = running.clone();
@@ -179,17 +179,17 @@ async fn the_limit_holds_for_requests_with_keys_whose_callers_give_up() {
             assert!(ask(request).await.is_err(), "nobody is there to answer it");
         }
     }
-    assert_eq!((running.load(Ordering::SeqCst), shed.inside()), (2, 2));
+    assert_eq!((running.load(Ordering::SeqCst), shed.in_flight()), (2, 2));
     tokio::time::sleep(ms(60_000)).await;
-    assert_eq!(shed.inside(), 0, "places are free when the work is done");
+    assert_eq!(shed.in_flight(), 0, "places are free when the work is done");
 }
 
 /// What is not executed, because its body has not arrived or its key is taken, holds no place.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_hangs_up_before_its_execution_frees_its_place() {
+async fn a_caller_that_disconnects_before_its_execution_releases_its_permit() {
     let shed = ShedLayer::new(1);
     let app = shed.layer(Direct::new(&IdempotencyLayer::new(memory())).service());
     let hanging = direct_request("/pay", "a", Body::new(Hanging(false)));
     assert!(tokio::time::timeout(ms(100), app.clone().oneshot(hanging)).await.is_err());
-    assert_eq!(shed.inside(), 0);
+    assert_eq!(shed.in_flight(), 0);
 }

@@ -60,7 +60,7 @@ impl Drop for Redis {
 }
 
 #[tokio::test]
-async fn nothing_is_executed_while_redis_is_gone_and_all_is_well_when_it_is_back() {
+async fn nothing_is_executed_while_redis_is_down_and_requests_succeed_after_it() {
     let mut redis = Redis::start();
     let store = redis.store(Duration::from_secs(20)).await;
     let server = Server::start(IdempotencyLayer::new(store)).await;
@@ -76,7 +76,7 @@ async fn nothing_is_executed_while_redis_is_gone_and_all_is_well_when_it_is_back
 }
 
 #[tokio::test]
-async fn failing_open_is_a_choice() {
+async fn failing_open_is_opt_in() {
     let mut redis = Redis::start();
     let store = redis.store(Duration::from_secs(20)).await;
     let server = Server::start(IdempotencyLayer::new(store).fail_open()).await;
@@ -88,7 +88,7 @@ async fn failing_open_is_a_choice() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_keeps_nobody_waiting_and_no_key() {
+async fn a_redis_that_hangs_delays_no_request_and_takes_no_key() {
     let redis = Redis::start();
     let store = redis.store(Duration::from_millis(300)).await;
     let server = Server::start(IdempotencyLayer::new(store)).await;
@@ -104,7 +104,7 @@ async fn a_redis_that_hangs_keeps_nobody_waiting_and_no_key() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hung_takes_no_key_for_somebody_who_has_left() {
+async fn a_redis_that_hung_takes_no_key_for_a_caller_that_timed_out() {
     let redis = Redis::start();
     let patient = redis.store(Duration::from_secs(20)).await;
     let hasty = redis.store(Duration::from_millis(200)).await;
@@ -131,7 +131,7 @@ async fn a_redis_that_hung_takes_no_key_for_somebody_who_has_left() {
 }
 
 #[tokio::test]
-async fn the_caller_gets_its_response_when_redis_goes_away_meanwhile() {
+async fn the_caller_gets_its_response_when_redis_stops_during_the_execution() {
     let mut redis = Redis::start();
     let store = redis.store(Duration::from_secs(20)).await;
     let server = Arc::new(Server::start(IdempotencyLayer::new(store)).await);
@@ -146,7 +146,7 @@ async fn the_caller_gets_its_response_when_redis_goes_away_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_redis_that_is_not_there_is_an_error_with_its_cause() {
+async fn an_unreachable_redis_is_an_error_with_its_cause() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let error =
         RedisStore::connect(&format!("redis://:secret@127.0.0.1:{port}")).await.unwrap_err();

@@ -113,7 +113,7 @@ fn numbered(n: u64) -> Claim {
 /// A hundred requests a second while the wire swallows everything: whoever comes to connect has waited for
 /// others, and has less time left than a connection takes to make.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_is_back_is_found_again_under_load() {
+async fn clients_reconnect_to_a_restarted_redis_under_load() {
     let wire = Wire::new(10).await;
     let store = wire.store(ms(1_000)).await;
     store.begin(&claim(1, 1), &TERMS).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_redis_that_is_back_is_found_again_under_load() {
 
 /// A packet is lost and sent again by TCP, while its caller gives up and says so over a new connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_was_taken_late_for_nobody_is_given_back() {
+async fn a_key_taken_after_a_timeout_is_released() {
     let wire = Wire::new(1).await;
     let store = wire.store(ms(500)).await;
     // The scripts have to be known.
@@ -188,7 +188,7 @@ async fn a_connection_that_does_not_answer_is_replaced_once() {
 
 /// What was released is nobody's, whatever arrives later from its owner; all others may have it.
 #[tokio::test]
-async fn a_release_that_overtakes_its_begin_counts() {
+async fn a_release_that_overtakes_its_begin_takes_effect() {
     let store = Wire::new(0).await.store(ms(20_000)).await;
     let (one, two, third) = (claim(1, 1), claim(1, 1), claim(1, 2));
     store.release(&one).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_release_that_overtakes_its_begin_counts() {
 
 /// The clock of the server is read with each new connection, so one that jumps makes everything late.
 #[tokio::test]
-async fn a_clock_that_jumps_fails_nobody() {
+async fn a_clock_jump_fails_no_request() {
     let wire = Wire::new(0).await;
     wire.faults.past_once.store(true, Ordering::SeqCst);
     let store = wire.store(ms(20_000)).await;

@@ -83,7 +83,7 @@ async fn succeed(retry: &Retry) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_for_a_key_is_written_once() {
+async fn each_transition_of_a_key_is_logged_once() {
     let (journal, _guard) = Journal::start();
     let logs = Logs::new("inventory").every(Duration::from_secs(1));
     let policy = unbounded(|p| p.without_deadline());
@@ -148,7 +148,7 @@ async fn a_retry_that_helps_is_a_failure_and_a_recovery() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_budget_and_the_breaker_are_the_upstreams() {
+async fn budget_and_breaker_are_logged_per_upstream() {
     let (journal, _guard) = Journal::start();
     let policy = plain(|p| p.breaker(BreakerRule::default()));
     // Lines of many keys take nothing away from those of the upstream.
@@ -170,7 +170,7 @@ async fn the_budget_and_the_breaker_are_the_upstreams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_state_of_a_breaker_that_flaps_is_told() {
+async fn the_last_state_of_a_flapping_breaker_is_logged() {
     let (journal, _guard) = Journal::start();
     let logs = Logs::new("inventory");
     let states = || {
@@ -259,7 +259,7 @@ async fn a_hundred_thousand_failing_keys_are_some_dozens_of_lines() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_level_of_the_storm_is_a_line_and_all_observers_are_told() {
+async fn a_storm_level_is_one_line_and_all_observers_are_notified() {
     let (journal, _guard) = Journal::start();
     let (logs, own) = (Arc::new(Logs::new("stormy")), Log::default());
     let meter = Meter::over("logs-stormy", Duration::from_secs(10));

@@ -78,7 +78,7 @@ async fn everything_about_scripted_calls_is_counted_exactly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_ways_count_the_same() {
+async fn both_paths_count_the_same() {
     // A policy with a concurrency limit goes the full way, and so does a call that is observed.
     let (short, full, watched) = (Registry::new(), Registry::new(), Registry::new());
     let log = Log::default();
@@ -157,7 +157,7 @@ async fn hedges_are_attempts_and_their_losers_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn polls_are_no_failures() {
+async fn polls_are_not_failures() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p));
     for _ in 0..2 {
@@ -212,7 +212,7 @@ fn blocking_calls_are_counted_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threads_count_in_places_of_their_own_and_nothing_is_lost() {
+async fn threads_count_separately_and_nothing_is_lost() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p));
     std::thread::scope(|scope| {
@@ -321,7 +321,7 @@ async fn a_dry_budget_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hints_are_counted_by_what_became_of_them() {
+async fn hints_are_counted_by_result() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p.attempts(2)));
     fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(3_000_000_000))).await;
@@ -334,7 +334,7 @@ async fn hints_are_counted_by_what_became_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_for_a_retry_of_the_layer_above_are_told_apart() {
+async fn calls_for_an_inbound_retry_are_counted_separately() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p));
     for attempt in [1, 1, 2, 3] {

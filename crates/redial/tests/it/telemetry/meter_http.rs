@@ -37,7 +37,7 @@ async fn request(layer: &RetryLayer, uri: &str, answers: &[u16]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_counted_the_short_way_and_the_full_one() {
+async fn requests_are_counted_on_both_paths() {
     let short = Registry::new();
     let full = Registry::new();
     let policy = |places: Option<u32>| {
@@ -93,7 +93,7 @@ async fn hosts_are_one_upstream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_that_nobody_can_read_is_counted() {
+async fn an_unreadable_hint_is_counted() {
     let registry = Registry::new();
     let layer = RetryLayer::new(Retry::new(unbounded(|p| p)).meter(&registry.meter("api")));
     let script = Script::new(&[Some("soon"), None]);

@@ -52,7 +52,7 @@ async fn a_call_is_a_span_and_its_attempts_are_spans_below_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_gives_up_says_why() {
+async fn a_call_that_gives_up_reports_the_reason() {
     let recorder = Recorder::new();
     let retry = Retry::new(unbounded(|p| p.attempts(2))).idempotent().traced(recorder.otel());
     let error = retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();

@@ -65,7 +65,7 @@ fn channel(address: SocketAddr) -> Channel {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_opened_anew_is_a_transparent_retry_and_a_span_of_its_own() {
+async fn a_reopened_stream_is_a_transparent_retry_with_a_span() {
     let (recorder, metrics) = (Recorder::new(), Metrics::new());
     let (address, _) = h2_server(&[H2Act::Reset(REFUSED_STREAM), H2Act::Status200]).await;
     let otel = recorder.otel().grpc_with("dns:///health:1", metrics.provider.meter("redial"));

@@ -63,7 +63,7 @@ fn calls_of_many_attempts_are_counted_with_their_sum() {
 }
 
 #[test]
-fn an_exporter_is_told_everything_once_and_another_one_everything_again() {
+fn each_recorder_gets_every_value_once() {
     let registry = Registry::new();
     let meter = registry.meter("api");
     meter.event(&took(3_000_000));
@@ -101,7 +101,7 @@ fn names_beyond_the_bound_are_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_published_is_what_is_listed() {
+async fn published_metrics_match_the_list() {
     let registry = Registry::new();
     let policy = Policy::standard().edit().breaker(Default::default()).build().unwrap();
     let retry = Retry::new(policy).idempotent().meter(&registry.meter("api"));
@@ -130,7 +130,7 @@ async fn what_is_published_is_what_is_listed() {
 }
 
 #[test]
-fn who_is_told_of_a_storm_may_use_the_registry() {
+fn an_observer_of_a_storm_may_use_the_registry() {
     let registry = Registry::new();
     let meter = registry.meter("api");
     for number in [1, 2, 3, 4].repeat(10) {

@@ -57,7 +57,7 @@ impl Upstream {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_storm_is_told_once_and_so_is_its_end() {
+async fn start_and_end_of_a_storm_are_reported_once() {
     let upstream = Upstream::new();
     upstream.traffic(10, 30).await;
     assert_eq!(upstream.meter.reading().level, Level::Calm);
@@ -102,7 +102,7 @@ async fn a_storm_leaves_the_window_after_a_minute_of_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_calls_make_no_storm() {
+async fn a_few_calls_are_not_a_storm() {
     let upstream = Upstream::new();
     for _ in 0..4 {
         upstream.badly().await;
@@ -115,7 +115,7 @@ async fn a_few_calls_make_no_storm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_surge_is_no_storm() {
+async fn a_surge_is_not_a_storm() {
     let upstream = Upstream::new();
     upstream.traffic(10, 60).await;
     upstream.meter.reading();
@@ -134,7 +134,7 @@ async fn a_surge_is_no_storm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_of_the_layer_above_are_theirs() {
+async fn inbound_retries_are_not_blamed_on_this_layer() {
     let upstream = Upstream::new();
     for attempt in [1, 2, 3, 4].repeat(10) {
         Inbound::default().with_attempt(attempt).scope(upstream.well()).await;
@@ -160,7 +160,7 @@ async fn a_quiet_hour_does_not_hide_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_window_is_as_long_as_was_asked_for() {
+async fn the_window_has_the_configured_length() {
     let registry = Registry::new();
     let meter = registry.meter_over("api", 10 * SECOND);
     let retry = Retry::new(unbounded(|p| p)).idempotent().meter(&meter);

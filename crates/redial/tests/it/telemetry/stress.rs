@@ -57,7 +57,7 @@ fn check(scrape: &Scrape, before: &mut BTreeMap<String, f64>) {
 }
 
 #[tokio::test]
-async fn whatever_happens_to_calls_the_numbers_agree_and_never_shrink() {
+async fn numbers_agree_and_never_shrink_under_random_calls() {
     let registry = Registry::new();
     let quick = Backoff::exponential(ms(1), ms(1));
     // Two of them, under one meter.

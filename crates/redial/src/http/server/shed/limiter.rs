@@ -1,4 +1,4 @@
-//! The gate that requests share, behind its lock, and what holds a place in it.
+//! The gate that all requests of a layer share, and the permits and queue entries that hold a place in it.
 
 use std::sync::Arc;
 use std::{fmt, mem};
@@ -7,155 +7,154 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use redial_core::{NEVER, Nanos, Stop};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-use super::entrance::Entrance;
-use super::gate::{Answer, Arrival, Gate, Pass, Refusal, Ticket, Turn};
+use super::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal, Ticket};
 use super::layer::Rule;
+use super::shared_gate::SharedGate;
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
+use crate::http::server::permit_release::Reacquire;
 use crate::http::server::refuse::{self, Status, TOO_LATE};
-use crate::http::server::vacancy::Return;
-use crate::http::travel::Said;
+use crate::http::travel::Propagated;
 use crate::http::{names, travel};
 
-/// The lock is never held while anybody is woken.
-pub(super) struct Places {
-    entrance: Entrance<Sender<News>>,
+/// Never wakes a request while the gate is locked.
+pub(super) struct Limiter {
+    gate: SharedGate<Sender<Notice>>,
     status: &'static Status,
 }
 
-/// A place inside. Dropping it frees the place, whether the request was answered, panicked or was given up.
+/// The right to be served. Dropping it releases it, whether the request was answered, panicked or was cancelled.
 pub(super) struct Permit {
-    places: Arc<Places>,
+    limiter: Arc<Limiter>,
     pass: Pass,
 }
 
-/// A place in the queue. Dropping it leaves the queue.
+/// An entry in the queue. Dropping it leaves the queue.
 pub(super) struct Queued {
-    places: Arc<Places>,
+    limiter: Arc<Limiter>,
     ticket: Ticket,
-    pub(super) news: Receiver<News>,
+    pub(super) notice: Receiver<Notice>,
 }
 
-/// What somebody who waits is told.
-pub(super) enum News {
+/// What a queued request is notified of.
+pub(super) enum Notice {
     Start(Permit),
-    Refused(Refused),
+    Rejected(Rejection),
 }
 
 /// Why a request was not started.
 #[derive(Clone, Copy)]
-pub(super) enum Refused {
+pub(super) enum Rejection {
     Shed(Refusal, &'static Status),
     Late,
 }
 
-/// What becomes of a request that does not enter at once, and when its caller stops waiting.
-pub(super) enum Arrived {
+/// The result for a request that did not take the fast path, with its deadline.
+pub(super) enum Admission {
     Entered(Permit, Nanos),
     Queued(Queued, Nanos),
-    Refused(Refused),
+    Rejected(Rejection),
 }
 
-/// Whether a request has not been counted as an arrival yet.
-enum IsNew {
-    Yes,
-    No,
-}
-
-impl Places {
+impl Limiter {
     pub(super) fn new(rule: &Rule) -> Self {
-        Self { entrance: Entrance::new(Gate::new(rule)), status: rule.status }
+        Self { gate: SharedGate::new(Gate::new(rule)), status: rule.status }
     }
 
-    /// What most requests do.
+    /// The fast path.
     #[inline]
     pub(super) fn enter(self: &Arc<Self>, headers: &HeaderMap) -> Option<Permit> {
-        let pass = self.entrance.enter(|| (Tokio::now(), travel::attempt(headers) > 1))?;
+        let pass = self.gate.enter(|| (Tokio::now(), travel::attempt(headers) > 1))?;
         Some(self.permit(pass))
     }
 
     #[cold]
-    pub(super) fn arrive(self: &Arc<Self>, headers: &HeaderMap) -> Arrived {
+    pub(super) fn arrive(self: &Arc<Self>, headers: &HeaderMap) -> Admission {
         let now = Tokio::now();
-        let said = Said::by(headers, &names::TIMEOUT_MS);
-        let retry = said.attempt() > 1;
-        // By its own headers, or by those that a layer above has read.
-        let own = said.timeout().map_or(NEVER, |left| now.saturating_add(left));
+        let read = Propagated::read(headers, &names::TIMEOUT_MS);
+        let retry = read.attempt() > 1;
+        // From the request's own headers, or from those that an outer layer has read.
+        let own = read.timeout().map_or(NEVER, |left| now.saturating_add(left));
         let deadline = own.min(Inbound::current().deadline);
-        self.admit(Arrival { retry, deadline }, now, IsNew::Yes)
+        self.admit(Arrival { retry, deadline }, false, now)
     }
 
-    /// For a request that gave its place back.
+    /// For a request that released its permit.
     #[cold]
-    pub(super) fn arrive_again(self: &Arc<Self>, again: &Return) -> Arrived {
-        let Return { retry, deadline, .. } = *again;
-        self.admit(Arrival { retry, deadline }, Tokio::now(), IsNew::No)
+    pub(super) fn arrive_again(self: &Arc<Self>, reacquire: &Reacquire) -> Admission {
+        let Reacquire { retry, deadline, .. } = *reacquire;
+        self.admit(Arrival { retry, deadline }, true, Tokio::now())
     }
 
-    fn admit(self: &Arc<Self>, arrival: Arrival, now: Nanos, is_new: IsNew) -> Arrived {
+    fn admit(self: &Arc<Self>, arrival: Arrival, again: bool, now: Nanos) -> Admission {
         let deadline = arrival.deadline;
-        let mut news = None;
+        let mut notice = None;
         let waiter = || {
             let (sender, receiver) = oneshot::channel();
-            news = Some(receiver);
+            notice = Some(receiver);
             sender
         };
-        let answer = match is_new {
-            IsNew::Yes => self.entrance.lock().arrive(arrival, now, waiter),
-            IsNew::No => self.entrance.lock().arrive_again(arrival, now, waiter),
+        let decision = if again {
+            self.gate.lock().arrive_again(arrival, now, waiter)
+        } else {
+            self.gate.lock().arrive(arrival, now, waiter)
         };
-        match (answer, news) {
-            (Answer::Enter(pass), _) => Arrived::Entered(self.permit(pass), deadline),
-            (Answer::Wait(ticket, displaced), Some(news)) => {
+        match (decision, notice) {
+            (Decision::Enter(pass), _) => Admission::Entered(self.permit(pass), deadline),
+            (Decision::Wait(ticket, displaced), Some(notice)) => {
                 if let Some((waiter, refusal)) = displaced {
-                    tell(waiter, News::Refused(Refused::Shed(refusal, self.status)));
+                    notify(waiter, Notice::Rejected(Rejection::Shed(refusal, self.status)));
                 }
-                Arrived::Queued(Queued { places: self.clone(), ticket, news }, deadline)
+                Admission::Queued(Queued { limiter: self.clone(), ticket, notice }, deadline)
             }
-            (Answer::Refuse(refusal), _) => Arrived::Refused(Refused::Shed(refusal, self.status)),
-            (Answer::Late | Answer::Wait(..), _) => Arrived::Refused(Refused::Late),
+            (Decision::Reject(refusal), _) => {
+                Admission::Rejected(Rejection::Shed(refusal, self.status))
+            }
+            (Decision::Late | Decision::Wait(..), _) => Admission::Rejected(Rejection::Late),
         }
     }
 
-    pub(super) fn inside(&self) -> u32 {
-        self.entrance.lock().inside()
+    pub(super) fn in_flight(&self) -> u32 {
+        self.gate.lock().in_flight()
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.entrance.lock().waiting()
+        self.gate.lock().waiting()
     }
 
     #[inline]
     fn permit(self: &Arc<Self>, pass: Pass) -> Permit {
-        Permit { places: self.clone(), pass }
+        Permit { limiter: self.clone(), pass }
     }
 
     #[cold]
     fn finish(self: &Arc<Self>, pass: Pass) {
         let now = Tokio::now();
-        self.entrance.lock().finish(pass, || now);
+        self.gate.lock().finish(pass, || now);
         loop {
-            let turn = self.entrance.lock().next(now);
-            match turn {
+            let next = self.gate.lock().next(now);
+            match next {
                 None => return,
-                Some(Turn::Start(waiter, pass)) => tell(waiter, News::Start(self.permit(pass))),
-                Some(Turn::Late(waiter)) => tell(waiter, News::Refused(Refused::Late)),
+                Some(Dequeued::Start(waiter, pass)) => {
+                    notify(waiter, Notice::Start(self.permit(pass)));
+                }
+                Some(Dequeued::Late(waiter)) => notify(waiter, Notice::Rejected(Rejection::Late)),
             }
         }
     }
 }
 
-/// A caller that went away just now drops what it is told, and with it the place that it was given.
-fn tell(waiter: Sender<News>, news: News) {
-    drop(waiter.send(news));
+/// If the request has just been cancelled, the notice is dropped, and with it the permit that it may carry.
+fn notify(waiter: Sender<Notice>, notice: Notice) {
+    drop(waiter.send(notice));
 }
 
 impl Permit {
-    /// Frees the place of a request that nothing has been done for yet. How long it was held says nothing
-    /// about the capacity.
-    pub(super) fn give_back(mut self) -> Arc<Places> {
+    /// Releases the permit of a request that has done no work yet. How long it was held does not count as a measure of
+    /// the capacity.
+    pub(super) fn release_unused(mut self) -> Arc<Limiter> {
         self.pass = Pass::UNMEASURED;
-        self.places.clone()
+        self.limiter.clone()
     }
 }
 
@@ -163,20 +162,20 @@ impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
         let pass = mem::replace(&mut self.pass, Pass::UNMEASURED);
-        if let Err(pass) = self.places.entrance.leave(pass) {
-            self.places.finish(pass);
+        if let Err(pass) = self.limiter.gate.leave(pass) {
+            self.limiter.finish(pass);
         }
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        let gone = self.places.entrance.lock().leave(self.ticket);
-        drop(gone);
+        let removed = self.limiter.gate.lock().leave(self.ticket);
+        drop(removed);
     }
 }
 
-impl Refused {
+impl Rejection {
     #[cold]
     pub(super) fn response<B: Default>(self, grpc: bool) -> Response<B> {
         let (refusal, status) = match self {
@@ -206,9 +205,9 @@ impl Refused {
     }
 }
 
-impl fmt::Debug for Places {
+impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (inside, waiting) = (self.inside(), self.waiting());
-        f.debug_struct("Places").field("inside", &inside).field("waiting", &waiting).finish()
+        let (in_flight, waiting) = (self.in_flight(), self.waiting());
+        f.debug_struct("Limiter").field("in_flight", &in_flight).field("waiting", &waiting).finish()
     }
 }
