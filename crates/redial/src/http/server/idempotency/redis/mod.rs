@@ -83,7 +83,7 @@ impl RedisStore {
     /// `response_bytes`, and the same on all servers.
     #[must_use]
     pub fn reply_bytes(self, most: usize) -> Self {
-        self.link.most().set(most);
+        self.link.limit().set(most);
         self
     }
 
@@ -183,7 +183,7 @@ impl Store for RedisStore {
         response: Bytes,
         terms: &Terms,
     ) -> Result<(), StoreError> {
-        if response.len().saturating_add(BESIDE_RECORD) > self.link.most().get() {
+        if response.len().saturating_add(BESIDE_RECORD) > self.link.limit().get() {
             return Err(StoreError::Full);
         }
         let call = || {
