@@ -23,7 +23,7 @@ use table::Table;
 ///
 /// Defaults: at most one line of each transition in 10 s for each key, and 20 lines a minute for all keys together, with a
 /// burst of 20. Lines about the upstream itself (budget, breaker, storm) have a separate limit of the same size. The state
-/// of 1024 keys is kept: of those that failed last.
+/// is kept for the 1024 keys that failed last.
 ///
 /// | transition | level | when |
 /// |---|---|---|

@@ -88,7 +88,7 @@ impl DeadlineLayer {
         self
     }
 
-    /// Counts all requests with `meter`, including those that are too late.
+    /// Counts all requests with `meter`, including late ones.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn meter(mut self, meter: &ServerMeter) -> Self {

@@ -73,7 +73,7 @@ impl Limiter {
         let now = Tokio::now();
         let read = Propagated::read(headers, &names::TIMEOUT_MS);
         let retry = read.attempt() > 1;
-        // From the request's own headers, or from those that an outer layer has read.
+        // From the request's own headers, or from an outer deadline layer.
         let own = read.timeout().map_or(NEVER, |left| now.saturating_add(left));
         let deadline = own.min(Inbound::current().deadline);
         self.admit(Arrival { retry, deadline }, false, now)
