@@ -15,8 +15,8 @@ use super::draft::{FleetDraft, Observer};
 use super::driver;
 use super::ledger::Ledger;
 use super::name;
+use super::one_shot::OneShot;
 use super::stats::FleetStats;
-use super::transient::TransientInstance;
 use crate::clock::{Clock, Monotonic};
 use crate::entropy;
 use crate::link::{Address, Link};
@@ -120,8 +120,8 @@ impl Fleet {
     }
 
     /// An instance for a process that makes one call and exits. The policy needs a window budget.
-    pub fn transient(&self, policy: &Policy) -> Result<TransientInstance, Invalid> {
-        TransientInstance::new(self, policy)
+    pub fn one_shot(&self, policy: &Policy) -> Result<OneShot, Invalid> {
+        OneShot::new(self, policy)
     }
 
     /// The state of each ledger: the fleet's own, and those of destinations.

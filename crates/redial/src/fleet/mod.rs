@@ -37,15 +37,15 @@ mod ledger;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
 mod name;
+mod one_shot;
 mod stats;
 mod sync;
-mod transient;
 
 pub use draft::FleetDraft;
 pub use error::LedgerError;
 pub use event::FleetEvent;
 pub use handle::Fleet;
 pub(crate) use handle::Membership;
+pub use one_shot::OneShot;
 pub use redial_core::fleet::Terms;
 pub use stats::{FleetStats, Syncs};
-pub use transient::TransientInstance;

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use redial::fleet::{Fleet, TransientInstance};
+use redial::fleet::{Fleet, OneShot};
 use redial_core::admit::Guards;
 use redial_core::{Invalid, NEVER, Nanos, Policy};
 
@@ -29,7 +29,7 @@ const GOODBYE: Duration = Duration::from_millis(50);
 
 pub(in crate::run) struct Visit {
     fleet: Fleet,
-    guest: TransientInstance,
+    guest: OneShot,
     /// Without what nobody should read.
     what: String,
     warnings: Vec<String>,
@@ -38,7 +38,7 @@ pub(in crate::run) struct Visit {
 impl Visit {
     pub(super) fn new(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {
         let fleet = Fleet::open(url, name)?;
-        let guest = fleet.transient(policy)?;
+        let guest = fleet.one_shot(policy)?;
         let what = format!("the fleet {name}");
         Ok(Self { fleet, guest, what, warnings: Vec::new() })
     }

@@ -174,7 +174,7 @@ fn a_ledger_with_a_window_of_a_microsecond() {
 fn the_wrong_password() {
     let redis = Redis::start(&["--requirepass", "right"]);
     let at = |user: &str| format!("redis://{user}127.0.0.1:{}", redis.port);
-    for user in ["", ":wrong@", "nobody:right@"] {
+    for user in ["", ":wrong@", "other:right@"] {
         let observed = ObservedFleet::open(&at(user));
         let retry = retry(&observed.fleet);
         let message = observed.loses("refused");

@@ -34,7 +34,7 @@ impl Timed {
     }
 }
 
-/// Random members and transient instances that join, sync, lose state, differ and leave, over hours: all replies are equal.
+/// Random members and one-shot instances that join, sync, lose state, differ and leave, over hours: all replies are equal.
 #[test]
 fn the_script_does_in_redis_what_it_does_in_virtual_time() {
     let redis = Redis::start(&[]);

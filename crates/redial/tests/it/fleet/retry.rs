@@ -122,7 +122,7 @@ fn only_a_window_can_be_shared() {
     let message =
         "budget is tokens, but must be a window, which is the only one that a fleet can share";
     assert_eq!(Retry::new(tokens.clone()).fleet(&fleet).unwrap_err().to_string(), message);
-    assert_eq!(fleet.transient(&tokens).unwrap_err().to_string(), message);
+    assert_eq!(fleet.one_shot(&tokens).unwrap_err().to_string(), message);
 }
 
 #[test]
@@ -239,11 +239,11 @@ fn a_dropped_instance_leaves_while_the_fleet_stays() {
 }
 
 #[test]
-fn a_transient_instance_deposits_its_earnings_and_leases_its_retry() {
+fn a_one_shot_instance_deposits_its_earnings_and_leases_its_retry() {
     let (url, name) = (shared(), name());
     let observed = ObservedFleet::draft(Fleet::draft(&url, &name));
     let policy = policy(window(0), WAIT);
-    let instance = observed.fleet.transient(&policy).unwrap();
+    let instance = observed.fleet.one_shot(&policy).unwrap();
     // Nothing was deposited: the wait ends with the ledger's reply.
     let (guards, now) = (instance.guards(), instance.now());
     guards.deposit(0, 9, now);
@@ -256,7 +256,7 @@ fn a_transient_instance_deposits_its_earnings_and_leases_its_retry() {
     assert!(observed.fleet.leave());
     // Ten calls of any instance earn a retry.
     let other = ObservedFleet::draft(Fleet::draft(&url, &name));
-    let instance = other.fleet.transient(&policy).unwrap();
+    let instance = other.fleet.one_shot(&policy).unwrap();
     instance.guards().deposit(0, 1, instance.now());
     other.reaches();
     let mut call = redial_core::Call::new(&policy, instance.now(), redial_core::NEVER);
@@ -275,6 +275,6 @@ fn a_transient_instance_deposits_its_earnings_and_leases_its_retry() {
     let verdict = call.settle(&cx, permit, &failure, instance.now(), || 0);
     let redial_core::Verdict::Wait(_) = verdict else { panic!("{verdict:?}") };
     assert!(instance.wait(LONG));
-    assert_eq!(other.stats().members, 0, "a transient instance is not a member");
+    assert_eq!(other.stats().members, 0, "a one-shot instance is not a member");
     assert!(other.stats().leased >= 1, "{:?}", other.stats());
 }

@@ -1,4 +1,4 @@
-//! What the wire says: statuses, codes, hints, and what travels.
+//! Statuses, codes, hints and propagated headers.
 
 use std::time::{Duration, SystemTime};
 
@@ -60,7 +60,7 @@ fn a_booked_slot_means_that_nothing_was_processed() {
     let slot =
         failed(503, &[("redial-slot", "1"), ("retry-after-ms", "250"), ("retry-after", "1")]);
     assert_eq!(slot.reach, Reach::Refused);
-    assert_eq!(slot.hint, Some(Hint::Slot(250 * MS)), "exact, so jitter must not touch it");
+    assert_eq!(slot.hint, Some(Hint::Slot(250 * MS)), "exact, so without jitter");
 }
 
 #[test]
@@ -82,12 +82,12 @@ fn every_grpc_code_has_its_class_and_reach() {
         assert_eq!(failure.code, code);
     }
     let exhausted = [GRPC, ("grpc-status", "8"), ("grpc-retry-pushback-ms", "40")];
-    assert_eq!(failed(200, &exhausted).class, Class::Throttled, "it says when to come back");
+    assert_eq!(failed(200, &exhausted).class, Class::Throttled, "it has a hint");
     for hint in [("retry-after", "1"), ("retry-after-ms", "20")] {
         assert_eq!(failed(200, &[GRPC, ("grpc-status", "8"), hint]).class, Class::Throttled);
     }
     let junk = [GRPC, ("grpc-status", "8"), ("retry-after", "soon")];
-    assert_eq!(failed(200, &junk).class, Class::Permanent, "nobody can read when");
+    assert_eq!(failed(200, &junk).class, Class::Permanent, "the hint is invalid");
     assert_eq!(failed(200, &[GRPC, ("grpc-status", "fourteen")]).code, 2, "junk is UNKNOWN");
     assert_eq!(failed(503, &[GRPC]).class, Class::Overloaded, "a proxy in between");
 }
@@ -189,7 +189,7 @@ fn huge_headers_are_read_in_bounded_time_and_space() {
     many.insert("retry-after", HeaderValue::try_from("9".repeat(1 << 20)).unwrap());
     let read = hints(&many, SystemTime::UNIX_EPOCH);
     assert_eq!(read.hint, Some(Hint::AtLeast(u64::MAX - 1)));
-    assert_eq!(read.unreadable, Some("ratelimit"), "longer than it is looked at");
+    assert_eq!(read.unreadable, Some("ratelimit"), "longer than is parsed");
 }
 
 #[test]

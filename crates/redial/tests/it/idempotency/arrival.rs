@@ -1,4 +1,4 @@
-//! A request whose body is still arriving holds no place, and the limit counts what runs.
+//! A request whose body is still arriving holds no permit, and the limit applies to running handlers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const CONTINUE: [u8; 25] = *b"HTTP/1.1 100 Continue\r\n\r\n";
 struct Upload(TcpStream);
 
 impl Upload {
-    /// Returns when the server has begun to read the body, which is when it says to continue.
+    /// Returns when the server has started to read the body, which it confirms with 100 Continue.
     async fn begin(address: SocketAddr, path: &str, key: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!(
@@ -68,8 +68,8 @@ impl Upload {
     }
 }
 
-/// Fails when requests do not get in and out of the gate as they should.
-async fn until_inside(shed: &ShedLayer, count: u32) {
+/// Waits until this many requests hold a permit, and fails after a while.
+async fn until_in_flight(shed: &ShedLayer, count: u32) {
     within(async {
         while shed.in_flight() != count {
             tokio::time::sleep(ms(1)).await;
@@ -85,7 +85,7 @@ async fn slow_keyed_uploads_do_not_block_other_requests() {
     let mut uploads = Vec::new();
     for n in 0..16 {
         uploads.push(Upload::begin(address, "/pay", &format!("slow-{n}")).await);
-        until_inside(&shed, 0).await;
+        until_in_flight(&shed, 0).await;
     }
     let client = client();
     for round in 0..5 {
@@ -109,11 +109,11 @@ async fn slow_keyed_uploads_do_not_block_other_requests() {
 async fn a_complete_upload_waits_for_a_permit_or_gets_a_slot() {
     let shed = ShedLayer::new(1).queue(1);
     let (address, shop) = serve(&shed).await;
-    let (waits, refused) = (
+    let (waits, rejected) = (
         Upload::begin(address, "/pay", "waits").await,
-        Upload::begin(address, "/pay", "refused").await,
+        Upload::begin(address, "/pay", "rejected").await,
     );
-    until_inside(&shed, 0).await;
+    until_in_flight(&shed, 0).await;
     let client = client();
     let running = tokio::spawn(send(request(&client, address, "/slow", "running").body("")));
     shop.entered.take().await;
@@ -124,15 +124,19 @@ async fn a_complete_upload_waits_for_a_permit_or_gets_a_slot() {
         }
     })
     .await;
-    let answer = refused.end(9).await;
+    let answer = rejected.end(9).await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("redial-slot: 1") && answer.contains("retry-after-ms: "), "{answer}");
     assert_eq!(shop.executed(), 0, "neither has been executed");
     shop.gate.add(1);
     assert_eq!(running.await.unwrap().status, 200);
     assert!(waits.await.unwrap().starts_with("HTTP/1.1 201 "));
-    let again = send(request(&client, address, "/pay", "refused").body("0123456789")).await;
-    assert_eq!((again.status, again.is_replayed()), (201, false), "it did not take its key");
+    let again = send(request(&client, address, "/pay", "rejected").body("0123456789")).await;
+    assert_eq!(
+        (again.status, again.is_replayed()),
+        (201, false),
+        "the rejected request took no key"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,7 +166,7 @@ async fn uploads_that_arrive_together_run_within_the_limit() {
     for n in 0..40 {
         uploads.push(Upload::begin(address, "/", &n.to_string()).await);
     }
-    until_inside(&shed, 0).await;
+    until_in_flight(&shed, 0).await;
     let mut answers = JoinSet::new();
     uploads.into_iter().for_each(|upload| _ = answers.spawn(upload.end(9)));
     let answers = within(answers.join_all()).await;
@@ -193,7 +197,11 @@ async fn nested_shed_layers_all_release_their_permits() {
     assert_eq!((outer.in_flight(), inner.in_flight()), (0, 0));
     let upload = tokio::spawn(upload.end(9));
     shop.entered.take().await;
-    assert_eq!((outer.in_flight(), inner.in_flight()), (1, 1), "the limits count what runs");
+    assert_eq!(
+        (outer.in_flight(), inner.in_flight()),
+        (1, 1),
+        "the limits apply to running handlers"
+    );
     shop.gate.add(1);
     assert!(upload.await.unwrap().starts_with("HTTP/1.1 200 "));
     assert_eq!((outer.in_flight(), inner.in_flight()), (0, 0));
@@ -227,7 +235,7 @@ async fn a_queued_upload_leaves_the_queue_at_its_deadline() {
     running.await.unwrap().unwrap();
 }
 
-/// A body that is sent by hand.
+/// A body that the test sends frame by frame.
 struct Sender(tokio::sync::mpsc::Sender<&'static str>);
 
 impl Sender {
@@ -266,22 +274,26 @@ async fn arriving_bodies_use_bounded_memory() {
     let waiting: Vec<_> = (0..3).map(|n| ask(&n.to_string(), Body::new(Hanging(false)))).collect();
     tokio::time::sleep(ms(100)).await;
     let large = ask("large", Body::from(vec![b'x'; 10_000])).await.unwrap();
-    assert_eq!(large.problem(), (503, "arriving-full".to_owned()), "it is not too large by itself");
+    assert_eq!(
+        large.problem(),
+        (503, "arriving-full".to_owned()),
+        "its own size is within the limit"
+    );
     assert_eq!(ask("small", Body::from("ten pounds")).await.unwrap().status, 201);
     let fourth = ask("fourth", Body::new(Hanging(false)));
     tokio::time::sleep(ms(100)).await;
     let fifth = ask("fifth", Body::from("ten pounds")).await.unwrap();
-    assert_eq!(fifth.problem(), (503, "arriving-full".to_owned()), "each takes 4 KiB at least");
+    assert_eq!(fifth.problem(), (503, "arriving-full".to_owned()), "each counts as at least 4 KiB");
     fourth.abort();
     for upload in waiting {
         assert_eq!(upload.await.unwrap().problem(), (408, "request-too-slow".to_owned()));
     }
     let large = ask("large", Body::from(vec![b'x'; 10_000])).await.unwrap();
-    assert_eq!(large.status, 201, "what has gone takes nothing");
+    assert_eq!(large.status, 201, "a finished request holds no memory");
     assert_eq!(direct.shop.executed(), 2);
 }
 
-/// Routes are wrapped one by one.
+/// axum wraps each route separately.
 #[tokio::test(start_paused = true)]
 async fn the_bound_on_arriving_bodies_is_shared_by_all_routes() {
     let layer = IdempotencyLayer::new(memory()).arriving_bytes(5_000);
@@ -317,7 +329,7 @@ async fn a_request_without_a_key_allocates_nothing_in_the_layers() {
     assert_eq!(crate::cost::allocations() - before, 0);
 }
 
-/// Gates do not leave anything behind on their thread for requests that have none.
+/// A shed layer leaves no state on its thread for requests without one.
 #[tokio::test]
 async fn a_panic_behind_a_shed_layer_does_not_affect_requests_without_one() {
     let panics = service_fn(|_: Request<Body>| async {
@@ -326,8 +338,8 @@ async fn a_panic_behind_a_shed_layer_does_not_affect_requests_without_one() {
         Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
     });
     let gated = ShedLayer::new(0).layer(panics);
-    let refused = gated.oneshot(Request::post("/").body(Body::empty()).unwrap()).await.unwrap();
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let rejected = gated.oneshot(Request::post("/").body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
     let gated = ShedLayer::new(1).layer(panics);
     let gated = gated.oneshot(Request::post("/").body(Body::empty()).unwrap());
     assert!(tokio::spawn(gated).await.unwrap_err().is_panic());

@@ -56,7 +56,7 @@ async fn serve(prefix: &str, on_interrupted: Interrupted) -> SocketAddr {
 
 /// The server that the next test starts as a process of its own and kills. By itself it tests nothing.
 #[tokio::test]
-async fn crash_child() {
+async fn the_process_that_is_killed() {
     let Ok(prefix) = env::var(PREFIX) else { return };
     let address = serve(&prefix, Interrupted::Refuse).await;
     let sign = [SIGN, address.to_string().as_bytes(), b"\n"].concat();
@@ -75,7 +75,7 @@ impl Drop for Killed {
 
 fn start_process(prefix: &str) -> (Killed, SocketAddr) {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "idempotency::crash::crash_child", "--nocapture"]);
+    command.args(["--exact", "idempotency::crash::the_process_that_is_killed", "--nocapture"]);
     command.env(PREFIX, prefix).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = Killed(command.spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).split(b'\n');

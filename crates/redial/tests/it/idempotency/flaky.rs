@@ -1,4 +1,4 @@
-//! A store that does what it is asked to and whose answer is lost, or that does nothing, for a while.
+//! A store whose replies are lost, or that fails, for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use crate::support::ms;
 #[derive(Default)]
 struct Flaky {
     memory: MemoryStore,
-    /// So many answers to `begin` are lost.
+    /// How many replies to `begin` are lost.
     begins: AtomicUsize,
-    /// So many of the other steps are not made.
+    /// How many other steps fail.
     writes: AtomicUsize,
-    /// Nothing is done at all.
+    /// Whether every step fails.
     away: AtomicBool,
 }
 
@@ -75,7 +75,7 @@ async fn a_response_is_written_when_the_store_recovers() {
     assert!(direct.post("/pay", "a").await.is_replayed());
 }
 
-/// Fifty handlers finish while the store is away for a second, and so many others are refused meanwhile.
+/// Fifty handlers finish while the store is unavailable for 1 s, and as many requests are rejected meanwhile.
 async fn written_after_a_second(refused: usize) -> usize {
     let store = Arc::new(Flaky::default());
     let direct = Direct::new(&IdempotencyLayer::new(store.clone()));
@@ -91,7 +91,7 @@ async fn written_after_a_second(refused: usize) -> usize {
     }
     direct.shop.gate.add(50);
     for answer in running {
-        assert_eq!(answer.await.unwrap().status, 200, "its caller gets it in any case");
+        assert_eq!(answer.await.unwrap().status, 200, "its caller gets the response");
     }
     tokio::time::sleep(ms(1_000)).await;
     store.away.store(false, Ordering::SeqCst);

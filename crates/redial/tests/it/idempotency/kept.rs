@@ -1,4 +1,4 @@
-//! What is kept of a response, what is compared of a request, and what is held meanwhile.
+//! Which parts of a response are stored, which parts of a request are compared, and what an incomplete request holds.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ async fn parts_of_a_request_are_hashed_separately() {
     }
 }
 
-/// Hands out what it was given as if somebody else had written the first byte.
+/// Returns each record with another first byte, as if another version had written it.
 #[derive(Default)]
 struct Newer(MemoryStore);
 
@@ -77,7 +77,7 @@ async fn a_record_of_a_later_version_is_not_replayed() {
     assert_eq!(direct.shop.executed(), 1);
 }
 
-/// A client that sends slowly holds nothing of the service behind, although that said it was ready.
+/// A client that sends slowly does not hold the reservation of the inner service.
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_request_reserves_nothing() {
     let handler = service_fn(|_| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
@@ -88,6 +88,6 @@ async fn an_incomplete_request_reserves_nothing() {
     let slow = tokio::spawn(slow);
     let request = Request::post("/").body(Body::empty()).unwrap();
     let answer = tokio::time::timeout(ms(1_000), other.oneshot(request)).await;
-    assert!(answer.is_ok(), "it waits for somebody who has sent nothing");
+    assert!(answer.is_ok(), "it waits for an incomplete request");
     slow.abort();
 }

@@ -1,4 +1,4 @@
-//! Which requests have a key, and which keys are none.
+//! Which requests have a key, and which keys are invalid.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request};

@@ -1,4 +1,4 @@
-//! Nothing grows without a bound, and nothing waits without one.
+//! Memory and waits are bounded.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tower::{Layer, ServiceExt};
 use super::support::{Direct, Server, direct_request, memory, within};
 use crate::support::ms;
 
-/// Three bytes, and then silence.
+/// Sends three bytes and then nothing.
 pub(super) struct Hanging(pub(super) bool);
 
 impl http_body::Body for Hanging {
@@ -46,7 +46,7 @@ async fn a_body_that_never_ends_times_out_and_holds_no_key() {
     let hanging = tokio::spawn(direct.call(request));
     tokio::time::sleep(ms(29_000)).await;
     assert!(!hanging.is_finished());
-    assert_eq!(direct.post("/pay", "a").await.status, 201, "nobody holds the key");
+    assert_eq!(direct.post("/pay", "a").await.status, 201, "the key is free");
     assert_eq!(hanging.await.unwrap().problem(), (408, "request-too-slow".to_owned()));
     assert_eq!(started.elapsed(), ms(30_000));
     assert_eq!(direct.shop.executed(), 1);
@@ -75,7 +75,7 @@ async fn a_body_that_is_too_large_is_rejected() {
     assert!(String::from_utf8_lossy(&answer.body).contains("up to 100 bytes"));
     assert_eq!(direct.call(direct_request("/pay", "a", body(100))).await.status, 201);
 
-    // Of unknown length, so that it has to be counted.
+    // Of unknown length, so that the layer has to count.
     let unknown = |length| Body::new(Endless(length));
     let answer = direct.call(direct_request("/pay", "b", unknown(usize::MAX))).await;
     assert_eq!(answer.problem(), (413, "request-too-large".to_owned()));
@@ -148,13 +148,13 @@ async fn without_room_for_a_response_the_execution_is_still_recorded() {
         direct.post("/bytes/400", key).await;
         direct.post("/bytes/400", key).await.is_replayed()
     };
-    assert!(kept("b").await && kept("c").await, "some 650 each");
+    assert!(kept("b").await && kept("c").await, "about 650 bytes each");
     assert!(!kept("d").await, "there is room for 256 more");
     assert_eq!(direct.post("/bytes/400", "d").await.problem(), (410, "not-kept".to_owned()));
     assert_eq!(direct.post("/pay", "e").await.problem(), (503, "full".to_owned()));
 }
 
-/// The order of layers that docs/http-servers.md recommends. Callers give up by their deadline, or hang up.
+/// The order of layers that docs/http-servers.md recommends. Callers time out or disconnect.
 #[tokio::test(start_paused = true)]
 async fn the_limit_holds_for_keyed_requests_whose_callers_disconnect() {
     let shed = ShedLayer::new(2);
@@ -176,15 +176,15 @@ async fn the_limit_holds_for_keyed_requests_whose_callers_disconnect() {
             request.headers_mut().insert("redial-timeout-ms", HeaderValue::from(100));
             assert_eq!(ask(request).await.unwrap().unwrap().status(), 504);
         } else {
-            assert!(ask(request).await.is_err(), "nobody is there to answer it");
+            assert!(ask(request).await.is_err(), "the caller has disconnected");
         }
     }
     assert_eq!((running.load(Ordering::SeqCst), shed.in_flight()), (2, 2));
     tokio::time::sleep(ms(60_000)).await;
-    assert_eq!(shed.in_flight(), 0, "places are free when the work is done");
+    assert_eq!(shed.in_flight(), 0, "permits are released when the work is done");
 }
 
-/// What is not executed, because its body has not arrived or its key is taken, holds no place.
+/// A request that is not executed, because its body is incomplete or its key is taken, holds no permit.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_disconnects_before_its_execution_releases_its_permit() {
     let shed = ShedLayer::new(1);

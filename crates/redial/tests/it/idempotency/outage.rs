@@ -1,4 +1,4 @@
-//! A Redis that goes away, hangs, and comes back.
+//! A Redis that stops, hangs and restarts.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use redial::http::server::idempotency::{
 
 use super::support::{Server, claim, redis_at};
 
-/// A Redis of the test's own, on a port that it keeps when it starts again.
+/// A private Redis for one test. A restart keeps the port.
 struct Redis {
     port: u16,
     child: Child,
@@ -110,19 +110,19 @@ async fn a_redis_that_hung_takes_no_key_for_a_caller_that_timed_out() {
     let hasty = redis.store(Duration::from_millis(200)).await;
     let hour = Duration::from_secs(3600);
     let terms = Terms { lease: hour, ttl: hour, on_interrupted: Interrupted::Refuse };
-    // The script has to be known, or the command that waits is not the one that takes the key.
+    // Load the script first, so that the waiting command is the one that takes the key.
     patient.begin(&claim(1, 1), &terms).await.unwrap();
     patient.renew(&claim(4, 1), &terms).await.unwrap();
 
     redis.signal("-STOP");
-    // Both at once: whoever comes later has to connect first, which a server that hangs does not let it.
+    // Both at once: a later request would have to connect first, which a server that hangs does not allow.
     let (second, third) = (claim(2, 1), claim(3, 1));
     let (left, signed) = tokio::join!(hasty.begin(&second, &terms), hasty.renew(&third, &terms));
     assert!(matches!(left, Err(StoreError::Unavailable(_))), "{left:?}");
     assert!(matches!(signed, Err(StoreError::Unavailable(_))), "{signed:?}");
     tokio::time::sleep(Duration::from_millis(500)).await;
     redis.signal("-CONT");
-    // What was there before this is answered has been done.
+    // When this is answered, all earlier commands have been executed.
     patient.release(&claim(5, 1)).await.unwrap();
     patient.release(&claim(5, 1)).await.unwrap();
     for key in [2, 3] {

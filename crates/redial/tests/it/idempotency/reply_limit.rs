@@ -1,4 +1,4 @@
-//! A Redis, or what is in its place, cannot fill the memory with a reply.
+//! A server cannot fill the memory with a reply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ async fn a_response_larger_than_a_reply_is_not_stored() {
     assert_eq!(direct.shop.executed(), 2);
 }
 
-/// A large response does not count against the next one, and many at once not against each other.
+/// Large responses do not count against each other, one after another or at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_reply_is_measured_separately() {
     let store = Arc::into_inner(redis().await).unwrap().reply_bytes(100_000);

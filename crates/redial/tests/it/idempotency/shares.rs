@@ -1,4 +1,4 @@
-//! One caller cannot fill the store in memory for all others, and an operator hears of it in time.
+//! One caller cannot fill the store in memory for all others, and operators are warned in time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn a_caller_that_exhausts_its_share_leaves_room_for_others() {
     for token in ["ann", "bob", "carol", "dave"] {
         assert_eq!(post(&direct, token, token).await.status, 201, "{token}");
     }
-    assert!(post(&direct, "noisy", "noisy-0").await.is_replayed(), "nothing is forgotten early");
+    assert!(post(&direct, "noisy", "noisy-0").await.is_replayed(), "no record expires early");
     tokio::time::advance(ms(1_000)).await;
     assert_eq!(post(&direct, "noisy", "noisy-200").await.status, 201);
 }
@@ -79,7 +79,7 @@ async fn shares_limit_bytes_as_well() {
         store.begin(&claim, &TERMS).await.unwrap();
         kept.push(store.finish(&claim, response.clone(), &TERMS).await.is_ok());
     }
-    assert_eq!(kept, [true, true, false], "the third one would be more than what is left");
+    assert_eq!(kept, [true, true, false], "the third one exceeds the share");
     let other = claim(3, 20);
     store.begin(&other, &TERMS).await.unwrap();
     store.finish(&other, response, &TERMS).await.unwrap();

@@ -1,4 +1,4 @@
-//! Leases and times to live, on a clock that stands still.
+//! Leases and times to live, with a paused clock.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,7 +36,7 @@ async fn an_execution_longer_than_its_lease_is_renewed() {
     assert!(direct.call(slow()).await.is_replayed());
 }
 
-/// A runtime that is dropped ends its tasks where they stand, and the store of this test outlives it.
+/// Dropping a runtime aborts its tasks; the store of this test outlives it.
 fn leave_half_done(store: &Arc<MemoryStore>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let direct = Direct::new(&IdempotencyLayer::new(Arc::clone(store)));

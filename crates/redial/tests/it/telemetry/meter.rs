@@ -1,4 +1,4 @@
-//! Scripted calls, and exactly what is counted of them.
+//! Scripted calls and their exact counts.
 
 use std::future::pending;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn breaker_of_three() -> BreakerRule {
     BreakerRule::default().last_calls(4).minimum_calls(3).failure_ratio(0.5)
 }
 
-/// A call of which each attempt takes 20 ms.
+/// A call whose attempts take 20 ms each.
 async fn call(retry: &Retry, answers: &[Result<(), Fault>]) {
     let script = Script::new(answers);
     let attempt = |_| async {
@@ -79,7 +79,7 @@ async fn everything_about_scripted_calls_is_counted_exactly() {
 
 #[tokio::test(start_paused = true)]
 async fn both_paths_count_the_same() {
-    // A policy with a concurrency limit goes the full way, and so does a call that is observed.
+    // A policy with a concurrency limit does not use the fast path, and neither does an observed call.
     let (short, full, watched) = (Registry::new(), Registry::new(), Registry::new());
     let log = Log::default();
     for (retry, n) in [
@@ -115,7 +115,7 @@ async fn a_future_that_is_dropped_leaves_nothing_in_flight() {
             running.await
         });
         given_up.await.unwrap_err();
-        // Another one while it waits for its retry.
+        // Another call while it waits for its retry.
         let waiting = retry.run(|_| async { Err::<(), _>(RESET) });
         tokio::time::timeout(ms(1), waiting).await.unwrap_err();
         let scrape = scrape(&registry);
@@ -239,12 +239,12 @@ impl Classify for Says {
     }
 }
 
-/// One call whose every attempt fails like that.
+/// One call whose attempts all fail in this way.
 async fn fails(retry: &Retry, failure: Failure) {
     retry.run(|_| async { Err::<(), _>(Says(failure)) }).await.unwrap_err();
 }
 
-/// A reason, the failure that leads to it, and under which policy.
+/// A reason, the failure that leads to it, and the policy.
 type Case = (&'static str, Failure, fn(Draft) -> Draft);
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use super::spans::{Recorder, is_error, text, texts};
 use crate::support::{ms, unbounded};
 
-/// Answers from a list, then with 200; remembers the headers.
+/// Responds from a list, then with 200, and records the headers.
 #[derive(Clone, Default)]
 pub(super) struct Site {
     answers: Arc<Mutex<Vec<u16>>>,
@@ -69,7 +69,7 @@ async fn answer(State(site): State<Site>, headers: HeaderMap) -> StatusCode {
     StatusCode::from_u16(answer).unwrap()
 }
 
-/// For the whole process; only calls that are traced write anything.
+/// Installed for the whole process; only traced calls use it.
 pub(super) fn install_propagator() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -84,7 +84,7 @@ pub(super) fn quick() -> Policy {
     unbounded(|p| p.backoff(Backoff::exponential(ms(1), ms(2))))
 }
 
-/// What the server should have been sent as `traceparent`, from the span's side.
+/// The `traceparent` that the server should have received for this span.
 fn traceparent(span: &SpanData) -> String {
     let context = &span.span_context;
     format!("00-{}-{}-01", context.trace_id(), context.span_id())
@@ -198,7 +198,7 @@ async fn hedged_requests_are_siblings_and_the_loser_is_cancelled() {
     let client = client_builder(retry.policy()).build().unwrap();
     let layer = RetryLayer::new(retry).hedge(Hedge::after(ms(20)));
     let response = client.get(format!("http://{address}/")).send_through(&layer).await.unwrap();
-    // They have ended before the response is handed on.
+    // They have ended before the response is returned.
     let call = recorder.root();
     assert_eq!(response.status(), 200);
     let attempts = recorder.below(&call);

@@ -1,4 +1,4 @@
-//! What exporters are told.
+//! What is published to exporters.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -67,7 +67,7 @@ fn each_recorder_gets_every_value_once() {
     let registry = Registry::new();
     let meter = registry.meter("api");
     meter.event(&took(3_000_000));
-    registry.publish(); // Nobody has installed one.
+    registry.publish(); // No recorder is installed.
     let first = Exporter::new();
     let count = "redial_attempt_duration_seconds_count outcome=success";
     let sum = "redial_attempt_duration_seconds_sum outcome=success";
@@ -149,7 +149,7 @@ fn an_observer_of_a_storm_may_use_the_registry() {
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [Level::Critical]);
 }
 
-/// The recorder is installed after the task has begun to publish.
+/// The recorder is installed after the task has started to publish.
 #[tokio::test(start_paused = true)]
 async fn the_global_registry_is_published_in_the_background() {
     let meter = telemetry::Meter::new("published-in-the-background");

@@ -31,7 +31,8 @@ pin_project! {
         // Set once the request is started. A separate field, so that it is constructed in place.
         #[pin]
         response: Option<S::Future>,
-        stage: Stage<S, B>,
+        // `None` while the request is served, which is all that most requests see.
+        stage: Option<Box<Stage<S, B>>>,
     }
 
     impl<S, B> PinnedDrop for ShedFuture<S, B>
@@ -56,14 +57,13 @@ fn leave(permit: Permit, drop_response: impl FnOnce()) {
     permit_transfer::offer(permit, drop_response);
 }
 
-/// The progress of a request.
+/// The state of a request that is not being served.
 pub(super) enum Stage<S, B> {
-    Started,
-    Waiting(Box<Waiting<S, B>>),
+    Waiting(Waiting<S, B>),
     /// Started, and released its permit because its body is still arriving.
     Released(Arc<Limiter>),
     /// Started, its body is complete, and it waits for a permit.
-    Reacquiring(Box<Reacquiring>),
+    Reacquiring(Reacquiring),
     Rejected {
         rejection: Rejection,
         grpc: bool,
@@ -98,7 +98,7 @@ impl<S: Service<Request<B>>, B> ShedFuture<S, B> {
     pub(super) fn new(
         permit: Option<Permit>,
         response: Option<S::Future>,
-        stage: Stage<S, B>,
+        stage: Option<Box<Stage<S, B>>>,
     ) -> Self {
         Self { permit, response, stage }
     }
@@ -115,7 +115,7 @@ impl<S, B> Stage<S, B> {
 
     fn waiting(inner: S, request: Request<B>, turn: Turn, deadline: Nanos) -> Self {
         let timer = timer(deadline).map(Box::pin);
-        Self::Waiting(Box::new(Waiting { inner, request: Some(request), turn, timer }))
+        Self::Waiting(Waiting { inner, request: Some(request), turn, timer })
     }
 }
 
@@ -128,11 +128,7 @@ where
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if matches!(self.stage, Stage::Started) {
-            self.poll_response(cx)
-        } else {
-            self.poll_stage(cx)
-        }
+        if self.stage.is_none() { self.poll_response(cx) } else { self.poll_stage(cx) }
     }
 }
 
@@ -169,10 +165,10 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<<Self as Future>::Output> {
         let mut this = self.as_mut().project();
-        match this.stage {
-            Stage::Started | Stage::Released(_) => self.poll_response(cx),
-            Stage::Rejected { rejection, grpc } => Poll::Ready(Ok(rejection.response(*grpc))),
-            Stage::Waiting(waiting) => match ready!(waiting.poll_notice(cx))? {
+        match this.stage.as_deref_mut() {
+            None | Some(Stage::Released(_)) => self.poll_response(cx),
+            Some(Stage::Rejected { rejection, grpc }) => Poll::Ready(Ok(rejection.response(*grpc))),
+            Some(Stage::Waiting(waiting)) => match ready!(waiting.poll_notice(cx))? {
                 Notice::Start(permit) => {
                     let request = waiting.request.take();
                     this.response.set(request.map(|request| waiting.inner.call(request)));
@@ -184,7 +180,7 @@ where
                     self.reject(rejection, grpc)
                 }
             },
-            Stage::Reacquiring(reacquiring) => {
+            Some(Stage::Reacquiring(reacquiring)) => {
                 let grpc = reacquiring.grpc;
                 match ready!(reacquiring.poll_notice(cx)) {
                     Notice::Start(permit) => self.start(permit, cx),
@@ -212,19 +208,19 @@ where
             }
             Signal::Release => {
                 if let Some(permit) = this.permit.take() {
-                    *this.stage = Stage::Released(permit.release_unused());
+                    *this.stage = Some(Box::new(Stage::Released(permit.release_unused())));
                 }
                 permit_release::send(signal);
                 return Poll::Pending;
             }
         };
-        let Stage::Released(limiter) = &*this.stage else { return Poll::Pending };
+        let Some(Stage::Released(limiter)) = this.stage.as_deref() else { return Poll::Pending };
         match limiter.arrive_again(&reacquire) {
             Admission::Entered(permit, _) => self.start(permit, cx),
             Admission::Queued(queued, deadline) => {
                 let timer = timer(deadline).map(Box::pin);
                 let reacquiring = Reacquiring { queued, timer, grpc: reacquire.grpc };
-                *this.stage = Stage::Reacquiring(Box::new(reacquiring));
+                *this.stage = Some(Box::new(Stage::Reacquiring(reacquiring)));
                 self.poll_stage(cx)
             }
             Admission::Rejected(rejection) => self.reject(rejection, reacquire.grpc),
@@ -238,7 +234,7 @@ where
     ) -> Poll<<Self as Future>::Output> {
         let this = self.as_mut().project();
         *this.permit = Some(permit);
-        *this.stage = Stage::Started;
+        *this.stage = None;
         self.poll_response(cx)
     }
 
@@ -249,7 +245,7 @@ where
     ) -> Poll<<Self as Future>::Output> {
         let mut this = self.project();
         this.response.set(None);
-        *this.stage = Stage::Rejected { rejection, grpc };
+        *this.stage = Some(Box::new(Stage::Rejected { rejection, grpc }));
         Poll::Ready(Ok(rejection.response(grpc)))
     }
 }

@@ -57,8 +57,8 @@ where
         let permit =
             if mem::take(&mut self.ready) { self.limiter.enter(request.headers()) } else { None };
         let (response, stage) = match permit {
-            Some(_) => (Some(self.inner.call(request)), Stage::Started),
-            None => (None, self.wait(request)),
+            Some(_) => (Some(self.inner.call(request)), None),
+            None => (None, Some(Box::new(self.wait(request)))),
         };
         ShedFuture::new(permit, response, stage)
     }

@@ -14,11 +14,11 @@ use crate::clock::{Clock, Monotonic};
 /// [`Guards`]: each retry is charged, [waits](Self::wait) for its lease, and is admitted. The instance leaves with the
 /// last handle of the fleet; [`Fleet::leave`] waits for it.
 #[must_use = "the instance leaves when it is dropped"]
-pub struct TransientInstance {
+pub struct OneShot {
     membership: Membership,
 }
 
-impl TransientInstance {
+impl OneShot {
     pub(super) fn new(fleet: &Fleet, policy: &Policy) -> Result<Self, Invalid> {
         Ok(Self { membership: fleet.join(policy, redial_core::fleet::Role::Guest)? })
     }
@@ -40,8 +40,8 @@ impl TransientInstance {
     }
 }
 
-impl fmt::Debug for TransientInstance {
+impl fmt::Debug for OneShot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransientInstance").finish_non_exhaustive()
+        f.debug_struct("OneShot").finish_non_exhaustive()
     }
 }
