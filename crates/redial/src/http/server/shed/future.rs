@@ -58,6 +58,7 @@ fn leave(permit: Permit, drop_response: impl FnOnce()) {
 }
 
 /// The state of a request that is not being served.
+#[allow(clippy::large_enum_variant, reason = "always boxed, and most often waiting")]
 pub(super) enum Stage<S, B> {
     Waiting(Waiting<S, B>),
     /// Started, and released its permit because its body is still arriving.
