@@ -120,7 +120,7 @@ fn only_a_window_can_be_shared() {
     let draft = Policy::standard().edit();
     let tokens = draft.budget(Budget::Tokens(TokenBudget::default())).build().unwrap();
     let message =
-        "budget is tokens, but must be a window, which is the only one that a fleet can share";
+        "budget is tokens, but must be a window, which is the only kind that a fleet can share";
     assert_eq!(Retry::new(tokens.clone()).fleet(&fleet).unwrap_err().to_string(), message);
     assert_eq!(fleet.one_shot(&tokens).unwrap_err().to_string(), message);
 }
