@@ -23,7 +23,7 @@ use tower_resilience_retry::RetryBudgetBuilder;
 
 use super::repeat_async;
 
-type Answer = Result<Response<Empty<Bytes>>, Infallible>;
+pub(super) type Answer = Result<Response<Empty<Bytes>>, Infallible>;
 
 static BODY: [u8; 1024] = [7; 1024];
 

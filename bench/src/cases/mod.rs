@@ -89,8 +89,11 @@ pub(crate) const REQUESTS: &[Case] = &[
     Case { name: "serve-tower", run: serve::tower },
     Case { name: "serve-bare-timeout", run: serve::bare_timeout },
     Case { name: "serve-deadline", run: serve::deadline },
-    Case { name: "serve-deadline-lean", run: serve::deadline_lean },
+    Case { name: "serve-deadline-extension", run: serve::deadline_extension },
     Case { name: "serve-deadline-none", run: serve::deadline_none },
+    Case { name: "serve-bare-pending", run: serve::bare_pending },
+    Case { name: "serve-deadline-pending", run: serve::deadline_pending },
+    Case { name: "serve-tokio-pending", run: serve::tokio_pending },
 ];
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {

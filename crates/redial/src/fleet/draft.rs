@@ -19,10 +19,10 @@ const ADDRESS: &str = "redis://[user:password@]host[:port][/database], or rediss
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A fleet that is still to be opened.
+/// The options of a fleet that has not been opened yet.
 ///
-/// Defaults: keys start with `redial:fleet:`, Redis has 250 ms to answer, certificates are those that the operating
-/// system trusts, and nobody hears of events.
+/// Defaults: keys start with `redial:fleet:`, Redis has 250 ms to answer, the operating system's certificates are trusted,
+/// and there is no observer.
 #[must_use = "a draft does nothing until it is opened"]
 pub struct FleetDraft {
     url: String,
@@ -47,27 +47,27 @@ impl FleetDraft {
         }
     }
 
-    /// Keys start with this instead.
+    /// Sets the prefix of all keys.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), ..self }
     }
 
-    /// Redis has this long to answer; after that, retries are paid for without it. From 1 ms to 60 s.
+    /// Sets how long Redis has to answer, from 1 ms to 60 s. After that, retries are paid for without it.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Trusts the certificates of this file (PEM) instead of those that the operating system trusts.
+    /// Trusts the certificates of this file (PEM) instead of the operating system's.
     pub fn ca_file(self, path: impl Into<PathBuf>) -> Self {
         Self { ca_file: Some(path.into()), ..self }
     }
 
-    /// Tells `observer` of changes, on the fleet's own thread: until it returns, the fleet waits.
+    /// Calls `observer` for every event, on the fleet's own thread: the fleet waits until it returns.
     pub fn observe(self, observer: impl Fn(&FleetEvent) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
 
-    /// Checks what was given and starts the fleet's thread. Does not wait for the network.
+    /// Validates the options and starts the fleet's thread. Does not wait for the network.
     pub fn open(self) -> Result<Fleet, Invalid> {
         name::check("fleet.name", &self.name, 1)?;
         name::check("fleet.prefix", &self.prefix, 0)?;
@@ -81,7 +81,7 @@ impl FleetDraft {
     }
 }
 
-/// It shows nothing of the address, which may have a password in it.
+/// Omits the address, which may contain a password.
 impl fmt::Debug for FleetDraft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, prefix, timeout, ca_file, .. } = self;
@@ -99,10 +99,10 @@ fn address(url: &str, ca_file: Option<&Path>) -> Result<Address, Invalid> {
     let info: ConnectionInfo = url.into_connection_info().map_err(|_| wrong(ADDRESS))?;
     let trust = match (info.addr(), ca_file) {
         (ConnectionAddr::TcpTls { insecure: true, .. }, _) => {
-            return Err(wrong("without #insecure: a certificate of your own goes into a CA file"));
+            return Err(wrong("without #insecure: put a private certificate into a CA file"));
         }
         (ConnectionAddr::TcpTls { .. }, Some(ca_file)) => Trust::Roots(Arc::new(roots(ca_file)?)),
-        (_, Some(_)) => return Err(wrong("rediss://… when there is a CA file")),
+        (_, Some(_)) => return Err(wrong("rediss://… with a CA file")),
         (_, None) => Trust::System,
     };
     Ok(Address::new(info, trust))
@@ -120,13 +120,13 @@ fn roots(path: &Path) -> Result<RootCertStore, Invalid> {
         roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(wrong("there is no certificate in it".to_owned()));
+        return Err(wrong("no certificate found".to_owned()));
     }
     Ok(roots)
 }
 
 fn without_password(url: &str) -> String {
-    // That of a socket is among its parameters.
+    // The password of a socket is in its query parameters.
     let url = url.split_once('?').map_or(url, |(url, _)| url);
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),

@@ -1,5 +1,5 @@
-//! The thread of a fleet. It has a runtime of its own, so that it does its work for blocking callers too, and whatever
-//! the user's runtime is busy with.
+//! The background thread of a fleet. It has its own runtime, so that it also works for blocking callers and while the
+//! program's runtime is busy.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,47 +12,48 @@ use redial_core::{NEVER, Nanos, nanos};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{timeout, timeout_at};
 
-use super::event::{FleetEvent, Trouble};
+use super::error::LedgerError;
+use super::event::FleetEvent;
 use super::handle::Shared;
-use super::tended::{Asked, Pause, Step, Tended};
+use super::sync::{LedgerSync, Pause, Step, SyncRequest};
 use crate::clock::{Clock, Monotonic, Tokio};
 
 pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let driver = Driver {
         shared: Arc::clone(shared),
-        tended: HashMap::new(),
+        ledgers: HashMap::new(),
         joined: 0,
         pause: Pause::new(),
         done: Arc::default(),
-        unheard: 0,
+        unconfirmed: 0,
     };
     thread::Builder::new().name("redial-fleet".to_owned()).spawn(move || run(runtime, driver))
 }
 
 fn run(runtime: Runtime, driver: Driver) {
     runtime.block_on(driver.run());
-    // A host name that is being looked up cannot be interrupted, and nobody waits for it.
+    // A DNS lookup cannot be interrupted: do not wait for it.
     runtime.shutdown_background();
 }
 
 struct Driver {
     shared: Arc<Shared>,
-    tended: HashMap<u64, Tended>,
-    /// Counts the ledgers that joined.
+    ledgers: HashMap<u64, LedgerSync>,
+    /// How many ledgers have joined; the last identifier.
     joined: u64,
-    /// That of the connection, and so of all ledgers.
+    /// The pause of the connection, and so of all ledgers.
     pause: Pause,
     done: Arc<Mutex<Vec<Done>>>,
-    /// Goodbyes that were not heard.
-    unheard: u64,
+    /// Ledgers that were left without a confirmation from Redis.
+    unconfirmed: u64,
 }
 
-/// What came of an ask.
+/// The result of a sync.
 struct Done {
     id: u64,
-    asked: Asked,
-    result: Result<Answer, Trouble>,
+    request: SyncRequest,
+    result: Result<Answer, LedgerError>,
 }
 
 impl Driver {
@@ -60,73 +61,73 @@ impl Driver {
         let mut ends = NEVER;
         loop {
             let now = Monotonic::now();
-            let closing = self.take_in();
+            let closing = self.take_inbox();
             self.take_done(now);
             let wake = self.step(now);
             if closing {
                 ends = ends.min(now.saturating_add(2 * nanos(self.shared.config.timeout)));
-                if self.tended.is_empty() || now >= ends {
+                if self.ledgers.is_empty() || now >= ends {
                     break;
                 }
             }
             self.wait(wake.min(ends)).await;
         }
-        self.unheard += self.tended.len() as u64;
-        self.tended.values().for_each(Tended::end);
-        self.shared.inbox().heard = self.unheard == 0;
+        self.unconfirmed += self.ledgers.len() as u64;
+        self.ledgers.values().for_each(LedgerSync::end);
+        self.shared.inbox().confirmed = self.unconfirmed == 0;
     }
 
-    /// Until then, or until the bell rings, an ask is done or the inbox has something.
+    /// Waits until `wake`, or until a retry needs a lease, a sync is done or the inbox has an entry.
     async fn wait(&self, wake: Nanos) {
-        let rung = self.shared.post.notified();
+        let notified = self.shared.driver.notified();
         match Tokio::instant(wake).filter(|_| wake != NEVER) {
-            Some(wake) => drop(timeout_at(wake, rung).await),
-            None => rung.await,
+            Some(wake) => drop(timeout_at(wake, notified).await),
+            None => notified.await,
         }
     }
 
-    /// Says whether the fleet is to end.
-    fn take_in(&mut self) -> bool {
+    /// Returns whether the fleet is closing.
+    fn take_inbox(&mut self) -> bool {
         let mut inbox = self.shared.inbox();
         let (joined, left) = (std::mem::take(&mut inbox.joined), std::mem::take(&mut inbox.left));
         let closing = inbox.closing;
         drop(inbox);
         for joined in joined {
             self.joined += 1;
-            self.tended.insert(self.joined, Tended::new(joined));
+            self.ledgers.insert(self.joined, LedgerSync::new(joined));
         }
         for (ledger, guards) in left {
-            let tended = self.tended.values_mut().find(|it| Arc::ptr_eq(&it.ledger, &ledger));
-            tended.into_iter().for_each(|tended| tended.leave(Some(Arc::clone(&guards))));
+            let sync = self.ledgers.values_mut().find(|it| Arc::ptr_eq(&it.ledger, &ledger));
+            sync.into_iter().for_each(|sync| sync.leave(Some(Arc::clone(&guards))));
         }
         if closing {
-            self.tended.values_mut().for_each(|tended| tended.leave(None));
+            self.ledgers.values_mut().for_each(|sync| sync.leave(None));
         }
         closing
     }
 
-    /// One step of each ledger. Says when there is more to do.
+    /// Makes one step for each ledger. Returns when the next one is due.
     fn step(&mut self, now: Nanos) -> Nanos {
-        let Self { shared, tended, pause, done, unheard, .. } = self;
+        let Self { shared, ledgers, pause, done, unconfirmed, .. } = self;
         let mut wake = NEVER;
-        tended.retain(|id, tended| match tended.step(pause, now) {
+        ledgers.retain(|id, sync| match sync.step(pause, now) {
             Step::Wait(until) => {
                 wake = wake.min(until);
                 true
             }
-            Step::Ask(asked) => {
+            Step::Sync(request) => {
                 let (shared, done) = (Arc::clone(shared), Arc::clone(done));
-                let (id, key) = (*id, tended.ledger.key.clone());
+                let (id, key) = (*id, sync.ledger.key.clone());
                 tokio::spawn(async move {
-                    let result = carry(&shared, &key, &asked).await;
+                    let result = call(&shared, &key, &request).await;
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                    done.push(Done { id, asked, result });
-                    shared.post.notify_one();
+                    done.push(Done { id, request, result });
+                    shared.driver.notify_one();
                 });
                 true
             }
-            Step::Gone { heard } => {
-                *unheard += u64::from(!heard);
+            Step::Left { confirmed } => {
+                *unconfirmed += u64::from(!confirmed);
                 false
             }
         });
@@ -136,52 +137,52 @@ impl Driver {
     fn take_done(&mut self, now: Nanos) {
         let done = std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner));
         let mut events = Vec::new();
-        for Done { id, asked, result } in done {
-            let tended = self.tended.get_mut(&id);
+        for Done { id, request, result } in done {
+            let sync = self.ledgers.get_mut(&id);
             match result {
                 Ok(answer) => {
                     self.pause.end();
-                    if let Some(tended) = tended {
-                        tended.answered(&asked, &answer, now, &mut events);
+                    if let Some(sync) = sync {
+                        sync.answered(&request, &answer, now, &mut events);
                     }
                 }
-                Err(trouble) => {
-                    if let Some(tended) = tended {
-                        tended.failed(&trouble, now, &mut events);
+                Err(error) => {
+                    if let Some(sync) = sync {
+                        sync.failed(&error, now, &mut events);
                     }
-                    if !trouble.is_of_one_key() {
+                    if !error.is_of_one_key() {
                         self.pause.extend(now);
-                        let all = self.tended.values_mut();
-                        all.for_each(|tended| tended.cut_off(&trouble, now, &mut events));
+                        let all = self.ledgers.values_mut();
+                        all.for_each(|sync| sync.disconnect(&error, now, &mut events));
                     }
                 }
             }
         }
-        events.iter().for_each(|event| self.tell(event));
+        events.iter().for_each(|event| self.notify(event));
     }
 
-    /// An observer that panics has said so itself, and must not end the fleet.
-    fn tell(&self, event: &FleetEvent) {
+    /// An observer that panics must not end the fleet. Its panic hook has reported the panic.
+    fn notify(&self, event: &FleetEvent) {
         if let Some(observer) = &self.shared.config.observer {
             let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
         }
     }
 }
 
-/// To Redis and back. Asks of several ledgers share the connection, and are on their way at the same time.
-async fn carry(shared: &Shared, key: &str, asked: &Asked) -> Result<Answer, Trouble> {
-    let patience = shared.config.timeout;
-    let mut open = shared.link.get(patience).await?;
+/// Calls the script in Redis. The calls of several ledgers share the connection and are in flight at the same time.
+async fn call(shared: &Shared, key: &str, request: &SyncRequest) -> Result<Answer, LedgerError> {
+    let limit = shared.config.timeout;
+    let mut open = shared.link.get(limit).await?;
     let mut call = shared.script.key(key);
-    call.arg(&asked.ask.words()[..]);
-    let answer = timeout(patience, call.invoke_async::<Vec<i64>>(&mut open.connection)).await;
+    call.arg(&request.ask.words()[..]);
+    let answer = timeout(limit, call.invoke_async::<Vec<i64>>(&mut open.connection)).await;
     let answer = match answer {
         Ok(Ok(words)) => Answer::from_words(&words)
-            .ok_or_else(|| Trouble::garbage("the numbers cannot be what the script returns")),
+            .ok_or_else(|| LedgerError::garbage("the script cannot return these numbers")),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(Trouble::Timeout),
+        Err(_) => Err(LedgerError::Timeout),
     };
-    if answer.as_ref().is_err_and(Trouble::is_of_connection) {
+    if answer.as_ref().is_err_and(LedgerError::is_of_connection) {
         shared.link.forget(open.number);
     }
     answer

@@ -13,23 +13,23 @@ use tokio::sync::Notify;
 
 use super::draft::{FleetDraft, Observer};
 use super::driver;
-use super::guest::Guest;
 use super::ledger::Ledger;
 use super::name;
+use super::one_shot::OneShot;
 use super::stats::FleetStats;
 use crate::clock::{Clock, Monotonic};
 use crate::entropy;
 use crate::link::{Address, Link};
 
-/// A ledger answers with a few numbers, and Redis with a line when something is wrong.
+/// A ledger replies with a few numbers, and Redis with one line on an error.
 const REPLY_BYTES: usize = 64 << 10;
 
-/// A budget that instances share, through a ledger in Redis. Clones are the same fleet, over one connection and one
-/// thread of its own.
+/// A budget that instances share through a ledger in Redis. Clones are the same fleet, with one connection and one
+/// background thread.
 ///
-/// When the last of the clones, and of the [`Retry`](crate::Retry)s that share its budget, is dropped, the fleet says
-/// goodbye in the background and its thread ends. A process that ends sooner than that keeps its share of the floor from
-/// the others for some minutes: [`leave`](Self::leave) before.
+/// When the last clone and the last [`Retry`](crate::Retry) that shares the budget are dropped, the fleet leaves in the
+/// background and its thread ends. If the process exits before that, its share of the floor is unused for some minutes:
+/// call [`leave`](Self::leave) first.
 #[derive(Clone)]
 pub struct Fleet {
     handle: Arc<Handle>,
@@ -48,26 +48,26 @@ pub(super) struct Config {
     pub(super) observer: Option<Observer>,
 }
 
-/// What the driver and the handles share. The driver ends when the handles do, not the other way round.
+/// State shared by the driver and the handles. The driver ends after the last handle is dropped.
 pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) link: Arc<Link>,
     pub(super) script: Script,
     /// Wakes the driver.
-    pub(super) post: Arc<Notify>,
+    pub(super) driver: Arc<Notify>,
     inbox: Mutex<Inbox>,
     ledgers: Mutex<Vec<Weak<Ledger>>>,
 }
 
-/// What the driver has to take note of.
+/// Messages for the driver.
 #[derive(Default)]
 pub(super) struct Inbox {
     pub(super) joined: Vec<Joined>,
-    /// With the guards, so that what they earned last is not lost.
+    /// With the guards, so that their last earnings are not lost.
     pub(super) left: Vec<(Arc<Ledger>, Arc<Guards>)>,
     pub(super) closing: bool,
-    /// Whether all goodbyes were heard.
-    pub(super) heard: bool,
+    /// Whether Redis has confirmed that all instances left.
+    pub(super) confirmed: bool,
 }
 
 pub(super) struct Joined {
@@ -83,13 +83,13 @@ impl Shared {
 
     fn close(&self) {
         self.inbox().closing = true;
-        self.post.notify_one();
+        self.driver.notify_one();
     }
 }
 
 impl Fleet {
-    /// The fleet `name`, whose ledger is in the Redis at `redis://[user:password@]host[:port][/database]`, or `rediss://`
-    /// for TLS. A name has 1 to 128 letters, digits and `.`, `_`, `-`, `:`, `/`. Does not wait for the network.
+    /// Opens the fleet `name`, whose ledger is in the Redis at `redis://[user:password@]host[:port][/database]`, or `rediss://`
+    /// for TLS. A name consists of 1 to 128 letters, digits and `.`, `_`, `-`, `:`, `/`. Does not wait for the network.
     pub fn open(url: &str, name: &str) -> Result<Self, Invalid> {
         Self::draft(url, name).open()
     }
@@ -104,67 +104,68 @@ impl Fleet {
             config,
             link: Arc::new(Link::new(address, REPLY_BYTES)),
             script: Script::new(include_str!("ledger.lua")),
-            post: Arc::default(),
+            driver: Arc::default(),
             inbox: Mutex::default(),
             ledgers: Mutex::default(),
         });
-        let thread = driver::start(&shared)
-            .map_err(|error| Invalid::new("fleet", error.to_string(), "given a thread"))?;
+        let thread = driver::start(&shared).map_err(|error| {
+            Invalid::new("fleet", error.to_string(), "a thread that can be started")
+        })?;
         Ok(Self { handle: Arc::new(Handle { shared, thread: Mutex::new(Some(thread)) }) })
     }
 
-    /// Its name.
+    /// The name of the fleet.
     pub fn name(&self) -> &str {
         &self.handle.shared.config.name
     }
 
-    /// A guest, for a process that makes a call and goes. The policy needs a window budget.
-    pub fn guest(&self, policy: &Policy) -> Result<Guest, Invalid> {
-        Guest::new(self, policy)
+    /// An instance for a process that makes one call and exits. The policy needs a window budget.
+    pub fn one_shot(&self, policy: &Policy) -> Result<OneShot, Invalid> {
+        OneShot::new(self, policy)
     }
 
-    /// What is known of each of its ledgers: the fleet's own, and those of destinations.
+    /// The state of each ledger: the fleet's own, and those of destinations.
     pub fn stats(&self) -> Vec<FleetStats> {
         self.handle.shared.stats()
     }
 
-    /// Gives back what was not spent, and ends the fleet for this process: its `Retry`s make one attempt per call from now
-    /// on. Waits until Redis knows it, for twice the fleet's time-out at most; says whether it does.
+    /// Returns what was not spent, and ends the fleet for this process: its `Retry`s make one attempt per call from now on.
+    /// Waits for the confirmation of Redis, for at most twice the fleet's timeout. Returns whether it came.
     pub fn leave(&self) -> bool {
         let Handle { shared, thread } = &*self.handle;
         shared.close();
         let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // An observer that leaves is on that thread.
+        // An observer that calls this runs on that thread.
         let thread = thread.filter(|it| it.thread().id() != thread::current().id());
         let ended = thread.is_none_or(|thread| thread.join().is_ok());
-        ended && shared.inbox().heard
+        ended && shared.inbox().confirmed
     }
 
-    /// A new instance for this policy, which needs a window budget.
+    /// Adds an instance for this policy, which needs a window budget.
     pub(crate) fn join(&self, policy: &Policy, role: Role) -> Result<Membership, Invalid> {
         let name = self.name().to_owned();
         let Some((guards, ledger)) = self.lease(policy, name) else {
-            let allowed = "a window, which is the only one that a fleet can share";
+            let allowed = "a window, which is the only kind that a fleet can share";
             return Err(Invalid::new("budget", kind(policy.budget()), allowed));
         };
         let guards = Arc::new(guards);
-        self.tend(&ledger, &guards, policy, role);
+        self.register(&ledger, &guards, policy, role);
         Ok(Membership { fleet: self.clone(), ledger, guards })
     }
 
     fn lease(&self, policy: &Policy, name: String) -> Option<(Guards, Arc<Ledger>)> {
-        let Shared { config, post, ledgers, .. } = &*self.handle.shared;
-        let ledger = Ledger::new(name, &config.prefix, post);
+        let Shared { config, driver, ledgers, .. } = &*self.handle.shared;
+        let ledger = Ledger::new(name, &config.prefix, driver);
         let stripes = thread::available_parallelism().map_or(1, usize::from);
-        let bell = Waker::from(Arc::clone(&ledger.bell));
-        let guards = Guards::leased(policy, stripes, entropy::seed(), bell)?;
+        let waker = Waker::from(Arc::clone(&ledger.waker));
+        let guards = Guards::leased(policy, stripes, entropy::seed(), waker)?;
         let mut ledgers = ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         ledgers.retain(|it| it.strong_count() > 0);
         ledgers.push(Arc::downgrade(&ledger));
         Some((guards, ledger))
     }
 
-    fn tend(&self, ledger: &Arc<Ledger>, guards: &Arc<Guards>, policy: &Policy, role: Role) {
+    fn register(&self, ledger: &Arc<Ledger>, guards: &Arc<Guards>, policy: &Policy, role: Role) {
         let (Budget::Window(window), Some(lease)) = (policy.budget(), guards.lease()) else {
             return;
         };
@@ -177,7 +178,7 @@ impl Fleet {
             ledger.end();
         } else {
             inbox.joined.push(Joined { ledger, guards, instance });
-            shared.post.notify_one();
+            shared.driver.notify_one();
         }
     }
 }
@@ -201,7 +202,7 @@ impl fmt::Debug for Fleet {
     }
 }
 
-/// One instance of a fleet, which leaves it when it is dropped.
+/// One instance of a fleet. It leaves when it is dropped.
 pub(crate) struct Membership {
     fleet: Fleet,
     ledger: Arc<Ledger>,
@@ -217,7 +218,7 @@ impl Membership {
         self.ledger.wait(timeout)
     }
 
-    /// Finds the guards of a destination, which has a ledger of its own: `find` is given what makes new ones.
+    /// Finds the guards of a destination, which has its own ledger. `find` gets a function that creates new ones.
     pub(crate) fn scope(
         &self,
         policy: &Policy,
@@ -232,7 +233,7 @@ impl Membership {
             Some(guards)
         });
         if let Some(ledger) = made {
-            self.fleet.tend(&ledger, &guards, policy, Role::Member);
+            self.fleet.register(&ledger, &guards, policy, Role::Member);
         }
         guards
     }
@@ -244,7 +245,7 @@ impl Drop for Membership {
         let mut inbox = shared.inbox();
         if !inbox.closing {
             inbox.left.push((Arc::clone(&self.ledger), Arc::clone(&self.guards)));
-            shared.post.notify_one();
+            shared.driver.notify_one();
         }
     }
 }

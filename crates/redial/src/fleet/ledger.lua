@@ -1,15 +1,15 @@
--- One step of a fleet's ledger: hears of one instance, deposits what it earned, leases what it asks for.
+-- One sync of an instance with its fleet's ledger: deposits what it earned and leases what it requests.
 -- The mathematics are in redial_core::fleet. Amounts are in millionths of a token, shares in billionths, times in
--- microseconds by the clock of Redis, the only one that counts.
+-- microseconds by the clock of Redis; no other clock is used.
 local TOKEN, WHOLE = 1000000, 1000000000
 local SLICES, BANKED, LEASED = 16, 10, 2
 local GENERATION, PERIOD, LEAST_TTL = 600000000, 60000000, 1000000
--- For how long members that were cut off may come back one after another to a ledger that has lost them.
+-- For how long disconnected members may return to a ledger that has lost its data.
 local YOUNG = 20000000
 
 local is_member, leaves = ARGV[1] == '1', ARGV[2] == '1'
 local epoch, generation, share, held = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local heard_of = tonumber(ARGV[7])
+local known_members = tonumber(ARGV[7])
 local asked = {ratio = tonumber(ARGV[8]), floor = tonumber(ARGV[9]), ttl = tonumber(ARGV[10])}
 local deposit, want = tonumber(ARGV[11]), tonumber(ARGV[12])
 
@@ -22,7 +22,7 @@ local kept, is_sound = redis.call('GET', KEYS[1]), false
 local s, credit = {}, {}
 if kept then
   if #kept ~= #TAG + 256 or kept:sub(1, #TAG) ~= TAG then
-    return redis.error_reply('WRONGTYPE the key holds something that is not a ledger')
+    return redis.error_reply('WRONGTYPE the value of the key is not a ledger')
   end
   s.epoch, s.at, s.generation, s.members, s.share, s.old_members, s.old_share, s.recalled, s.period,
     s.ratio, s.floor, s.ttl, s.old_ratio, s.old_floor, s.old_ttl, s.ruling_ttl =
@@ -33,7 +33,7 @@ if kept then
   for _, value in ipairs(credit) do is_sound = is_sound and value >= 0 and value < 2 ^ 53 end
 end
 
--- A clock that was set back a little stands still. What was set back far, or makes no sense, begins anew.
+-- A clock that was set back a little stands still. After a larger step, or with invalid data, the ledger starts again.
 if is_sound and s.at > now and s.at - now <= asked.ttl / SLICES then now = s.at end
 if not is_sound or s.ttl < LEAST_TTL or s.at > now then
   s = {
@@ -57,7 +57,7 @@ for name, value in pairs(asked) do
   if s[old] > 0 then ruling[name] = math.min(ruling[name], s[old] - 1) end
 end
 s.period = period
--- Numbers of slices have to be whole ones, or a loop over them does not end.
+-- The bound keeps slice numbers exact, so that the loops over slices end.
 ruling.ttl = math.max(ruling.ttl, LEAST_TTL)
 
 local length = ruling.ttl / SLICES
@@ -70,7 +70,7 @@ end
 local last = math.floor(s.at / length)
 for slice = math.max(last + 1, current - SLICES + 1), current do credit[slice % SLICES + 1] = 0 end
 
--- Members that the ledger has not heard of in this generation are still known from the last one.
+-- Members that have not synced in this generation are still counted from the last one.
 local this = math.floor(now / GENERATION)
 if s.generation ~= this then
   local is_next = s.generation == this - 1
@@ -78,7 +78,7 @@ if s.generation ~= this then
   s.generation, s.members, s.share = this, 0, 0
 end
 
--- What nobody has been promised, the ledger accrues: into the slices that it was accrued in.
+-- The ledger accrues the part of the floor that is not promised to members, each slice its own part.
 local free = ruling.floor * math.max(WHOLE - s.share - s.old_share, 0) / WHOLE / 1000000
 for slice = math.max(last, first), current do
   local from, to = math.max(s.at, slice * length), math.min(now, (slice + 1) * length)
@@ -89,13 +89,13 @@ s.at = now
 local members = 0
 if is_member then
   local is_new, is_foreign = epoch == 0, epoch ~= 0 and epoch ~= s.epoch
-  -- A young ledger that hears of members it does not know has lost them. Until they have all come back, what an
-  -- earlier one promised counts as promised, besides what this one has promised to newcomers.
+  -- A young ledger that gets a sync from an unknown member has lost its data. Until all members have returned, the whole
+  -- floor counts as promised to them, besides what this ledger has promised to new members.
   if is_foreign and s.recalled == 0 and now - s.epoch < YOUNG then
-    s.recalled, s.members, s.share = this, s.members + heard_of, s.share + WHOLE
+    s.recalled, s.members, s.share = this, s.members + known_members, s.share + WHOLE
   end
   if is_foreign then generation = s.recalled end
-  -- Not below nothing: an answer that was lost leaves a member with an older promise than the one that counts.
+  -- Not below zero: after a lost reply, a member may hold an older promise than the ledger has recorded.
   if generation == this then
     s.members, s.share = math.max(s.members - 1, 0), math.max(s.share - held, 0)
   elseif generation == this - 1 then
@@ -104,13 +104,13 @@ if is_member then
   local accrues = share
   epoch, generation, share = s.epoch, 0, 0
   if is_new and not leaves then
-    -- Whoever was never answered may never be, and would keep its promise from the others. It comes again.
+    -- No share before the second sync: an instance that never gets a reply would keep its share from the others.
     members = 1
   elseif not leaves then
     s.members, generation = s.members + 1, this
     local most = math.floor(WHOLE / (s.members + s.old_members))
     share = math.max(math.min(most, WHOLE - s.share - s.old_share), 0)
-    -- It accrues what it was promised before until it hears of this, if it ever does.
+    -- The member accrues its earlier share until it gets this reply, which may be lost.
     s.share = s.share + math.max(share, accrues)
   end
 end

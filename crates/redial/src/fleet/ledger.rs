@@ -6,13 +6,13 @@ use std::time::Duration;
 use redial_core::fleet::{Answer, Terms};
 use tokio::sync::Notify;
 
-use super::event::Trouble;
+use super::error::LedgerError;
 use super::stats::FleetStats;
 
-/// What one ledger's calls, its driver and whoever looks at it share.
+/// The state of one ledger, shared by its calls, the driver and observers of its statistics.
 pub(super) struct Ledger {
     pub(super) key: String,
-    pub(super) bell: Arc<Bell>,
+    pub(super) waker: Arc<LeaseWaker>,
     stats: Mutex<FleetStats>,
     served: Mutex<Served>,
     changed: Condvar,
@@ -20,46 +20,46 @@ pub(super) struct Ledger {
     totals: Arc<super::metrics::Totals>,
 }
 
-/// How far the driver has come with what the bell asked for.
+/// Which wake-ups the driver has served.
 #[derive(Clone, Copy, Default)]
 struct Served {
-    /// Up to this ring, all that could be leased was.
-    rings: u64,
-    /// Nobody will answer any more.
-    over: bool,
+    /// Up to this wake-up, all available tokens were leased.
+    wakes: u64,
+    /// The driver has ended.
+    ended: bool,
 }
 
-/// Rung by a retry that waits for a lease.
-pub(super) struct Bell {
-    rings: AtomicU64,
-    /// Wakes the driver.
-    pub(super) post: Arc<Notify>,
+/// Woken by a retry that waits for a lease.
+pub(super) struct LeaseWaker {
+    wakes: AtomicU64,
+    driver: Arc<Notify>,
 }
 
-impl Bell {
-    pub(super) fn rings(&self) -> u64 {
-        self.rings.load(Ordering::Acquire)
+impl LeaseWaker {
+    /// How often it was woken.
+    pub(super) fn wakes(&self) -> u64 {
+        self.wakes.load(Ordering::Acquire)
     }
 }
 
-impl Wake for Bell {
+impl Wake for LeaseWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.rings.fetch_add(1, Ordering::AcqRel);
-        self.post.notify_one();
+        self.wakes.fetch_add(1, Ordering::AcqRel);
+        self.driver.notify_one();
     }
 }
 
 impl Ledger {
-    pub(super) fn new(name: String, prefix: &str, post: &Arc<Notify>) -> Arc<Self> {
+    pub(super) fn new(name: String, prefix: &str, driver: &Arc<Notify>) -> Arc<Self> {
         let ledger = Arc::new(Self {
             #[cfg(feature = "metrics")]
             totals: super::metrics::Totals::of(&name),
             key: format!("{prefix}{name}"),
-            bell: Arc::new(Bell { rings: AtomicU64::new(0), post: Arc::clone(post) }),
+            waker: Arc::new(LeaseWaker { wakes: AtomicU64::new(0), driver: Arc::clone(driver) }),
             stats: Mutex::new(FleetStats { ledger: name, ..FleetStats::default() }),
             served: Mutex::default(),
             changed: Condvar::new(),
@@ -78,10 +78,10 @@ impl Ledger {
         }
     }
 
-    pub(super) fn failed(&self, trouble: &Trouble) {
-        self.stats().failed(trouble);
+    pub(super) fn failed(&self, error: &LedgerError) {
+        self.stats().failed(error);
         #[cfg(feature = "metrics")]
-        self.totals.synced(trouble.name());
+        self.totals.synced(error.name());
     }
 
     pub(super) fn name(&self) -> String {
@@ -92,26 +92,26 @@ impl Ledger {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever rang up to here has got what there is.
-    pub(super) fn serve(&self, rings: u64) {
+    /// All wake-ups up to this one have been served.
+    pub(super) fn serve(&self, wakes: u64) {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        if served.rings < rings {
-            served.rings = rings;
+        if served.wakes < wakes {
+            served.wakes = wakes;
             self.changed.notify_all();
         }
     }
 
     pub(super) fn end(&self) {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner).over = true;
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
         self.changed.notify_all();
     }
 
-    /// Waits until all who rang before have got what there is. Says whether they have.
-    pub(super) fn wait(&self, most: Duration) -> bool {
-        let rings = self.bell.rings();
+    /// Waits until all earlier wake-ups have been served. Returns whether they have.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
+        let wakes = self.waker.wakes();
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let unserved = |served: &mut Served| served.rings < rings && !served.over;
-        let waited = self.changed.wait_timeout_while(served, most, unserved);
-        waited.unwrap_or_else(PoisonError::into_inner).0.rings >= rings
+        let unserved = |served: &mut Served| served.wakes < wakes && !served.ended;
+        let waited = self.changed.wait_timeout_while(served, timeout, unserved);
+        waited.unwrap_or_else(PoisonError::into_inner).0.wakes >= wakes
     }
 }

@@ -1,5 +1,5 @@
-//! The numbers of all fleets of a process, for whatever recorder it has installed. The counters of a ledger outlive its
-//! instances: one that started over would hide what happened before.
+//! Publishes the metrics of all fleets of a process to the recorder that the program has installed. The counters of a
+//! ledger outlive its instances: a counter that was reset would hide what happened before.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use crate::telemetry::{
 };
 
 const METADATA: Metadata<'static> = Metadata::new("redial", Level::INFO, Some("redial"));
-/// So many ledgers are told apart; later ones are `other`.
+/// This many ledgers have separate series; later ones are `other`.
 const MOST_NAMES: usize = 256;
 const RESULTS: [&str; 5] = ["ok", "timeout", "unreachable", "refused", "garbage"];
 
 static KNOWN: Mutex<BTreeMap<String, Arc<Totals>>> = Mutex::new(BTreeMap::new());
 
-/// What was counted under one name.
+/// The counters of one name.
 #[derive(Default)]
 pub(super) struct Totals {
     leased: AtomicU64,
@@ -29,7 +29,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Those of a ledger with this name.
+    /// The totals of the ledger with this name.
     pub(super) fn of(name: &str) -> Arc<Self> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let full = known.len() >= MOST_NAMES && !known.contains_key(name);
@@ -47,14 +47,14 @@ impl Totals {
         self.leased.fetch_add(tokens, Ordering::Relaxed);
     }
 
-    /// One more ask with this result, as [`Trouble::name`](super::Trouble::name) has it, or `ok`.
+    /// Counts a sync with this result: [`LedgerError::name`](super::LedgerError::name), or `ok`.
     pub(super) fn synced(&self, result: &str) {
         if let Some(index) = RESULTS.iter().position(|it| *it == result) {
             self.syncs[index].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// With several instances of one ledger, what is true of one is said if it is trouble.
+    /// With several instances of one ledger, the worst state is published.
     fn publish(&self, recorder: &dyn Recorder, name: &str) {
         let living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
         let stats: Vec<_> =
@@ -63,7 +63,7 @@ impl Totals {
         let gauge = |metric, value: f64| {
             recorder.register_gauge(&key(metric, name, None), &METADATA).set(value);
         };
-        // A ledger that nobody uses any more is not missed.
+        // A ledger without instances does not count as disconnected.
         let connected = stats.iter().all(|it| it.connected);
         gauge(CONNECTED, f64::from(u8::from(connected)));
         gauge(MEMBERS, stats.iter().map(|it| it.members).max().unwrap_or(0) as f64);
@@ -79,7 +79,7 @@ impl Totals {
     }
 }
 
-/// Tells `recorder` of all fleets.
+/// Publishes the metrics of all fleets to `recorder`.
 pub(crate) fn publish(recorder: &dyn Recorder) {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for (name, totals) in known {

@@ -5,7 +5,7 @@ use redial_core::Invalid;
 const LONGEST: usize = 128;
 const ALLOWED: &str = "letters, digits and . _ - : /, at most 128 of them";
 
-/// A name is part of a key that people type and tools split at spaces.
+/// A name is part of a key that people type and tools split at whitespace.
 pub(super) fn check(field: &'static str, name: &str, least: usize) -> Result<(), Invalid> {
     if (least..=LONGEST).contains(&name.len()) && name.bytes().all(is_plain) {
         return Ok(());
@@ -14,7 +14,7 @@ pub(super) fn check(field: &'static str, name: &str, least: usize) -> Result<(),
     Err(Invalid::new(field, format!("{value:?}"), ALLOWED))
 }
 
-/// The ledger of a destination, whatever its name is made of.
+/// The ledger name of a destination, with all other characters escaped.
 pub(super) fn scoped(fleet: &str, destination: &str) -> String {
     let mut name = format!("{fleet}/");
     for byte in destination.bytes() {

@@ -1,47 +1,47 @@
 use redial_core::fleet::{Answer, MICRO, Terms};
 
-use super::event::Trouble;
+use super::error::LedgerError;
 
-/// Of how many parts a share is counted in.
+/// Shares are counted in billionths.
 const WHOLE: f64 = 1e9;
 
-/// What is known of one ledger of a fleet, as last heard.
+/// The state of one ledger of a fleet, as of the last sync.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct FleetStats {
     /// The fleet's name, and the destination if it has its own.
     pub ledger: String,
-    /// Whether the ledger answered the last time it was asked.
+    /// Whether the last sync succeeded.
     pub connected: bool,
     /// How many instances share it.
     pub members: u64,
-    /// Which part of the floor this instance accrues, from 0 to 1.
+    /// The share of the floor that this instance accrues, from 0 to 1.
     pub share: f64,
     /// Tokens in the ledger.
     pub balance: f64,
-    /// Tokens that this instance has leased, since it began.
+    /// Tokens that this instance has leased since it started.
     pub leased: u64,
-    /// How often the ledger was asked, by what came of it.
+    /// Syncs by result.
     pub syncs: Syncs,
-    /// What counts, if others configure the fleet more strictly.
+    /// The terms in effect, if other instances have a stricter configuration.
     pub differs: Option<Terms>,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
-/// Asks by what came of them.
+/// Syncs by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Syncs {
-    /// Answered.
+    /// Successful syncs.
     pub ok: u64,
-    /// See [`Trouble::Timeout`].
+    /// See [`LedgerError::Timeout`].
     pub timeout: u64,
-    /// See [`Trouble::Unreachable`].
+    /// See [`LedgerError::Unreachable`].
     pub unreachable: u64,
-    /// See [`Trouble::Refused`].
+    /// See [`LedgerError::Refused`].
     pub refused: u64,
-    /// See [`Trouble::Garbage`].
+    /// See [`LedgerError::Garbage`].
     pub garbage: u64,
 }
 
@@ -56,14 +56,14 @@ impl FleetStats {
         self.differs = differs;
     }
 
-    pub(super) fn failed(&mut self, trouble: &Trouble) {
+    pub(super) fn failed(&mut self, error: &LedgerError) {
         self.connected = false;
-        self.last_error = Some(trouble.to_string());
-        let count = match trouble {
-            Trouble::Timeout => &mut self.syncs.timeout,
-            Trouble::Unreachable { .. } => &mut self.syncs.unreachable,
-            Trouble::Refused { .. } => &mut self.syncs.refused,
-            Trouble::Garbage { .. } => &mut self.syncs.garbage,
+        self.last_error = Some(error.to_string());
+        let count = match error {
+            LedgerError::Timeout => &mut self.syncs.timeout,
+            LedgerError::Unreachable { .. } => &mut self.syncs.unreachable,
+            LedgerError::Refused { .. } => &mut self.syncs.refused,
+            LedgerError::Garbage { .. } => &mut self.syncs.garbage,
         };
         *count += 1;
     }

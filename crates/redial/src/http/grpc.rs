@@ -1,7 +1,7 @@
-//! What a gRPC status says.
+//! The outcome of a gRPC call.
 //!
-//! A call that fails before its first message carries its status in the headers of the response; one that
-//! fails later carries it in the trailers, behind a status 200.
+//! A call that fails before its first message has its status in the response headers. One that fails later has it in the
+//! trailers, after an HTTP status 200.
 
 use http::{HeaderMap, HeaderValue};
 use redial_core::decide::Outcome;
@@ -12,10 +12,9 @@ use crate::clock;
 
 const UNKNOWN: u16 = 2;
 
-/// The outcome of a response or of its trailers: a success as long as there is no status yet.
+/// The outcome of response headers or trailers: a success if there is no status yet.
 ///
-/// A server that says UNAVAILABLE in place of a response has not begun; said in the trailers of a response
-/// that had begun, it may have.
+/// UNAVAILABLE in the headers means that the call was not processed; in the trailers it may have been.
 pub(crate) fn outcome(headers: &HeaderMap) -> Outcome {
     match headers.get(names::GRPC_STATUS).map(code) {
         None => Outcome::Success,
@@ -23,17 +22,17 @@ pub(crate) fn outcome(headers: &HeaderMap) -> Outcome {
     }
 }
 
-/// Whether the server says when to come back, in words that can be read.
+/// Whether there is a valid hint.
 pub(crate) fn is_hinted(headers: &HeaderMap) -> bool {
     hints(headers, clock::wall()).hint.is_some()
 }
 
-/// A status that cannot be read is UNKNOWN.
+/// An invalid status is UNKNOWN.
 fn code(value: &HeaderValue) -> u16 {
     digits(value).and_then(|code| u16::try_from(code).ok()).unwrap_or(UNKNOWN)
 }
 
-/// The same as a conflict in HTTP: ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.
+/// The equivalent of an HTTP conflict: ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.
 pub(crate) fn is_conflict(code: u16) -> bool {
     matches!(code, 6 | 9 | 10)
 }

@@ -1,9 +1,7 @@
-//! When does the server want to hear from us again? Servers say it in half a dozen ways, and clients that
-//! read one of them wrongly come back at once.
+//! Servers tell clients in half a dozen ways when to retry, and a client that misreads one of them retries at once.
 //!
-//! Of the fields that say how long to wait, those in milliseconds are more exact than `Retry-After`; a
-//! quota that is used up can only make the wait longer. A field that cannot be read is as if it were not
-//! there, and is reported.
+//! Fields in milliseconds take precedence over `Retry-After`, and an exhausted quota can only make the wait longer. An
+//! invalid field is ignored and reported.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,20 +15,19 @@ use super::names;
 use super::travel::digits;
 use crate::clock;
 
-/// What the headers of a response say about the next attempt.
+/// The hints in the headers of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hints {
-    /// When the server wants to hear from us again.
+    /// When to retry.
     pub hint: Option<Hint>,
-    /// It does not want to hear from us again (a negative or unreadable `grpc-retry-pushback-ms`).
+    /// Do not retry (a negative or invalid `grpc-retry-pushback-ms`).
     pub never: bool,
-    /// The first field that could not be read.
+    /// The first invalid field.
     pub unreadable: Option<&'static str>,
 }
 
-/// Reads every hint. `now` is what the local clock says, for dates in a response that has no `Date` of its
-/// own.
+/// Reads all hints. `now` is the local clock, for dates in a response without a `Date` header.
 pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
     let mut reader = Reader { headers, unreadable: None };
     if let Some(value) = headers.get(names::GRPC_RETRY_PUSHBACK_MS) {
@@ -49,8 +46,8 @@ pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
     Hints { hint, never: false, unreadable: reader.unreadable }
 }
 
-/// An outcome with what the headers, or trailers, say about the next attempt, and the field that could not
-/// be read. A failure that was stored for its key is the answer to every further attempt too.
+/// The outcome with the hints of the headers or trailers, and the first invalid field. A failure that was stored for its
+/// key is final, because every further attempt gets the same response.
 pub(crate) fn hinted(outcome: Outcome, headers: &HeaderMap) -> (Outcome, Option<&'static str>) {
     if matches!(outcome, Outcome::Success) {
         return (outcome, None);
@@ -92,7 +89,7 @@ impl Reader<'_> {
         read
     }
 
-    /// In how long a quota that is used up has something again.
+    /// The time until an exhausted quota is reset.
     fn quota(&mut self) -> Option<Nanos> {
         let current = self.read(names::RATELIMIT, rate_limit).flatten();
         let remaining = self.read(names::RATELIMIT_REMAINING, digits);
@@ -101,7 +98,7 @@ impl Reader<'_> {
     }
 }
 
-/// The name for an event, which cannot borrow from a header.
+/// The static name of a field, for an event.
 fn field(name: &HeaderName) -> Option<&'static str> {
     static FIELDS: [HeaderName; 7] = [
         header::RETRY_AFTER,
@@ -115,7 +112,7 @@ fn field(name: &HeaderName) -> Option<&'static str> {
     FIELDS.iter().find(|field| *field == name).map(HeaderName::as_str)
 }
 
-/// Seconds, or a date in any of the three forms of RFC 9110.
+/// Parses seconds, or a date in one of the three formats of RFC 9110.
 fn retry_after(value: &HeaderValue, headers: &HeaderMap, now: SystemTime) -> Option<Nanos> {
     if let Some(after) = digits(value) {
         return Some(seconds(after));
@@ -129,11 +126,11 @@ fn date(value: &HeaderValue) -> Option<SystemTime> {
     httpdate::parse_http_date(value.to_str().ok()?).ok()
 }
 
-/// The longest `RateLimit` field that is looked at.
+/// The longest `RateLimit` field that is parsed.
 const LONGEST_LIST: usize = 1024;
 
-/// The `RateLimit` field, a list of quotas: `"default";r=0;t=30`. The longest of those that are used up
-/// counts, in seconds; `Some(None)` when none is.
+/// Parses the `RateLimit` field, a list of quotas: `"default";r=0;t=30`. Returns the longest reset time of an exhausted
+/// quota in seconds, or `Some(None)` if none is exhausted.
 fn rate_limit(value: &HeaderValue) -> Option<Option<u64>> {
     let short = Some(value.as_bytes()).filter(|value| value.len() <= LONGEST_LIST)?;
     let quotas = Parser::new(short).parse::<sfv::List>().ok()?;

@@ -1,7 +1,7 @@
-//! HTTP and gRPC: what the wire says, clients that retry well, servers that have the last word.
+//! Whether an HTTP or gRPC request may be sent again does not follow from the status alone: it takes the method, the headers
+//! of both sides, how far the request got, and the server's hints.
 //!
-//! A status line does not say whether a request may be sent again: that takes the method, the headers of
-//! both sides, how far the request came, and what the server asked for.
+//! This module reads all of these, and has layers for clients and [servers](server).
 
 mod client;
 mod grpc;

@@ -1,31 +1,31 @@
-//! How far did a request come whose transport failed?
+//! How far a request got when its transport failed.
 //!
-//! Only four things say that it was not processed: the connection was never made, no byte of the request was
-//! written, the peer refused its stream, or the peer closed the connection for streams from an earlier one
-//! on (a *remote* GOAWAY). Everything else may have happened after the work was done.
+//! Only four errors prove that it was not processed: the connection was never made, no byte of the request was written,
+//! the peer refused its stream, or the peer closed the connection with a GOAWAY that excludes the stream. Any other error
+//! may have occurred after the work was done.
 
 use std::error::Error;
 use std::io;
 
 use redial_core::decide::{Class, Classifier, Classify, Failure, Outcome, Reach};
 
-/// What the error of a client means: looks for those of hyper, hyper-util, h2 and the operating system
-/// among its sources. One that has none of them is permanent.
+/// Classifies the error of a client by the errors of hyper, hyper-util, h2 and the operating system among its sources.
+/// Without one of these it is permanent.
 pub fn failure(error: &(dyn Error + 'static)) -> Failure {
     let mut known = None;
     let mut next = Some(error);
     while let Some(error) = next {
         match of(error) {
-            Read::Sure(failure) => return failure,
-            Read::Likely(failure) => known = Some(failure),
-            Read::Nothing => {}
+            Found::Sure(failure) => return failure,
+            Found::Likely(failure) => known = Some(failure),
+            Found::Nothing => {}
         }
         next = inner(error);
     }
     known.unwrap_or(Failure::new(Class::Permanent))
 }
 
-/// Judges the errors of HTTP and gRPC clients: of hyper, reqwest, tonic and what they are made of.
+/// Classifies the errors of HTTP and gRPC clients: of hyper, reqwest, tonic and their dependencies.
 ///
 /// ```
 /// use redial::http::Transport;
@@ -46,15 +46,15 @@ impl<T, E: Error + 'static> Classifier<T, E> for Transport {
     }
 }
 
-/// What one link of the chain says.
-enum Read {
+/// The result for one error of the chain.
+enum Found {
     Sure(Failure),
-    /// Unless a source knows better.
+    /// Unless a source is more specific.
     Likely(Failure),
     Nothing,
 }
 
-/// An I/O error may hold another one, which is not its source but itself.
+/// An I/O error may wrap another error, which it does not return as its source.
 fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
@@ -62,9 +62,9 @@ fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
     }
 }
 
-fn of(error: &(dyn Error + 'static)) -> Read {
+fn of(error: &(dyn Error + 'static)) -> Found {
     if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-        return if error.is_connect() { sure(Class::Connect) } else { Read::Nothing };
+        return if error.is_connect() { sure(Class::Connect) } else { Found::Nothing };
     }
     if let Some(error) = error.downcast_ref::<hyper::Error>() {
         return of_hyper(error);
@@ -77,31 +77,31 @@ fn of(error: &(dyn Error + 'static)) -> Read {
     }
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref::<::reqwest::Error>() {
-        return super::reqwest::failure(error).map_or(Read::Nothing, Read::Sure);
+        return super::reqwest::failure(error).map_or(Found::Nothing, Found::Sure);
     }
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref::<super::reqwest::RedirectedError>() {
-        return Read::Sure(error.failure());
+        return Found::Sure(error.failure());
     }
     #[cfg(feature = "tonic")]
     if let Some(read) = of_tonic(error) {
         return read;
     }
     match error.downcast_ref::<io::Error>() {
-        Some(error) if error.get_ref().is_some() => Read::Likely(error.classify()),
-        Some(error) => Read::Sure(error.classify()),
-        None => Read::Nothing,
+        Some(error) if error.get_ref().is_some() => Found::Likely(error.classify()),
+        Some(error) => Found::Sure(error.classify()),
+        None => Found::Nothing,
     }
 }
 
-fn sure(class: Class) -> Read {
-    Read::Sure(Failure::new(class))
+fn sure(class: Class) -> Found {
+    Found::Sure(Failure::new(class))
 }
 
-fn of_hyper(error: &hyper::Error) -> Read {
+fn of_hyper(error: &hyper::Error) -> Found {
     if error.is_canceled() {
-        // hyper says so of a request that it gives back whole.
-        Read::Sure(Failure::new(Class::Reset).reach(Reach::NotSent))
+        // hyper reports this for a request that it returns unsent.
+        Found::Sure(Failure::new(Class::Reset).reach(Reach::NotSent))
     } else if error.is_user() {
         sure(Class::Permanent)
     } else if error.is_timeout() {
@@ -109,25 +109,25 @@ fn of_hyper(error: &hyper::Error) -> Read {
     } else if error.is_parse() {
         sure(Class::ServerError)
     } else {
-        Read::Likely(Failure::new(Class::Reset))
+        Found::Likely(Failure::new(Class::Reset))
     }
 }
 
-fn of_h2(error: &h2::Error) -> Read {
+fn of_h2(error: &h2::Error) -> Found {
     let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
     if error.is_remote() && (refused || error.is_go_away()) {
         sure(Class::Refused)
     } else if error.reason() == Some(h2::Reason::HTTP_1_1_REQUIRED) {
         sure(Class::Permanent)
     } else {
-        Read::Likely(Failure::new(Class::Reset))
+        Found::Likely(Failure::new(Class::Reset))
     }
 }
 
 #[cfg(feature = "tonic")]
-fn of_tonic(error: &(dyn Error + 'static)) -> Option<Read> {
+fn of_tonic(error: &(dyn Error + 'static)) -> Option<Found> {
     if let Some(status) = error.downcast_ref::<::tonic::Status>() {
-        Some(Read::Likely(super::tonic::failure(status)))
+        Some(Found::Likely(super::tonic::failure(status)))
     } else if error.is::<::tonic::TimeoutExpired>() {
         Some(sure(Class::Timeout))
     } else if error.is::<::tonic::ConnectError>() {

@@ -1,11 +1,11 @@
-//! May this request be done twice? Its method says so, or its headers do.
+//! Whether a request may be executed twice, by its method and its headers.
 
 use http::{HeaderMap, Method, header};
 use redial_core::decide::Safety;
 
 use super::names;
 
-/// What a request says about being done twice. `QUERY` counts as the safe method that its draft makes it.
+/// The safety of repeating a request. `QUERY` counts as a safe method, as its draft defines.
 pub fn safety(method: &Method, headers: &HeaderMap) -> Safety {
     if is_read(method) {
         return Safety::ReadOnly;
@@ -17,14 +17,14 @@ pub fn safety(method: &Method, headers: &HeaderMap) -> Safety {
         return Safety::Idempotent;
     }
     let only_if_absent = || headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
-    // Whatever is there still matches `*` when the request has been done.
+    // `*` still matches after the request was executed.
     let if_match = || headers.get(header::IF_MATCH).is_some_and(|value| value != "*");
     let conditional =
         if_match() || headers.contains_key(header::IF_UNMODIFIED_SINCE) || only_if_absent();
     if conditional { Safety::Conditional } else { Safety::Unsafe }
 }
 
-/// Whether it only asks, so that a key would say nothing.
+/// Whether the request only reads, so that it needs no key.
 #[inline]
 pub(crate) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)

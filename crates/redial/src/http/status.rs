@@ -1,12 +1,12 @@
-//! What a response says, beyond the table of statuses that the engine has.
+//! The outcome of a response: the engine's table of statuses, refined by headers.
 
 use http::{HeaderMap, Response, StatusCode};
 use redial_core::decide::{Class, Outcome, Reach};
 
 use super::{grpc, hinted, names, travel};
 
-/// What a response means, its hints and the stop signal included: for those who make their requests without
-/// the layer. A 408 may have been processed.
+/// The outcome of a response, including its hints and the stop signal, for clients that do not use the layer. A 408 may have
+/// been processed.
 ///
 /// ```
 /// use redial::decide::{Class, Outcome};
@@ -22,10 +22,10 @@ pub fn outcome<R>(response: &Response<R>) -> Outcome {
     hinted(read, headers).0
 }
 
-/// The same, hints aside.
+/// The same without hints.
 ///
-/// `request_timeout` is how far a request can have come that was answered with 408: a server that waited for
-/// the rest of the request has not processed it, but not every server that says 408 means that.
+/// `request_timeout` is how far a request got that was answered with 408: a server that timed out reading the request has
+/// not processed it, but not every server uses 408 for that.
 #[inline]
 pub(crate) fn read(
     status: StatusCode,
@@ -47,14 +47,14 @@ pub(crate) fn read(
     }
 }
 
-/// Whether the answer to a request with a key says that an earlier one with the same key is still being
-/// executed: a conflict with a time to come back at, as the draft of `Idempotency-Key` has it.
+/// Whether the response to a request with a key reports that an earlier request with the same key is still being executed:
+/// a conflict with a `Retry-After`, as the draft of `Idempotency-Key` defines.
 pub fn is_in_flight(status: StatusCode, headers: &HeaderMap) -> bool {
     status == StatusCode::CONFLICT && headers.contains_key(http::header::RETRY_AFTER)
 }
 
-/// Whether a refusal may be the echo of an earlier attempt that was done after all: what it makes exists, or
-/// its precondition no longer holds.
+/// Whether a rejection may be the result of an earlier attempt that was executed: the resource exists already, or the
+/// precondition no longer holds.
 pub(crate) fn is_conflict(status: StatusCode) -> bool {
     matches!(status, StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED)
 }

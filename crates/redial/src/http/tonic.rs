@@ -1,4 +1,4 @@
-//! tonic with retries: unary and server-streaming calls are repeated until their first message.
+//! Retries for tonic: unary and server-streaming calls are retried until their first message.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,10 +13,10 @@
 //! # }
 //! ```
 //!
-//! A call is repeated after an UNAVAILABLE without a response, and after a RESOURCE_EXHAUSTED that says when
-//! to come back. What may have been done (DEADLINE_EXCEEDED, UNKNOWN, INTERNAL, a broken connection) is
-//! repeated only when the [`Retry`](crate::Retry) or a [`Safety`](redial_core::decide::Safety) among the
-//! extensions of the request says that the method is idempotent.
+//! A call is retried after an UNAVAILABLE without a response, and after a RESOURCE_EXHAUSTED with a hint. A call that may
+//! have been processed (DEADLINE_EXCEEDED, UNKNOWN, INTERNAL, a broken connection) is retried only if the
+//! [`Retry`](crate::Retry) or a [`Safety`](redial_core::decide::Safety) in the extensions of the request marks the method
+//! as idempotent.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -35,12 +35,12 @@ use tower_service::Service;
 use super::client::{Answer, BoxError, Error, ResponseFuture, RetryLayer, RetryService};
 use super::{grpc, hinted};
 
-/// A channel of tonic's, or any other client of gRPC, that retries. Its errors are statuses.
+/// A tonic channel, or any other gRPC client, with retries. Its errors are statuses.
 #[derive(Clone, Debug)]
 pub struct RetryChannel<S>(RetryService<Bodies<S>>);
 
 impl<S> RetryChannel<S> {
-    /// Retries what is sent through `channel`.
+    /// Retries the calls that are sent through `channel`.
     pub fn new(channel: S, layer: &RetryLayer) -> Self {
         Self(layer.layer(Bodies(channel)))
     }
@@ -69,7 +69,7 @@ where
 }
 
 pin_project! {
-    /// A call that is repeated if need be.
+    /// A call with retries.
     pub struct Calling<S, R>
     where
         S: Service<http::Request<Body>>,
@@ -96,7 +96,7 @@ where
     }
 }
 
-/// A client of tonic's bodies as a client of ours.
+/// Adapts a client for tonic's bodies to the layer's bodies.
 #[derive(Clone, Debug)]
 pub struct Bodies<S>(S);
 
@@ -118,8 +118,8 @@ where
     }
 }
 
-/// The status that the cause means, or that the reason does when no attempt brought one. tonic calls a
-/// timeout of its own a cancellation; here it is what it is.
+/// The status of the cause, or of the reason if no attempt returned one. tonic reports its own timeout as a cancellation;
+/// here it is DEADLINE_EXCEEDED.
 fn into_status(error: Error) -> Status {
     let message = format!("{error:#}");
     let timed_out = error.failure().is_some_and(|failure| failure.class == Class::Timeout);
@@ -138,8 +138,8 @@ fn into_status(error: Error) -> Status {
     status
 }
 
-/// What a status says that came from the wire; one that was made here has a source that knows better. It does
-/// not say whether it stood in place of a response or after the start of one.
+/// Classifies a status from the wire; one that was made locally has a source that is more specific. A status does not tell
+/// whether it came instead of a response or in its trailers.
 pub(super) fn failure(status: &Status) -> Failure {
     let headers = status.metadata().clone().into_headers();
     let outcome = Outcome::of_grpc(status.code() as u16, grpc::is_hinted(&headers));

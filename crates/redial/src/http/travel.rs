@@ -1,6 +1,7 @@
-//! What travels with a request: which attempt it is, and how long its caller waits.
+//! A callee can neither stop in time nor avoid nested retries unless the request carries the attempt number and the
+//! remaining time.
 //!
-//! Clocks of two machines disagree, so what is left of a deadline travels as a duration.
+//! The clocks of two machines disagree, so the rest of a deadline is sent as a duration.
 
 use std::time::Duration;
 
@@ -9,33 +10,31 @@ use redial_core::{Nanos, nanos};
 
 use super::names;
 
-/// Whether these are the headers of a gRPC message.
+/// Whether these are the headers of a gRPC request or response.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(names_grpc)
+    headers.get(header::CONTENT_TYPE).is_some_and(is_grpc_type)
 }
 
-fn names_grpc(content_type: &HeaderValue) -> bool {
+fn is_grpc_type(content_type: &HeaderValue) -> bool {
     let rest = content_type.as_bytes().strip_prefix(b"application/grpc");
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
-/// Which attempt a request says it is; 1 when it says nothing that can be read. Where several headers
-/// speak, the largest counts.
+/// The attempt number in the headers of a request: the largest if several headers have one, and 1 if none is valid.
 pub fn attempt(headers: &HeaderMap) -> u32 {
-    Said::by(headers, &names::TIMEOUT_MS).attempt()
+    Propagated::read(headers, &names::TIMEOUT_MS).attempt()
 }
 
-/// How long the caller of a request waits: the least of what `name` (in milliseconds) and `grpc-timeout`
-/// say. What cannot be read is as if it were not there.
+/// How long the caller of a request waits: the lesser of `name` (in milliseconds) and `grpc-timeout`. Invalid values are
+/// ignored.
 pub fn timeout(headers: &HeaderMap, name: &HeaderName) -> Option<Duration> {
-    Said::by(headers, name).timeout().map(Duration::from_nanos)
+    Propagated::read(headers, name).timeout().map(Duration::from_nanos)
 }
 
-/// What travelled with a request, found in one pass. To look for each of these is to hash each
-/// of them, and a request has few headers and most often none of these. Of several with one name the first
-/// counts.
+/// The headers that a caller propagates, found in one pass: a request has few headers, and a lookup by name would hash
+/// each of these. The first of several with one name counts.
 #[derive(Default)]
-pub(crate) struct Said<'a> {
+pub(crate) struct Propagated<'a> {
     attempt: Option<&'a HeaderValue>,
     envoy_attempt: Option<&'a HeaderValue>,
     grpc_attempts_before: Option<&'a HeaderValue>,
@@ -44,27 +43,27 @@ pub(crate) struct Said<'a> {
     content_type: Option<&'a HeaderValue>,
 }
 
-impl<'a> Said<'a> {
-    /// What is left of the deadline is in the header `timeout`.
-    pub(crate) fn by(headers: &'a HeaderMap, timeout: &HeaderName) -> Self {
-        let mut said = Self::default();
+impl<'a> Propagated<'a> {
+    /// `timeout` is the header with the remaining time in milliseconds.
+    pub(crate) fn read(headers: &'a HeaderMap, timeout: &HeaderName) -> Self {
+        let mut read = Self::default();
         for (name, value) in headers {
             if name == timeout {
-                said.timeout_millis.get_or_insert(value);
+                read.timeout_millis.get_or_insert(value);
             }
-            let place = match name {
-                name if *name == header::CONTENT_TYPE => &mut said.content_type,
-                name if *name == names::ATTEMPT => &mut said.attempt,
-                name if *name == names::GRPC_TIMEOUT => &mut said.grpc_timeout,
-                name if *name == names::X_ENVOY_ATTEMPT_COUNT => &mut said.envoy_attempt,
+            let field = match name {
+                name if *name == header::CONTENT_TYPE => &mut read.content_type,
+                name if *name == names::ATTEMPT => &mut read.attempt,
+                name if *name == names::GRPC_TIMEOUT => &mut read.grpc_timeout,
+                name if *name == names::X_ENVOY_ATTEMPT_COUNT => &mut read.envoy_attempt,
                 name if *name == names::GRPC_PREVIOUS_RPC_ATTEMPTS => {
-                    &mut said.grpc_attempts_before
+                    &mut read.grpc_attempts_before
                 }
                 _ => continue,
             };
-            place.get_or_insert(value);
+            field.get_or_insert(value);
         }
-        said
+        read
     }
 
     #[inline]
@@ -84,24 +83,22 @@ impl<'a> Said<'a> {
     }
 
     pub(crate) fn is_grpc(&self) -> bool {
-        self.content_type.is_some_and(names_grpc)
+        self.content_type.is_some_and(is_grpc_type)
     }
 }
 
-/// A number without a sign, a point or anything else. One that does not fit is the largest that does.
+/// A number of digits only. One that overflows becomes the largest `u64`.
 pub(crate) fn digits(value: &HeaderValue) -> Option<u64> {
-    let digits = value.as_bytes();
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+    if value.is_empty() {
         return None;
     }
-    Some(
-        digits
-            .iter()
-            .fold(0_u64, |n, digit| n.saturating_mul(10).saturating_add(u64::from(digit - b'0'))),
-    )
+    value.as_bytes().iter().try_fold(0_u64, |number, byte| {
+        let digit = char::from(*byte).to_digit(10)?;
+        Some(number.saturating_mul(10).saturating_add(u64::from(digit)))
+    })
 }
 
-/// The units of `grpc-timeout`, from the finest, in nanoseconds.
+/// The units of `grpc-timeout` in nanoseconds, the finest first.
 const UNITS: [(u8, Nanos); 6] = [
     (b'n', 1),
     (b'u', 1_000),
@@ -111,10 +108,10 @@ const UNITS: [(u8, Nanos); 6] = [
     (b'H', 3600 * 1_000_000_000),
 ];
 
-/// Its value may have eight digits.
+/// A value has up to eight digits.
 const MOST: u64 = 99_999_999;
 
-/// Reads a `grpc-timeout`: one to eight digits and a unit.
+/// Parses a `grpc-timeout`: one to eight digits and a unit.
 pub fn grpc_timeout(value: &HeaderValue) -> Option<Duration> {
     let (unit, number) = value.as_bytes().split_last()?;
     let (_, unit) = UNITS.iter().find(|(name, _)| name == unit)?;
@@ -125,7 +122,7 @@ pub fn grpc_timeout(value: &HeaderValue) -> Option<Duration> {
     Some(Duration::from_nanos(number.saturating_mul(*unit)))
 }
 
-/// Writes a `grpc-timeout` in the finest unit that has room for it, rounded down.
+/// Formats a `grpc-timeout` in the finest unit in which it fits, rounded down.
 pub fn grpc_timeout_value(left: Duration) -> HeaderValue {
     let left = nanos(left);
     let fits = |(_, unit): &&(u8, Nanos)| left / unit <= MOST;

@@ -1,5 +1,5 @@
-//! Where a Redis is and how to connect to it. The library would do that itself, but it hands out no stream
-//! whose replies could be measured.
+//! The address of a Redis and how to connect to it. The library can connect, but gives no access to the stream, whose
+//! replies have to be measured.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,15 +18,15 @@ use tokio_rustls::TlsConnector;
 
 pub(super) type Stream = Pin<Box<dyn AsyncStream + Send>>;
 
-/// A Redis, and which certificates it may have.
+/// The address of a Redis, and the certificates it may have.
 pub(crate) struct Address {
     pub(super) info: ConnectionInfo,
     trust: Trust,
 }
 
-/// The certificates that are trusted where there is TLS.
+/// The trusted certificates for TLS.
 pub(crate) enum Trust {
-    /// Those that the operating system trusts.
+    /// The operating system's.
     System,
     #[cfg(feature = "fleet")]
     Roots(Arc<rustls::RootCertStore>),
@@ -58,7 +58,7 @@ impl Address {
 }
 
 impl Trust {
-    /// With a provider of its own: that of the process may not have been chosen, or be another one.
+    /// Uses its own crypto provider: the process may have none installed, or another one.
     fn config(&self) -> io::Result<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
@@ -72,12 +72,12 @@ impl Trust {
     }
 }
 
-/// To whichever address of the host answers first: one of them may lead nowhere.
+/// Connects to the first address of the host that answers: some may be unreachable.
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     let mut attempts = JoinSet::new();
     addresses.into_iter().for_each(|address| _ = attempts.spawn(TcpStream::connect(address)));
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "no address found for the host");
     while let Some(connected) = attempts.join_next().await {
         match connected.unwrap_or_else(|ended| Err(io::Error::other(ended))) {
             Ok(stream) => return Ok(stream),

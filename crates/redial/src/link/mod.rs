@@ -1,5 +1,5 @@
-//! One connection to Redis for all, made anew when it breaks. The library's own manager keeps the error of a
-//! failed reconnection for ever unless it came from the socket.
+//! One shared connection to Redis that reconnects when it breaks. The library's own connection manager returns the error
+//! of a failed reconnection for ever, unless it was an I/O error.
 
 mod address;
 mod replies;
@@ -23,23 +23,23 @@ use crate::clock::{Clock, Monotonic};
 pub(crate) use address::{Address, Trust};
 #[cfg(feature = "fleet")]
 use replies::TooLong;
-use replies::{Measured, Most};
+use replies::{Measured, ReplyLimit};
 
-/// A connection may take longer to make than an answer, and is given up after this long at the latest if
-/// answers are given up sooner: a handshake whose packets were lost waits ever longer before it goes on.
-const LEAST_TO_CONNECT: Duration = Duration::from_secs(2);
+/// The least time for connecting, even if the timeout for replies is shorter: a handshake with lost packets waits ever
+/// longer before it sends them again.
+const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Link {
     address: Address,
-    /// For each reply.
-    most: Most,
+    /// The limit of each reply.
+    limit: ReplyLimit,
     slot: Mutex<Slot>,
 }
 
 #[derive(Default)]
 struct Slot {
     state: State,
-    /// Counts the connections that were made.
+    /// The number of the last connection.
     number: u64,
 }
 
@@ -47,7 +47,7 @@ struct Slot {
 enum State {
     #[default]
     Closed,
-    /// A task is at it, for all who wait: a server that comes back is not met by everybody at once.
+    /// One task connects for all callers that wait, so that they do not all connect at the same time.
     Connecting(watch::Receiver<Option<RedisResult<Open>>>),
     Open(Open),
 }
@@ -57,16 +57,16 @@ pub(crate) struct Open {
     pub(crate) connection: MultiplexedConnection,
     /// Reads and writes for as long as anything uses the connection.
     _driver: Arc<Driver>,
-    /// From 1, in the order in which they were made.
+    /// From 1, in the order of connecting.
     pub(crate) number: u64,
-    /// What the server's clock said, and when we heard it.
+    /// The server's clock, and when it was read.
     #[cfg(feature = "redis")]
     server_ms: u64,
     #[cfg(feature = "redis")]
-    heard: Nanos,
+    read_at: Nanos,
 }
 
-/// A task that ends when this is dropped. By itself it would wait for replies that may never come.
+/// A task that is aborted when this is dropped. Otherwise it would wait for replies that may never come.
 struct Driver(AbortHandle);
 
 impl Drop for Driver {
@@ -77,70 +77,73 @@ impl Drop for Driver {
 
 #[cfg(feature = "redis")]
 impl Open {
-    /// What the server's clock says now, or less by the time that its answer took to reach us.
+    /// The server's clock now, or earlier by the latency of its reply.
     pub(crate) fn server_ms(&self) -> u64 {
-        let since = Monotonic::now().saturating_sub(self.heard) / 1_000_000;
+        let since = Monotonic::now().saturating_sub(self.read_at) / 1_000_000;
         self.server_ms.saturating_add(since)
     }
 }
 
 impl Link {
-    /// A reply may have `most` bytes.
-    pub(crate) fn new(address: Address, most: usize) -> Self {
-        Self { address, most: Most::new(most), slot: Mutex::default() }
+    /// A reply has at most `limit` bytes.
+    pub(crate) fn new(address: Address, limit: usize) -> Self {
+        Self { address, limit: ReplyLimit::new(limit), slot: Mutex::default() }
     }
 
     #[cfg(feature = "redis")]
-    pub(crate) fn most(&self) -> &Most {
-        &self.most
+    pub(crate) fn limit(&self) -> &ReplyLimit {
+        &self.limit
     }
 
-    /// The caller bounds how long it waits for this. Connecting goes on without it: a connection that takes
-    /// longer than its callers wait would otherwise be begun by each of them and made by none.
-    pub(crate) async fn get(self: &Arc<Self>, patience: Duration) -> RedisResult<Open> {
-        let mut made = {
+    /// Callers bound how long they wait for this. Connecting continues in the background: otherwise a connection that takes
+    /// longer than that would be started by each caller and finished by none.
+    pub(crate) async fn get(self: &Arc<Self>, timeout: Duration) -> RedisResult<Open> {
+        let mut connected = {
             let mut slot = self.slot();
             match &slot.state {
                 State::Open(open) => return Ok(open.clone()),
-                // Without its sender it belonged to a runtime that is gone.
-                State::Connecting(made) if made.has_changed().is_ok() => made.clone(),
+                // Without its sender it belongs to a runtime that has shut down.
+                State::Connecting(connected) if connected.has_changed().is_ok() => {
+                    connected.clone()
+                }
                 State::Connecting(_) | State::Closed => {
-                    let (done, made) = watch::channel(None);
-                    slot.state = State::Connecting(made.clone());
-                    let connect = Arc::clone(self).connect(patience.max(LEAST_TO_CONNECT), done);
+                    let (done, connected) = watch::channel(None);
+                    slot.state = State::Connecting(connected.clone());
+                    let connect =
+                        Arc::clone(self).connect(timeout.max(LEAST_CONNECT_TIMEOUT), done);
                     tokio::spawn(connect);
-                    made
+                    connected
                 }
             }
         };
-        match made.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(made)) => made.clone(),
-            _ => Err(gave_up("the runtime that was connecting is gone")),
+        match connected.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(connected)) => connected.clone(),
+            _ => Err(timed_out("the connecting runtime has shut down")),
         }
     }
 
     async fn connect(
         self: Arc<Self>,
-        most: Duration,
+        limit: Duration,
         done: watch::Sender<Option<RedisResult<Open>>>,
     ) {
-        let made = timeout(most, self.open()).await;
-        let made = made.unwrap_or_else(|_| Err(gave_up("connecting took too long")));
+        let connected = timeout(limit, self.open()).await;
+        let connected = connected.unwrap_or_else(|_| Err(timed_out("connecting timed out")));
         let mut slot = self.slot();
-        let made = made.map(|open| {
+        let connected = connected.map(|open| {
             slot.number += 1;
             Open { number: slot.number, ..open }
         });
-        slot.state = made.clone().map_or(State::Closed, State::Open);
+        slot.state = connected.clone().map_or(State::Closed, State::Open);
         drop(slot);
-        done.send_replace(Some(made));
+        done.send_replace(Some(connected));
     }
 
-    /// What does not say what time it is is no Redis, or one that does not serve.
+    /// Connects and reads the server's clock. A server that does not report it is not a working Redis.
     async fn open(&self) -> RedisResult<Open> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let stream = Measured::new(self.address.connect().await?, self.most.clone());
+        let stream = Measured::new(self.address.connect().await?, self.limit.clone());
         let settings = self.address.info.redis_settings();
         let (mut connection, driver) =
             MultiplexedConnection::new_with_config(settings, stream, config).await?;
@@ -155,11 +158,11 @@ impl Link {
             #[cfg(feature = "redis")]
             server_ms: time.0.saturating_mul(1000).saturating_add(time.1 / 1000),
             #[cfg(feature = "redis")]
-            heard: Monotonic::now(),
+            read_at: Monotonic::now(),
         })
     }
 
-    /// The connection with this number is of no use any more; a later one stays.
+    /// Closes the connection with this number, and keeps a later one.
     pub(crate) fn forget(&self, number: u64) {
         let mut slot = self.slot();
         if matches!(&slot.state, State::Open(open) if open.number == number) {
@@ -172,7 +175,7 @@ impl Link {
     }
 }
 
-/// Whether a connection was given up because of a reply that was too long.
+/// Whether a connection was closed because of a reply that was too long.
 #[cfg(feature = "fleet")]
 pub(crate) fn was_too_long(error: &RedisError) -> bool {
     // The library's own error holds the cause in this type.
@@ -182,6 +185,6 @@ pub(crate) fn was_too_long(error: &RedisError) -> bool {
     cause.and_then(std::io::Error::get_ref).is_some_and(|cause| cause.is::<TooLong>())
 }
 
-fn gave_up(why: &'static str) -> RedisError {
+fn timed_out(why: &'static str) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, why).into()
 }

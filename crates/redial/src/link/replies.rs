@@ -1,6 +1,5 @@
-//! The library reads a reply into memory whole, however long it is. A Redis that is broken or hostile, or
-//! another server on its port, could fill the memory with one. So replies are measured as they pass, and a
-//! connection that brings one that is too long is given up before it is read.
+//! The library reads a reply into memory, however long it is. A broken or hostile server could fill the memory with one
+//! reply. So replies are measured as they arrive, and a connection is closed before a reply exceeds the limit.
 
 use std::fmt;
 use std::io;
@@ -11,17 +10,17 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A reply of ours has a dozen values, and each takes more memory than bytes on the wire.
+/// Our replies have about a dozen values, and each takes more memory than bytes on the wire.
 const MOST_VALUES: usize = 1024;
 
 /// A length is at most this many characters on the wire.
 const LENGTH_CHARS: usize = 32;
 
-/// How many bytes a reply may have. Clones are the same limit.
+/// The most bytes of a reply. Clones share the limit.
 #[derive(Clone)]
-pub(crate) struct Most(Arc<AtomicUsize>);
+pub(crate) struct ReplyLimit(Arc<AtomicUsize>);
 
-impl Most {
+impl ReplyLimit {
     pub(crate) fn new(bytes: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(bytes)))
     }
@@ -36,17 +35,17 @@ impl Most {
     }
 }
 
-/// A reply is longer than it may be.
+/// A reply exceeds the limit.
 #[derive(Debug)]
 pub(crate) struct TooLong {
     what: &'static str,
-    most: usize,
+    limit: usize,
 }
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, most } = self;
-        write!(f, "Redis sent a reply of more than {most} {what}, which is the limit")
+        let Self { what, limit } = self;
+        write!(f, "Redis sent a reply of more than {limit} {what}, which is the limit")
     }
 }
 
@@ -59,8 +58,8 @@ pub(super) struct Measured<S> {
 }
 
 impl<S> Measured<S> {
-    pub(super) fn new(stream: S, most: Most) -> Self {
-        let replies = Replies { most, bytes: 0, values: 1, part: Part::Kind };
+    pub(super) fn new(stream: S, limit: ReplyLimit) -> Self {
+        let replies = Replies { limit, bytes: 0, values: 1, part: Part::Kind };
         Self { stream, replies }
     }
 }
@@ -99,25 +98,25 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Measured<S> {
     }
 }
 
-/// Follows the replies of a Redis (RESP 2 and 3) closely enough to know where each ends. What is not a reply
-/// is left to the library, which refuses it at its first byte.
+/// Parses replies of Redis (RESP 2 and 3) far enough to find their ends. Invalid data is left to the library, which
+/// rejects it at the first byte.
 struct Replies {
-    most: Most,
-    /// Of the current reply so far.
+    limit: ReplyLimit,
+    /// Bytes of the current reply so far.
     bytes: usize,
-    /// Of the current reply, nested ones included, that have not ended.
+    /// Values of the current reply that have not ended, including nested ones.
     values: usize,
     part: Part,
 }
 
 enum Part {
-    /// The byte that says what kind of value follows.
+    /// The type byte of the next value.
     Kind,
-    /// A line, which is the value itself.
+    /// A value of one line.
     Line { after_return: bool },
     /// A line with the length of what follows.
     Length { kind: u8, line: [u8; LENGTH_CHARS], filled: usize },
-    /// So many bytes to skip.
+    /// Bytes to skip.
     Bytes(usize),
 }
 
@@ -140,11 +139,11 @@ impl Replies {
         Ok(())
     }
 
-    /// Whether so many more may come.
+    /// Fails if this many more bytes would exceed the limit.
     fn check_bytes(&self, more: usize) -> Result<(), TooLong> {
-        let most = self.most.get();
-        if self.bytes.saturating_add(more) > most {
-            return Err(TooLong { what: "bytes", most });
+        let limit = self.limit.get();
+        if self.bytes.saturating_add(more) > limit {
+            return Err(TooLong { what: "bytes", limit });
         }
         Ok(())
     }
@@ -171,10 +170,10 @@ impl Replies {
                     let (kind, line, filled) = (*kind, *line, *filled);
                     return self.follow(kind, &line[..filled]);
                 }
-                let Some(place) = line.get_mut(*filled) else {
-                    return Err(TooLong { what: "characters in a length", most: LENGTH_CHARS });
+                let Some(next) = line.get_mut(*filled) else {
+                    return Err(TooLong { what: "characters in a length", limit: LENGTH_CHARS });
                 };
-                *place = byte;
+                *next = byte;
                 *filled += 1;
             }
             Part::Bytes(0) => self.end_value(),
@@ -183,7 +182,7 @@ impl Replies {
         Ok(())
     }
 
-    /// What a length announces. One that cannot be read is left to the library, which refuses it.
+    /// Starts the value that a length announces. An invalid length is left to the library, which rejects it.
     fn follow(&mut self, kind: u8, line: &[u8]) -> Result<(), TooLong> {
         let text = std::str::from_utf8(line).unwrap_or_default().trim();
         let length = text.parse::<i64>().unwrap_or(0);
@@ -191,7 +190,7 @@ impl Replies {
         let values = match kind {
             b'$' if is_negative => 0,
             b'$' | b'!' | b'=' => {
-                // The library takes a negative length for an enormous one, except for that of a string.
+                // The library treats a negative length as a huge one, except for strings.
                 let bytes = if is_negative { usize::MAX } else { length.saturating_add(2) };
                 self.part = Part::Bytes(bytes);
                 return self.check_bytes(bytes);
@@ -202,7 +201,7 @@ impl Replies {
         };
         self.values = self.values.saturating_add(values);
         if self.values > MOST_VALUES {
-            return Err(TooLong { what: "values", most: MOST_VALUES });
+            return Err(TooLong { what: "values", limit: MOST_VALUES });
         }
         self.end_value();
         Ok(())

@@ -1,7 +1,7 @@
-//! What a meter counts. Threads add in places of their own, and whoever wants to know adds the places up.
+//! The counters of a meter. Each thread adds to its own stripe, and readers sum the stripes.
 //!
-//! A call whose first attempt takes the fast path and succeeds leaves three marks: that it was begun, in which bucket its
-//! time falls, and that time. Everything else that is true of it follows: it was fresh, and made one attempt.
+//! A call whose first attempt succeeds on the fast path updates three counters: started calls, the bucket of its duration,
+//! and the sum of durations. The rest follows: it was fresh and made one attempt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,35 +13,35 @@ use redial_core::{Event, Nanos, Stop};
 use super::times::{Bucket, Times};
 use super::window::Totals;
 
-/// Reasons of retries: the classes, and two that are no failures.
+/// Reasons for retries: the failure classes, and two that are not failures.
 pub(super) const REASONS: usize = 12;
 const HEDGE: usize = REASONS - 2;
 const NOT_YET: usize = REASONS - 1;
 
-/// Threads beyond so many share places.
+/// More threads than this share stripes.
 const STRIPES: usize = 16;
 
-/// Finished calls by their attempts, up to so many.
+/// Finished calls are counted by attempts up to this number.
 const MOST_ATTEMPTS: usize = 16;
 
-/// The counters of the threads with one number, on cache lines of their own.
+/// The counters of one stripe, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Stripe {
-    /// Calls that were begun on the fast path. They are fresh.
+    /// Calls started on the fast path. They are fresh.
     fast: AtomicU64,
-    /// Attempts that were answered, all of them.
+    /// All attempts that were answered.
     answered: Times,
     failed: Times,
-    /// Calls that were begun on the fast path and dropped during their attempt.
+    /// Calls started on the fast path and dropped during their attempt.
     dropped: AtomicU64,
-    /// Calls that were begun by a session: fresh ones, and those that serve a request which is itself a retry.
+    /// Calls started by a session: fresh ones, and those for a request that is itself a retry.
     calls: [AtomicU64; 2],
-    /// Attempts that were sent by a session.
+    /// Attempts sent by a session.
     attempts: AtomicU64,
     /// Answered attempts of sessions. The others succeeded on the fast path.
-    told: AtomicU64,
-    /// By the state that the breaker moved to.
+    answered_by_session: AtomicU64,
+    /// Transitions of the breaker by their target state.
     moved: [AtomicU64; 3],
 }
 
@@ -71,20 +71,20 @@ impl Stripe {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     stripes: [Arc<Stripe>; STRIPES],
-    /// Those below are added to when something went wrong.
+    /// The counters below change only when something fails.
     retries: [AtomicU64; REASONS],
     stops: [AtomicU64; Stop::ALL.len()],
     delays: Times,
-    /// Finished calls of which the engine was told, by their attempts; the last have more.
+    /// Finished calls of the full path by attempts; the last entry is for more.
     per_call: [AtomicU64; MOST_ATTEMPTS + 2],
-    /// Attempts of those in the last place.
+    /// The attempts of the calls in the last entry.
     beyond: AtomicU64,
     exhausted: AtomicU64,
     /// Honoured, ignored, unreadable.
     hints: [AtomicU64; 3],
 }
 
-/// Everything that was counted, added up.
+/// The sums over all stripes.
 pub(super) struct Sums {
     pub(super) calls: [u64; 2],
     pub(super) attempts: u64,
@@ -94,7 +94,7 @@ pub(super) struct Sums {
     pub(super) retries: [u64; REASONS],
     pub(super) stops: [u64; Stop::ALL.len()],
     pub(super) delays: Vec<Bucket>,
-    /// By the attempts of a call, 0 and up; the last have more.
+    /// By the attempts of a call, from 0; the last entry is for more.
     pub(super) per_call: Vec<Bucket>,
     pub(super) exhausted: u64,
     pub(super) moved: [u64; 3],
@@ -107,12 +107,12 @@ impl Counts {
         &self.stripes[number % STRIPES]
     }
 
-    /// `again`: whether the call is made for a request that is itself a retry.
-    pub(super) fn event(&self, stripe: &Stripe, again: impl FnOnce() -> bool, event: &Event) {
+    /// `inherited` returns whether the call is made for a request that is itself a retry.
+    pub(super) fn event(&self, stripe: &Stripe, inherited: impl FnOnce() -> bool, event: &Event) {
         match *event {
             Event::Attempt { number, hedge } => {
                 if number == 1 {
-                    add(&stripe.calls[usize::from(again())]);
+                    add(&stripe.calls[usize::from(inherited())]);
                 }
                 if hedge {
                     add(&self.retries[HEDGE]);
@@ -123,14 +123,14 @@ impl Counts {
                 stripe.failed.add(taken);
             }
             Event::AttemptEnded { taken, .. } => {
-                // Before its bucket: the difference is never taken for a call of the fast path.
-                add(&stripe.told);
+                // Before its bucket, so that the difference never counts as a call of the fast path.
+                add(&stripe.answered_by_session);
                 stripe.answered.add(taken);
             }
             Event::Succeeded { attempts } => self.finish(attempts),
             Event::Stopped { reason, attempts } => {
                 if attempts == 0 {
-                    add(&stripe.calls[usize::from(again())]);
+                    add(&stripe.calls[usize::from(inherited())]);
                 }
                 self.stop(reason);
                 self.finish(attempts);
@@ -153,14 +153,14 @@ impl Counts {
     }
 
     fn finish(&self, attempts: u32) {
-        let place = (attempts as usize).min(MOST_ATTEMPTS + 1);
-        if place > MOST_ATTEMPTS {
+        let index = (attempts as usize).min(MOST_ATTEMPTS + 1);
+        if index > MOST_ATTEMPTS {
             self.beyond.fetch_add(u64::from(attempts), Relaxed);
         }
-        add(&self.per_call[place]);
+        add(&self.per_call[index]);
     }
 
-    /// What the storm detector looks at.
+    /// The totals for the storm detector.
     pub(super) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for stripe in &self.stripes {
@@ -177,14 +177,14 @@ impl Counts {
         let load = |counter: &AtomicU64| counter.load(Relaxed);
         let (mut answered, mut failed, mut delays) = (Times::none(), Times::none(), Times::none());
         self.delays.add_to(&mut delays);
-        // What has ended is read before what was begun: there are never more of them.
+        // Ended attempts are read before started ones, so that there are never more of them.
         for stripe in &self.stripes {
             stripe.answered.add_to(&mut answered);
             stripe.failed.add_to(&mut failed);
         }
         let count = |buckets: &[Bucket]| buckets.iter().map(|bucket| bucket.count).sum::<u64>();
-        let told = self.stripes.iter().map(|stripe| load(&stripe.told)).sum();
-        let fast = count(&answered).saturating_sub(told);
+        let by_session = self.stripes.iter().map(|stripe| load(&stripe.answered_by_session)).sum();
+        let fast = count(&answered).saturating_sub(by_session);
         let ended = count(&answered) + count(&failed);
         let dropped: u64 = self.stripes.iter().map(|stripe| load(&stripe.dropped)).sum();
         let mut stops = self.stops.each_ref().map(load);
@@ -221,12 +221,12 @@ impl Counts {
     }
 }
 
-/// The name of a retry's reason.
-pub(super) fn reason(place: usize) -> &'static str {
-    match place {
+/// The name of a reason for retries.
+pub(super) fn reason(index: usize) -> &'static str {
+    match index {
         HEDGE => "hedge",
         NOT_YET => "not-yet",
-        place => Class::all().nth(place).map_or("", Class::name),
+        index => Class::all().nth(index).map_or("", Class::name),
     }
 }
 

@@ -14,10 +14,10 @@ use super::window::Window;
 use crate::clock::{Ambient, Clock};
 use crate::inbound::Inbound;
 
-/// Counts what happens to the calls to one upstream, and says when they become a storm.
+/// Counts the calls to one upstream, and reports when they become a storm.
 ///
-/// Clones are the same meter, and so are two meters of the same name. Give it to every [`Retry`](crate::Retry) whose
-/// calls go there; [`publish`](super::publish) hands the numbers on. A process has at most 256 names; what comes later is
+/// Clones are the same meter, and so are two meters with the same name. Pass it to every [`Retry`](crate::Retry) that calls
+/// this upstream; [`publish`](super::publish) publishes the numbers. A process has at most 256 names; later ones are
 /// counted as `other`.
 ///
 /// ```
@@ -34,36 +34,36 @@ use crate::inbound::Inbound;
 #[derive(Clone)]
 pub struct Meter(pub(super) Arc<Core>);
 
-/// What the clones of a meter share.
+/// State shared by the clones of a meter.
 pub(crate) struct Core {
     pub(super) upstream: String,
     pub(super) counts: Counts,
     window: Window,
-    /// The level as of the last judgement, as a number.
+    /// The level at the last reading, as a number.
     level: AtomicU8,
     on_change: Mutex<Vec<OnChange>>,
-    /// Whose budgets and breakers are this upstream's.
+    /// The holders of this upstream's budgets and breakers.
     watched: Mutex<Vec<Weak<dyn Watched>>>,
 }
 
 type OnChange = Arc<dyn Fn(&StormChanged) + Send + Sync>;
 
-/// Somebody who has guards.
+/// A holder of guards.
 pub(crate) trait Watched: Send + Sync {
     fn each(&self, see: &mut dyn FnMut(&Guards));
 }
 
-/// Retries of which one meter shows the budgets and breakers.
+/// The most holders whose budgets and breakers one meter publishes.
 const MOST_WATCHED: usize = 1024;
 
 impl Meter {
-    /// The meter of this name, whose window is a minute unless it was made with another one.
+    /// The meter with this name. Its window is a minute, unless it was created with another one.
     pub fn new(upstream: impl Into<String>) -> Self {
         Registry::global().meter(upstream)
     }
 
-    /// As [`new`](Self::new), with a storm detector that looks back this far: a second to an hour, and the nearer of
-    /// these when it is outside. A meter of this name that exists already keeps its own.
+    /// Like [`new`](Self::new), with a storm detector that looks back this far, from 1 s to 1 h. Values outside are clamped.
+    /// An existing meter with this name keeps its window.
     pub fn over(upstream: impl Into<String>, window: Duration) -> Self {
         Registry::global().meter_over(upstream, window)
     }
@@ -85,16 +85,16 @@ impl Meter {
         &self.0.upstream
     }
 
-    /// What went to the upstream lately, and how bad that is.
+    /// The recent traffic to the upstream, and its storm level.
     pub fn reading(&self) -> Reading {
         self.0.reading(Ambient::now())
     }
 
-    /// Calls `told` whenever the level changes: at the first call of each thirtieth of the window, and when somebody
-    /// takes a [`reading`](Self::reading) or publishes, which is the only way for a storm to end when the calls end too.
-    /// It runs inside a call: be quick, and never block.
-    pub fn on_change(&self, told: impl Fn(&StormChanged) + Send + Sync + 'static) {
-        lock(&self.0.on_change).push(Arc::new(told));
+    /// Calls `observer` whenever the level changes. The level is computed at the first call of each thirtieth of the window,
+    /// and by every [`reading`](Self::reading) and publish; without calls, only these can end a storm. The observer runs
+    /// inside a call and must not block.
+    pub fn on_change(&self, observer: impl Fn(&StormChanged) + Send + Sync + 'static) {
+        lock(&self.0.on_change).push(Arc::new(observer));
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -103,8 +103,8 @@ impl Meter {
 }
 
 impl Core {
-    /// The counters for calls of the thread with this number. The window does not advance for calls on the fast
-    /// path: successes make no storm, and calls between two notes are taken as spread evenly.
+    /// The counters for calls of the thread with this number. Calls on the fast path take no snapshot: successes
+    /// cause no storm, and calls between two snapshots count as evenly distributed.
     #[inline(always)]
     pub(crate) fn stripe(&self, number: usize) -> &Arc<Stripe> {
         self.counts.stripe(number)
@@ -122,16 +122,16 @@ impl Core {
         let before = self.level.swap(reading.level as u8, Ordering::AcqRel);
         if before != reading.level as u8 {
             let levels = [Level::Calm, Level::Warn, Level::Storm, Level::Critical];
-            self.tell(levels[usize::from(before) & 3], reading);
+            self.notify(levels[usize::from(before) & 3], reading);
         }
         reading
     }
 
-    /// Not while the lock is held: who is told may look at the meter.
-    fn tell(&self, from: Level, reading: Reading) {
-        let told = lock(&self.on_change).clone();
+    /// Notifies the observers without holding the lock: they may read the meter.
+    fn notify(&self, from: Level, reading: Reading) {
+        let observers = lock(&self.on_change).clone();
         let changed = StormChanged { upstream: self.upstream.clone(), from, reading };
-        told.iter().for_each(|told| told(&changed));
+        observers.iter().for_each(|observer| observer(&changed));
     }
 
     pub(crate) fn watch(&self, guarded: &Arc<impl Watched + 'static>) {
@@ -146,7 +146,7 @@ impl Core {
         }
     }
 
-    /// Every set of guards that calls to this upstream are made under.
+    /// Calls `see` for every set of guards of this upstream.
     pub(super) fn guards(&self, see: &mut dyn FnMut(&Guards)) {
         let watched: Vec<_> = lock(&self.watched).iter().filter_map(Weak::upgrade).collect();
         watched.iter().for_each(|watched| watched.each(see));
@@ -165,12 +165,12 @@ impl Observer for Core {
                 self.turn(now);
             }
         }
-        let again = || Inbound::current().is_retry();
-        self.counts.event(self.counts.stripe(request.stripe), again, event);
+        let inherited = || Inbound::current().is_retry();
+        self.counts.event(self.counts.stripe(request.stripe), inherited, event);
     }
 }
 
-/// So that a meter can be told of calls that nobody here makes, such as those of a queue's workers.
+/// For calls that are made without a [`Retry`](crate::Retry), such as those of a queue's workers.
 impl Observer for Meter {
     fn event(&self, event: &Event) {
         self.0.event(event);

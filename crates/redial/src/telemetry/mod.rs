@@ -1,10 +1,9 @@
-//! A retry that helps one call looks, from inside of that call, like one that hurts everybody: nobody sees a storm who
-//! does not count. So count: what was called, how often it was attempted and why, and say when the calls of users become
-//! many more attempts than there are calls.
+//! From inside a call, a retry that helps looks like one that adds to a storm: the difference shows only in the totals. So
+//! this module counts calls, attempts and the reasons for them, and reports when calls become many more attempts.
 //!
-//! A [`Meter`] counts for one upstream, and [`publish`] hands its numbers to the recorder of the crate `metrics` that the
-//! program has installed, from where an exporter takes them. [`METRICS`] are their names. [`Otel`] shows one call and its
-//! attempts in a trace; [`Logs`] writes what changes, and not what goes on.
+//! A [`Meter`] counts for one upstream, and [`publish`] passes its numbers to the recorder of the crate `metrics` that the
+//! program has installed. [`METRICS`] lists their names. [`Otel`] shows a call and its attempts in a trace. [`Logs`] logs
+//! state changes instead of every failure.
 
 #[cfg(feature = "metrics")]
 mod counts;
@@ -60,14 +59,13 @@ pub use server::ServerMeter;
 #[cfg(feature = "metrics")]
 pub use storm::{Reading, StormChanged};
 
-/// Hands the numbers of all meters to the recorder that is installed. Call it before every scrape, or let
-/// [`publish_every`] do it.
+/// Publishes the numbers of all meters to the installed recorder. Call it before every scrape, or use [`publish_every`].
 #[cfg(feature = "metrics")]
 pub fn publish() {
     Registry::global().publish();
 }
 
-/// [Publishes](publish) for as long as it is polled. A second is a good interval.
+/// [Publishes](publish) at this interval for as long as it is polled. One second is a good interval.
 ///
 /// ```no_run
 /// # async fn started() {

@@ -1,10 +1,9 @@
-//! From our counters to whatever recorder the program has installed.
+//! Recording every call through the `metrics` facade would cost more than the call. So calls update our own counters, and
+//! the totals are published to the installed recorder at intervals.
 //!
-//! Calls do not go through the facade: it would cost each of them more than the call. The counters are added up here, now
-//! and then, and the facade is told the totals. A histogram cannot be told totals, only values: it gets what a bucket of
-//! ours has gained since the last time, as so many times their mean. An exporter with the same bounds
-//! ([`buckets`]) then shows the same counts and the same sums as if every value had been recorded; one with others sees
-//! values that are off by at most the width of a bucket.
+//! A histogram accepts only values, not totals: it gets the mean of what a bucket gained since the last publish, as often
+//! as the bucket gained. An exporter with the same bounds ([`buckets`]) then shows the same counts and sums as if every
+//! value had been recorded; with other bounds, values are off by at most the width of a bucket.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,7 +24,7 @@ const METADATA: Metadata<'static> = Metadata::new("redial", Level::INFO, Some("r
 
 static PER_CALL: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0];
 
-/// The histograms, and the upper bounds of their buckets, for the exporter.
+/// The histograms and the upper bounds of their buckets, for the exporter.
 ///
 /// ```
 /// use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
@@ -43,7 +42,7 @@ pub fn buckets() -> [(&'static str, &'static [f64]); 3] {
     ]
 }
 
-/// What one recorder has been told, for a program that does not install its recorder for the whole process; see
+/// What has been published to one recorder, for programs that do not install a global recorder; see
 /// [`Registry::publish_to`](super::Registry::publish_to).
 #[derive(Default)]
 pub struct Publisher {
@@ -95,7 +94,7 @@ impl fmt::Debug for Publisher {
     }
 }
 
-/// What the recorder knows of one upstream.
+/// The handles of one upstream in the recorder.
 struct Upstream {
     calls: Vec<Counter>,
     attempts: Counter,
@@ -104,17 +103,17 @@ struct Upstream {
     exhausted: Counter,
     moved: Vec<Counter>,
     hints: Vec<Counter>,
-    per_call: Spread,
-    delays: Spread,
-    answered: Spread,
-    failed: Spread,
+    per_call: PublishedHistogram,
+    delays: PublishedHistogram,
+    answered: PublishedHistogram,
+    failed: PublishedHistogram,
     in_flight: Gauge,
     amplification: Gauge,
     multiplier: Gauge,
     level: Gauge,
-    /// Once there is a budget.
+    /// Set once there is a budget.
     balance: Option<Gauge>,
-    /// Once there is a breaker.
+    /// Set once there is a breaker.
     breaker: Option<Vec<Gauge>>,
 }
 
@@ -129,7 +128,8 @@ impl Upstream {
             values.iter().map(|value| counter(with(metric, name, *value))).collect::<Vec<_>>()
         };
         let gauge = |metric| recorder.register_gauge(&own(metric), &METADATA);
-        let spread = |key: Key| Spread::new(recorder.register_histogram(&key, &METADATA));
+        let histogram =
+            |key: Key| PublishedHistogram::new(recorder.register_histogram(&key, &METADATA));
         let reasons: Vec<_> = (0..counts::REASONS).map(counts::reason).collect();
         Self {
             calls: counters(names::CALLS, "origin", &["fresh", "retried"]),
@@ -139,10 +139,10 @@ impl Upstream {
             exhausted: counter(own(names::EXHAUSTED)),
             moved: counters(names::BREAKER_MOVED, "to", &STATES),
             hints: counters(names::HINTS, "result", &["honoured", "ignored", "unreadable"]),
-            per_call: spread(own(names::PER_CALL)),
-            delays: spread(own(names::DELAY)),
-            answered: spread(with(names::DURATION, "outcome", "success")),
-            failed: spread(with(names::DURATION, "outcome", "failure")),
+            per_call: histogram(own(names::PER_CALL)),
+            delays: histogram(own(names::DELAY)),
+            answered: histogram(with(names::DURATION, "outcome", "success")),
+            failed: histogram(with(names::DURATION, "outcome", "failure")),
             in_flight: gauge(names::INFLIGHT),
             amplification: gauge(names::AMPLIFICATION),
             multiplier: gauge(names::MULTIPLIER),
@@ -159,7 +159,7 @@ impl Upstream {
         self.amplification.set(reading.flow.amplification().unwrap_or(1.0));
         self.multiplier.set(reading.flow.multiplier().unwrap_or(1.0));
         self.level.set(f64::from(reading.level as u8));
-        self.show_guards(recorder, meter, Ambient::now());
+        self.publish_guards(recorder, meter, Ambient::now());
     }
 
     fn count(&mut self, sums: &Sums) {
@@ -171,19 +171,19 @@ impl Upstream {
         set(&self.moved, &sums.moved);
         set(&self.hints, &sums.hints);
         let last = sums.per_call.len() - 1;
-        let attempts = |place| (place as u64, if place < last { place as u64 } else { u64::MAX });
-        self.per_call.tell(&sums.per_call, 1.0, attempts);
-        for (spread, buckets) in [
+        let attempts = |index| (index as u64, if index < last { index as u64 } else { u64::MAX });
+        self.per_call.update(&sums.per_call, 1.0, attempts);
+        for (histogram, buckets) in [
             (&mut self.delays, &sums.delays),
             (&mut self.answered, &sums.answered),
             (&mut self.failed, &sums.failed),
         ] {
-            spread.tell(buckets, 1e9, range);
+            histogram.update(buckets, 1e9, range);
         }
     }
 
-    /// The budgets together, and how many breakers are in which state.
-    fn show_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Nanos) {
+    /// Publishes the sum of all budgets, and the number of breakers in each state.
+    fn publish_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Nanos) {
         let (mut balance, mut states) = (None, None);
         meter.0.guards(&mut |guards| {
             if let Some(more) = guards.balance(now) {
@@ -210,41 +210,41 @@ impl Upstream {
 
 const _: () = assert!(BreakerState::Closed as usize == 0 && BreakerState::HalfOpen as usize == 2);
 
-/// A histogram, and what it has been told.
-struct Spread {
+/// A histogram, and what has been recorded in it.
+struct PublishedHistogram {
     histogram: Histogram,
-    told: Vec<Bucket>,
+    recorded: Vec<Bucket>,
 }
 
-impl Spread {
+impl PublishedHistogram {
     fn new(histogram: Histogram) -> Self {
-        Self { histogram, told: Vec::new() }
+        Self { histogram, recorded: Vec::new() }
     }
 
-    /// `range` has the least and the greatest number in a bucket, of which `unit` are one.
-    fn tell(&mut self, buckets: &[Bucket], unit: f64, range: impl Fn(usize) -> (u64, u64)) {
-        self.told.resize(buckets.len(), Bucket::default());
-        for (place, (bucket, told)) in buckets.iter().zip(&mut self.told).enumerate() {
-            let gained = bucket.count.saturating_sub(told.count);
+    /// `range` returns the least and the greatest value of a bucket. Values are divided by `unit`.
+    fn update(&mut self, buckets: &[Bucket], unit: f64, range: impl Fn(usize) -> (u64, u64)) {
+        self.recorded.resize(buckets.len(), Bucket::default());
+        for (index, (bucket, recorded)) in buckets.iter().zip(&mut self.recorded).enumerate() {
+            let gained = bucket.count.saturating_sub(recorded.count);
             if gained == 0 {
                 continue;
             }
-            // The sum may have gained more than was counted by now, so that the mean lies outside; the rest follows
-            // with the next.
-            let (least, most) = range(place);
-            let mean = (bucket.sum.saturating_sub(told.sum) / gained).clamp(least, most);
+            // The sum may already include durations that are not counted yet, so that the mean lies outside of the
+            // bucket. The rest follows with the next publish.
+            let (least, most) = range(index);
+            let mean = (bucket.sum.saturating_sub(recorded.sum) / gained).clamp(least, most);
             self.histogram
                 .record_many(mean as f64 / unit, usize::try_from(gained).unwrap_or(usize::MAX));
-            told.count += gained;
-            told.sum = told.sum.saturating_add(mean.saturating_mul(gained));
+            recorded.count += gained;
+            recorded.sum = recorded.sum.saturating_add(mean.saturating_mul(gained));
         }
     }
 }
 
-/// The times that fall into a bucket.
-fn range(place: usize) -> (Nanos, Nanos) {
-    let least = place.checked_sub(1).map_or(0, |below| BOUNDS[below] + 1);
-    (least, BOUNDS.get(place).copied().unwrap_or(Nanos::MAX))
+/// The durations that fall into a bucket.
+fn range(bucket: usize) -> (Nanos, Nanos) {
+    let least = bucket.checked_sub(1).map_or(0, |below| BOUNDS[below] + 1);
+    (least, BOUNDS.get(bucket).copied().unwrap_or(Nanos::MAX))
 }
 
 fn set(counters: &[Counter], values: &[u64]) {

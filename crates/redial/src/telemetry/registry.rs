@@ -12,45 +12,45 @@ use super::storm::Reading;
 
 /// The meters of a process, by name.
 ///
-/// Most programs need no other than the [global](Self::global) one, which [`Meter::new`] and
-/// [`publish`](super::publish) mean. It keeps its meters for as long as the process runs: a counter that starts over
-/// whenever nobody calls would hide what happened before.
+/// Most programs need only the [global](Self::global) one, which [`Meter::new`] and [`publish`](super::publish) use. It
+/// keeps its meters for as long as the process runs: a counter that was reset in idle times would hide what happened
+/// before.
 #[derive(Clone)]
 pub struct Registry(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    kept: Mutex<Kept>,
-    /// A lock of its own: a recorder may ask for a meter.
-    told: Mutex<Told>,
+    known: Mutex<Known>,
+    /// A separate lock, because a recorder may create a meter.
+    published: Mutex<Published>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Known {
     meters: HashMap<String, Meter>,
     servers: HashMap<String, ServerMeter>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Published {
     publisher: Publisher,
-    /// Where the recorder is that `publisher` tells; one that was installed later is another one.
+    /// The address of the recorder that `publisher` has published to, to notice when another one is installed.
     recorder: usize,
 }
 
-/// What is counted under no name of its own.
+/// The name for meters beyond the limit.
 const OTHER: &str = "other";
 
 impl Registry {
-    /// So many names of upstreams, and so many of servers, are told apart; later ones are `other`.
+    /// This many upstreams and this many servers have separate meters; later ones are `other`.
     pub const MOST_NAMES: usize = 256;
 
-    /// One without meters.
+    /// A registry without meters.
     pub fn new() -> Self {
         Self(Arc::default())
     }
 
-    /// That of the process.
+    /// The registry of the process.
     pub fn global() -> &'static Self {
         static GLOBAL: LazyLock<Registry> = LazyLock::new(Registry::new);
         &GLOBAL
@@ -64,42 +64,42 @@ impl Registry {
     /// See [`Meter::over`].
     pub fn meter_over(&self, upstream: impl Into<String>, window: Duration) -> Meter {
         let make = |name| Meter::made(name, window);
-        find(&mut lock(&self.0.kept).meters, upstream.into(), make)
+        find(&mut lock(&self.0.known).meters, upstream.into(), make)
     }
 
     /// See [`ServerMeter::new`].
     pub fn server(&self, server: impl Into<String>) -> ServerMeter {
-        find(&mut lock(&self.0.kept).servers, server.into(), ServerMeter::made)
+        find(&mut lock(&self.0.known).servers, server.into(), ServerMeter::made)
     }
 
-    /// Hands the numbers of all meters to the recorder that is installed for the process. One that is installed after
-    /// this was first called is told everything then.
+    /// Publishes the numbers of all meters to the installed recorder. A recorder that is installed after the first call
+    /// gets all numbers at the next one.
     pub fn publish(&self) {
         let (meters, servers) = self.read();
-        let mut told = lock(&self.0.told);
+        let mut published = lock(&self.0.published);
         metrics::with_recorder(|recorder| {
-            let place = std::ptr::from_ref(recorder).cast::<()>().addr();
-            if std::mem::replace(&mut told.recorder, place) != place {
-                told.publisher = Publisher::default();
+            let address = std::ptr::from_ref(recorder).cast::<()>().addr();
+            if std::mem::replace(&mut published.recorder, address) != address {
+                published.publisher = Publisher::default();
             }
-            told.publisher.publish(recorder, &meters, &servers);
+            published.publisher.publish(recorder, &meters, &servers);
         });
     }
 
-    /// Hands the numbers of all meters to `recorder`. `publisher` knows what it was told: it belongs to this recorder
-    /// and to this registry.
+    /// Publishes the numbers of all meters to `recorder`. `publisher` remembers what was published: use one for each
+    /// recorder and registry.
     pub fn publish_to(&self, recorder: &dyn Recorder, publisher: &mut Publisher) {
         let (meters, servers) = self.read();
         publisher.publish(recorder, &meters, &servers);
     }
 
-    /// All meters, and what each of them reads. That may tell somebody of a storm, who may use the registry: no lock is
+    /// All meters and their readings. A reading may notify observers of a storm, which may use the registry: no lock is
     /// held meanwhile.
     fn read(&self) -> (Vec<(Meter, Reading)>, Vec<ServerMeter>) {
-        let kept = lock(&self.0.kept);
-        let meters: Vec<Meter> = kept.meters.values().cloned().collect();
-        let servers = kept.servers.values().cloned().collect();
-        drop(kept);
+        let known = lock(&self.0.known);
+        let meters: Vec<Meter> = known.meters.values().cloned().collect();
+        let servers = known.servers.values().cloned().collect();
+        drop(known);
         let read = |meter: Meter| (meter.clone(), meter.reading());
         (meters.into_iter().map(read).collect(), servers)
     }

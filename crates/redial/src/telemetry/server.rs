@@ -6,24 +6,24 @@ use std::thread;
 use super::registry::Registry;
 use crate::thread_state::stripe;
 
-/// Counts the requests that arrive at a server, first ones and retries of their callers. Clones are the same meter, and so
-/// are two of the same name; a process has at most 256 names, what comes later is counted as `other`.
+/// Counts the requests that arrive at a server, first attempts and retries separately. Clones are the same meter, and so
+/// are two meters with the same name. A process has at most 256 names; later ones are counted as `other`.
 #[derive(Clone)]
 pub struct ServerMeter(Arc<Arrivals>);
 
 struct Arrivals {
     server: String,
-    /// A power of two of them.
+    /// Their number is a power of two.
     stripes: Box<[Stripe]>,
 }
 
-/// First requests and retries, on a cache line of their own.
+/// First attempts and retries, on a separate cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Stripe([AtomicU64; 2]);
 
 impl ServerMeter {
-    /// The meter of this name.
+    /// The meter with this name.
     pub fn new(server: impl Into<String>) -> Self {
         Registry::global().server(server)
     }
@@ -40,15 +40,15 @@ impl ServerMeter {
         &self.0.server
     }
 
-    /// A request arrived that is this attempt of its caller; 1 is the first. The
-    /// [`DeadlineLayer`](crate::http::server::DeadlineLayer) says it for HTTP.
+    /// Counts a request that is this attempt of its caller; 1 is the first. The
+    /// [`DeadlineLayer`](crate::http::server::DeadlineLayer) calls it for HTTP.
     pub fn arrived(&self, attempt: u32) {
         let stripes = &self.0.stripes;
         let Stripe(counters) = &stripes[stripe() & (stripes.len() - 1)];
         counters[usize::from(attempt > 1)].fetch_add(1, Relaxed);
     }
 
-    /// First requests, and retries.
+    /// First attempts and retries.
     pub(super) fn requests(&self) -> [u64; 2] {
         let sum = |i: usize| self.0.stripes.iter().map(|stripe| stripe.0[i].load(Relaxed)).sum();
         [sum(0), sum(1)]

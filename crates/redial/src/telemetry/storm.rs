@@ -1,6 +1,6 @@
 use redial_core::storm::{Flow, Level};
 
-/// What went to an upstream lately, and how bad that is.
+/// The recent traffic to an upstream, and its storm level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Reading {
@@ -8,12 +8,12 @@ pub struct Reading {
     pub flow: Flow,
     /// Over the window before it.
     pub before: Flow,
-    /// How bad it is.
+    /// The storm level.
     pub level: Level,
 }
 
 impl Reading {
-    /// A level above calm needs so many attempts in the window: two retries of three calls are no storm.
+    /// A level above calm requires this many attempts in the window: two retries of three calls are not a storm.
     pub const ENOUGH: u64 = 20;
 
     pub(super) fn of([flow, before]: [Flow; 2]) -> Self {
@@ -21,21 +21,21 @@ impl Reading {
         Self { flow, before, level }
     }
 
-    /// How many times the fresh calls of the window before there are now: a surge has more users, a storm has not.
-    /// `None` when there is nothing to compare with.
+    /// Fresh calls relative to the window before: in a surge there are more, in a storm there are not. `None` if there is
+    /// nothing to compare with.
     pub fn surge(&self) -> Option<f64> {
         self.flow.surge(&self.before)
     }
 }
 
-/// A storm began, ended or changed its level.
+/// A change of the storm level.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StormChanged {
     /// The upstream's name.
     pub upstream: String,
-    /// The level until now.
+    /// The previous level.
     pub from: Level,
-    /// What it is now, and what went to the upstream lately.
+    /// The new level and the recent traffic.
     pub reading: Reading,
 }

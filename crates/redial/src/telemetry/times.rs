@@ -1,7 +1,7 @@
-//! How long things took, counted in fixed buckets.
+//! Histograms of durations with fixed buckets.
 //!
-//! The bounds are those that people read (1, 2.5, 5), and at least twice apart, so that no power of two has more than
-//! one between it and the next: the number of leading zeros finds the only bound that still has to be compared.
+//! The bounds are readable (1, 2.5, 5) and at least a factor of two apart, so that there is at most one between two
+//! consecutive powers of two: the number of leading zeros finds the only bound to compare with.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,7 +11,7 @@ const US: Nanos = 1_000;
 const MS: Nanos = 1_000 * US;
 const S: Nanos = 1_000 * MS;
 
-/// The upper ends of the buckets but the last, which has none.
+/// The upper bounds of all buckets but the last, which has none.
 #[rustfmt::skip]
 pub(super) const BOUNDS: [Nanos; 18] = [
     100 * US, 250 * US, 500 * US,
@@ -34,15 +34,15 @@ pub(super) static SECONDS: [f64; BOUNDS.len()] = {
 };
 
 const BUCKETS: usize = BOUNDS.len() + 1;
-/// As many as the highest bits of an entry of `OCTAVES` can name.
-const PLACES: usize = 32;
-/// Nothing takes that long: 18 years.
+/// As many as the highest bits of an entry of `OCTAVES` can index.
+const PADDED_BUCKETS: usize = 32;
+/// 18 years, longer than any duration.
 const LIMIT: u64 = 1 << 59;
 
-const _: () = assert!(BUCKETS <= PLACES && PLACES as u64 * (LIMIT / 2) == 1 << 63);
+const _: () = assert!(BUCKETS <= PADDED_BUCKETS && PADDED_BUCKETS as u64 * (LIMIT / 2) == 1 << 63);
 
-/// The times from a power of two up to the next one have at most one bound among them. Added to such a time, its entry
-/// has the bucket in its highest bits: a time above the bound carries into them.
+/// One entry for each power of two. Added to a duration in its range, the highest bits of the sum are the bucket: a
+/// duration above the bound carries into them.
 static OCTAVES: [u64; 64] = {
     let mut octaves = [0; 64];
     let mut power = 0;
@@ -63,7 +63,7 @@ static OCTAVES: [u64; 64] = {
     octaves
 };
 
-/// How many took so long, and how long they took together.
+/// The number of durations in a bucket, and their sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bucket {
     pub(super) count: u64,
@@ -72,18 +72,18 @@ pub(super) struct Bucket {
 
 #[derive(Debug, Default)]
 pub(super) struct Times {
-    counts: [AtomicU64; PLACES],
-    sums: [AtomicU64; PLACES],
+    counts: [AtomicU64; PADDED_BUCKETS],
+    sums: [AtomicU64; PADDED_BUCKETS],
 }
 
 impl Times {
     #[inline(always)]
     pub(super) fn add(&self, taken: Nanos) {
         let octave = OCTAVES[(taken | 1).ilog2() as usize];
-        let place = (octave.wrapping_add(taken) / LIMIT) as usize;
-        // The sum first, and read last: it never lacks one that was counted.
-        self.sums[place].fetch_add(taken, Relaxed);
-        self.counts[place].fetch_add(1, Relaxed);
+        let bucket = (octave.wrapping_add(taken) / LIMIT) as usize;
+        // The sum is written first and read last, so that it includes every counted duration.
+        self.sums[bucket].fetch_add(taken, Relaxed);
+        self.counts[bucket].fetch_add(1, Relaxed);
     }
 
     pub(super) fn add_to(&self, sums: &mut [Bucket]) {

@@ -1,9 +1,9 @@
-//! What went to an upstream over the last minute, and over the one before.
+//! The traffic to an upstream over the last minute, and over the minute before.
 //!
-//! The counters only grow. Every so often somebody notes down what they are: whoever publishes or takes a reading, and the
-//! first attempt of a slice that is not a plain success. A sum over the window is a counter minus what it was when the
-//! window began. Between two notes calls are taken to have come evenly, and trouble right after the first of them: later,
-//! it would have been noted.
+//! Counters only grow. Snapshots of them are taken when the meter is published or read, and at the first attempt of each
+//! slice that is not on the fast path. The sum over the window is a counter minus its value at the start of the window.
+//! Between two snapshots, calls are assumed to be evenly distributed and retries to follow the first snapshot at once: a
+//! later one would have caused a snapshot.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use redial_core::Nanos;
 use redial_core::storm::Flow;
 
-/// A window has so many slices, and a slice at most two notes.
+/// A window has this many slices, and a slice at most two snapshots.
 const SLICES: u64 = 30;
 
-/// What has been counted until some time.
+/// The counters at some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) calls: u64,
@@ -28,93 +28,94 @@ pub(super) struct Window {
     window: Nanos,
     /// When the next slice begins.
     next: AtomicU64,
-    /// What the counters were at some times, oldest first. The first is at most one that is older than two windows.
-    notes: Mutex<VecDeque<Note>>,
+    /// Snapshots, the oldest first. Only the first may be older than two windows.
+    snapshots: Mutex<VecDeque<Snapshot>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Note {
+struct Snapshot {
     at: Nanos,
     totals: Totals,
-    /// Whether a later one of the same slice takes its place.
-    last: bool,
+    /// Whether a later snapshot of the same slice replaces it.
+    provisional: bool,
 }
 
 impl Window {
-    /// One that begins now, with nothing counted.
+    /// An empty window that begins now.
     pub(super) fn new(window: Nanos, now: Nanos) -> Self {
-        let notes =
-            Mutex::new(VecDeque::from([Note { at: now, totals: Totals::default(), last: false }]));
-        Self { window, next: AtomicU64::new(0), notes }
+        let first = Snapshot { at: now, totals: Totals::default(), provisional: false };
+        Self { window, next: AtomicU64::new(0), snapshots: Mutex::new(VecDeque::from([first])) }
     }
 
-    /// Whether a slice has begun that nobody has noted.
+    /// Whether a slice has begun without a snapshot.
     #[inline(always)]
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         now >= self.next.load(Ordering::Relaxed)
     }
 
-    /// Notes the totals if a slice has begun and nobody else is at it. Says whether it did.
+    /// Takes a snapshot if a slice has begun and no other thread is taking one. Returns whether it did.
     pub(super) fn turn(&self, now: Nanos, totals: impl FnOnce() -> Totals) -> bool {
-        let mut notes = match self.notes.try_lock() {
-            Ok(notes) => notes,
+        let mut snapshots = match self.snapshots.try_lock() {
+            Ok(snapshots) => snapshots,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return false,
         };
-        self.note(&mut notes, now, totals)
+        self.snapshot(&mut snapshots, now, totals)
     }
 
-    fn note(
+    fn snapshot(
         &self,
-        notes: &mut VecDeque<Note>,
+        snapshots: &mut VecDeque<Snapshot>,
         now: Nanos,
         totals: impl FnOnce() -> Totals,
     ) -> bool {
         if !self.is_over(now) {
             return false;
         }
-        // One that is older stays, to know how the counters grew up to the first that is not.
+        // One older snapshot is kept, to interpolate up to the first newer one.
         let oldest = now.saturating_sub(2 * self.window);
-        while notes.get(1).is_some_and(|note| note.at <= oldest) {
-            notes.pop_front();
+        while snapshots.get(1).is_some_and(|snapshot| snapshot.at <= oldest) {
+            snapshots.pop_front();
         }
-        notes.push_back(Note { at: now, totals: totals(), last: false });
+        snapshots.push_back(Snapshot { at: now, totals: totals(), provisional: false });
         let slice = (self.window / SLICES).max(1);
         self.next.store((now / slice + 1).saturating_mul(slice), Ordering::Relaxed);
         true
     }
 
-    /// What went to the upstream over the window that ends now, and over the one before it.
+    /// The traffic over the window that ends now, and over the one before it.
     pub(super) fn flows(&self, now: Nanos, totals: impl Fn() -> Totals) -> [Flow; 2] {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        self.note(&mut notes, now, &totals);
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        self.snapshot(&mut snapshots, now, &totals);
         let until = totals();
-        if notes.back().is_some_and(|note| note.totals != until) {
-            if notes.back().is_some_and(|note| note.last) {
-                notes.pop_back();
+        if snapshots.back().is_some_and(|last| last.totals != until) {
+            if snapshots.back().is_some_and(|last| last.provisional) {
+                snapshots.pop_back();
             }
-            notes.push_back(Note { at: now, totals: until, last: true });
+            snapshots.push_back(Snapshot { at: now, totals: until, provisional: true });
         }
-        let born = notes.front().map_or(now, |note| note.at);
-        let start = now.saturating_sub(self.window).max(born);
-        let before = now.saturating_sub(2 * self.window).max(born);
-        let (since, long_since) = (at(&notes, start), at(&notes, before));
+        let oldest = snapshots.front().map_or(now, |first| first.at);
+        let start = now.saturating_sub(self.window).max(oldest);
+        let before = now.saturating_sub(2 * self.window).max(oldest);
+        let (at_start, at_before) = (at(&snapshots, start), at(&snapshots, before));
         [
-            flow(since, until, now.saturating_sub(start)),
-            flow(long_since, since, start.saturating_sub(before)),
+            flow(at_start, until, now.saturating_sub(start)),
+            flow(at_before, at_start, start.saturating_sub(before)),
         ]
     }
 }
 
-/// The totals at that time.
-fn at(notes: &VecDeque<Note>, time: Nanos) -> Totals {
-    let next = notes.partition_point(|note| note.at < time);
-    let Some(after) = notes.get(next).or(notes.back()) else { return Totals::default() };
-    let Some(before) = next.checked_sub(1).and_then(|i| notes.get(i)) else { return after.totals };
+/// The interpolated totals at this time.
+fn at(snapshots: &VecDeque<Snapshot>, time: Nanos) -> Totals {
+    let next = snapshots.partition_point(|snapshot| snapshot.at < time);
+    let Some(after) = snapshots.get(next).or(snapshots.back()) else { return Totals::default() };
+    let Some(before) = next.checked_sub(1).and_then(|i| snapshots.get(i)) else {
+        return after.totals;
+    };
     let (part, whole) = (time.saturating_sub(before.at), after.at.saturating_sub(before.at).max(1));
-    let come = u128::from(after.totals.calls.saturating_sub(before.totals.calls));
-    let come = come * u128::from(part) / u128::from(whole);
-    let calls = before.totals.calls.saturating_add(u64::try_from(come).unwrap_or(0));
+    let between = u128::from(after.totals.calls.saturating_sub(before.totals.calls));
+    let between = between * u128::from(part) / u128::from(whole);
+    let calls = before.totals.calls.saturating_add(u64::try_from(between).unwrap_or(0));
     let Totals { calls: all, inherited, attempts } = after.totals;
     Totals { calls, inherited, attempts: (attempts + calls).saturating_sub(all) }
 }

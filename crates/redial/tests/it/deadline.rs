@@ -1,4 +1,4 @@
-//! A deadline that arrives with a request, and what becomes of it.
+//! The deadline layer: deadlines that arrive with requests.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn request(headers: &[(&'static str, &str)]) -> Request<Body> {
     request
 }
 
-/// Asks a router with this handler behind the layer.
+/// Sends a request to a router with this handler behind the layer.
 async fn ask<H, F, R>(
     layer: DeadlineLayer,
     headers: &[(&'static str, &str)],
@@ -51,7 +51,7 @@ async fn left() -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_sees_what_is_left_and_which_attempt_it_is() {
+async fn handlers_see_the_remaining_time_and_the_attempt() {
     for (headers, seen) in [
         (&[("redial-timeout-ms", "1500")][..], "Some(1.5s)"),
         (&[("grpc-timeout", "2S")], "Some(2s)"),
@@ -73,15 +73,15 @@ async fn a_handler_sees_what_is_left_and_which_attempt_it_is() {
         assert_eq!(inbound.attempt(), Inbound::current().attempt());
         inbound.attempt().to_string()
     };
-    let app = Router::new().route("/", get(attempt)).layer(DeadlineLayer::new());
+    let app = Router::new().route("/", get(attempt)).layer(DeadlineLayer::new().with_extension());
     for (headers, seen) in [(&[][..], "1"), (&[("redial-attempt", "3")], "3")] {
         assert_eq!(text(app.clone().oneshot(request(headers)).await.unwrap()).await, seen);
     }
-    assert_eq!(Inbound::current().attempt(), 1, "it stays with the request");
+    assert_eq!(Inbound::current().attempt(), 1, "it belongs to the request");
 }
 
 #[tokio::test]
-async fn what_is_too_late_is_refused_by_a_real_server_without_running() {
+async fn a_server_rejects_late_requests_without_running_them() {
     let ran = Arc::new(AtomicUsize::new(0));
     let handler =
         |ran: Arc<AtomicUsize>| async move { ran.fetch_add(1, Ordering::SeqCst).to_string() };
@@ -112,12 +112,15 @@ async fn what_is_too_late_is_refused_by_a_real_server_without_running() {
     assert!(grpc.contains("content-type: application/grpc\r\n"), "{grpc}");
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     assert!(ask("redial-timeout-ms: 60000\r\n").await.starts_with("HTTP/1.1 200 "));
-    assert!(ask("redial-timeout-ms: \x01\r\n").await.starts_with("HTTP/1.1 400 "), "hyper's own");
+    assert!(
+        ask("redial-timeout-ms: \x01\r\n").await.starts_with("HTTP/1.1 400 "),
+        "rejected by hyper"
+    );
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_nobody_waits_for_is_stopped() {
+async fn handlers_are_stopped_at_the_deadline() {
     let half_a_second = || tokio::time::sleep(ms(500));
     let headers = &[("redial-timeout-ms", "100")];
     let before = Instant::now();
@@ -144,7 +147,7 @@ async fn outgoing_calls_end_with_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_caller_hears_that_a_call_below_gave_up() {
+async fn the_response_reports_an_outgoing_call_that_gave_up() {
     const OUTGOING: fn() -> Retry = || Retry::new(unbounded(|p| p)).idempotent();
     async fn give_up(status: u16) -> Response<Body> {
         OUTGOING().run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
@@ -162,7 +165,7 @@ async fn the_caller_hears_that_a_call_below_gave_up() {
     let stop = |response: &Response<Body>| {
         response.headers().get(names::STOP).map(|stop| stop.to_str().unwrap().to_owned())
     };
-    let said =
+    let header =
         async |status: u16| stop(&ask(DeadlineLayer::new(), &[], move || give_up(status)).await);
     for (status, expected) in [
         (502, Some("attempts")),
@@ -172,7 +175,7 @@ async fn the_caller_hears_that_a_call_below_gave_up() {
         (200, None),
         (404, None),
     ] {
-        assert_eq!(said(status).await.as_deref(), expected, "{status}");
+        assert_eq!(header(status).await.as_deref(), expected, "{status}");
     }
     assert_eq!(stop(&ask(DeadlineLayer::new(), &[], fail_without_a_call).await), None);
 }
@@ -192,7 +195,7 @@ async fn a_retry_from_above_is_not_retried_below() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_scope_gave_up_is_known_to_who_awaits_it() {
+async fn a_scope_reports_calls_that_gave_up_to_its_awaiter() {
     let handler = || async {
         let give_up = async {
             let retry = Retry::new(unbounded(|p| p)).idempotent();
@@ -205,7 +208,7 @@ async fn what_a_scope_gave_up_is_known_to_who_awaits_it() {
     assert_eq!(answer.headers()[names::STOP], "attempts");
 }
 
-/// A worker thread serves nothing itself.
+/// A worker thread that serves no request.
 #[tokio::test]
 async fn a_spawned_scope_leaves_nothing_on_its_thread() {
     let before = format!("{:?}", Inbound::current());
@@ -219,7 +222,7 @@ async fn a_spawned_scope_leaves_nothing_on_its_thread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_caller_hears_it_from_an_execution_with_a_key_too() {
+async fn a_keyed_execution_reports_an_outgoing_call_that_gave_up() {
     let give_up = || async {
         let retry = Retry::new(unbounded(|p| p)).idempotent();
         retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
@@ -235,7 +238,7 @@ async fn the_caller_hears_it_from_an_execution_with_a_key_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_deadlines_the_earlier_counts() {
+async fn the_earlier_of_two_deadlines_counts() {
     let header = HeaderName::from_static("x-left");
     for (outer, inner, seen) in [("100", "200", "Some(100ms)"), ("200", "100", "Some(100ms)")] {
         let app = Router::new()
@@ -247,7 +250,7 @@ async fn of_two_deadlines_the_earlier_counts() {
     }
 }
 
-/// A service may do all of its work before it returns a future.
+/// A service may do all of its work before it returns its future.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_is_known_as_soon_as_the_service_is_called() {
     let inner = service_fn(|_: Request<Body>| {
@@ -259,9 +262,9 @@ async fn the_deadline_is_known_as_soon_as_the_service_is_called() {
     assert_eq!(text(answer).await, "Some(100ms)");
 }
 
-/// docs/http-servers.md says so.
+/// As docs/http-servers.md documents.
 #[tokio::test(start_paused = true)]
-async fn what_is_streamed_has_no_deadline() {
+async fn a_streamed_body_has_no_deadline() {
     struct Lazy(bool);
     impl http_body::Body for Lazy {
         type Data = bytes::Bytes;
@@ -287,8 +290,7 @@ async fn a_request_that_succeeds_allocates_nothing() {
         drop(request);
         Ok::<_, std::convert::Infallible>(Response::new(()))
     });
-    let mut service =
-        DeadlineLayer::new().without_extension().layer(ShedLayer::new(4).layer(inner));
+    let mut service = DeadlineLayer::new().layer(ShedLayer::new(4).layer(inner));
     let mut requests: Vec<_> = (0..300)
         .map(|n| Request::get("/").header("redial-timeout-ms", 1_000 + n).body(()).unwrap())
         .collect();

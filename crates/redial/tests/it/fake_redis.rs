@@ -1,4 +1,4 @@
-//! A server that speaks the protocol of Redis up to the reply that a test is about, which never ends.
+//! A server that speaks the protocol of Redis up to the tested reply, which never ends.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A reply that is sent in answer to a script: its beginning, and then the same bytes again and again.
+/// A reply to a script: its beginning, and then the same bytes repeated.
 #[derive(Clone, Copy)]
 pub(crate) struct Endless {
     pub(crate) begins: &'static str,
     pub(crate) goes_on: &'static str,
 }
 
-/// A string whose length is announced, a line without an end, and values without an end: alone, nested, and
-/// in the kinds of RESP 3.
+/// A string of announced length, an endless line, and endless values: alone, nested, and in the types of RESP 3.
 pub(crate) const ENDLESS: [Endless; 9] = [
     Endless { begins: "$104857600\r\n", goes_on: "xxxxxxxx" },
     Endless { begins: "*2\r\n$8\r\nfinished\r\n$104857600\r\n", goes_on: "xxxxxxxx" },
@@ -28,13 +27,13 @@ pub(crate) const ENDLESS: [Endless; 9] = [
     Endless { begins: "$000000000000000000000000", goes_on: "00000000" },
 ];
 
-/// No more than what two socket buffers and our own hold; the reply has 100 MB.
+/// No more than two socket buffers and our own hold; the reply has 100 MB.
 pub(crate) const FEW_BYTES: usize = 32 << 20;
 const ALL_BYTES: usize = 100 << 20;
 
 pub(crate) struct FakeRedis {
     pub(crate) url: String,
-    /// Of the endless reply, how many bytes a client has taken at most.
+    /// The most bytes of the endless reply that a client has read.
     written: Arc<AtomicUsize>,
     closed: Arc<AtomicUsize>,
 }
@@ -57,7 +56,7 @@ impl FakeRedis {
         fake
     }
 
-    /// What the first client took before it hung up.
+    /// How much the first client read before it disconnected.
     #[track_caller]
     pub(crate) fn written(&self) -> usize {
         for _ in 0..6_000 {
@@ -66,7 +65,7 @@ impl FakeRedis {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        panic!("the client does not hang up");
+        panic!("the client does not disconnect");
     }
 }
 

@@ -1,7 +1,7 @@
-//! The gate by itself: its clock is an argument.
+//! The gate alone, with its clock as an argument.
 
 use redial::http::server::ShedLayer;
-use redial::http::server::shed::gate::{Answer, Arrival, Gate, Pass, Refusal, Turn};
+use redial::http::server::shed::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal};
 use redial::{NEVER, Nanos};
 use redial_core::draw;
 
@@ -16,18 +16,18 @@ fn enter(gate: &mut Gate<u32>, now: Nanos) -> Pass {
     gate.enter(|| (now, false)).unwrap()
 }
 
-/// Ten places, each request takes 10 ms, one arrives every `apart`.
+/// A limit of ten; each request takes 10 ms, and one arrives every `apart`.
 fn busy(gate: &mut Gate<u32>, from: Nanos, requests: u64, apart: Nanos) -> Nanos {
-    let mut inside = std::collections::VecDeque::new();
+    let mut running = std::collections::VecDeque::new();
     let finish = |gate: &mut Gate<u32>, (done, pass): (Nanos, Pass)| gate.finish(pass, || done);
     for n in 0..requests {
         let now = from + n * apart;
-        while inside.front().is_some_and(|(done, _)| *done <= now) {
-            finish(gate, inside.pop_front().unwrap());
+        while running.front().is_some_and(|(done, _)| *done <= now) {
+            finish(gate, running.pop_front().unwrap());
         }
-        inside.push_back((now + 10 * MS, enter(gate, now)));
+        running.push_back((now + 10 * MS, enter(gate, now)));
     }
-    inside.into_iter().for_each(|left| finish(gate, left));
+    running.into_iter().for_each(|left| finish(gate, left));
     from + requests * apart
 }
 
@@ -57,43 +57,45 @@ fn retries_do_not_count_as_load() {
 }
 
 #[test]
-fn a_standstill_of_any_length_leaves_capacity_sane() {
-    for standstill in [200 * MS, 10 * SECOND, 3_600 * SECOND] {
+fn a_stall_of_any_length_does_not_distort_the_capacity() {
+    for stall in [200 * MS, 10 * SECOND, 3_600 * SECOND] {
         let mut gate = ShedLayer::new(10).gate();
         let mut now = busy(&mut gate, SECOND, 5_000, 2 * MS);
         let stuck = std::iter::from_fn(|| match gate.arrive(FIRST, now, || 0) {
-            Answer::Enter(pass) => Some(pass),
+            Decision::Enter(pass) => Some(pass),
             _ => None,
         });
         let stuck: Vec<_> = stuck.collect();
         assert_eq!(stuck.len(), 10);
-        assert!(close(gate.capacity(), 1_000.0), "what stands still is not measured");
-        now += standstill;
+        assert!(close(gate.capacity(), 1_000.0), "a stalled request is not measured");
+        now += stall;
         stuck.into_iter().for_each(|pass| gate.finish(pass, || now));
-        assert!((367.0..1_000.0).contains(&gate.capacity()), "{standstill}: {gate:?}");
-        while let Some(Turn::Start(_, pass)) = gate.next(now) {
+        assert!((367.0..1_000.0).contains(&gate.capacity()), "{stall}: {gate:?}");
+        while let Some(Dequeued::Start(_, pass)) = gate.next(now) {
             gate.finish(pass, || now + 10 * MS);
         }
         for n in 0..2_000 {
-            let Answer::Enter(pass) = gate.arrive(FIRST, now + n * 2 * MS, || 0) else { panic!() };
+            let Decision::Enter(pass) = gate.arrive(FIRST, now + n * 2 * MS, || 0) else {
+                panic!()
+            };
             gate.finish(pass, || now + n * 2 * MS + 10 * MS);
         }
-        assert!(close(gate.capacity(), 1_000.0), "{standstill}: {gate:?}");
+        assert!(close(gate.capacity(), 1_000.0), "{stall}: {gate:?}");
     }
 }
 
-/// Most requests take 1 ms and a few take long, now and then or in a rhythm. The mean of what is measured is
-/// compared with the mean of what there is: one value alone is of some hundred requests, of which few are long.
+/// Most requests take 1 ms and a few take long, at random or periodically. The mean of many measurements is compared
+/// with the real mean: one measurement covers some hundred requests, of which few are long.
 #[test]
 fn capacity_is_right_when_few_requests_take_long() {
-    for (rare, long, rhythm) in
+    for (rare, long, periodic) in
         [(100, 1_000, false), (100, 100, false), (50, 200, false), (64, 640, true), (32, 320, true)]
     {
         let mut gate = ShedLayer::new(10).gate::<u32>();
         let (mut now, mut held, mut seen) = (SECOND, 0.0, 0.0);
         for n in 0..1_000_000_u64 {
             now += 3 * MS;
-            let luck = if rhythm { n } else { draw(1, n) };
+            let luck = if periodic { n } else { draw(1, n) };
             let taken = if luck % rare == 0 { long * MS } else { MS };
             let pass = enter(&mut gate, now);
             gate.finish(pass, || now + taken);
@@ -111,34 +113,34 @@ fn capacity_is_right_when_few_requests_take_long() {
 }
 
 #[test]
-fn a_horizon_without_end_does_not_spoil_all_later_slots() {
+fn an_unlimited_horizon_does_not_delay_all_later_slots() {
     let layer = ShedLayer::new(1).queue(0).min_share(0.0).unwrap();
     let mut gate = layer.horizon(std::time::Duration::MAX).gate::<u32>();
     let pass = enter(&mut gate, 0);
-    // Ten a second is the capacity that is assumed; twenty come in the first 20 ms.
+    // The assumed capacity is ten a second; twenty requests arrive in the first 20 ms.
     for n in 0..20 {
-        assert!(matches!(gate.arrive(FIRST, n * MS, || 0), Answer::Refuse(_)));
+        assert!(matches!(gate.arrive(FIRST, n * MS, || 0), Decision::Reject(_)));
     }
     gate.finish(pass, || 100 * MS);
     let hour = 3_600 * SECOND;
-    let _inside = enter(&mut gate, hour);
-    let Answer::Refuse(Refusal::Slot(after)) = gate.arrive(RETRY, hour, || 0) else { panic!() };
+    let _running = enter(&mut gate, hour);
+    let Decision::Reject(Refusal::Slot(after)) = gate.arrive(RETRY, hour, || 0) else { panic!() };
     assert!(after < SECOND, "after an hour of silence: {after} ns");
 }
 
 #[test]
-fn slots_are_apart_and_end_at_the_horizon() {
+fn slots_are_spaced_and_end_at_the_horizon() {
     let layer = ShedLayer::new(10).queue(0).horizon(ms(1_000)).min_share(0.5).unwrap();
     let mut gate = layer.gate::<u32>();
     let now = busy(&mut gate, SECOND, 5_000, MS + 1);
-    let inside: Vec<_> = std::iter::from_fn(|| gate.enter(|| (now, false))).collect();
-    assert_eq!(inside.len(), 10);
-    let mut refuse = |now| match gate.arrive(RETRY, now, || 0) {
-        Answer::Refuse(refusal) => refusal,
-        answer => panic!("{answer:?}"),
+    let running: Vec<_> = std::iter::from_fn(|| gate.enter(|| (now, false))).collect();
+    assert_eq!(running.len(), 10);
+    let mut reject = |now| match gate.arrive(RETRY, now, || 0) {
+        Decision::Reject(refusal) => refusal,
+        decision => panic!("{decision:?}"),
     };
     let mut last = 0;
-    let booked = (0..1_000).map_while(|_| match refuse(now) {
+    let booked = (0..1_000).map_while(|_| match reject(now) {
         Refusal::Slot(after) => Some(after),
         Refusal::Full(horizon) => {
             assert_eq!(horizon, SECOND);
@@ -154,57 +156,57 @@ fn slots_are_apart_and_end_at_the_horizon() {
         (490..=510).contains(&booked),
         "half of a thousand a second for a second, not {booked}"
     );
-    assert!(matches!(refuse(now + 10 * MS), Refusal::Slot(_)), "time has made room");
-    let Refusal::Slot(after) = refuse(now + 10 * SECOND) else { panic!("nothing is reserved") };
+    assert!(matches!(reject(now + 10 * MS), Refusal::Slot(_)), "time has made room");
+    let Refusal::Slot(after) = reject(now + 10 * SECOND) else { panic!("nothing is reserved") };
     assert!(after < 3 * MS);
 }
 
 #[test]
-fn first_attempts_enter_before_retries_and_the_late_do_not() {
+fn first_attempts_enter_before_retries_and_late_ones_never() {
     let mut gate = ShedLayer::new(1).queue(4).gate();
-    let mut inside = enter(&mut gate, 0);
+    let mut running = enter(&mut gate, 0);
     let wait = |gate: &mut Gate<u32>, arrival, name| match gate.arrive(arrival, 0, || name) {
-        Answer::Wait(ticket, displaced) => (ticket, displaced.map(|(name, _)| name)),
-        answer => panic!("{answer:?}"),
+        Decision::Wait(ticket, displaced) => (ticket, displaced.map(|(name, _)| name)),
+        decision => panic!("{decision:?}"),
     };
     wait(&mut gate, RETRY, 1);
     wait(&mut gate, Arrival { deadline: 5, ..FIRST }, 2);
     let (gone, _) = wait(&mut gate, FIRST, 3);
     wait(&mut gate, RETRY, 4);
-    assert!(matches!(gate.arrive(RETRY, 0, || 5), Answer::Refuse(Refusal::Slot(_))));
+    assert!(matches!(gate.arrive(RETRY, 0, || 5), Decision::Reject(Refusal::Slot(_))));
     assert_eq!(wait(&mut gate, FIRST, 6).1, Some(4), "the newest retry makes room");
     assert_eq!((gate.leave(gone), gate.leave(gone)), (Some(3), None));
-    assert!(matches!(gate.arrive(Arrival { deadline: 9, ..FIRST }, 9, || 7), Answer::Late));
+    assert!(matches!(gate.arrive(Arrival { deadline: 9, ..FIRST }, 9, || 7), Decision::Late));
     wait(&mut gate, RETRY, 8);
 
     let mut order = Vec::new();
     for now in 5..9 {
-        gate.finish(inside, || now);
+        gate.finish(running, || now);
         loop {
             match gate.next(now).unwrap() {
-                Turn::Late(name) => order.push((name, "late")),
-                Turn::Start(name, pass) => {
+                Dequeued::Late(name) => order.push((name, "late")),
+                Dequeued::Start(name, pass) => {
                     order.push((name, "started"));
-                    inside = pass;
+                    running = pass;
                     break;
                 }
             }
         }
-        assert!(gate.next(now).is_none(), "there is one place");
+        assert!(gate.next(now).is_none(), "the limit is one");
         if gate.waiting() == 0 {
             break;
         }
     }
     assert_eq!(order, [(2, "late"), (6, "started"), (1, "started"), (8, "started")]);
-    gate.finish(inside, || 9);
-    assert_eq!((gate.inside(), gate.is_waited_for()), (0, false));
+    gate.finish(running, || 9);
+    assert_eq!((gate.in_flight(), gate.has_waiters()), (0, false));
 }
 
 #[test]
 fn a_closed_gate_books_nothing() {
     let mut gate = ShedLayer::new(0).gate::<u32>();
     assert!(gate.enter(|| (0, false)).is_none());
-    assert!(matches!(gate.arrive(FIRST, 0, || 0), Answer::Refuse(Refusal::Full(_))));
+    assert!(matches!(gate.arrive(FIRST, 0, || 0), Decision::Reject(Refusal::Full(_))));
 }
 
 #[test]
@@ -216,28 +218,28 @@ fn a_share_is_from_0_to_1() {
     assert!(ShedLayer::new(1).min_share(0.0).is_ok() && ShedLayer::new(1).min_share(1.0).is_ok());
 }
 
-/// A request whose body was arriving meanwhile. It came before the others.
+/// A request that released its pass while its body was arriving. It arrived before the others.
 #[test]
-fn a_request_that_comes_back_enters_before_those_that_have_not_been_inside() {
+fn a_returning_request_enters_before_new_ones() {
     let mut gate = ShedLayer::new(1).queue(4).gate();
-    let away = enter(&mut gate, 0);
-    gate.finish(away, || 0);
-    let inside = enter(&mut gate, 0);
+    let released = enter(&mut gate, 0);
+    gate.finish(released, || 0);
+    let running = enter(&mut gate, 0);
     let wait = |gate: &mut Gate<u32>, arrival, name| {
-        assert!(matches!(gate.arrive(arrival, MS, || name), Answer::Wait(_, None)));
+        assert!(matches!(gate.arrive(arrival, MS, || name), Decision::Wait(_, None)));
     };
     wait(&mut gate, RETRY, 1);
     wait(&mut gate, FIRST, 2);
-    assert!(matches!(gate.arrive_again(RETRY, MS, || 3), Answer::Wait(_, None)));
-    let Answer::Wait(gone, None) = gate.arrive_again(FIRST, MS, || 4) else { panic!("{gate:?}") };
-    assert!(matches!(gate.arrive_again(RETRY, MS, || 5), Answer::Refuse(_)), "the queue is full");
-    let Answer::Wait(_, Some((3, _))) = gate.arrive_again(FIRST, MS, || 6) else {
+    assert!(matches!(gate.arrive_again(RETRY, MS, || 3), Decision::Wait(_, None)));
+    let Decision::Wait(gone, None) = gate.arrive_again(FIRST, MS, || 4) else { panic!("{gate:?}") };
+    assert!(matches!(gate.arrive_again(RETRY, MS, || 5), Decision::Reject(_)), "the queue is full");
+    let Decision::Wait(_, Some((3, _))) = gate.arrive_again(FIRST, MS, || 6) else {
         panic!("the newest retry makes room: {gate:?}")
     };
     assert_eq!(gate.leave(gone), Some(4));
-    gate.finish(inside, || MS);
+    gate.finish(running, || MS);
     let mut order = Vec::new();
-    while let Some(Turn::Start(name, pass)) = gate.next(MS) {
+    while let Some(Dequeued::Start(name, pass)) = gate.next(MS) {
         order.push(name);
         gate.finish(pass, || MS);
     }

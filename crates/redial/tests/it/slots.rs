@@ -1,10 +1,9 @@
-//! A server that stands still for 200 ms, and what its callers do to it afterwards, in virtual time.
+//! A server stalls for 200 ms; this measures the load of its clients afterwards, in virtual time.
 //!
-//! The gate is the one that serves requests and every call is the engine's own. A thousand clients think
-//! for an exponentially distributed time, make a call, and think again; ten places of 10 ms each (exponential
-//! as well) can do 1,000 requests a second. The budget is off, so that nothing but the server's
-//! answers shapes what comes back. The peak is the largest number of attempts that arrive in 100 ms, in the
-//! five seconds after the standstill, relative to what the server can do in 100 ms.
+//! The gate and the calls are the real ones. A thousand clients think for an exponentially distributed time, make a
+//! call, and think again. Ten requests at once of 10 ms each (exponential as well) are 1,000 requests a second. The
+//! budget is off, so that only the server's rejections shape the load. The peak is the largest number of attempts that
+//! arrive in 100 ms, in the 5 s after the stall, relative to the capacity in 100 ms.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +12,7 @@ use redial::admit::Guards;
 use redial::admit::budget::Budget;
 use redial::decide::{Class, Failure, Outcome, Reach};
 use redial::http::server::ShedLayer;
-use redial::http::server::shed::gate::{Answer, Arrival, Gate, Pass, Refusal, Turn};
+use redial::http::server::shed::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal};
 use redial::schedule::Hint;
 use redial::{NEVER, Nanos, Policy, Stop};
 use redial_core::{Call, Context, Permit, Request, Verdict, draw};
@@ -22,17 +21,17 @@ use crate::support::ms;
 
 const MS: Nanos = 1_000_000;
 const CLIENTS: usize = 1_000;
-const PLACES: usize = 10;
+const LIMIT: usize = 10;
 const SERVICE: f64 = 10.0 * MS as f64;
 /// Requests per nanosecond.
-const CAPACITY: f64 = PLACES as f64 / SERVICE;
+const CAPACITY: f64 = LIMIT as f64 / SERVICE;
 const PAUSE: std::ops::Range<Nanos> = 3_000 * MS..3_200 * MS;
 const END: Nanos = 8_200 * MS;
 const BUCKET: Nanos = 100 * MS;
 
-/// What a rejection says.
+/// The hint of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Says {
+enum Rejections {
     Slots,
     SlotsOfEverything,
     InOneSecond,
@@ -46,7 +45,7 @@ enum Event {
 }
 
 struct Storm {
-    says: Says,
+    rejections: Rejections,
     policy: Policy,
     guards: Guards,
     gate: Gate<usize>,
@@ -69,14 +68,14 @@ struct Client {
 }
 
 impl Storm {
-    fn new(says: Says, load: f64, seed: u64) -> Self {
+    fn new(rejections: Rejections, load: f64, seed: u64) -> Self {
         let policy =
             Policy::draft().budget(Budget::None).attempts(20).deadline(ms(10_000)).build().unwrap();
-        let layer = ShedLayer::new(PLACES);
-        let all = says == Says::SlotsOfEverything;
+        let layer = ShedLayer::new(LIMIT);
+        let all = rejections == Rejections::SlotsOfEverything;
         let layer = if all { layer.min_share(1.0).unwrap() } else { layer };
         let mut storm = Self {
-            says,
+            rejections,
             guards: Guards::new(&policy, 1, 0),
             policy,
             gate: layer.gate(),
@@ -151,15 +150,15 @@ impl Storm {
         }
         let arrival = Arrival { retry, deadline: NEVER };
         match self.gate.arrive(arrival, now, || client) {
-            Answer::Enter(pass) => self.start(client, pass),
-            Answer::Wait(_, None) => {}
-            Answer::Wait(_, Some((displaced, refusal))) => self.refuse(displaced, refusal),
-            Answer::Refuse(refusal) => self.refuse(client, refusal),
-            Answer::Late => unreachable!("nobody has a deadline here"),
+            Decision::Enter(pass) => self.start(client, pass),
+            Decision::Wait(_, None) => {}
+            Decision::Wait(_, Some((displaced, refusal))) => self.reject(displaced, refusal),
+            Decision::Reject(refusal) => self.reject(client, refusal),
+            Decision::Late => unreachable!("no request has a deadline here"),
         }
     }
 
-    /// Nothing is done while the server stands still.
+    /// No request makes progress while the server stalls.
     fn start(&mut self, client: usize, pass: Pass) {
         self.clients[client].pass = Some(pass);
         let started = if PAUSE.contains(&self.now) { PAUSE.end } else { self.now };
@@ -184,24 +183,25 @@ impl Storm {
         self.think(client);
         self.gate.finish(pass, || now);
         while let Some(turn) = self.gate.next(now) {
-            let Turn::Start(client, pass) = turn else {
-                unreachable!("nobody has a deadline here")
+            let Dequeued::Start(client, pass) = turn else {
+                unreachable!("no request has a deadline here")
             };
             self.start(client, pass);
         }
     }
 
-    fn refuse(&mut self, client: usize, refusal: Refusal) {
+    fn reject(&mut self, client: usize, refusal: Refusal) {
         let mut failure = Failure::new(Class::Overloaded).reach(Reach::Refused);
         failure.stop = matches!(refusal, Refusal::Full(_));
-        failure.hint = match (self.says, refusal) {
-            (Says::Slots | Says::SlotsOfEverything, Refusal::Slot(after)) => {
+        failure.hint = match (self.rejections, refusal) {
+            (Rejections::Slots | Rejections::SlotsOfEverything, Refusal::Slot(after)) => {
                 Some(Hint::Slot(after.next_multiple_of(MS)))
             }
-            (Says::InOneSecond, _) => Some(Hint::AtLeast(1_000 * MS)),
+            (Rejections::InOneSecond, _) => Some(Hint::AtLeast(1_000 * MS)),
             _ => None,
         };
-        failure.stop &= matches!(self.says, Says::Slots | Says::SlotsOfEverything);
+        failure.stop &=
+            matches!(self.rejections, Rejections::Slots | Rejections::SlotsOfEverything);
         let (now, seed) = (self.now, draw(!self.seed, client as u64 ^ self.now));
         let permit = self.clients[client].permit.take().unwrap();
         let settle = |call: &mut Call, cx: &Context<'_>| {
@@ -214,7 +214,7 @@ impl Storm {
         }
     }
 
-    /// Attempts in the busiest 100 ms after the standstill, relative to what the server can do.
+    /// Attempts in the busiest 100 ms after the stall, relative to the capacity.
     fn peak(&self) -> f64 {
         let after = (PAUSE.end / BUCKET) as usize..(END / BUCKET) as usize;
         let most = self.buckets[after].iter().max().unwrap();
@@ -226,9 +226,9 @@ impl Storm {
     }
 }
 
-/// The share that is finally served and the peak, as means over 20 seeds.
-fn mean(says: Says, load: f64) -> (f64, f64) {
-    let runs: Vec<_> = (1..=20).map(|seed| Storm::new(says, load, seed).run()).collect();
+/// The share of calls served and the peak, as means over 20 runs.
+fn mean(rejections: Rejections, load: f64) -> (f64, f64) {
+    let runs: Vec<_> = (1..=20).map(|seed| Storm::new(rejections, load, seed).run()).collect();
     let mean = |of: fn(&Storm) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
     (mean(Storm::served), mean(Storm::peak))
 }
@@ -236,22 +236,22 @@ fn mean(says: Says, load: f64) -> (f64, f64) {
 #[test]
 #[allow(clippy::print_stdout, reason = "the table is for `--nocapture`")]
 fn slots_of_the_spare_capacity_flatten_the_recovery() {
-    let mut table = String::from("a rejection says      load   served   peak\n");
-    let mut peaks = |says: Says| {
+    let mut table = String::from("rejections            load   served   peak\n");
+    let mut peaks = |rejections: Rejections| {
         [0.5, 0.8].map(|load| {
-            let (served, peak) = mean(says, load);
+            let (served, peak) = mean(rejections, load);
             table += &format!(
                 "{:<20}  {load:<5}  {:>5.1}%   {peak:.2}\n",
-                format!("{says:?}"),
+                format!("{rejections:?}"),
                 served * 100.0
             );
             (served, peak)
         })
     };
-    let slots = peaks(Says::Slots);
-    let all = peaks(Says::SlotsOfEverything);
-    let fixed = peaks(Says::InOneSecond);
-    let nothing = peaks(Says::Nothing);
+    let slots = peaks(Rejections::Slots);
+    let all = peaks(Rejections::SlotsOfEverything);
+    let fixed = peaks(Rejections::InOneSecond);
+    let nothing = peaks(Rejections::Nothing);
     println!("{table}");
     for (served, peak) in slots {
         assert!(served >= 0.99 && peak <= 1.2, "{table}");

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use redial::fleet::{Fleet, Guest};
+use redial::fleet::{Fleet, OneShot};
 use redial_core::admit::Guards;
 use redial_core::{Invalid, NEVER, Nanos, Policy};
 
@@ -29,7 +29,7 @@ const LEAVE_TIMEOUT: Duration = Duration::from_millis(50);
 
 pub(in crate::run) struct FleetBudget {
     fleet: Fleet,
-    guest: Guest,
+    account: OneShot,
     /// The name of the fleet, without the URL and its password.
     name: String,
     warnings: Vec<String>,
@@ -38,9 +38,9 @@ pub(in crate::run) struct FleetBudget {
 impl FleetBudget {
     pub(super) fn new(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {
         let fleet = Fleet::open(url, name)?;
-        let guest = fleet.guest(policy)?;
+        let account = fleet.one_shot(policy)?;
         let name = format!("fleet {name}");
-        Ok(Self { fleet, guest, name, warnings: Vec::new() })
+        Ok(Self { fleet, account, name, warnings: Vec::new() })
     }
 
     pub(super) fn warn(&mut self, warning: String) {
@@ -58,7 +58,7 @@ impl FleetBudget {
     }
 
     pub(super) fn now(&self) -> Nanos {
-        self.guest.now()
+        self.account.now()
     }
 
     /// The fleet's clock has another zero.
@@ -66,17 +66,17 @@ impl FleetBudget {
         if at == NEVER {
             return NEVER;
         }
-        let now = self.guest.now();
+        let now = self.account.now();
         clock::now().saturating_add(at.saturating_sub(now)).saturating_sub(now.saturating_sub(at))
     }
 
     pub(super) fn step<T>(&self, ask: impl FnOnce(&Guards, Nanos) -> T) -> T {
-        ask(self.guest.guards(), self.guest.now())
+        ask(self.account.guards(), self.account.now())
     }
 
     pub(super) fn confirm(&self, signals: &mut Signals) -> io::Result<Option<Signal>> {
         let until = clock::now().saturating_add(TIMEOUT);
-        while !self.guest.wait(POLL) && clock::now() < until {
+        while !self.account.wait(POLL) && clock::now() < until {
             if let Some(signal) = wait::pause(0, signals)? {
                 return Ok(Some(signal));
             }

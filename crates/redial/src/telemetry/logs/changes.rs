@@ -1,5 +1,5 @@
-//! What changes for an upstream as a whole. A state that was left out because it came too soon after itself is written later,
-//! with the next event, if it is still so: the last line about a breaker must not say open for ever.
+//! State changes of an upstream as a whole. A line that was suppressed because it came too soon is written later, with the
+//! next event, if the state still holds: otherwise the last line about a closed breaker could be that it opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,32 +11,32 @@ use super::table::Limit;
 
 pub(super) struct Changes {
     state: Mutex<State>,
-    /// When to look for lines that are owed.
+    /// When owed lines may be written.
     due: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    limits: [Limit; PLACES],
-    /// The latest state of the breaker and that of the storm, if it was left out.
+    limits: [Limit; KINDS],
+    /// The latest state of the breaker and of the storm, if its line was suppressed.
     owed: [Option<(About, Line)>; 2],
 }
 
 /// The budget, each state of the breaker, each level of a storm.
-const PLACES: usize = 8;
+const KINDS: usize = 8;
 
 impl Changes {
     pub(super) fn new() -> Self {
         Self { state: Mutex::default(), due: AtomicU64::new(NEVER) }
     }
 
-    /// Whether there may be a line that is owed.
-    pub(super) fn owes(&self) -> bool {
+    /// Whether a line may be owed.
+    pub(super) fn has_owed(&self) -> bool {
         self.due.load(Ordering::Relaxed) != NEVER
     }
 
     /// The line, if it may be written now.
-    pub(super) fn see(
+    pub(super) fn record(
         &self,
         about: About,
         line: Line,
@@ -45,7 +45,7 @@ impl Changes {
         rest: impl FnOnce() -> bool,
     ) -> Option<(About, Line)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let passed = state.limits[about.place()].pass(now, interval, rest);
+        let passed = state.limits[about.kind()].pass(now, interval, rest);
         if let Some(subject) = about.subject() {
             state.owed[subject] = passed.is_none().then_some((about, line));
             self.plan(&state, now, interval);
@@ -53,8 +53,8 @@ impl Changes {
         passed.map(|suppressed| (about, Line { suppressed, ..line }))
     }
 
-    /// A line that is owed, if it may be written now.
-    pub(super) fn settle(
+    /// An owed line, if it may be written now.
+    pub(super) fn take_owed(
         &self,
         now: Nanos,
         interval: Nanos,
@@ -65,7 +65,7 @@ impl Changes {
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (about, line) = state.owed.iter().flatten().next().copied()?;
-        let passed = state.limits[about.place()].pass_late(now, interval, rest);
+        let passed = state.limits[about.kind()].pass_late(now, interval, rest);
         if let (Some(subject), true) = (about.subject(), passed.is_some()) {
             state.owed[subject] = None;
         }

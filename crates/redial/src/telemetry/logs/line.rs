@@ -4,7 +4,7 @@ use redial_core::decide::Failure;
 #[cfg(feature = "metrics")]
 use redial_core::storm::Level;
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy)]
 pub(super) enum About {
     FirstFailure,
@@ -21,7 +21,7 @@ pub(super) enum About {
 }
 
 impl About {
-    /// Which of the transitions of a key it is.
+    /// The index among the transitions of a key.
     pub(super) fn of_key(self) -> usize {
         match self {
             Self::FirstFailure => 0,
@@ -31,8 +31,8 @@ impl About {
         }
     }
 
-    /// Which of the changes of an upstream it is.
-    pub(super) fn place(self) -> usize {
+    /// The index among the changes of an upstream.
+    pub(super) fn kind(self) -> usize {
         match self {
             Self::BreakerMoved(BreakerState::Closed) => 1,
             Self::BreakerMoved(BreakerState::Open) => 2,
@@ -43,7 +43,7 @@ impl About {
         }
     }
 
-    /// What it is a state of, if it is one.
+    /// What it is a state of: the breaker or the storm.
     pub(super) fn subject(self) -> Option<usize> {
         match self {
             Self::BreakerMoved(_) => Some(0),
@@ -53,19 +53,17 @@ impl About {
         }
     }
 
-    /// Its name, and what it says.
+    /// Its name and its message.
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::FirstFailure => ("first-failure", "an attempt failed, the first of its key"),
-            Self::BackoffGrowing => ("backoff-growing", "the waits of a key grow"),
-            Self::RepeatedFailure => {
-                ("repeated-failure", "calls of a key give up, one after another")
-            }
-            Self::Recovered => ("recovered", "a key that failed succeeds again"),
-            Self::BudgetDry => ("budget-dry", "the retry budget is dry, a retry was refused"),
-            Self::BreakerMoved(_) => ("breaker-moved", "the circuit breaker moved"),
+            Self::FirstFailure => ("first-failure", "first failed attempt of a key"),
+            Self::BackoffGrowing => ("backoff-growing", "the backoff of a key grows"),
+            Self::RepeatedFailure => ("repeated-failure", "consecutive calls of a key give up"),
+            Self::Recovered => ("recovered", "a key has recovered"),
+            Self::BudgetDry => ("budget-dry", "the retry budget is exhausted, a retry was refused"),
+            Self::BreakerMoved(_) => ("breaker-moved", "the circuit breaker changed its state"),
             #[cfg(feature = "metrics")]
-            Self::StormLevel { .. } => ("storm-level", "calls become more or fewer attempts"),
+            Self::StormLevel { .. } => ("storm-level", "the storm level changed"),
         }
     }
 
@@ -80,7 +78,7 @@ impl About {
     }
 }
 
-/// What a line says, as far as it is known.
+/// The fields of a line, where known.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Line {
     pub(super) key: Option<u64>,

@@ -1,5 +1,5 @@
-//! When everything fails, a line for every failure is a second storm, in the logs, and what changed drowns in what goes
-//! on. So a line is written when something changes, and only so many.
+//! When everything fails, a log line for every failure is a second storm, and hides what changed. So a line is written
+//! when a state changes, and their number is limited.
 
 mod changes;
 mod line;
@@ -18,26 +18,26 @@ use changes::Changes;
 use line::{About, Line};
 use table::Table;
 
-/// Writes what changes for the calls to one upstream as events of the crate `tracing`. An [`Observer`]; beside another one
-/// it is told in a pair, `retry.observe((logs, mine))`.
+/// Logs state changes of the calls to one upstream as events of the crate `tracing`. It is an [`Observer`]; combine it with
+/// another one as a pair, `retry.observe((logs, mine))`.
 ///
-/// Defaults: of each transition at most one line in 10 s for each key, and 20 lines a minute for all keys together with room for
-/// 20 at once. Lines about the upstream itself (budget, breaker, storm) have as many of their own. The state of 1024 keys is
-/// kept; of more, those that failed last.
+/// Defaults: at most one line of each transition in 10 s for each key, and 20 lines a minute for all keys together, with a
+/// burst of 20. Lines about the upstream itself (budget, breaker, storm) have a separate limit of the same size. The state
+/// is kept for the 1024 keys that failed last.
 ///
 /// | transition | level | when |
 /// |---|---|---|
-/// | `first-failure` | info | the first failed attempt of a key that was well |
-/// | `backoff-growing` | info | a wait of a key is at least twice as long as its first one, then as the one of the last such line |
-/// | `repeated-failure` | warn | another call of a key gave up, and none succeeded in between |
-/// | `recovered` | info | a call of a key that had failed, and of which a line was written, succeeded |
+/// | `first-failure` | info | the first failed attempt of a healthy key |
+/// | `backoff-growing` | info | a wait of a key is at least twice the first one, later twice that of the last such line |
+/// | `repeated-failure` | warn | another call of a key gave up, without a success in between |
+/// | `recovered` | info | a call succeeded after failures that were logged |
 /// | `budget-dry` | warn | the budget refused a retry |
 /// | `breaker-moved` | warn when it opened, else info | the breaker changed its state |
 /// | `storm-level` | warn when it rose, else info | the storm detector changed its level ([`storm`](Self::storm)) |
 ///
-/// The fields are `transition`, `upstream`, and as far as they are known `key` (its hash), `attempt`, `delay_ms`, `class`, `code`,
-/// `stop`, `failures`, `state`, `level`, `multiplier`; `suppressed` says how many lines of this transition and key were left out
-/// since the last one, `others_suppressed` how many of keys whose own lines did not come. The target is `redial`.
+/// The fields are `transition`, `upstream`, and where known `key` (its hash), `attempt`, `delay_ms`, `class`, `code`, `stop`,
+/// `failures`, `state`, `level` and `multiplier`. `suppressed` is the number of lines of this transition and key that were
+/// suppressed since the last one, `others_suppressed` that of keys without a line of their own. The target is `redial`.
 ///
 /// ```
 /// use redial::telemetry::Logs;
@@ -52,12 +52,12 @@ pub struct Logs {
     upstreams: RateLimit,
     table: Table,
     changes: Changes,
-    /// Lines that were left out and of which no line of their own will tell.
-    untold: AtomicU64,
+    /// Suppressed lines of keys that will have no line of their own.
+    unreported: AtomicU64,
 }
 
 impl Logs {
-    /// For calls to an upstream of this name.
+    /// Logs for calls to the upstream with this name.
     pub fn new(upstream: impl Into<String>) -> Self {
         let rule = RateRule::new(Rate::new(20, Duration::from_secs(60)), 20);
         Self {
@@ -67,21 +67,21 @@ impl Logs {
             upstreams: RateLimit::new(&rule),
             table: Table::new(),
             changes: Changes::new(),
-            untold: AtomicU64::new(0),
+            unreported: AtomicU64::new(0),
         }
     }
 
-    /// At most one line of each transition and key in this time.
+    /// Sets the least time between two lines of one transition and key.
     pub fn every(self, interval: Duration) -> Self {
         Self { interval: nanos(interval), ..self }
     }
 
-    /// So many lines about keys in all, and as many about the upstream.
+    /// Limits the lines about all keys together, and separately those about the upstream.
     pub fn at_most(self, rule: RateRule) -> Self {
         Self { keys: RateLimit::new(&rule), upstreams: RateLimit::new(&rule), ..self }
     }
 
-    /// Writes that a storm changed its level: `meter.on_change(move |changed| logs.storm(changed))`.
+    /// Logs a change of the storm level: `meter.on_change(move |changed| logs.storm(changed))`.
     #[cfg(feature = "metrics")]
     pub fn storm(&self, changed: &super::StormChanged) {
         let (to, multiplier) = (changed.reading.level, changed.reading.flow.multiplier());
@@ -89,36 +89,37 @@ impl Logs {
         self.change(About::StormLevel { to, rose: to > changed.from }, line);
     }
 
-    /// Something about the upstream changed.
+    /// Logs a change of the upstream.
     fn change(&self, about: About, line: Line) {
         let now = Ambient::now();
         let rest = || self.upstreams.take(now).is_ok();
-        if let Some((about, line)) = self.changes.see(about, line, now, self.interval, rest) {
+        if let Some((about, line)) = self.changes.record(about, line, now, self.interval, rest) {
             self.write(about, line);
         }
     }
 
-    /// A state of which nothing was written may be worth a line by now.
+    /// Logs a suppressed state that may be logged by now.
     #[cold]
-    fn settle(&self) {
+    fn write_owed(&self) {
         let now = Ambient::now();
         let rest = || self.upstreams.take(now).is_ok();
-        if let Some((about, line)) = self.changes.settle(now, self.interval, rest) {
+        if let Some((about, line)) = self.changes.take_owed(now, self.interval, rest) {
             self.write(about, line);
         }
     }
 
-    /// Something about a key changed.
+    /// Logs a change of a key.
     fn about_key(&self, key: u64, event: &Event, now: Nanos) {
-        let seen = self.table.see(key, event, now, self.interval, || self.keys.take(now).is_ok());
-        self.untold.fetch_add(seen.untold, Ordering::Relaxed);
+        let seen =
+            self.table.record(key, event, now, self.interval, || self.keys.take(now).is_ok());
+        self.unreported.fetch_add(seen.unreported, Ordering::Relaxed);
         if let Some((about, line)) = seen.line {
             self.write(about, Line { key: (key != 0).then_some(key), ..line });
         }
     }
 
     fn write(&self, about: About, line: Line) {
-        let others = self.untold.swap(0, Ordering::Relaxed);
+        let others = self.unreported.swap(0, Ordering::Relaxed);
         line.write(about, &self.upstream, others);
     }
 }
@@ -129,8 +130,8 @@ impl Observer for Logs {
     }
 
     fn about(&self, request: &Request, event: &Event) {
-        if self.changes.owes() {
-            self.settle();
+        if self.changes.has_owed() {
+            self.write_owed();
         }
         match event {
             Event::BudgetDry => {

@@ -1,5 +1,4 @@
-//! How the keys are doing that failed lately. The table never grows: a key that has no place takes that of the one that was
-//! not heard of for the longest time.
+//! The state of keys that failed recently. The table has a fixed size: a new key replaces the least recently updated one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +9,11 @@ use redial_core::{Event, NEVER, Nanos, Stop};
 use super::line::{About, Line};
 
 const SHARDS: usize = 64;
-const PLACES: usize = 16;
+const WAYS: usize = 16;
 
 pub(super) struct Table {
-    shards: Box<[Mutex<[Episode; PLACES]>]>,
-    /// How many keys are failing, so that a success has nothing to look up when none is.
+    shards: Box<[Mutex<[Episode; WAYS]>]>,
+    /// How many keys are failing, so that a success needs no lookup when none is.
     failing: AtomicUsize,
 }
 
@@ -22,16 +21,16 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Default)]
 struct Episode {
     key: u64,
-    /// When it was last heard of; 0 is a place that nobody has taken.
-    heard: Nanos,
-    /// Failed attempts; 0 when the key is well.
+    /// When it was last updated; 0 if the entry is free.
+    updated: Nanos,
+    /// Failed attempts; 0 if the key is healthy.
     failures: u64,
     /// Calls that gave up.
     gave_up: u64,
-    /// What waits are compared with: the first one, or the last one that had grown.
+    /// The wait to compare with: the first one, or the last one that had grown.
     waited: Nanos,
     /// Whether a line was written about it.
-    told: bool,
+    logged: bool,
     limits: [Limit; 4],
 }
 
@@ -42,17 +41,17 @@ pub(super) struct Limit {
     suppressed: u64,
 }
 
-/// What follows from an event.
+/// The result of an event.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) line: Option<(About, Line)>,
-    /// Lines that were left out, and whose place is gone.
-    pub(super) untold: u64,
+    /// Suppressed lines of an entry that was replaced.
+    pub(super) unreported: u64,
 }
 
 impl Limit {
-    /// Whether a line may be written now: then, how many were left out before it. `rest` is asked last, so that what
-    /// is left out costs nothing of it.
+    /// If a line may be written now, returns how many were suppressed before it. `rest` is called last, so that suppressed
+    /// lines do not count against it.
     pub(super) fn pass(
         &mut self,
         now: Nanos,
@@ -67,7 +66,7 @@ impl Limit {
         Some(std::mem::take(&mut self.suppressed))
     }
 
-    /// The same for a line that was left out before, and is then not one of those that were.
+    /// The same for a line that was suppressed before and is written now, so that it no longer counts as suppressed.
     pub(super) fn pass_late(
         &mut self,
         now: Nanos,
@@ -81,7 +80,7 @@ impl Limit {
 
 impl Table {
     pub(super) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::new([Episode::default(); PLACES])).collect();
+        let shards = (0..SHARDS).map(|_| Mutex::new([Episode::default(); WAYS])).collect();
         Self { shards, failing: AtomicUsize::new(0) }
     }
 
@@ -90,8 +89,8 @@ impl Table {
         self.failing.load(Ordering::Relaxed) == 0
     }
 
-    /// What an event says about a key, and whether that is worth a line.
-    pub(super) fn see(
+    /// Updates a key with an event, and returns a line if there is one to write.
+    pub(super) fn record(
         &self,
         key: u64,
         event: &Event,
@@ -100,37 +99,37 @@ impl Table {
         rest: impl FnOnce() -> bool,
     ) -> Seen {
         let mut shard = self.shard(key);
-        let known = shard.iter().position(|place| place.heard != 0 && place.key == key);
-        let (place, untold) = match known {
-            Some(place) => (place, 0),
-            // Only a failure begins an episode.
+        let known = shard.iter().position(|entry| entry.updated != 0 && entry.key == key);
+        let (index, unreported) = match known {
+            Some(index) => (index, 0),
+            // Only a failure starts an episode.
             None if !matches!(event, Event::AttemptEnded { .. }) => return Seen::default(),
             None => {
-                let place = (0..PLACES).min_by_key(|place| shard[*place].heard).unwrap_or(0);
-                let gone = std::mem::take(&mut shard[place]);
-                self.count(gone.failures > 0, false);
-                shard[place].key = key;
-                (place, gone.limits.iter().map(|limit| limit.suppressed).sum())
+                let index = (0..WAYS).min_by_key(|index| shard[*index].updated).unwrap_or(0);
+                let replaced = std::mem::take(&mut shard[index]);
+                self.count(replaced.failures > 0, false);
+                shard[index].key = key;
+                (index, replaced.limits.iter().map(|limit| limit.suppressed).sum())
             }
         };
-        let episode = &mut shard[place];
-        episode.heard = now.max(1);
+        let episode = &mut shard[index];
+        episode.updated = now.max(1);
         let was = episode.failures > 0;
         let change = episode.change(event);
         self.count(was, episode.failures > 0);
         let line = change.and_then(|(about, line)| {
             let suppressed = episode.limits[about.of_key()].pass(now, interval, rest)?;
-            episode.told = !matches!(about, About::Recovered);
+            episode.logged = !matches!(about, About::Recovered);
             Some((about, Line { suppressed, ..line }))
         });
-        Seen { line, untold }
+        Seen { line, unreported }
     }
 
-    fn shard(&self, key: u64) -> MutexGuard<'_, [Episode; PLACES]> {
-        // Keys are hashes, but of somebody else's making.
+    fn shard(&self, key: u64) -> MutexGuard<'_, [Episode; WAYS]> {
+        // Keys are hashes, but possibly weak ones.
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = (mixed >> 32) as usize % SHARDS;
-        self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
+        let index = (mixed >> 32) as usize % SHARDS;
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, was: bool, is: bool) {
@@ -172,13 +171,13 @@ impl Episode {
             }
             Event::Succeeded { attempts } => {
                 let before = *self;
-                (self.failures, self.gave_up, self.waited, self.told) = (0, 0, 0, false);
+                (self.failures, self.gave_up, self.waited, self.logged) = (0, 0, 0, false);
                 let line = Line {
                     attempt: Some(*attempts),
                     failures: Some(before.failures),
                     ..Line::default()
                 };
-                (before.failures > 0 && before.told).then_some((About::Recovered, line))
+                (before.failures > 0 && before.logged).then_some((About::Recovered, line))
             }
             _ => None,
         }

@@ -10,25 +10,25 @@ use super::{Current, Otel};
 #[cfg(feature = "http")]
 use super::{grpc::Tally, request::Facts};
 
-/// What becomes of a call, as spans. Dropping it ends them.
+/// The spans of a call. Dropping it ends them.
 pub(crate) struct Trace(Option<Box<Active>>);
 
 struct Active {
     otel: Arc<Otel>,
     tracer: Arc<BoxedTracer>,
-    /// The caller's context until the call's span is made, then the span's.
+    /// The caller's context until the call's span is created, then that of the span.
     context: Context,
     begun: bool,
     subject: Subject,
-    /// The attempts on their way, in the order they were sent.
-    out: Vec<Out>,
-    /// Since when no attempt is on its way, after the first.
+    /// The attempts in flight, in the order they were sent.
+    in_flight: Vec<InFlight>,
+    /// Since when no attempt is in flight, after the first.
     idle_since: Option<Nanos>,
     attempts: u32,
     stop: Option<Stop>,
 }
 
-struct Out {
+struct InFlight {
     number: u32,
     context: Arc<Context>,
 }
@@ -54,7 +54,7 @@ impl Trace {
             context: Context::current(),
             begun: false,
             subject: Subject::Plain,
-            out: Vec::new(),
+            in_flight: Vec::new(),
             idle_since: None,
             attempts: 0,
             stop: None,
@@ -66,7 +66,7 @@ impl Trace {
         self.0.is_some()
     }
 
-    /// What is known of the request. Comes before the first attempt.
+    /// Sets the attributes of the request. Called before the first attempt.
     #[cfg(feature = "http")]
     pub(crate) fn request(&mut self, method: &http::Method, uri: &http::Uri, grpc: bool) {
         if let Some(active) = &mut self.0 {
@@ -76,7 +76,7 @@ impl Trace {
         }
     }
 
-    /// An attempt leaves.
+    /// An attempt is sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self, permit: &Permit) {
         if let Some(active) = &mut self.0 {
@@ -84,7 +84,7 @@ impl Trace {
         }
     }
 
-    /// The same attempt leaves once more.
+    /// The same attempt is sent again.
     #[cfg(feature = "http")]
     pub(crate) fn anew(&mut self, number: u32, now: Nanos) {
         if let Some(active) = &mut self.0 {
@@ -96,7 +96,7 @@ impl Trace {
     #[cfg(feature = "http")]
     pub(crate) fn responded(&mut self, number: u32, status: u16) {
         if let Some(active) = &mut self.0
-            && let Some(out) = active.out.iter().find(|out| out.number == number)
+            && let Some(out) = active.in_flight.iter().find(|out| out.number == number)
             && let Subject::Request(facts, _) = &active.subject
         {
             out.context.span().set_attributes(facts.response(status));
@@ -111,7 +111,7 @@ impl Trace {
         }
     }
 
-    /// Nobody waits for an attempt any more.
+    /// An attempt is cancelled.
     #[inline(always)]
     pub(crate) fn abandoned(&mut self, number: u32) {
         if let Some(active) = &mut self.0 {
@@ -119,7 +119,7 @@ impl Trace {
         }
     }
 
-    /// The call has ended without success. What is said last counts.
+    /// The call has ended without success. The last reason counts.
     #[inline(always)]
     pub(crate) fn stopped(&mut self, reason: Stop) {
         if let Some(active) = &mut self.0 {
@@ -127,15 +127,15 @@ impl Trace {
         }
     }
 
-    /// That of the attempt that was sent last.
+    /// The context of the attempt that was sent last.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Current> {
-        self.0.as_ref()?.out.last().map(|out| Current(Arc::clone(&out.context)))
+        self.0.as_ref()?.in_flight.last().map(|out| Current(Arc::clone(&out.context)))
     }
 }
 
 impl Active {
-    /// Makes the call's span: not before its subject is known.
+    /// Creates the call's span, once its subject is known.
     fn begin(&mut self) {
         if std::mem::replace(&mut self.begun, true) {
             return;
@@ -154,7 +154,7 @@ impl Active {
     #[cold]
     fn sent(&mut self, number: u32, now: Nanos, anew: bool) {
         self.begin();
-        let hedge = !self.out.is_empty();
+        let hedge = !self.in_flight.is_empty();
         self.attempts = self.attempts.max(number);
         let mut attributes = vec![KeyValue::new("redial.attempt", i64::from(number))];
         let waited = self.idle_since.take().map(|since| now.saturating_sub(since));
@@ -182,18 +182,18 @@ impl Active {
         let builder = builder.with_attributes(attributes);
         let span = self.tracer.build_with_context(builder, &self.context);
         let context = Arc::new(self.context.with_span(span));
-        self.out.push(Out { number, context });
+        self.in_flight.push(InFlight { number, context });
     }
 
     fn take(&mut self, number: u32) -> Option<Arc<Context>> {
-        let place = self.out.iter().position(|out| out.number == number)?;
-        Some(self.out.remove(place).context)
+        let index = self.in_flight.iter().position(|out| out.number == number)?;
+        Some(self.in_flight.remove(index).context)
     }
 
     #[cold]
     fn landed(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
         let Some(context) = self.take(number) else { return };
-        self.idle_since = self.out.is_empty().then_some(now);
+        self.idle_since = self.in_flight.is_empty().then_some(now);
         let span = context.span();
         let name = match outcome {
             Outcome::Success => "success",
@@ -220,7 +220,7 @@ impl Active {
     }
 }
 
-/// Not an error: nobody asked for it any more.
+/// A cancelled attempt is not an error.
 fn cancel(context: &Context) {
     context.span().set_attribute(KeyValue::new("redial.outcome", Class::Cancelled.name()));
     context.span().end();
@@ -229,7 +229,7 @@ fn cancel(context: &Context) {
 impl Drop for Active {
     fn drop(&mut self) {
         self.begin();
-        for out in self.out.drain(..) {
+        for out in self.in_flight.drain(..) {
             cancel(&out.context);
         }
         let span = self.context.span();

@@ -1,4 +1,4 @@
-//! What gRPC's own clients say about their retries, by the names of the proposals A66 and A96.
+//! The retry metrics of gRPC clients, as in the gRPC proposals A66 and A96.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -35,14 +35,14 @@ impl Grpc {
         Self { target, meter, instruments: OnceLock::new() }
     }
 
-    /// The host and port that the target names, if it names them.
+    /// The host and port of the target, if it has them.
     pub(super) fn server(&self) -> Option<(&str, u16)> {
         let (_, path) = self.target.rsplit_once('/').unwrap_or(("", &self.target));
         let (host, port) = path.rsplit_once(':')?;
         Some((host, port.parse().ok()?))
     }
 
-    /// What one call did. Counts of zero are not recorded.
+    /// Records one call. Counts of zero are not recorded.
     pub(super) fn record(&self, method: &str, tally: &Tally) {
         let to = self.instruments.get_or_init(|| Instruments::new(self.meter.as_ref()));
         let labels = [
@@ -51,7 +51,7 @@ impl Grpc {
         ];
         for (count, histogram) in [
             (tally.retries, &to.retries),
-            (tally.anew, &to.transparent_retries),
+            (tally.transparent, &to.transparent_retries),
             (tally.hedges, &to.hedges),
         ] {
             if count > 0 {
@@ -103,21 +103,27 @@ impl Instruments {
     }
 }
 
-/// What a call did, as gRPC counts it.
+/// The retries of one call, as gRPC counts them.
 #[derive(Default)]
 pub(super) struct Tally {
     retries: u64,
     hedges: u64,
-    anew: u64,
-    /// How long none was, between attempts.
+    transparent: u64,
+    /// The time between attempts without one in flight.
     idle: Nanos,
 }
 
 impl Tally {
-    pub(super) fn sent(&mut self, number: u32, waited: Option<Nanos>, hedge: bool, anew: bool) {
-        self.anew += u64::from(anew);
+    pub(super) fn sent(
+        &mut self,
+        number: u32,
+        waited: Option<Nanos>,
+        hedge: bool,
+        transparent: bool,
+    ) {
+        self.transparent += u64::from(transparent);
         self.hedges += u64::from(hedge);
-        self.retries += u64::from(number > 1 && !hedge && !anew);
+        self.retries += u64::from(number > 1 && !hedge && !transparent);
         self.idle += waited.unwrap_or(0);
     }
 }

@@ -1,7 +1,7 @@
 //! Spans of calls and of their attempts, for OpenTelemetry.
 //!
-//! A trace that shows a call as one span hides why it took so long; one that shows only requests hides that three
-//! of them were one call. Here a call is a span, and each attempt is a span below it.
+//! A trace with one span for a call hides why it took so long; one with spans only for requests hides that three of them
+//! belong to one call. Here a call is a span, and each attempt is a child span.
 
 mod call;
 #[cfg(feature = "http")]
@@ -23,24 +23,24 @@ use {grpc::Grpc, opentelemetry::metrics::Meter};
 
 /// How calls become spans, for [`Retry::traced`](crate::Retry::traced).
 ///
-/// Defaults: the tracer provider that is installed when a call starts, spans named after what is done, no metrics. The parent
-/// is the caller's current context; while an attempt runs, its own span is current.
+/// Defaults: the tracer provider that is installed when a call starts, spans named after the request, no metrics. The
+/// parent is the caller's current context; while an attempt runs, its own span is current.
 ///
 /// | span | attribute | |
 /// |---|---|---|
 /// | call | `redial.attempts` | how many attempts were made |
 /// | | `redial.stop` | why the call ended without success ([`Stop::name`](crate::Stop::name)) |
 /// | attempt | `redial.attempt` | 1 is the first |
-/// | | `redial.wait_seconds` | for how long was waited before it; not on the first |
+/// | | `redial.wait_seconds` | the wait before it; not on the first |
 /// | | `redial.hedge` | it was sent beside another one |
-/// | | `redial.transparent` | a gRPC stream that no server looked at was opened anew, as the same attempt |
-/// | | `redial.outcome` | `success`, `failure`, `not-yet`, or `cancelled` for the loser of a race and what was dropped |
+/// | | `redial.transparent` | a gRPC stream that no server processed was reopened as the same attempt |
+/// | | `redial.outcome` | `success`, `failure`, `not-yet`, or `cancelled` for the loser of a race and for dropped attempts |
 /// | | `error.type` | the class of the failure ([`Class::name`](crate::decide::Class::name)) |
 ///
-/// A call that gave up has the status error, and so has every attempt that failed. An attempt of an HTTP client is of the
-/// kind client and has `http.request.method`, `http.request.resend_count` (from the second on), `server.address`,
+/// A call that gave up has the status error, and so has every failed attempt. An attempt of an HTTP client has the kind
+/// client and `http.request.method`, `http.request.resend_count` (from the second on), `server.address`,
 /// `server.port`, `url.full` (without user and query, which may hold secrets) and `http.response.status_code`; one of gRPC
-/// has `rpc.system.name`, `rpc.method` and `rpc.response.status_code`. It ends with the head of the response. When a text map
+/// has `rpc.system.name`, `rpc.method` and `rpc.response.status_code`. It ends with the headers of the response. If a text map
 /// propagator is installed, each attempt carries its own `traceparent`.
 ///
 /// ```
@@ -62,12 +62,12 @@ pub struct Otel {
 }
 
 impl Otel {
-    /// Spans by the global tracer provider.
+    /// Spans of the global tracer provider.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Spans by this provider.
+    /// Spans of this provider.
     pub fn with_provider<P, T, S>(provider: &P) -> Self
     where
         P: TracerProvider<Tracer = T>,
@@ -78,23 +78,23 @@ impl Otel {
         Self { tracer: Some(Arc::new(BoxedTracer::new(tracer))), ..Self::default() }
     }
 
-    /// What the calls are called: a name for all of them, without anything that differs from call to call.
+    /// Sets the name of all spans. It should not contain values that differ from call to call.
     pub fn named(self, name: impl Into<Cow<'static, str>>) -> Self {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// Records gRPC's retry metrics (proposal A96) of the gRPC calls among them: `grpc.client.call.retries`,
-    /// `grpc.client.call.transparent_retries` and `grpc.client.call.hedges`, of calls that had any, and
-    /// `grpc.client.call.retry_delay`, each by `grpc.method` and `grpc.target`. `target` is that of the channel, such as
+    /// Records gRPC's retry metrics (proposal A96) for gRPC calls: `grpc.client.call.retries`,
+    /// `grpc.client.call.transparent_retries` and `grpc.client.call.hedges`, for calls that had any, and
+    /// `grpc.client.call.retry_delay`, each by `grpc.method` and `grpc.target`. `target` is the target of the channel, such as
     /// `dns:///inventory.internal:50051`.
     ///
-    /// The meter is that of the global provider when the first call ends.
+    /// The meter is taken from the global provider when the first call ends.
     #[cfg(feature = "http")]
     pub fn grpc(self, target: impl Into<Cow<'static, str>>) -> Self {
         Self { grpc: Some(Arc::new(Grpc::new(target.into(), None))), ..self }
     }
 
-    /// As [`grpc`](Self::grpc), with this meter.
+    /// Like [`grpc`](Self::grpc), with this meter.
     #[cfg(feature = "http")]
     pub fn grpc_with(self, target: impl Into<Cow<'static, str>>, meter: Meter) -> Self {
         Self { grpc: Some(Arc::new(Grpc::new(target.into(), Some(meter)))), ..self }
@@ -130,7 +130,7 @@ impl Spans {
         self.0.is_some()
     }
 
-    /// Of a call that starts here.
+    /// The trace of a call that starts now.
     #[inline(always)]
     pub(crate) fn trace(&self) -> Trace {
         match &self.0 {
@@ -150,7 +150,7 @@ impl Current {
         work()
     }
 
-    /// Writes on a request whose attempt it is, if a propagator is installed.
+    /// Injects the context into a request, if a propagator is installed.
     #[cfg(feature = "http")]
     pub(crate) fn write(&self, headers: &mut http::HeaderMap) {
         request::inject(&self.0, headers);

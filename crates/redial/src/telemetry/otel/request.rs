@@ -1,18 +1,18 @@
-//! What OpenTelemetry wants to know of a request, by its semantic conventions.
+//! The attributes of a request, by the semantic conventions of OpenTelemetry.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use opentelemetry::propagation::Injector;
 use opentelemetry::{Context, KeyValue, global};
 use redial_core::decide::{Failure, GRPC_STATUSES};
 
-/// What is known of a request before it is sent.
+/// The attributes of a request that are known before it is sent.
 pub(super) enum Facts {
     Http {
         method: &'static str,
         server: Option<(String, u16)>,
         url: Option<String>,
     },
-    /// The method with its service.
+    /// The method, including its service.
     Grpc {
         method: String,
         server: Option<(String, u16)>,
@@ -20,7 +20,7 @@ pub(super) enum Facts {
 }
 
 impl Facts {
-    /// `server` is where a channel goes whose requests do not say it.
+    /// `server` is the target of the channel, for requests without an authority.
     pub(super) fn new(method: &Method, uri: &Uri, grpc: bool, server: Option<(&str, u16)>) -> Self {
         let named = server_of(uri);
         if grpc {
@@ -50,7 +50,7 @@ impl Facts {
         }
     }
 
-    /// Of this attempt's request.
+    /// The attributes of this attempt's request.
     pub(super) fn request(&self, number: u32) -> Vec<KeyValue> {
         let (mut attributes, server) = match self {
             Self::Http { method, server, url } => {
@@ -76,7 +76,7 @@ impl Facts {
         attributes
     }
 
-    /// Of a response. That of a gRPC call says nothing until its trailers.
+    /// The attribute of a response. A gRPC call has its status in the trailers.
     pub(super) fn response(&self, status: u16) -> Option<KeyValue> {
         match self {
             Self::Http { .. } => {
@@ -86,7 +86,7 @@ impl Facts {
         }
     }
 
-    /// Of a failure.
+    /// The attribute of a failure.
     pub(super) fn failure(&self, failure: &Failure) -> Option<KeyValue> {
         match self {
             Self::Http { .. } => None,
@@ -109,7 +109,7 @@ fn owned((host, port): (&str, u16)) -> (String, u16) {
     (host.to_owned(), port)
 }
 
-/// What a method is called that is none of HTTP's: anybody can make one up.
+/// The name for unknown methods, of which there may be any number.
 const OTHER: &str = "_OTHER";
 
 fn known(method: &Method) -> &'static str {
@@ -118,7 +118,7 @@ fn known(method: &Method) -> &'static str {
     KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER)
 }
 
-/// Writes where the trace goes on.
+/// Injects the trace context.
 pub(super) fn inject(context: &Context, headers: &mut HeaderMap) {
     global::get_text_map_propagator(|propagator| {
         propagator.inject_context(context, &mut Headers(headers));

@@ -1,12 +1,12 @@
-//! With TLS. The certificate is for `localhost`, and not for 127.0.0.1.
+//! Connections with TLS. The certificate is valid for `localhost` and not for 127.0.0.1.
 
 use std::path::PathBuf;
 
 use redial::Fleet;
 
-use super::rig::{Heard, Redis, name, retries, retry};
+use super::support::{ObservedFleet, Redis, name, retries, retry};
 
-/// The certificates are those that the queue's tests have.
+/// The certificates of the queue's tests.
 fn file(name: &str) -> PathBuf {
     let crates = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     crates.join("redial-queue/tests/it/postgres/tls").join(name)
@@ -34,49 +34,50 @@ fn redis() -> Redis {
 }
 
 #[test]
-fn whom_to_trust_is_said() {
+fn trusted_certificates_are_configurable() {
     let redis = redis();
     let at = |host: &str| format!("rediss://:secret@{host}:{}", redis.port);
-    let heard = Heard::draft(Fleet::draft(&at("localhost"), &name()).ca_file(file("ca.pem")));
-    let trusting = retry(&heard.fleet);
-    heard.reaches();
+    let observed =
+        ObservedFleet::draft(Fleet::draft(&at("localhost"), &name()).ca_file(file("ca.pem")));
+    let trusting = retry(&observed.fleet);
+    observed.reaches();
     retries(&trusting);
     for (host, ca) in
         [("127.0.0.1", Some("ca.pem")), ("localhost", Some("server.pem")), ("localhost", None)]
     {
         let draft = Fleet::draft(&at(host), &name());
         let draft = ca.map(file).into_iter().fold(draft, |draft, ca| draft.ca_file(ca));
-        let heard = Heard::draft(draft);
-        let _retry = retry(&heard.fleet);
-        let said = heard.loses("unreachable");
-        assert!(said.contains("certificate"), "{said}");
+        let observed = ObservedFleet::draft(draft);
+        let _retry = retry(&observed.fleet);
+        let message = observed.loses("unreachable");
+        assert!(message.contains("certificate"), "{message}");
     }
 }
 
 #[test]
-fn both_sides_have_to_agree_on_it() {
+fn both_sides_must_use_tls() {
     let (encrypted, plain) = (redis(), Redis::start(&[]));
     for url in [
         format!("redis://127.0.0.1:{}", encrypted.port),
         format!("rediss://127.0.0.1:{}", plain.port),
     ] {
-        let heard = Heard::open(&url);
-        let retry = retry(&heard.fleet);
-        assert!(matches!(heard.next(), redial::fleet::FleetEvent::Lost { .. }));
+        let observed = ObservedFleet::open(&url);
+        let retry = retry(&observed.fleet);
+        assert!(matches!(observed.next(), redial::fleet::FleetEvent::Lost { .. }));
         assert_eq!(retry.run_blocking(|_| Ok::<_, std::io::Error>(7)).unwrap(), 7);
     }
 }
 
 #[test]
-fn a_file_that_is_none() {
-    let check = |url: &str, name: &str, said: &str| {
+fn invalid_ca_files_are_rejected() {
+    let check = |url: &str, name: &str, message: &str| {
         let error = Fleet::draft(url, "a").ca_file(file(name)).open().unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(message), "{error}");
     };
     check("rediss://host", "nothing", "fleet.ca_file is ");
     check("rediss://host", "nothing", "No such file");
-    check("rediss://host", "server.key", "there is no certificate in it");
-    check("redis://host", "ca.pem", "must be rediss://… when there is a CA file");
+    check("rediss://host", "server.key", "no certificate found");
+    check("redis://host", "ca.pem", "must be rediss://… with a CA file");
     let insecure = Fleet::open("rediss://host/#insecure", "a").unwrap_err().to_string();
     assert!(insecure.contains("without #insecure"), "{insecure}");
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with a Redis, said once, and without effect on calls.
+//! Faults of Redis: each is reported once and affects no call.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,109 +9,111 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redial::fleet::{Fleet, FleetEvent};
 
-use super::rig::{Heard, Redis, command, fails, free_port, name, retries, retry, shared, until};
+use super::support::{
+    ObservedFleet, Redis, command, fails, free_port, name, retries, retry, shared, until,
+};
 
 #[test]
-fn gone_and_back_with_nothing_in_it() {
+fn redis_restarts_without_its_data() {
     let mut redis = Redis::start(&[]);
-    let heard = Heard::open(&redis.url());
-    let retry = retry(&heard.fleet);
-    heard.reaches();
-    until("a share", || heard.stats().share > 0.0);
+    let observed = ObservedFleet::open(&redis.url());
+    let retry = retry(&observed.fleet);
+    observed.reaches();
+    until("a share", || observed.stats().share > 0.0);
     redis.kill();
-    let said = heard.loses("unreachable");
-    assert!(said.starts_with("Redis cannot be reached: "), "{said}");
-    // Its share of the floor is still its own.
+    let message = observed.loses("unreachable");
+    assert!(message.starts_with("Redis cannot be reached: "), "{message}");
+    // The instance keeps its share of the floor.
     retries(&retry);
     redis.start_again();
-    heard.reaches_again();
-    assert!(matches!(heard.next(), FleetEvent::Anew { .. }));
+    observed.reaches_again();
+    assert!(matches!(observed.next(), FleetEvent::Reset { .. }));
     retries(&retry);
-    assert_eq!(heard.all(), []);
-    let stats = heard.stats();
+    assert_eq!(observed.all(), []);
+    let stats = observed.stats();
     assert!(stats.connected && stats.syncs.unreachable > 0 && stats.syncs.ok > 0, "{stats:?}");
     assert!(stats.last_error.is_some());
 }
 
 #[test]
-fn gone_from_the_beginning() {
+fn redis_is_down_at_start() {
     let mut redis = Redis::start(&[]);
     redis.kill();
-    let heard = Heard::open(&redis.url());
-    let retry = retry(&heard.fleet);
-    heard.loses("unreachable");
+    let observed = ObservedFleet::open(&redis.url());
+    let retry = retry(&observed.fleet);
+    observed.loses("unreachable");
     assert_eq!(retry.run_blocking(|_| Ok::<_, std::io::Error>(7)).unwrap(), 7);
     redis.start_again();
-    heard.reaches_again();
+    observed.reaches_again();
     retries(&retry);
 }
 
 #[test]
-fn emptied() {
+fn the_ledger_is_deleted() {
     let redis = Redis::start(&[]);
-    let heard = Heard::open(&redis.url());
-    let retry = retry(&heard.fleet);
-    heard.reaches();
+    let observed = ObservedFleet::open(&redis.url());
+    let retry = retry(&observed.fleet);
+    observed.reaches();
     let _: () = redis.command(&["FLUSHALL"]);
-    assert!(matches!(heard.next(), FleetEvent::Anew { .. }));
+    assert!(matches!(observed.next(), FleetEvent::Reset { .. }));
     retries(&retry);
-    assert_eq!(heard.all(), []);
+    assert_eq!(observed.all(), []);
 }
 
 #[test]
-fn the_script_is_forgotten() {
+fn the_script_is_evicted() {
     let redis = Redis::start(&[]);
-    let heard = Heard::open(&redis.url());
-    let retry = retry(&heard.fleet);
-    heard.reaches();
+    let observed = ObservedFleet::open(&redis.url());
+    let retry = retry(&observed.fleet);
+    observed.reaches();
     for _ in 0..5 {
         let _: () = redis.command(&["SCRIPT", "FLUSH"]);
-        let before = heard.stats().syncs.ok;
-        until("asked again", || heard.stats().syncs.ok > before);
+        let before = observed.stats().syncs.ok;
+        until("asked again", || observed.stats().syncs.ok > before);
     }
     retries(&retry);
-    assert_eq!(heard.all(), []);
+    assert_eq!(observed.all(), []);
 }
 
 #[test]
 fn out_of_memory() {
     let redis = Redis::start(&["--maxmemory-policy", "noeviction"]);
-    let heard = Heard::open(&redis.url());
-    let retry = retry(&heard.fleet);
-    heard.reaches();
+    let observed = ObservedFleet::open(&redis.url());
+    let retry = retry(&observed.fleet);
+    observed.reaches();
     let _: () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    let said = heard.loses("refused");
-    assert!(said.starts_with("Redis refuses with OOM: "), "{said}");
+    let message = observed.loses("refused");
+    assert!(message.starts_with("Redis refuses with OOM: "), "{message}");
     retries(&retry);
     let _: () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    heard.reaches_again();
-    assert!(heard.stats().syncs.refused > 0);
+    observed.reaches_again();
+    assert!(observed.stats().syncs.refused > 0);
 }
 
 #[test]
-fn a_replica_that_only_reads() {
+fn redis_is_a_read_only_replica() {
     let (redis, primary) = (Redis::start(&[]), Redis::start(&[]));
-    let heard = Heard::open(&redis.url());
-    let _retry = retry(&heard.fleet);
-    heard.reaches();
+    let observed = ObservedFleet::open(&redis.url());
+    let _retry = retry(&observed.fleet);
+    observed.reaches();
     let _: () = redis.command(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()]);
-    let said = heard.loses("refused");
-    assert!(said.contains("READONLY"), "{said}");
+    let message = observed.loses("refused");
+    assert!(message.contains("READONLY"), "{message}");
     let _: () = redis.command(&["REPLICAOF", "NO", "ONE"]);
-    heard.reaches_again();
+    observed.reaches_again();
 }
 
 #[test]
-fn a_key_that_is_no_ledger() {
+fn the_key_has_another_type() {
     let (url, name) = (shared(), name());
     let key = format!("redial:fleet:{name}");
     let _: () = command(&url, &["SET", &key, "a song"]);
-    let heard = Heard::draft(Fleet::draft(&url, &name));
-    let retry = retry(&heard.fleet);
+    let observed = ObservedFleet::draft(Fleet::draft(&url, &name));
+    let retry = retry(&observed.fleet);
     let well = retry.clone().scope("elsewhere");
     let lost = loop {
-        match heard.next() {
-            FleetEvent::Lost { ledger, trouble } => break (ledger, trouble),
+        match observed.next() {
+            FleetEvent::Lost { ledger, error } => break (ledger, error),
             FleetEvent::Reached { ledger, .. } => assert_ne!(ledger, name),
             other => panic!("{other}"),
         }
@@ -120,34 +122,34 @@ fn a_key_that_is_no_ledger() {
     assert!(lost.1.to_string().contains("WRONGTYPE"), "{}", lost.1);
     retries(&well);
     let left: String = command(&url, &["GET", &key]);
-    assert_eq!(left, "a song", "it is somebody else's");
+    assert_eq!(left, "a song", "the value of another program is not overwritten");
     let _: () = command(&url, &["DEL", &key]);
-    until("well", || heard.stats().connected);
+    until("well", || observed.stats().connected);
     retries(&retry);
 }
 
-/// Numbers that make no sense are begun anew, and what is of another type is somebody else's.
+/// Invalid numbers are replaced, and a value of another type is left alone.
 #[test]
-fn a_ledger_that_makes_no_sense() {
+fn the_ledger_is_corrupt() {
     let (url, name) = (shared(), name());
     let key = format!("redial:fleet:{name}");
     let mut connection = redis::Client::open(&*url).unwrap().get_connection().unwrap();
     let mut nonsense = b"redial1".to_vec();
     nonsense.extend([f64::NAN, -1.0, 1e300, 7.0].repeat(8).into_iter().flat_map(f64::to_le_bytes));
     let _: () = redis::cmd("SET").arg(&key).arg(&nonsense[..]).query(&mut connection).unwrap();
-    let heard = Heard::draft(Fleet::draft(&url, &name));
-    let instance = retry(&heard.fleet);
-    assert_eq!(heard.reaches(), 1);
+    let observed = ObservedFleet::draft(Fleet::draft(&url, &name));
+    let instance = retry(&observed.fleet);
+    assert_eq!(observed.reaches(), 1);
     retries(&instance);
 
     let name = format!("{name}/other");
     let _: () = command(&url, &["HSET", &format!("redial:fleet:{name}"), "epoch", "yesterday"]);
-    let heard = Heard::draft(Fleet::draft(&url, &name));
-    let _retry = retry(&heard.fleet);
-    assert!(heard.loses("refused").starts_with("Redis refuses with WRONGTYPE: "));
+    let observed = ObservedFleet::draft(Fleet::draft(&url, &name));
+    let _retry = retry(&observed.fleet);
+    assert!(observed.loses("refused").starts_with("Redis refuses with WRONGTYPE: "));
 }
 
-/// A window of a microsecond has slices without end, and Redis does nothing else while a script runs.
+/// A window of 1 µs would make the script loop for very long, during which Redis serves no other client.
 #[test]
 fn a_ledger_with_a_window_of_a_microsecond() {
     let redis = Redis::start(&[]);
@@ -162,9 +164,9 @@ fn a_ledger_with_a_window_of_a_microsecond() {
     let mut set = redis::cmd("SET");
     set.arg(format!("redial:fleet:{name}")).arg(value);
     let _: () = set.query(&mut connection).unwrap();
-    let heard = Heard::draft(Fleet::draft(&redis.url(), &name));
-    let instance = retry(&heard.fleet);
-    heard.reaches();
+    let observed = ObservedFleet::draft(Fleet::draft(&redis.url(), &name));
+    let instance = retry(&observed.fleet);
+    observed.reaches();
     retries(&instance);
 }
 
@@ -172,22 +174,22 @@ fn a_ledger_with_a_window_of_a_microsecond() {
 fn the_wrong_password() {
     let redis = Redis::start(&["--requirepass", "right"]);
     let at = |user: &str| format!("redis://{user}127.0.0.1:{}", redis.port);
-    for user in ["", ":wrong@", "nobody:right@"] {
-        let heard = Heard::open(&at(user));
-        let retry = retry(&heard.fleet);
-        let said = heard.loses("refused");
+    for user in ["", ":wrong@", "other:right@"] {
+        let observed = ObservedFleet::open(&at(user));
+        let retry = retry(&observed.fleet);
+        let message = observed.loses("refused");
         let code = if user.is_empty() { "NOAUTH" } else { "WRONGPASS" };
-        assert!(said.contains(code) && !said.contains("right@"), "{said}");
+        assert!(message.contains(code) && !message.contains("right@"), "{message}");
         fails(&retry);
     }
     for user in [":right@", "default:right@"] {
-        let heard = Heard::open(&at(user));
-        let _retry = retry(&heard.fleet);
-        heard.reaches();
+        let observed = ObservedFleet::open(&at(user));
+        let _retry = retry(&observed.fleet);
+        observed.reaches();
     }
 }
 
-/// Says the same to every command, or goes when it hears the first.
+/// Sends the same reply to every command, or closes the connection at the first one.
 fn server(says: &'static [u8], stays: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -211,7 +213,7 @@ fn server(says: &'static [u8], stays: bool) -> String {
 }
 
 #[test]
-fn something_that_is_no_redis() {
+fn the_server_is_not_redis() {
     for (says, stays, what) in [
         (&b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"[..], true, "garbage"),
         (b"\x00\xff\x17 what?\r\n", true, "garbage"),
@@ -219,25 +221,25 @@ fn something_that_is_no_redis() {
         (b"", true, "timeout"),
         (b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n", true, "garbage"),
     ] {
-        let heard = Heard::open(&server(says, stays));
-        let retry = retry(&heard.fleet);
-        let said = heard.loses(what);
-        assert!(said.len() < 400, "{said}");
+        let observed = ObservedFleet::open(&server(says, stays));
+        let retry = retry(&observed.fleet);
+        let message = observed.loses(what);
+        assert!(message.len() < 400, "{message}");
         assert_eq!(retry.run_blocking(|_| Ok::<_, std::io::Error>(7)).unwrap(), 7);
-        assert_eq!(fails(&retry), 1, "nothing is earned yet");
+        assert_eq!(fails(&retry), 1, "no tokens are earned yet");
     }
 }
 
-/// Fifty instances wait for a Redis that is gone. When it comes back they come to it over some time.
+/// Fifty instances wait for a Redis that is down. When it restarts, they reconnect over some time.
 #[test]
-fn coming_back_is_no_stampede() {
+fn clients_do_not_reconnect_at_the_same_time() {
     let port = free_port();
     let url = format!("redis://127.0.0.1:{port}");
-    let fleets: Vec<Heard> = (0..50).map(|_| Heard::open(&url)).collect();
-    let _instances: Vec<_> = fleets.iter().map(|heard| retry(&heard.fleet)).collect();
-    fleets.iter().for_each(|heard| drop(heard.loses("unreachable")));
+    let fleets: Vec<ObservedFleet> = (0..50).map(|_| ObservedFleet::open(&url)).collect();
+    let _instances: Vec<_> = fleets.iter().map(|observed| retry(&observed.fleet)).collect();
+    fleets.iter().for_each(|observed| drop(observed.loses("unreachable")));
     until("waits are long", || fleets.iter().all(|it| it.stats().syncs.unreachable >= 5));
-    // It counts who comes, and when.
+    // Counts the connections by time.
     let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let (count, started) = (Arc::new(AtomicUsize::new(0)), Instant::now());
     let mut in_tenth = Vec::new();
@@ -256,12 +258,12 @@ fn coming_back_is_no_stampede() {
         in_tenth.push(now - before);
         before = now;
     }
-    assert!(before >= 50, "all come: {in_tenth:?}");
+    assert!(before >= 50, "all reconnect: {in_tenth:?}");
     assert!(in_tenth.iter().all(|count| *count <= 15), "{in_tenth:?}");
 }
 
 #[test]
-fn an_observer_that_panics_or_leaves_ends_nothing_else() {
+fn an_observer_that_panics_or_leaves_affects_nothing_else() {
     let url = shared();
     let fleet = Fleet::draft(&url, &name()).observe(|event| panic!("{event}: this test panics"));
     let fleet = fleet.open().unwrap();

@@ -1,10 +1,10 @@
 mod encrypted;
 mod faults;
-mod promises;
 mod redis;
 mod reply_limit;
 mod retry;
-mod rig;
 mod script;
+mod shares;
 mod simulated;
-mod world;
+mod simulation;
+mod support;

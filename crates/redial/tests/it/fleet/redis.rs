@@ -5,10 +5,12 @@ use redial::{Rate, Retry};
 use redial_core::fleet::{Answer, Ask, Role, Seat, Terms};
 use redial_core::{MS, SECOND, draw};
 
-use super::rig::{Heard, Redis, WAIT, name, policy, retries, retry, shared, until, window};
 use super::script::{BEGAN, SOURCE, Script};
+use super::support::{
+    ObservedFleet, Redis, WAIT, name, policy, retries, retry, shared, until, window,
+};
 
-/// Redis with the time as two more arguments: everything else of the script is as it is.
+/// Redis with the time as two more arguments of the otherwise unchanged script.
 struct Timed {
     connection: redis::Connection,
     script: redis::Script,
@@ -32,7 +34,7 @@ impl Timed {
     }
 }
 
-/// Random members and guests that join, ask, forget, differ and leave, over hours: number for number the same.
+/// Random members and one-shot instances that join, sync, lose state, differ and leave, over hours: all replies are equal.
 #[test]
 fn the_script_does_in_redis_what_it_does_in_virtual_time() {
     let redis = Redis::start(&[]);
@@ -65,7 +67,7 @@ fn the_script_does_in_redis_what_it_does_in_virtual_time() {
             let expected = virtually.ask(&ask, now);
             assert_eq!(really.ask(&ask, now), expected, "seed {seed}, step {step}: {ask:?}");
             members = expected.members;
-            // Some answers are lost.
+            // Some replies are lost.
             if dice(12) != 0 {
                 seats[who] = if ask.leaves { Seat::default() } else { expected.seat };
             }
@@ -80,12 +82,12 @@ fn the_script_does_in_redis_what_it_does_in_virtual_time() {
 #[test]
 fn fleets_of_one_redis_do_not_mix() {
     let (url, name) = (shared(), name());
-    let one = Heard::draft(Fleet::draft(&url, &name));
-    let two = Heard::draft(Fleet::draft(&url, &format!("{name}2")));
-    let three = Heard::draft(Fleet::draft(&url, &name).prefix("other:"));
-    let instances = [&one, &two, &three].map(|heard| retry(&heard.fleet));
-    for heard in [&one, &two, &three] {
-        assert_eq!(heard.reaches(), 1);
+    let one = ObservedFleet::draft(Fleet::draft(&url, &name));
+    let two = ObservedFleet::draft(Fleet::draft(&url, &format!("{name}2")));
+    let three = ObservedFleet::draft(Fleet::draft(&url, &name).prefix("other:"));
+    let instances = [&one, &two, &three].map(|observed| retry(&observed.fleet));
+    for observed in [&one, &two, &three] {
+        assert_eq!(observed.reaches(), 1);
     }
     retries(&instances[0]);
     assert!(one.stats().leased > 0);
@@ -93,12 +95,12 @@ fn fleets_of_one_redis_do_not_mix() {
 }
 
 #[test]
-fn where_instances_differ_the_stricter_counts_and_all_are_told() {
+fn the_strictest_configuration_counts_and_all_instances_are_notified() {
     let (url, name) = (shared(), name());
-    let lax = Heard::draft(Fleet::draft(&url, &name));
+    let lax = ObservedFleet::draft(Fleet::draft(&url, &name));
     let _lax = Retry::new(policy(window(100), WAIT)).fleet(&lax.fleet).unwrap();
     lax.reaches();
-    let strict = Heard::draft(Fleet::draft(&url, &name));
+    let strict = ObservedFleet::draft(Fleet::draft(&url, &name));
     let stricter = window(100).floor(Rate::per_second(3));
     let strict_retry = Retry::new(policy(stricter, WAIT)).fleet(&strict.fleet).unwrap();
     strict.reaches();
@@ -114,12 +116,14 @@ fn where_instances_differ_the_stricter_counts_and_all_are_told() {
     drop(strict_retry);
 }
 
-/// What is deposited by one is leased by another.
+/// One instance leases what another deposited.
 #[test]
-fn what_one_earns_another_may_spend() {
+fn one_instance_may_spend_what_another_earned() {
     let (url, name) = (shared(), name());
-    let (earns, spends) =
-        (Heard::draft(Fleet::draft(&url, &name)), Heard::draft(Fleet::draft(&url, &name)));
+    let (earns, spends) = (
+        ObservedFleet::draft(Fleet::draft(&url, &name)),
+        ObservedFleet::draft(Fleet::draft(&url, &name)),
+    );
     let policy = policy(window(0), WAIT);
     let earning = Retry::new(policy.clone()).fleet(&earns.fleet).unwrap();
     let spending = Retry::new(policy).fleet(&spends.fleet).unwrap();
@@ -129,13 +133,13 @@ fn what_one_earns_another_may_spend() {
         for _ in 0..1_000 {
             earning.run_blocking(|_| Ok::<_, std::io::Error>(())).unwrap();
         }
-        super::rig::fails(&spending) == 2
+        super::support::fails(&spending) == 2
     });
     assert_eq!(earns.stats().leased, 0);
 }
 
 #[test]
-fn its_metrics_are_published_with_those_of_the_meters() {
+fn fleet_metrics_are_published_with_those_of_the_meters() {
     let (url, name) = (shared(), name());
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let mut publisher = redial::telemetry::Publisher::default();
@@ -146,9 +150,9 @@ fn its_metrics_are_published_with_those_of_the_meters() {
         let found = text.lines().find_map(|it| it.strip_prefix(&line)?.parse::<f64>().ok());
         found.unwrap_or_else(|| panic!("no {line}in\n{text}"))
     };
-    let heard = Heard::draft(Fleet::draft(&url, &name));
-    let retry = retry(&heard.fleet);
-    heard.reaches();
+    let observed = ObservedFleet::draft(Fleet::draft(&url, &name));
+    let retry = retry(&observed.fleet);
+    observed.reaches();
     retries(&retry);
     assert_eq!(value("redial_fleet_connected", ""), 1.0);
     assert_eq!(value("redial_fleet_members", ""), 1.0);
@@ -159,17 +163,22 @@ fn its_metrics_are_published_with_those_of_the_meters() {
     for result in ["timeout", "unreachable", "refused", "garbage"] {
         assert_eq!(value("redial_fleet_syncs_total", &format!(",result=\"{result}\"")), 0.0);
     }
-    drop((retry, heard));
+    drop((retry, observed));
     until("it is gone", || value("redial_fleet_members", "") == 0.0);
-    assert_eq!(value("redial_fleet_connected", ""), 1.0, "nobody misses it");
-    assert!(value("redial_fleet_leased_total", "") >= 1.0, "counters stay");
+    assert_eq!(
+        value("redial_fleet_connected", ""),
+        1.0,
+        "a ledger without instances is not disconnected"
+    );
+    assert!(value("redial_fleet_leased_total", "") >= 1.0, "counters are kept");
 }
 
 #[test]
-fn a_socket_is_an_address_too() {
+fn a_unix_socket_is_a_valid_address() {
     let redis = Redis::start(&["--unixsocket", "/tmp/redial-fleet-PORT.sock"]);
-    let heard = Heard::open(&format!("redis+unix:///tmp/redial-fleet-{}.sock", redis.port));
-    let retry = retry(&heard.fleet);
-    heard.reaches();
+    let observed =
+        ObservedFleet::open(&format!("redis+unix:///tmp/redial-fleet-{}.sock", redis.port));
+    let retry = retry(&observed.fleet);
+    observed.reaches();
     retries(&retry);
 }

@@ -7,36 +7,36 @@ use redial::admit::budget::{Budget, TokenBudget};
 use redial::decide::{Class, Failure, Outcome};
 use redial::{Error, Fleet, Policy, Retry, Stop};
 
-use super::rig::{
-    Heard, LONG, Redis, WAIT, command, fails, free_port, name, policy, retries, retry, shared,
-    until, window,
+use super::support::{
+    LONG, ObservedFleet, Redis, WAIT, command, fails, free_port, name, policy, retries, retry,
+    shared, until, window,
 };
 
 #[test]
-fn a_call_that_fails_finds_its_lease_during_the_backoff() {
-    let heard = Heard::open(&shared());
-    let retry = retry(&heard.fleet);
-    assert_eq!(heard.reaches(), 1);
+fn a_failed_call_gets_its_lease_during_the_backoff() {
+    let observed = ObservedFleet::open(&shared());
+    let retry = retry(&observed.fleet);
+    assert_eq!(observed.reaches(), 1);
     retries(&retry);
-    assert!(heard.stats().leased >= 1);
-    assert_eq!(heard.all(), []);
+    assert!(observed.stats().leased >= 1);
+    assert_eq!(observed.all(), []);
 }
 
-/// A lease lives for a quarter of a second to half of one here.
+/// A lease expires after 250 to 500 ms here.
 #[test]
-fn a_retry_that_waits_for_longer_than_a_lease_lives_gets_another() {
-    let heard = Heard::open(&shared());
+fn a_retry_that_outlives_its_lease_gets_another() {
+    let observed = ObservedFleet::open(&shared());
     let policy = policy(window(100), Duration::from_millis(620));
-    let retry = Retry::new(policy).fleet(&heard.fleet).unwrap();
-    heard.reaches();
+    let retry = Retry::new(policy).fleet(&observed.fleet).unwrap();
+    observed.reaches();
     retries(&retry);
 }
 
 #[tokio::test]
-async fn also_one_on_tokio() {
-    let heard = Heard::open(&shared());
-    let retry = retry(&heard.fleet).idempotent();
-    heard.reaches();
+async fn a_retry_that_outlives_its_lease_gets_another_on_tokio() {
+    let observed = ObservedFleet::open(&shared());
+    let retry = retry(&observed.fleet).idempotent();
+    observed.reaches();
     let failing =
         retry.classify(|_: &Result<(), ()>| -> Outcome { Failure::new(Class::Transient).into() });
     loop {
@@ -52,12 +52,12 @@ async fn also_one_on_tokio() {
     }
 }
 
-/// An instance that was never told of a share has none, and what ten calls earn is a retry.
+/// An instance that has been promised no share has none, and ten calls earn one retry.
 #[test]
 fn an_instance_that_never_reached_redis_has_no_floor() {
-    let heard = Heard::open(&format!("redis://127.0.0.1:{}", free_port()));
-    let retry = Retry::new(policy(window(1000), WAIT)).fleet(&heard.fleet).unwrap();
-    heard.loses("unreachable");
+    let observed = ObservedFleet::open(&format!("redis://127.0.0.1:{}", free_port()));
+    let retry = Retry::new(policy(window(1000), WAIT)).fleet(&observed.fleet).unwrap();
+    observed.loses("unreachable");
     let (mut calls, mut sent) = (0, 0);
     until("three retries", || {
         calls += 1;
@@ -65,30 +65,30 @@ fn an_instance_that_never_reached_redis_has_no_floor() {
         assert!(sent * 10 <= calls, "{sent} retries of {calls} calls");
         sent == 3
     });
-    assert!(!heard.stats().connected);
+    assert!(!observed.stats().connected);
 }
 
-/// There is nothing to wait on: a first attempt adds to a counter. Neither do failures wait for more than their backoff.
+/// A first attempt only adds to a counter, and failures wait no longer than their backoff.
 #[test]
-fn calls_go_on_while_redis_hangs() {
+fn calls_continue_while_redis_hangs() {
     let redis = Redis::start(&[]);
-    let heard = Heard::open(&redis.url());
+    let observed = ObservedFleet::open(&redis.url());
     let retry =
-        Retry::new(policy(window(1), Duration::from_millis(1))).fleet(&heard.fleet).unwrap();
-    heard.reaches();
+        Retry::new(policy(window(1), Duration::from_millis(1))).fleet(&observed.fleet).unwrap();
+    observed.reaches();
     redis.signal("-STOP");
     for call in 0..1_000 {
         assert_eq!(retry.run_blocking(|_| Ok::<_, std::io::Error>(call)).unwrap(), call);
         fails(&retry);
     }
-    assert_eq!(heard.loses("timeout"), "Redis does not answer in time");
-    assert!(!heard.stats().connected);
+    assert_eq!(observed.loses("timeout"), "Redis does not answer in time");
+    assert!(!observed.stats().connected);
     redis.signal("-CONT");
-    heard.reaches_again();
+    observed.reaches_again();
 }
 
 #[test]
-fn destinations_have_ledgers_of_their_own_over_one_connection() {
+fn destinations_have_separate_ledgers_over_one_connection() {
     let redis = Redis::start(&[]);
     let fleet = Fleet::open(&redis.url(), "shop").unwrap();
     let retry = retry(&fleet);
@@ -104,7 +104,11 @@ fn destinations_have_ledgers_of_their_own_over_one_connection() {
     }
     retries(&two);
     let connections: String = redis.command(&["CLIENT", "LIST"]);
-    assert_eq!(connections.lines().count(), 2, "ours and that of this question: {connections}");
+    assert_eq!(
+        connections.lines().count(),
+        2,
+        "the fleet's and that of this command: {connections}"
+    );
     let leased = |name: &str| fleet.stats().iter().find(|it| it.ledger == name).unwrap().leased;
     assert!(leased("shop/a%20b") > 0);
     assert_eq!(leased("shop"), 0);
@@ -115,16 +119,16 @@ fn only_a_window_can_be_shared() {
     let fleet = Fleet::open(&shared(), &name()).unwrap();
     let draft = Policy::standard().edit();
     let tokens = draft.budget(Budget::Tokens(TokenBudget::default())).build().unwrap();
-    let said =
-        "budget is tokens, but must be a window, which is the only one that a fleet can share";
-    assert_eq!(Retry::new(tokens.clone()).fleet(&fleet).unwrap_err().to_string(), said);
-    assert_eq!(fleet.guest(&tokens).unwrap_err().to_string(), said);
+    let message =
+        "budget is tokens, but must be a window, which is the only kind that a fleet can share";
+    assert_eq!(Retry::new(tokens.clone()).fleet(&fleet).unwrap_err().to_string(), message);
+    assert_eq!(fleet.one_shot(&tokens).unwrap_err().to_string(), message);
 }
 
 #[test]
-fn what_is_wrong_is_said_at_once() {
-    let check = |url: &str, name: &str, said: &str| {
-        assert_eq!(Fleet::open(url, name).unwrap_err().to_string(), said);
+fn invalid_settings_are_reported_at_open() {
+    let check = |url: &str, name: &str, message: &str| {
+        assert_eq!(Fleet::open(url, name).unwrap_err().to_string(), message);
     };
     let letters = "letters, digits and . _ - : /, at most 128 of them";
     check("redis://h", "a b", &format!("fleet.name is \"a b\", but must be {letters}"));
@@ -144,14 +148,14 @@ fn what_is_wrong_is_said_at_once() {
         check(url, "a", &format!("fleet.url is {shown}, but must be {address}"));
     }
     let draft = Fleet::draft("redis://h", "a").timeout(Duration::ZERO);
-    let said = "fleet.timeout is 0s, but must be 1ms to 60s";
-    assert_eq!(draft.open().unwrap_err().to_string(), said);
+    let message = "fleet.timeout is 0s, but must be 1ms to 60s";
+    assert_eq!(draft.open().unwrap_err().to_string(), message);
     let draft = Fleet::draft("redis://h", "a").prefix("a b");
     assert!(draft.open().unwrap_err().to_string().starts_with("fleet.prefix is \"a b\""));
     assert!(Fleet::open("redis://h", &"x".repeat(128)).is_ok());
 }
 
-/// The thread's name, so that others of this process are not counted; one test at a time has this prefix.
+/// Counts threads by name; only one test at a time has this prefix.
 fn threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
@@ -159,19 +163,19 @@ fn threads() -> usize {
     names.filter(|name| name.trim_end() == "redial-fleet").count()
 }
 
-/// Runs in a process of its own, where no other test has fleets.
+/// Runs in a separate process, in which no other test has fleets.
 #[test]
-fn nothing_is_left_of_a_fleet() {
+fn a_dropped_fleet_leaves_no_thread_or_connection() {
     if std::env::var_os("REDIAL_FLEET_ALONE").is_none() {
         let this = std::env::current_exe().unwrap();
-        let name = "fleet::retry::nothing_is_left_of_a_fleet";
+        let name = "fleet::retry::a_dropped_fleet_leaves_no_thread_or_connection";
         let output = std::process::Command::new(this)
             .args(["--exact", name, "--nocapture"])
             .env("REDIAL_FLEET_ALONE", "1")
             .output();
         let output = output.unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+        let message = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && message.contains("1 passed"), "{output:?}");
         return;
     }
     let (url, gone) = (shared(), format!("redis://127.0.0.1:{}", free_port()));
@@ -188,16 +192,16 @@ fn nothing_is_left_of_a_fleet() {
 }
 
 #[test]
-fn who_leaves_gives_back_its_share_and_retries_no_more() {
+fn leaving_returns_the_share_and_ends_retries() {
     let (url, name) = (shared(), name());
-    let stays = Heard::draft(Fleet::draft(&url, &name));
+    let stays = ObservedFleet::draft(Fleet::draft(&url, &name));
     let _retry = retry(&stays.fleet);
     stays.reaches();
-    let leaves = Heard::draft(Fleet::draft(&url, &name));
+    let leaves = ObservedFleet::draft(Fleet::draft(&url, &name));
     let gone = retry(&leaves.fleet);
     until("two members", || leaves.stats().members == 2 && stays.stats().members == 2);
     assert!(leaves.fleet.leave());
-    assert!(leaves.fleet.leave(), "a second time says the same");
+    assert!(leaves.fleet.leave(), "a second call returns the same");
     until("one member, all the floor", || {
         let stats = stays.stats();
         stats.members == 1 && stats.share > 0.999
@@ -207,66 +211,70 @@ fn who_leaves_gives_back_its_share_and_retries_no_more() {
         gone.classify(|_: &Result<(), ()>| -> Outcome { Failure::new(Class::Transient).into() });
     let refused: Result<(), Error<()>> = refused.idempotent().run_blocking(|_| Err(()));
     assert_eq!(refused.unwrap_err().reason(), Stop::Budget);
-    // A clone of it, and what joins it later, go on without it.
+    // Clones, and instances that join later, work without it.
     assert!(Retry::new(policy(window(1), WAIT)).fleet(&leaves.fleet).is_ok());
 }
 
-/// Nobody pays for its retries any more, so none waits for it: the backoff of this one is an hour.
+/// Its retries get no leases any more, so none waits for one: the backoff of this one is an hour.
 #[test]
-fn who_leaves_a_redis_that_hangs_does_not_wait_for_a_lease() {
+fn leaving_does_not_wait_for_a_redis_that_hangs() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let heard = Heard::open(&format!("redis://{}", listener.local_addr().unwrap()));
+    let observed = ObservedFleet::open(&format!("redis://{}", listener.local_addr().unwrap()));
     let waits = policy(window(100), Duration::from_secs(3_600));
-    let retry = Retry::new(waits).fleet(&heard.fleet).unwrap();
+    let retry = Retry::new(waits).fleet(&observed.fleet).unwrap();
     let _hangs = listener.accept().unwrap();
-    assert!(!heard.fleet.leave());
+    assert!(!observed.fleet.leave());
     assert_eq!(fails(&retry), 1);
 }
 
 #[test]
-fn an_instance_that_is_dropped_leaves_although_the_fleet_stays() {
-    let heard = Heard::open(&shared());
-    let (one, two) = (retry(&heard.fleet), retry(&heard.fleet));
-    until("two", || heard.fleet.stats().iter().any(|it| it.members == 2));
+fn a_dropped_instance_leaves_while_the_fleet_stays() {
+    let observed = ObservedFleet::open(&shared());
+    let (one, two) = (retry(&observed.fleet), retry(&observed.fleet));
+    until("two", || observed.fleet.stats().iter().any(|it| it.members == 2));
     drop(two);
-    until("one", || heard.fleet.stats().iter().all(|it| it.members == 1));
+    until("one", || observed.fleet.stats().iter().all(|it| it.members == 1));
     drop(one);
-    until("none", || heard.fleet.stats().is_empty());
+    until("none", || observed.fleet.stats().is_empty());
 }
 
 #[test]
-fn a_guest_deposits_what_its_call_earned_and_leases_its_retry() {
+fn a_one_shot_instance_deposits_its_earnings_and_leases_its_retry() {
     let (url, name) = (shared(), name());
-    let heard = Heard::draft(Fleet::draft(&url, &name));
+    let observed = ObservedFleet::draft(Fleet::draft(&url, &name));
     let policy = policy(window(0), WAIT);
-    let guest = heard.fleet.guest(&policy).unwrap();
-    // Nothing was ever deposited: it is told so, and waits for no longer than that.
-    let (guards, now) = (guest.guards(), guest.now());
+    let instance = observed.fleet.one_shot(&policy).unwrap();
+    // Nothing was deposited: the wait ends with the ledger's reply.
+    let (guards, now) = (instance.guards(), instance.now());
     guards.deposit(0, 9, now);
     let lease = guards.lease().unwrap();
-    assert!(guest.wait(LONG), "nobody rang");
-    heard.reaches();
+    assert!(instance.wait(LONG), "no retry needs a lease");
+    observed.reaches();
     until("the ledger has it", || command(&url, &["EXISTS", &format!("redial:fleet:{name}")]));
     assert_eq!((lease.calls(), lease.taken()), (9, 0));
-    drop(guest);
-    assert!(heard.fleet.leave());
-    // Ten calls earn a retry, whoever made them.
-    let other = Heard::draft(Fleet::draft(&url, &name));
-    let guest = other.fleet.guest(&policy).unwrap();
-    guest.guards().deposit(0, 1, guest.now());
+    drop(instance);
+    assert!(observed.fleet.leave());
+    // Ten calls of any instance earn a retry.
+    let other = ObservedFleet::draft(Fleet::draft(&url, &name));
+    let instance = other.fleet.one_shot(&policy).unwrap();
+    instance.guards().deposit(0, 1, instance.now());
     other.reaches();
-    let mut call = redial_core::Call::new(&policy, guest.now(), redial_core::NEVER);
+    let mut call = redial_core::Call::new(&policy, instance.now(), redial_core::NEVER);
     let request = redial_core::Request {
         safety: redial::decide::Safety::Keyed,
         ..redial_core::Request::default()
     };
-    let cx =
-        redial_core::Context { policy: &policy, guards: guest.guards(), observer: None, request };
-    let permit = call.admit(&cx, guest.now()).unwrap();
+    let cx = redial_core::Context {
+        policy: &policy,
+        guards: instance.guards(),
+        observer: None,
+        request,
+    };
+    let permit = call.admit(&cx, instance.now()).unwrap();
     let failure = Failure::new(Class::Transient).into();
-    let verdict = call.settle(&cx, permit, &failure, guest.now(), || 0);
+    let verdict = call.settle(&cx, permit, &failure, instance.now(), || 0);
     let redial_core::Verdict::Wait(_) = verdict else { panic!("{verdict:?}") };
-    assert!(guest.wait(LONG));
-    assert_eq!(other.stats().members, 0, "guests are no members");
+    assert!(instance.wait(LONG));
+    assert_eq!(other.stats().members, 0, "a one-shot instance is not a member");
     assert!(other.stats().leased >= 1, "{:?}", other.stats());
 }

@@ -1,4 +1,4 @@
-//! The ledger's own script, run by Lua in virtual time: only Redis around it is missing.
+//! The ledger's script, run by Lua in virtual time without Redis.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,10 +10,10 @@ use redial_core::fleet::{Answer, Ask};
 pub(super) const SOURCE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../redial/src/fleet/ledger.lua"));
 
-/// What Redis's clock says when virtual time begins.
+/// The clock of Redis at the start of virtual time.
 pub(super) const BEGAN: u64 = 1_790_000_000_000_000;
 
-/// A Redis of one key.
+/// A Redis with one key.
 pub(super) struct Script {
     lua: Lua,
     step: Function,
@@ -62,7 +62,7 @@ impl Script {
         Answer::from_words(&answer).unwrap()
     }
 
-    /// As `FLUSHALL`, or a restart without data.
+    /// Like `FLUSHALL` or a restart without data.
     pub(super) fn forget(&self) {
         self.state.borrow_mut().value = None;
     }
@@ -103,7 +103,7 @@ impl State {
     }
 }
 
-/// What the script uses of Redis's own library.
+/// The part of Redis's Lua library that the script uses.
 fn structs(lua: &Lua) -> Table {
     let pack = lua.create_function(|lua, args: MultiValue| {
         let bytes: Vec<u8> = args.iter().skip(1).flat_map(|it| number(it).to_le_bytes()).collect();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use redial_core::admit::budget::WindowBudget;
 use redial_core::{MS, NEVER, Nanos, Rate, SECOND};
 
-use super::world::{Plan, Seen, run};
+use super::simulation::{Plan, Seen, run};
 
 const FLOOR: u32 = 10;
 
@@ -12,8 +12,8 @@ fn budget() -> WindowBudget {
     WindowBudget::ratio(0.1).floor(Rate::per_second(FLOOR)).ttl(Duration::from_secs(10))
 }
 
-/// The most that was sent of what may be sent, over all times that begin and end with a second. `ready` tokens are
-/// those that instances may have put together out of fractions before the time began.
+/// The largest ratio of retries sent to retries allowed, over all intervals of whole seconds. `ready` is the number of
+/// tokens that instances may have accumulated from fractions before the interval.
 fn worst(plan: &Plan, seen: &Seen, ready: usize) -> f64 {
     let (seconds, ttl) = ((plan.until / SECOND) as usize, (plan.budget.ttl / SECOND) as usize);
     let until = |times: &[Nanos]| -> Vec<f64> {
@@ -51,7 +51,7 @@ fn a_fleet_sends_what_its_calls_and_one_floor_earn() {
 }
 
 #[test]
-fn those_who_are_cut_off_and_the_others_never_spend_a_share_twice() {
+fn no_share_is_spent_twice_during_a_partition() {
     let mut plan = Plan::new(budget(), 200, SECOND, 90 * SECOND);
     plan.reaches = Box::new(|index, now| index < 100 || !(20 * SECOND..60 * SECOND).contains(&now));
     let seen = run(&plan);
@@ -61,9 +61,9 @@ fn those_who_are_cut_off_and_the_others_never_spend_a_share_twice() {
     assert!((20.0..=30.0).contains(&cut), "{cut}");
 }
 
-/// The ledger believes that they have heard of their smaller shares, and they have not.
+/// The ledger assumes that members have learned of their smaller shares, but the replies were lost.
 #[test]
-fn answers_that_are_lost_while_a_fleet_grows_promise_nothing_twice() {
+fn lost_replies_during_growth_promise_no_share_twice() {
     let mut plan = Plan::new(budget(), 40, SECOND, 90 * SECOND);
     plan.budget.ratio = 0.0;
     plan.starts = Box::new(|index| if index < 20 { 0 } else { 20 * SECOND });
@@ -75,12 +75,12 @@ fn answers_that_are_lost_while_a_fleet_grows_promise_nothing_twice() {
 }
 
 #[test]
-fn nobody_notices_a_ledger_that_forgets() {
+fn a_ledger_that_loses_its_data_changes_no_total() {
     let mut plan = Plan::new(budget(), 50, SECOND, 60 * SECOND);
     plan.forgets = (1..50).map(|second| second * SECOND).collect();
     let seen = run(&plan);
     assert!(worst(&plan, &seen, 0) <= 1.0);
-    assert_eq!(seen.members, 50, "all of them have come back");
+    assert_eq!(seen.members, 50, "all members have returned");
     assert!(per_second(&seen.retries, 50 * SECOND, 60 * SECOND) > 10.0);
 }
 
@@ -91,23 +91,23 @@ fn without_any_ledger_there_is_no_floor() {
     let seen = run(&plan);
     let earned = seen.calls.len() as f64 * 0.1;
     assert!(seen.retries.len() as f64 <= earned, "{} of {earned}", seen.retries.len());
-    assert!(seen.retries.len() as f64 > earned * 0.7, "but what its own calls earn");
+    assert!(seen.retries.len() as f64 > earned * 0.7, "it spends what its own calls earn");
 }
 
 #[test]
-fn without_the_ledger_the_floor_goes_on_in_fractions() {
+fn without_the_ledger_the_floor_accrues_in_fractions() {
     let mut plan = Plan::new(budget(), 200, 2 * SECOND, 120 * SECOND);
     plan.budget.ratio = 0.0;
     plan.reaches = Box::new(|_, now| now < 20 * SECOND);
     let seen = run(&plan);
     assert!(worst(&plan, &seen, 200) <= 1.0);
-    // Each has a token in 20 seconds.
+    // Each instance accrues a token in 20 s.
     let alone = per_second(&seen.retries, 50 * SECOND, 120 * SECOND);
     assert!((7.0..=10.5).contains(&alone), "{alone}");
 }
 
 #[test]
-fn the_share_of_the_killed_is_not_given_away_before_they_must_have_stopped() {
+fn the_share_of_a_killed_instance_is_reassigned_only_after_its_expiry() {
     let mut plan = Plan::new(budget(), 40, SECOND, 60 * SECOND);
     plan.budget.ratio = 0.0;
     plan.killed = Box::new(|index| if index < 20 { 20 * SECOND } else { NEVER });
@@ -117,7 +117,7 @@ fn the_share_of_the_killed_is_not_given_away_before_they_must_have_stopped() {
     assert!((4.0..=5.5).contains(&left), "half of the floor: {left}");
 }
 
-/// 10,000 instances: the bound, and what it asks of one Redis.
+/// 10,000 instances: the bound holds, and the load on Redis is limited.
 #[test]
 fn ten_thousand_instances() {
     let mut plan = Plan::new(budget(), 10_000, 10 * SECOND, 20 * SECOND);
@@ -126,7 +126,7 @@ fn ten_thousand_instances() {
     let seen = run(&plan);
     assert!(worst(&plan, &seen, 0) <= 1.0);
     assert_eq!(seen.members, 10_000);
-    // An ask every three sixteenths of the ttl, and in a storm one a second.
+    // One sync every three sixteenths of the ttl, and one a second in a storm.
     let beat = 10 * SECOND * 3 / 16;
     let rest = per_second(&seen.asks, 2 * beat, 5 * beat);
     assert!((5_300.0..=5_400.0).contains(&rest), "{rest}");
@@ -136,21 +136,21 @@ fn ten_thousand_instances() {
 }
 
 #[derive(Clone, Debug)]
-struct Trouble {
+struct Fault {
     from: Nanos,
     lasts: Nanos,
-    /// Every so manieth instance.
+    /// Applies to every n-th instance.
     of: usize,
 }
 
-impl Trouble {
+impl Fault {
     fn hits(&self, index: usize, now: Nanos) -> bool {
         index.is_multiple_of(self.of) && (self.from..self.from + self.lasts).contains(&now)
     }
 }
 
-fn trouble() -> impl Strategy<Value = Trouble> {
-    (0..30 * SECOND, 0..20 * SECOND, 1..4_usize).prop_map(|(from, lasts, of)| Trouble {
+fn fault() -> impl Strategy<Value = Fault> {
+    (0..30 * SECOND, 0..20 * SECOND, 1..4_usize).prop_map(|(from, lasts, of)| Fault {
         from,
         lasts,
         of,
@@ -166,8 +166,8 @@ proptest! {
         ratio in 0..500_u32,
         floor in 1..20_u32,
         ttl in 4..12_u64,
-        cuts in proptest::collection::vec(trouble(), 0..4),
-        losses in proptest::collection::vec(trouble(), 0..3),
+        cuts in proptest::collection::vec(fault(), 0..4),
+        losses in proptest::collection::vec(fault(), 0..3),
         late in proptest::option::of(proptest::collection::vec(0..20 * SECOND, 12)),
         kills in proptest::collection::vec((0..12_usize, 0..30 * SECOND), 0..4),
         forgets in proptest::collection::vec(0..30 * SECOND, 0..4),
@@ -179,7 +179,7 @@ proptest! {
         plan.seed = seed;
         plan.reaches = Box::new(move |index, now| !cuts.iter().any(|cut| cut.hits(index, now)));
         plan.loses = Box::new(move |index, now| losses.iter().any(|loss| loss.hits(index, now)));
-        // Who joins a ledger that has lost its members, while all of them are cut off, comes on top of them.
+        // Instances that join while a ledger has lost all members, and these are cut off, add to the bound.
         match late {
             Some(starts) => plan.starts = Box::new(move |index| starts[index] * (index as u64 % 2)),
             None => plan.forgets = forgets,

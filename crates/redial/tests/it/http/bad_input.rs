@@ -1,4 +1,4 @@
-//! Requests that no decent client sends, to a real server behind all the layers.
+//! Invalid requests to a real server behind all layers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,10 +28,10 @@ fn head(path: &str, headers: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n{headers}\r\nok")
 }
 
-/// The status of the answer; `None` when the connection was closed without one.
+/// The status of the response; `None` if the connection was closed without one.
 async fn status(address: SocketAddr, path: &str, headers: &str) -> Option<u16> {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // The server may answer and close before it has read all of it.
+    // The server may respond and close before it has read the whole request.
     let _ = stream.write_all(head(path, headers).as_bytes()).await;
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).await.ok()?;
@@ -39,7 +39,7 @@ async fn status(address: SocketAddr, path: &str, headers: &str) -> Option<u16> {
 }
 
 #[tokio::test]
-async fn nonsense_in_our_headers_is_as_if_it_were_not_there() {
+async fn invalid_headers_are_ignored() {
     let address = serve().await;
     let nonsense = [
         "redial-timeout-ms: -1",
@@ -57,12 +57,12 @@ async fn nonsense_in_our_headers_is_as_if_it_were_not_there() {
 }
 
 #[tokio::test]
-async fn headers_without_measure_get_a_clear_status() {
+async fn oversized_headers_get_a_clear_status() {
     let address = serve().await;
     let long = "k".repeat(1 << 20);
     for name in ["idempotency-key", "redial-timeout-ms", "redial-attempt", "retry-after"] {
         let answered = status(address, "/echo", &format!("{name}: {long}\r\n")).await;
-        // A client that still writes when the server closes may not get to read why.
+        // A client that still writes when the server closes may not receive the response.
         assert!(matches!(answered, Some(400 | 431) | None), "{name}: {answered:?}");
     }
     let many: String = (0..10_000).map(|n| format!("x-{n}: 1\r\n")).collect();
@@ -72,7 +72,7 @@ async fn headers_without_measure_get_a_clear_status() {
 }
 
 #[tokio::test]
-async fn keys_that_are_none_are_refused() {
+async fn malformed_keys_are_rejected() {
     let address = serve().await;
     for key in ["", "\"open", "a\u{7f}b", "\u{1}", "two keys\", \"more", &"k".repeat(300)] {
         let answered = status(address, "/echo", &format!("idempotency-key: {key}\r\n")).await;
@@ -81,7 +81,7 @@ async fn keys_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn clients_that_never_read_do_not_close_the_server_to_others() {
+async fn clients_that_never_read_do_not_block_others() {
     let address = serve().await;
     let mut silent = Vec::new();
     for n in 0..40 {
@@ -95,5 +95,5 @@ async fn clients_that_never_read_do_not_close_the_server_to_others() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), served).await.expect("the server is closed");
+    tokio::time::timeout(Duration::from_secs(30), served).await.expect("the server is blocked");
 }

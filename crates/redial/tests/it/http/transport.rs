@@ -133,7 +133,7 @@ async fn a_server_that_never_answers_is_given_up() {
 
 /// What breaks after the head of a response is the caller's to see: half of it may have been used.
 #[tokio::test]
-async fn a_response_that_breaks_off_is_not_repeated() {
+async fn an_incomplete_response_is_not_replayed() {
     let server = FaultServer::start(&[Act::ResetInBody, OK]).await;
     let sent = send(quick(|p| p), "GET", server.url("/")).await;
     assert_eq!(made(&sent), 1);

@@ -1,4 +1,4 @@
-//! What the wire says: statuses, codes, hints, and what travels.
+//! Statuses, codes, hints and propagated headers.
 
 use std::time::{Duration, SystemTime};
 
@@ -60,7 +60,7 @@ fn a_booked_slot_means_that_nothing_was_processed() {
     let slot =
         failed(503, &[("redial-slot", "1"), ("retry-after-ms", "250"), ("retry-after", "1")]);
     assert_eq!(slot.reach, Reach::Refused);
-    assert_eq!(slot.hint, Some(Hint::Slot(250 * MS)), "exact, so jitter must not touch it");
+    assert_eq!(slot.hint, Some(Hint::Slot(250 * MS)), "exact, so without jitter");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn junk_is_ignored_and_reported() {
 }
 
 #[test]
-fn milliseconds_are_more_exact_than_seconds() {
+fn milliseconds_take_precedence_over_seconds() {
     for name in ["retry-after-ms", "x-ms-retry-after-ms", "x-amz-retry-after"] {
         let read = hint(&[("retry-after", "2"), (name, "1250")]);
         assert_eq!(read.hint, Some(Hint::AtLeast(1250 * MS)), "{name}");
@@ -189,7 +189,7 @@ fn huge_headers_are_read_in_bounded_time_and_space() {
     many.insert("retry-after", HeaderValue::try_from("9".repeat(1 << 20)).unwrap());
     let read = hints(&many, SystemTime::UNIX_EPOCH);
     assert_eq!(read.hint, Some(Hint::AtLeast(u64::MAX - 1)));
-    assert_eq!(read.unreadable, Some("ratelimit"), "longer than it is looked at");
+    assert_eq!(read.unreadable, Some("ratelimit"), "longer than is parsed");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn the_stop_signal_ends_the_call() {
 }
 
 #[test]
-fn methods_and_headers_say_what_may_be_done_twice() {
+fn methods_and_headers_determine_safety() {
     let of = |method: &str, pairs: &[(&'static str, &str)]| {
         safety(&Method::from_bytes(method.as_bytes()).unwrap(), &headers(pairs))
     };

@@ -1,4 +1,4 @@
-//! A request whose body is still arriving holds no place, and the limit counts what runs.
+//! A request whose body is still arriving holds no permit, and the limit applies to running handlers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const CONTINUE: [u8; 25] = *b"HTTP/1.1 100 Continue\r\n\r\n";
 struct Upload(TcpStream);
 
 impl Upload {
-    /// Returns when the server has begun to read the body, which is when it says to continue.
+    /// Returns when the server has started to read the body, which it confirms with 100 Continue.
     async fn begin(address: SocketAddr, path: &str, key: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!(
@@ -68,10 +68,10 @@ impl Upload {
     }
 }
 
-/// Fails when requests do not get in and out of the gate as they should.
-async fn until_inside(shed: &ShedLayer, count: u32) {
+/// Waits until this many requests hold a permit, and fails after a while.
+async fn until_in_flight(shed: &ShedLayer, count: u32) {
     within(async {
-        while shed.inside() != count {
+        while shed.in_flight() != count {
             tokio::time::sleep(ms(1)).await;
         }
     })
@@ -79,13 +79,13 @@ async fn until_inside(shed: &ShedLayer, count: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_uploads_with_keys_keep_no_request_from_being_served() {
+async fn slow_keyed_uploads_do_not_block_other_requests() {
     let shed = ShedLayer::new(2);
     let (address, shop) = serve(&shed).await;
     let mut uploads = Vec::new();
     for n in 0..16 {
         uploads.push(Upload::begin(address, "/pay", &format!("slow-{n}")).await);
-        until_inside(&shed, 0).await;
+        until_in_flight(&shed, 0).await;
     }
     let client = client();
     for round in 0..5 {
@@ -106,14 +106,14 @@ async fn slow_uploads_with_keys_keep_no_request_from_being_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upload_that_has_arrived_waits_for_a_place_or_is_given_a_slot() {
+async fn a_complete_upload_waits_for_a_permit_or_gets_a_slot() {
     let shed = ShedLayer::new(1).queue(1);
     let (address, shop) = serve(&shed).await;
-    let (waits, refused) = (
+    let (waits, rejected) = (
         Upload::begin(address, "/pay", "waits").await,
-        Upload::begin(address, "/pay", "refused").await,
+        Upload::begin(address, "/pay", "rejected").await,
     );
-    until_inside(&shed, 0).await;
+    until_in_flight(&shed, 0).await;
     let client = client();
     let running = tokio::spawn(send(request(&client, address, "/slow", "running").body("")));
     shop.entered.take().await;
@@ -124,15 +124,19 @@ async fn an_upload_that_has_arrived_waits_for_a_place_or_is_given_a_slot() {
         }
     })
     .await;
-    let answer = refused.end(9).await;
+    let answer = rejected.end(9).await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("redial-slot: 1") && answer.contains("retry-after-ms: "), "{answer}");
     assert_eq!(shop.executed(), 0, "neither has been executed");
     shop.gate.add(1);
     assert_eq!(running.await.unwrap().status, 200);
     assert!(waits.await.unwrap().starts_with("HTTP/1.1 201 "));
-    let again = send(request(&client, address, "/pay", "refused").body("0123456789")).await;
-    assert_eq!((again.status, again.is_replayed()), (201, false), "it did not take its key");
+    let again = send(request(&client, address, "/pay", "rejected").body("0123456789")).await;
+    assert_eq!(
+        (again.status, again.is_replayed()),
+        (201, false),
+        "the rejected request took no key"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,17 +166,17 @@ async fn uploads_that_arrive_together_run_within_the_limit() {
     for n in 0..40 {
         uploads.push(Upload::begin(address, "/", &n.to_string()).await);
     }
-    until_inside(&shed, 0).await;
+    until_in_flight(&shed, 0).await;
     let mut answers = JoinSet::new();
     uploads.into_iter().for_each(|upload| _ = answers.spawn(upload.end(9)));
     let answers = within(answers.join_all()).await;
     assert!(answers.iter().all(|answer| answer.starts_with("HTTP/1.1 200 ")), "{answers:?}");
     assert!(most.load(Ordering::SeqCst) <= 2, "{most:?}");
-    assert_eq!((shed.inside(), shed.waiting()), (0, 0));
+    assert_eq!((shed.in_flight(), shed.waiting()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_gate_within_a_gate_gives_its_place_back_too() {
+async fn nested_shed_layers_all_release_their_permits() {
     let (outer, inner) = (ShedLayer::new(1).queue(0), ShedLayer::new(1).queue(0));
     let shop = Arc::new(Shop::default());
     let app = routes(&shop)
@@ -190,17 +194,21 @@ async fn a_gate_within_a_gate_gives_its_place_back_too() {
         {}
     })
     .await;
-    assert_eq!((outer.inside(), inner.inside()), (0, 0));
+    assert_eq!((outer.in_flight(), inner.in_flight()), (0, 0));
     let upload = tokio::spawn(upload.end(9));
     shop.entered.take().await;
-    assert_eq!((outer.inside(), inner.inside()), (1, 1), "the limits count what runs");
+    assert_eq!(
+        (outer.in_flight(), inner.in_flight()),
+        (1, 1),
+        "the limits apply to running handlers"
+    );
     shop.gate.add(1);
     assert!(upload.await.unwrap().starts_with("HTTP/1.1 200 "));
-    assert_eq!((outer.inside(), inner.inside()), (0, 0));
+    assert_eq!((outer.in_flight(), inner.in_flight()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_whose_caller_stops_waiting_in_the_queue_leaves_it() {
+async fn a_queued_upload_leaves_the_queue_at_its_deadline() {
     let shed = ShedLayer::new(1);
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let app = shed.layer(direct.service());
@@ -219,15 +227,15 @@ async fn an_upload_whose_caller_stops_waiting_in_the_queue_leaves_it() {
     body.send("ten pounds").await;
     drop(body);
     tokio::time::sleep(ms(300)).await;
-    assert_eq!((shed.inside(), shed.waiting(), late.is_finished()), (1, 1, false));
+    assert_eq!((shed.in_flight(), shed.waiting(), late.is_finished()), (1, 1, false));
     tokio::time::sleep(ms(200)).await;
     assert_eq!(late.await.unwrap().unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
-    assert_eq!((shed.inside(), shed.waiting()), (1, 0));
+    assert_eq!((shed.in_flight(), shed.waiting()), (1, 0));
     direct.shop.gate.add(1);
     running.await.unwrap().unwrap();
 }
 
-/// A body that is sent by hand.
+/// A body that the test sends frame by frame.
 struct Sender(tokio::sync::mpsc::Sender<&'static str>);
 
 impl Sender {
@@ -259,31 +267,35 @@ impl<F: Future<Output = Option<&'static str>>> http_body::Body for Received<F> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_are_arriving_take_a_bounded_amount_of_memory() {
+async fn arriving_bodies_use_bounded_memory() {
     let layer = IdempotencyLayer::new(memory()).arriving_bytes(20_000);
     let direct = Direct::new(&layer);
     let ask = |key: &str, body| tokio::spawn(direct.call(direct_request("/pay", key, body)));
     let waiting: Vec<_> = (0..3).map(|n| ask(&n.to_string(), Body::new(Hanging(false)))).collect();
     tokio::time::sleep(ms(100)).await;
     let large = ask("large", Body::from(vec![b'x'; 10_000])).await.unwrap();
-    assert_eq!(large.problem(), (503, "arriving-full".to_owned()), "it is not too large by itself");
+    assert_eq!(
+        large.problem(),
+        (503, "arriving-full".to_owned()),
+        "its own size is within the limit"
+    );
     assert_eq!(ask("small", Body::from("ten pounds")).await.unwrap().status, 201);
     let fourth = ask("fourth", Body::new(Hanging(false)));
     tokio::time::sleep(ms(100)).await;
     let fifth = ask("fifth", Body::from("ten pounds")).await.unwrap();
-    assert_eq!(fifth.problem(), (503, "arriving-full".to_owned()), "each takes 4 KiB at least");
+    assert_eq!(fifth.problem(), (503, "arriving-full".to_owned()), "each counts as at least 4 KiB");
     fourth.abort();
     for upload in waiting {
         assert_eq!(upload.await.unwrap().problem(), (408, "request-too-slow".to_owned()));
     }
     let large = ask("large", Body::from(vec![b'x'; 10_000])).await.unwrap();
-    assert_eq!(large.status, 201, "what has gone takes nothing");
+    assert_eq!(large.status, 201, "a finished request holds no memory");
     assert_eq!(direct.shop.executed(), 2);
 }
 
-/// Routes are wrapped one by one.
+/// axum wraps each route separately.
 #[tokio::test(start_paused = true)]
-async fn the_bound_on_arriving_bodies_is_one_for_all_routes() {
+async fn the_bound_on_arriving_bodies_is_shared_by_all_routes() {
     let layer = IdempotencyLayer::new(memory()).arriving_bytes(5_000);
     let (one, two) = (Direct::new(&layer), Direct::new(&layer.clone()));
     let slow = tokio::spawn(one.call(direct_request("/pay", "a", Body::new(Hanging(false)))));
@@ -293,14 +305,14 @@ async fn the_bound_on_arriving_bodies_is_one_for_all_routes() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_allocates_nothing_on_its_way_through_the_layers() {
+async fn a_request_without_a_key_allocates_nothing_in_the_layers() {
     let inner = service_fn(|request: Request<_>| async move {
         drop(request);
         Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
     });
     let idempotency = IdempotencyLayer::new(memory()).layer(inner);
     let shed = ShedLayer::new(4).layer(idempotency);
-    let mut service = DeadlineLayer::new().without_extension().layer(shed);
+    let mut service = DeadlineLayer::new().layer(shed);
     let new = || Request::post("/").header("redial-timeout-ms", 1_000);
     let mut requests: Vec<_> = (0..300)
         .map(|_| new().body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap())
@@ -317,17 +329,17 @@ async fn a_request_without_a_key_allocates_nothing_on_its_way_through_the_layers
     assert_eq!(crate::cost::allocations() - before, 0);
 }
 
-/// Gates do not leave anything behind on their thread for requests that have none.
+/// A shed layer leaves no state on its thread for requests without one.
 #[tokio::test]
-async fn a_panic_behind_a_gate_does_not_hold_up_requests_without_one() {
+async fn a_panic_behind_a_shed_layer_does_not_affect_requests_without_one() {
     let panics = service_fn(|_: Request<Body>| async {
         tokio::task::yield_now().await;
         assert!(std::hint::black_box(false), "the handler of this test panics");
         Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
     });
     let gated = ShedLayer::new(0).layer(panics);
-    let refused = gated.oneshot(Request::post("/").body(Body::empty()).unwrap()).await.unwrap();
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let rejected = gated.oneshot(Request::post("/").body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
     let gated = ShedLayer::new(1).layer(panics);
     let gated = gated.oneshot(Request::post("/").body(Body::empty()).unwrap());
     assert!(tokio::spawn(gated).await.unwrap_err().is_panic());

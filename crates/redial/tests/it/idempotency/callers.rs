@@ -1,4 +1,4 @@
-//! A stored response is for the caller that it was made for, and for no other.
+//! Only the caller that made the request gets its stored response.
 
 use std::convert::Infallible;
 
@@ -14,8 +14,8 @@ use super::on_every_store;
 use super::support::{Answer, Direct, Server, direct_request, memory, send};
 
 on_every_store!(
-    credentials_of_every_common_kind_tell_callers_apart,
-    a_caller_with_credentials_is_never_one_without,
+    all_common_credentials_distinguish_callers,
+    credentials_differ_from_none,
     a_response_is_never_replayed_with_its_cookies,
     with_a_scope_a_renewed_cookie_gets_the_stored_response,
 );
@@ -70,7 +70,7 @@ fn assert_mismatch(answer: &Answer, what: &str) {
     assert!(!String::from_utf8_lossy(&answer.body).contains("payment"), "{what}");
 }
 
-async fn credentials_of_every_common_kind_tell_callers_apart<St: Store>(store: St) {
+async fn all_common_credentials_distinguish_callers<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     for (n, name) in HEADERS.into_iter().enumerate() {
         let key = format!("key-{n}");
@@ -85,7 +85,7 @@ async fn credentials_of_every_common_kind_tell_callers_apart<St: Store>(store: S
     assert_eq!(server.shop.executed(), HEADERS.len());
 }
 
-async fn a_caller_with_credentials_is_never_one_without<St: Store>(store: St) {
+async fn credentials_differ_from_none<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     assert_eq!(post(&server, "anonymous", &[]).await.status, 201);
     for name in HEADERS {
@@ -121,14 +121,14 @@ async fn with_a_scope_a_renewed_cookie_gets_the_stored_response<St: Store>(store
 }
 
 #[tokio::test]
-async fn a_renewed_cookie_without_a_scope_is_refused() {
+async fn a_renewed_cookie_without_a_scope_is_rejected() {
     let server = Server::start(IdempotencyLayer::new(memory())).await;
     assert_eq!(post(&server, "a", &[("cookie", "session=1")]).await.status, 201);
     assert_mismatch(&post(&server, "a", &[("cookie", "session=2")]).await, "renewed");
     assert_eq!(server.shop.executed(), 1);
 }
 
-/// HTTP/2 clients may send each cookie in a field of its own.
+/// HTTP/2 clients may send each cookie in a separate field.
 #[tokio::test]
 async fn cookies_in_one_field_or_in_several_are_the_same_caller() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
@@ -144,7 +144,7 @@ async fn cookies_in_one_field_or_in_several_are_the_same_caller() {
     assert_eq!(ask(&["a=1", "b=3"]).await.status, 422);
 }
 
-/// Puts a cookie into each record, as a version did that stored them.
+/// Puts a cookie into each record, like an earlier version that stored them.
 #[derive(Default)]
 struct Older(MemoryStore);
 

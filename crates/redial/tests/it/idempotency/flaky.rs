@@ -1,4 +1,4 @@
-//! A store that does what it is asked to and whose answer is lost, or that does nothing, for a while.
+//! A store whose replies are lost, or that fails, for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use crate::support::ms;
 #[derive(Default)]
 struct Flaky {
     memory: MemoryStore,
-    /// So many answers to `begin` are lost.
+    /// How many replies to `begin` are lost.
     begins: AtomicUsize,
-    /// So many of the other steps are not made.
+    /// How many other steps fail.
     writes: AtomicUsize,
-    /// Nothing is done at all.
+    /// Whether every step fails.
     away: AtomicBool,
 }
 
@@ -67,7 +67,7 @@ fn direct(begins: usize, writes: usize) -> Direct<Arc<Flaky>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_is_written_when_the_store_is_back() {
+async fn a_response_is_written_when_the_store_recovers() {
     let direct = direct(0, 3);
     assert_eq!(direct.post("/pay", "a").await.status, 201, "the caller does not wait for it");
     assert_eq!(direct.post("/pay", "a").await.problem(), (409, "in-flight".to_owned()));
@@ -75,7 +75,7 @@ async fn a_response_is_written_when_the_store_is_back() {
     assert!(direct.post("/pay", "a").await.is_replayed());
 }
 
-/// Fifty handlers finish while the store is away for a second, and so many others are refused meanwhile.
+/// Fifty handlers finish while the store is unavailable for 1 s, and as many requests are rejected meanwhile.
 async fn written_after_a_second(refused: usize) -> usize {
     let store = Arc::new(Flaky::default());
     let direct = Direct::new(&IdempotencyLayer::new(store.clone()));
@@ -91,7 +91,7 @@ async fn written_after_a_second(refused: usize) -> usize {
     }
     direct.shop.gate.add(50);
     for answer in running {
-        assert_eq!(answer.await.unwrap().status, 200, "its caller gets it in any case");
+        assert_eq!(answer.await.unwrap().status, 200, "its caller gets the response");
     }
     tokio::time::sleep(ms(1_000)).await;
     store.away.store(false, Ordering::SeqCst);
@@ -104,7 +104,7 @@ async fn written_after_a_second(refused: usize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn responses_are_written_when_the_store_comes_back_soon() {
+async fn responses_are_written_soon_after_the_store_recovers() {
     assert_eq!((written_after_a_second(0).await, written_after_a_second(5_000).await), (50, 50));
 }
 
@@ -120,7 +120,7 @@ async fn a_response_that_cannot_be_written_leaves_an_interruption() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_was_taken_for_nobody_is_given_back() {
+async fn a_key_taken_for_a_rejected_request_is_released() {
     let direct = direct(1, 2);
     assert_eq!(direct.post("/pay", "a").await.problem(), (503, "unavailable".to_owned()));
     assert_eq!(direct.post("/pay", "a").await.problem(), (409, "in-flight".to_owned()));
@@ -129,7 +129,7 @@ async fn a_key_that_was_taken_for_nobody_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sign_of_life_that_is_lost_is_not_the_handlers_concern() {
+async fn a_failed_renewal_does_not_affect_the_handler() {
     let direct = direct(0, 2);
     let slow = || direct_request("/slow", "a", Body::empty());
     let first = tokio::spawn(direct.call(slow()));

@@ -1,4 +1,4 @@
-//! What is kept of a response, what is compared of a request, and what is held meanwhile.
+//! Which parts of a response are stored, which parts of a request are compared, and what an incomplete request holds.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::support::{Direct, direct_request, memory};
 use crate::support::ms;
 
 #[tokio::test]
-async fn what_belongs_to_the_connection_is_not_kept() {
+async fn connection_headers_are_not_stored() {
     let handler = service_fn(|_| async {
         let response = Response::builder().header("keep-alive", "timeout=5").header("x-kept", "1");
         Ok::<_, Infallible>(response.header("connection", "close").body(Body::empty()).unwrap())
@@ -31,7 +31,7 @@ async fn what_belongs_to_the_connection_is_not_kept() {
 }
 
 #[tokio::test]
-async fn parts_of_a_request_do_not_run_into_each_other() {
+async fn parts_of_a_request_are_hashed_separately() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let ask = |path: &str, body: &'static str| direct.call(direct_request(path, "a", body.into()));
     assert_eq!(ask("/pay?to=b", "c").await.status, 201);
@@ -41,7 +41,7 @@ async fn parts_of_a_request_do_not_run_into_each_other() {
     }
 }
 
-/// Hands out what it was given as if somebody else had written the first byte.
+/// Returns each record with another first byte, as if another version had written it.
 #[derive(Default)]
 struct Newer(MemoryStore);
 
@@ -70,16 +70,16 @@ impl Store for Newer {
 }
 
 #[tokio::test]
-async fn a_record_of_a_later_version_is_not_guessed_at() {
+async fn a_record_of_a_later_version_is_not_replayed() {
     let direct = Direct::new(&IdempotencyLayer::new(Arc::new(Newer::default())));
     assert_eq!(direct.post("/pay", "a").await.status, 201);
     assert_eq!(direct.post("/pay", "a").await.problem(), (410, "not-kept".to_owned()));
     assert_eq!(direct.shop.executed(), 1);
 }
 
-/// A client that sends slowly holds nothing of the service behind, although that said it was ready.
+/// A client that sends slowly does not hold the reservation of the inner service.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_has_not_arrived_reserves_nothing() {
+async fn an_incomplete_request_reserves_nothing() {
     let handler = service_fn(|_| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
     let mut kept = IdempotencyLayer::new(memory()).layer(ConcurrencyLimit::new(handler, 1));
     let other = kept.clone();
@@ -88,6 +88,6 @@ async fn a_request_that_has_not_arrived_reserves_nothing() {
     let slow = tokio::spawn(slow);
     let request = Request::post("/").body(Body::empty()).unwrap();
     let answer = tokio::time::timeout(ms(1_000), other.oneshot(request)).await;
-    assert!(answer.is_ok(), "it waits for somebody who has sent nothing");
+    assert!(answer.is_ok(), "it waits for an incomplete request");
     slow.abort();
 }

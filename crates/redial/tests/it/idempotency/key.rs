@@ -1,4 +1,4 @@
-//! Which requests have a key, and which keys are none.
+//! Which requests have a key, and which keys are invalid.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request};
@@ -12,7 +12,7 @@ fn with_key(key: &[u8]) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn quoted_and_bare_keys_are_taken() {
+async fn quoted_and_bare_keys_are_accepted() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let long = "k".repeat(255);
     let escaped = "\\\\".repeat(255);
@@ -37,7 +37,7 @@ async fn quoted_and_bare_keys_are_taken() {
 }
 
 #[tokio::test]
-async fn what_is_no_key_is_refused() {
+async fn invalid_keys_are_rejected() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let megabyte = vec![b'k'; 1 << 20];
     let quoted = format!("\"{}\"", "k".repeat(256));
@@ -69,7 +69,7 @@ async fn what_is_no_key_is_refused() {
 }
 
 #[tokio::test]
-async fn quotes_can_be_demanded() {
+async fn quotes_can_be_required() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()).quoted());
     assert_eq!(direct.call(with_key(b"a")).await.problem(), (400, "malformed".to_owned()));
     assert_eq!(direct.call(with_key(b":YQ==:")).await.problem(), (400, "malformed".to_owned()));
@@ -89,7 +89,7 @@ async fn a_key_can_be_required() {
 }
 
 #[tokio::test]
-async fn other_methods_pass() {
+async fn other_methods_are_not_affected() {
     let send = async |direct: &Direct<_>, method: &Method| {
         let request = Request::builder().uri("/pay").method(method).header("idempotency-key", "a,");
         direct.call(request.body(Body::empty()).unwrap()).await

@@ -1,4 +1,4 @@
-//! Nothing grows without a bound, and nothing waits without one.
+//! Memory and waits are bounded.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tower::{Layer, ServiceExt};
 use super::support::{Direct, Server, direct_request, memory, within};
 use crate::support::ms;
 
-/// Three bytes, and then silence.
+/// Sends three bytes and then nothing.
 pub(super) struct Hanging(pub(super) bool);
 
 impl http_body::Body for Hanging {
@@ -39,21 +39,21 @@ impl http_body::Body for Hanging {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_ends_is_given_up_and_holds_no_key() {
+async fn a_body_that_never_ends_times_out_and_holds_no_key() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let started = tokio::time::Instant::now();
     let request = direct_request("/pay", "a", Body::new(Hanging(false)));
     let hanging = tokio::spawn(direct.call(request));
     tokio::time::sleep(ms(29_000)).await;
     assert!(!hanging.is_finished());
-    assert_eq!(direct.post("/pay", "a").await.status, 201, "nobody holds the key");
+    assert_eq!(direct.post("/pay", "a").await.status, 201, "the key is free");
     assert_eq!(hanging.await.unwrap().problem(), (408, "request-too-slow".to_owned()));
     assert_eq!(started.elapsed(), ms(30_000));
     assert_eq!(direct.shop.executed(), 1);
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_given_up_on_a_real_connection() {
+async fn a_body_that_never_ends_times_out_on_a_real_connection() {
     let layer = IdempotencyLayer::new(memory()).request_time(ms(200));
     let server = Server::start(layer).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_body_that_never_ends_is_given_up_on_a_real_connection() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused() {
+async fn a_body_that_is_too_large_is_rejected() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()).request_bytes(100));
     let body = |length| Body::from(vec![b'x'; length]);
     let answer = direct.call(direct_request("/pay", "a", body(101))).await;
@@ -75,7 +75,7 @@ async fn a_body_that_is_too_large_is_refused() {
     assert!(String::from_utf8_lossy(&answer.body).contains("up to 100 bytes"));
     assert_eq!(direct.call(direct_request("/pay", "a", body(100))).await.status, 201);
 
-    // Of unknown length, so that it has to be counted.
+    // Of unknown length, so that the layer has to count.
     let unknown = |length| Body::new(Endless(length));
     let answer = direct.call(direct_request("/pay", "b", unknown(usize::MAX))).await;
     assert_eq!(answer.problem(), (413, "request-too-large".to_owned()));
@@ -99,7 +99,7 @@ impl http_body::Body for Endless {
 }
 
 #[tokio::test]
-async fn a_request_that_breaks_off_is_not_executed() {
+async fn an_incomplete_request_is_not_executed() {
     let server = Server::start(IdempotencyLayer::new(memory())).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head =
@@ -110,7 +110,7 @@ async fn a_request_that_breaks_off_is_not_executed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_store_takes_no_new_key_and_forgets_none() {
+async fn a_full_store_rejects_new_keys_and_keeps_all_others() {
     let store = Arc::new(MemoryStore::default().records(3).without_shares());
     let direct = Direct::new(&IdempotencyLayer::new(store).ttl(ms(1_000)));
     for key in ["a", "b", "c"] {
@@ -126,7 +126,7 @@ async fn a_full_store_takes_no_new_key_and_forgets_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_store_lets_those_finish_that_have_begun() {
+async fn a_full_store_finishes_running_executions() {
     let store = Arc::new(MemoryStore::default().records(1));
     let direct = Direct::new(&IdempotencyLayer::new(store));
     let slow = direct_request("/slow", "a", Body::empty());
@@ -139,7 +139,7 @@ async fn a_full_store_lets_those_finish_that_have_begun() {
 }
 
 #[tokio::test]
-async fn without_room_for_a_response_the_fact_is_kept() {
+async fn without_room_for_a_response_the_execution_is_still_recorded() {
     let store = Arc::new(MemoryStore::default().bytes(2_048).without_shares());
     let direct = Direct::new(&IdempotencyLayer::new(store));
     assert_eq!(direct.post("/bytes/3000", "a").await.body.len(), 3_000);
@@ -148,15 +148,15 @@ async fn without_room_for_a_response_the_fact_is_kept() {
         direct.post("/bytes/400", key).await;
         direct.post("/bytes/400", key).await.is_replayed()
     };
-    assert!(kept("b").await && kept("c").await, "some 650 each");
+    assert!(kept("b").await && kept("c").await, "about 650 bytes each");
     assert!(!kept("d").await, "there is room for 256 more");
     assert_eq!(direct.post("/bytes/400", "d").await.problem(), (410, "not-kept".to_owned()));
     assert_eq!(direct.post("/pay", "e").await.problem(), (503, "full".to_owned()));
 }
 
-/// The order of layers that docs/http-servers.md recommends. Callers give up by their deadline, or hang up.
+/// The order of layers that docs/http-servers.md recommends. Callers time out or disconnect.
 #[tokio::test(start_paused = true)]
-async fn the_limit_holds_for_requests_with_keys_whose_callers_give_up() {
+async fn the_limit_holds_for_keyed_requests_whose_callers_disconnect() {
     let shed = ShedLayer::new(2);
     let running = Arc::new(AtomicUsize::new(0));
     let count = running.clone();
@@ -176,20 +176,20 @@ async fn the_limit_holds_for_requests_with_keys_whose_callers_give_up() {
             request.headers_mut().insert("redial-timeout-ms", HeaderValue::from(100));
             assert_eq!(ask(request).await.unwrap().unwrap().status(), 504);
         } else {
-            assert!(ask(request).await.is_err(), "nobody is there to answer it");
+            assert!(ask(request).await.is_err(), "the caller has disconnected");
         }
     }
-    assert_eq!((running.load(Ordering::SeqCst), shed.inside()), (2, 2));
+    assert_eq!((running.load(Ordering::SeqCst), shed.in_flight()), (2, 2));
     tokio::time::sleep(ms(60_000)).await;
-    assert_eq!(shed.inside(), 0, "places are free when the work is done");
+    assert_eq!(shed.in_flight(), 0, "permits are released when the work is done");
 }
 
-/// What is not executed, because its body has not arrived or its key is taken, holds no place.
+/// A request that is not executed, because its body is incomplete or its key is taken, holds no permit.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_hangs_up_before_its_execution_frees_its_place() {
+async fn a_caller_that_disconnects_before_its_execution_releases_its_permit() {
     let shed = ShedLayer::new(1);
     let app = shed.layer(Direct::new(&IdempotencyLayer::new(memory())).service());
     let hanging = direct_request("/pay", "a", Body::new(Hanging(false)));
     assert!(tokio::time::timeout(ms(100), app.clone().oneshot(hanging)).await.is_err());
-    assert_eq!(shed.inside(), 0);
+    assert_eq!(shed.in_flight(), 0);
 }

@@ -1,4 +1,4 @@
-//! Replies that are lost on the way back: the client cannot know whether it paid.
+//! Lost replies: the client cannot know whether it paid.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -60,11 +60,11 @@ async fn five_hundred_payments_through_lost_replies_are_each_made_once<St: Store
     }
     let ledger = ledger.lock().unwrap();
     assert_eq!(ledger.len(), PAYMENTS, "every payment was made");
-    assert!(ledger.values().all(|times| *times == 1), "and none of them twice");
-    assert!(lost.load(Ordering::SeqCst) > PAYMENTS as u64 / 10, "replies were lost on the way");
+    assert!(ledger.values().all(|times| *times == 1), "no payment was made twice");
+    assert!(lost.load(Ordering::SeqCst) > PAYMENTS as u64 / 10, "replies were lost");
 }
 
-/// Passes requests on whole, and one reply in three not at all.
+/// Forwards all requests and drops one reply in three.
 async fn lossy(server: SocketAddr) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, lost) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
@@ -92,7 +92,7 @@ async fn pass(mut client: TcpStream, server: SocketAddr, loses: bool) {
     let mut reply = [0; 1];
     tokio::select! {
         _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
-        // The reply has begun: the work is done, and nobody will hear of it.
+        // The reply has started, so the work is done; the client gets nothing.
         _ = from_server.read(&mut reply) => {}
     }
     let _ = to_server.shutdown().await;

@@ -17,7 +17,7 @@ pub(crate) mod support;
 mod time;
 mod wire;
 
-/// Each test once for every store, as a module of its own.
+/// Runs each test once for every store, each in a separate module.
 macro_rules! on_every_store {
     ($($test:ident),* $(,)?) => {
         mod memory {

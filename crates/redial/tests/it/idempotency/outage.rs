@@ -1,4 +1,4 @@
-//! A Redis that goes away, hangs, and comes back.
+//! A Redis that stops, hangs and restarts.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use redial::http::server::idempotency::{
 
 use super::support::{Server, claim, redis_at};
 
-/// A Redis of the test's own, on a port that it keeps when it starts again.
+/// A private Redis for one test. A restart keeps the port.
 struct Redis {
     port: u16,
     child: Child,
@@ -60,7 +60,7 @@ impl Drop for Redis {
 }
 
 #[tokio::test]
-async fn nothing_is_executed_while_redis_is_gone_and_all_is_well_when_it_is_back() {
+async fn nothing_is_executed_while_redis_is_down_and_requests_succeed_after_it() {
     let mut redis = Redis::start();
     let store = redis.store(Duration::from_secs(20)).await;
     let server = Server::start(IdempotencyLayer::new(store)).await;
@@ -76,7 +76,7 @@ async fn nothing_is_executed_while_redis_is_gone_and_all_is_well_when_it_is_back
 }
 
 #[tokio::test]
-async fn failing_open_is_a_choice() {
+async fn failing_open_is_opt_in() {
     let mut redis = Redis::start();
     let store = redis.store(Duration::from_secs(20)).await;
     let server = Server::start(IdempotencyLayer::new(store).fail_open()).await;
@@ -88,7 +88,7 @@ async fn failing_open_is_a_choice() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_keeps_nobody_waiting_and_no_key() {
+async fn a_redis_that_hangs_delays_no_request_and_takes_no_key() {
     let redis = Redis::start();
     let store = redis.store(Duration::from_millis(300)).await;
     let server = Server::start(IdempotencyLayer::new(store)).await;
@@ -104,25 +104,25 @@ async fn a_redis_that_hangs_keeps_nobody_waiting_and_no_key() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hung_takes_no_key_for_somebody_who_has_left() {
+async fn a_redis_that_hung_takes_no_key_for_a_caller_that_timed_out() {
     let redis = Redis::start();
     let patient = redis.store(Duration::from_secs(20)).await;
     let hasty = redis.store(Duration::from_millis(200)).await;
     let hour = Duration::from_secs(3600);
     let terms = Terms { lease: hour, ttl: hour, on_interrupted: Interrupted::Refuse };
-    // The script has to be known, or the command that waits is not the one that takes the key.
+    // Load the script first, so that the waiting command is the one that takes the key.
     patient.begin(&claim(1, 1), &terms).await.unwrap();
     patient.renew(&claim(4, 1), &terms).await.unwrap();
 
     redis.signal("-STOP");
-    // Both at once: whoever comes later has to connect first, which a server that hangs does not let it.
+    // Both at once: a later request would have to connect first, which a server that hangs does not allow.
     let (second, third) = (claim(2, 1), claim(3, 1));
     let (left, signed) = tokio::join!(hasty.begin(&second, &terms), hasty.renew(&third, &terms));
     assert!(matches!(left, Err(StoreError::Unavailable(_))), "{left:?}");
     assert!(matches!(signed, Err(StoreError::Unavailable(_))), "{signed:?}");
     tokio::time::sleep(Duration::from_millis(500)).await;
     redis.signal("-CONT");
-    // What was there before this is answered has been done.
+    // When this is answered, all earlier commands have been executed.
     patient.release(&claim(5, 1)).await.unwrap();
     patient.release(&claim(5, 1)).await.unwrap();
     for key in [2, 3] {
@@ -131,7 +131,7 @@ async fn a_redis_that_hung_takes_no_key_for_somebody_who_has_left() {
 }
 
 #[tokio::test]
-async fn the_caller_gets_its_response_when_redis_goes_away_meanwhile() {
+async fn the_caller_gets_its_response_when_redis_stops_during_the_execution() {
     let mut redis = Redis::start();
     let store = redis.store(Duration::from_secs(20)).await;
     let server = Arc::new(Server::start(IdempotencyLayer::new(store)).await);
@@ -146,7 +146,7 @@ async fn the_caller_gets_its_response_when_redis_goes_away_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_redis_that_is_not_there_is_an_error_with_its_cause() {
+async fn an_unreachable_redis_is_an_error_with_its_cause() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let error =
         RedisStore::connect(&format!("redis://:secret@127.0.0.1:{port}")).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What a client sees, over a real connection, on every store.
+//! The responses that a client gets over a real connection, with every store.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use super::on_every_store;
 use super::support::{Server, send, within};
 
 on_every_store!(
-    the_first_response_is_replayed_as_it_was,
+    the_first_response_is_replayed_unchanged,
     two_hundred_at_once_execute_once,
-    a_repetition_meanwhile_is_told_to_wait,
-    another_request_with_the_key_is_refused,
-    callers_have_keys_of_their_own,
-    credentials_stand_for_a_caller_that_nobody_named,
-    an_address_is_any_server_of_the_fleet,
-    another_host_is_another_request_unless_the_caller_has_a_name,
-    a_client_that_goes_away_finds_the_response,
-    responses_that_say_nothing_was_done_release_the_key,
-    every_other_response_is_kept,
+    a_repetition_during_the_execution_gets_a_409,
+    another_request_with_the_key_is_rejected,
+    callers_have_separate_keys,
+    credentials_identify_a_caller_without_a_scope,
+    an_ip_address_is_not_compared,
+    another_host_is_another_request_without_a_scope,
+    a_client_that_disconnects_finds_the_response,
+    unprocessed_responses_release_the_key,
+    every_other_response_is_stored,
     a_response_that_is_too_large_is_sent_once,
-    a_response_that_breaks_off_is_not_repeated,
+    an_incomplete_response_is_not_replayed,
     a_handler_that_panics_is_interrupted,
-    an_interrupted_execution_is_repeated_when_that_was_asked_for,
+    an_interrupted_execution_is_repeated_if_configured,
 );
 
-async fn the_first_response_is_replayed_as_it_was<St: Store>(store: St) {
+async fn the_first_response_is_replayed_unchanged<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let first = server.post("/pay", "a").await;
     assert_eq!((first.status, &first.body[..]), (201, &b"payment 1 of 10 bytes"[..]));
@@ -36,7 +36,11 @@ async fn the_first_response_is_replayed_as_it_was<St: Store>(store: St) {
         assert_eq!(again.headers.remove("idempotent-replayed").unwrap(), "true");
         assert_eq!(again, first);
     }
-    assert_eq!(server.post("/pay", "\"a\"").await.body, first.body, "quotes are no part of it");
+    assert_eq!(
+        server.post("/pay", "\"a\"").await.body,
+        first.body,
+        "quotes are not part of the key"
+    );
     assert_eq!(server.shop.executed(), 1);
     assert_eq!(server.post("/pay", "b").await.body, "payment 2 of 10 bytes");
 }
@@ -60,7 +64,7 @@ async fn two_hundred_at_once_execute_once<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn a_repetition_meanwhile_is_told_to_wait<St: Store>(store: St) {
+async fn a_repetition_during_the_execution_gets_a_409<St: Store>(store: St) {
     let server = Arc::new(Server::start(IdempotencyLayer::new(store)).await);
     let first = tokio::spawn({
         let server = Arc::clone(&server);
@@ -77,7 +81,7 @@ async fn a_repetition_meanwhile_is_told_to_wait<St: Store>(store: St) {
     assert_eq!((later.is_replayed(), later.body), (true, first.body));
 }
 
-async fn another_request_with_the_key_is_refused<St: Store>(store: St) {
+async fn another_request_with_the_key_is_rejected<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     assert_eq!(server.post("/pay", "a").await.status, 201);
     let others = [
@@ -92,7 +96,7 @@ async fn another_request_with_the_key_is_refused<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn callers_have_keys_of_their_own<St: Store>(store: St) {
+async fn callers_have_separate_keys<St: Store>(store: St) {
     let layer = IdempotencyLayer::new(store)
         .scoped_by(|request| request.headers["x-account"].to_str().unwrap_or_default().to_owned());
     let server = Server::start(layer).await;
@@ -107,7 +111,7 @@ async fn callers_have_keys_of_their_own<St: Store>(store: St) {
     assert_eq!(post("annx", "a", "t1").await.body, "payment 4 of 0 bytes");
 }
 
-async fn credentials_stand_for_a_caller_that_nobody_named<St: Store>(store: St) {
+async fn credentials_identify_a_caller_without_a_scope<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let post = async |token| send(server.request("/pay", "a").header("authorization", token)).await;
     assert_eq!(post("ann").await.status, 201);
@@ -115,10 +119,10 @@ async fn credentials_stand_for_a_caller_that_nobody_named<St: Store>(store: St) 
     assert!(post("ann").await.is_replayed());
     let twice = server.request("/pay", "a").header("authorization", "ann");
     let twice = send(twice.header("authorization", "bob")).await;
-    assert_eq!(twice.problem(), (422, "mismatch".to_owned()), "every one of them counts");
+    assert_eq!(twice.problem(), (422, "mismatch".to_owned()), "every header value counts");
 }
 
-async fn another_host_is_another_request_unless_the_caller_has_a_name<St: Store>(store: St) {
+async fn another_host_is_another_request_without_a_scope<St: Store>(store: St) {
     let layer = IdempotencyLayer::new(store);
     let server = Server::start(layer.clone()).await;
     let post =
@@ -128,10 +132,10 @@ async fn another_host_is_another_request_unless_the_caller_has_a_name<St: Store>
     assert!(post(&server, "ONE.example:8443").await.is_replayed());
     let server = Server::start(layer.scoped_by(|_| "ann")).await;
     assert_eq!(post(&server, "a.example").await.status, 201);
-    assert!(post(&server, "b.example").await.is_replayed(), "the scope says whose key it is");
+    assert!(post(&server, "b.example").await.is_replayed(), "the scope identifies the caller");
 }
 
-async fn an_address_is_any_server_of_the_fleet<St: Store>(store: St) {
+async fn an_ip_address_is_not_compared<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let post = async |host| send(server.request("/pay", "a").header("host", host)).await;
     assert_eq!(post("10.0.0.1:80").await.status, 201);
@@ -140,7 +144,7 @@ async fn an_address_is_any_server_of_the_fleet<St: Store>(store: St) {
     }
 }
 
-async fn a_client_that_goes_away_finds_the_response<St: Store>(store: St) {
+async fn a_client_that_disconnects_finds_the_response<St: Store>(store: St) {
     let server = Arc::new(Server::start(IdempotencyLayer::new(store)).await);
     let first = tokio::spawn({
         let server = Arc::clone(&server);
@@ -155,7 +159,7 @@ async fn a_client_that_goes_away_finds_the_response<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn responses_that_say_nothing_was_done_release_the_key<St: Store>(store: St) {
+async fn unprocessed_responses_release_the_key<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let paths =
         ["/status/401", "/status/421", "/status/425", "/status/429", "/slot", "/unprocessed"];
@@ -167,7 +171,7 @@ async fn responses_that_say_nothing_was_done_release_the_key<St: Store>(store: S
     }
 }
 
-async fn every_other_response_is_kept<St: Store>(store: St) {
+async fn every_other_response_is_stored<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     for code in [200, 204, 302, 400, 402, 403, 404, 409, 422, 500, 502, 503, 504] {
         let path = format!("/status/{code}");
@@ -196,10 +200,10 @@ async fn a_response_that_is_too_large_is_sent_once<St: Store>(store: St) {
     }
 }
 
-async fn a_response_that_breaks_off_is_not_repeated<St: Store>(store: St) {
+async fn an_incomplete_response_is_not_replayed<St: Store>(store: St) {
     let server = Server::start(IdempotencyLayer::new(store)).await;
     let first = async { server.request("/broken", "a").send().await?.bytes().await };
-    assert!(within(first).await.is_err(), "the caller sees what happened");
+    assert!(within(first).await.is_err(), "the caller gets the error");
     let again = send(server.request("/broken", "a")).await;
     assert_eq!(again.problem(), (410, "not-kept".to_owned()));
     assert_eq!(server.shop.executed(), 1);
@@ -214,7 +218,7 @@ async fn a_handler_that_panics_is_interrupted<St: Store>(store: St) {
     assert_eq!(server.shop.executed(), 1);
 }
 
-async fn an_interrupted_execution_is_repeated_when_that_was_asked_for<St: Store>(store: St) {
+async fn an_interrupted_execution_is_repeated_if_configured<St: Store>(store: St) {
     let layer = IdempotencyLayer::new(store).on_interrupted(Interrupted::Execute);
     let server = Server::start(layer).await;
     assert!(within(server.request("/panic", "a").send()).await.is_err());

@@ -1,4 +1,4 @@
-//! A Redis, or what is in its place, cannot fill the memory with a reply.
+//! A server cannot fill the memory with a reply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const TERMS: Terms = Terms {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_without_an_end_is_not_read_into_memory() {
+async fn an_endless_reply_is_not_read_into_memory() {
     for (n, reply) in ENDLESS.into_iter().enumerate() {
         let fake = FakeRedis::start(reply);
         let store = RedisStore::connect(&fake.url).await.unwrap();
@@ -43,7 +43,7 @@ async fn requests_get_a_503_and_nothing_is_executed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_response_that_a_reply_has_no_room_for_is_not_stored() {
+async fn a_response_larger_than_a_reply_is_not_stored() {
     let store = Arc::into_inner(redis().await).unwrap().reply_bytes(4_096);
     let direct = Direct::new(&IdempotencyLayer::new(store));
     for (path, kept) in [("/bytes/3000", true), ("/bytes/5000", false)] {
@@ -57,9 +57,9 @@ async fn a_response_that_a_reply_has_no_room_for_is_not_stored() {
     assert_eq!(direct.shop.executed(), 2);
 }
 
-/// A large response does not count against the next one, and many at once not against each other.
+/// Large responses do not count against each other, one after another or at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_reply_is_measured_by_itself() {
+async fn each_reply_is_measured_separately() {
     let store = Arc::into_inner(redis().await).unwrap().reply_bytes(100_000);
     let direct = Direct::new(&IdempotencyLayer::new(store));
     assert_eq!(direct.post("/bytes/90000", "a").await.status, 200);

@@ -1,4 +1,4 @@
-//! One caller cannot fill the store in memory for all others, and an operator hears of it in time.
+//! One caller cannot fill the store in memory for all others, and operators are warned in time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn post(direct: &Direct<Arc<MemoryStore>>, token: &'static str, key: &str)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_uses_up_its_share_leaves_room_for_all_others() {
+async fn a_caller_that_exhausts_its_share_leaves_room_for_others() {
     let store = Arc::new(MemoryStore::default().records(100));
     let direct = Direct::new(&IdempotencyLayer::new(store).ttl(ms(1_000)));
     let mut kept = 0;
@@ -49,13 +49,13 @@ async fn a_caller_that_uses_up_its_share_leaves_room_for_all_others() {
     for token in ["ann", "bob", "carol", "dave"] {
         assert_eq!(post(&direct, token, token).await.status, 201, "{token}");
     }
-    assert!(post(&direct, "noisy", "noisy-0").await.is_replayed(), "nothing is forgotten early");
+    assert!(post(&direct, "noisy", "noisy-0").await.is_replayed(), "no record expires early");
     tokio::time::advance(ms(1_000)).await;
     assert_eq!(post(&direct, "noisy", "noisy-200").await.status, 201);
 }
 
 #[tokio::test]
-async fn a_scope_that_was_named_has_the_share() {
+async fn a_named_scope_has_its_own_share() {
     let store = Arc::new(MemoryStore::default().records(4));
     let layer = IdempotencyLayer::new(store)
         .scoped_by(|request| request.uri.query().unwrap_or_default().to_owned());
@@ -70,7 +70,7 @@ async fn a_scope_that_was_named_has_the_share() {
 }
 
 #[tokio::test]
-async fn a_share_of_bytes_is_a_share_too() {
+async fn shares_limit_bytes_as_well() {
     let store = MemoryStore::default().bytes(10_000);
     let response = bytes::Bytes::from(vec![b'x'; 2_000]);
     let mut kept = Vec::new();
@@ -79,14 +79,14 @@ async fn a_share_of_bytes_is_a_share_too() {
         store.begin(&claim, &TERMS).await.unwrap();
         kept.push(store.finish(&claim, response.clone(), &TERMS).await.is_ok());
     }
-    assert_eq!(kept, [true, true, false], "the third one would be more than what is left");
+    assert_eq!(kept, [true, true, false], "the third one exceeds the share");
     let other = claim(3, 20);
     store.begin(&other, &TERMS).await.unwrap();
     store.finish(&other, response, &TERMS).await.unwrap();
 }
 
 #[tokio::test]
-async fn an_execution_can_end_although_its_share_has_become_smaller() {
+async fn an_execution_can_finish_after_its_share_has_shrunk() {
     let store = MemoryStore::default().records(10);
     let claims: Vec<_> = (0..5).map(|key| claim(1, key)).collect();
     for claim in &claims {
@@ -113,7 +113,7 @@ async fn a_scope_may_fill_a_store_without_shares() {
 }
 
 #[tokio::test]
-async fn metrics_tell_how_full_a_store_is_and_what_it_refused() {
+async fn metrics_report_usage_and_rejections_of_a_store() {
     let store = MemoryStore::default().name("metered").records(4).bytes(100_000);
     for key in 0..4 {
         let _ = store.begin(&claim(1, key), &TERMS).await;
@@ -137,7 +137,7 @@ async fn metrics_tell_how_full_a_store_is_and_what_it_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_warns_before_it_is_full_and_once_a_minute() {
+async fn a_store_warns_before_it_is_full_at_most_once_a_minute() {
     let (journal, _guard) = Journal::start();
     let store = MemoryStore::default().name("payments").records(10).without_shares();
     let begin = async |key| store.begin(&claim(1, key), &TERMS).await;

@@ -1,4 +1,4 @@
-//! The table of `Store`, state by state, on every store.
+//! The table in the docs of `Store`, state by state, for every store.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 const TERMS: Terms = Terms { lease: HOUR, ttl: HOUR, on_interrupted: Interrupted::Refuse };
 
-/// A lease that is over as soon as it is given.
+/// A lease that has already expired.
 const OVER: Terms = Terms { lease: Duration::ZERO, ..TERMS };
 
 on_every_store!(
     a_running_record,
     a_finished_record,
     an_interrupted_record,
-    who_comes_back_late_changes_nothing,
-    who_comes_back_late_may_finish_what_nobody_took,
-    a_record_that_was_lost_is_written_back,
-    a_record_ends,
-    keys_are_apart,
+    a_late_owner_changes_nothing,
+    a_late_owner_may_finish_a_key_that_was_not_taken,
+    a_lost_record_is_written_again,
+    a_record_expires,
+    keys_are_independent,
 );
 
 async fn a_running_record<St: Store>(store: St) {
@@ -30,11 +30,11 @@ async fn a_running_record<St: Store>(store: St) {
     assert_eq!(store.begin(&first, &TERMS).await.unwrap(), Begun::Started);
     assert_eq!(store.begin(&second, &TERMS).await.unwrap(), Begun::InFlight);
     assert_eq!(store.begin(&claim(1, 2), &TERMS).await.unwrap(), Begun::Mismatch);
-    assert_eq!(store.begin(&first, &TERMS).await.unwrap(), Begun::Started, "the answer was lost");
+    assert_eq!(store.begin(&first, &TERMS).await.unwrap(), Begun::Started, "the reply was lost");
     store.renew(&first, &TERMS).await.unwrap();
     assert_eq!(store.begin(&second, &TERMS).await.unwrap(), Begun::InFlight);
     store.release(&second).await.unwrap();
-    assert_eq!(store.begin(&second, &TERMS).await.unwrap(), Begun::InFlight, "not its own");
+    assert_eq!(store.begin(&second, &TERMS).await.unwrap(), Begun::InFlight, "another owner");
     store.release(&first).await.unwrap();
     assert_eq!(store.begin(&claim(1, 2), &TERMS).await.unwrap(), Begun::Started);
 }
@@ -65,7 +65,7 @@ async fn an_interrupted_record<St: Store>(store: St) {
     assert_eq!(store.begin(&claim(1, 1), &TERMS).await.unwrap(), Begun::Interrupted);
 }
 
-async fn who_comes_back_late_changes_nothing<St: Store>(store: St) {
+async fn a_late_owner_changes_nothing<St: Store>(store: St) {
     let (late, next) = (claim(1, 1), claim(1, 1));
     let executes = Terms { on_interrupted: Interrupted::Execute, ..TERMS };
     store.begin(&late, &OVER).await.unwrap();
@@ -82,7 +82,7 @@ async fn who_comes_back_late_changes_nothing<St: Store>(store: St) {
     assert_eq!(store.begin(&claim(1, 1), &TERMS).await.unwrap(), finished("next"));
 }
 
-async fn who_comes_back_late_may_finish_what_nobody_took<St: Store>(store: St) {
+async fn a_late_owner_may_finish_a_key_that_was_not_taken<St: Store>(store: St) {
     let late = claim(1, 1);
     store.begin(&late, &OVER).await.unwrap();
     assert_eq!(store.begin(&claim(1, 1), &TERMS).await.unwrap(), Begun::Interrupted);
@@ -90,7 +90,7 @@ async fn who_comes_back_late_may_finish_what_nobody_took<St: Store>(store: St) {
     assert_eq!(store.begin(&claim(1, 1), &TERMS).await.unwrap(), finished("late"));
 }
 
-async fn a_record_that_was_lost_is_written_back<St: Store>(store: St) {
+async fn a_lost_record_is_written_again<St: Store>(store: St) {
     let (running, done) = (claim(1, 1), claim(2, 1));
     store.renew(&running, &TERMS).await.unwrap();
     assert_eq!(store.begin(&claim(1, 1), &TERMS).await.unwrap(), Begun::InFlight);
@@ -98,7 +98,7 @@ async fn a_record_that_was_lost_is_written_back<St: Store>(store: St) {
     assert_eq!(store.begin(&claim(2, 1), &TERMS).await.unwrap(), finished("paid"));
 }
 
-async fn a_record_ends<St: Store>(store: St) {
+async fn a_record_expires<St: Store>(store: St) {
     let short = Terms { ttl: Duration::from_millis(1), ..OVER };
     let started = async |key| {
         within(async {
@@ -114,7 +114,7 @@ async fn a_record_ends<St: Store>(store: St) {
     started(2).await;
 }
 
-async fn keys_are_apart<St: Store>(store: St) {
+async fn keys_are_independent<St: Store>(store: St) {
     store.finish(&claim(1, 1), "one".into(), &TERMS).await.unwrap();
     store.finish(&claim(2, 1), "two".into(), &TERMS).await.unwrap();
     assert_eq!(store.begin(&claim(1, 1), &TERMS).await.unwrap(), finished("one"));

@@ -33,7 +33,7 @@ pub(crate) fn redis_url() -> String {
     })
 }
 
-/// A store that shares its keys with nobody, and is patient with a machine that is busy.
+/// A store with unique keys, and with a long timeout for busy machines.
 pub(crate) async fn redis() -> Arc<RedisStore> {
     redis_at(&redis_url(), &format!("{}:", Key::fresh())).await
 }
@@ -53,16 +53,16 @@ pub(crate) async fn redis_at(url: &str, prefix: &str) -> Arc<RedisStore> {
 /// Fails instead of hanging.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     let bound = Duration::from_secs(60);
-    tokio::time::timeout(bound, work).await.expect("it does not end")
+    tokio::time::timeout(bound, work).await.expect("timed out")
 }
 
-/// What the handlers did, and what they wait for.
+/// Counts executions and controls the slow handlers.
 #[derive(Default)]
 pub(crate) struct Shop {
     executed: AtomicUsize,
-    /// One permit for each handler that has begun to wait.
+    /// One permit for each handler that has started to wait.
     pub(crate) entered: Semaphore0,
-    /// One permit for each that may go on.
+    /// One permit for each handler that may continue.
     pub(crate) gate: Semaphore0,
 }
 
@@ -96,7 +96,7 @@ impl Shop {
 
 type Shared = State<Arc<Shop>>;
 
-/// Every handler counts.
+/// Every handler counts its executions.
 pub(crate) fn routes(shop: &Arc<Shop>) -> Router {
     Router::new()
         .route("/pay", any(pay))
@@ -151,7 +151,7 @@ async fn bytes(State(shop): Shared, Path(count): Path<usize>) -> Vec<u8> {
     vec![b'x'; count]
 }
 
-/// Chunks of ten bytes, and trailers, of which nobody knows the length before.
+/// Chunks of ten bytes and trailers, of unknown length.
 async fn chunks(State(shop): Shared, Path(count): Path<usize>) -> Body {
     shop.count();
     let mut trailers = HeaderMap::new();
@@ -166,7 +166,7 @@ async fn broken(State(shop): Shared) -> Body {
     Body::new(Chunks([data, Err("broken")].into()))
 }
 
-/// Panics unless it is told that it was interrupted before.
+/// Panics unless an earlier execution was interrupted.
 async fn panics(State(shop): Shared, request: Request) -> &'static str {
     shop.count();
     let again = request.extensions().get::<AfterInterruption>();
@@ -187,7 +187,7 @@ impl http_body::Body for Chunks {
     }
 }
 
-/// A server on the loopback and a client of it.
+/// A server on the loopback interface and its client.
 pub(crate) struct Server {
     pub(crate) address: std::net::SocketAddr,
     pub(crate) shop: Arc<Shop>,
@@ -270,7 +270,7 @@ impl Answer {
     }
 }
 
-/// The service without a connection, for clocks that stand still.
+/// The service without a connection, for tests with a paused clock.
 pub(crate) struct Direct<St> {
     pub(crate) shop: Arc<Shop>,
     service: Idempotency<Router, St>,

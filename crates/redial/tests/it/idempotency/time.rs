@@ -1,4 +1,4 @@
-//! Leases and times to live, on a clock that stands still.
+//! Leases and times to live, with a paused clock.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use super::support::{Direct, direct_request, memory};
 use crate::support::ms;
 
 #[tokio::test(start_paused = true)]
-async fn a_response_is_kept_for_its_time_and_not_longer() {
+async fn a_response_expires_after_its_ttl() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     direct.post("/pay", "a").await;
     tokio::time::advance(ms(24 * 3_600_000 - 1)).await;
@@ -22,7 +22,7 @@ async fn a_response_is_kept_for_its_time_and_not_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_execution_that_takes_longer_than_its_lease_is_not_taken_for_dead() {
+async fn an_execution_longer_than_its_lease_is_renewed() {
     let direct = Direct::new(&IdempotencyLayer::new(memory()).lease(ms(300)).ttl(ms(1_000)));
     let slow = || direct_request("/slow", "a", Body::empty());
     let first = tokio::spawn(direct.call(slow()));
@@ -36,7 +36,7 @@ async fn an_execution_that_takes_longer_than_its_lease_is_not_taken_for_dead() {
     assert!(direct.call(slow()).await.is_replayed());
 }
 
-/// A runtime that is dropped ends its tasks where they stand, and the store of this test outlives it.
+/// Dropping a runtime aborts its tasks; the store of this test outlives it.
 fn leave_half_done(store: &Arc<MemoryStore>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let direct = Direct::new(&IdempotencyLayer::new(Arc::clone(store)));
@@ -45,7 +45,7 @@ fn leave_half_done(store: &Arc<MemoryStore>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_execution_without_signs_of_life_counts_as_interrupted_and_then_is_forgotten() {
+async fn an_execution_without_renewals_is_interrupted_and_then_expires() {
     let store = memory();
     let left = Arc::clone(&store);
     tokio::task::spawn_blocking(move || leave_half_done(&left)).await.unwrap();
@@ -62,7 +62,7 @@ async fn an_execution_without_signs_of_life_counts_as_interrupted_and_then_is_fo
 }
 
 #[tokio::test]
-async fn what_the_request_brought_along_reaches_the_handler() {
+async fn deadline_and_attempt_reach_the_handler() {
     let handler = tower::service_fn(|_| async {
         let inbound = Inbound::current();
         assert!(inbound.remaining().is_some_and(|left| left > ms(3_000_000)));
@@ -89,7 +89,7 @@ async fn a_service_that_fails_is_interrupted() {
 }
 
 #[tokio::test]
-async fn trailers_are_kept() {
+async fn trailers_are_stored() {
     use http_body_util::BodyExt;
     let direct = Direct::new(&IdempotencyLayer::new(memory()));
     let service = direct.service();

@@ -1,4 +1,4 @@
-//! A Redis at the end of a wire that is slow, swallows everything, or delays a packet.
+//! A network to Redis that is slow, drops everything, or delays a packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 const TERMS: Terms = Terms { lease: HOUR, ttl: HOUR, on_interrupted: Interrupted::Refuse };
 
-/// A proxy in front of the Redis of the tests.
+/// A proxy in front of the tests' Redis.
 struct Wire {
     port: u16,
     faults: Arc<Faults>,
@@ -27,13 +27,13 @@ struct Wire {
 
 #[derive(Default)]
 struct Faults {
-    /// Each way, in ms.
+    /// The one-way latency in ms.
     latency: u64,
-    /// Nothing gets through for as long as this is set.
+    /// Whether all data is dropped.
     hole: AtomicBool,
-    /// The next bytes on their way to Redis come so many ms later, once.
+    /// Delays the next bytes to Redis by this many ms, once.
     delay_once: AtomicU64,
-    /// The next answer to TIME is three years old, once.
+    /// Sets the next reply to TIME back by three years, once.
     past_once: AtomicBool,
     connections: AtomicUsize,
 }
@@ -61,7 +61,7 @@ impl Faults {
         let mut buffer = vec![0; 65_536];
         while let Ok(n @ 1..) = from.read(&mut buffer).await {
             self.pass().await;
-            // Two strings, of which the first is the ten digits of the seconds.
+            // Two strings; the first has the ten digits of the seconds.
             let time = b"*2\r\n$10\r\n";
             let at = buffer[..n].windows(time.len()).position(|window| window == time);
             if let Some(at) = at.filter(|_| self.past_once.swap(false, Ordering::SeqCst)) {
@@ -110,10 +110,10 @@ fn numbered(n: u64) -> Claim {
     Claim::new(key, [1; 32])
 }
 
-/// A hundred requests a second while the wire swallows everything: whoever comes to connect has waited for
-/// others, and has less time left than a connection takes to make.
+/// A hundred requests a second while all data is dropped: a request that has waited for others to connect has less time
+/// left than a connection takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_is_back_is_found_again_under_load() {
+async fn clients_reconnect_to_a_restarted_redis_under_load() {
     let wire = Wire::new(10).await;
     let store = wire.store(ms(1_000)).await;
     store.begin(&claim(1, 1), &TERMS).await.unwrap();
@@ -149,12 +149,12 @@ async fn a_redis_that_is_back_is_found_again_under_load() {
     assert!(found.is_ok(), "{} connections later", wire.connections() - made);
 }
 
-/// A packet is lost and sent again by TCP, while its caller gives up and says so over a new connection.
+/// A packet is lost and retransmitted, while its caller times out and releases the key over a new connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_was_taken_late_for_nobody_is_given_back() {
+async fn a_key_taken_after_a_timeout_is_released() {
     let wire = Wire::new(1).await;
     let store = wire.store(ms(500)).await;
-    // The scripts have to be known.
+    // Load the scripts first.
     store.begin(&claim(1, 1), &TERMS).await.unwrap();
     store.release(&claim(1, 1)).await.unwrap();
     let direct = Direct::new(&IdempotencyLayer::new(store).lease(ms(500)));
@@ -164,8 +164,8 @@ async fn a_key_that_was_taken_late_for_nobody_is_given_back() {
     assert_eq!(direct.post("/pay", "a").await.body, "payment 1 of 10 bytes");
 }
 
-/// A connection that swallows what it is given looks like a server that thinks. The next request does not wait
-/// behind it, and those that gave it up later do not give up the next one.
+/// A connection that drops all data looks like a slow server. The next request does not wait behind it, and requests that
+/// time out on it later do not close the next connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_does_not_answer_is_replaced_once() {
     let wire = Wire::new(0).await;
@@ -186,9 +186,9 @@ async fn a_connection_that_does_not_answer_is_replaced_once() {
     assert_eq!(wire.connections(), 2);
 }
 
-/// What was released is nobody's, whatever arrives later from its owner; all others may have it.
+/// After a release, a late `begin` of the same owner takes no key; other owners can take it.
 #[tokio::test]
-async fn a_release_that_overtakes_its_begin_counts() {
+async fn a_release_that_overtakes_its_begin_takes_effect() {
     let store = Wire::new(0).await.store(ms(20_000)).await;
     let (one, two, third) = (claim(1, 1), claim(1, 1), claim(1, 2));
     store.release(&one).await.unwrap();
@@ -199,9 +199,9 @@ async fn a_release_that_overtakes_its_begin_counts() {
     store.finish(&third, "paid".into(), &TERMS).await.unwrap();
 }
 
-/// The clock of the server is read with each new connection, so one that jumps makes everything late.
+/// The server's clock is read with each new connection, so after a jump every command seems late.
 #[tokio::test]
-async fn a_clock_that_jumps_fails_nobody() {
+async fn a_clock_jump_fails_no_request() {
     let wire = Wire::new(0).await;
     wire.faults.past_once.store(true, Ordering::SeqCst);
     let store = wire.store(ms(20_000)).await;

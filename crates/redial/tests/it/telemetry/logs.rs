@@ -17,7 +17,7 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::support::{Fault, Log, RESET, Script, ms, plain, unbounded};
 
-/// What was logged on this thread.
+/// The lines logged on this thread.
 #[derive(Clone, Default)]
 pub(crate) struct Journal(Arc<Mutex<Vec<Line>>>);
 
@@ -83,7 +83,7 @@ async fn succeed(retry: &Retry) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_for_a_key_is_written_once() {
+async fn each_transition_of_a_key_is_logged_once() {
     let (journal, _guard) = Journal::start();
     let logs = Logs::new("inventory").every(Duration::from_secs(1));
     let policy = unbounded(|p| p.without_deadline());
@@ -107,7 +107,7 @@ async fn what_changes_for_a_key_is_written_once() {
     advance(Duration::from_secs(2)).await;
     fail(&retry).await;
     let lines = journal.take();
-    assert_eq!(lines.len(), 1, "waits as long as before are no news: {lines:#?}");
+    assert_eq!(lines.len(), 1, "waits as long as before are not logged: {lines:#?}");
     assert_eq!((lines[0].get("transition"), &*lines[0].level), ("repeated-failure", "WARN"));
     assert_eq!((lines[0].get("stop"), lines[0].number("failures")), ("attempts", 2));
     assert_eq!((lines[0].get("attempt"), lines[0].get("key")), ("4", &*key));
@@ -141,17 +141,17 @@ async fn a_retry_that_helps_is_a_failure_and_a_recovery() {
     let told: Vec<_> =
         lines.iter().map(|l| (l.get("transition"), l.get("class"), l.get("key"))).collect();
     assert_eq!(told, [("first-failure", "overloaded", "-"), ("recovered", "-", "-")]);
-    // A call that is dropped has not failed.
+    // A dropped call has not failed.
     let never = retry.run(|_| std::future::pending::<Result<(), Fault>>());
     tokio::time::timeout(ms(1), never).await.unwrap_err();
     assert_eq!(journal.transitions(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_budget_and_the_breaker_are_the_upstreams() {
+async fn budget_and_breaker_are_logged_per_upstream() {
     let (journal, _guard) = Journal::start();
     let policy = plain(|p| p.breaker(BreakerRule::default()));
-    // Lines of many keys take nothing away from those of the upstream.
+    // Lines about keys do not count against the limit of the upstream.
     let logs = Logs::new("inventory").at_most(RateRule::new(Rate::per_second(1), 3));
     let retry = Retry::new(policy).idempotent().observe(logs);
     for key in 0..200 {
@@ -170,7 +170,7 @@ async fn the_budget_and_the_breaker_are_the_upstreams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_state_of_a_breaker_that_flaps_is_told() {
+async fn the_last_state_of_a_flapping_breaker_is_logged() {
     let (journal, _guard) = Journal::start();
     let logs = Logs::new("inventory");
     let states = || {
@@ -196,7 +196,7 @@ async fn the_last_state_of_a_breaker_that_flaps_is_told() {
     assert_eq!(states(), [told("half-open", 1)]);
 }
 
-/// So many calls that fail in a minute, a thousand at once; what they are about.
+/// Makes failing calls over a minute, a thousand at once, for the given keys.
 async fn a_minute_of_failures(retry: &Retry, about: impl Fn(u64) -> u64) {
     let start = Instant::now();
     for batch in 0..100 {
@@ -237,7 +237,7 @@ async fn a_hundred_thousand_failing_calls_of_one_key_are_thirteen_lines() {
     let (last, told) = repeated.fold((0, 0), |(_, told), line| {
         (line.number("failures"), told + 1 + line.number("suppressed"))
     });
-    // The first call to give up is no repetition; every other one is told or counted.
+    // The first call that gives up is not repeated; every other one is logged or counted.
     assert_eq!(told + 1, last);
     assert!(last > 80_000);
 }
@@ -248,18 +248,18 @@ async fn a_hundred_thousand_failing_keys_are_some_dozens_of_lines() {
     let retry = Retry::new(flat()).idempotent().observe(Logs::new("inventory"));
     a_minute_of_failures(&retry, |call| call).await;
     let lines = journal.take();
-    // 20 at once, and one in every three seconds.
+    // A burst of 20, and one every 3 s.
     let expected = [("budget-dry", 6), ("first-failure", 39)];
     assert_eq!(counted(&lines), BTreeMap::from(expected));
     let first = |line: &&Line| line.get("transition") == "first-failure";
     let told: u64 = lines.iter().filter(first).map(|line| line.number("suppressed") + 1).sum();
     let others: u64 = lines.iter().map(|line| line.number("others_suppressed")).sum();
-    // All but those of the keys that are still remembered, and of the last seconds.
+    // All but the lines of keys that are still in the table, and of the last seconds.
     assert!((90_000..100_000).contains(&(told + others)), "{told} {others}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_level_of_the_storm_is_a_line_and_all_observers_are_told() {
+async fn a_storm_level_is_one_line_and_all_observers_are_notified() {
     let (journal, _guard) = Journal::start();
     let (logs, own) = (Arc::new(Logs::new("stormy")), Log::default());
     let meter = Meter::over("logs-stormy", Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! Scripted calls, and exactly what is counted of them.
+//! Scripted calls and their exact counts.
 
 use std::future::pending;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn breaker_of_three() -> BreakerRule {
     BreakerRule::default().last_calls(4).minimum_calls(3).failure_ratio(0.5)
 }
 
-/// A call of which each attempt takes 20 ms.
+/// A call whose attempts take 20 ms each.
 async fn call(retry: &Retry, answers: &[Result<(), Fault>]) {
     let script = Script::new(answers);
     let attempt = |_| async {
@@ -78,8 +78,8 @@ async fn everything_about_scripted_calls_is_counted_exactly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_ways_count_the_same() {
-    // A policy with a concurrency limit goes the full way, and so does a call that is observed.
+async fn both_paths_count_the_same() {
+    // A policy with a concurrency limit does not use the fast path, and neither does an observed call.
     let (short, full, watched) = (Registry::new(), Registry::new(), Registry::new());
     let log = Log::default();
     for (retry, n) in [
@@ -115,7 +115,7 @@ async fn a_future_that_is_dropped_leaves_nothing_in_flight() {
             running.await
         });
         given_up.await.unwrap_err();
-        // Another one while it waits for its retry.
+        // Another call while it waits for its retry.
         let waiting = retry.run(|_| async { Err::<(), _>(RESET) });
         tokio::time::timeout(ms(1), waiting).await.unwrap_err();
         let scrape = scrape(&registry);
@@ -157,7 +157,7 @@ async fn hedges_are_attempts_and_their_losers_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn polls_are_no_failures() {
+async fn polls_are_not_failures() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p));
     for _ in 0..2 {
@@ -212,7 +212,7 @@ fn blocking_calls_are_counted_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threads_count_in_places_of_their_own_and_nothing_is_lost() {
+async fn threads_count_separately_and_nothing_is_lost() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p));
     std::thread::scope(|scope| {
@@ -239,12 +239,12 @@ impl Classify for Says {
     }
 }
 
-/// One call whose every attempt fails like that.
+/// One call whose attempts all fail in this way.
 async fn fails(retry: &Retry, failure: Failure) {
     retry.run(|_| async { Err::<(), _>(Says(failure)) }).await.unwrap_err();
 }
 
-/// A reason, the failure that leads to it, and under which policy.
+/// A reason, the failure that leads to it, and the policy.
 type Case = (&'static str, Failure, fn(Draft) -> Draft);
 
 #[tokio::test(start_paused = true)]
@@ -321,7 +321,7 @@ async fn a_dry_budget_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hints_are_counted_by_what_became_of_them() {
+async fn hints_are_counted_by_result() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p.attempts(2)));
     fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(3_000_000_000))).await;
@@ -334,7 +334,7 @@ async fn hints_are_counted_by_what_became_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_for_a_retry_of_the_layer_above_are_told_apart() {
+async fn calls_for_an_inbound_retry_are_counted_separately() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p));
     for attempt in [1, 1, 2, 3] {

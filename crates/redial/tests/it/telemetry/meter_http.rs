@@ -1,4 +1,4 @@
-//! Requests through the layers, and exactly what is counted of them.
+//! Requests through the layers and their exact counts.
 
 use std::convert::Infallible;
 use std::future::{pending, ready};
@@ -26,7 +26,7 @@ fn status(status: u16) -> Answer {
     Ok(Response::builder().status(status).body(Empty::new()).unwrap())
 }
 
-/// A request that is answered with these in turn, each after 20 ms.
+/// A request that gets these responses in turn, each after 20 ms.
 async fn request(layer: &RetryLayer, uri: &str, answers: &[u16]) {
     let script = Script::new(answers);
     let service = layer.layer(service_fn(move |_| {
@@ -40,7 +40,7 @@ async fn request(layer: &RetryLayer, uri: &str, answers: &[u16]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_counted_on_the_fast_path_and_by_sessions() {
+async fn requests_are_counted_on_both_paths() {
     let short = Registry::new();
     let full = Registry::new();
     let policy = |places: Option<u32>| {
@@ -113,7 +113,7 @@ async fn an_unreadable_hint_is_counted() {
     scrape(&registry).check(&[("redial_hints_total result=unreadable", 1.0)]);
 }
 
-/// Who serves a retry and calls on: its calls are inherited, through the layer as well.
+/// Calls made while serving a retry are inherited, through the layer as well.
 #[tokio::test(start_paused = true)]
 async fn a_server_counts_first_requests_and_retries() {
     let registry = Registry::new();

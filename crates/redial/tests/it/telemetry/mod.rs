@@ -1,4 +1,4 @@
-//! What calls tell of themselves.
+//! Metrics, traces and logs of calls.
 
 pub(crate) mod logs;
 mod meter;

@@ -22,7 +22,7 @@ async fn a_call_is_a_span_and_its_attempts_are_spans_below_it() {
     let script = Script::new(&[Err(RESET), Err(BUSY), Ok(7)]);
     let handler = Context::current_with_span(tracer.start("handler"));
     let op = |_| {
-        // The closure itself, and every poll of what it returns, runs in the attempt.
+        // The closure, and every poll of its future, runs in the span of the attempt.
         drop(tracer.start("started"));
         async {
             tokio::time::sleep(ms(1)).await;
@@ -52,7 +52,7 @@ async fn a_call_is_a_span_and_its_attempts_are_spans_below_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_gives_up_says_why() {
+async fn a_call_that_gives_up_reports_the_reason() {
     let recorder = Recorder::new();
     let retry = Retry::new(unbounded(|p| p.attempts(2))).idempotent().traced(recorder.otel());
     let error = retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
@@ -100,7 +100,7 @@ async fn a_call_that_is_dropped_is_cancelled() {
     assert_eq!(text(&call, "redial.stop"), "cancelled");
     assert_eq!(call.status, Status::Unset);
     assert_eq!(texts(&recorder.below(&call), "redial.outcome"), ["cancelled"]);
-    // Once more while it waits: the attempt before the wait has failed.
+    // Again during a wait: the attempt before it has failed.
     let recorder = Recorder::new();
     let retry = Retry::new(unbounded(|p| p)).idempotent().traced(recorder.otel());
     let waits = retry.run(|_| async { Err::<(), _>(RESET) });
@@ -145,7 +145,7 @@ async fn hedges_are_siblings_and_the_loser_is_cancelled() {
     assert_eq!(texts(&attempts, "redial.wait_seconds"), ["-", "-"]);
     assert!(attempts.iter().all(|attempt| attempt.end_time <= call.end_time));
     assert!(!attempts.iter().any(is_error), "a loser has not failed");
-    // What the winner did is below the winner, though the loser was polled in between.
+    // The spans of the winner are its children, although the loser was polled in between.
     assert_eq!(recorder.below(&attempts[0]).len(), 0);
     assert_eq!(recorder.below(&attempts[1]).len(), 1);
 }

@@ -1,4 +1,4 @@
-//! What gRPC counts of a call: hedges, and streams that were opened anew.
+//! The gRPC metrics of a call: hedges and reopened streams.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Metrics {
         Self { provider, exporter }
     }
 
-    /// How many calls had any, and how many in all.
+    /// The number of calls with any, and the total.
     fn counts(&self, name: &str) -> (u64, u64) {
         self.provider.force_flush().unwrap();
         let exported = self.exporter.get_finished_metrics().unwrap();
@@ -65,7 +65,7 @@ fn channel(address: SocketAddr) -> Channel {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_opened_anew_is_a_transparent_retry_and_a_span_of_its_own() {
+async fn a_reopened_stream_is_a_transparent_retry_with_a_span() {
     let (recorder, metrics) = (Recorder::new(), Metrics::new());
     let (address, _) = h2_server(&[H2Act::Reset(REFUSED_STREAM), H2Act::Status200]).await;
     let otel = recorder.otel().grpc_with("dns:///health:1", metrics.provider.meter("redial"));
@@ -82,7 +82,7 @@ async fn a_stream_that_is_opened_anew_is_a_transparent_retry_and_a_span_of_its_o
     assert!(is_error(&attempts[0]));
 }
 
-/// Never answers its first request.
+/// A service that never answers its first request.
 struct Slow(AtomicU32);
 
 #[tonic::async_trait]
@@ -103,7 +103,7 @@ impl Health for Slow {
         &self,
         _: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("nobody watches"))
+        Err(Status::unimplemented("not supported"))
     }
 }
 
@@ -118,7 +118,7 @@ async fn a_hedge_is_counted_as_one() {
     let otel = recorder.otel().grpc_with("dns:///health:1", metrics.provider.meter("redial"));
     let retry = Retry::new(quick()).idempotent().traced(otel);
     let layer = RetryLayer::new(retry).hedge(Hedge::after(ms(50)));
-    // A body that is at hand: the one that tonic's own client makes says that it streams, and is not hedged.
+    // A complete body: the body of tonic's client is a stream, which is not hedged.
     let body = Body::new(Full::from(Bytes::from_static(&[0; 5])));
     let request = http::Request::post("/grpc.health.v1.Health/Check")
         .header("content-type", "application/grpc")

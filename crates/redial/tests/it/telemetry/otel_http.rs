@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use super::spans::{Recorder, is_error, text, texts};
 use crate::support::{ms, unbounded};
 
-/// Answers from a list, then with 200; remembers the headers.
+/// Responds from a list, then with 200, and records the headers.
 #[derive(Clone, Default)]
 pub(super) struct Site {
     answers: Arc<Mutex<Vec<u16>>>,
@@ -69,7 +69,7 @@ async fn answer(State(site): State<Site>, headers: HeaderMap) -> StatusCode {
     StatusCode::from_u16(answer).unwrap()
 }
 
-/// For the whole process; only calls that are traced write anything.
+/// Installed for the whole process; only traced calls use it.
 pub(super) fn install_propagator() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -84,7 +84,7 @@ pub(super) fn quick() -> Policy {
     unbounded(|p| p.backoff(Backoff::exponential(ms(1), ms(2))))
 }
 
-/// What the server should have been sent as `traceparent`, from the span's side.
+/// The `traceparent` that the server should have received for this span.
 fn traceparent(span: &SpanData) -> String {
     let context = &span.span_context;
     format!("00-{}-{}-01", context.trace_id(), context.span_id())
@@ -111,7 +111,7 @@ fn check_resent(recorder: &Recorder, call: &SpanData, site: &Site, address: Sock
 }
 
 #[tokio::test]
-async fn each_attempt_of_a_request_has_a_span_and_a_traceparent_of_its_own() {
+async fn each_attempt_of_a_request_has_its_own_span_and_traceparent() {
     install_propagator();
     let recorder = Recorder::new();
     let tracer = recorder.provider.tracer("test");
@@ -132,7 +132,7 @@ async fn each_attempt_of_a_request_has_a_span_and_a_traceparent_of_its_own() {
 }
 
 #[tokio::test]
-async fn baggage_that_a_request_brought_is_left_alone() {
+async fn existing_baggage_is_left_alone() {
     install_propagator();
     let recorder = Recorder::new();
     let (site, address) = Site::start(&[503]).await;
@@ -158,7 +158,7 @@ async fn a_request_through_the_middleware_has_them_too() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_says_so() {
+async fn a_request_that_gives_up_reports_it() {
     let recorder = Recorder::new();
     let (_site, address) = Site::start(&[404, 503, 503, 503, 503]).await;
     let retry = Retry::new(quick()).traced(recorder.otel());
@@ -177,7 +177,7 @@ async fn a_request_that_is_given_up_says_so() {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_answers_has_no_status() {
+async fn an_unanswered_request_has_no_status() {
     let recorder = Recorder::new();
     let (_site, address) = Site::start_silent(&[], usize::MAX).await;
     let policy = quick().edit().attempts(2).attempt_timeout(ms(20)).build().unwrap();
@@ -198,7 +198,7 @@ async fn hedged_requests_are_siblings_and_the_loser_is_cancelled() {
     let client = client_builder(retry.policy()).build().unwrap();
     let layer = RetryLayer::new(retry).hedge(Hedge::after(ms(20)));
     let response = client.get(format!("http://{address}/")).send_through(&layer).await.unwrap();
-    // They have ended before the response is handed on.
+    // They have ended before the response is returned.
     let call = recorder.root();
     assert_eq!(response.status(), 200);
     let attempts = recorder.below(&call);
@@ -212,7 +212,7 @@ async fn hedged_requests_are_siblings_and_the_loser_is_cancelled() {
 }
 
 #[tokio::test]
-async fn an_untraced_request_is_sent_as_it_was() {
+async fn an_untraced_request_is_sent_unchanged() {
     install_propagator();
     let (site, address) = Site::start(&[503]).await;
     let retry = Retry::new(quick()).observe(crate::support::Log::default());

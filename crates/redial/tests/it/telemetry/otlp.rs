@@ -1,4 +1,4 @@
-//! What arrives at a collector: a receiver of OTLP on loopback that decodes the protobuf.
+//! What a collector receives: an OTLP receiver on loopback that decodes the protobuf.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -120,7 +120,7 @@ fn texts(spans: &[Span], name: &str) -> Vec<String> {
     spans.iter().map(|span| text(&span.attributes, name)).collect()
 }
 
-/// Fails so many times, then answers.
+/// Fails this many times, then succeeds.
 struct Moody(Mutex<u32>);
 
 #[tonic::async_trait]
@@ -143,7 +143,7 @@ impl Health for Moody {
         &self,
         _: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("nobody watches"))
+        Err(Status::unimplemented("not supported"))
     }
 }
 
@@ -183,7 +183,11 @@ fn check_grpc(collector: &Collector, method: &str, target: &str) {
     assert_eq!(texts(&attempts, "http.request.resend_count"), ["-"; 3]);
 
     let (unit, retries) = collector.point("grpc.client.call.retries").unwrap();
-    assert_eq!((&*unit, retries.count, retries.sum), ("{retry}", 1, Some(2.0)), "zero is left out");
+    assert_eq!(
+        (&*unit, retries.count, retries.sum),
+        ("{retry}", 1, Some(2.0)),
+        "zero is not recorded"
+    );
     assert_eq!(retries.explicit_bounds, [1.0, 2.0, 3.0, 4.0, 5.0]);
     let (unit, delay) = collector.point("grpc.client.call.retry_delay").unwrap();
     assert_eq!((&*unit, delay.count, delay.explicit_bounds.len()), ("s", 2, 41));

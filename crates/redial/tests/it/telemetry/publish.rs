@@ -1,4 +1,4 @@
-//! What exporters are told.
+//! What is published to exporters.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -63,11 +63,11 @@ fn calls_of_many_attempts_are_counted_with_their_sum() {
 }
 
 #[test]
-fn an_exporter_is_told_everything_once_and_another_one_everything_again() {
+fn each_recorder_gets_every_value_once() {
     let registry = Registry::new();
     let meter = registry.meter("api");
     meter.event(&took(3_000_000));
-    registry.publish(); // Nobody has installed one.
+    registry.publish(); // No recorder is installed.
     let first = Exporter::new();
     let count = "redial_attempt_duration_seconds_count outcome=success";
     let sum = "redial_attempt_duration_seconds_sum outcome=success";
@@ -101,7 +101,7 @@ fn names_beyond_the_bound_are_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_published_is_what_is_listed() {
+async fn published_metrics_match_the_list() {
     let registry = Registry::new();
     let policy = Policy::standard().edit().breaker(Default::default()).build().unwrap();
     let retry = Retry::new(policy).idempotent().meter(&registry.meter("api"));
@@ -130,7 +130,7 @@ async fn what_is_published_is_what_is_listed() {
 }
 
 #[test]
-fn who_is_told_of_a_storm_may_use_the_registry() {
+fn an_observer_of_a_storm_may_use_the_registry() {
     let registry = Registry::new();
     let meter = registry.meter("api");
     for number in [1, 2, 3, 4].repeat(10) {
@@ -149,7 +149,7 @@ fn who_is_told_of_a_storm_may_use_the_registry() {
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [Level::Critical]);
 }
 
-/// The recorder is installed after the task has begun to publish.
+/// The recorder is installed after the task has started to publish.
 #[tokio::test(start_paused = true)]
 async fn the_global_registry_is_published_in_the_background() {
     let meter = telemetry::Meter::new("published-in-the-background");

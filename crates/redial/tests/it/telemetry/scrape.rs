@@ -1,4 +1,4 @@
-//! What an exporter shows of a registry.
+//! Reads the metrics of a registry from an exporter.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -34,7 +34,7 @@ impl Exporter {
     }
 }
 
-/// What a fresh exporter shows.
+/// The output of a new exporter.
 pub(crate) fn scrape(registry: &Registry) -> Scrape {
     Exporter::new().scrape(registry)
 }

@@ -1,11 +1,11 @@
-//! Spans in memory, and the whole tree of them in one line each.
+//! Spans recorded in memory.
 
 use opentelemetry::Value;
 use opentelemetry::trace::{SpanId, Status};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use redial::telemetry::Otel;
 
-/// What was traced.
+/// The recorded spans.
 #[derive(Clone)]
 pub(super) struct Recorder {
     pub(super) provider: SdkTracerProvider,

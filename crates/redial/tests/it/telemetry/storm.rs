@@ -1,4 +1,4 @@
-//! A storm, a surge, and retries of the layer above, told apart.
+//! Distinguishes a storm from a surge and from inbound retries.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ struct Upstream {
 }
 
 impl Upstream {
-    /// With retries that nothing bounds: four attempts for each call that fails.
+    /// With unbounded retries: four attempts for each failed call.
     fn new() -> Self {
         let registry = Registry::new();
         let meter = registry.meter("api");
@@ -41,7 +41,7 @@ impl Upstream {
         self.retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
     }
 
-    /// So many calls a second, for so many seconds.
+    /// Makes this many calls a second, for this many seconds.
     async fn traffic(&self, rate: u32, seconds: u32) {
         for _ in 0..seconds {
             for _ in 0..rate {
@@ -57,11 +57,11 @@ impl Upstream {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_storm_is_told_once_and_so_is_its_end() {
+async fn start_and_end_of_a_storm_are_reported_once() {
     let upstream = Upstream::new();
     upstream.traffic(10, 30).await;
     assert_eq!(upstream.meter.reading().level, Level::Calm);
-    // 700 ms for each call: 4 attempts for each of some hundred calls drown the 300 before.
+    // 700 ms for each call: 4 attempts for each of about a hundred calls outweigh the 300 before.
     for _ in 0..80 {
         upstream.badly().await;
     }
@@ -69,11 +69,11 @@ async fn a_storm_is_told_once_and_so_is_its_end() {
     assert!(reading.level >= Level::Storm, "{reading:?}");
     assert_eq!(reading.flow.from_above(), Some(0.0), "they are ours");
     let told = upstream.changes();
-    assert!(!told.is_empty() && told.len() <= 3, "once for each line that is crossed: {told:?}");
+    assert!(!told.is_empty() && told.len() <= 3, "once for each threshold: {told:?}");
     assert!(told.windows(2).all(|pair| pair[0].1 == pair[1].0), "{told:?}");
     assert!(told.iter().all(|(from, to)| to > from), "{told:?}");
     scrape(&upstream.registry).check(&[("redial_storm_level", reading.level as u8 as f64)]);
-    // Calls that go well bring it back, line by line, without anybody asking.
+    // Successful calls lower the level step by step, without a reading.
     upstream.traffic(10, 100).await;
     upstream.badly().await;
     assert_eq!(upstream.changes().last().map(|(_, to)| *to), Some(Level::Calm));
@@ -102,20 +102,20 @@ async fn a_storm_leaves_the_window_after_a_minute_of_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_calls_make_no_storm() {
+async fn a_few_calls_are_not_a_storm() {
     let upstream = Upstream::new();
     for _ in 0..4 {
         upstream.badly().await;
     }
     let reading = upstream.meter.reading();
     assert_eq!((reading.flow.attempts, reading.level), (16, Level::Calm));
-    assert_eq!(reading.flow.multiplier(), Some(4.0), "it is said, and not judged");
+    assert_eq!(reading.flow.multiplier(), Some(4.0), "reported, but not rated");
     upstream.badly().await;
     assert_eq!(upstream.meter.reading().level, Level::Critical);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_surge_is_no_storm() {
+async fn a_surge_is_not_a_storm() {
     let upstream = Upstream::new();
     upstream.traffic(10, 60).await;
     upstream.meter.reading();
@@ -134,7 +134,7 @@ async fn a_surge_is_no_storm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_of_the_layer_above_are_theirs() {
+async fn inbound_retries_are_not_blamed_on_this_layer() {
     let upstream = Upstream::new();
     for attempt in [1, 2, 3, 4].repeat(10) {
         Inbound::default().with_attempt(attempt).scope(upstream.well()).await;
@@ -150,7 +150,7 @@ async fn retries_of_the_layer_above_are_theirs() {
 #[tokio::test(start_paused = true)]
 async fn a_quiet_hour_does_not_hide_what_follows() {
     let upstream = Upstream::new();
-    // Nobody takes a reading, and nothing goes wrong, for an hour of one call a second.
+    // An hour with one successful call a second and without a reading.
     upstream.traffic(1, 3600).await;
     for _ in 0..40 {
         upstream.badly().await;
@@ -160,7 +160,7 @@ async fn a_quiet_hour_does_not_hide_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_window_is_as_long_as_was_asked_for() {
+async fn the_window_has_the_configured_length() {
     let registry = Registry::new();
     let meter = registry.meter_over("api", 10 * SECOND);
     let retry = Retry::new(unbounded(|p| p)).idempotent().meter(&meter);

@@ -1,4 +1,4 @@
-//! Many threads at once, and whoever looks meanwhile.
+//! Many threads at once, with concurrent readers.
 
 use std::collections::BTreeMap;
 use std::future::{Future as _, poll_fn};
@@ -18,7 +18,7 @@ use crate::support::{Fault, RESET, ms, unbounded};
 const THREADS: u32 = 6;
 const ROUNDS: u32 = 300;
 
-/// A success, a failure that is given up, a panic, a future that is dropped and one that ends.
+/// A success, a failure, a panic, a dropped future and a finished one.
 fn round(retry: &Retry) {
     retry.run_blocking(|_| Ok::<_, Fault>(())).unwrap();
     retry.run_blocking(|_| Err::<(), _>(RESET)).unwrap_err();
@@ -57,10 +57,10 @@ fn check(scrape: &Scrape, before: &mut BTreeMap<String, f64>) {
 }
 
 #[tokio::test]
-async fn whatever_happens_to_calls_the_numbers_agree_and_never_shrink() {
+async fn numbers_agree_and_never_shrink_under_random_calls() {
     let registry = Registry::new();
     let quick = Backoff::exponential(ms(1), ms(1));
-    // Two of them, under one meter.
+    // Two retries with one meter.
     let policy =
         || unbounded(|p| p.attempts(2).without_attempt_timeout().without_deadline().backoff(quick));
     let retries = [(); 2].map(|()| Retry::new(policy()).idempotent().meter(&registry.meter("api")));

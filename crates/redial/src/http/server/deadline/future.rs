@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{HeaderValue, Response};
 use pin_project_lite::pin_project;
-use redial_core::Nanos;
+use redial_core::{Nanos, Stop};
 use tokio::time::Sleep;
 
 use crate::Inbound;
@@ -13,15 +13,15 @@ use crate::http::server::refuse::{self, TOO_LATE};
 use crate::run::timer;
 
 pin_project! {
-    /// A request that is served for as long as its caller waits.
+    /// A request that is served until its deadline.
     pub struct DeadlineFuture<F> {
-        // Until it is too late.
+        // `None` once the request is too late.
         #[pin]
         response: Option<F>,
         inbound: Inbound,
         cut_off: Nanos,
         grpc: bool,
-        // Made when the response is first pending: some are ready at once.
+        // Set when the response is first pending: one that is ready at once needs no timer.
         #[pin]
         timer: Option<Sleep>,
     }
@@ -46,34 +46,34 @@ where
         let mut this = self.project();
         if let Some(response) = this.response.as_mut().as_pin_mut() {
             let inbound = this.inbound;
-            if let Poll::Ready(response) = inbound.during(|| response.poll(cx)) {
-                return Poll::Ready(response.map(|response| inbound.sign(response)));
+            if let Poll::Ready(mut response) = inbound.during(|| response.poll(cx)) {
+                if let (Ok(response), Some(stop)) = (&mut response, inbound.stop) {
+                    report(stop, response);
+                }
+                return Poll::Ready(response);
             }
             if this.timer.is_none() {
                 this.timer.set(timer(*this.cut_off));
             }
             let Some(timer) = this.timer.as_pin_mut() else { return Poll::Pending };
             ready!(timer.poll(cx));
-            // The work stops now, and not when somebody drops this.
+            // Stop the work now, not when this future is dropped.
             this.response.set(None);
         }
         Poll::Ready(Ok(refuse::with(&TOO_LATE, *this.grpc)))
     }
 }
 
-impl Inbound {
-    /// Says on a failed response why an outgoing call gave up, so that the caller does not start over.
-    #[inline]
-    fn sign<R>(&self, mut response: Response<R>) -> Response<R> {
-        if let Some(stop) = self.stop.filter(|_| failed(&response)) {
-            let headers = response.headers_mut();
-            headers.entry(names::STOP).or_insert(HeaderValue::from_static(stop.name()));
-        }
-        response
+/// Tells the caller on a failed response why an outgoing call gave up, so that it does not start over.
+#[cold]
+fn report<R>(stop: Stop, response: &mut Response<R>) {
+    if failed(response) {
+        let headers = response.headers_mut();
+        headers.entry(names::STOP).or_insert(HeaderValue::from_static(stop.name()));
     }
 }
 
-/// A client's mistake is no failure: nothing further down can have caused it.
+/// Client errors do not count: no outgoing call can have caused them.
 fn failed<R>(response: &Response<R>) -> bool {
     let grpc = response.headers().get(names::GRPC_STATUS).is_some_and(|status| status != "0");
     let status = response.status().as_u16();

@@ -9,13 +9,13 @@ use crate::http::names;
 #[cfg(feature = "metrics")]
 use crate::telemetry::ServerMeter;
 
-/// Serves requests only for as long as their callers wait, and lets outgoing calls know how long that is.
+/// Stops requests at their callers' deadlines, and passes the deadlines on to outgoing calls.
 ///
-/// Defaults: the deadline is read from `redial-timeout-ms` and `grpc-timeout`; more than an hour is not
-/// believed; a handler that is still running when the deadline passes is dropped; the request carries an
-/// [`Inbound`](crate::Inbound) in its extensions.
+/// Defaults: the deadline is read from `redial-timeout-ms` and `grpc-timeout`; a timeout of more than an hour counts as an
+/// hour; a handler that is still running at the deadline is dropped. Handlers read the deadline with
+/// [`Inbound::current`](crate::Inbound::current).
 ///
-/// What is too late is answered with 504, or with DEADLINE_EXCEEDED when it is gRPC. It goes outside of a
+/// A request that is too late is answered with 504, or with DEADLINE_EXCEEDED for gRPC. Put this layer outside of a
 /// [`ShedLayer`](crate::http::server::ShedLayer), so that the time in the queue counts:
 ///
 /// ```
@@ -34,7 +34,7 @@ pub struct DeadlineLayer {
     rule: Rule,
 }
 
-/// What the options say.
+/// The options.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) header: HeaderName,
@@ -52,7 +52,7 @@ impl Default for DeadlineLayer {
             header,
             at_most,
             cut_off: true,
-            extension: true,
+            extension: false,
             #[cfg(feature = "metrics")]
             meter: None,
         };
@@ -61,34 +61,34 @@ impl Default for DeadlineLayer {
 }
 
 impl DeadlineLayer {
-    /// With the defaults.
+    /// A layer with the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads what is left, in milliseconds, from another header. `grpc-timeout` is read in any case.
+    /// Reads the timeout, in milliseconds, from another header. `grpc-timeout` is read as well.
     #[must_use]
     pub fn header(mut self, name: HeaderName) -> Self {
         self.rule.header = name;
         self
     }
 
-    /// Believes no caller that claims to wait longer than this.
+    /// Treats longer timeouts as this one.
     #[must_use]
     pub fn at_most(mut self, longest: Duration) -> Self {
         self.rule.at_most = nanos(longest);
         self
     }
 
-    /// Lets a handler that has started finish, for those that must not be dropped half-way. Their callers have
-    /// gone by then, and a server drops the handlers of callers that hang up whatever this says.
+    /// Does not drop a handler at the deadline, for handlers that must not be interrupted. A server still drops the
+    /// handler when its client disconnects.
     #[must_use]
     pub fn without_cut_off(mut self) -> Self {
         self.rule.cut_off = false;
         self
     }
 
-    /// Counts the requests with `meter`, those that are too late included.
+    /// Counts all requests with `meter`, including late ones.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn meter(mut self, meter: &ServerMeter) -> Self {
@@ -96,11 +96,11 @@ impl DeadlineLayer {
         self
     }
 
-    /// Leaves the extensions of the request alone, which saves their allocation.
-    /// [`Inbound::current`](crate::Inbound::current) says the same.
+    /// Also inserts the [`Inbound`](crate::Inbound) into the extensions of the request, for code that reads it there.
+    /// In a request without other extensions this costs three allocations.
     #[must_use]
-    pub fn without_extension(mut self) -> Self {
-        self.rule.extension = false;
+    pub fn with_extension(mut self) -> Self {
+        self.rule.extension = true;
         self
     }
 }

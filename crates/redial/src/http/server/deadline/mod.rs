@@ -1,10 +1,9 @@
-//! A caller that has stopped waiting costs as much as one that waits, and so does everything that its
-//! request sets off in the services behind.
+//! Serving a request whose caller has given up costs as much as any other, and so do all requests that it causes further
+//! down.
 //!
-//! [`DeadlineLayer`] reads how long the caller waits, does not start what is too late, stops what becomes
-//! too late, and puts what is left where handlers and their outgoing calls find it: in
-//! [`Inbound`](crate::Inbound). On the way back it tells the caller when a call further down has given up, so
-//! that the layers above do not start over.
+//! [`DeadlineLayer`] reads how long the caller waits. It does not start a request that is too late, stops one that becomes
+//! too late, and makes the deadline available to handlers and their outgoing calls as [`Inbound`](crate::Inbound). If an
+//! outgoing call has given up, it reports that to the caller, so that the layers above do not retry again.
 
 mod future;
 mod layer;

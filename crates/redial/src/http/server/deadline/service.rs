@@ -8,9 +8,9 @@ use super::future::DeadlineFuture;
 use super::layer::Rule;
 use crate::Inbound;
 use crate::clock::{Clock, Tokio};
-use crate::http::travel::Said;
+use crate::http::travel::Propagated;
 
-/// A service that knows how long its callers wait: see [`DeadlineLayer`](super::DeadlineLayer).
+/// A service that honours the deadlines of its callers: see [`DeadlineLayer`](super::DeadlineLayer).
 #[derive(Clone, Debug)]
 pub struct Deadline<S> {
     pub(super) inner: S,
@@ -33,13 +33,13 @@ where
 
     #[inline]
     fn call(&mut self, mut request: Request<B>) -> DeadlineFuture<S::Future> {
-        let said = Said::by(request.headers(), &self.rule.header);
-        let grpc = said.is_grpc();
+        let read = Propagated::read(request.headers(), &self.rule.header);
+        let grpc = read.is_grpc();
         #[cfg(feature = "metrics")]
         if let Some(meter) = &self.rule.meter {
-            meter.arrived(said.attempt());
+            meter.arrived(read.attempt());
         }
-        let Some(mut inbound) = self.rule.read(&said) else {
+        let Some(mut inbound) = self.rule.inbound(&read) else {
             return DeadlineFuture::new(None, Inbound::default(), NEVER, grpc);
         };
         let cut_off = if self.rule.cut_off { inbound.deadline } else { NEVER };
@@ -52,16 +52,16 @@ where
 }
 
 impl Rule {
-    /// What the request brought along; `None` when nobody waits for it. A layer further out that has read a
-    /// deadline can only make it earlier.
+    /// The deadline and attempt of a request; `None` if its caller has stopped waiting. The deadline is never later than
+    /// one that an outer layer has read.
     #[inline]
-    fn read(&self, said: &Said<'_>) -> Option<Inbound> {
-        let deadline = match said.timeout() {
+    fn inbound(&self, read: &Propagated<'_>) -> Option<Inbound> {
+        let deadline = match read.timeout() {
             None => NEVER,
             Some(0) => return None,
             Some(left) => Tokio::now().saturating_add(left.min(self.at_most)),
         };
         let deadline = deadline.min(Inbound::current().deadline);
-        Some(Inbound::new(deadline, said.attempt()))
+        Some(Inbound::new(deadline, read.attempt()))
     }
 }

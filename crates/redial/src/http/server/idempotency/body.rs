@@ -1,5 +1,4 @@
-//! A body can be read once. To be hashed or stored it is read here, within a bound, and passed on as if
-//! nobody had.
+//! A body can be read only once. To hash or store it, it is read here within a bound and passed on unchanged.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A body that passed through, was read before, or is read from a store.
+    /// A body that is passed through, was read before, or comes from a store.
     pub struct Body<B>
     where
         B: http_body::Body,
@@ -36,14 +35,14 @@ pin_project! {
     }
 }
 
-/// An empty one, for a layer outside that answers in its place.
+/// An empty body, for an outer layer that responds instead of this one.
 impl<B: http_body::Body> Default for Body<B> {
     fn default() -> Self {
         Self::whole(Whole::default())
     }
 }
 
-/// All of a body.
+/// A complete body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Whole {
     pub(super) data: Bytes,
@@ -51,7 +50,7 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// HTTP/1.1 has no place for trailers after a body of a known length.
+    /// HTTP/1.1 cannot send trailers after a body of known length.
     fn size_hint(&self) -> SizeHint {
         let mut hint = SizeHint::new();
         match &self.trailers {
@@ -68,15 +67,15 @@ impl From<String> for Whole {
     }
 }
 
-/// What came of reading a body.
+/// The result of reading a body.
 pub(super) enum Read<B: http_body::Body> {
     Whole(Whole),
-    /// It is longer than the bound, or there was no room for it.
+    /// Longer than the bound, or there was no room for it.
     Long {
         start: Bytes,
         rest: Pin<Box<B>>,
     },
-    /// It failed after this much.
+    /// Reading failed after `start`.
     Broken {
         start: Bytes,
         error: B::Error,
@@ -84,7 +83,7 @@ pub(super) enum Read<B: http_body::Body> {
 }
 
 impl<B: http_body::Body<Data = Bytes>> Read<B> {
-    /// Reads until the end, or until there are more than `most` bytes or no room for those that there are.
+    /// Reads to the end, or until there are more than `most` bytes or `has_room` returns false.
     pub(super) async fn all(body: B, most: usize, mut has_room: impl FnMut(usize) -> bool) -> Self {
         let mut body = Box::pin(body);
         let mut data = BytesMut::new();
@@ -107,7 +106,7 @@ impl<B: http_body::Body<Data = Bytes>> Read<B> {
         }
     }
 
-    /// The body as it was.
+    /// The body as it was before reading.
     pub(super) fn into_body(self) -> Body<B> {
         let state = match self {
             Self::Whole(whole) => State::Whole { whole },

@@ -1,7 +1,6 @@
-//! A connection may end before the handler does, and hyper then drops the handler where it stands: paid,
-//! and not written down. So a request with a key is executed in a task of its own that nobody drops, and
-//! a second task looks after it: it takes the key, gives signs of life while the handler runs (a handler
-//! that computes for long cannot), and keeps the response.
+//! When a connection closes, hyper drops its handler at any await point: after the payment, but before it was recorded.
+//! So a request with a key is executed in a separate task that is not dropped. A second task supervises it: it takes the
+//! key, renews the lease while the handler runs (a handler that blocks its thread cannot), and stores the response.
 
 use std::future::poll_fn;
 use std::panic::resume_unwind;
@@ -20,47 +19,48 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use super::body::{Body, Read};
+use super::error::StoreError;
 use super::layer::Settings;
 use super::problem::Problem;
 use super::record;
-use super::store::{Begun, Claim, Store, StoreError, Terms};
+use super::store::{Begun, Claim, Store, Terms};
 use super::{AfterInterruption, Unprocessed};
 use crate::http::names;
-use crate::http::server::{handover, vacancy};
+use crate::http::server::{permit_release, permit_transfer};
 use crate::inbound::{self, Inbound};
 use crate::retry::Retry;
 
-/// The waits between two writes while the store is away.
-const FIRST_WAIT: Duration = Duration::from_millis(50);
-const LONGEST_WAIT: Duration = Duration::from_millis(500);
-/// And for how long they go on.
-const LEAST_EFFORT: Duration = Duration::from_secs(30);
-const MOST_EFFORT: Duration = Duration::from_secs(3600);
+/// The delays between two writes while the store is unavailable.
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+const LONGEST_DELAY: Duration = Duration::from_millis(500);
+/// The bounds on how long they are retried.
+const LEAST_DEADLINE: Duration = Duration::from_secs(30);
+const MOST_DEADLINE: Duration = Duration::from_secs(3600);
 
 pub(super) struct Shared<St> {
     store: Arc<St>,
     pub(super) settings: Settings,
-    /// For the end of an execution. There are no more of these than handlers were running when the store
-    /// went away, because nothing is begun without it: they need no budget.
+    /// For the end of an execution. It needs no budget: there are no more of these than handlers that ran when the store
+    /// became unavailable, because nothing is started without it.
     ends: Retry,
-    /// For keys that may have been taken for nobody, one for each request that is turned away meanwhile.
+    /// For keys that a rejected request may have taken, one for each request that is rejected meanwhile.
     releases: Retry,
 }
 
-/// What an execution came to, and why the layers above should not start over, if they should not.
+/// The result of an execution, and the reason why the layers above should not retry, if there is one.
 type Executed<R, E> = (Result<R, E>, Option<Stop>);
 
-/// What becomes of a request whose key was looked up.
-enum Entry {
+/// What to do with a request after the lookup of its key.
+enum Lookup {
     Execute,
     ExecuteAgain,
     Replay(Bytes),
     Refuse(Problem),
 }
 
-/// The last that a store hears of a claim.
+/// The last write for a claim.
 #[derive(Clone)]
-enum Last {
+enum FinalWrite {
     Finish(Bytes),
     Interrupt,
     Release,
@@ -68,32 +68,36 @@ enum Last {
 
 impl<St: Store> Shared<St> {
     pub(super) fn new(store: Arc<St>, settings: Settings) -> Self {
-        let ends = Retry::new(until_known(settings.terms.lease)).idempotent();
+        let ends = Retry::new(write_policy(settings.terms.lease)).idempotent();
         let releases = Retry::new(Policy::from(Preset::Web)).idempotent();
         Self { store, settings, ends, releases }
     }
 
-    async fn begin(self: &Arc<Self>, claim: &Claim) -> Entry {
+    async fn begin(self: &Arc<Self>, claim: &Claim) -> Lookup {
         match self.store.begin(claim, &self.settings.terms).await {
-            Ok(Begun::Started) => Entry::Execute,
-            Ok(Begun::Resumed) => Entry::ExecuteAgain,
-            Ok(Begun::Finished(record)) => Entry::Replay(record),
-            Ok(Begun::InFlight) | Err(StoreError::Lost) => Entry::Refuse(Problem::InFlight),
-            Ok(Begun::Mismatch) => Entry::Refuse(Problem::Mismatch),
-            Ok(Begun::Interrupted) => Entry::Refuse(Problem::Interrupted),
-            Err(StoreError::Full) => Entry::Refuse(Problem::Full),
-            Err(StoreError::Unavailable(_)) if self.settings.fails_open => Entry::Execute,
+            Ok(Begun::Started) => Lookup::Execute,
+            Ok(Begun::Resumed) => Lookup::ExecuteAgain,
+            Ok(Begun::Finished(record)) => Lookup::Replay(record),
+            Ok(Begun::InFlight) | Err(StoreError::Lost) => Lookup::Refuse(Problem::InFlight),
+            Ok(Begun::Mismatch) => Lookup::Refuse(Problem::Mismatch),
+            Ok(Begun::Interrupted) => Lookup::Refuse(Problem::Interrupted),
+            Err(StoreError::Full) => Lookup::Refuse(Problem::Full),
+            Err(StoreError::Unavailable(_)) if self.settings.fails_open => Lookup::Execute,
             Err(StoreError::Unavailable(_)) => {
-                // The store may have given us the key and only the answer was lost.
-                self.write_later(*claim, Last::Release);
-                Entry::Refuse(Problem::Unavailable)
+                // The store may have granted the key, and only its reply was lost.
+                self.write_later(*claim, FinalWrite::Release);
+                Lookup::Refuse(Problem::Unavailable)
             }
         }
     }
 
-    /// Waits for the handler and gives signs of life meanwhile. A sign that does not arrive is not the
-    /// handler's concern: it goes on, and what it did is written down if nobody has taken the key.
-    async fn attend<T>(&self, claim: &Claim, mut work: JoinHandle<T>) -> Result<T, JoinError> {
+    /// Waits for the handler and renews the lease meanwhile. A failed renewal does not stop the handler: its response is
+    /// stored unless another execution has taken the key.
+    async fn renew_until_done<T>(
+        &self,
+        claim: &Claim,
+        mut work: JoinHandle<T>,
+    ) -> Result<T, JoinError> {
         let Terms { lease, .. } = self.settings.terms;
         loop {
             match timeout(lease / 3, &mut work).await {
@@ -105,54 +109,53 @@ impl<St: Store> Shared<St> {
         }
     }
 
-    /// Writes before the caller is answered, so that whoever has the response and repeats the request
-    /// gets the same. A store that is away does not keep the caller waiting.
-    async fn write(self: &Arc<Self>, claim: Claim, last: Last) {
+    /// Writes before the caller gets its response, so that a repetition gets the same one. An unavailable store does not
+    /// delay the caller.
+    async fn write(self: &Arc<Self>, claim: Claim, last: FinalWrite) {
         match self.write_once(&claim, last.clone()).await {
             Err(StoreError::Unavailable(_)) => self.write_later(claim, last),
             Err(StoreError::Full) => {
-                let _ = self.write_once(&claim, Last::Finish(record::not_kept())).await;
+                let _ = self.write_once(&claim, FinalWrite::Finish(record::not_kept())).await;
             }
             Ok(()) | Err(StoreError::Lost) => {}
         }
     }
 
-    async fn write_once(&self, claim: &Claim, last: Last) -> Result<(), StoreError> {
+    async fn write_once(&self, claim: &Claim, last: FinalWrite) -> Result<(), StoreError> {
         let terms = &self.settings.terms;
         match last {
-            Last::Finish(record) => self.store.finish(claim, record, terms).await,
-            Last::Interrupt => {
+            FinalWrite::Finish(record) => self.store.finish(claim, record, terms).await,
+            FinalWrite::Interrupt => {
                 let over = Terms { lease: Duration::ZERO, ..*terms };
                 self.store.renew(claim, &over).await
             }
-            Last::Release => self.store.release(claim).await,
+            FinalWrite::Release => self.store.release(claim).await,
         }
     }
 
-    fn write_later(self: &Arc<Self>, claim: Claim, last: Last) {
+    fn write_later(self: &Arc<Self>, claim: Claim, last: FinalWrite) {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             let write = |_| shared.write_once(&claim, last.clone());
             let retry = match last {
-                Last::Finish(_) | Last::Interrupt => &shared.ends,
-                Last::Release => &shared.releases,
+                FinalWrite::Finish(_) | FinalWrite::Interrupt => &shared.ends,
+                FinalWrite::Release => &shared.releases,
             };
             let _ = retry.run(write).await;
         });
     }
 }
 
-/// For another lease: until then nobody can have taken the key. Later the response is still welcome, so a
-/// short lease does not make it hasty.
-fn until_known(lease: Duration) -> Policy {
-    let backoff = Backoff::exponential(FIRST_WAIT, LONGEST_WAIT).jitter(Jitter::Equal);
+/// Retries for another lease, in which no other execution can take the key. A later response is still useful, so a short
+/// lease has a lower bound here.
+fn write_policy(lease: Duration) -> Policy {
+    let backoff = Backoff::exponential(FIRST_DELAY, LONGEST_DELAY).jitter(Jitter::Equal);
     let draft = Policy::draft().budget(Budget::None).backoff(backoff).attempts(1_000_000);
-    let deadline = lease.clamp(LEAST_EFFORT, MOST_EFFORT);
+    let deadline = lease.clamp(LEAST_DEADLINE, MOST_DEADLINE);
     draft.deadline(deadline).build().unwrap_or_else(|_| Policy::standard())
 }
 
-/// Reads the body without a place in a gate, and only then asks for a place and for the key: a request that
-/// is never sent to its end holds neither.
+/// Reads the body without a permit, and only then acquires a permit and the key: a request that never ends holds neither.
 pub(super) async fn keyed<S, St, B, R>(
     shared: Arc<Shared<St>>,
     inner: S,
@@ -171,12 +174,12 @@ where
 {
     let settings = &shared.settings;
     let (parts, body) = request.into_parts();
-    let again = vacancy::Return::of(&parts.headers);
+    let reacquire = permit_release::Reacquire::from_headers(&parts.headers);
     let Some(mut reservation) = settings.arriving.reserve(settings.arriving_bytes) else {
         return Ok(Problem::ArrivingFull.response());
     };
     let read = Read::all(body, settings.request_bytes, |bytes| reservation.grow(bytes));
-    let whole = match vacancy::without_place(timeout(settings.request_time, read)).await {
+    let whole = match permit_release::without_permit(timeout(settings.request_time, read)).await {
         Ok(Read::Whole(whole)) => whole,
         Ok(Read::Long { .. }) if reservation.was_refused() => {
             return Ok(Problem::ArrivingFull.response());
@@ -187,19 +190,19 @@ where
         Ok(Read::Broken { .. }) => return Ok(Problem::RequestBroken.response()),
         Err(_) => return Ok(Problem::RequestTooSlow.response()),
     };
-    again.place().await;
+    reacquire.permit().await;
     drop(reservation);
     let claim = settings.claim(&key, &parts, &whole.data);
     let request = Request::from_parts(parts, Body::whole(whole));
-    let (leaving, staying) = handover::pair();
+    let (forwarder, holder) = permit_transfer::channel();
     let task = supervise(shared, inner, claim, request, Inbound::current());
     let task = tokio::spawn(async move {
         let done = task.await;
-        drop(staying);
+        drop(holder);
         done
     });
     let done = task.await;
-    drop(leaving);
+    drop(forwarder);
     match done {
         Ok((response, stop)) => {
             if let Some(stop) = stop {
@@ -211,7 +214,7 @@ where
     }
 }
 
-/// A panic goes on where it would have gone without us. Otherwise the runtime is shutting down.
+/// Resumes a panic in the caller's task. Without a panic, the runtime is shutting down.
 fn ended_early(ended: JoinError) -> Problem {
     match ended.try_into_panic() {
         Ok(panic) => resume_unwind(panic),
@@ -237,31 +240,31 @@ where
     R::Error: Send,
 {
     match shared.begin(&claim).await {
-        Entry::Execute => {}
-        Entry::ExecuteAgain => {
+        Lookup::Execute => {}
+        Lookup::ExecuteAgain => {
             request.extensions_mut().insert(AfterInterruption);
         }
-        Entry::Replay(record) => return (Ok(record::replay(record)), None),
-        Entry::Refuse(problem) => return (Ok(problem.response()), None),
+        Lookup::Replay(record) => return (Ok(record::replay(record)), None),
+        Lookup::Refuse(problem) => return (Ok(problem.response()), None),
     }
     let work = tokio::spawn(execute(inner, request, shared.settings.response_bytes, inbound));
-    match shared.attend(&claim, work).await {
+    match shared.renew_until_done(&claim, work).await {
         Ok((Ok((parts, body)), stop)) => {
-            shared.write(claim, last(&parts, &body)).await;
+            shared.write(claim, final_write(&parts, &body)).await;
             (Ok(Response::from_parts(parts, body.into_body())), stop)
         }
         Ok((Err(error), stop)) => {
-            shared.write(claim, Last::Interrupt).await;
+            shared.write(claim, FinalWrite::Interrupt).await;
             (Err(error), stop)
         }
         Err(ended) => {
-            shared.write(claim, Last::Interrupt).await;
+            shared.write(claim, FinalWrite::Interrupt).await;
             (Ok(ended_early(ended).response()), None)
         }
     }
 }
 
-/// Calls the handler and reads its response, under what the request brought along.
+/// Calls the handler and reads its response, with the deadline and attempt of the request.
 async fn execute<S, B, R>(
     mut inner: S,
     request: Request<B>,
@@ -282,16 +285,16 @@ where
     (done, inbound.stop)
 }
 
-fn last<R: http_body::Body>(parts: &Parts, body: &Read<R>) -> Last {
+fn final_write<R: http_body::Body>(parts: &Parts, body: &Read<R>) -> FinalWrite {
     match body {
-        _ if is_unprocessed(parts) => Last::Release,
-        Read::Whole(whole) => Last::Finish(record::response(parts, whole)),
-        Read::Long { .. } | Read::Broken { .. } => Last::Finish(record::not_kept()),
+        _ if is_unprocessed(parts) => FinalWrite::Release,
+        Read::Whole(whole) => FinalWrite::Finish(record::response(parts, whole)),
+        Read::Long { .. } | Read::Broken { .. } => FinalWrite::Finish(record::not_kept()),
     }
 }
 
-/// Whether a response says that nothing was done. Then a repetition has to be executed: it comes with
-/// other credentials, to another server, or later.
+/// Whether a response states that nothing was done. Then a repetition has to be executed: it has other credentials, goes
+/// to another server, or comes later.
 fn is_unprocessed(parts: &Parts) -> bool {
     match parts.status {
         StatusCode::UNAUTHORIZED

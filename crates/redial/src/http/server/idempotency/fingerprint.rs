@@ -1,6 +1,5 @@
-//! A key that arrives with a different request is a client's mistake, and one that arrives with a different
-//! caller's credentials may be an attack. Neither may get the stored response. So the request that first
-//! used a key is remembered, as a hash.
+//! A key with a different request is a client's mistake, and a key with another caller's credentials may be an attack.
+//! Neither may get the stored response. So a hash of the request that first used a key is stored with it.
 
 use std::net::IpAddr;
 
@@ -10,9 +9,8 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 
-/// Request headers that say who the caller is: credentials, and the identity that an authenticating proxy
-/// adds. Anti-forgery tokens and proofs that are new with every request are not among them: two attempts of
-/// one caller would differ.
+/// Request headers that identify the caller: credentials, and the identity that an authenticating proxy adds.
+/// Anti-forgery tokens and per-request proofs are excluded, because two attempts of one caller would differ.
 const CREDENTIALS: [HeaderName; 33] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,
@@ -49,17 +47,17 @@ const CREDENTIALS: [HeaderName; 33] = [
     HeaderName::from_static("x-remote-user"),
 ];
 
-/// What a fingerprint compares to tell callers apart.
+/// What a fingerprint compares to distinguish callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// There is no scope: compare the credentials (given as a hash) and the host. Another host may be
-    /// another service that shares the store.
+    /// There is no scope: compare the credentials (given as a hash) and the host. Another host may be another service
+    /// that shares the store.
     Credentials([u8; 32]),
     /// The scope is part of the key. Credentials may change, and servers of a fleet may have different names.
     Scope,
 }
 
-/// A hash of method, path, query and body, and of what identifies the caller.
+/// A hash of method, path, query, body and caller.
 pub(super) fn of(parts: &Parts, body: &[u8], caller: Caller) -> [u8; 32] {
     let mut hash = Hash::default();
     hash.piece(parts.method.as_str().as_bytes());
@@ -73,8 +71,8 @@ pub(super) fn of(parts: &Parts, body: &[u8], caller: Caller) -> [u8; 32] {
     hash.finish()
 }
 
-/// A hash of every credential in a request. The name and the number of values are part of it, so that
-/// neither a missing credential nor the same value in another header is equal.
+/// A hash of all credentials in a request. It covers the names and the number of values, so that neither a missing
+/// credential nor the same value in another header is equal.
 pub(super) fn credentials(headers: &HeaderMap) -> [u8; 32] {
     let mut hash = Hash::default();
     for name in &CREDENTIALS {
@@ -84,7 +82,7 @@ pub(super) fn credentials(headers: &HeaderMap) -> [u8; 32] {
         }
         hash.piece(name.as_str().as_bytes());
         if *name == COOKIE {
-            // HTTP/2 may split what is one field in HTTP/1.1, and a repetition may use the other version.
+            // HTTP/2 may split what is one field in HTTP/1.1, and a retry may use the other version.
             hash.piece(&values.join(&b"; "[..]));
         } else {
             hash.number(values.len());
@@ -101,8 +99,8 @@ pub(super) fn scope(scope: &[u8]) -> [u8; 32] {
     hash.finish()
 }
 
-/// The name of the host, which HTTP/2 has in the address and HTTP/1.1 in a header: a repetition may come by
-/// the other. A port or an address tells the servers of a fleet apart, and any of them may get the repetition.
+/// The host name, which HTTP/2 has in the URI and HTTP/1.1 in a header: a retry may use the other version. Ports and IP
+/// addresses are left out: they identify one server of several, and any of them may get the retry.
 fn host(parts: &Parts) -> String {
     let header = || Authority::try_from(parts.headers.get(HOST)?.as_bytes()).ok();
     let Some(authority) = parts.uri.authority().cloned().or_else(header) else {
@@ -117,7 +115,7 @@ fn host(parts: &Parts) -> String {
 struct Hash(Sha256);
 
 impl Hash {
-    /// The length in front keeps a piece from running into the next one.
+    /// The length prefix separates a piece from the next one.
     fn piece(&mut self, piece: &[u8]) {
         self.number(piece.len());
         self.0.update(piece);

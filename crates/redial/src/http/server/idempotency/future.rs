@@ -10,7 +10,7 @@ use super::problem::Problem;
 
 pin_project! {
     /// The response of an [`Idempotency`](super::Idempotency) service.
-    pub struct ResponseFuture<F, R, E>
+    pub struct IdempotencyFuture<F, R, E>
     where
         R: http_body::Body,
     {
@@ -25,7 +25,7 @@ pin_project! {
     where
         R: http_body::Body,
     {
-        Passed { #[pin] future: F },
+        Bypassed { #[pin] future: F },
         Refused { problem: Problem },
         Keyed { future: Keyed<R, E> },
     }
@@ -33,9 +33,9 @@ pin_project! {
 
 type Keyed<R, E> = Pin<Box<dyn Future<Output = Result<Response<Body<R>>, E>> + Send>>;
 
-impl<F, R: http_body::Body, E> ResponseFuture<F, R, E> {
-    pub(super) fn passed(future: F) -> Self {
-        Self { state: State::Passed { future } }
+impl<F, R: http_body::Body, E> IdempotencyFuture<F, R, E> {
+    pub(super) fn bypassed(future: F) -> Self {
+        Self { state: State::Bypassed { future } }
     }
 
     pub(super) fn refused(problem: Problem) -> Self {
@@ -47,7 +47,7 @@ impl<F, R: http_body::Body, E> ResponseFuture<F, R, E> {
     }
 }
 
-impl<F, R, E> Future for ResponseFuture<F, R, E>
+impl<F, R, E> Future for IdempotencyFuture<F, R, E>
 where
     F: Future<Output = Result<Response<R>, E>>,
     R: http_body::Body,
@@ -56,7 +56,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            StateProj::Passed { future } => {
+            StateProj::Bypassed { future } => {
                 let response = ready!(future.poll(cx));
                 Poll::Ready(response.map(|response| response.map(Body::passed)))
             }
@@ -66,8 +66,8 @@ where
     }
 }
 
-impl<F, R: http_body::Body, E> fmt::Debug for ResponseFuture<F, R, E> {
+impl<F, R: http_body::Body, E> fmt::Debug for IdempotencyFuture<F, R, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+        f.debug_struct("IdempotencyFuture").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
-//! The header is a structured field, so a String in quotes; most clients send it bare. Both are the same
-//! key here. What the key is worth is up to the client; that it cannot hurt is up to us: it is bounded,
-//! and only its hash is stored.
+//! The header is a structured field, so a String in quotes, but most clients send it bare. Both forms are the same key
+//! here. A key is untrusted input: its length is bounded, and only its hash is stored.
 
 use http::{HeaderMap, HeaderValue};
 use sfv::{BareItem, Item, Parser};
@@ -9,10 +8,10 @@ use sha2::{Digest, Sha256};
 use super::problem::Problem;
 use crate::http::names;
 
-/// Of the key itself, without quotes and escapes.
+/// The longest key, without quotes and escapes.
 const MOST_BYTES: usize = 255;
 
-/// Of the header: every character escaped, quotes, and some room for parameters.
+/// The longest header: every character escaped, quotes, and some room for parameters.
 const MOST_HEADER_BYTES: usize = 1024;
 
 /// How a key may be written.
@@ -22,7 +21,7 @@ pub(super) enum Form {
     Quoted,
 }
 
-/// The key of a request; `None` when it has none.
+/// The key of a request; `None` if it has none.
 pub(super) fn read(headers: &HeaderMap, form: Form) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(names::IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
@@ -47,7 +46,7 @@ pub(super) fn read(headers: &HeaderMap, form: Form) -> Result<Option<String>, Pr
 
 const TOO_LONG: Problem = Problem::Malformed("The key is longer than 255 characters.");
 
-/// Parameters say nothing that we know of, and are left aside, as structured fields have it.
+/// Parameters are ignored, as structured fields prescribe for unknown ones.
 fn quoted(value: &HeaderValue) -> Result<String, Problem> {
     const WRONG: Problem =
         Problem::Malformed("The key is not a string in quotes, such as \\\"8e03978e\\\".");
@@ -58,18 +57,18 @@ fn quoted(value: &HeaderValue) -> Result<String, Problem> {
     }
 }
 
-/// A comma would be a list, into which proxies join two headers.
+/// A comma is rejected because proxies join two headers to a list.
 fn bare(value: &HeaderValue) -> Result<String, Problem> {
-    let ours = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b'"');
+    let is_allowed = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b'"');
     match value.to_str() {
-        Ok(key) if key.as_bytes().iter().all(ours) => Ok(key.to_owned()),
+        Ok(key) if key.as_bytes().iter().all(is_allowed) => Ok(key.to_owned()),
         _ => Err(Problem::Malformed(
             "The key has characters other than visible ASCII, or a comma or quote.",
         )),
     }
 }
 
-/// What the store knows a key by. The length keeps a scope and a key from running into each other.
+/// The identity of a key in the store. The length prefix separates scope and key unambiguously.
 pub(super) fn hash(scope: &[u8], key: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update((scope.len() as u64).to_be_bytes());

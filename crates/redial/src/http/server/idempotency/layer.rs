@@ -6,7 +6,7 @@ use http::Method;
 use http::request::Parts;
 use tower_layer::Layer;
 
-use super::arriving::Arriving;
+use super::body_memory::BodyMemory;
 use super::execute::Shared;
 use super::fingerprint::{self, Caller};
 use super::key::{self, Form};
@@ -14,18 +14,18 @@ use super::problem::Problem;
 use super::service::Idempotency;
 use super::store::{Claim, Interrupted, Store, Terms};
 
-/// An execution gives a sign of life three times in each lease, so this is one in 33 ms.
+/// A lease is renewed three times before it expires, so this is a renewal every 33 ms.
 const LEAST_LEASE: Duration = Duration::from_millis(100);
 
-/// Executes a request once, however often it arrives.
+/// Executes a request once, however often it is sent.
 ///
-/// Defaults: keys are read on POST and PATCH, in quotes or bare, and a request without one is executed
-/// as ever; a response is kept for a day; a lease of 30 s; a request of up to 1 MiB that arrives within
-/// 30 s; 64 MiB for all requests that are arriving; a response of up to 1 MiB; a key belongs to the credentials and the host that it first came with
-/// ([`scoped_by`](Self::scoped_by) says more); `Set-Cookie` is not stored; an interrupted execution is not
+/// Defaults: keys are read on POST and PATCH, in quotes or bare, and a request without a key is executed as usual; a
+/// response is stored for a day; a lease lasts 30 s; a request has up to 1 MiB and arrives within 30 s; all arriving
+/// requests together have up to 64 MiB; a response has up to 1 MiB; a key belongs to the credentials and the host that it
+/// was first used with (see [`scoped_by`](Self::scoped_by)); `Set-Cookie` is not stored; an interrupted execution is not
 /// repeated; nothing is executed while the store cannot be reached.
 ///
-/// Clones share the store. So do layers that are made from one `Arc` of it.
+/// Clones share the store, and so do layers that are created from the same `Arc` of it.
 ///
 /// ```
 /// use axum::{Router, routing::post};
@@ -45,13 +45,13 @@ pub(super) struct Settings {
     methods: Arc<[Method]>,
     required: bool,
     form: Form,
-    /// Names the caller; `None` to go by credentials.
+    /// Names the caller; `None` to compare credentials.
     scope: Option<Arc<Scope>>,
     pub(super) request_bytes: usize,
     pub(super) request_time: Duration,
     pub(super) arriving_bytes: usize,
-    /// Shared by all services that this layer and its clones wrap, as axum wraps each route by itself.
-    pub(super) arriving: Arriving,
+    /// Shared by all services that this layer and its clones wrap: axum wraps each route separately.
+    pub(super) arriving: BodyMemory,
     pub(super) response_bytes: usize,
     pub(super) terms: Terms,
     pub(super) fails_open: bool,
@@ -60,7 +60,7 @@ pub(super) struct Settings {
 type Scope = dyn Fn(&Parts) -> Vec<u8> + Send + Sync;
 
 impl<St: Store> IdempotencyLayer<St> {
-    /// Keeps keys and responses in this store.
+    /// Stores keys and responses in `store`.
     pub fn new(store: St) -> Self {
         let terms = Terms {
             lease: Duration::from_secs(30),
@@ -75,7 +75,7 @@ impl<St: Store> IdempotencyLayer<St> {
             request_bytes: 1 << 20,
             request_time: Duration::from_secs(30),
             arriving_bytes: 64 << 20,
-            arriving: Arriving::default(),
+            arriving: BodyMemory::default(),
             response_bytes: 1 << 20,
             terms,
             fails_open: false,
@@ -83,42 +83,40 @@ impl<St: Store> IdempotencyLayer<St> {
         Self { store: Arc::new(store), settings }
     }
 
-    /// Reads keys on these methods, and lets all others pass.
+    /// Reads keys on these methods and ignores them on others.
     #[must_use]
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.settings.methods = methods.into_iter().collect();
         self
     }
 
-    /// A request without a key gets a 400.
+    /// Rejects a request without a key with a 400.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.settings.required = true;
         self
     }
 
-    /// A key without quotes gets a 400, as the draft has it.
+    /// Rejects a key without quotes with a 400, as the draft prescribes.
     #[must_use]
     pub fn quoted(mut self) -> Self {
         self.settings.form = Form::Quoted;
         self
     }
 
-    /// Gives each caller keys of its own. `scope` names the caller by something that stays the same when
-    /// credentials are renewed: the account, the tenant. It sees the request's extensions, where a layer
-    /// further out may have put the authenticated user.
+    /// Gives each caller a separate set of keys. `scope` names the caller by something that stays the same when credentials
+    /// are renewed, such as the account or the tenant. It can read the request's extensions, into which an outer layer may
+    /// have put the authenticated user.
     ///
-    /// Without a scope, all callers share one set of keys, and the fingerprint covers the host name and every
-    /// header that usually identifies a caller: `Authorization`, `Proxy-Authorization`, `Cookie`, the common
-    /// API-key and token headers (`X-Api-Key`, `X-Auth-Token` and others), and the identity headers of
-    /// authenticating proxies. A key that arrives with other credentials, with renewed ones, or without any,
-    /// gets a 422 and no stored response. Callers that send none of these headers cannot be told apart: of
-    /// two such callers that send the same key with the same request, the second one gets the response of
-    /// the first. Use a scope where that matters, and wherever callers are identified in another way, such
-    /// as by a client certificate.
+    /// Without a scope, all callers share one set of keys, and the fingerprint covers the host name and every header that
+    /// usually identifies a caller: `Authorization`, `Proxy-Authorization`, `Cookie`, the common API-key and token headers
+    /// (`X-Api-Key`, `X-Auth-Token` and others), and the identity headers of authenticating proxies. A key with other
+    /// credentials, with renewed ones, or without any gets a 422 and no stored response. Callers that send none of these
+    /// headers cannot be distinguished: if two of them send the same key with the same request, the second gets the
+    /// response of the first. Use a scope where that matters, and wherever callers are identified in another way, such as
+    /// by a client certificate.
     ///
-    /// With a scope, neither credentials nor the host are compared: a scope for several hosts has to name
-    /// them.
+    /// With a scope, neither credentials nor the host are compared: a scope for several hosts has to include the host.
     ///
     /// ```
     /// # use redial::http::server::{IdempotencyLayer, MemoryStore};
@@ -137,62 +135,61 @@ impl<St: Store> IdempotencyLayer<St> {
         self
     }
 
-    /// A request with a key may have a body of so many bytes, which are held in memory to be hashed. A
-    /// larger one gets a 413: without a fingerprint there is no telling whether it is the same.
+    /// Limits the body of a request with a key, which is held in memory to be hashed. A larger one gets a 413, because
+    /// without a fingerprint two requests cannot be compared.
     #[must_use]
     pub fn request_bytes(mut self, most: usize) -> Self {
         self.settings.request_bytes = most;
         self
     }
 
-    /// A body has to arrive within this time, or the request gets a 408. Meanwhile the request holds neither
-    /// its key nor a place in a [`ShedLayer`](crate::http::server::ShedLayer) further out.
+    /// Limits how long a body may take to arrive; after that, the request gets a 408. Meanwhile the request holds neither
+    /// its key nor a permit of an outer [`ShedLayer`](crate::http::server::ShedLayer).
     #[must_use]
     pub fn request_time(mut self, most: Duration) -> Self {
         self.settings.request_time = most;
         self
     }
 
-    /// The bodies that are arriving may take so many bytes together, and each counts as at least 4 KiB. A
-    /// request for which there is no room gets a 503 and is not executed.
+    /// Limits the memory of all arriving bodies together; each counts as at least 4 KiB. A request for which there is no
+    /// room gets a 503 and is not executed.
     #[must_use]
     pub fn arriving_bytes(mut self, most: usize) -> Self {
         self.settings.arriving_bytes = most;
         self
     }
 
-    /// A response with a body of so many bytes, headers aside, is kept. A larger one is sent to the first caller; whoever
-    /// repeats the request gets a 410.
+    /// Limits the body of a stored response. A larger one is sent to the first caller and not stored; repetitions of the
+    /// request get a 410.
     #[must_use]
     pub fn response_bytes(mut self, most: usize) -> Self {
         self.settings.response_bytes = most;
         self
     }
 
-    /// How long a response, or the knowledge of an interruption, is kept. Later the same key executes
-    /// again.
+    /// How long a response, or the record of an interruption, is kept. Afterwards the same key executes again.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.terms.ttl = ttl;
         self
     }
 
-    /// How long after its last sign of life an execution is taken for dead. Signs are sent three times in
-    /// it. One that is shorter than 100 ms becomes 100 ms.
+    /// How long after its last renewal an execution counts as interrupted. A running execution renews its lease three
+    /// times within this time. The least is 100 ms.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.terms.lease = lease.max(LEAST_LEASE);
         self
     }
 
-    /// What a request does that finds an interrupted execution.
+    /// What happens to a request that finds an interrupted execution.
     #[must_use]
     pub fn on_interrupted(mut self, then: Interrupted) -> Self {
         self.settings.terms.on_interrupted = then;
         self
     }
 
-    /// Executes requests while the store cannot be reached, although they may have been executed before.
+    /// Executes requests while the store cannot be reached, even though they may have been executed before.
     #[must_use]
     pub fn fail_open(mut self) -> Self {
         self.settings.fails_open = true;
@@ -201,7 +198,7 @@ impl<St: Store> IdempotencyLayer<St> {
 }
 
 impl Settings {
-    /// The key of a request; `None` when it is none of ours.
+    /// The key of a request; `None` if it has none or its method is not covered.
     pub(super) fn key<B>(&self, request: &http::Request<B>) -> Result<Option<String>, Problem> {
         if !self.methods.contains(request.method()) {
             return Ok(None);
@@ -215,8 +212,8 @@ impl Settings {
     pub(super) fn claim(&self, key: &str, parts: &Parts, body: &[u8]) -> Claim {
         let (key, scope, caller) = match &self.scope {
             None => {
-                // The key itself is not scoped by the credentials: a repetition with renewed ones would then
-                // be executed a second time instead of being refused.
+                // The key itself is not scoped by the credentials: a retry with renewed ones would then be executed a
+                // second time instead of being rejected.
                 let credentials = fingerprint::credentials(&parts.headers);
                 (key::hash(b"", key), credentials, Caller::Credentials(credentials))
             }

@@ -1,17 +1,17 @@
-//! A refusal that a program can tell from the next one, and a person can read (RFC 9457).
+//! Rejections that programs can distinguish and people can read: problem details (RFC 9457).
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
 use super::body::{Body, Whole};
 
-/// Why a request did not reach the handler, or its response cannot be had again.
+/// Why a request did not reach the handler, or why its response is not available again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Problem {
     Missing,
-    /// What is wrong with it.
+    /// What is wrong with the key.
     Malformed(&'static str),
-    /// The bound, in bytes.
+    /// The limit in bytes.
     RequestTooLarge(usize),
     RequestTooSlow,
     RequestBroken,
@@ -37,15 +37,15 @@ impl Problem {
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        // Only here: it is one caller's key. Those who are refused because a store is full or gone are
-        // many, and one number for all of them would bring them back together.
+        // Only here, because one caller has this key. A full or unreachable store rejects many callers, and the same
+        // number for all of them would bring them back at the same time.
         if self == Self::InFlight {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }
 
-    /// Interrupted and NotKept have codes that no client repeats by itself: repeating cannot help.
+    /// `Interrupted` and `NotKept` have codes that clients do not retry by default, because a retry cannot succeed.
     fn status(self) -> StatusCode {
         match self {
             Self::Missing | Self::Malformed(_) | Self::RequestBroken => StatusCode::BAD_REQUEST,
@@ -100,11 +100,11 @@ impl Problem {
             }
             Self::Interrupted => {
                 "Whether the first request with this key took effect is not known. It is not \
-                 executed again. Find out, then use a new key if it has to be done."
+                 executed again. Check whether it did, and use a new key if it has to be executed."
             }
             Self::NotKept => {
                 "The first request with this key was executed. Its response was too large to keep, \
-                 or broke off. It is not executed again."
+                 or was incomplete. It is not executed again."
             }
             Self::ArrivingFull | Self::Unavailable | Self::Full => {
                 "Nothing was executed. Repeat this request later."

@@ -1,5 +1,5 @@
-//! What a store keeps of an execution that has ended: its response, or the fact that there was one. A
-//! store sees bytes only, so that every store keeps all of it.
+//! The stored form of an execution that has ended: its response, or only the fact that there was one. A store sees
+//! bytes, so that every store keeps all of it.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::response::Parts;
@@ -9,15 +9,15 @@ use super::body::{Body, Whole};
 use super::problem::Problem;
 use crate::http::names;
 
-/// The first byte. Another layout has another number.
+/// The first byte: the version of the layout.
 const LAYOUT: u8 = 1;
 
-/// A second byte for each kind of record.
+/// The second byte: the kind of record.
 const RESPONSE: u8 = 1;
 const NOT_KEPT: u8 = 2;
 
-/// Response headers that are sent to the first caller and not stored. `Set-Cookie` opens a session, which
-/// must not be handed out a second time; the others belong to one connection or one exchange.
+/// Response headers that are sent to the first caller and not stored. `Set-Cookie` opens a session, which must not be
+/// issued twice; the others belong to one connection or one exchange.
 const NOT_STORED: [HeaderName; 13] = [
     header::SET_COOKIE,
     HeaderName::from_static("set-cookie2"),
@@ -48,13 +48,13 @@ pub(super) fn response(parts: &Parts, whole: &Whole) -> Bytes {
     record.freeze()
 }
 
-/// The record of a response that is too large, or broke off.
+/// The record of a response that is too large or incomplete.
 pub(super) fn not_kept() -> Bytes {
     Bytes::from_static(&[LAYOUT, NOT_KEPT])
 }
 
-/// The response that a record stands for. One that cannot be read was written by a later version: what
-/// is known is that the request was executed.
+/// The response in a record. An unreadable record was written by a later version; it still proves that the request was
+/// executed.
 pub(super) fn replay<B: http_body::Body>(record: Bytes) -> Response<Body<B>> {
     let Some((mut response, whole)) = read(record) else {
         return Problem::NotKept.response();
@@ -102,7 +102,7 @@ fn get_headers(record: &mut Bytes) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// Headers that `Connection` names belong to the connection, too (RFC 9110, 7.6.1).
+/// Headers that `Connection` names belong to the connection as well (RFC 9110, section 7.6.1).
 fn is_stored(name: &HeaderName, headers: &HeaderMap) -> bool {
     let named = |value: &HeaderValue| {
         let tokens = value.as_bytes().split(|byte| *byte == b',');

@@ -8,10 +8,10 @@ use tower_service::Service;
 
 use super::body::Body;
 use super::execute::{Shared, keyed};
-use super::future::ResponseFuture;
+use super::future::IdempotencyFuture;
 use super::store::Store;
 
-/// What [`IdempotencyLayer`](super::IdempotencyLayer) makes of a service.
+/// A service that executes each request with a key once: see [`IdempotencyLayer`](super::IdempotencyLayer).
 pub struct Idempotency<S, St> {
     pub(super) inner: S,
     pub(super) shared: Arc<Shared<St>>,
@@ -30,7 +30,7 @@ where
 {
     type Response = Response<Body<R>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S::Future, R, S::Error>;
+    type Future = IdempotencyFuture<S::Future, R, S::Error>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -39,15 +39,17 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let key = match self.shared.settings.key(&request) {
             Ok(Some(key)) => key,
-            Ok(None) => return ResponseFuture::passed(self.inner.call(request.map(Body::passed))),
-            Err(problem) => return ResponseFuture::refused(problem),
+            Ok(None) => {
+                return IdempotencyFuture::bypassed(self.inner.call(request.map(Body::passed)));
+            }
+            Err(problem) => return IdempotencyFuture::refused(problem),
         };
-        // A clone holds no reservation. What `poll_ready` has reserved is given back by replacing its
-        // holder: a client that sends slowly would sit on it.
+        // A clone holds no reservation. Replacing the inner service releases what `poll_ready` has reserved: a client
+        // that sends slowly would block it.
         let inner = self.inner.clone();
         self.inner = inner.clone();
         let shared = Arc::clone(&self.shared);
-        ResponseFuture::keyed(Box::pin(keyed(shared, inner, key, request)))
+        IdempotencyFuture::keyed(Box::pin(keyed(shared, inner, key, request)))
     }
 }
 

@@ -9,30 +9,30 @@ use redial_core::Nanos;
 use tokio::time::Sleep;
 use tower_service::Service;
 
-use super::places::{Arrived, News, Permit, Places, Queued, Refused};
-use crate::http::server::handover;
-use crate::http::server::vacancy::{self, Turn, Wish};
+use super::limiter::{Admission, Limiter, Notice, Permit, Queued, Rejection};
+use crate::http::server::permit_release::{self, PollScope, Signal};
+use crate::http::server::permit_transfer;
 use crate::http::travel::is_grpc;
 use crate::run::timer;
 
 pin_project! {
-    /// A request that is served, waits for a place, or is turned away.
+    /// A request that is served, waits for a permit, or is rejected.
     ///
-    /// It holds its place until there is a response, or until it is dropped, with two exceptions under an
-    /// [`IdempotencyLayer`](crate::http::server::IdempotencyLayer): while the body of a request with a key is
-    /// arriving it holds none, and an execution that continues after its caller has left keeps the place. A
-    /// response body that is streamed afterwards holds none: how long that takes is up to the reader, and slow
-    /// readers must not be able to close a server.
+    /// It holds its permit until there is a response or it is dropped. There are two exceptions with an
+    /// [`IdempotencyLayer`](crate::http::server::IdempotencyLayer) further in: a request with a key holds no permit while
+    /// its body is arriving, and an execution that continues after its caller has disconnected keeps the permit. A
+    /// response body that is streamed afterwards holds none: slow readers must not be able to block a server.
     pub struct ShedFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        // While it is served, until there is a response.
+        // From the start of the request until its response.
         permit: Option<Permit>,
-        // Once it is started. Apart from the rest, so that it is built where it stays.
+        // Set once the request is started. A separate field, so that it is constructed in place.
         #[pin]
         response: Option<S::Future>,
-        stage: Stage<S, B>,
+        // `None` while the request is served, which is all that most requests see.
+        stage: Option<Box<Stage<S, B>>>,
     }
 
     impl<S, B> PinnedDrop for ShedFuture<S, B>
@@ -48,33 +48,33 @@ pin_project! {
     }
 }
 
-const LATE: News = News::Refused(Refused::Late);
+const LATE: Notice = Notice::Rejected(Rejection::Late);
 
-/// The caller went away before there was a response.
+/// The caller disconnected before there was a response.
 #[cold]
 #[inline(never)]
 fn leave(permit: Permit, drop_response: impl FnOnce()) {
-    handover::offer(permit, drop_response);
+    permit_transfer::offer(permit, drop_response);
 }
 
-/// How far a request has come.
+/// The state of a request that is not being served.
+#[allow(clippy::large_enum_variant, reason = "always boxed, and most often waiting")]
 pub(super) enum Stage<S, B> {
-    Started,
-    Waiting(Box<Waiting<S, B>>),
-    /// It was started, and gave its place back because its body is still arriving.
-    Away(Arc<Places>),
-    /// It was started, its body has arrived, and it waits for a place.
-    Returning(Box<Returning>),
-    Refused {
-        refused: Refused,
+    Waiting(Waiting<S, B>),
+    /// Started, and released its permit because its body is still arriving.
+    Released(Arc<Limiter>),
+    /// Started, its body is complete, and it waits for a permit.
+    Reacquiring(Reacquiring),
+    Rejected {
+        rejection: Rejection,
         grpc: bool,
     },
 }
 
-/// A request that waits for a place after its body has arrived.
-pub(super) struct Returning {
+/// A request that waits for a permit after its body has arrived.
+pub(super) struct Reacquiring {
     queued: Queued,
-    /// Until its caller stops waiting.
+    /// Expires at the request's deadline.
     timer: Option<Pin<Box<Sleep>>>,
     grpc: bool,
 }
@@ -82,14 +82,14 @@ pub(super) struct Returning {
 /// A request that has not been started.
 pub(super) struct Waiting<S, B> {
     inner: S,
-    /// There until it is started.
+    /// Taken when it is started.
     request: Option<Request<B>>,
-    place: Place,
-    /// Until its caller stops waiting.
+    turn: Turn,
+    /// Expires at the request's deadline.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-enum Place {
+enum Turn {
     Queued(Queued),
     Entered(Option<Permit>),
 }
@@ -99,7 +99,7 @@ impl<S: Service<Request<B>>, B> ShedFuture<S, B> {
     pub(super) fn new(
         permit: Option<Permit>,
         response: Option<S::Future>,
-        stage: Stage<S, B>,
+        stage: Option<Box<Stage<S, B>>>,
     ) -> Self {
         Self { permit, response, stage }
     }
@@ -107,16 +107,16 @@ impl<S: Service<Request<B>>, B> ShedFuture<S, B> {
 
 impl<S, B> Stage<S, B> {
     pub(super) fn entered(inner: S, request: Request<B>, permit: Permit, deadline: Nanos) -> Self {
-        Self::waiting(inner, request, Place::Entered(Some(permit)), deadline)
+        Self::waiting(inner, request, Turn::Entered(Some(permit)), deadline)
     }
 
     pub(super) fn queued(inner: S, request: Request<B>, queued: Queued, deadline: Nanos) -> Self {
-        Self::waiting(inner, request, Place::Queued(queued), deadline)
+        Self::waiting(inner, request, Turn::Queued(queued), deadline)
     }
 
-    fn waiting(inner: S, request: Request<B>, place: Place, deadline: Nanos) -> Self {
+    fn waiting(inner: S, request: Request<B>, turn: Turn, deadline: Nanos) -> Self {
         let timer = timer(deadline).map(Box::pin);
-        Self::Waiting(Box::new(Waiting { inner, request: Some(request), place, timer }))
+        Self::Waiting(Waiting { inner, request: Some(request), turn, timer })
     }
 }
 
@@ -129,11 +129,7 @@ where
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if matches!(self.stage, Stage::Started) {
-            self.poll_response(cx)
-        } else {
-            self.poll_stage(cx)
-        }
+        if self.stage.is_none() { self.poll_response(cx) } else { self.poll_stage(cx) }
     }
 }
 
@@ -142,23 +138,23 @@ where
     S: Service<Request<B>, Response = Response<R>>,
     R: Default,
 {
-    /// By itself, so that the response is written where it is returned.
+    /// Separate and inlined, so that the response is written directly to the return slot.
     #[inline(always)]
     fn poll_response(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<<Self as Future>::Output> {
         let this = self.as_mut().project();
-        let turn = Turn::begin(this.permit.is_some());
+        let scope = PollScope::enter(this.permit.is_some());
         let polled = match this.response.as_pin_mut() {
             Some(response) => response.poll(cx),
             None => Poll::Pending,
         };
-        let wish = turn.end();
+        let signal = scope.exit();
         if polled.is_ready() {
             *this.permit = None;
-        } else if let Some(wish) = wish {
-            return self.heed(wish, cx);
+        } else if let Some(signal) = signal {
+            return self.handle(signal, cx);
         }
         polled
     }
@@ -170,95 +166,95 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<<Self as Future>::Output> {
         let mut this = self.as_mut().project();
-        match this.stage {
-            Stage::Started | Stage::Away(_) => self.poll_response(cx),
-            Stage::Refused { refused, grpc } => Poll::Ready(Ok(refused.response(*grpc))),
-            Stage::Waiting(waiting) => match ready!(waiting.poll_news(cx))? {
-                News::Start(permit) => {
+        match this.stage.as_deref_mut() {
+            None | Some(Stage::Released(_)) => self.poll_response(cx),
+            Some(Stage::Rejected { rejection, grpc }) => Poll::Ready(Ok(rejection.response(*grpc))),
+            Some(Stage::Waiting(waiting)) => match ready!(waiting.poll_notice(cx))? {
+                Notice::Start(permit) => {
                     let request = waiting.request.take();
                     this.response.set(request.map(|request| waiting.inner.call(request)));
-                    self.go_on(permit, cx)
+                    self.start(permit, cx)
                 }
-                News::Refused(refused) => {
+                Notice::Rejected(rejection) => {
                     let headers = waiting.request.as_ref().map(Request::headers);
                     let grpc = headers.is_some_and(is_grpc);
-                    self.refuse(refused, grpc)
+                    self.reject(rejection, grpc)
                 }
             },
-            Stage::Returning(returning) => {
-                let grpc = returning.grpc;
-                match ready!(returning.poll_news(cx)) {
-                    News::Start(permit) => self.go_on(permit, cx),
-                    News::Refused(refused) => self.refuse(refused, grpc),
+            Some(Stage::Reacquiring(reacquiring)) => {
+                let grpc = reacquiring.grpc;
+                match ready!(reacquiring.poll_notice(cx)) {
+                    Notice::Start(permit) => self.start(permit, cx),
+                    Notice::Rejected(rejection) => self.reject(rejection, grpc),
                 }
             }
         }
     }
 
-    /// Does what the request has asked for while it was polled. Gates further out hear of it, too: a place in
-    /// each of them has to be given back, and theirs are taken first, as when the request came.
+    /// Handles what the request signalled while it was polled, and passes the signal on to outer shed layers: each of
+    /// them has to release its permit. Permits are reacquired from the outside in, as when the request arrived.
     #[cold]
     #[inline(never)]
-    fn heed(
+    fn handle(
         mut self: Pin<&mut Self>,
-        wish: Wish,
+        signal: Signal,
         cx: &mut Context<'_>,
     ) -> Poll<<Self as Future>::Output> {
         let this = self.as_mut().project();
-        let again = match wish {
-            Wish::Return(again) if vacancy::is_held() => again,
-            Wish::Return(_) => {
-                vacancy::tell(wish);
+        let reacquire = match signal {
+            Signal::Reacquire(reacquire) if permit_release::is_held() => reacquire,
+            Signal::Reacquire(_) => {
+                permit_release::send(signal);
                 return Poll::Pending;
             }
-            Wish::Leave => {
+            Signal::Release => {
                 if let Some(permit) = this.permit.take() {
-                    *this.stage = Stage::Away(permit.give_back());
+                    *this.stage = Some(Box::new(Stage::Released(permit.release_unused())));
                 }
-                vacancy::tell(wish);
+                permit_release::send(signal);
                 return Poll::Pending;
             }
         };
-        let Stage::Away(places) = &*this.stage else { return Poll::Pending };
-        match places.arrive_again(&again) {
-            Arrived::Entered(permit, _) => self.go_on(permit, cx),
-            Arrived::Queued(queued, deadline) => {
+        let Some(Stage::Released(limiter)) = this.stage.as_deref() else { return Poll::Pending };
+        match limiter.arrive_again(&reacquire) {
+            Admission::Entered(permit, _) => self.start(permit, cx),
+            Admission::Queued(queued, deadline) => {
                 let timer = timer(deadline).map(Box::pin);
-                let returning = Returning { queued, timer, grpc: again.grpc };
-                *this.stage = Stage::Returning(Box::new(returning));
+                let reacquiring = Reacquiring { queued, timer, grpc: reacquire.grpc };
+                *this.stage = Some(Box::new(Stage::Reacquiring(reacquiring)));
                 self.poll_stage(cx)
             }
-            Arrived::Refused(refused) => self.refuse(refused, again.grpc),
+            Admission::Rejected(rejection) => self.reject(rejection, reacquire.grpc),
         }
     }
 
-    fn go_on(
+    fn start(
         mut self: Pin<&mut Self>,
         permit: Permit,
         cx: &mut Context<'_>,
     ) -> Poll<<Self as Future>::Output> {
         let this = self.as_mut().project();
         *this.permit = Some(permit);
-        *this.stage = Stage::Started;
+        *this.stage = None;
         self.poll_response(cx)
     }
 
-    fn refuse(
+    fn reject(
         self: Pin<&mut Self>,
-        refused: Refused,
+        rejection: Rejection,
         grpc: bool,
     ) -> Poll<<Self as Future>::Output> {
         let mut this = self.project();
         this.response.set(None);
-        *this.stage = Stage::Refused { refused, grpc };
-        Poll::Ready(Ok(refused.response(grpc)))
+        *this.stage = Some(Box::new(Stage::Rejected { rejection, grpc }));
+        Poll::Ready(Ok(rejection.response(grpc)))
     }
 }
 
-impl Returning {
-    fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<News> {
-        if let Poll::Ready(news) = Pin::new(&mut self.queued.news).poll(cx) {
-            return Poll::Ready(news.unwrap_or(LATE));
+impl Reacquiring {
+    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Notice> {
+        if let Poll::Ready(notice) = Pin::new(&mut self.queued.notice).poll(cx) {
+            return Poll::Ready(notice.unwrap_or(LATE));
         }
         if let Some(timer) = &mut self.timer {
             ready!(timer.as_mut().poll(cx));
@@ -269,15 +265,15 @@ impl Returning {
 }
 
 impl<S: Service<Request<B>>, B> Waiting<S, B> {
-    /// Whether it can be started. A caller whose deadline passes meanwhile leaves then, and not when its turn
-    /// comes or the service is ready: its place may be another's.
-    fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<Result<News, S::Error>> {
-        if let Place::Queued(queued) = &mut self.place
-            && let Poll::Ready(news) = Pin::new(&mut queued.news).poll(cx)
+    /// Ready when the request can be started or is rejected. When its deadline passes it leaves the queue at once, and
+    /// not when its turn comes or the service is ready: another request may need the place.
+    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Result<Notice, S::Error>> {
+        if let Turn::Queued(queued) = &mut self.turn
+            && let Poll::Ready(notice) = Pin::new(&mut queued.notice).poll(cx)
         {
-            match news.unwrap_or(LATE) {
-                News::Start(permit) => self.place = Place::Entered(Some(permit)),
-                refused @ News::Refused(_) => return Poll::Ready(Ok(refused)),
+            match notice.unwrap_or(LATE) {
+                Notice::Start(permit) => self.turn = Turn::Entered(Some(permit)),
+                rejected @ Notice::Rejected(_) => return Poll::Ready(Ok(rejected)),
             }
         }
         if let Some(timer) = &mut self.timer
@@ -285,11 +281,11 @@ impl<S: Service<Request<B>>, B> Waiting<S, B> {
         {
             return Poll::Ready(Ok(LATE));
         }
-        if let Place::Entered(permit) = &mut self.place {
+        if let Turn::Entered(permit) = &mut self.turn {
             ready!(self.inner.poll_ready(cx))?;
             return permit
                 .take()
-                .map_or(Poll::Pending, |permit| Poll::Ready(Ok(News::Start(permit))));
+                .map_or(Poll::Pending, |permit| Poll::Ready(Ok(Notice::Start(permit))));
         }
         Poll::Pending
     }

@@ -1,21 +1,20 @@
-//! Who enters, who waits, who is turned away.
+//! Which requests are served, which wait, and which are rejected.
 //!
-//! A server that takes on everything finishes nothing in time, and one that treats all callers alike lets
-//! those who come again crowd out those who come for the first time. A [`Gate`] has a number of places and
-//! a bounded queue: first attempts enter before retries, and take a retry's place in the
-//! queue when it is full.
+//! A server that accepts every request finishes none in time, and one that treats all requests alike lets retries crowd
+//! out first attempts. A [`Gate`] has a concurrency limit and a bounded queue: first attempts enter before retries, and
+//! displace a retry from the queue when it is full.
 //!
 //! ```text
 //! enter ──> Pass ──────────────> finish, then next until it is None
 //!   └> arrive ─┬> Enter(Pass) ───────^           │
-//!              ├> Wait ──> (Turn::Start) <───────┘  or leave, when the caller goes away
-//!              └> Refuse
+//!              ├> Wait ──> (Dequeued::Start) <───┘  or leave, when the caller disconnects
+//!              └> Reject
 //! ```
 //!
-//! A request whose body is still arriving needs no place. It finishes and comes back with `arrive_again`.
+//! A request whose body is still arriving needs no pass. It finishes, and returns with `arrive_again`.
 //!
-//! A gate reads no clock and wakes nobody: `W` is whatever the one who drives it needs to reach a caller
-//! that waits. Every [`Pass`] is handed back to [`Gate::finish`] exactly once.
+//! A gate reads no clock and wakes no task: `W` is what its driver needs to notify a waiting request. Every [`Pass`] is
+//! returned to [`Gate::finish`] exactly once.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -28,28 +27,28 @@ use super::layer::Rule;
 
 pub use redial_core::admit::Refusal;
 
-/// Of the requests that enter at once, one in so many is looked at, on average: its headers and two readings of
-/// the clock cost more than all the rest.
-const SAMPLE: u32 = 64;
-/// The share of retries among those who enter at once is a mean over so many of those that are looked at.
-const LOOKED_AT: f64 = 8.0;
+/// Of the requests that enter at once, one in this many is sampled on average: reading its headers and twice the clock
+/// costs more than the rest of the fast path.
+const SAMPLE_INTERVAL: u32 = 64;
+/// The share of retries is a moving average over this many samples.
+const SAMPLES: f64 = 8.0;
 
-/// The places of a server and the queue before them.
+/// The concurrency limit of a server and the queue before it.
 #[derive(Debug)]
 pub struct Gate<W> {
     limit: u32,
     queue: usize,
-    /// Places taken; at most `limit`.
-    inside: u32,
-    /// How many may enter at once before one is looked at.
-    unseen: u32,
+    /// Requests being served; at most `limit`.
+    in_flight: u32,
+    /// How many may enter at once before the next sample.
+    until_sample: u32,
     /// How often that number was drawn.
-    gaps: u64,
-    /// How many have, since the arrivals were last counted.
+    draws: u64,
+    /// How many have entered at once since arrivals were last counted.
     uncounted: u32,
-    /// The share of retries among them.
+    /// The share of retries among requests that enter at once.
     retry_share: f64,
-    /// First attempts that gave a place back. They came before all that wait in `firsts`.
+    /// First attempts that released a pass. They arrived before all requests in `firsts`.
     returned: Lane<W>,
     firsts: Lane<W>,
     retries: Lane<W>,
@@ -57,61 +56,61 @@ pub struct Gate<W> {
     slots: Slots,
 }
 
-/// The right to be inside.
+/// The right to be served.
 #[derive(Debug)]
-#[must_use = "a pass that is not handed back holds its place for ever"]
+#[must_use = "a pass that is not returned counts against the limit for ever"]
 pub struct Pass {
-    /// When it was given; [`NEVER`] when nobody measures.
+    /// When it was issued; [`NEVER`] if it is not measured.
     since: Nanos,
 }
 
-/// What is known of a request that cannot enter at once.
+/// A request that could not enter at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Whether it is a second or later attempt.
     pub retry: bool,
-    /// When its caller stops waiting; [`NEVER`] when it did not say.
+    /// When its caller stops waiting; [`NEVER`] if it has no deadline.
     pub deadline: Nanos,
 }
 
-/// What becomes of an arrival.
+/// The decision on an arrival.
 #[derive(Debug)]
 #[must_use]
-pub enum Answer<W> {
-    /// It enters.
+pub enum Decision<W> {
+    /// It is served.
     Enter(Pass),
-    /// It waits. If a retry had to make room for it, that is turned away.
+    /// It waits. If it displaced a retry, that one is rejected.
     Wait(Ticket, Option<(W, Refusal)>),
-    /// It is turned away.
-    Refuse(Refusal),
-    /// Nobody waits for it any more.
+    /// It is rejected.
+    Reject(Refusal),
+    /// Its deadline has passed.
     Late,
 }
 
-/// Somebody's turn.
+/// A request that leaves the queue.
 #[derive(Debug)]
-pub enum Turn<W> {
-    /// It enters.
+pub enum Dequeued<W> {
+    /// It is served.
     Start(W, Pass),
-    /// Nobody waits for it any more.
+    /// Its deadline has passed.
     Late(W),
 }
 
-/// A place in the queue.
+/// An entry in the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     number: u64,
-    lane: Which,
+    lane: LaneName,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Which {
+enum LaneName {
     Returned,
     Firsts,
     Retries,
 }
 
-/// Those who wait, in the order of their tickets.
+/// Waiting requests in the order of their tickets.
 type Lane<W> = VecDeque<Waiting<W>>;
 
 #[derive(Debug)]
@@ -131,16 +130,16 @@ impl Pass {
 }
 
 impl<W> Gate<W> {
-    /// A gate with nobody inside.
+    /// A gate with no requests.
     pub(super) fn new(rule: &Rule) -> Self {
-        // Nobody ever leaves a gate without places, so nobody's turn would come.
+        // With a limit of 0 no request ever finishes, so a queued one would wait for ever.
         let queue = if rule.limit == 0 { 0 } else { rule.queue };
         Self {
             limit: rule.limit,
             queue,
-            inside: 0,
-            unseen: 0,
-            gaps: 0,
+            in_flight: 0,
+            until_sample: 0,
+            draws: 0,
             uncounted: 0,
             retry_share: 0.0,
             returned: Lane::new(),
@@ -151,125 +150,124 @@ impl<W> Gate<W> {
         }
     }
 
-    /// Lets a request in if there is a free place and nobody waits. `look` says what time it is and
-    /// whether the request is a retry; few are looked at.
-    pub fn enter(&mut self, look: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
-        if self.inside >= self.limit || self.is_waited_for() {
+    /// Admits a request if the limit is not reached and no request waits. `sample` returns the time and whether the
+    /// request is a retry; it is called for few requests.
+    pub fn enter(&mut self, sample: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
+        if self.in_flight >= self.limit || self.has_waiters() {
             return None;
         }
-        self.inside += 1;
+        self.in_flight += 1;
         self.uncounted += 1;
-        if self.unseen > 0 {
-            self.unseen -= 1;
+        if self.until_sample > 0 {
+            self.until_sample -= 1;
             return Some(Pass::UNMEASURED);
         }
-        let (now, retry) = look();
-        self.unseen = if self.slots.is_warm() { self.gap() } else { 0 };
-        self.retry_share += (f64::from(u8::from(retry)) - self.retry_share) / LOOKED_AT;
+        let (now, retry) = sample();
+        self.until_sample = if self.slots.is_warm() { self.draw_interval() } else { 0 };
+        self.retry_share += (f64::from(u8::from(retry)) - self.retry_share) / SAMPLES;
         self.count(0.0, now);
         Some(Pass { since: now })
     }
 
-    /// How many enter before the next one is looked at. Never the same number twice in a row for long: traffic
-    /// has rhythms of its own, and every 64th request may be the one that takes long.
-    fn gap(&mut self) -> u32 {
-        self.gaps += 1;
-        (draw(0, self.gaps) % u64::from(2 * SAMPLE - 1)) as u32
+    /// How many requests enter before the next sample. It varies, because traffic may be periodic: every 64th request
+    /// may be the one that takes long.
+    fn draw_interval(&mut self) -> u32 {
+        self.draws += 1;
+        (draw(0, self.draws) % u64::from(2 * SAMPLE_INTERVAL - 1)) as u32
     }
 
-    /// Lets others keep count for as long as nobody waits: how many are inside, and how many may enter before
-    /// one has to be looked at.
+    /// The counts for the lock-free fast path, which updates them while no request waits.
     pub(super) fn lend(&self) -> Lent {
-        Lent { inside: self.inside, unseen: self.unseen }
+        Lent { inside: self.in_flight, unseen: self.until_sample }
     }
 
-    /// What has become of what was lent.
+    /// Takes over the counts from the fast path.
     pub(super) fn take_back(&mut self, lent: Lent) {
-        self.uncounted += self.unseen - lent.unseen;
-        (self.inside, self.unseen) = (lent.inside, lent.unseen);
+        self.uncounted += self.until_sample - lent.unseen;
+        (self.in_flight, self.until_sample) = (lent.inside, lent.unseen);
     }
 
-    /// Adds to the arrivals what entered uncounted, and so many first attempts.
+    /// Counts the requests that entered uncounted, and this many first attempts, as arrivals.
     fn count(&mut self, firsts: f64, now: Nanos) {
         let entered = f64::from(mem::take(&mut self.uncounted));
         self.slots.arrived(entered * (1.0 - self.retry_share) + firsts, now);
     }
 
-    /// What becomes of a request that could not [`enter`](Self::enter).
+    /// Decides on a request that could not [`enter`](Self::enter).
     pub fn arrive(
         &mut self,
         arrival: Arrival,
         now: Nanos,
         waiter: impl FnOnce() -> W,
-    ) -> Answer<W> {
+    ) -> Decision<W> {
         self.count(if arrival.retry { 0.0 } else { 1.0 }, now);
-        let lane = if arrival.retry { Which::Retries } else { Which::Firsts };
+        let lane = if arrival.retry { LaneName::Retries } else { LaneName::Firsts };
         self.admit(arrival, lane, now, waiter)
     }
 
-    /// What becomes of a request that was inside before, gave its place back and wants one again. It counts as
-    /// one arrival, and a first attempt enters before those that have not been inside yet.
+    /// Decides on a request that entered before, released its pass and needs one again. It counts as one arrival, and a
+    /// first attempt enters before requests that have not entered yet.
     pub fn arrive_again(
         &mut self,
         arrival: Arrival,
         now: Nanos,
         waiter: impl FnOnce() -> W,
-    ) -> Answer<W> {
-        let lane = if arrival.retry { Which::Retries } else { Which::Returned };
+    ) -> Decision<W> {
+        let lane = if arrival.retry { LaneName::Retries } else { LaneName::Returned };
         self.admit(arrival, lane, now, waiter)
     }
 
     fn admit(
         &mut self,
         arrival: Arrival,
-        lane: Which,
+        lane: LaneName,
         now: Nanos,
         waiter: impl FnOnce() -> W,
-    ) -> Answer<W> {
+    ) -> Decision<W> {
         if arrival.deadline <= now {
-            return Answer::Late;
+            return Decision::Late;
         }
-        if self.inside < self.limit && !self.is_waited_for() {
-            self.inside += 1;
-            return Answer::Enter(Pass { since: now });
+        if self.in_flight < self.limit && !self.has_waiters() {
+            self.in_flight += 1;
+            return Decision::Enter(Pass { since: now });
         }
         let mut displaced = None;
         if self.waiting() >= self.queue {
             let newest = if arrival.retry { None } else { self.retries.pop_back() };
-            let Some(newest) = newest else { return Answer::Refuse(self.slots.book(now)) };
+            let Some(newest) = newest else { return Decision::Reject(self.slots.book(now)) };
             displaced = Some((newest.waiter, self.slots.book(now)));
         }
         self.tickets += 1;
         let ticket = Ticket { number: self.tickets, lane };
         let deadline = arrival.deadline;
         self.lane(ticket).push_back(Waiting { ticket: ticket.number, deadline, waiter: waiter() });
-        Answer::Wait(ticket, displaced)
+        Decision::Wait(ticket, displaced)
     }
 
-    /// One that was inside is done, one way or another. Asks for the time only if it was measured. Afterwards
-    /// it may be somebody's turn: ask [`next`](Self::next) until it says no.
+    /// A request has ended, with or without success. `now` is called only if the pass is measured. Afterwards, call
+    /// [`next`](Self::next) until it returns `None`.
     pub fn finish(&mut self, pass: Pass, now: impl FnOnce() -> Nanos) {
-        self.inside -= 1;
+        self.in_flight -= 1;
         if pass.is_measured() {
             self.slots.held(pass.since, now());
         }
     }
 
-    /// Whose turn it is, if there is a free place and somebody waits.
-    pub fn next(&mut self, now: Nanos) -> Option<Turn<W>> {
-        if self.inside >= self.limit {
+    /// The next request to leave the queue, if the limit is not reached and one waits.
+    pub fn next(&mut self, now: Nanos) -> Option<Dequeued<W>> {
+        if self.in_flight >= self.limit {
             return None;
         }
         let firsts = self.returned.pop_front().or_else(|| self.firsts.pop_front());
         let next = firsts.or_else(|| self.retries.pop_front())?;
         if next.deadline <= now {
-            return Some(Turn::Late(next.waiter));
+            return Some(Dequeued::Late(next.waiter));
         }
-        self.inside += 1;
-        Some(Turn::Start(next.waiter, Pass { since: now }))
+        self.in_flight += 1;
+        Some(Dequeued::Start(next.waiter, Pass { since: now }))
     }
 
-    /// A caller that waited went away. `None` when its turn had come, or its place was needed.
+    /// Removes a request whose caller has disconnected. `None` if it has left the queue already.
     pub fn leave(&mut self, ticket: Ticket) -> Option<W> {
         let lane = self.lane(ticket);
         let at = lane.binary_search_by_key(&ticket.number, |waiting| waiting.ticket).ok()?;
@@ -278,37 +276,37 @@ impl<W> Gate<W> {
 
     fn lane(&mut self, ticket: Ticket) -> &mut Lane<W> {
         match ticket.lane {
-            Which::Returned => &mut self.returned,
-            Which::Firsts => &mut self.firsts,
-            Which::Retries => &mut self.retries,
+            LaneName::Returned => &mut self.returned,
+            LaneName::Firsts => &mut self.firsts,
+            LaneName::Retries => &mut self.retries,
         }
     }
 
-    /// Whether anybody waits.
-    pub fn is_waited_for(&self) -> bool {
+    /// Whether any request waits.
+    pub fn has_waiters(&self) -> bool {
         self.waiting() > 0
     }
 
-    /// How many wait.
+    /// How many requests wait.
     pub fn waiting(&self) -> usize {
         self.returned.len() + self.firsts.len() + self.retries.len()
     }
 
-    /// How many are inside.
-    pub fn inside(&self) -> u32 {
-        self.inside
+    /// How many requests are being served.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
     pub(super) fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// What the server can do, in requests per second, as far as it has been measured.
+    /// The measured capacity of the server, in requests per second.
     pub fn capacity(&self) -> f64 {
         self.slots.capacity()
     }
 
-    /// How much of that rejected callers are booked into, in requests per second.
+    /// The part of the capacity that rejected callers are booked into, in requests per second.
     pub fn spare(&self) -> f64 {
         self.slots.spare()
     }

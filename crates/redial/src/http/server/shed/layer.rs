@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,22 +5,23 @@ use redial_core::admit::Slots;
 use redial_core::{Nanos, nanos};
 use tower_layer::Layer;
 
+use super::error::InvalidShare;
 use super::gate::Gate;
-use super::places::Places;
+use super::limiter::Limiter;
 use super::service::Shed;
 use crate::http::server::refuse::{EXHAUSTED, Status, UNAVAILABLE};
 
-/// Limits how many requests are served at once, and tells those who do not fit when to come back.
+/// Limits how many requests are served at once, and tells rejected clients when to retry.
 ///
-/// Defaults: as many wait as are served; a tenth of the capacity is kept for callers who were turned away;
-/// slots are booked up to ten seconds ahead, which is as long as a standard policy waits; a rejection is a 503.
+/// Defaults: the queue is as long as the limit; at least a tenth of the capacity is booked for rejected callers; slots
+/// are booked up to 10 s ahead, which is as long as a standard policy waits; a rejection is a 503.
 ///
-/// A request holds its place until there is a response. One with an idempotency key holds none while its body is
-/// arriving, if an [`IdempotencyLayer`](crate::http::server::IdempotencyLayer) is further in; one without a key
-/// does, if its handler reads the body.
+/// A request holds its permit until there is a response. With an
+/// [`IdempotencyLayer`](crate::http::server::IdempotencyLayer) further in, a request with an idempotency key holds none
+/// while its body is arriving. A request without a key does while its handler reads the body.
 ///
-/// Everything that one layer and its clones wrap shares its places, so that `Router::layer` limits the
-/// server and not each of its routes. Options are for a layer that has not wrapped anything yet.
+/// All services that one layer and its clones wrap share the limit, so that `Router::layer` limits the server and not
+/// each of its routes. Set the options before the layer wraps a service.
 ///
 /// ```
 /// # async fn score() -> &'static str { "7" }
@@ -33,10 +33,10 @@ use crate::http::server::refuse::{EXHAUSTED, Status, UNAVAILABLE};
 #[derive(Clone, Debug)]
 pub struct ShedLayer {
     rule: Rule,
-    places: Arc<Places>,
+    limiter: Arc<Limiter>,
 }
 
-/// What the options say.
+/// The options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     pub(super) limit: u32,
@@ -47,64 +47,63 @@ pub(super) struct Rule {
 }
 
 impl ShedLayer {
-    /// Serves at most so many requests at once: as many as the server really works on in parallel, because
-    /// its capacity is taken to be the limit divided by how long a request takes. A limit of 0 turns everyone
-    /// away, and lets nobody wait.
+    /// Serves at most `limit` requests at once. Set it to what the server can process in parallel: its capacity is
+    /// computed as the limit divided by how long a request takes. A limit of 0 rejects every request.
     pub fn new(limit: usize) -> Self {
         let (queue, min_share, horizon) = (limit, Slots::MIN_SHARE, Slots::HORIZON);
-        // The largest number is not one that a turnstile counts to.
+        // The turnstile reserves the largest number.
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(u32::MAX - 1);
         Self::with(Rule { limit, queue, min_share, horizon, status: &UNAVAILABLE })
     }
 
     fn with(rule: Rule) -> Self {
-        Self { rule, places: Arc::new(Places::new(&rule)) }
+        Self { rule, limiter: Arc::new(Limiter::new(&rule)) }
     }
 
-    /// Lets at most so many wait for a place.
+    /// Lets at most this many requests wait.
     #[must_use]
     pub fn queue(self, queue: usize) -> Self {
         Self::with(Rule { queue, ..self.rule })
     }
 
-    /// Books rejected callers into at least this share of the capacity, from 0 to 1, even when first attempts
-    /// leave less. With 1 the whole capacity is booked, as if nobody came for the first time.
+    /// Books rejected callers into at least this share of the capacity, from 0 to 1, even when first attempts leave
+    /// less. With 1 the whole capacity is booked, as if there were no first attempts.
     ///
     /// # Errors
     ///
-    /// When the share is not from 0 to 1.
-    pub fn min_share(self, ratio: f64) -> Result<Self, NotAShare> {
+    /// If the share is not from 0 to 1.
+    pub fn min_share(self, ratio: f64) -> Result<Self, InvalidShare> {
         if (0.0..=1.0).contains(&ratio) {
             Ok(Self::with(Rule { min_share: ratio, ..self.rule }))
         } else {
-            Err(NotAShare(ratio))
+            Err(InvalidShare(ratio))
         }
     }
 
-    /// Books slots at most this far ahead, and at most an hour. Callers who would have to wait longer are told
-    /// not to retry.
+    /// Books slots at most this far ahead, and at most an hour. Callers that would have to wait longer are told not to
+    /// retry.
     #[must_use]
     pub fn horizon(self, horizon: Duration) -> Self {
         Self::with(Rule { horizon: nanos(horizon), ..self.rule })
     }
 
-    /// Rejects with 429 instead of 503, for clients that repeat only that.
+    /// Rejects with 429 instead of 503, for clients that retry only 429.
     #[must_use]
     pub fn too_many_requests(self) -> Self {
         Self::with(Rule { status: &EXHAUSTED, ..self.rule })
     }
 
     /// How many requests are being served.
-    pub fn inside(&self) -> u32 {
-        self.places.inside()
+    pub fn in_flight(&self) -> u32 {
+        self.limiter.in_flight()
     }
 
     /// How many requests wait.
     pub fn waiting(&self) -> usize {
-        self.places.waiting()
+        self.limiter.waiting()
     }
 
-    /// A gate of its own with the same options, for servers of another kind and for simulations.
+    /// A separate gate with the same options, for other kinds of servers and for simulations.
     pub fn gate<W>(&self) -> Gate<W> {
         Gate::new(&self.rule)
     }
@@ -114,18 +113,6 @@ impl<S> Layer<S> for ShedLayer {
     type Service = Shed<S>;
 
     fn layer(&self, inner: S) -> Shed<S> {
-        Shed::new(inner, self.places.clone())
+        Shed::new(inner, self.limiter.clone())
     }
 }
-
-/// A share that is not from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NotAShare(f64);
-
-impl fmt::Display for NotAShare {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "min_share is {}, but must be from 0 to 1", self.0)
-    }
-}
-
-impl std::error::Error for NotAShare {}

@@ -6,31 +6,31 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use super::future::{ShedFuture, Stage};
-use super::places::{Arrived, Places};
+use super::limiter::{Admission, Limiter};
 use crate::http::travel::is_grpc;
 
-/// A service with a gate before it: see [`ShedLayer`](super::ShedLayer).
+/// A service with a concurrency limit: see [`ShedLayer`](super::ShedLayer).
 ///
-/// It is always ready, because turning somebody away is an answer too. A request that was let in still waits
-/// until the service behind is ready for it.
+/// It is always ready, because a rejection is a response. A request that was admitted still waits until the inner
+/// service is ready.
 #[derive(Debug)]
 pub struct Shed<S> {
     inner: S,
-    /// Whether `inner` has said that it is ready and has not been called since.
+    /// Whether `inner` has reported that it is ready and has not been called since.
     ready: bool,
-    places: Arc<Places>,
+    limiter: Arc<Limiter>,
 }
 
 impl<S> Shed<S> {
-    pub(super) fn new(inner: S, places: Arc<Places>) -> Self {
-        Self { inner, ready: false, places }
+    pub(super) fn new(inner: S, limiter: Arc<Limiter>) -> Self {
+        Self { inner, ready: false, limiter }
     }
 }
 
 impl<S: Clone> Clone for Shed<S> {
-    /// The clone is not ready: readiness may be a reservation that only one can use.
+    /// The clone is not ready: readiness may be a reservation that only one of them can use.
     fn clone(&self) -> Self {
-        Self::new(self.inner.clone(), self.places.clone())
+        Self::new(self.inner.clone(), self.limiter.clone())
     }
 }
 
@@ -55,10 +55,10 @@ where
     #[inline]
     fn call(&mut self, request: Request<B>) -> ShedFuture<S, B> {
         let permit =
-            if mem::take(&mut self.ready) { self.places.enter(request.headers()) } else { None };
+            if mem::take(&mut self.ready) { self.limiter.enter(request.headers()) } else { None };
         let (response, stage) = match permit {
-            Some(_) => (Some(self.inner.call(request)), Stage::Started),
-            None => (None, self.wait(request)),
+            Some(_) => (Some(self.inner.call(request)), None),
+            None => (None, Some(Box::new(self.wait(request)))),
         };
         ShedFuture::new(permit, response, stage)
     }
@@ -71,18 +71,18 @@ impl<S: Clone> Shed<S> {
     where
         S: Service<Request<B>>,
     {
-        // What `poll_ready` has reserved goes with a request that is inside. Nobody else sits on it: a clone
+        // A reservation made by `poll_ready` goes to a request that holds a permit, and never to one that waits: a clone
         // holds no reservation.
         let clone = self.inner.clone();
         let reserved = mem::replace(&mut self.inner, clone);
-        match self.places.arrive(request.headers()) {
-            Arrived::Refused(refused) => {
-                Stage::Refused { refused, grpc: is_grpc(request.headers()) }
+        match self.limiter.arrive(request.headers()) {
+            Admission::Rejected(rejection) => {
+                Stage::Rejected { rejection, grpc: is_grpc(request.headers()) }
             }
-            Arrived::Entered(permit, deadline) => {
+            Admission::Entered(permit, deadline) => {
                 Stage::entered(reserved, request, permit, deadline)
             }
-            Arrived::Queued(queued, deadline) => {
+            Admission::Queued(queued, deadline) => {
                 Stage::queued(self.inner.clone(), request, queued, deadline)
             }
         }

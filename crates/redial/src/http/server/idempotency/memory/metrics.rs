@@ -1,4 +1,4 @@
-//! How full the stores of a process are, for whatever recorder it has installed.
+//! Reports how full the stores of a process are to the recorder that the program has installed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,12 @@ use crate::telemetry::{
 };
 
 const METADATA: Metadata<'static> = Metadata::new("redial", Level::INFO, Some("redial"));
-/// So many stores are told apart; later ones are `other`.
+/// This many stores have separate series; later ones are `other`.
 const MOST_NAMES: usize = 256;
 
 static KNOWN: Mutex<BTreeMap<String, Arc<Totals>>> = Mutex::new(BTreeMap::new());
 
-/// What was counted under one name. It outlives the stores: a counter that started over would hide what
-/// happened before.
+/// The counters of one name. They outlive the stores: a counter that was reset would hide what happened before.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     refused_by_store: AtomicU64,
@@ -29,7 +28,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Those of stores with this name, of which `store` is one.
+    /// The totals of all stores with this name, including `store`.
     pub(super) fn watching(name: &str, store: &Arc<Shared>) -> Arc<Self> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let full = known.len() >= MOST_NAMES && !known.contains_key(name);
@@ -74,7 +73,7 @@ impl Totals {
     }
 }
 
-/// Tells `recorder` of all stores.
+/// Publishes the metrics of all stores to `recorder`.
 pub(crate) fn publish(recorder: &dyn Recorder) {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for (name, totals) in known {

@@ -1,12 +1,12 @@
-//! A store for one process. It has to be bounded, and a record that it forgets too early is executed twice.
-//! So it evicts only records whose time is over, and refuses new keys when there is no room. To keep one
-//! caller from filling it for all others, a scope may hold no more than is still free.
+//! A store in memory has to be bounded, and a request whose record is evicted too early is executed twice. So this one
+//! removes only expired records, and rejects new keys when it is full. To keep one caller from filling it for all others,
+//! a scope may hold no more than is still free.
 
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
-#[cfg(feature = "tracing")]
-mod notices;
 mod records;
+#[cfg(feature = "tracing")]
+mod warnings;
 
 use std::future::ready;
 use std::mem;
@@ -16,26 +16,26 @@ use bytes::Bytes;
 use redial_core::Nanos;
 
 use self::records::{Limits, Record, Records, Shortage};
-use super::store::{Begun, Claim, Store, StoreError, Terms};
+use super::error::StoreError;
+use super::store::{Begun, Claim, Store, Terms};
 use crate::clock::{Clock, Tokio};
 
-/// Keeps keys and responses in this process.
+/// Stores keys and responses in this process.
 ///
-/// Defaults: 100 000 records, 64 MiB, and a scope holds no more of either than is free, so at most half of
-/// the store. A scope is one caller: what [`scoped_by`](super::IdempotencyLayer::scoped_by) returned, or the
-/// credentials of the request.
+/// Defaults: 100 000 records and 64 MiB, and a scope holds no more of either than is free, so at most half of the store. A
+/// scope is one caller: what [`scoped_by`](super::IdempotencyLayer::scoped_by) returned, or the credentials of the
+/// request.
 ///
-/// Records are removed when their time is over (the layer's `ttl`) and never before, because a repetition
-/// would be executed again. A new key for which there is no room gets a 503 and is not executed; keys that
-/// the store knows are answered as ever. A response for which there is no room is not kept, and a repetition
-/// gets a 410. The keys of a day have to fit, or `ttl` has to be shorter.
+/// Records are removed when they expire (the layer's `ttl`) and never before, because a repetition would be executed
+/// again. A new key for which there is no room gets a 503 and is not executed; known keys are answered as usual. A
+/// response for which there is no room is not stored, and a repetition gets a 410. The keys of one `ttl` have to fit.
 ///
-/// With the feature `metrics`, [`IDEMPOTENCY_METRICS`](crate::telemetry::IDEMPOTENCY_METRICS) tell how full it
-/// is and what was refused. With the feature `tracing`, it writes a warning (target `redial`) when it is 80%
-/// full or a scope has used 80% of its share, and when it refuses a key: each at most once a minute.
+/// With the feature `metrics`, [`IDEMPOTENCY_METRICS`](crate::telemetry::IDEMPOTENCY_METRICS) report how full it is and
+/// what was rejected. With the feature `tracing`, it logs a warning (target `redial`) when it is 80% full or a scope has
+/// used 80% of its share, and when it rejects a key: each at most once a minute.
 ///
-/// All is gone when the process ends: a restart forgets what was executed. Behind a load balancer, other
-/// processes know nothing of it.
+/// The store is lost when the process ends: after a restart, requests may be executed again. Processes behind a load
+/// balancer do not share it.
 #[derive(Debug)]
 pub struct MemoryStore {
     name: String,
@@ -44,16 +44,16 @@ pub struct MemoryStore {
     totals: Arc<metrics::Totals>,
 }
 
-/// What metrics look at.
+/// What the store and its metrics share.
 #[derive(Debug)]
 struct Shared {
     limits: Limits,
     records: Mutex<Records>,
     #[cfg(feature = "tracing")]
-    notices: notices::Notices,
+    warnings: warnings::Warnings,
 }
 
-/// Why a step was not made.
+/// Why a step was rejected.
 enum Refused {
     Lost,
     Full(Shortage),
@@ -78,7 +78,7 @@ impl MemoryStore {
             limits,
             records: Mutex::new(records),
             #[cfg(feature = "tracing")]
-            notices: notices::Notices::default(),
+            warnings: warnings::Warnings::default(),
         });
         Self {
             #[cfg(feature = "metrics")]
@@ -93,35 +93,35 @@ impl MemoryStore {
         Self::with(self.name, limits, records)
     }
 
-    /// Keeps at most so many records, running or finished.
+    /// Limits the number of records, running or finished.
     #[must_use]
     pub fn records(self, most: usize) -> Self {
         let limits = Limits { records: most, ..self.shared.limits };
         self.limited(limits)
     }
 
-    /// Keeps at most so many bytes: 208 for each record, and its response.
+    /// Limits the size in bytes: each record counts as 208 bytes and its response.
     #[must_use]
     pub fn bytes(self, most: usize) -> Self {
         let limits = Limits { bytes: most, ..self.shared.limits };
         self.limited(limits)
     }
 
-    /// Lets one scope fill the store, for a server that has only one caller.
+    /// Lets one scope fill the store, for a server with only one caller.
     #[must_use]
     pub fn without_shares(self) -> Self {
         let limits = Limits { shares: false, ..self.shared.limits };
         self.limited(limits)
     }
 
-    /// The name in metrics and log lines; `memory` by default. Stores with one name are added up.
+    /// Sets the name in metrics and log lines, which is `memory` by default. Stores with the same name are added up.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         let records = mem::take(&mut *self.shared.lock());
         Self::with(name.into(), self.shared.limits, records)
     }
 
-    /// One indivisible step.
+    /// One atomic step.
     fn step<T>(
         &self,
         claim: &Claim,
@@ -142,8 +142,8 @@ impl MemoryStore {
         shortage.into_iter().for_each(|shortage| self.totals.refused(shortage));
         #[cfg(feature = "tracing")]
         self.shared
-            .notices
-            .see(&notices::Seen { name: &self.name, limits, all, held, shortage }, now);
+            .warnings
+            .check(&warnings::Usage { name: &self.name, limits, all, held, shortage }, now);
         #[cfg(not(feature = "tracing"))]
         let _ = (all, held, shortage);
         done.map_err(|refused| match refused {
@@ -156,7 +156,7 @@ impl MemoryStore {
         self.step(claim, now, |records, limits| {
             let begun = match records.get(claim, now) {
                 None => Begun::Started,
-                Some(record) => record.meet(claim, terms, now),
+                Some(record) => record.begin(claim, terms, now),
             };
             if matches!(begun, Begun::Started | Begun::Resumed) {
                 records.put(*claim.key(), Record::running(claim, terms, now), limits)?;
@@ -194,8 +194,8 @@ impl MemoryStore {
 
     fn release_at(&self, claim: &Claim, now: Nanos) -> Result<(), StoreError> {
         self.step(claim, now, |records, _| {
-            let ours = |record: &Record| record.is_of(claim) && record.is_running();
-            if records.get(claim, now).is_some_and(ours) {
+            let is_ours = |record: &Record| record.is_of(claim) && record.is_running();
+            if records.get(claim, now).is_some_and(is_ours) {
                 records.remove(claim.key());
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! The records of a store, and who holds how many of them.
+//! The records of a store, and how many of them each scope holds.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,14 +7,13 @@ use redial_core::{Nanos, nanos};
 
 use crate::http::server::idempotency::store::{Begun, Claim, Interrupted, Terms};
 
-/// What a record takes beside its response, its places in the maps included.
+/// The memory of a record without its response, including its entries in the maps.
 const BARE_BYTES: usize = 208;
 
-/// What every record is counted as at least, so that one that has only begun can always end, if not with
-/// its response then with the fact.
+/// The least that a record counts as, so that a running one can always be finished, with its response or without.
 const LEAST_BYTES: usize = 256;
 
-/// So many records that have ended are removed in one step. Each step adds at most one.
+/// How many expired records are removed in one step. Each step adds at most one.
 const SWEEP: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +24,7 @@ pub(super) struct Limits {
     pub(super) shares: bool,
 }
 
-/// What there is no room in.
+/// Which limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shortage {
     Store,
@@ -35,7 +34,7 @@ pub(super) enum Shortage {
 
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 impl Shortage {
-    /// As metrics and log lines have it.
+    /// The name in metrics and log lines.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Store => "store",
@@ -44,7 +43,7 @@ impl Shortage {
     }
 }
 
-/// So much of a store.
+/// An amount of records and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
     pub(super) records: usize,
@@ -54,9 +53,9 @@ pub(super) struct Used {
 #[derive(Debug, Default)]
 pub(super) struct Records {
     by_key: HashMap<[u8; 32], Record>,
-    /// Each record of `by_key` once, by the time at which it ends.
+    /// Each record of `by_key` once, ordered by expiry.
     by_end: BTreeSet<(Nanos, [u8; 32])>,
-    /// The sum over the records of each scope that has any.
+    /// The sum of the records of each scope that has any.
     by_scope: HashMap<u64, Used>,
     /// The sum of [`Record::weight`].
     bytes: usize,
@@ -73,19 +72,19 @@ pub(super) struct Record {
 
 #[derive(Debug)]
 enum State {
-    /// Until its lease is over.
+    /// Until the lease expires.
     Running(Nanos),
     Finished(Bytes),
 }
 
 impl Records {
-    /// The record of a claim's key, if it has not ended.
+    /// The record of a claim's key, unless it has expired.
     pub(super) fn get(&self, claim: &Claim, now: Nanos) -> Option<&Record> {
         self.by_key.get(claim.key()).filter(|record| record.ends > now)
     }
 
-    /// Writes a record in place of the one that has its key. One that takes no more than that one is always
-    /// written: what has begun can end.
+    /// Writes a record, replacing the one with the same key. A record that is no larger than the old one is always
+    /// written, so that a running execution can be finished.
     pub(super) fn put(
         &mut self,
         key: [u8; 32],
@@ -161,7 +160,7 @@ impl Used {
     }
 }
 
-/// A part of the hash is enough: scopes that have it in common share what they may hold.
+/// A part of the hash is enough: scopes that have it in common share one limit.
 pub(super) fn scope(claim: &Claim) -> u64 {
     let (first, _) = claim.scope().split_first_chunk().unwrap_or((&[0; 8], &[]));
     u64::from_be_bytes(*first)
@@ -191,7 +190,8 @@ impl Record {
         matches!(self.state, State::Running(_))
     }
 
-    pub(super) fn meet(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Begun {
+    /// What a claim finds when this record exists.
+    pub(super) fn begin(&self, claim: &Claim, terms: &Terms, now: Nanos) -> Begun {
         match &self.state {
             _ if self.fingerprint != *claim.fingerprint() => Begun::Mismatch,
             State::Finished(response) => Begun::Finished(response.clone()),

@@ -1,5 +1,6 @@
-//! A store for a fleet: whichever server a repetition reaches, it finds what the first one did. Each step
-//! is one script, so nobody sees half of it, and only Redis's clock counts: those of the servers disagree.
+//! A retry may reach another server than the first attempt, and has to find its record there. This store is shared by
+//! all servers. Each step is one script, so that it is atomic, and only the clock of Redis counts: those of the servers
+//! disagree.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,27 +13,28 @@ use redis::{
 };
 use tokio::time::timeout;
 
-use super::store::{Begun, Claim, Interrupted, Store, StoreError, Terms};
+use super::error::StoreError;
+use super::store::{Begun, Claim, Interrupted, Store, Terms};
 use crate::link::{Address, Link, Open, Trust};
 
-/// Longer than anybody waits, and short enough for Redis to add to its clock.
+/// 100 years, which Redis can add to its clock without an overflow.
 const MOST_MS: u128 = 100 * 365 * 24 * 3600 * 1000;
 
-/// Responses of up to 1 MiB are kept by default, and this leaves room for their headers and for layers that
-/// keep larger ones.
+/// Responses of up to 1 MiB are stored by default. This leaves room for their headers, and for layers that store larger
+/// ones.
 const REPLY_BYTES: usize = 8 << 20;
 
-/// What a reply takes beside the record in it.
+/// The bytes of a reply besides its record.
 const BESIDE_RECORD: usize = 256;
 
-/// Keeps keys and responses in Redis (5 or later; one server, or what stands for one).
+/// Stores keys and responses in Redis (5 or later; a single server, or a proxy that acts as one).
 ///
-/// Defaults: keys start with `redial:idempotency:`, and Redis has one second to answer, a new connection
-/// included; its replies, and so the responses that are kept, have up to 8 MiB. When it does not answer,
-/// requests with a key get a 503 and are not executed; it is asked again by the next one.
+/// Defaults: keys start with `redial:idempotency:`; Redis has 1 s to answer, including a new connection; its replies, and
+/// so the stored responses, have up to 8 MiB. While it does not answer, requests with a key get a 503 and are not
+/// executed; each of them tries again.
 ///
-/// Redis must not evict records (`maxmemory-policy noeviction`), and what it forgets when it restarts
-/// may be executed again. A record takes its response and some 200 bytes.
+/// Redis must not evict records (`maxmemory-policy noeviction`). Records that it loses in a restart may be executed again.
+/// A record takes its response and about 200 bytes.
 pub struct RedisStore {
     link: Arc<Link>,
     prefix: String,
@@ -64,37 +66,37 @@ impl RedisStore {
         }
     }
 
-    /// Keys start with this instead: one for each service that shares a Redis.
+    /// Sets the prefix of all keys. Each service that shares a Redis needs its own.
     #[must_use]
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), ..self }
     }
 
-    /// Redis has this long to answer.
+    /// Sets how long Redis has to answer.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// A reply of Redis may have so many bytes. A connection that brings a longer one is closed before the reply
-    /// is read into memory. A response that would not fit into a reply is not kept: its repetition gets a 410.
-    /// Has to be larger than the layer's `response_bytes`, and the same on all servers.
+    /// Limits a reply of Redis. A connection with a longer one is closed before the reply is read into memory. A response
+    /// that does not fit into a reply is not stored: its repetition gets a 410. The limit has to be larger than the layer's
+    /// `response_bytes`, and the same on all servers.
     #[must_use]
     pub fn reply_bytes(self, most: usize) -> Self {
-        self.link.most().set(most);
+        self.link.limit().set(most);
         self
     }
 
-    /// A connection that did not answer in time may be dead without having said so.
+    /// Runs a script. A connection that did not answer in time may be dead, and is replaced.
     async fn run<'a, T: FromRedisValue>(
         &self,
         call: impl Fn() -> ScriptInvocation<'a>,
     ) -> Result<T, StoreError> {
         let mut used = None;
         let answer = timeout(self.timeout, async {
-            match self.ask(&call, &mut used).await {
-                // Nothing was done. Its clock may have jumped, for everybody at once: ask what it says now.
-                Err(error) if is_late(&error) => self.ask(&call, &mut used).await,
+            match self.run_once(&call, &mut used).await {
+                // Nothing was done. The clock of Redis may have jumped: try again with its current time.
+                Err(error) if is_late(&error) => self.run_once(&call, &mut used).await,
                 answer => answer,
             }
         });
@@ -107,7 +109,7 @@ impl RedisStore {
         }
     }
 
-    async fn ask<'a, T: FromRedisValue>(
+    async fn run_once<'a, T: FromRedisValue>(
         &self,
         call: impl Fn() -> ScriptInvocation<'a>,
         used: &mut Option<u64>,
@@ -122,9 +124,9 @@ impl RedisStore {
         answer
     }
 
-    /// A server that hangs does what is in its queue when it goes on. By then nobody waits, and a key
-    /// that was taken for nobody would look like an interruption: it has to be refused. Once for our own
-    /// waiting, and once for how far behind our idea of its clock can be.
+    /// The time after which a script must have no effect. A server that hung executes queued commands when it resumes; by
+    /// then the caller has timed out, and a key taken for it would look like an interruption. Twice the timeout: once for
+    /// the caller's wait, and once for the error of our estimate of the server's clock.
     fn not_after(&self, open: &Open) -> u64 {
         open.server_ms().saturating_add(millis(self.timeout).saturating_mul(2))
     }
@@ -135,7 +137,7 @@ impl RedisStore {
         script.key(key)
     }
 
-    /// What is not ours any more is lost.
+    /// Runs a script that returns whether the claim still owns the key.
     async fn run_ours<'a>(
         &self,
         call: impl Fn() -> ScriptInvocation<'a>,
@@ -161,7 +163,7 @@ impl Store for RedisStore {
             (Some(b"mismatch"), _) => Ok(Begun::Mismatch),
             (Some(b"interrupted"), _) => Ok(Begun::Interrupted),
             (Some(b"finished"), Some(response)) => Ok(Begun::Finished(response)),
-            _ => Err(unavailable("Redis gave an answer that the script does not have")),
+            _ => Err(unavailable("Redis sent a reply that the script cannot return")),
         }
     }
 
@@ -181,7 +183,7 @@ impl Store for RedisStore {
         response: Bytes,
         terms: &Terms,
     ) -> Result<(), StoreError> {
-        if response.len().saturating_add(BESIDE_RECORD) > self.link.most().get() {
+        if response.len().saturating_add(BESIDE_RECORD) > self.link.limit().get() {
             return Err(StoreError::Full);
         }
         let call = || {
@@ -194,18 +196,18 @@ impl Store for RedisStore {
     }
 
     async fn release(&self, claim: &Claim) -> Result<(), StoreError> {
-        // Twice as long as a `begin` is good for: it may have been sent over the connection before.
-        let may_come = millis(self.timeout).saturating_mul(4).max(1);
+        // Twice as long as a `begin` is valid: it may have been sent over an earlier connection.
+        let begin_valid = millis(self.timeout).saturating_mul(4).max(1);
         let call = || {
             let mut call = self.call(&self.release, claim);
-            call.arg(&owner(claim)[..]).arg(may_come);
+            call.arg(&owner(claim)[..]).arg(begin_valid);
             call
         };
         self.run_ours(call).await
     }
 }
 
-/// It shows nothing of the address, which may have a password in it.
+/// Omits the address, which may contain a password.
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { prefix, timeout, .. } = self;
@@ -220,19 +222,19 @@ fn owner(claim: &Claim) -> [u8; 16] {
     claim.owner().to_be_bytes()
 }
 
-/// Rounded up: a record is never forgotten early.
+/// Rounded up, so that a record never expires early.
 fn millis(duration: Duration) -> u64 {
     let millis = duration.as_nanos().div_ceil(1_000_000).min(MOST_MS);
     u64::try_from(millis).unwrap_or(u64::MAX)
 }
 
-/// One to a server that only reads is to the wrong one, and with the next one the clock is read again.
+/// Whether to reconnect. A read-only server is the wrong one, and a new connection reads the server's clock again.
 fn is_dead(error: &RedisError) -> bool {
     let reads_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
     error.is_io_error() || error.is_unrecoverable_error() || reads_only || is_late(error)
 }
 
-/// What the scripts say when nobody can be waiting for their answer any more.
+/// Whether the script did nothing because its caller has timed out.
 fn is_late(error: &RedisError) -> bool {
     error.code() == Some("LATE")
 }

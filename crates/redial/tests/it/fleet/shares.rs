@@ -1,4 +1,4 @@
-//! What the ledger promises its members: the shares of all of them, as they know them, are never more than one floor.
+//! The shares that the ledger promises: all members' shares, as the members know them, never exceed one floor.
 
 use std::task::Waker;
 
@@ -7,18 +7,18 @@ use redial_core::admit::Guards;
 use redial_core::fleet::{Ask, GENERATION, Instance, Role, Seat, Terms};
 use redial_core::{MS, Nanos, SECOND};
 
-use super::rig::{WAIT, policy, window};
 use super::script::Script;
+use super::support::{WAIT, policy, window};
 
 const WHOLE: u64 = 1_000_000_000;
 const TERMS: Terms = Terms { ratio: 100_000, floor: 10_000_000, ttl: 10 * SECOND };
-/// The first generation of virtual time ends then.
+/// The end of the first generation in virtual time.
 const ROLLS: Nanos = 400 * SECOND;
 
 struct Member {
     guards: Guards,
     instance: Instance,
-    /// When the ask left that was last answered.
+    /// When the last answered sync was sent.
     sent: Nanos,
 }
 
@@ -29,12 +29,12 @@ impl Member {
         Self { guards: guards.unwrap(), instance, sent: 0 }
     }
 
-    /// An ask that is answered when it should be.
+    /// A sync that is answered in time.
     fn asks(&mut self, script: &Script, now: Nanos) {
         self.asks_and(script, now, true);
     }
 
-    /// An ask whose answer may be lost on its way.
+    /// A sync whose reply may be lost.
     fn asks_and(&mut self, script: &Script, now: Nanos, arrives: bool) {
         let lease = self.guards.lease().unwrap();
         let ask = self.instance.ask(lease, now);
@@ -47,7 +47,7 @@ impl Member {
         }
     }
 
-    /// What it accrues.
+    /// The share that it accrues.
     fn share(&self, now: Nanos) -> u64 {
         if now < self.sent + GENERATION { self.instance.share() } else { 0 }
     }
@@ -63,16 +63,16 @@ fn fleet(script: &Script, count: usize, now: Nanos) -> Vec<Member> {
 }
 
 #[test]
-fn all_get_the_same_share() {
+fn all_instances_get_the_same_share() {
     let script = Script::new();
     for member in fleet(&script, 4, 0) {
         assert_eq!((member.share(0), member.instance.members()), (WHOLE / 4, 4));
     }
 }
 
-/// One whose time-out is too short for its way to Redis.
+/// An instance whose timeout is shorter than its round trip to Redis.
 #[test]
-fn whoever_never_hears_an_answer_takes_nothing_from_the_others() {
+fn an_instance_without_a_reply_takes_nothing_from_the_others() {
     let script = Script::new();
     let mut deaf = Member::new(0);
     for second in 0..20 {
@@ -83,7 +83,7 @@ fn whoever_never_hears_an_answer_takes_nothing_from_the_others() {
 }
 
 #[test]
-fn a_smaller_share_is_not_given_to_others_before_it_is_heard_of() {
+fn a_reduced_share_is_not_reassigned_before_it_is_acknowledged() {
     let script = Script::new();
     let mut first = fleet(&script, 1, 0).remove(0);
     assert_eq!(first.share(0), WHOLE);
@@ -102,7 +102,7 @@ fn a_smaller_share_is_not_given_to_others_before_it_is_heard_of() {
 }
 
 #[test]
-fn a_ledger_that_lost_its_members_remembers_their_promises_for_as_long_as_they_do() {
+fn a_ledger_that_lost_its_members_reserves_their_shares() {
     let script = Script::new();
     let mut members = fleet(&script, 2, ROLLS - 10 * SECOND);
     script.forget();
@@ -116,12 +116,12 @@ fn a_ledger_that_lost_its_members_remembers_their_promises_for_as_long_as_they_d
     for _ in 0..2 {
         stays.asks(&script, later);
     }
-    assert_eq!(stays.share(later), WHOLE, "the other has forgotten its share too");
+    assert_eq!(stays.share(later), WHOLE, "the share of the other has expired as well");
 }
 
-/// It gives the floor to the first who comes, and takes it back when it hears that there were others.
+/// It promises the floor to the first instance, and withdraws it when it learns of other members.
 #[test]
-fn a_ledger_that_lost_its_members_hears_of_it_late() {
+fn a_ledger_may_learn_late_that_it_lost_its_members() {
     let script = Script::new();
     let mut members = fleet(&script, 2, 0);
     script.forget();
@@ -137,9 +137,9 @@ fn a_ledger_that_lost_its_members_hears_of_it_late() {
     }
 }
 
-/// A token is deposited every second, and banked for ten sixteenths of ten seconds.
+/// One token a second is deposited, and kept for ten sixteenths of 10 s.
 #[test]
-fn a_clock_that_is_set_back_keeps_nothing_for_longer() {
+fn a_clock_set_back_extends_no_lease() {
     let script = Script::new();
     let terms = Terms { floor: 0, ..TERMS };
     let seat = Seat::default();
@@ -175,7 +175,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// A ledger that was lost first hears of somebody who knows it; of newcomers it would not know that it was lost.
+    /// The first sync after the loss is from a member; from a new instance the ledger could not learn of the loss.
     #[test]
     fn shares_are_never_more_than_one_floor(
         count in 1..5_usize,
@@ -193,7 +193,7 @@ proptest! {
                 Step::Passes(time) => now += time,
                 Step::Forgets => {
                     script.forget();
-                    // Two ledgers that begin in the same microsecond cannot be told apart.
+                    // Two ledgers created in the same microsecond cannot be distinguished.
                     now += MS;
                     let knows = members.iter_mut().find(|member| member.share(now) > 0);
                     knows.into_iter().for_each(|member| member.asks(&script, now));

@@ -1,7 +1,7 @@
-//! The gate before a real server, and what its rejections say.
+//! The shed layer in a real server, and the headers of its rejections.
 
-mod behind;
-mod turnstile;
+mod fast_path;
+mod inner_service;
 
 use std::convert::Infallible;
 use std::future::{Pending, pending};
@@ -27,7 +27,7 @@ use crate::support::ms;
 
 type Answer = Response<hyper::body::Incoming>;
 
-/// A server whose handlers say when they start, and finish when they are let go.
+/// A server whose handlers report when they start, and finish when they get a permit.
 struct Server {
     layer: ShedLayer,
     address: SocketAddr,
@@ -39,11 +39,11 @@ impl Server {
     async fn new(layer: ShedLayer) -> Self {
         let (start, started) = mpsc::unbounded_channel();
         let finish = Arc::new(Semaphore::new(0));
-        let let_go = finish.clone();
+        let may_finish = finish.clone();
         let handler = |Path(name): Path<String>| async move {
             start.send(name.clone()).unwrap();
             assert_ne!(name, "panic");
-            let_go.acquire().await.unwrap().forget();
+            may_finish.acquire().await.unwrap().forget();
             name
         };
         let app = Router::new().route("/{name}", get(handler)).layer(layer.clone());
@@ -87,8 +87,8 @@ impl Server {
         }
     }
 
-    async fn until_inside(&self, inside: u32) {
-        while self.layer.inside() != inside {
+    async fn until_in_flight(&self, in_flight: u32) {
+        while self.layer.in_flight() != in_flight {
             tokio::task::yield_now().await;
         }
     }
@@ -101,23 +101,23 @@ fn number<B>(response: &Response<B>, name: &str) -> u64 {
 const RETRY: &[(&str, &str)] = &[("redial-attempt", "2")];
 
 #[tokio::test]
-async fn the_limit_and_the_queue_are_respected_and_the_rest_get_slots_of_their_own() {
+async fn limit_and_queue_hold_and_rejected_requests_get_distinct_slots() {
     let mut server = Server::new(ShedLayer::new(2).queue(3)).await;
     let mut served: Vec<_> = (0..2).map(|n| server.ask(&format!("/in{n}"), &[])).collect();
-    server.until_inside(2).await;
+    server.until_in_flight(2).await;
     served.extend((0..3).map(|n| server.ask(&format!("/wait{n}"), &[])));
     server.until_waiting(3).await;
 
-    // Until something is measured a request is taken to last 100 ms: two places are 20 a second at most.
+    // Before the first measurement a request is assumed to take 100 ms: a limit of two is 20 a second at most.
     let (mut earliest, mut sent) = (0, std::time::Instant::now());
     for _ in 0..20 {
         let asked = std::time::Instant::now();
-        let refused = server.ask("/refused", &[]).await.unwrap().unwrap();
-        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(refused.headers()[names::SLOT], "1");
-        assert!(!refused.headers().contains_key(names::STOP));
+        let rejected = server.ask("/rejected", &[]).await.unwrap().unwrap();
+        assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(rejected.headers()[names::SLOT], "1");
+        assert!(!rejected.headers().contains_key(names::STOP));
         let (seconds, millis) =
-            (number(&refused, "retry-after"), number(&refused, "retry-after-ms"));
+            (number(&rejected, "retry-after"), number(&rejected, "retry-after-ms"));
         assert_eq!(seconds, millis.div_ceil(1_000));
         let passed = sent.elapsed().as_millis() as u64 + 1;
         assert!(
@@ -129,18 +129,18 @@ async fn the_limit_and_the_queue_are_respected_and_the_rest_get_slots_of_their_o
 
     for _ in 0..5 {
         server.started().await;
-        assert!(server.layer.inside() <= 2);
+        assert!(server.layer.in_flight() <= 2);
         server.finish.add_permits(1);
     }
     for answer in served {
         assert_eq!(answer.await.unwrap().unwrap().status(), StatusCode::OK);
     }
-    server.until_inside(0).await;
-    assert!(server.started.try_recv().is_err(), "what was refused was not started");
+    server.until_in_flight(0).await;
+    assert!(server.started.try_recv().is_err(), "no rejected request was started");
 }
 
 #[tokio::test]
-async fn first_attempts_overtake_retries_and_take_their_places_in_the_queue() {
+async fn first_attempts_overtake_and_displace_retries_in_the_queue() {
     let mut server = Server::new(ShedLayer::new(1).queue(3).too_many_requests()).await;
     let _served = server.ask("/served", &[]);
     assert_eq!(server.started().await, "served");
@@ -152,7 +152,7 @@ async fn first_attempts_overtake_retries_and_take_their_places_in_the_queue() {
         server.until_waiting(n + 1).await;
     }
     let late = server.ask("/r3", RETRY).await.unwrap().unwrap();
-    assert_eq!(late.status(), StatusCode::TOO_MANY_REQUESTS, "a retry displaces nobody");
+    assert_eq!(late.status(), StatusCode::TOO_MANY_REQUESTS, "a retry displaces no other request");
     let _f2 = server.ask("/f2", &[]);
     let displaced = waiting.remove(1).await.unwrap().unwrap();
     assert_eq!((displaced.status(), server.layer.waiting()), (StatusCode::TOO_MANY_REQUESTS, 3));
@@ -164,7 +164,7 @@ async fn first_attempts_overtake_retries_and_take_their_places_in_the_queue() {
 }
 
 #[tokio::test]
-async fn callers_that_go_away_free_their_places() {
+async fn disconnected_callers_release_their_permits() {
     let mut server = Server::new(ShedLayer::new(1).queue(1)).await;
     let served = server.ask("/served", &[]);
     assert_eq!(server.started().await, "served");
@@ -176,20 +176,20 @@ async fn callers_that_go_away_free_their_places() {
     server.until_waiting(1).await;
     served.abort();
     assert_eq!(server.started().await, "next");
-    assert_eq!((server.layer.inside(), server.layer.waiting()), (1, 0));
+    assert_eq!((server.layer.in_flight(), server.layer.waiting()), (1, 0));
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_frees_its_place() {
+async fn a_handler_that_panics_releases_its_permit() {
     let mut server = Server::new(ShedLayer::new(1).queue(1)).await;
     assert!(server.ask("/panic", &[]).await.unwrap().is_err());
     server.finish.add_permits(1);
     assert_eq!(server.ask("/next", &[]).await.unwrap().unwrap().status(), StatusCode::OK);
     assert_eq!(server.started().await, "panic");
-    server.until_inside(0).await;
+    server.until_in_flight(0).await;
 }
 
-/// A service that never answers, and counts how often it was started.
+/// A service that never answers and counts its calls.
 #[derive(Clone)]
 struct Stuck(Arc<Semaphore>);
 
@@ -227,7 +227,7 @@ fn request(headers: &[(&'static str, &str)]) -> Request<Body> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_waits_for_is_not_started() {
+async fn late_requests_are_not_started() {
     let stuck = Stuck::new();
     let layer = ShedLayer::new(1);
     let service = layer.layer(stuck.clone());
@@ -238,7 +238,7 @@ async fn what_nobody_waits_for_is_not_started() {
     let before = Instant::now();
     let late = service.clone().oneshot(request(&[("redial-timeout-ms", "250")])).await.unwrap();
     assert_eq!((late.status(), before.elapsed()), (StatusCode::GATEWAY_TIMEOUT, ms(250)));
-    assert_eq!((layer.inside(), layer.waiting()), (1, 0), "it has left the queue");
+    assert_eq!((layer.in_flight(), layer.waiting()), (1, 0), "it has left the queue");
     let grpc = [("content-type", "application/grpc"), ("grpc-timeout", "5m")];
     let late = service.clone().oneshot(request(&grpc)).await.unwrap();
     assert_eq!((late.status(), number(&late, "grpc-status")), (StatusCode::OK, 4));
@@ -252,17 +252,17 @@ async fn what_nobody_waits_for_is_not_started() {
 async fn beyond_the_horizon_callers_are_told_to_stop() {
     let stuck = Stuck::new();
     let service = ShedLayer::new(0).horizon(ms(2_500)).layer(stuck.clone());
-    let refused = service.clone().oneshot(request(&[])).await.unwrap();
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!((number(&refused, "retry-after"), number(&refused, "retry-after-ms")), (3, 2_500));
-    assert_eq!(refused.headers()[names::STOP], "hint-too-long");
-    assert!(!refused.headers().contains_key(names::SLOT), "none was booked");
+    let rejected = service.clone().oneshot(request(&[])).await.unwrap();
+    assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!((number(&rejected, "retry-after"), number(&rejected, "retry-after-ms")), (3, 2_500));
+    assert_eq!(rejected.headers()[names::STOP], "hint-too-long");
+    assert!(!rejected.headers().contains_key(names::SLOT), "no slot was booked");
 
     let grpc = [("content-type", "application/grpc+proto")];
-    let refused = service.oneshot(request(&grpc)).await.unwrap();
-    assert_eq!((refused.status(), number(&refused, "grpc-status")), (StatusCode::OK, 14));
-    assert_eq!(refused.headers()["content-type"], "application/grpc");
-    assert_eq!(refused.headers()[names::GRPC_RETRY_PUSHBACK_MS], "-1");
+    let rejected = service.oneshot(request(&grpc)).await.unwrap();
+    assert_eq!((rejected.status(), number(&rejected, "grpc-status")), (StatusCode::OK, 14));
+    assert_eq!(rejected.headers()["content-type"], "application/grpc");
+    assert_eq!(rejected.headers()[names::GRPC_RETRY_PUSHBACK_MS], "-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,15 +271,15 @@ async fn a_slot_is_a_pushback_for_grpc() {
     let service = ShedLayer::new(1).queue(0).layer(stuck.clone());
     let _served = tokio::spawn(service.clone().oneshot(request(&[])));
     tokio::task::yield_now().await;
-    let refused = service.oneshot(request(&[("content-type", "application/grpc")])).await.unwrap();
-    let pushback = number(&refused, "grpc-retry-pushback-ms");
-    assert_eq!(pushback, number(&refused, "retry-after-ms"));
-    // A place of 100 ms does ten a second; two callers in the first 100 ms leave the least share of that.
+    let rejected = service.oneshot(request(&[("content-type", "application/grpc")])).await.unwrap();
+    let pushback = number(&rejected, "grpc-retry-pushback-ms");
+    assert_eq!(pushback, number(&rejected, "retry-after-ms"));
+    // One request of 100 ms at a time is ten a second; two callers in the first 100 ms leave the least share of that.
     assert_eq!(pushback, 1_000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_header_is_too_strange() {
+async fn invalid_headers_are_tolerated() {
     let long = "9".repeat(1 << 20);
     let junk = ["", "-1", "1.5", "x", " 2", "99999999999999999999", long.as_str(), "1e9", "٢"];
     let names = ["redial-attempt", "redial-timeout-ms", "grpc-timeout", "x-envoy-attempt-count"];
@@ -288,8 +288,8 @@ async fn no_header_is_too_strange() {
     for (name, value) in names.iter().flat_map(|name| junk.map(|value| (*name, value))) {
         let mut odd = Request::new(Body::empty());
         odd.headers_mut().insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
-        let refused = closed.layer(stuck.clone()).oneshot(odd).await.unwrap();
-        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let rejected = closed.layer(stuck.clone()).oneshot(odd).await.unwrap();
+        assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
         let mut odd = Request::new(Body::empty());
         odd.headers_mut().insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         drop(tokio::spawn(open.layer(stuck.clone()).oneshot(odd)));
@@ -300,13 +300,13 @@ async fn no_header_is_too_strange() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn threads_do_not_overfill_it_and_nobody_is_forgotten() {
+async fn threads_do_not_exceed_the_limit_and_no_request_is_lost() {
     let layer = ShedLayer::new(3).queue(1_000);
-    let inside = Arc::new(Semaphore::new(3));
+    let free = Arc::new(Semaphore::new(3));
     let service = layer.layer(service_fn(move |_: Request<Body>| {
-        let inside = inside.clone();
+        let free = free.clone();
         async move {
-            let _inside = inside.try_acquire().unwrap();
+            let _running = free.try_acquire().unwrap();
             tokio::task::yield_now().await;
             Ok::<_, Infallible>(Response::new(Body::empty()))
         }
@@ -316,7 +316,7 @@ async fn threads_do_not_overfill_it_and_nobody_is_forgotten() {
         tokio::spawn(async move {
             for k in 0..200 {
                 let answer = service.clone().oneshot(request(if k % 2 == 0 { RETRY } else { &[] }));
-                // Every fifth goes away, wherever it has got to.
+                // Every fifth caller disconnects, at any stage.
                 if (n + k).is_multiple_of(5) {
                     tokio::select! {
                         biased;
@@ -332,5 +332,5 @@ async fn threads_do_not_overfill_it_and_nobody_is_forgotten() {
     for caller in (0..32).map(caller).collect::<Vec<_>>() {
         caller.await.unwrap();
     }
-    assert_eq!((layer.inside(), layer.waiting()), (0, 0));
+    assert_eq!((layer.in_flight(), layer.waiting()), (0, 0));
 }

@@ -1,4 +1,4 @@
-//! The gate behind its lock, and the turnstile before it, by which most requests go in and out.
+//! The gate behind a mutex, with a lock-free fast path in front that most requests take.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,43 +8,43 @@ use redial_core::admit::turnstile::Turnstile;
 
 use super::gate::{Gate, Pass};
 
-/// A gate that many threads use.
-pub(super) struct Entrance<W> {
-    turnstile: Turnstile,
+/// A gate for many threads.
+pub(super) struct SharedGate<W> {
+    fast_path: Turnstile,
     gate: Mutex<Gate<W>>,
 }
 
-/// The gate, for as long as the lock is held.
+/// The gate while the lock is held.
 pub(super) struct Locked<'a, W> {
     gate: MutexGuard<'a, Gate<W>>,
-    turnstile: &'a Turnstile,
+    fast_path: &'a Turnstile,
 }
 
-impl<W> Entrance<W> {
+impl<W> SharedGate<W> {
     pub(super) fn new(gate: Gate<W>) -> Self {
-        Self { turnstile: Turnstile::new(gate.limit()), gate: Mutex::new(gate) }
+        Self { fast_path: Turnstile::new(gate.limit()), gate: Mutex::new(gate) }
     }
 
-    /// As [`Gate::enter`].
+    /// See [`Gate::enter`].
     #[inline(always)]
-    pub(super) fn enter(&self, look: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
-        if self.turnstile.enter() {
+    pub(super) fn enter(&self, sample: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
+        if self.fast_path.enter() {
             return Some(Pass::UNMEASURED);
         }
-        self.enter_seen(look)
+        self.enter_locked(sample)
     }
 
     #[cold]
     #[inline(never)]
-    fn enter_seen(&self, look: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
-        self.lock().enter(look)
+    fn enter_locked(&self, sample: impl FnOnce() -> (Nanos, bool)) -> Option<Pass> {
+        self.lock().enter(sample)
     }
 
-    /// Frees a place unless somebody waits for it or it was measured; then the pass comes back, for
+    /// Returns the pass to the gate. If a request waits for it or it is measured, the caller gets it back, for
     /// [`Gate::finish`].
     #[inline(always)]
     pub(super) fn leave(&self, pass: Pass) -> Result<(), Pass> {
-        if pass.is_measured() || !self.turnstile.leave() {
+        if pass.is_measured() || !self.fast_path.leave() {
             return Err(pass);
         }
         Ok(())
@@ -52,17 +52,17 @@ impl<W> Entrance<W> {
 
     pub(super) fn lock(&self) -> Locked<'_, W> {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lent) = self.turnstile.take() {
+        if let Some(lent) = self.fast_path.take() {
             gate.take_back(lent);
         }
-        Locked { gate, turnstile: &self.turnstile }
+        Locked { gate, fast_path: &self.fast_path }
     }
 }
 
 impl<W> Drop for Locked<'_, W> {
     fn drop(&mut self) {
-        if !self.gate.is_waited_for() {
-            self.turnstile.put(self.gate.lend());
+        if !self.gate.has_waiters() {
+            self.fast_path.put(self.gate.lend());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A store that is full refuses keys until their time is over, which may be a day. An operator has to know
-//! before that. A line for each request would be too many.
+//! A full store rejects new keys until records expire, which may take a day. Operators have to know before that, but a
+//! log line for each request would be too many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,37 +8,37 @@ use redial_core::{Nanos, nanos};
 
 use super::records::{Limits, Shortage, Used};
 
-/// At most one line of each kind in this time.
+/// At most one line of each kind is logged in this time.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// When a line of each kind may be written next.
+/// When a line of each kind may be logged next.
 #[derive(Debug, Default)]
-pub(super) struct Notices {
+pub(super) struct Warnings {
     filling: AtomicU64,
     refusing: AtomicU64,
-    /// Refusals since the last line about one.
+    /// Rejections since the last line about one.
     unreported: AtomicU64,
 }
 
-/// What a step left behind.
-pub(super) struct Seen<'a> {
+/// The state of the store after a step.
+pub(super) struct Usage<'a> {
     pub(super) name: &'a str,
     pub(super) limits: &'a Limits,
     pub(super) all: Used,
-    /// By the scope that made the step.
+    /// What the scope of the step holds.
     pub(super) held: Used,
     pub(super) shortage: Option<Shortage>,
 }
 
-impl Notices {
-    pub(super) fn see(&self, seen: &Seen<'_>, now: Nanos) {
-        let Seen { name, limits, all, held, shortage } = seen;
+impl Warnings {
+    pub(super) fn check(&self, usage: &Usage<'_>, now: Nanos) {
+        let Usage { name, limits, all, held, shortage } = usage;
         let of = |used: &Used| (used.records, used.bytes);
         let ((records, bytes), (scope_records, scope_bytes)) = (of(all), of(held));
         let (records_limit, bytes_limit) = (limits.records, limits.bytes);
         if let Some(shortage) = shortage {
             let refused = self.unreported.fetch_add(1, Ordering::Relaxed) + 1;
-            if may_write(&self.refusing, now) {
+            if is_due(&self.refusing, now) {
                 self.unreported.fetch_sub(refused, Ordering::Relaxed);
                 let (reason, transition) = (shortage.name(), "idempotency-store-refusing");
                 tracing::warn!(
@@ -47,8 +47,8 @@ impl Notices {
                     "the store for idempotency keys has no room and refuses new keys"
                 );
             }
-        } else if let Some(shortage) = seen.nearly()
-            && may_write(&self.filling, now)
+        } else if let Some(shortage) = usage.nearly_full()
+            && is_due(&self.filling, now)
         {
             let (reason, transition) = (shortage.name(), "idempotency-store-filling");
             tracing::warn!(
@@ -60,9 +60,9 @@ impl Notices {
     }
 }
 
-impl Seen<'_> {
-    /// What is 80% full.
-    fn nearly(&self) -> Option<Shortage> {
+impl Usage<'_> {
+    /// What is 80% full, if anything.
+    fn nearly_full(&self) -> Option<Shortage> {
         let Self { limits, all, held, .. } = self;
         let is_nearly = |used: usize, of: usize| used as f64 >= of as f64 * 0.8;
         if is_nearly(all.records, limits.records) || is_nearly(all.bytes, limits.bytes) {
@@ -78,8 +78,8 @@ impl Seen<'_> {
     }
 }
 
-/// Whether this is the one that writes a line now.
-fn may_write(next: &AtomicU64, now: Nanos) -> bool {
+/// Whether a line may be logged now. True for one of several threads.
+fn is_due(next: &AtomicU64, now: Nanos) -> bool {
     let later = now.saturating_add(nanos(INTERVAL));
     let due = |next: u64| (next <= now).then_some(later);
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok()

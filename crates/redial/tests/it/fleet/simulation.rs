@@ -1,4 +1,4 @@
-//! A fleet in virtual time: the engine, the lease and the ledger's script as they are, and a network that can be cut.
+//! A fleet in virtual time: the real engine, lease and ledger script, and a simulated network.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,12 +14,12 @@ use redial_core::{Call, Context, MS, NEVER, Nanos, Policy, Request, Verdict, dra
 
 use super::script::Script;
 
-/// How long a message to the ledger or back takes.
+/// The one-way latency between instance and ledger.
 const LATENCY: Nanos = MS / 2;
-/// After how long an ask that nobody answers is given up, and after how long another is made.
+/// The timeout of a sync, and the delay until the next one.
 const PATIENCE: Nanos = 250 * MS;
 
-/// What happens to the fleet, and when.
+/// The events of a simulation.
 pub(super) struct Plan {
     pub(super) budget: WindowBudget,
     pub(super) instances: usize,
@@ -30,13 +30,13 @@ pub(super) struct Plan {
     pub(super) fails: fn(Nanos) -> bool,
     /// Whether this instance reaches the ledger.
     pub(super) reaches: Box<dyn Fn(usize, Nanos) -> bool>,
-    /// Whether the ledger's answer to this instance is lost on its way.
+    /// Whether the ledger's reply to this instance is lost.
     pub(super) loses: Box<dyn Fn(usize, Nanos) -> bool>,
     /// When this instance starts.
     pub(super) starts: Box<dyn Fn(usize) -> Nanos>,
     /// When this instance is killed.
     pub(super) killed: Box<dyn Fn(usize) -> Nanos>,
-    /// When the ledger loses everything.
+    /// When the ledger loses its data.
     pub(super) forgets: Vec<Nanos>,
     pub(super) seed: u64,
 }
@@ -59,12 +59,12 @@ impl Plan {
     }
 }
 
-/// What was seen.
+/// The recorded results.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) calls: Vec<Nanos>,
     pub(super) retries: Vec<Nanos>,
-    /// When the ledger was asked.
+    /// The times of all syncs.
     pub(super) asks: Vec<Nanos>,
     pub(super) members: u64,
 }
@@ -83,7 +83,7 @@ enum Event {
 struct Node {
     guards: Guards,
     instance: Instance,
-    /// When it asks next; later or earlier events of this kind are stale.
+    /// The time of its next sync; other events of this kind are stale.
     sync: Nanos,
     asking: bool,
     killed: Nanos,
@@ -121,7 +121,7 @@ struct World<'a> {
     seen: Seen,
 }
 
-/// Runs the plan.
+/// Runs a simulation.
 pub(super) fn run(plan: &Plan) -> Seen {
     let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(2));
     let policy = Policy::draft().attempts(4).backoff(backoff).budget(Budget::Window(plan.budget));

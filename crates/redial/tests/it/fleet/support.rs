@@ -1,4 +1,4 @@
-//! A Redis of a test's own, and what a fleet says.
+//! A private Redis for one test, and a fleet whose events are recorded.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use redial::fleet::{Fleet, FleetDraft, FleetEvent, FleetStats};
 use redial::schedule::{Backoff, Jitter};
 use redial::{Key, Policy, Rate, Retry};
 
-/// Longer than anything takes.
+/// Longer than any step takes.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
-/// Ended with the test, and on a port that it keeps when it starts again.
+/// Stops with the test. A restart keeps the port.
 pub(super) struct Redis {
     pub(super) port: u16,
     child: Child,
@@ -25,7 +25,7 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// `PORT` in an argument is its port.
+    /// `PORT` in an argument is replaced by its port.
     pub(super) fn start(args: &[&str]) -> Self {
         let port = free_port();
         let folder =
@@ -94,12 +94,12 @@ pub(super) fn command<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T 
     command.arg(&words[1..]).query(&mut connection).unwrap()
 }
 
-/// The Redis that all tests share.
+/// The Redis shared by all tests.
 pub(super) fn shared() -> String {
     crate::idempotency::support::redis_url()
 }
 
-/// A name that no other test has.
+/// A unique name.
 pub(super) fn name() -> String {
     Key::fresh().to_string()
 }
@@ -116,7 +116,7 @@ pub(super) fn window(floor: u32) -> WindowBudget {
     WindowBudget::ratio(0.1).floor(Rate::per_second(floor)).ttl(Duration::from_secs(4))
 }
 
-/// Two attempts, and a wait between them that is long enough for a lease.
+/// Two attempts with a wait that is long enough for a lease.
 pub(super) fn policy(budget: WindowBudget, wait: Duration) -> Policy {
     let backoff = Backoff::constant(wait).jitter(Jitter::None);
     let draft = Policy::draft().attempts(2).without_deadline().backoff(backoff);
@@ -125,12 +125,12 @@ pub(super) fn policy(budget: WindowBudget, wait: Duration) -> Policy {
 
 pub(super) const WAIT: Duration = Duration::from_millis(50);
 
-/// An instance with a hundred retries a second for all.
+/// An instance of a fleet with a floor of 100 retries a second.
 pub(super) fn retry(fleet: &Fleet) -> Retry {
     Retry::new(policy(window(100), WAIT)).fleet(fleet).unwrap()
 }
 
-/// A call that always fails; how many attempts it made.
+/// Makes a call that always fails. Returns the number of attempts.
 pub(super) fn fails(retry: &Retry) -> u32 {
     let mut attempts = 0;
     let failed = retry
@@ -144,18 +144,18 @@ pub(super) fn fails(retry: &Retry) -> u32 {
     attempts
 }
 
-/// Calls until one of them is repeated.
+/// Makes calls until one of them is retried.
 pub(super) fn retries(retry: &Retry) {
     until("a retry", || fails(retry) == 2);
 }
 
-/// A fleet and what it says.
-pub(super) struct Heard {
+/// A fleet whose events are recorded.
+pub(super) struct ObservedFleet {
     pub(super) fleet: Fleet,
     events: Mutex<Receiver<FleetEvent>>,
 }
 
-impl Heard {
+impl ObservedFleet {
     pub(super) fn open(url: &str) -> Self {
         Self::draft(Fleet::draft(url, &name()))
     }
@@ -175,12 +175,12 @@ impl Heard {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).try_iter().collect()
     }
 
-    /// The next event is this loss, named so.
+    /// Asserts that the next event is a loss with this name. Returns its message.
     pub(super) fn loses(&self, what: &str) -> String {
         match self.next() {
-            FleetEvent::Lost { trouble, .. } => {
-                assert_eq!(trouble.name(), what, "{trouble}");
-                trouble.to_string()
+            FleetEvent::Lost { error, .. } => {
+                assert_eq!(error.name(), what, "{error}");
+                error.to_string()
             }
             other => panic!("{other} instead of a loss"),
         }
@@ -189,17 +189,17 @@ impl Heard {
     pub(super) fn reaches(&self) -> u64 {
         match self.next() {
             FleetEvent::Reached { members, .. } => members,
-            other => panic!("{other} instead of an answer"),
+            other => panic!("{other} instead of a connection"),
         }
     }
 
-    /// Past losses, which may be of several kinds while a server comes and goes.
+    /// Skips losses, which may be of several kinds while a server restarts.
     pub(super) fn reaches_again(&self) {
         loop {
             match self.next() {
                 FleetEvent::Reached { .. } => return,
                 FleetEvent::Lost { .. } => {}
-                other => panic!("{other} instead of an answer"),
+                other => panic!("{other} instead of a connection"),
             }
         }
     }

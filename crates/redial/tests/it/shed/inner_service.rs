@@ -1,4 +1,4 @@
-//! What the service behind the gate has to do with it: when it is ready, and what it has reserved.
+//! The readiness and the reservations of the inner service.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use super::request;
 use crate::support::ms;
 
-/// A service that is ready for one request at a time, takes so long for it, and counts them.
+/// A service that is ready for one request at a time, takes this long, and counts its requests.
 fn one_at_a_time(
     millis: u64,
     started: &Arc<AtomicUsize>,
@@ -33,7 +33,7 @@ fn one_at_a_time(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_not_ready_is_waited_for() {
+async fn a_service_that_is_not_ready_has_waiters() {
     let service = ShedLayer::new(2).layer(one_at_a_time(100, &Arc::default()));
     let before = Instant::now();
     let ask = || service.clone().oneshot(request(&[]));
@@ -42,11 +42,11 @@ async fn a_service_that_is_not_ready_is_waited_for() {
     assert_eq!(before.elapsed(), ms(200));
 }
 
-/// As tower's `Buffer` does.
+/// As in tower's `Buffer`.
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_kept_does_not_sit_on_what_it_reserved() {
-    for (places, queue) in [(2, 0), (1, 1), (1, 0)] {
-        let layer = ShedLayer::new(places).queue(queue);
+async fn a_reused_service_does_not_hold_its_reservation() {
+    for (limit, queue) in [(2, 0), (1, 1), (1, 0)] {
+        let layer = ShedLayer::new(limit).queue(queue);
         let inner = one_at_a_time(100, &Arc::default());
         let (mut kept, others) = (layer.layer(inner.clone()), inner);
         let one = kept.ready().await.unwrap().call(request(&[]));
@@ -54,16 +54,16 @@ async fn a_service_that_is_kept_does_not_sit_on_what_it_reserved() {
         let both = async { tokio::join!(one, two) };
         let (one, two) =
             tokio::time::timeout(ms(3_600_000), both).await.expect("it waits for itself");
-        let refused = places + queue < 2;
+        let rejected = limit + queue < 2;
         assert_eq!(one.unwrap().status(), StatusCode::OK);
-        assert_eq!(two.unwrap().status() == StatusCode::SERVICE_UNAVAILABLE, refused);
+        assert_eq!(two.unwrap().status() == StatusCode::SERVICE_UNAVAILABLE, rejected);
         let other = tokio::time::timeout(ms(3_600_000), others.oneshot(request(&[])));
-        assert!(other.await.is_ok(), "a service that nobody calls holds what others wait for");
+        assert!(other.await.is_ok(), "an idle service holds a reservation that others wait for");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_became_too_late_before_the_service_was_ready_is_not_started() {
+async fn a_request_that_expires_before_the_service_is_ready_is_not_started() {
     let started = Arc::new(AtomicUsize::new(0));
     let layer = ShedLayer::new(2);
     let service = layer.layer(one_at_a_time(1_000, &started));
@@ -71,14 +71,14 @@ async fn what_became_too_late_before_the_service_was_ready_is_not_started() {
     let before = Instant::now();
     let late = async {
         let late = ask(&[("redial-timeout-ms", "100")]).await.unwrap();
-        (late.status(), before.elapsed(), layer.inside())
+        (late.status(), before.elapsed(), layer.in_flight())
     };
     let (_, late) = tokio::join!(ask(&[]), late);
-    assert_eq!(late, (StatusCode::GATEWAY_TIMEOUT, ms(100), 1), "its place is free at once");
+    assert_eq!(late, (StatusCode::GATEWAY_TIMEOUT, ms(100), 1), "its permit is released at once");
     assert_eq!(started.load(Ordering::SeqCst), 1);
 }
 
-/// Panics when it is called without having said that it is ready, as the contract allows.
+/// Panics when it is called before it was ready, as the contract of `Service` allows.
 #[derive(Default)]
 struct Strict {
     ready: bool,
@@ -101,13 +101,13 @@ impl Service<Request<Body>> for Strict {
     }
 
     fn call(&mut self, _: Request<Body>) -> Self::Future {
-        assert!(std::mem::take(&mut self.ready), "it was not asked whether it is ready");
+        assert!(std::mem::take(&mut self.ready), "called without poll_ready");
         std::future::ready(Ok(Response::new(Body::empty())))
     }
 }
 
 #[tokio::test]
-async fn a_clone_asks_for_itself_whether_the_service_is_ready() {
+async fn a_clone_polls_readiness_itself() {
     let mut service = ShedLayer::new(2).layer(Strict::default());
     service.ready().await.unwrap();
     let mut clone = service.clone();
