@@ -9,10 +9,16 @@ use super::pool::Pool;
 use crate::durable::StoreError;
 
 /// What the tables and functions of this version are. A change of them is a higher one.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
-const PARTS: [&str; 7] = [
-    include_str!("sql/tables.sql"),
+const TABLES: &str = include_str!("sql/tables.sql");
+
+/// From version 1, in which a text in the history told polls from retries. A poll that waits pays once, as a retry does.
+const FROM_1: &str = "alter table job add column poll boolean not null default false; \
+    update version set version = 2";
+
+/// Those of an older version have the same arguments and results, so that processes of that version go on working.
+const FUNCTIONS: [&str; 6] = [
     include_str!("sql/shared.sql"),
     include_str!("sql/enqueue.sql"),
     include_str!("sql/claim.sql"),
@@ -32,32 +38,33 @@ pub(super) fn check_name(name: &str) -> Result<(), StoreError> {
     Err(StoreError::Invalid(format!("`{name}`: {why}")))
 }
 
-/// Makes what is not there.
+/// Makes what is not there, and brings what is older up to date.
 pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
     let mut lent = pool.lend().await?;
     let client = &lent.get()?.client;
-    if !pool.within(is_current(pool, client)).await?? {
+    if pool.within(version(pool, client)).await?? != Some(VERSION) {
         pool.within(create(pool, client)).await??;
     }
     lent.give_back();
     Ok(())
 }
 
-async fn is_current(pool: &Pool, client: &Client) -> Result<bool, StoreError> {
+/// The version of the tables, if there are any that can be used.
+async fn version(pool: &Pool, client: &Client) -> Result<Option<i32>, StoreError> {
     let text = format!("select version from {}.version", pool.schema());
     let rows = match client.query_typed(&text, &[]).await {
         Ok(rows) => rows,
         Err(error) => {
             let missing = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME];
             return match error.code() {
-                Some(code) if missing.contains(code) => Ok(false),
+                Some(code) if missing.contains(code) => Ok(None),
                 _ => Err(refused(pool, &error)),
             };
         }
     };
     let version = rows.first().map(|row| row.try_get::<_, i32>(0)).transpose();
     match version.map_err(|error| refused(pool, &error))? {
-        Some(VERSION) => Ok(true),
+        Some(version @ 1..=VERSION) => Ok(Some(version)),
         Some(other) => Err(StoreError::Invalid(format!(
             "the tables in schema {} are of version {other}, and this program knows version {VERSION}; use a newer program",
             pool.schema()
@@ -78,22 +85,28 @@ async fn create(pool: &Pool, client: &Client) -> Result<(), StoreError> {
     };
     let lock = format!("begin; select pg_advisory_xact_lock(hashtextextended('redial {name}', 3))");
     run(&lock).await?;
-    if is_made(pool, client).await? {
-        run("commit").await?;
-        return is_current(pool, client).await.map(|_| ());
+    let found = if is_made(pool, client).await? { version(pool, client).await? } else { None };
+    if found == Some(VERSION) {
+        return run("commit").await;
     }
-    let found = client
+    let spaces = client
         .query_typed(&format!("select from pg_namespace where nspname = '{name}'"), &[])
         .await
         .map_err(|error| refused(pool, &error))?;
-    if found.is_empty() {
+    if spaces.is_empty() {
         run(&format!("create schema {schema}")).await?;
     }
     run(&format!("set local search_path = {schema}")).await?;
-    for part in PARTS {
-        run(part).await?;
+    if found.is_some() {
+        run(FROM_1).await?;
+    } else {
+        run(TABLES).await?;
+        run(&format!("insert into version values ({VERSION})")).await?;
     }
-    run(&format!("insert into version values ({VERSION}); commit")).await
+    for part in FUNCTIONS {
+        run(&part.replace("create function", "create or replace function")).await?;
+    }
+    run("commit").await
 }
 
 /// Whether somebody else was quicker. A failed look at the table would end the transaction.

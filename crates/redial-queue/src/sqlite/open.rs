@@ -16,7 +16,7 @@ use crate::durable::StoreError;
 const APPLICATION: i32 = 0x7264_6961;
 
 /// The version of the tables.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// From version 1, whose mark had no other clocks beside it: the store's time was the wall clock, as far as it knew. The
 /// time has another name now, so that a process of the version before cannot write one without the other.
@@ -26,6 +26,10 @@ const FROM_1: &str = "ALTER TABLE redial_store RENAME COLUMN clock TO time; \
     ALTER TABLE redial_store ADD COLUMN uptime INTEGER; \
     ALTER TABLE redial_store ADD COLUMN repairs INTEGER NOT NULL DEFAULT 0; \
     UPDATE redial_store SET wall = time, version = 2";
+
+/// From version 2, in which a text in the history told polls from retries. A poll that waits pays once, as a retry does.
+const FROM_2: &str = "ALTER TABLE redial_job ADD COLUMN poll INTEGER NOT NULL DEFAULT 0; \
+    UPDATE redial_store SET version = 3";
 
 /// Whose file it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,8 @@ pub(super) enum Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tables {
     Missing,
-    Old,
+    /// Of this version.
+    Old(i64),
     Current,
 }
 
@@ -69,7 +74,7 @@ pub(super) fn connect_ours(path: &Path) -> Result<Connection, StoreError> {
     let conn = connect(path, 2000)?;
     match whose(&conn, Owner::Others).map_err(|fault| named(path, fault))? {
         Tables::Current => {}
-        Tables::Old => make(&conn, Owner::Others).map_err(|fault| named(path, fault))?,
+        Tables::Old(_) => make(&conn, Owner::Others).map_err(|fault| named(path, fault))?,
         Tables::Missing => return Err(missing()),
     }
     Ok(conn)
@@ -142,7 +147,7 @@ fn whose(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
     }
     match conn.query_row("SELECT version FROM redial_store", [], |row| row.get(0))? {
         VERSION => Ok(Tables::Current),
-        1 => Ok(Tables::Old),
+        version @ 1..VERSION => Ok(Tables::Old(version)),
         version if version > VERSION => wrong(format!(
             "was made by a newer version of Redial: its tables have version {version}, this one knows {VERSION}"
         )),
@@ -156,7 +161,11 @@ fn make(conn: &Connection, owner: Owner) -> Result<(), Fault> {
     let made = whose(conn, owner).and_then(|tables| {
         match tables {
             Tables::Current => {}
-            Tables::Old => conn.execute_batch(FROM_1)?,
+            Tables::Old(version) => {
+                let steps =
+                    [FROM_1, FROM_2].into_iter().zip(1..).filter(|(_, from)| *from >= version);
+                steps.map(|(step, _)| step).try_for_each(|step| conn.execute_batch(step))?;
+            }
             Tables::Missing => {
                 conn.execute_batch(include_str!("schema.sql"))?;
                 let sql =

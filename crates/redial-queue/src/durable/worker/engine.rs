@@ -10,18 +10,15 @@ use std::time::Duration;
 
 use redial_core::admit::{Guards, Scopes};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::schedule::{Backoff, Jitter, wait};
+use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{
     Call, Context, Event, MS, NEVER, Nanos, Observer, Permit, Policy, Progress, Request, Stop,
-    Verdict as Next, draw,
+    Suspended, draw,
 };
 
 use super::super::{Job, Verdict};
 use super::turns::{Turns, gap};
 use crate::told::{Told, seen};
-
-/// What the history says of an attempt that was only to ask again: no store keeps it elsewhere.
-pub(super) const NOT_YET: &str = "not yet: it is under way";
 
 /// The time between two jobs that could not be tried and come back.
 const NOT_TRIED_GAP: Nanos = 5 * MS;
@@ -121,7 +118,7 @@ impl Engine {
         let request = Request { safety, key, ..Request::default() };
         let told = self.observer.as_ref().map(|observer| {
             let key = if key == 0 { self.state.hash_one(job.id) } else { key };
-            Told { observer: Arc::clone(observer), key, goes_on: passes }
+            Told { observer: Arc::clone(observer), key, goes_on: continues }
         });
         let observer = seen(told.as_ref());
         let cx = Context { policy: &policy, guards: &guards, observer, request };
@@ -132,8 +129,7 @@ impl Engine {
         // The store has charged this attempt already; the engine counts it when it admits it.
         let attempts = job.progress.attempts.saturating_sub(1);
         let progress = Progress { attempts, ..job.progress };
-        let polls = job.history.last().is_some_and(|last| last.outcome == NOT_YET);
-        let revived = Call::revive(progress, !polls, &cx, deadline, now);
+        let revived = Call::revive(progress, &cx, deadline, now);
         if let (Err(reason), Some(told)) = (&revived, &told) {
             told.about(&request, &Event::Stopped { reason: *reason, attempts });
         }
@@ -141,7 +137,7 @@ impl Engine {
             revived.and_then(|mut call| call.admit(&cx, now).map(|permit| (call, permit)));
         match admitted {
             Ok((call, permit)) => Ok(Attempt { policy, guards, request, told, call, permit }),
-            Err(stop) if passes(stop) => {
+            Err(stop) if stop.is_guard() => {
                 let gap = gap(&policy, stop);
                 let wait = rules.turns.next(place, gap, now) + pause(&policy, job.progress, seed);
                 Err(refused(job, stop, Verdict::Postpone { wait }))
@@ -199,18 +195,9 @@ fn dead(stop: Stop) -> Verdict {
     Verdict::Dead { reason: stop.name().to_owned() }
 }
 
-/// Whether a refusal says nothing about the job: later it may be another.
-fn passes(stop: Stop) -> bool {
-    matches!(
-        stop,
-        Stop::Budget
-            | Stop::BreakerOpen
-            | Stop::Throttled
-            | Stop::RateLimit
-            | Stop::Concurrency
-            | Stop::CoolDown
-            | Stop::Cancelled
-    )
+/// Whether the job goes on after its call has stopped in this process: a guard refused an attempt, or one was abandoned.
+fn continues(stop: Stop) -> bool {
+    stop.is_guard() || stop == Stop::Cancelled
 }
 
 /// How long a job waits that was not tried: as long as for its next retry, but never at once and never at the same time as
@@ -227,42 +214,23 @@ impl Attempt {
         self.permit.expires
     }
 
-    /// What follows from it.
+    /// What follows from it. Another process may make the next attempt, so this one pays for none.
     pub(super) fn settle(
         self,
         outcome: &Outcome,
         now: Nanos,
         seed: u64,
     ) -> (Verdict, Option<Stop>) {
-        let Self { policy, guards, request, told, mut call, permit } = self;
+        let Self { policy, guards, request, told, call, permit } = self;
         let observer = seen(told.as_ref());
         let cx = Context { policy: &policy, guards: &guards, observer, request };
-        let before = call.progress();
-        match call.settle(&cx, permit, outcome, now, || seed) {
-            Next::Done => (Verdict::Done, None),
-            Next::Wait(until) => {
-                let progress = call.progress();
-                // The process that sends the retry pays for it.
-                call.cancel(&cx, now);
+        match call.suspend(&cx, permit, outcome, now, || seed) {
+            Suspended::Done => (Verdict::Done, None),
+            Suspended::Wait { until, progress } => {
                 let wait = Duration::from_nanos(until.saturating_sub(now));
                 (Verdict::Retry { wait, progress }, None)
             }
-            Next::Stop(stop) if passes(stop) => match again(&policy, before, outcome, seed) {
-                Ok((verdict, delay)) => {
-                    if let Some(told) = &told {
-                        let failure =
-                            if let Outcome::Failure(why) = outcome { Some(*why) } else { None };
-                        let attempt = before.attempts.saturating_add(1);
-                        told.about(&request, &Event::RetryScheduled { attempt, delay, failure });
-                    }
-                    (verdict, Some(stop))
-                }
-                Err(stop) => (dead(stop), Some(stop)),
-            },
-            Next::Stop(stop) => (dead(stop), Some(stop)),
-            Next::InFlight => {
-                (Verdict::Retry { wait: pause(&policy, before, seed), progress: before }, None)
-            }
+            Suspended::Stop(stop) => (dead(stop), Some(stop)),
         }
     }
 
@@ -282,20 +250,6 @@ impl Attempt {
         call.cancel(&cx, now);
         pause(&policy, progress, seed)
     }
-}
-
-/// An attempt failed, and a retry would be refused now: whoever claims the job next asks again.
-fn again(
-    policy: &Policy,
-    from: Progress,
-    outcome: &Outcome,
-    seed: u64,
-) -> Result<(Verdict, Nanos), Stop> {
-    let step = from.step.saturating_add(1);
-    let drawn = wait(policy, step, from.drawn, outcome.hint(), seed)?;
-    let progress = Progress { step, drawn: drawn.drawn, ..from };
-    let delay = drawn.delay.max(MS);
-    Ok((Verdict::Retry { wait: Duration::from_nanos(delay), progress }, delay))
 }
 
 /// The failure of a handler that did not say what it was.

@@ -11,12 +11,15 @@ use tokio::task::{Id, JoinError};
 use tokio::time::timeout_at;
 
 use super::super::{Handled, Handler, Job, Lease, Verdict};
-use super::engine::{Decision, NOT_YET, Tried, failure};
+use super::engine::{Decision, Tried, failure};
 use super::run::{Shift, Stage};
 use super::{Happening, WorkerError};
 
 /// The reason of a job that nobody can make sense of.
 const UNREADABLE: &str = "unreadable";
+
+/// What the history says of an attempt that was answered with "not yet".
+const NOT_YET: &str = "not yet: it is under way";
 
 /// What a handler says about a job before it is tried.
 #[derive(Clone)]

@@ -120,7 +120,7 @@ async fn a_job_that_is_postponed_has_not_ended() {
     check(&scrape, "redial_retries_total", &[("reason=\"server-error\"", 1.0)]);
     check(&scrape, "redial_stops_total", &[]);
     let refused = counted(&scrape, "redial_retry_budget_exhausted_total");
-    assert!(refused[0].1 >= 4.0, "the first time and each time since: {refused:?}");
+    assert!(refused[0].1 >= 3.0, "each time it was due: {refused:?}");
 }
 
 #[tokio::test]

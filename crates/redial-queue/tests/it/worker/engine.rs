@@ -7,15 +7,15 @@ use std::time::Duration;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::admit::{BreakerRule, RateRule};
 use redial_core::decide::{Class, Failure};
-use redial_core::schedule::{Hint, HintRule, TooLong};
-use redial_core::{Policy, Rate};
+use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, TooLong};
+use redial_core::{Policy, Progress, Rate};
 use redial_queue::durable::{
     Filter, Handled, Handler, Happening, Job, Report, State, Until, standard,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::{Log, broken, policy, wait_for, worker};
+use super::{Log, broken, policy, wait_for, work, worker};
 use crate::conformance::{HOUR, Shop, job, sqlite};
 
 /// Fails where its payload says so, and goes to where its header says.
@@ -52,8 +52,7 @@ async fn until_postponed(shop: &Shop, policy: Policy, times: usize, log: &Log) {
 async fn a_dry_budget_postpones_and_charges_nothing() {
     let shop = sqlite::open().await;
     let id = shop.add(job("down")).await;
-    let dry = WindowBudget::ratio(0.001).floor(Rate::ZERO);
-    let dry = policy(|draft| draft.attempts(2).budget(Budget::Window(dry)));
+    let dry = policy(|draft| draft.attempts(2).budget(dry()));
     let log = Log::default();
     until_postponed(&shop, dry, 5, &log).await;
     let job = shop.get(id).await;
@@ -101,8 +100,7 @@ async fn what_is_postponed_together_does_not_come_back_together() {
     let shop = sqlite::open().await;
     shop.put_all((0..50).map(|_| job("up")).collect()).await;
     let never = RateRule::new(Rate::new(1, Duration::from_secs(3600)), 1);
-    let fixed = redial_core::schedule::Backoff::constant(Duration::from_secs(3600));
-    let fixed = fixed.jitter(redial_core::schedule::Jitter::None);
+    let fixed = Backoff::constant(Duration::from_secs(3600)).jitter(Jitter::None);
     let log = Log::default();
     until_postponed(&shop, policy(|draft| draft.rate(never).backoff(fixed)), 49, &log).await;
     let mut due: Vec<_> = shop.store.list(&Filter::default()).await.unwrap();
@@ -143,8 +141,7 @@ async fn a_server_that_asks_for_an_hour_gets_it() {
 async fn asking_whether_it_is_ready_is_no_retry() {
     let shop = sqlite::open().await;
     shop.add(job("")).await;
-    let dry = WindowBudget::ratio(0.001).floor(Rate::ZERO);
-    let dry = policy(|draft| draft.budget(Budget::Window(dry)));
+    let dry = policy(|draft| draft.budget(dry()));
     let handler = |job: Arc<Job>| async move {
         if job.progress.attempts < 4 { Handled::NotYet(None) } else { Handled::Done }
     };
@@ -173,4 +170,52 @@ async fn what_an_open_breaker_refuses_does_not_keep_the_store_busy() {
     let report = worker.run(Sender, stop).await.unwrap();
     let most = JOBS + 220 * start.elapsed().as_secs() + 220;
     assert!(report.postponed <= most, "{} in {:?}", report.postponed, start.elapsed());
+}
+
+/// A budget that pays for no retry.
+fn dry() -> Budget {
+    Budget::Window(WindowBudget::ratio(0.001).floor(Rate::ZERO))
+}
+
+#[tokio::test]
+async fn a_failure_that_reads_like_not_yet_pays_for_its_retry() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let forged =
+        |_| async { Handled::failed(Failure::new(Class::ServerError), "not yet: it is under way") };
+    let worker = worker(&shop).policy(policy(|draft| draft.budget(dry())));
+    let gauge = worker.gauge();
+    let refused = wait_for("a refusal", async || gauge.read().report.postponed > 0);
+    worker.run(forged, refused).await.unwrap();
+    assert_eq!(shop.get(id).await.progress.attempts, 1);
+    assert!(gauge.read().stops["budget"] > 0);
+}
+
+#[tokio::test]
+async fn a_retry_past_the_deadline_is_the_end_also_when_the_budget_is_dry() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let hourly = Backoff::constant(HOUR).jitter(Jitter::None);
+    let hurried = policy(|draft| draft.deadline(HOUR / 2).backoff(hourly).budget(dry()));
+    let report = work(worker(&shop).policy(hurried), |_| async { broken() }).await;
+    assert_eq!((report.dead, report.retried), (1, 0));
+    assert_eq!(shop.get(id).await.reason.as_deref(), Some("deadline"));
+}
+
+#[tokio::test]
+async fn a_pushback_starts_the_backoff_over_also_when_the_budget_is_dry() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let pushback = |_| async {
+        let failure = Failure::new(Class::Overloaded).hint(Hint::Pushback(3_600_000_000_000));
+        Handled::failed(failure, "come back in an hour")
+    };
+    let longer =
+        HintRule::Honour { cap: redial_core::LONGEST, too_long: TooLong::Stop, spread: None };
+    let patient = policy(|draft| draft.hint(longer).budget(dry()));
+    let worker = worker(&shop).policy(patient).until(Until::NothingDue);
+    assert_eq!(worker.run(pushback, std::future::pending()).await.unwrap().retried, 1);
+    let job = shop.get(id).await;
+    assert_eq!(job.progress, Progress { attempts: 1, ..Progress::default() });
+    assert!(job.due.duration_since(job.history[0].ended).unwrap() >= HOUR);
 }
