@@ -1,12 +1,12 @@
-//! A controller without a cluster: it keeps the files of a folder as a spec says, whatever happens to either.
+//! A controller without a cluster: it keeps the files of a folder as a spec says, whatever changes.
 //!
 //! ```text
 //! cargo run -p redial-queue --example controller
 //! ```
 //!
-//! The spec is a file of lines `name = text`. Whoever notices a change adds names to the queue, and more often than needed; the
-//! pool makes one file at a time right. At first the folder is missing, so all of them fail, back off and recover; then the
-//! spec changes, then somebody scribbles on a file. It ends by itself when all of it is right again.
+//! The spec is a file of lines `name = text`. A watcher adds names to the queue, more often than needed; the pool corrects the
+//! files one by one. At first the folder is missing, so all of them fail, back off and recover; then the spec changes, then a
+//! file is overwritten. It ends by itself when every file is right again.
 
 #![allow(clippy::print_stdout, reason = "an example shows what happens")]
 
@@ -22,7 +22,7 @@ use redial_core::admit::RateRule;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::Backoff;
-use redial_queue::{Happened, Priority, Reconciled, Reconciler, WorkQueue};
+use redial_queue::{Priority, Reconciled, Reconciler, WorkEvent, WorkQueue};
 use tokio::time::{sleep, timeout};
 
 const TICK: Duration = Duration::from_millis(20);
@@ -85,17 +85,18 @@ impl World {
     }
 }
 
-fn say(name: &String, happened: &Happened) {
-    match happened {
-        Happened::Failed { failure, failures, wait, trend } => {
-            let class = failure.class.name();
-            println!("  {name}: {class}, {failures} in a row ({trend:?}), again in {wait:.1?}");
+fn say(event: &WorkEvent<'_, String>) {
+    match event {
+        WorkEvent::Retry { item, attempt, wait, cause, trend, .. } => {
+            println!("  {item}: {cause}, {attempt} in a row ({trend:?}), again in {wait:.1?}");
         }
-        Happened::Stopped { reason, wait, .. } => {
-            println!("  {name}: stopped ({}), rests for {wait:.1?}", reason.name());
+        WorkEvent::Postponed { item, stop: Some(stop), wait, .. } => {
+            println!("  {item}: stopped ({}), rests for {wait:.1?}", stop.name());
         }
-        Happened::Recovered { failures } => println!("  {name}: right after {failures} failures"),
-        other => println!("  {name}: {other:?}"),
+        WorkEvent::Done { item, attempt: attempt @ 2.., .. } => {
+            println!("  {item}: right after {} failures", attempt - 1);
+        }
+        _ => {}
     }
 }
 
@@ -109,8 +110,8 @@ fn policy() -> Result<Policy, redial_core::Invalid> {
         .build()
 }
 
-/// What happens to the world, and when it is right again.
-async fn story(world: &World, queue: &WorkQueue<String>) -> io::Result<()> {
+/// What happens to the spec and the folder. Ends when every file is right again.
+async fn changes(world: &World, queue: &WorkQueue<String>) -> io::Result<()> {
     println!("five files are wanted, and the folder is missing");
     let spec: String = (1..=5).map(|number| format!("file-{number} = version 1\n")).collect();
     fs::write(&world.spec, &spec)?;
@@ -129,7 +130,7 @@ async fn story(world: &World, queue: &WorkQueue<String>) -> io::Result<()> {
     (0..50).for_each(|_| world.notice(queue));
     world.becomes_right().await?;
 
-    println!("somebody scribbles on a file");
+    println!("a file is overwritten");
     fs::write(world.folder.join("file-2"), "scribble")?;
     world.notice(queue);
     world.becomes_right().await
@@ -159,13 +160,13 @@ async fn control(directory: &Path) -> io::Result<()> {
         }
     };
     let running = tokio::spawn(Arc::clone(&pool).run(work));
-    let told = story(&world, &queue).await;
+    let changed = changes(&world, &queue).await;
     let left = queue.drain().await;
     running.await.map_err(io::Error::other)?;
-    told?;
+    changed?;
 
     let stats = pool.stats();
-    let (done, retries, wait) = (stats.done, &stats.retries, stats.limiter_wait);
+    let (done, retries, wait) = (stats.done, &stats.work.retries, stats.work.limiter_wait);
     println!(
         "{done} runs done, retries {retries:?}, {wait:.1?} of waiting for the bucket, left: {left:?}"
     );

@@ -20,14 +20,14 @@ impl Clock {
         nanos(self.0.elapsed())
     }
 
-    /// The moment that this is; a century from now when it is further away than that.
+    /// The instant of this time, at most a century after the start.
     pub(crate) fn at(self, time: Nanos) -> Instant {
         const CENTURY: u64 = 100 * 366 * 24 * 3600 * 1_000_000_000;
         self.0 + Duration::from_nanos(time.min(CENTURY))
     }
 }
 
-/// What the clock on the wall says: for others to read, never to decide by.
+/// The wall clock: for headers and logs, never for decisions.
 #[cfg(feature = "delivery")]
 pub(crate) fn wall() -> std::time::SystemTime {
     std::time::SystemTime::now()

@@ -162,9 +162,10 @@ fn make(conn: &Connection, owner: Owner) -> Result<(), Fault> {
         match tables {
             Tables::Current => {}
             Tables::Old(version) => {
-                let steps =
-                    [FROM_1, FROM_2].into_iter().zip(1..).filter(|(_, from)| *from >= version);
-                steps.map(|(step, _)| step).try_for_each(|step| conn.execute_batch(step))?;
+                if version == 1 {
+                    conn.execute_batch(FROM_1)?;
+                }
+                conn.execute_batch(FROM_2)?;
             }
             Tables::Missing => {
                 conn.execute_batch(include_str!("schema.sql"))?;

@@ -8,7 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redial_core::admit::{RateLimit, RateRule};
 use redial_core::{Rate, Stop};
-use redial_queue::durable::{Happening, Job, Report};
+use redial_queue::WorkEvent;
+use redial_queue::durable::{Job, Report};
 use serde_json::{Value, json};
 
 use super::super::print::ms;
@@ -43,8 +44,8 @@ impl Log {
         &self.stderr
     }
 
-    pub(super) fn happened(&self, happening: &Happening<'_>) {
-        if self.form == Form::None || is_usual(happening) || self.was_said(happening) {
+    pub(super) fn event(&self, event: &WorkEvent<'_, Job>) {
+        if self.form == Form::None || is_usual(event) || self.was_said(event) {
             return;
         }
         if self.limit.take(clock::now()).is_err() {
@@ -52,14 +53,14 @@ impl Log {
             return;
         }
         self.tell_left_out();
-        let (text, event, fields) = told(happening);
-        self.write(&text, event, fields);
+        let (text, name, fields) = line(event);
+        self.write(&text, name, fields);
     }
 
     /// Why jobs cannot be tried here is said once: it is the same for each of them.
-    fn was_said(&self, happening: &Happening<'_>) -> bool {
-        match happening {
-            Happening::Postponed { stop: None | Some(Stop::Concurrency), cause, .. }
+    fn was_said(&self, event: &WorkEvent<'_, Job>) -> bool {
+        match event {
+            WorkEvent::Postponed { stop: None | Some(Stop::Concurrency), cause, .. }
                 if !cause.is_empty() =>
             {
                 let mut said = self.not_tried.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,18 +134,19 @@ impl Log {
 }
 
 /// What there is one of for each job that goes well.
-fn is_usual(happening: &Happening<'_>) -> bool {
-    matches!(happening, Happening::Started(_) | Happening::Done { .. })
+fn is_usual(event: &WorkEvent<'_, Job>) -> bool {
+    matches!(event, WorkEvent::Started { .. } | WorkEvent::Done { .. })
 }
 
-fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
-    match happening {
-        Happening::Retry { job, wait, cause } => (
+/// An event as a text, and as the name and the fields of a JSON line.
+fn line(event: &WorkEvent<'_, Job>) -> (String, &'static str, Value) {
+    match event {
+        WorkEvent::Retry { item: job, wait, cause, .. } => (
             format!("{}: {cause}; the next attempt in {}", attempt(job), short(*wait)),
             "retry",
             about(job, json!({ "wait_ms": ms(*wait), "outcome": cause })),
         ),
-        Happening::Postponed { job, wait, stop, cause } => {
+        WorkEvent::Postponed { item: job, wait, stop, cause, .. } => {
             let given_back = if cause.is_empty() { "this worker gives it back" } else { cause };
             let why = match stop {
                 None | Some(Stop::Concurrency) => given_back.to_owned(),
@@ -158,17 +160,17 @@ fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
                 about(job, json!({ "wait_ms": ms(*wait), "stop": stop, "outcome": cause })),
             )
         }
-        Happening::Dead { job, reason, outcome } => (
-            format!("{}: {outcome}; given up: {reason}", attempt(job)),
+        WorkEvent::Dead { item: job, reason, cause } => (
+            format!("{}: {cause}; given up: {reason}", attempt(job)),
             "dead",
-            about(job, json!({ "reason": reason, "outcome": outcome })),
+            about(job, json!({ "reason": reason, "outcome": cause })),
         ),
-        Happening::Lost(job) => (
+        WorkEvent::Lost(job) => (
             format!("{}: the store was not reached before the lease was over; ended", attempt(job)),
             "lost",
             about(job, json!({})),
         ),
-        Happening::Stale(job) => (
+        WorkEvent::Stale(job) => (
             format!(
                 "{}: somebody else has the job by now; what came of this does not count",
                 attempt(job)
@@ -176,7 +178,7 @@ fn told(happening: &Happening<'_>) -> (String, &'static str, Value) {
             "stale",
             about(job, json!({})),
         ),
-        Happening::Trouble { error, wait } => (
+        WorkEvent::StoreUnavailable { error, wait } => (
             format!("{error}; asked again in {}", short(*wait)),
             "trouble",
             json!({ "error": error.to_string(), "wait_ms": ms(*wait) }),

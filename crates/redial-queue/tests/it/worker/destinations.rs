@@ -1,4 +1,4 @@
-//! Handlers whose work goes to destinations, of which some never answer.
+//! Handlers with destinations, some of which never answer.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -105,7 +105,7 @@ async fn destinations_that_never_answer_leave_the_others_their_workers() {
 }
 
 #[tokio::test]
-async fn jobs_beyond_the_places_of_a_destination_that_answers_wait_here_and_not_in_the_store() {
+async fn jobs_for_a_busy_destination_that_answers_wait_in_the_worker() {
     let shop = sqlite::open().await;
     add(&shop, "a", 100).await;
     let receivers = Receivers::default();

@@ -1,4 +1,4 @@
-//! When the world says no.
+//! Jobs that guards refuse, and the schedule of their retries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +9,8 @@ use redial_core::admit::{BreakerRule, RateRule};
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, TooLong};
 use redial_core::{Policy, Progress, Rate};
-use redial_queue::durable::{
-    Filter, Handled, Handler, Happening, Job, Report, State, Until, standard,
-};
+use redial_queue::WorkEvent;
+use redial_queue::durable::{Filter, Handled, Handler, Job, Report, State, Until, standard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -34,14 +33,14 @@ impl Handler for Sender {
 /// Works until so many were postponed.
 async fn until_postponed(shop: &Shop, policy: Policy, times: usize, log: &Log) {
     let stop = Arc::new(Notify::new());
-    let told = Arc::clone(&stop);
+    let enough = Arc::clone(&stop);
     let (watch, count) = (log.watch(), AtomicUsize::new(0));
-    let watch = move |happening: &Happening<'_>| {
-        watch(happening);
-        let postponed = matches!(happening, Happening::Postponed { stop: Some(_), .. });
+    let watch = move |event: &WorkEvent<'_, Job>| {
+        watch(event);
+        let postponed = matches!(event, WorkEvent::Postponed { stop: Some(_), .. });
         let before = count.fetch_add(postponed.into(), Ordering::Relaxed);
         if postponed && before + 1 == times {
-            told.notify_one();
+            enough.notify_one();
         }
     };
     let worker = worker(shop).policy(policy).watch(watch).prefetch(0);
@@ -96,7 +95,7 @@ async fn a_rate_of_the_policy_postpones() {
 }
 
 #[tokio::test]
-async fn what_is_postponed_together_does_not_come_back_together() {
+async fn jobs_postponed_together_are_not_due_together() {
     let shop = sqlite::open().await;
     shop.put_all((0..50).map(|_| job("up")).collect()).await;
     let never = RateRule::new(Rate::new(1, Duration::from_secs(3600)), 1);
@@ -118,12 +117,14 @@ fn the_standard_policy_is_what_its_doc_says() {
     assert_eq!(standard.attempt_timeout(), 30_000_000_000);
     assert_eq!(standard.deadline(), redial_core::NEVER);
     assert_eq!(*standard.budget(), Budget::default());
-    let HintRule::Honour { cap, too_long, .. } = standard.hint_rule() else { panic!("deaf") };
+    let HintRule::Honour { cap, too_long, .. } = standard.hint_rule() else {
+        panic!("hints are ignored")
+    };
     assert_eq!((*cap, *too_long), (86_400 * 1_000_000_000, TooLong::Clip));
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_an_hour_gets_it() {
+async fn a_retry_after_of_an_hour_is_honoured() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
     let handler = |_| async {
@@ -138,7 +139,7 @@ async fn a_server_that_asks_for_an_hour_gets_it() {
 }
 
 #[tokio::test]
-async fn asking_whether_it_is_ready_is_no_retry() {
+async fn a_poll_is_not_a_retry() {
     let shop = sqlite::open().await;
     shop.add(job("")).await;
     let dry = policy(|draft| draft.budget(dry()));
@@ -153,7 +154,7 @@ async fn asking_whether_it_is_ready_is_no_retry() {
 }
 
 #[tokio::test]
-async fn what_an_open_breaker_refuses_does_not_keep_the_store_busy() {
+async fn jobs_behind_an_open_breaker_do_not_keep_the_store_busy() {
     const JOBS: u64 = 2000;
     let shop = sqlite::open().await;
     shop.put_all((0..JOBS).map(|_| job("down")).collect()).await;
@@ -188,7 +189,7 @@ async fn a_failure_that_reads_like_not_yet_pays_for_its_retry() {
     let refused = wait_for("a refusal", async || gauge.read().report.postponed > 0);
     worker.run(forged, refused).await.unwrap();
     assert_eq!(shop.get(id).await.progress.attempts, 1);
-    assert!(gauge.read().stops["budget"] > 0);
+    assert!(gauge.read().work.stops["budget"] > 0);
 }
 
 #[tokio::test]
