@@ -231,9 +231,9 @@ impl<H: Handler> Attempts<H> {
     /// Removes jobs that wait for destinations that do not answer, all but `kept` of them.
     pub(super) fn take_stuck(&mut self, kept: usize, now: Nanos) -> Vec<Outgoing> {
         let stuck = self.destinations.take_stuck(kept, now);
-        let out = |Pending { lease, job, target, .. }: Pending| {
+        let out = |(Pending { lease, job, target, .. }, silent_for): (Pending, Duration)| {
             let destination = target.ok()?.destination?;
-            let decision = self.engine.stuck(&job, &destination, now);
+            let decision = self.engine.stuck(&job, &destination, silent_for, now);
             Some(Outgoing::new(lease, decision, Duration::ZERO))
         };
         stuck.into_iter().filter_map(out).collect()

@@ -1,7 +1,6 @@
 //! Requests to the store.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,11 +8,11 @@ use redial_core::Nanos;
 use redial_core::schedule::Backoff;
 use tokio::time::timeout;
 
-use super::super::StoreError;
+use super::super::{Reply, StoreError};
 
 /// One kind of request: at most one is in flight, and after a failure the next one waits.
 pub(super) struct StoreCall<T> {
-    in_flight: Option<Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>>,
+    in_flight: Option<Reply<'static, T>>,
     pub(super) pause: Pause,
 }
 

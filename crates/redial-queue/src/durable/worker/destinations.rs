@@ -92,23 +92,25 @@ impl<T> Destinations<T> {
         })
     }
 
-    /// Removes the jobs that wait for destinations that are stuck, all but `kept` of them; the newest go.
-    pub(super) fn take_stuck(&mut self, mut kept: usize, now: Nanos) -> Vec<T> {
+    /// Removes the jobs that wait for destinations that are stuck, all but `kept` of them; the newest go. Returns with each how
+    /// long its destination has not answered.
+    pub(super) fn take_stuck(&mut self, mut kept: usize, now: Nanos) -> Vec<(T, Duration)> {
         self.drain(|destination| {
             if !destination.is_stuck(now) {
                 return VecDeque::new();
             }
             let stay = kept.min(destination.waiting.len());
             kept -= stay;
-            destination.waiting.split_off(stay)
+            let silent_for = Duration::from_nanos(now.saturating_sub(destination.progress));
+            destination.waiting.drain(stay..).map(|job| (job, silent_for)).collect()
         })
     }
 
-    fn drain(&mut self, mut take: impl FnMut(&mut Destination<T>) -> VecDeque<T>) -> Vec<T> {
+    fn drain<U>(&mut self, mut take: impl FnMut(&mut Destination<T>) -> VecDeque<U>) -> Vec<U> {
         if self.waiting == 0 {
             return Vec::new();
         }
-        let taken: Vec<T> = self.all.values_mut().flat_map(&mut take).collect();
+        let taken: Vec<U> = self.all.values_mut().flat_map(&mut take).collect();
         self.waiting -= taken.len();
         self.all.retain(|_, destination| !destination.is_empty());
         taken

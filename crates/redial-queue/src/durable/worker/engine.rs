@@ -184,8 +184,15 @@ impl Engine {
         Decision::new(Verdict::Postpone { wait: wait + attempt.give_back(now, seed) }, why)
     }
 
-    /// All places of a destination are taken, and it does not answer.
-    pub(super) fn stuck(&mut self, job: &Job, destination: &str, now: Nanos) -> Decision {
+    /// All places of a destination are taken, and it has not answered for a while. The job waits for at least as long again:
+    /// jobs that were due sooner would be claimed and given back over and over.
+    pub(super) fn stuck(
+        &mut self,
+        job: &Job,
+        destination: &str,
+        silent_for: Duration,
+        now: Nanos,
+    ) -> Decision {
         let seed = self.next_seed();
         let slot = self.state.hash_one(Some(destination));
         let rules = match &job.policy {
@@ -193,7 +200,7 @@ impl Engine {
             None => &mut self.own,
         };
         let wait = rules.refused.next(slot, NOT_TRIED_GAP, now);
-        let wait = wait + pause(&rules.policy, job.progress, seed);
+        let wait = wait + pause(&rules.policy, job.progress, seed).max(silent_for);
         let outcome = format!("{destination} does not answer, and has all of its places");
         let stop = Some(Stop::Concurrency);
         Decision { stop, ..Decision::new(Verdict::Postpone { wait }, outcome) }

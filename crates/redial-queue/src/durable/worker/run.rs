@@ -23,6 +23,10 @@ use super::reporter::Reporter;
 use super::{Report, Until, Worker, WorkerError};
 use crate::clock::Clock;
 
+/// The most jobs that are held, settlements in flight included, as a multiple of those that can run or wait. Where a commit
+/// takes as long as several attempts, most of them are being settled, and a lower bound would leave workers idle.
+const MOST_HELD: usize = 4;
+
 /// A worker that runs.
 pub(super) struct Run<H> {
     config: Worker,
@@ -207,7 +211,7 @@ impl<H: Handler> Run<H> {
     }
 
     /// How many jobs to claim. A claim for every job that ends would be a write for every job, so the next one waits until
-    /// half of what was claimed in advance is used up. Jobs are claimed while others are settled, but no more than as many.
+    /// half of what was claimed in advance is used up. Jobs are claimed while others are settled, within [`MOST_HELD`].
     fn room(&self, now: Nanos) -> usize {
         let (prefetch, waiting) = (self.fetch.prefetch(), self.attempts.waiting(now));
         if waiting > prefetch / 2 {
@@ -215,7 +219,7 @@ impl<H: Handler> Run<H> {
         }
         let most = self.config.workers.saturating_add(prefetch);
         let room = most.saturating_sub(waiting + self.attempts.running());
-        room.min(most.saturating_mul(2).saturating_sub(self.leases.len()))
+        room.min(most.saturating_mul(MOST_HELD).saturating_sub(self.leases.len()))
     }
 
     fn claimed(&mut self, answer: Result<Claims, StoreError>, now: Nanos) {

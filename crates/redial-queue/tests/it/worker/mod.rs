@@ -7,6 +7,7 @@ mod leases;
 mod not_tried;
 mod outcomes;
 mod queue;
+mod silent;
 mod stopping;
 mod trouble;
 

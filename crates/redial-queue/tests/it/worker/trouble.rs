@@ -197,7 +197,7 @@ async fn work_continues_during_a_settlement_within_a_bound() {
     let run = tokio::spawn(worker.run(|_| async { Handled::Done }, std::future::pending()));
     wait_for("more than it has room for", async || log.count("started 1") > 8).await;
     wait_for("all of them are over", async || gauge.read().unsettled >= 8).await;
-    assert!(gauge.read().unsettled <= 16, "{:?}", gauge.read());
+    assert!(gauge.read().unsettled <= 32, "{:?}", gauge.read());
     assert_eq!(shop.counts().await.done, 0);
     run.abort();
 }
