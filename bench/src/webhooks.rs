@@ -1,8 +1,8 @@
-//! One receiver of ten takes connections and never answers. How long do the other nine wait for their webhooks, compared
+//! One receiver of ten accepts connections and never answers. How long do the other nine wait for their webhooks, compared
 //! with a run in which all ten answer?
 //!
 //! Jobs are enqueued at a fixed rate, whatever becomes of them, so that a delay shows as a delay. Each carries the time at
-//! which it was enqueued, and its receiver notes how long ago that was.
+//! which it was enqueued, and its receiver records how long ago that was.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,7 +30,7 @@ const PER_SECOND: u64 = 500;
 /// How long a receiver that answers takes.
 const SERVICE: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 3;
-/// How long after the last one was enqueued webhooks are waited for.
+/// How long to wait for webhooks after the last one was enqueued.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
 const NOTES: &[&str] = &[
@@ -120,7 +120,7 @@ async fn measure(
     };
     worker.run(deliverer, enqueue).await?;
     let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
-    // A webhook that has not arrived by now has waited for this long at least.
+    // A webhook that has not arrived by now has waited at least this long.
     let arrived = waits.len();
     waits.resize(all.max(arrived), GIVE_UP);
     waits.sort_unstable();
@@ -132,7 +132,7 @@ fn count(waits: &Waits) -> usize {
     waits.lock().unwrap_or_else(PoisonError::into_inner).len()
 }
 
-/// A receiver that answers, and notes how long each webhook has taken if it is asked to.
+/// A receiver that answers, and records how long each webhook has taken if `waits` is set.
 async fn answers(start: Instant, waits: Option<Waits>) -> io::Result<String> {
     let arrived = move |State(waits): State<Option<Waits>>, sent: String| async move {
         let sent = Duration::from_nanos(sent.parse().unwrap_or_default());

@@ -13,7 +13,7 @@
 
 mod resting;
 
-pub use resting::{Progress, Resting};
+pub use resting::{Progress, Resting, Suspended};
 
 use crate::admit::{BreakerState, Entry, Probe, budget::Charge};
 use crate::context::Context;
@@ -67,6 +67,8 @@ pub struct Call {
     stage: Stage,
     /// Permits that are out.
     in_flight: u8,
+    /// Another process makes the next attempt: it asks the guards, and pays.
+    suspended: bool,
 }
 
 /// What may happen next.
@@ -93,6 +95,7 @@ impl Call {
             charged: false,
             stage: Stage::Ready,
             in_flight: 0,
+            suspended: false,
         }
     }
 
@@ -310,9 +313,9 @@ impl Call {
         }
         self.attempts_left(cx, failure.is_some())?;
         let wake = self.schedule(cx, hint, now, seed())?;
-        cx.guards.foresee(failure.is_some(), cx.request.key, wake)?;
-        if let Some(failure) = failure {
-            self.pay(cx, failure.class, now)?;
+        if !self.suspended {
+            cx.guards.foresee(failure.is_some(), cx.request.key, wake)?;
+            failure.map_or(Ok(()), |failure| self.pay(cx, failure.class, now))?;
         }
         self.stage = Stage::Ready;
         let (attempt, delay) = (self.attempts + 1, wake - now);

@@ -53,7 +53,7 @@ mod sync;
 mod text;
 mod units;
 
-pub use call::{Call, Permit, Progress, Resting, Verdict};
+pub use call::{Call, Permit, Progress, Resting, Suspended, Verdict};
 pub use context::{Context, Request};
 pub use event::{Event, Observer};
 pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};

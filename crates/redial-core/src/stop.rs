@@ -85,6 +85,20 @@ impl Stop {
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].0
     }
+
+    /// Whether a guard refused the attempt: the budget, the breaker, the throttle, a limit or the cool-down. That says nothing
+    /// about the request, and the same attempt may be admitted later.
+    pub fn is_guard(self) -> bool {
+        matches!(
+            self,
+            Self::Budget
+                | Self::BreakerOpen
+                | Self::Throttled
+                | Self::RateLimit
+                | Self::Concurrency
+                | Self::CoolDown
+        )
+    }
 }
 
 impl fmt::Display for Stop {

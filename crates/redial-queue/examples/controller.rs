@@ -22,7 +22,7 @@ use redial_core::admit::RateRule;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::Backoff;
-use redial_queue::{Happened, Priority, Reconciled, Reconciler, WorkQueue};
+use redial_queue::{Priority, Reconciled, Reconciler, WorkEvent, WorkQueue};
 use tokio::time::{sleep, timeout};
 
 const TICK: Duration = Duration::from_millis(20);
@@ -85,19 +85,18 @@ impl World {
     }
 }
 
-fn log(name: &String, happened: &Happened) {
-    match happened {
-        Happened::Failed { failure, failures, wait, trend } => {
-            let class = failure.class.name();
-            println!("  {name}: {class}, {failures} in a row ({trend:?}), again in {wait:.1?}");
+fn log(event: &WorkEvent<'_, String>) {
+    match event {
+        WorkEvent::Retry { item, attempt, wait, cause, trend, .. } => {
+            println!("  {item}: {cause}, {attempt} in a row ({trend:?}), again in {wait:.1?}");
         }
-        Happened::Stopped { reason, wait, .. } => {
-            println!("  {name}: stopped ({}), rests for {wait:.1?}", reason.name());
+        WorkEvent::Postponed { item, stop: Some(stop), wait, .. } => {
+            println!("  {item}: stopped ({}), rests for {wait:.1?}", stop.name());
         }
-        Happened::Recovered { failures } => {
-            println!("  {name}: recovered after {failures} failures");
+        WorkEvent::Done { item, attempt: attempt @ 2.., .. } => {
+            println!("  {item}: recovered after {} failures", attempt - 1);
         }
-        other => println!("  {name}: {other:?}"),
+        _ => {}
     }
 }
 
@@ -112,7 +111,7 @@ fn policy() -> Result<Policy, redial_core::Invalid> {
 }
 
 /// Changes the spec and the folder, and waits each time until they match again.
-async fn scenario(world: &World, queue: &WorkQueue<String>) -> io::Result<()> {
+async fn changes(world: &World, queue: &WorkQueue<String>) -> io::Result<()> {
     println!("five files are wanted, and the folder is missing");
     let spec: String = (1..=5).map(|number| format!("file-{number} = version 1\n")).collect();
     fs::write(&world.spec, &spec)?;
@@ -161,13 +160,13 @@ async fn control(directory: &Path) -> io::Result<()> {
         }
     };
     let running = tokio::spawn(Arc::clone(&pool).run(work));
-    let result = scenario(&world, &queue).await;
+    let result = changes(&world, &queue).await;
     let left = queue.drain().await;
     running.await.map_err(io::Error::other)?;
     result?;
 
     let stats = pool.stats();
-    let (done, retries, wait) = (stats.done, &stats.retries, stats.limiter_wait);
+    let (done, retries, wait) = (stats.done, &stats.work.retries, stats.work.limiter_wait);
     println!(
         "{done} runs done, retries {retries:?}, {wait:.1?} spent waiting for the rate limit, left: {left:?}"
     );

@@ -1,5 +1,5 @@
-//! Work that has to be done, possibly again: a coalescing queue of keys in memory and a pool of workers over it, and a
-//! [`durable`] queue for what must outlive the process.
+//! Work queues with retries: a coalescing queue of keys in memory with a pool of workers, and a [`durable`] queue for jobs
+//! that must outlive the process.
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/controllers.md")]
@@ -14,14 +14,18 @@ mod clock;
 pub mod delivery;
 pub mod durable;
 mod memory;
-#[cfg(feature = "metrics")]
-pub mod metrics;
+mod observer;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod reconcile;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod told;
+mod stats;
+#[cfg(feature = "metrics")]
+pub mod telemetry;
+mod watch;
 
 pub use memory::{Added, Builder, Depth, Priority, WhenFull, Work, WorkQueue};
-pub use reconcile::{Happened, Reconciled, Reconciler, Stats, Trend, Watch};
+pub use reconcile::{PoolStats, Reconciled, Reconciler};
+pub use stats::WorkStats;
+pub use watch::{Trend, Watch, WorkEvent};

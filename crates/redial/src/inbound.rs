@@ -114,15 +114,7 @@ pub(crate) fn gave_up(reason: Stop, attempts: u32) {
 pub(crate) fn should_cross(reason: Stop, attempts: u32) -> bool {
     match reason {
         Stop::Attempts => attempts > 1,
-        Stop::Budget
-        | Stop::BreakerOpen
-        | Stop::Throttled
-        | Stop::RateLimit
-        | Stop::Concurrency
-        | Stop::CoolDown
-        | Stop::HintTooLong
-        | Stop::Nested
-        | Stop::ToldToStop => true,
-        _ => false,
+        Stop::HintTooLong | Stop::Nested | Stop::ToldToStop => true,
+        other => other.is_guard(),
     }
 }

@@ -18,7 +18,7 @@ use kube::{Api, Client, ResourceExt};
 use redial_core::admit::RateRule;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Preset, Rate};
-use redial_queue::{Happened, Reconciled, Reconciler, WorkQueue};
+use redial_queue::{Reconciled, Reconciler, WorkEvent, WorkQueue};
 
 const LABEL: &str = "redial.example/copy-to";
 const MANAGER: &str = "redial-kube-controller";
@@ -113,16 +113,17 @@ fn failure(error: &kube::Error) -> Failure {
     }
 }
 
-fn log(key: &Key, happened: &Happened) {
-    match happened {
-        Happened::Failed { failure, failures, wait, trend } => {
-            let class = failure.class.name();
-            println!("{key}: {class}, {failures} in a row ({trend:?}), again in {wait:.1?}");
+fn log(event: &WorkEvent<'_, Key>) {
+    match event {
+        WorkEvent::Retry { item, attempt, wait, cause, trend, .. } => {
+            println!("{item}: {cause}, {attempt} in a row ({trend:?}), again in {wait:.1?}");
         }
-        Happened::Stopped { reason, wait, .. } => {
-            println!("{key}: stopped ({}), rests for {wait:.1?}", reason.name());
+        WorkEvent::Postponed { item, stop: Some(stop), wait, .. } => {
+            println!("{item}: stopped ({}), rests for {wait:.1?}", stop.name());
         }
-        Happened::Recovered { failures } => println!("{key}: recovered after {failures} failures"),
-        other => println!("{key}: {other:?}"),
+        WorkEvent::Done { item, attempt: attempt @ 2.., .. } => {
+            println!("{item}: recovered after {} failures", attempt - 1);
+        }
+        _ => {}
     }
 }

@@ -1,7 +1,7 @@
 //! The metrics that are read, by the kind of subject that they describe. docs/seeing-a-storm.md explains each.
 
 use redial::telemetry::names::{self, fleet};
-use redial_queue::metrics::names as queue;
+use redial_queue::telemetry::names as queue;
 
 use super::Kind;
 
@@ -18,10 +18,10 @@ pub(super) const HINTS: &str = names::HINTS.name;
 
 pub(super) const SERVER_REQUESTS: &str = names::SERVED.name;
 
-pub(super) const QUEUE_AGE: &str = queue::AGE;
-pub(super) const QUEUE_RETRIES: &str = queue::RETRIES;
-pub(super) const QUEUE_JOBS: &str = queue::JOBS;
-pub(super) const QUEUE_BALANCE: &str = queue::BALANCE;
+pub(super) const QUEUE_AGE: &str = queue::AGE.name;
+pub(super) const QUEUE_RETRIES: &str = queue::RETRIES.name;
+pub(super) const QUEUE_JOBS: &str = queue::JOBS.name;
+pub(super) const QUEUE_BALANCE: &str = queue::BALANCE.name;
 
 pub(super) const FLEET_CONNECTED: &str = fleet::CONNECTED.name;
 pub(super) const FLEET_DIFFERS: &str = fleet::DIFFERS.name;

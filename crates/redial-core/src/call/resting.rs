@@ -1,11 +1,11 @@
-//! A simulator of a whole fleet keeps millions of calls that wait, and nothing else of them; a durable queue writes them
-//! down, and another process goes on. Between two attempts most of a [`Call`] is known without asking it.
+//! A simulator of a fleet keeps millions of waiting calls, and nothing else of them. A durable queue stores a call between
+//! two attempts, and another process continues it. Most of a waiting [`Call`] follows from its policy, so little is kept.
 
-use super::{Call, Charge, Class, Context, Nanos, Policy, Stage, Stop};
+use super::{Call, Charge, Class, Context, Nanos, Outcome, Permit, Policy, Stage, Stop, Verdict};
 use crate::units::NEVER;
 
-/// How far a call has come, for whoever writes it down. What its retry has paid is not part of it: that belongs to the
-/// process that paid.
+/// How far a call has come: what another process needs to continue it. What its retry has paid is not part of it: that
+/// belongs to the process that paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Attempts made so far.
@@ -14,6 +14,25 @@ pub struct Progress {
     pub step: u32,
     /// The last drawn wait.
     pub drawn: Nanos,
+    /// Whether the next attempt is a poll, because the last answer was [`Outcome::NotYet`]. A poll is not a retry, and
+    /// pays nothing.
+    pub poll: bool,
+}
+
+/// What follows from the last attempt of a call that another process continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspended {
+    /// The call succeeded.
+    Done,
+    /// [`Call::revive`] continues from here.
+    Wait {
+        /// When the next attempt is due.
+        until: Nanos,
+        /// How far the call has come.
+        progress: Progress,
+    },
+    /// The call is over.
+    Stop(Stop),
 }
 
 /// What is left of a call that waits to be repeated, in 8 bytes. When it started and has to be over is for its
@@ -36,32 +55,53 @@ impl Call {
         Some(Resting { charge: self.charge, attempts, step })
     }
 
-    /// How far it has come. A call that is written down is then [cancelled](Self::cancel), so that its charge
-    /// is given back.
+    /// How far it has come.
     pub fn progress(&self) -> Progress {
-        Progress { attempts: self.attempts, step: self.step, drawn: self.drawn }
+        Progress { attempts: self.attempts, step: self.step, drawn: self.drawn, poll: false }
     }
 
-    /// The call that was written down and whose wait is over. A `retry` is paid for here and now; what asks again after
-    /// [`Outcome::NotYet`](crate::decide::Outcome::NotYet) is none. `deadline` is the call's own, the policy's included. A
-    /// call that has made no attempt is a new one.
+    /// Settles the last permit of a call that another process continues. This schedules the next attempt as
+    /// [`settle`](Self::settle) does, deadline and hints included, but neither asks the guards about it nor pays for it:
+    /// [`revive`](Self::revive) and [`admit`](Self::admit) do, when it is due. The call is over in this process.
+    pub fn suspend(
+        mut self,
+        cx: &Context<'_>,
+        permit: Permit,
+        outcome: &Outcome,
+        now: Nanos,
+        seed: impl FnOnce() -> u64,
+    ) -> Suspended {
+        (self.suspended, self.in_flight) = (true, 1);
+        match self.settle(cx, permit, outcome, now, seed) {
+            Verdict::Done => Suspended::Done,
+            Verdict::Wait(until) => {
+                self.end(cx);
+                let poll = matches!(outcome, Outcome::NotYet(_));
+                Suspended::Wait { until, progress: Progress { poll, ..self.progress() } }
+            }
+            Verdict::Stop(stop) => Suspended::Stop(stop),
+            Verdict::InFlight => Suspended::Stop(Stop::Cancelled),
+        }
+    }
+
+    /// Continues a call whose wait is over. A retry is paid for here and now. `deadline` is the call's own, the policy's
+    /// included. A call that has made no attempt is a new one.
     ///
     /// # Errors
     ///
     /// All attempts are used up, retries are off, or the budget is dry.
     pub fn revive(
         progress: Progress,
-        retry: bool,
         cx: &Context<'_>,
         deadline: Nanos,
         now: Nanos,
     ) -> Result<Self, Stop> {
-        let Progress { attempts, step, drawn } = progress;
-        // The policy's deadline counts from the first attempt, which was somewhere else.
+        let Progress { attempts, step, drawn, poll } = progress;
+        // The policy's deadline counts from the first attempt, which another process made.
         let mut call = Self { deadline, drawn, attempts, step, ..Self::new(cx.policy, now, NEVER) };
         if attempts > 0 {
-            call.attempts_left(cx, retry)?;
-            if retry {
+            call.attempts_left(cx, !poll)?;
+            if !poll {
                 call.pay(cx, Class::Transient, now)?;
             }
             cx.guards.ledger.call_revived();

@@ -17,5 +17,5 @@ mod schedule;
 mod seeds;
 mod short_way;
 mod support;
+mod suspended;
 mod window_model;
-mod written_down;

@@ -7,16 +7,16 @@ use redial_core::schedule::Hint;
 
 use super::{Job, standard};
 
-/// What does the work.
+/// Works on jobs.
 ///
-/// Any `Fn(Arc<Job>) -> impl Future<Output = Handled>` is one. A handler that panics or takes longer than the policy's
+/// Any `Fn(Arc<Job>) -> impl Future<Output = Handled>` is a handler. One that panics or takes longer than the policy's
 /// attempt timeout has failed.
 pub trait Handler: Send + Sync + 'static {
     /// Works on a job. The number of the attempt is in its progress.
     fn handle(&self, job: Arc<Job>) -> impl Future<Output = Handled> + Send;
 
-    /// Where the work goes, if it goes somewhere: each destination has a budget and a breaker of its own, and only
-    /// [so many](super::Worker::per_destination) of the workers.
+    /// Where the work goes, if it goes anywhere. Each destination has a budget and a breaker of its own, and a
+    /// [limited number](super::Worker::per_destination) of the workers.
     fn destination(&self, _job: &Job) -> Option<String> {
         None
     }
@@ -26,7 +26,7 @@ pub trait Handler: Send + Sync + 'static {
         standard()
     }
 
-    /// What is known about doing it twice. A job has an idempotency key, so unless a handler says otherwise it does no harm.
+    /// Whether it may be done twice. A job has an idempotency key, so by default it may.
     fn safety(&self, _job: &Job) -> Safety {
         Safety::Keyed
     }
@@ -42,33 +42,34 @@ where
     }
 }
 
-/// What came of working on a job.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handled {
-    /// It is done.
+    /// The job is done.
     Done,
-    /// It is under way somewhere else; ask again on the policy's schedule, or when the hint says.
+    /// The job is under way elsewhere. The next attempt, on the policy's schedule or when the hint says, is a poll: it is not
+    /// a retry, and takes nothing from the budget.
     NotYet(Option<Hint>),
-    /// It failed.
+    /// The attempt failed.
     Failed {
-        /// What kind of failure.
+        /// How.
         failure: Failure,
         /// In a line, for people.
         cause: String,
     },
-    /// The job itself makes no sense: it goes to the dead letters at once.
+    /// The job cannot be read: it goes to the dead letters at once.
     Unreadable(String),
     /// The attempt could not be made, and that says nothing about the job: this process has [run out of
     /// something](super::is_shortage), or the job is for another kind of worker. The attempt is not charged, and the job
-    /// waits. The text says why, in a line.
+    /// waits. The reason is given in a line.
     NotTried(String),
-    /// No job can be done by this worker, because the program that it runs is missing, for example. The attempt is not
-    /// charged, and the worker stops with this text as its [error](super::WorkerError::Handler).
+    /// This worker can do no job; the program that it runs is missing, for example. The attempt is not charged, and the
+    /// worker stops with this text as its [error](super::WorkerError::Handler).
     WorkerFailed(String),
 }
 
 impl Handled {
-    /// It failed.
+    /// A failed attempt.
     pub fn failed(failure: Failure, cause: impl ToString) -> Self {
         Self::Failed { failure, cause: cause.to_string() }
     }

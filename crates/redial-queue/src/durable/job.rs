@@ -20,20 +20,20 @@ impl fmt::Display for JobId {
 /// A job to be done.
 #[derive(Clone, Debug)]
 pub struct NewJob {
-    /// What the handler gets.
+    /// The data for the handler.
     pub payload: Vec<u8>,
-    /// What it gets besides.
+    /// Names and values for the handler.
     pub headers: Vec<(String, String)>,
     /// What the job is about. Jobs with the same key are done in order, as many at once as the
     /// [settings](super::Settings::per_key) say.
     pub key: Option<String>,
-    /// What becomes of it when a job with the same key waits.
+    /// What to do when a job with the same key waits.
     pub when_waiting: WhenWaiting,
-    /// Which jobs go first; one that waits rises.
+    /// Jobs of a higher priority go first; a job that waits rises.
     pub priority: Priority,
     /// When it may start.
     pub start: Start,
-    /// The name of the policy that it is done under; the worker's own if there is none.
+    /// The name of its policy; `None` for the worker's own.
     pub policy: Option<String>,
     /// The same over all attempts, and over a redrive.
     pub idempotency_key: String,
@@ -51,32 +51,32 @@ pub enum Start {
     At(SystemTime),
 }
 
-/// What becomes of a new job when another one with the same key waits. One that is running does not count: it has begun
-/// with what was known then.
+/// What to do with a new job when another one with the same key waits. A job that runs does not count: it has started with
+/// what was known then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenWaiting {
-    /// It is one more, behind the others.
+    /// Add it, behind the others.
     #[default]
     Append,
-    /// It takes the other's place, with attempts of its own. A failed job keeps the time of its retry, so that replacing it
-    /// does not get around the backoff.
+    /// Replace the other, with attempts counted from 0. A failed job keeps the time of its retry, so that a replacement does
+    /// not get around the backoff.
     Replace,
-    /// The other one will do.
+    /// Keep the other, and drop the new one.
     Keep,
-    /// It is refused.
+    /// Refuse the new one.
     Refuse,
 }
 
-/// What became of a new job, and which job the store has for it.
+/// What the store did with a new job, and which job it has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
-    /// It is in the queue.
+    /// It was added.
     Added(JobId),
-    /// It is in the queue in place of another one.
+    /// It replaced this one.
     Replaced(JobId),
-    /// Another one waits, and will do.
+    /// This one waits and was kept, and the new one dropped.
     Kept(JobId),
-    /// Another one waits, so this one was refused.
+    /// This one waits, so the new one was refused.
     Refused(JobId),
 }
 
@@ -97,7 +97,7 @@ impl NewJob {
     /// The most bytes of a key, a policy's name or an idempotency key.
     pub const MOST_NAME: usize = 512;
 
-    /// A job that may start at once, with an idempotency key of its own.
+    /// A job that may start at once, with a new idempotency key.
     pub fn new(payload: impl Into<Vec<u8>>) -> Self {
         Self {
             payload: payload.into(),
@@ -111,33 +111,33 @@ impl NewJob {
         }
     }
 
-    /// With one more header.
+    /// Adds a header.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// About this key.
+    /// Sets the key, and what to do when another job with it waits.
     pub fn key(self, key: impl Into<String>, when_waiting: WhenWaiting) -> Self {
         Self { key: Some(key.into()), when_waiting, ..self }
     }
 
-    /// With this priority.
+    /// Sets the priority.
     pub fn priority(self, priority: Priority) -> Self {
         Self { priority, ..self }
     }
 
-    /// Starting then.
+    /// Sets when it may start.
     pub fn start(self, start: Start) -> Self {
         Self { start, ..self }
     }
 
-    /// Under the policy with this name.
+    /// Sets the policy, by name.
     pub fn policy(self, name: impl Into<String>) -> Self {
         Self { policy: Some(name.into()), ..self }
     }
 
-    /// Whether a store can keep it.
+    /// Checks that a store can keep it.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         check_payload(&self.payload)?;
         check_headers(&self.headers)?;
@@ -145,7 +145,7 @@ impl NewJob {
         names.into_iter().flatten().try_for_each(check_name)
     }
 
-    /// With the caller's own idempotency key.
+    /// Sets the idempotency key.
     pub fn idempotency_key(self, key: impl Into<String>) -> Self {
         Self { idempotency_key: key.into(), ..self }
     }
@@ -171,7 +171,7 @@ pub(crate) fn check_headers(headers: &[(String, String)]) -> Result<(), StoreErr
     texts.try_for_each(|text| check_text(text))
 }
 
-/// A key, the name of a policy, or an idempotency key.
+/// Checks a key, the name of a policy, or an idempotency key.
 pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
     if name.len() > NewJob::MOST_NAME {
         return too_long("a key or the name of a policy", NewJob::MOST_NAME);
@@ -179,7 +179,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
     check_text(name)
 }
 
-/// Whether a queue can have this name.
+/// Checks the name of a queue.
 pub(crate) fn check_queue(name: &str) -> Result<(), StoreError> {
     if name.is_empty() || name.chars().count() > 100 || name.contains(char::is_control) {
         let why = "the name of a queue has 1 to 100 characters, and no control characters";
@@ -196,22 +196,22 @@ fn check_text(text: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A job as its store has it.
+/// A job in its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Its number.
     pub id: JobId,
     /// The queue that it is in.
     pub queue: String,
-    /// What is going on with it.
+    /// Its state.
     pub state: State,
-    /// What the handler gets.
+    /// The data for the handler.
     pub payload: Vec<u8>,
-    /// What it gets besides.
+    /// Names and values for the handler.
     pub headers: Vec<(String, String)>,
     /// What it is about.
     pub key: Option<String>,
-    /// Which jobs go first.
+    /// Jobs of a higher priority go first.
     pub priority: Priority,
     /// The name of its policy.
     pub policy: Option<String>,
@@ -223,18 +223,18 @@ pub struct Job {
     pub due: SystemTime,
     /// When it was first claimed, since it was enqueued or last redriven. The deadline counts from here.
     pub begun: Option<SystemTime>,
-    /// Attempts claimed so far, and how far the backoff has come.
+    /// Attempts claimed so far, how far the backoff has come, and whether the next attempt is a poll.
     pub progress: Progress,
-    /// What came of its last attempts, oldest first; at most [`Tried::KEPT`].
+    /// Its last attempts, oldest first; at most [`Tried::KEPT`].
     pub history: Vec<Tried>,
     /// Why it is dead.
     pub reason: Option<String>,
 }
 
-/// What is going on with a job.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// It waits for its time, or its turn.
+    /// It waits until it is due, or for a worker.
     Waiting,
     /// It waits for an earlier job with the same key.
     Held,
@@ -273,7 +273,7 @@ pub struct Tried {
     pub ended: SystemTime,
     /// How long it took.
     pub took: Duration,
-    /// What came of it, in a line.
+    /// Its outcome, in a line.
     pub outcome: String,
 }
 
@@ -282,6 +282,6 @@ impl Tried {
     pub const KEPT: usize = 20;
     /// The most bytes of an outcome.
     pub const MOST_OUTCOME: usize = 300;
-    /// The outcome of an attempt whose worker was not heard of again.
+    /// The outcome of an attempt whose worker sent no heartbeat.
     pub const LOST: &'static str = "the lease ran out: the worker was not heard of again";
 }

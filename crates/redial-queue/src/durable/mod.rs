@@ -1,4 +1,4 @@
-//! Work that outlives the process: jobs in a store, workers that lease them, and dead letters for what the policy gave up.
+//! Work that outlives the process: jobs in a store, workers that lease them, and dead letters for jobs that were given up.
 //!
 //! ```text
 //!   enqueue ──> Waiting ──claim──> Running ──settle──> (done: gone)
@@ -6,8 +6,8 @@
 //!      └──> Held ──┘  └── the wait, or a lease that ran out
 //! ```
 //!
-//! The engine decides, schedules and admits as everywhere; a [`Store`] keeps what it needs to go on in another process:
-//! how many attempts there were, how far the backoff has come, when the first attempt was.
+//! The engine decides, schedules and admits as everywhere. A [`Store`] keeps what the engine needs to continue in another
+//! process: how many attempts there were, how far the backoff has come, when the first attempt was.
 
 mod handler;
 pub(crate) mod job;
@@ -28,8 +28,6 @@ pub use store::{
     Claim, Claimed, Claims, Edit, Filter, Lease, Redrive, Reply, Settled, Settlement, Store,
     StoreError, Verdict,
 };
-pub use worker::{
-    Gauge, Happening, Report, Until, WatchJobs, Worker, WorkerError, WorkerStats, standard,
-};
+pub use worker::{Gauge, Report, Until, Worker, WorkerError, WorkerStats, standard};
 #[cfg(feature = "delivery")]
 pub(crate) use worker::{built, draft};

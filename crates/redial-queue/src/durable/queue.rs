@@ -20,13 +20,13 @@ impl DurableQueue {
     ///
     /// # Errors
     ///
-    /// No queue can have this name: 1 to 100 characters, none of them a control character.
+    /// The name is invalid: a name has 1 to 100 characters, none of them a control character.
     pub fn new(store: Arc<dyn Store>, name: &str) -> Result<Self, StoreError> {
         Self::check_name(name)?;
         Ok(Self { store, name: name.to_owned() })
     }
 
-    /// Whether a queue can have this name, before there is a store.
+    /// Checks the name of a queue before there is a store.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl DurableQueue {
         &self.name
     }
 
-    /// Where it is kept.
+    /// Its store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -65,7 +65,7 @@ impl DurableQueue {
         self.store.enqueue(&self.name, jobs).await
     }
 
-    /// Claims nothing more until it is resumed.
+    /// Stops claims until the queue is resumed.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl DurableQueue {
         self.change(|settings| settings.paused = true).await
     }
 
-    /// Goes on.
+    /// Resumes a queue that was paused.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl DurableQueue {
         self.change(|settings| settings.paused = false).await
     }
 
-    /// What holds for the queue.
+    /// The settings of the queue.
     ///
     /// # Errors
     ///
@@ -92,11 +92,11 @@ impl DurableQueue {
         self.store.settings(&self.name).await
     }
 
-    /// Changes what holds for the queue.
+    /// Changes the settings of the queue.
     ///
     /// # Errors
     ///
-    /// The settings make no sense: a rate of nothing at a time, or in no time. Or the store failed.
+    /// The settings are invalid, such as a rate of zero, or the store failed.
     pub async fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), StoreError> {
         let mut settings = self.settings().await?;
         change(&mut settings);
@@ -119,10 +119,10 @@ impl DurableQueue {
     ///
     /// The store failed.
     pub async fn list(&self, filter: Filter) -> Result<Vec<Job>, StoreError> {
-        self.store.list(&self.mine(filter)).await
+        self.store.list(&self.own(filter)).await
     }
 
-    /// Changes a job of this queue that is not running; `false` when it is, or is not there.
+    /// Changes a job of this queue that is not running; `false` if it runs or does not exist.
     ///
     /// # Errors
     ///
@@ -132,31 +132,31 @@ impl DurableQueue {
         Ok(self.get(id).await?.is_some() && self.store.edit(id, edit).await?)
     }
 
-    /// Removes jobs of this queue that are not running, and says how many.
+    /// Removes jobs of this queue that are not running. Returns how many.
     ///
     /// # Errors
     ///
     /// The store failed.
     pub async fn remove(&self, filter: Filter) -> Result<u64, StoreError> {
-        self.store.remove(&self.mine(filter)).await
+        self.store.remove(&self.own(filter)).await
     }
 
-    /// Tries dead letters of this queue again, from the first attempt, and says how many: all at once, or no more often
-    /// than `rate`.
+    /// Puts dead letters of this queue back, with no attempt made: all at once, or no more often than `rate`. Returns how
+    /// many.
     ///
     /// # Errors
     ///
     /// The rate is zero, or the store failed.
     pub async fn redrive(&self, filter: Filter, rate: Option<Rate>) -> Result<u64, StoreError> {
         let redrive = rate.map_or(Ok(Redrive::default()), Redrive::at)?;
-        self.store.redrive(&self.mine(filter), redrive).await
+        self.store.redrive(&self.own(filter), redrive).await
     }
 
-    fn mine(&self, filter: Filter) -> Filter {
+    fn own(&self, filter: Filter) -> Filter {
         Filter { queue: Some(self.name.clone()), ..filter }
     }
 
-    /// How it is going.
+    /// How many jobs are in which state.
     ///
     /// # Errors
     ///
@@ -164,8 +164,9 @@ impl DurableQueue {
     pub async fn counts(&self) -> Result<Counts, StoreError> {
         self.store.counts(&self.name).await
     }
-    /// How long the job has been due that is so longest. Unlike [`counts`](Self::counts), this costs the same however many
-    /// jobs there are.
+
+    /// The age of the oldest due job: how long it has been due. Unlike [`counts`](Self::counts), this costs the same however
+    /// many jobs there are.
     ///
     /// # Errors
     ///

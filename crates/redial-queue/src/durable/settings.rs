@@ -3,17 +3,17 @@ use redial_core::admit::RateRule;
 
 use super::StoreError;
 
-/// What holds for all workers of a queue. It is kept in the store.
+/// The settings of a queue, for all of its workers. They are kept in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether nothing is claimed. What runs goes on.
+    /// Whether nothing is claimed. Jobs that run continue.
     pub paused: bool,
     /// How often jobs are claimed, over all workers.
     pub rate: Option<RateRule>,
-    /// How many jobs of a key are out of hold at once. 1 keeps them in order: a job waits until the one before it is done or
-    /// dead. 0 means as many as there are. A change counts for jobs that are enqueued after it.
+    /// How many jobs of a key may wait or run at once; the others are held. 1 keeps them in order: a job is held until the one
+    /// before it is done or dead. 0 is no limit. A change counts for jobs that are enqueued after it.
     pub per_key: u32,
-    /// The most dead letters. Beyond it the oldest are dropped, and counted. `None`, the default, drops nothing.
+    /// The most dead letters. Beyond that, the oldest are dropped and counted. `None`, the default, drops nothing.
     pub most_dead: Option<u64>,
 }
 
@@ -24,7 +24,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether they make sense.
+    /// Checks that they are valid.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let Some(RateRule { rate, burst }) = self.rate else { return Ok(()) };
         let wrong = |why: &str| Err(StoreError::Invalid(why.to_owned()));
@@ -39,12 +39,12 @@ impl Settings {
     }
 }
 
-/// How many jobs of a queue are in which state, and what became of the others since the queue was made.
+/// How many jobs of a queue are in which state, and totals since the queue was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Waiting, and due.
     pub due: u64,
-    /// Waiting for their time.
+    /// Waiting until they are due.
     pub later: u64,
     /// Waiting for an earlier job with the same key.
     pub held: u64,
@@ -52,20 +52,20 @@ pub struct Counts {
     pub running: u64,
     /// Given up.
     pub dead: u64,
-    /// How long the job has been due that is so longest.
+    /// The age of the oldest due job: how long it has been due.
     pub oldest: std::time::Duration,
-    /// Enqueued in all.
+    /// Total enqueued.
     pub enqueued: u64,
-    /// Done in all.
+    /// Total done.
     pub done: u64,
-    /// Attempts that failed and were scheduled again, in all.
+    /// Total of attempts that were repeated.
     pub retried: u64,
-    /// Given up in all.
+    /// Total given up.
     pub died: u64,
-    /// Leases that ran out, in all. Only then can a job be done twice.
+    /// Total of leases that ran out. Only then can a job be done twice.
     pub lost: u64,
-    /// Settlements that came too late and were refused, in all.
+    /// Total of settlements that came too late and were refused.
     pub stale: u64,
-    /// Dead letters that were dropped because there were too many, in all.
+    /// Total of dead letters that were dropped because there were too many.
     pub dropped: u64,
 }

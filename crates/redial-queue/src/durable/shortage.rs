@@ -1,7 +1,7 @@
 use std::io;
 
-/// Whether a call of the system failed because this machine or process has run out of something: file descriptors,
-/// memory, processes. It says nothing about the job, so a handler that meets it has [not tried](super::Handled::NotTried).
+/// Whether a system call failed because this machine or process has run out of something: file descriptors, memory,
+/// processes. That says nothing about the job, so the attempt was [not made](super::Handled::NotTried).
 pub fn is_shortage(error: &io::Error) -> bool {
     const SHORTAGES: [i32; 5] =
         [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::ENOBUFS];

@@ -1,5 +1,5 @@
-//! Two workers see the same job at the same instant; one of them dies half-way; a third was only slow and comes back.
-//! Somebody has to decide, in one indivisible step each time, who has the job: the store.
+//! Two workers see the same job at the same instant; one of them dies half-way; a third was only slow and comes back. The
+//! store decides, atomically each time, which of them has the job.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,31 +13,31 @@ use redial_core::{Progress, Rate};
 use super::job::{check_headers, check_name, check_payload};
 use super::{Counts, Enqueued, Job, JobId, NewJob, Settings, State};
 
-/// What a store answers, in time.
+/// The answer of a store.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Where jobs are kept.
+/// Keeps jobs.
 ///
-/// Each method is one indivisible step, and what it says to have done is on the disk when it answers. Time is the store's
-/// own: whoever asks says how long, never when. Queues come into being when something is put into them.
+/// Each method is atomic, and its effect is on disk when it answers. Time is the store's own: callers pass durations, never
+/// times. A queue is made when the first job is put into it.
 ///
-/// A job that is claimed has one attempt more, whatever becomes of the worker. A claim has a fence, a number that no other
-/// claim of the job has; only the fence of the last claim can settle or extend it.
+/// A claim counts as an attempt, whatever becomes of the worker. Each claim of a job has a fence, a number that no other has;
+/// only the fence of the last claim can settle or extend it.
 pub trait Store: Send + Sync + 'static {
-    /// Puts jobs into a queue, all or none, and says what became of each, in their order.
+    /// Puts jobs into a queue, all or none. Returns what it did with each, in their order.
     fn enqueue<'a>(&'a self, queue: &'a str, jobs: Vec<NewJob>) -> Reply<'a, Vec<Enqueued>>;
 
-    /// Leases jobs that are due, those that should go first before others. A job whose lease has run out is due.
+    /// Leases jobs that are due, in the order of their priorities. A job whose lease has run out is due.
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claims>;
 
-    /// What came of claims. Says of each, in their order, whether it counts.
+    /// Ends claims with their outcomes. Returns for each, in their order, whether it counts.
     fn settle<'a>(&'a self, settlements: Vec<Settlement>) -> Reply<'a, Vec<Settled>>;
 
-    /// These claims are still being worked on: their leases start anew. Says of each whether it still has one.
+    /// Extends the leases of claims that are still being worked on. Returns for each whether it still had one.
     fn beat<'a>(&'a self, leases: &'a [Lease], lease: Duration) -> Reply<'a, Vec<bool>>;
 
-    /// Ends when there may be something to claim that a claim which has [seen](Claims::seen) this much has not: a job was
-    /// enqueued, released or redriven, or the settings changed, by this process or another one. May end without a reason.
+    /// Ends when the queue has changed since a claim that has [seen](Claims::seen) this much: a job was enqueued, released or
+    /// redriven, or the settings changed, by this process or another one. May end without a change.
     fn changed<'a>(&'a self, queue: &'a str, seen: u64) -> Reply<'a, ()>;
 
     /// The job with this number.
@@ -46,28 +46,28 @@ pub trait Store: Send + Sync + 'static {
     /// Jobs by their number, ascending.
     fn list<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Vec<Job>>;
 
-    /// Changes a job that is not running; `false` when it is, or is not there.
+    /// Changes a job that is not running; `false` if it runs or does not exist.
     fn edit(&self, id: JobId, edit: Edit) -> Reply<'_, bool>;
 
-    /// Removes jobs that are not running, and says how many.
+    /// Removes jobs that are not running. Returns how many.
     fn remove<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64>;
 
-    /// Puts dead letters back into their queues with no attempt made, and says how many.
+    /// Puts dead letters back into their queues with no attempt made. Returns how many.
     fn redrive<'a>(&'a self, filter: &'a Filter, redrive: Redrive) -> Reply<'a, u64>;
 
-    /// What time it is in the store. It may differ from the clock of this machine.
+    /// The time of the store. It may differ from the clock of this machine.
     fn time(&self) -> Reply<'_, SystemTime>;
 
-    /// The queues that there are.
+    /// The names of the queues.
     fn queues(&self) -> Reply<'_, Vec<String>>;
 
-    /// What holds for a queue.
+    /// The settings of a queue.
     fn settings<'a>(&'a self, queue: &'a str) -> Reply<'a, Settings>;
 
-    /// What shall hold for a queue.
+    /// Replaces the settings of a queue.
     fn set<'a>(&'a self, queue: &'a str, settings: &'a Settings) -> Reply<'a, ()>;
 
-    /// How it is going. It may take a while where there are millions of jobs.
+    /// How many jobs are in which state. This may take a while where there are millions of jobs.
     fn counts<'a>(&'a self, queue: &'a str) -> Reply<'a, Counts>;
 
     /// [`Counts::oldest`] alone. In our stores that is a look into an index, however many jobs there are.
@@ -76,27 +76,27 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// A worker that wants jobs.
+/// A request for jobs.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Of which queue.
+    /// The queue.
     pub queue: String,
-    /// How many at most.
+    /// The most jobs.
     pub most: usize,
-    /// How long it has until it is taken for dead.
+    /// How long the jobs are leased without a heartbeat.
     pub lease: Duration,
 }
 
-/// What a worker gets.
+/// The answer to a [`Claim`].
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
-    /// Its jobs.
+    /// The jobs.
     pub jobs: Vec<Claimed>,
-    /// After how long there may be more, if nothing changes; `None` when there is nothing.
+    /// After how long there may be more, if nothing changes; `None` if the queue is empty.
     pub next: Option<Duration>,
-    /// Whether more are due, and the rate of the queue keeps them.
+    /// Whether more are due, and the rate of the queue holds them back.
     pub limited: bool,
-    /// How many changes of the queue it has seen, for [`Store::changed`].
+    /// How many changes of the queue the claim has seen, for [`Store::changed`].
     pub seen: u64,
 }
 
@@ -120,16 +120,16 @@ pub struct Lease {
     pub fence: i64,
 }
 
-/// What came of a claim.
+/// The end of a claim.
 #[derive(Clone, Debug)]
 pub struct Settlement {
-    /// Whose.
+    /// The claim.
     pub lease: Lease,
     /// What follows.
     pub verdict: Verdict,
     /// How long the attempt took.
     pub took: Duration,
-    /// What came of it, in a line; for the history of a job that goes on or dies.
+    /// Its outcome in a line, for the history.
     pub outcome: String,
 }
 
@@ -138,21 +138,21 @@ pub struct Settlement {
 pub enum Verdict {
     /// The job is done, and gone.
     Done,
-    /// It is tried again after this long.
+    /// There is another attempt.
     Retry {
-        /// How long.
+        /// After this long.
         wait: Duration,
-        /// How far the backoff has come; its attempts are the store's to count.
+        /// How far the call has come. The store counts the attempts itself.
         progress: Progress,
     },
-    /// No attempt was made. It is given back, and the job waits this long.
+    /// No attempt was made, and none is charged. The job waits.
     Postpone {
-        /// How long.
+        /// For this long.
         wait: Duration,
     },
-    /// It is given up.
+    /// The job is given up.
     Dead {
-        /// Why: the name of a stop, or what a handler says.
+        /// Why: the name of a stop, or a word for what is wrong with the job.
         reason: String,
     },
 }
@@ -162,11 +162,11 @@ pub enum Verdict {
 pub enum Settled {
     /// It does.
     Taken,
-    /// The lease ran out and somebody else has the job, or it is gone.
+    /// It does not: the lease ran out and another worker has the job, or the job is gone.
     Stale,
 }
 
-/// Which jobs. What is not said does not matter.
+/// Selects jobs. A condition that is not set selects all.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// In this queue.
@@ -185,7 +185,7 @@ pub struct Filter {
     pub older: Option<Duration>,
     /// With a higher number than this.
     pub after: Option<JobId>,
-    /// At most so many.
+    /// At most this many.
     pub most: usize,
 }
 
@@ -215,7 +215,7 @@ pub struct Redrive {
 }
 
 impl Redrive {
-    /// From now on, no more often than `rate`: rounded up to what every store can tell apart.
+    /// From now on, no more often than `rate`: rounded up to whole microseconds, which every store can tell apart.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ impl Redrive {
     pub fn at(rate: Rate) -> Result<Self, StoreError> {
         if rate.count == 0 || rate.per == 0 {
             let why =
-                "a redrive at a rate of zero would never start: name a rate above it, or none";
+                "a redrive at a rate of zero would never start: use a rate above zero, or none";
             return Err(StoreError::Invalid(why.to_owned()));
         }
         let apart = Duration::from_micros(rate.interval().div_ceil(1000));
@@ -231,21 +231,21 @@ impl Redrive {
     }
 }
 
-/// What is changed about a job.
+/// Changes of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
-    /// Another payload.
+    /// A new payload.
     pub payload: Option<Vec<u8>>,
-    /// Other headers.
+    /// New headers.
     pub headers: Option<Vec<(String, String)>>,
-    /// Another policy; `Some(None)` for the worker's own.
+    /// A new policy; `Some(None)` for the worker's own.
     pub policy: Option<Option<String>>,
-    /// Another priority.
+    /// A new priority.
     pub priority: Option<crate::memory::Priority>,
 }
 
 impl Edit {
-    /// Whether a store can keep the job with it.
+    /// Checks that a store can keep the job after it.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.payload.as_deref().map_or(Ok(()), check_payload)?;
         self.headers.as_deref().map_or(Ok(()), check_headers)?;
@@ -253,15 +253,15 @@ impl Edit {
     }
 }
 
-/// Why a store did not do what it was asked to.
+/// Why a request to a store failed.
 #[derive(Debug)]
 pub enum StoreError {
-    /// What it was asked to do cannot be done, whenever it is asked.
+    /// The request is invalid. Repeating it does not help.
     Invalid(String),
-    /// It cannot be reached, or is busy. Whether the step was made is unknown.
+    /// The store cannot be reached, or is busy. Whether the request took effect is unknown.
     Unavailable(Box<dyn StdError + Send + Sync>),
-    /// It has failed in a way after which nothing can be trusted to reach the disk, so it does nothing more until it is opened
-    /// again: the disk is full, or has said that it failed, or the file is damaged.
+    /// The store has failed in a way after which writes cannot be trusted to reach the disk: the disk is full or reported an
+    /// error, or the file is damaged. It does nothing more until it is opened again.
     Stopped(String),
 }
 

@@ -1,4 +1,4 @@
-//! How both stores write what has no column of its own: as JSON, so that people can read it with the database's own tools.
+//! How both stores write what has no column of its own: as JSON, readable with the tools of the database.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,13 +6,13 @@ use serde_json::json;
 
 use super::{NewJob, Tried};
 
-/// A time in microseconds since 1970; what is before is 1970.
+/// A time in microseconds since 1970; an earlier time is 1970.
 pub(crate) fn micros(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The time that this is.
+/// The time of this many microseconds since 1970.
 pub(crate) fn time(micros: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(micros.max(0).unsigned_abs())
 }
@@ -21,7 +21,7 @@ pub(crate) fn write_headers(headers: &[(String, String)]) -> String {
     json!(headers).to_string()
 }
 
-/// `None` when it is no list of pairs.
+/// `None` if it is not a list of pairs.
 pub(crate) fn read_headers(text: &str) -> Option<Vec<(String, String)>> {
     serde_json::from_str(text).ok()
 }
@@ -55,17 +55,17 @@ pub(crate) fn remember(history: &mut Vec<Tried>, tried: Tried) {
     history.drain(..surplus);
 }
 
-/// An outcome as it is kept.
+/// An outcome as stores keep it.
 pub(crate) fn outcome(text: &str) -> String {
     line(text, Tried::MOST_OUTCOME)
 }
 
-/// A reason as it is kept.
+/// A reason as stores keep it.
 pub(crate) fn reason(text: &str) -> String {
     line(text, NewJob::MOST_NAME)
 }
 
-/// As much of a text as is at most so many bytes, in one line.
+/// The start of a text, at most `most` bytes, in one line.
 fn line(text: &str, most: usize) -> String {
     let mut line = String::with_capacity(text.len().min(most));
     for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {

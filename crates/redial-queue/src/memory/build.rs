@@ -7,7 +7,7 @@ use super::keys::WhenFull;
 use super::order::LEVELS;
 use super::queue::WorkQueue;
 
-/// Which keys go first; the higher, the earlier. A key that waits rises.
+/// Keys of a higher priority run first. A key that waits rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Priority(pub(super) u8);
 
@@ -19,7 +19,7 @@ impl Priority {
     /// Before everything else.
     pub const HIGHEST: Self = Self(LEVELS as u8 - 1);
 
-    /// From 0 to 7; what is higher counts as 7.
+    /// From 0 to 7; higher numbers count as 7.
     pub const fn new(level: u8) -> Self {
         if level < Self::HIGHEST.0 { Self(level) } else { Self::HIGHEST }
     }
@@ -36,7 +36,7 @@ impl Default for Priority {
     }
 }
 
-/// How a queue is made.
+/// Configures a queue.
 ///
 /// Defaults: 100,000 keys at most, `add` waits for room; a failed key waits below 5 ms, doubling to 1000 s, with full
 /// jitter; a key rises by one priority every second that it waits.
@@ -62,7 +62,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The most keys that wait, for their turn or for their time. Keys that are being worked on do not count.
+    /// The most keys that wait, for a worker or until they are due. Keys that workers have do not count.
     pub fn bound(self, keys: usize) -> Self {
         Self { bound: keys, ..self }
     }
@@ -77,17 +77,17 @@ impl Builder {
         Self { backoff, ..self }
     }
 
-    /// After so long a key has risen by one priority.
+    /// A key that waits rises by one priority after this long.
     pub fn rise(self, after: Duration) -> Self {
         Self { rise: after, ..self }
     }
 
-    /// Names the random stream that waits are drawn from, which is another one in every process unless set.
+    /// Sets the random stream that waits are drawn from. By default each queue has another one.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// The queue.
+    /// Makes the queue.
     pub fn build<K: Hash + Eq + Clone>(self) -> WorkQueue<K> {
         WorkQueue::with(&self)
     }

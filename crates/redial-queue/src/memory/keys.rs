@@ -2,7 +2,7 @@ use std::hash::Hash;
 
 use redial_core::{NEVER, Nanos};
 
-use super::later::Later;
+use super::delayed::Delayed;
 use super::order::Order;
 use super::slots::{NOWHERE, Place, Slots};
 use super::table;
@@ -10,55 +10,55 @@ use super::table;
 /// What became of a key that was added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added<K> {
-    /// It waits for its turn, or for its time.
+    /// It waits for a worker, or until it is due.
     Queued,
     /// It was waiting already, so this is one run for both.
     Coalesced,
-    /// Somebody works on it, so it runs once more when that is done.
+    /// A worker has it, so it runs again when that attempt is over.
     Again,
-    /// There was no room: the oldest of the lowest priority made some, and does not run.
+    /// There was no room, so this key was dropped for it: the oldest of the lowest priority.
     InPlaceOf(K),
-    /// There is no room, and nothing that waits for its turn with a lower or the same priority to drop.
+    /// There is no room, and no key of a lower or the same priority that could be dropped.
     Full,
-    /// The queue takes nothing any more.
+    /// The queue is closed.
     Closed,
 }
 
-/// What happens when there is no room.
+/// What to do when there is no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// `add` waits for room; `try_add` answers [`Added::Full`].
+    /// `add` waits for room; `try_add` returns [`Added::Full`].
     #[default]
     Wait,
-    /// [`Added::Full`], at once.
+    /// Return [`Added::Full`] at once.
     Refuse,
-    /// The oldest key of the lowest priority goes, if the new one's is not lower; otherwise [`Added::Full`], at once. Keys
-    /// that wait for their time, as those that failed do, do not go.
+    /// Drop the oldest key of the lowest priority, if the new one's is not lower; otherwise return [`Added::Full`] at once.
+    /// Delayed keys, such as those that failed, are not dropped.
     DropOldest,
 }
 
-/// The state of a queue, without a clock. Where `now` is a function, the time is asked for only if it matters.
+/// The state of a queue, without a clock. Where `now` is a function, it is called only if the time is needed.
 ///
-/// A key is in at most one of two places: in the order (dirty and not busy) or with a worker (busy); besides, it may have a
-/// time at which it joins the order. A key in none of the three is forgotten.
+/// A key is in the order (dirty and not busy), or a worker has it (busy), but not both; besides, it may be delayed. A key in
+/// none of the three is forgotten.
 #[derive(Debug)]
 pub(super) struct Keys<K> {
     slots: Slots<K>,
     order: Order,
-    later: Later,
+    delayed: Delayed,
     busy: usize,
-    /// Busy keys that run once more.
+    /// Busy keys that run again.
     again: usize,
-    /// The most keys that wait, in the order or for their time.
+    /// The most keys that wait, in the order or delayed.
     most: usize,
     pub(super) when_full: WhenFull,
     pub(super) closed: bool,
 }
 
-/// Half of the places that have a number, so that those with workers have one too.
+/// Half of all places, so that the other half is left for keys that workers have.
 const MOST: usize = (NOWHERE / 2) as usize;
 
-/// A key with a worker.
+/// A key that a worker has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken(Place);
 
@@ -67,7 +67,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         Self {
             slots: Slots::new(),
             order: Order::new(step),
-            later: Later::default(),
+            delayed: Delayed::default(),
             busy: 0,
             again: 0,
             most: most.clamp(1, MOST),
@@ -76,7 +76,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         }
     }
 
-    /// Now, or when whoever works on it is done.
+    /// It runs now, or when its running attempt is over.
     pub(super) fn add(&mut self, key: K, level: u8, now: impl FnOnce() -> Nanos) -> Added<K> {
         if self.closed {
             return Added::Closed;
@@ -92,7 +92,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
             };
         };
         let waited = self.slots[place].due != NEVER;
-        self.later.cancel(&mut self.slots, place);
+        self.delayed.cancel(&mut self.slots, place);
         let dirty = self.slots[place].dirty;
         self.raise(place, level);
         if self.slots[place].busy {
@@ -106,13 +106,13 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         if dirty || waited { Added::Coalesced } else { Added::Queued }
     }
 
-    /// At `due`, unless it runs before that anyway.
+    /// It runs at `due`, unless it runs before that anyway.
     pub(super) fn add_at(&mut self, key: K, level: u8, due: Nanos) -> Added<K> {
         self.add_later(key, level, |_, _, _| due)
     }
 
-    /// As one that failed once more: `wait(failures, last wait)` from now. One that is to run already has not failed again,
-    /// however often this is said.
+    /// It failed, and runs `wait(failures, last wait)` from now. A key that is to run already has not failed again, however
+    /// often it is added.
     pub(super) fn add_failed(
         &mut self,
         key: K,
@@ -130,7 +130,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         })
     }
 
-    /// At the time that `due` says, given whether it is to run already.
+    /// It runs at the time that `due` returns, given whether it is to run already.
     fn add_later(
         &mut self,
         key: K,
@@ -152,7 +152,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         let waits = self.slots[place].dirty || self.slots[place].due != NEVER;
         let due = due(self, place, waits);
         if !self.slots[place].dirty {
-            self.later.put(&mut self.slots, place, due);
+            self.delayed.put(&mut self.slots, place, due);
         }
         match (waits, self.slots[place].busy) {
             (true, _) => Added::Coalesced,
@@ -161,7 +161,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         }
     }
 
-    /// Makes a place for a key that has none, which wants nothing yet.
+    /// Stores a new key, which is not to run yet.
     fn insert(
         &mut self,
         hash: table::Hash,
@@ -194,7 +194,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.order.push(&mut self.slots, place);
     }
 
-    /// To a higher level, with the time that it has waited.
+    /// Raises a key to a higher level. It keeps the time that it has waited.
     fn raise(&mut self, place: Place, level: u8) {
         if level <= self.slots[place].level {
             return;
@@ -211,9 +211,9 @@ impl<K: Hash + Eq + Clone> Keys<K> {
 
     /// The next key to work on.
     pub(super) fn take(&mut self, now: impl Fn() -> Nanos) -> Option<(Taken, K)> {
-        if self.later.len() > 0 {
+        if self.delayed.len() > 0 {
             let now = now();
-            self.ripen(now, now);
+            self.take_due(now, now);
         }
         let place = self.order.first(&self.slots, now)?;
         self.order.remove(&mut self.slots, place);
@@ -223,9 +223,9 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         slot.key.clone().map(|key| (Taken(place), key))
     }
 
-    /// Those that are due by then join the order. They have waited since they were due, whenever somebody looks.
-    pub(super) fn ripen(&mut self, by: Nanos, now: Nanos) {
-        while let Some((place, due)) = self.later.pop(&mut self.slots, by) {
+    /// Delayed keys that are due by then join the order. They have waited since they were due, whenever this is called.
+    pub(super) fn take_due(&mut self, by: Nanos, now: Nanos) {
+        while let Some((place, due)) = self.delayed.pop(&mut self.slots, by) {
             let slot = &mut self.slots[place];
             match (slot.dirty, slot.busy) {
                 (false, false) => self.queue(place, due.min(now)),
@@ -238,7 +238,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         }
     }
 
-    /// Nobody works on it any more. Whatever was asked for meanwhile happens now; otherwise it is forgotten.
+    /// An attempt is over. The key runs again if it was added meanwhile; otherwise it is forgotten.
     pub(super) fn finish(&mut self, Taken(place): Taken, now: impl FnOnce() -> Nanos) {
         self.busy -= 1;
         self.slots[place].busy = false;
@@ -251,8 +251,8 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         }
     }
 
-    /// It failed once more, and runs again after `wait(failures, last wait)`, or earlier if somebody has asked for it
-    /// meanwhile. A queue that is closed does not run it again, and gives it back.
+    /// It failed, and runs again after `wait(failures, last wait)`, or earlier if it was added meanwhile. A queue that is
+    /// closed does not run it again, and returns it.
     pub(super) fn fail(
         &mut self,
         Taken(place): Taken,
@@ -269,14 +269,14 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         }
         slot.drawn = wait(slot.failures, slot.drawn);
         let due = later(now, slot.drawn);
-        self.later.put(&mut self.slots, place, due);
+        self.delayed.put(&mut self.slots, place, due);
         None
     }
 
-    /// It runs at `due` again, or earlier if somebody has asked for it meanwhile.
+    /// It runs again at `due`, or earlier if it was added meanwhile.
     pub(super) fn again_at(&mut self, Taken(place): Taken, due: Nanos) {
         if !self.slots[place].dirty && !self.closed {
-            self.later.put(&mut self.slots, place, due);
+            self.delayed.put(&mut self.slots, place, due);
         }
     }
 
@@ -284,33 +284,33 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.slots[place].failures
     }
 
-    /// Takes nothing any more. What waits for its time runs now: there is no later.
+    /// Accepts no more keys. Delayed keys run now.
     pub(super) fn close(&mut self, now: Nanos) {
         self.closed = true;
-        self.ripen(NEVER - 1, now);
+        self.take_due(NEVER - 1, now);
     }
 
-    /// Its failures no longer count.
-    pub(super) fn forgive(&mut self, Taken(place): Taken) {
+    /// Forgets its failures.
+    pub(super) fn reset(&mut self, Taken(place): Taken) {
         (self.slots[place].failures, self.slots[place].drawn) = (0, 0);
     }
 
-    /// As [`forgive`](Self::forgive), for a key; says whether it had failed.
+    /// As [`reset`](Self::reset), for a key. Returns whether it had failed.
     pub(super) fn forget(&mut self, key: &K) -> bool {
         let known = self.slots.find(key);
         let failed = known.is_some_and(|place| self.slots[place].failures > 0);
-        known.into_iter().for_each(|place| self.forgive(Taken(place)));
+        known.into_iter().for_each(|place| self.reset(Taken(place)));
         failed
     }
 
-    /// When the next one is due, if none waits for its turn.
+    /// When the next delayed key is due.
     pub(super) fn next_due(&mut self) -> Option<Nanos> {
-        self.later.next(&self.slots)
+        self.delayed.next(&self.slots)
     }
 
-    /// Keys that wait, for their turn or for their time. A busy key that runs once more has its place already.
+    /// Keys that wait, in the order or delayed. A busy key that runs again does not count.
     pub(super) fn waiting(&self) -> usize {
-        self.order.len() + self.later.len()
+        self.order.len() + self.delayed.len()
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -325,11 +325,11 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.busy
     }
 
-    pub(super) fn knows(&self, key: &K) -> bool {
+    pub(super) fn contains(&self, key: &K) -> bool {
         self.slots.find(key).is_some()
     }
 
-    pub(super) fn known(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
@@ -337,13 +337,13 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.order.oldest(&self.slots)
     }
 
-    /// Whether a worker that asks for the next key can go home.
+    /// Whether there is no next key, and will be none.
     pub(super) fn is_over(&self) -> bool {
-        self.closed && self.order.len() == 0 && self.later.len() == 0 && self.again == 0
+        self.closed && self.order.len() == 0 && self.delayed.len() == 0 && self.again == 0
     }
 }
 
-/// So long after `now`.
+/// This long after `now`.
 pub(super) fn later(now: Nanos, wait: Nanos) -> Nanos {
     now.saturating_add(wait).min(NEVER - 1)
 }

@@ -1,5 +1,5 @@
-//! Who is next? The oldest of the highest priority would starve the others, so whoever waits rises: by one level in every
-//! [`Order::step`].
+//! Which key is next? The oldest of the highest priority would starve the others, so a key that waits rises by one level in
+//! every [`Order::step`].
 
 use std::cmp::Reverse;
 use std::hash::Hash;
@@ -11,12 +11,12 @@ use super::slots::{NOWHERE, Place, Slots};
 /// How many priorities there are; 0 is the lowest.
 pub(super) const LEVELS: usize = 8;
 
-/// Keys that want to run and that nobody works on, each in the list of its level, the oldest first.
+/// Keys that are to run and that no worker has, each in the list of its level, the oldest first.
 #[derive(Debug)]
 pub(super) struct Order {
     heads: [Place; LEVELS],
     tails: [Place; LEVELS],
-    /// A bit for each level that has any.
+    /// A bit for each level that has keys.
     used: u8,
     length: usize,
     /// Waiting this long is worth one level.
@@ -69,7 +69,7 @@ impl Order {
         self.length -= 1;
     }
 
-    /// The one that is next; between equals, the one that has waited longer.
+    /// The next key; between equals, the one that has waited longer.
     pub(super) fn first<K: Hash + Eq>(
         &self,
         slots: &Slots<K>,
@@ -88,17 +88,17 @@ impl Order {
         self.heads().max_by_key(rank).map(|(_, head)| head)
     }
 
-    /// The oldest of each level that has any.
+    /// The oldest key of each level that has keys.
     fn heads(&self) -> impl Iterator<Item = (usize, Place)> {
         self.heads.into_iter().enumerate().filter(|(_, head)| *head != NOWHERE)
     }
 
-    /// The oldest of the lowest level below or at `level`: the first to go when there is no room.
+    /// The oldest key of the lowest level, if that is not above `level`: the first to be dropped when there is no room.
     pub(super) fn last(&self, level: u8) -> Option<Place> {
         self.heads[..=usize::from(level)].iter().copied().find(|head| *head != NOWHERE)
     }
 
-    /// Since when the oldest has waited.
+    /// Since when the oldest key has waited.
     pub(super) fn oldest<K: Hash + Eq>(&self, slots: &Slots<K>) -> Option<Nanos> {
         self.heads().map(|(_, head)| slots[head].since).min()
     }

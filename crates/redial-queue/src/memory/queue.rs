@@ -19,11 +19,12 @@ pub struct WorkQueue<K: Hash + Eq + Clone>(Arc<Shared<K>>);
 
 struct Shared<K> {
     state: Mutex<State<K>>,
-    /// A worker has something to look at: a key, an earlier time to wait for, or the end. Whoever takes a key and leaves
-    /// others behind passes it on, so one of the workers that wait always knows the next time.
+    /// Wakes a worker: there is a key, an earlier time to wait for, or the end. A worker that takes a key and leaves others
+    /// behind wakes the next one, so that one waiting worker always knows the next time.
     ready: Notify,
-    /// There is room. Whoever was told and does not need it passes it on.
+    /// Wakes an adder: there is room. One that does not need it wakes the next one.
     room: Notify,
+    /// Wakes a drainer: there are no keys.
     idle: Notify,
     clock: Clock,
     backoff: Backoff,
@@ -39,7 +40,7 @@ struct State<K> {
     waiters: Waiters,
 }
 
-/// How many wait for what, so that nobody is called when nobody waits.
+/// How many tasks wait for what, so that none is woken in vain.
 #[derive(Clone, Copy, Default)]
 struct Waiters {
     workers: usize,
@@ -68,13 +69,13 @@ impl<K: Hash + Eq + Clone> fmt::Debug for WorkQueue<K> {
 /// How much there is to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Keys that wait for their turn.
+    /// Keys that wait for a worker.
     pub ready: usize,
-    /// Keys that wait for their time.
+    /// Keys that wait until they are due.
     pub later: usize,
-    /// Keys that somebody works on.
+    /// Keys that workers have.
     pub busy: usize,
-    /// For how long the oldest of those that wait for their turn has waited.
+    /// How long the oldest ready key has waited.
     pub age: Duration,
 }
 
@@ -97,18 +98,18 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         }))
     }
 
-    /// The name of the random stream that waits are drawn from.
+    /// The random stream that waits are drawn from.
     pub(crate) fn seed(&self) -> u64 {
         self.0.seed
     }
 
-    /// How many keys there are, those that somebody works on among them.
-    pub(crate) fn known(&self) -> usize {
-        self.state().keys.known()
+    /// How many keys there are, including the ones that workers have.
+    pub(crate) fn len(&self) -> usize {
+        self.state().keys.len()
     }
 
-    pub(crate) fn knows(&self, key: &K) -> bool {
-        self.state().keys.knows(key)
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.state().keys.contains(key)
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -124,12 +125,12 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a key with the usual priority. Waits for room, if that is how the queue was made.
+    /// Adds a key with the normal priority. Waits for room, if that is what to do when there is none.
     pub async fn add(&self, key: K) -> Added<K> {
         self.add_as(key, Priority::NORMAL, Duration::ZERO).await
     }
 
-    /// Adds a key that runs after this long, or earlier if somebody asks for it.
+    /// Adds a key that runs after this long, or earlier if it is added again.
     pub async fn add_after(&self, key: K, after: Duration) -> Added<K> {
         self.add_as(key, Priority::NORMAL, after).await
     }
@@ -139,14 +140,13 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         self.with_room(|| self.try_add(key.clone(), priority, after)).await
     }
 
-    /// Adds a key that something went wrong with: it has failed once more and runs after its backoff, or earlier if somebody
-    /// asks for it. A key that is to run already has not failed again, however often this is said. A worker says
-    /// [`Work::failed`] instead.
+    /// Adds a key that has failed: it runs after its backoff, or earlier if it is added again. A key that is to run already
+    /// has not failed again, however often this is called. A worker calls [`Work::failed`] instead.
     pub async fn add_failed(&self, key: K) -> Added<K> {
         self.with_room(|| self.try_add_failed(key.clone(), Priority::NORMAL)).await
     }
 
-    /// Adds a key, and does not wait for room: [`Added::Full`] says that there is none.
+    /// Adds a key without waiting for room: returns [`Added::Full`] if there is none.
     pub fn try_add(&self, key: K, priority: Priority, after: Duration) -> Added<K> {
         let mut state = self.state();
         let added = if after.is_zero() {
@@ -154,20 +154,20 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         } else {
             state.keys.add_at(key, priority.0, later(self.now(), nanos(after)))
         };
-        self.call(&state);
+        self.notify(&state);
         added
     }
 
-    /// As [`add_failed`](Self::add_failed), and does not wait for room.
+    /// As [`add_failed`](Self::add_failed), without waiting for room.
     pub fn try_add_failed(&self, key: K, priority: Priority) -> Added<K> {
         let mut state = self.state();
         let wait = self.draw(&mut state);
         let added = state.keys.add_failed(key, priority.0, wait, self.now());
-        self.call(&state);
+        self.notify(&state);
         added
     }
 
-    /// Forgets how often a key has failed, and says whether it had. If it waits, it goes on waiting.
+    /// Forgets how often a key has failed. Returns whether it had. If it waits, it continues to.
     pub fn forget(&self, key: &K) -> bool {
         self.state().keys.forget(key)
     }
@@ -183,27 +183,27 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         added
     }
 
-    /// Waits until there is something. Whoever calls looks under the same lock, so no call is missed; and a waiter that is
-    /// dropped passes its call on.
+    /// Waits until `look` finds something. A task that notifies holds the same lock, so no notification is missed; a waiter
+    /// that is dropped passes its notification on.
     async fn wait_until<T>(
         &self,
-        bell: &Notify,
+        notify: &Notify,
         count: fn(&mut Waiters) -> &mut usize,
         look: impl Fn(&mut State<K>) -> Option<T>,
     ) -> T {
         loop {
-            let mut call = pin!(bell.notified());
-            let mut waits = {
+            let mut notified = pin!(notify.notified());
+            let mut waiter = {
                 let mut state = self.state();
                 if let Some(found) = look(&mut state) {
                     return found;
                 }
-                call.as_mut().enable();
+                notified.as_mut().enable();
                 *count(&mut state.waiters) += 1;
-                Waits { queue: self, count, leaves: true }
+                Waiter { queue: self, count, was_dropped: true }
             };
-            call.await;
-            waits.leaves = false;
+            notified.await;
+            waiter.was_dropped = false;
         }
     }
 
@@ -211,20 +211,20 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     pub async fn get(&self) -> Option<Work<K>> {
         loop {
             let mut ready = pin!(self.0.ready.notified());
-            let (due, mut waits) = {
+            let (due, mut waiter) = {
                 let mut state = self.state();
                 if let Some((taken, key)) = state.keys.take(|| self.now()) {
                     return Some(self.hand_out(&state, taken, key));
                 }
                 if state.keys.is_over() {
-                    // The others may go home too.
-                    self.call(&state);
+                    // The other workers can end too.
+                    self.notify(&state);
                     return None;
                 }
                 ready.as_mut().enable();
                 state.waiters.workers += 1;
                 let count: fn(&mut Waiters) -> &mut usize = |waiters| &mut waiters.workers;
-                (state.keys.next_due(), Waits { queue: self, count, leaves: true })
+                (state.keys.next_due(), Waiter { queue: self, count, was_dropped: true })
             };
             match due {
                 Some(due) => {
@@ -232,7 +232,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
                 }
                 None => ready.await,
             }
-            waits.leaves = false;
+            waiter.was_dropped = false;
         }
     }
 
@@ -244,13 +244,13 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     }
 
     fn hand_out(&self, state: &State<K>, taken: Taken, key: K) -> Work<K> {
-        self.call(state);
+        self.notify(state);
         let attempt = state.keys.failures(taken).saturating_add(1);
         Work::new(self.clone(), key, attempt, taken)
     }
 
-    /// Calls those that wait for what there is now.
-    fn call(&self, state: &State<K>) {
+    /// Wakes the tasks that wait for what there is now.
+    fn notify(&self, state: &State<K>) {
         let (keys, waiters) = (&state.keys, state.waiters);
         if waiters.workers > 0 && (keys.waiting() > 0 || keys.is_over()) {
             self.0.ready.notify_one();
@@ -258,27 +258,25 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         if waiters.adders > 0 && (keys.has_room() || keys.closed) {
             self.0.room.notify_one();
         }
-        if waiters.drainers > 0 && keys.known() == 0 {
+        if waiters.drainers > 0 && keys.len() == 0 {
             self.0.idle.notify_one();
         }
     }
 
-    /// Takes nothing any more; what waits for its time runs now. Workers get what is left, and then `None`.
+    /// Accepts no more keys; delayed keys run now. Workers get what is left, and then `None`.
     pub fn close(&self) {
         let mut state = self.state();
         state.keys.close(self.now());
-        self.call(&state);
+        self.notify(&state);
     }
 
-    /// Closes the queue and waits until nobody works on anything. The keys that failed once more meanwhile come back: they
-    /// are not done.
+    /// Closes the queue and waits until no worker has a key. Returns the keys that failed meanwhile: they are not done.
     pub async fn drain(&self) -> Vec<K> {
         self.close();
-        let left = |state: &mut State<K>| {
-            (state.keys.known() == 0).then(|| std::mem::take(&mut state.left))
-        };
+        let left =
+            |state: &mut State<K>| (state.keys.len() == 0).then(|| std::mem::take(&mut state.left));
         let left = self.wait_until(&self.0.idle, |waiters| &mut waiters.drainers, left).await;
-        self.call(&self.state());
+        self.notify(&self.state());
         left
     }
 
@@ -286,7 +284,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     pub fn depth(&self) -> Depth {
         let mut state = self.state();
         let now = self.now();
-        state.keys.ripen(now, now);
+        state.keys.take_due(now, now);
         let age = state.keys.oldest().map_or(0, |since| now.saturating_sub(since));
         Depth {
             ready: state.keys.ready(),
@@ -303,14 +301,14 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         move |failures, last| backoff.delay(failures, last, seed)
     }
 
-    /// Ends the work on a key.
+    /// Ends an attempt.
     pub(super) fn finish(&self, taken: Taken, end: End) {
         let mut state = self.state();
         let state = &mut *state;
         match end {
-            End::Done => state.keys.forgive(taken),
+            End::Done => state.keys.reset(taken),
             End::After(after) => {
-                state.keys.forgive(taken);
+                state.keys.reset(taken);
                 state.keys.again_at(taken, later(self.now(), nanos(after)));
             }
             End::Failed(given) => {
@@ -320,24 +318,24 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
             }
         }
         state.keys.finish(taken, || self.now());
-        self.call(state);
+        self.notify(state);
     }
 }
 
-/// One that waits, until it no longer does.
-struct Waits<'a, K: Hash + Eq + Clone> {
+/// A task that waits.
+struct Waiter<'a, K: Hash + Eq + Clone> {
     queue: &'a WorkQueue<K>,
     count: fn(&mut Waiters) -> &mut usize,
-    /// It goes away without having been called. It may be the only one that knew the next time.
-    leaves: bool,
+    /// It was dropped before it was woken. It may be the only one that knew the next time.
+    was_dropped: bool,
 }
 
-impl<K: Hash + Eq + Clone> Drop for Waits<'_, K> {
+impl<K: Hash + Eq + Clone> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
         let mut state = self.queue.state();
         *(self.count)(&mut state.waiters) -= 1;
-        if self.leaves {
-            self.queue.call(&state);
+        if self.was_dropped {
+            self.queue.notify(&state);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where keys live. Everything else names a key by its place here, so a key is stored and hashed once.
+//! The storage of keys. Everything else refers to a key by its place here, so a key is stored and hashed once.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -13,13 +13,13 @@ pub(super) type Place = u32;
 /// The end of a list.
 pub(super) const NOWHERE: Place = Place::MAX;
 
-/// A key, and what is to happen to it.
+/// A key and its state.
 #[derive(Debug)]
 pub(super) struct Slot<K> {
     pub(super) key: Option<K>,
     /// When it joined the order.
     pub(super) since: Nanos,
-    /// When it joins the order by itself; [`NEVER`] when it does not. An entry of the heap that says otherwise is stale.
+    /// When it joins the order by itself; [`NEVER`] when it does not. An entry of the heap with another time is stale.
     pub(super) due: Nanos,
     /// The last drawn wait; the next decorrelated one builds on it.
     pub(super) drawn: Nanos,
@@ -30,14 +30,14 @@ pub(super) struct Slot<K> {
     /// How often it failed in a row.
     pub(super) failures: u32,
     pub(super) level: u8,
-    /// It wants to run. If it is not busy, it is in the order.
+    /// It is to run. If it is not busy, it is in the order.
     pub(super) dirty: bool,
-    /// Somebody works on it.
+    /// A worker has it.
     pub(super) busy: bool,
 }
 
 impl<K> Slot<K> {
-    /// Whether the queue still has anything to do with it.
+    /// Whether it runs, or is to run.
     pub(super) fn is_wanted(&self) -> bool {
         self.dirty || self.busy || self.due != NEVER
     }
@@ -48,7 +48,7 @@ pub(super) struct Slots<K> {
     slots: Vec<Slot<K>>,
     places: Table,
     free: Place,
-    /// With a seed of this queue's own, so that nobody can choose keys that collide.
+    /// Seeded for each queue, so that keys cannot be chosen to collide.
     hasher: RandomState,
 }
 
@@ -70,7 +70,7 @@ impl<K: Hash + Eq> Slots<K> {
         self.places.find(hash, |place| self.slots[place as usize].key.as_ref() == Some(key))
     }
 
-    /// The place of a key that has none yet.
+    /// Stores a new key.
     pub(super) fn insert(&mut self, hash: table::Hash, key: K) -> Place {
         let slot = Slot {
             key: Some(key),

@@ -1,7 +1,7 @@
-//! Where is a key? With a million of them the answer is in no cache, and each look costs what the lines cost that it
-//! touches. So everything that a look needs, the hash and the place, stands together: one line, mostly.
+//! The places of keys, by hash. With a million keys the table fits into no cache, and a look costs as much as the cache lines
+//! that it touches. So the hash and the place are stored together: most looks touch one line.
 //!
-//! Open addressing with linear probing; whoever is removed leaves no hole, so nothing is ever cleaned up.
+//! Open addressing with linear probing. A removal moves the entries behind it up, so there are no tombstones.
 
 use super::slots::{NOWHERE, Place};
 
@@ -38,7 +38,7 @@ impl Table {
         (index + 1) & (self.entries.len() - 1)
     }
 
-    /// How far behind the one that its hash names an entry stands.
+    /// How far an entry is behind the index that its hash selects.
     fn distance(&self, hash: Hash, index: usize) -> usize {
         index.wrapping_sub(hash as usize) & (self.entries.len() - 1)
     }
@@ -60,7 +60,7 @@ impl Table {
         (place != NOWHERE).then_some(place)
     }
 
-    /// A place that is not here yet.
+    /// Adds a new place.
     pub(super) fn insert(&mut self, hash: Hash, place: Place) {
         if (self.length + 1) * 4 > self.entries.len() * 3 {
             self.grow();
@@ -79,7 +79,7 @@ impl Table {
         }
     }
 
-    /// Those behind it move up, unless they would then stand before the entry that their hash names.
+    /// Entries behind it move up, unless they would then be before the index that their hash selects.
     pub(super) fn remove(&mut self, hash: Hash, place: Place) {
         let mut hole = self.look(hash, |known| known == place);
         if self.entries[hole].place == NOWHERE {

@@ -4,15 +4,15 @@ use std::time::Duration;
 use super::keys::Taken;
 use super::queue::WorkQueue;
 
-/// How the work on a key ended.
+/// How an attempt ended.
 pub(super) enum End {
     Done,
     After(Duration),
-    /// With another wait than the queue's own, if there is one.
+    /// With this wait, or the queue's own.
     Failed(Option<Duration>),
 }
 
-/// A key that this worker works on, and nobody else. Dropped without a word, as by a panic, it has failed. It ends once:
+/// A key that only this worker has. If it is dropped, as by a panic, it has failed. It ends once:
 ///
 /// ```compile_fail,E0382
 /// # let queue = redial_queue::WorkQueue::<u32>::default();
@@ -26,7 +26,7 @@ pub struct Work<K: Hash + Eq + Clone> {
     queue: WorkQueue<K>,
     key: K,
     attempt: u32,
-    /// Until it has ended.
+    /// `None` once it has ended.
     taken: Option<Taken>,
 }
 
@@ -40,27 +40,27 @@ impl<K: Hash + Eq + Clone> Work<K> {
         &self.key
     }
 
-    /// 1 is the first; it counts the failures in a row before this.
+    /// 1 is the first; it is one more than the failures in a row before it.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// It is done, and its failures are forgotten. If it was added meanwhile, it runs once more.
+    /// It is done, and its failures are forgotten. If it was added meanwhile, it runs again.
     pub fn done(mut self) {
         self.end(End::Done);
     }
 
-    /// It is done for now, and runs again after this long, or earlier if somebody asks for it.
+    /// It is done for now, and runs again after this long, or earlier if it is added.
     pub fn again_after(mut self, after: Duration) {
         self.end(End::After(after));
     }
 
-    /// It failed, and runs again after its backoff, or earlier if somebody asks for it.
+    /// It failed, and runs again after its backoff, or earlier if it is added.
     pub fn failed(mut self) {
         self.end(End::Failed(None));
     }
 
-    /// It failed, and runs again after this long, or earlier if somebody asks for it.
+    /// It failed, and runs again after this long, or earlier if it is added.
     pub fn failed_for(mut self, wait: Duration) {
         self.end(End::Failed(Some(wait)));
     }

@@ -12,7 +12,7 @@ use crate::memory::Priority;
 /// The columns that [`read`] needs, of the tables `job j` and `queue q`.
 pub(super) const COLUMNS: &str = "j.id, j.state, j.priority, case when j.state = 2 then j.until else j.due end as due, \
      j.created, j.begun, j.attempts, j.step, j.drawn, j.key, j.policy, j.idempotency_key, j.reason, \
-     j.headers::text as headers, j.history::text as history, j.payload";
+     j.headers::text as headers, j.history::text as history, j.payload, j.poll::int as status";
 
 /// A job, and whether its headers and history could be read; they are empty if not.
 pub(super) fn read(row: &Row, queue: String) -> Result<(Job, bool), Error> {
@@ -40,6 +40,7 @@ pub(super) fn read(row: &Row, queue: String) -> Result<(Job, bool), Error> {
             attempts: count("attempts")?,
             step: count("step")?,
             drawn: u64::try_from(drawn).unwrap_or(0),
+            poll: row.try_get::<_, i32>("status")? == 1,
         },
         history: history.unwrap_or_default(),
         reason: row.try_get("reason")?,

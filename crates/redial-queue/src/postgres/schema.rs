@@ -9,10 +9,17 @@ use super::pool::{Connection, Pool};
 use crate::durable::StoreError;
 
 /// The version of the tables and functions. Every change of them increments it.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
-const PARTS: [&str; 7] = [
-    include_str!("sql/tables.sql"),
+const TABLES: &str = include_str!("sql/tables.sql");
+
+/// Migrates version 1, in which a text in the history distinguished polls from retries. A poll that waits pays once, as a
+/// retry does.
+const FROM_1: &str = "alter table job add column poll boolean not null default false; \
+    update version set version = 2";
+
+/// The functions of older versions have the same arguments and results, so that processes of those versions keep working.
+const FUNCTIONS: [&str; 6] = [
     include_str!("sql/shared.sql"),
     include_str!("sql/enqueue.sql"),
     include_str!("sql/claim.sql"),
@@ -32,30 +39,34 @@ pub(super) fn check_name(name: &str) -> Result<(), StoreError> {
     Err(StoreError::Invalid(format!("invalid schema name `{name}`: {why}")))
 }
 
-/// Creates the tables and functions, unless they exist.
+/// Creates or migrates the tables and functions.
 pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
     let prepare = async |connection: &mut Connection| {
         let client = &connection.client;
-        if is_current(pool, client).await? { Ok(()) } else { create(pool, client).await }
+        match version(pool, client).await? {
+            Some(VERSION) => Ok(()),
+            _ => create(pool, client).await,
+        }
     };
     pool.run(prepare).await
 }
 
-async fn is_current(pool: &Pool, client: &Client) -> Result<bool, StoreError> {
+/// The version of the tables, if they exist.
+async fn version(pool: &Pool, client: &Client) -> Result<Option<i32>, StoreError> {
     let text = format!("select version from {}.version", pool.schema());
     let rows = match client.query_typed(&text, &[]).await {
         Ok(rows) => rows,
         Err(error) => {
             let missing = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME];
             return match error.code() {
-                Some(code) if missing.contains(code) => Ok(false),
+                Some(code) if missing.contains(code) => Ok(None),
                 _ => Err(refused(pool, &error)),
             };
         }
     };
     let version = rows.first().map(|row| row.try_get::<_, i32>(0)).transpose();
     match version.map_err(|error| refused(pool, &error))? {
-        Some(VERSION) => Ok(true),
+        Some(version @ 1..=VERSION) => Ok(Some(version)),
         Some(other) => Err(StoreError::Invalid(format!(
             "the tables in schema {} have version {other}, and this program supports version {VERSION}; use a newer program",
             pool.schema()
@@ -76,22 +87,28 @@ async fn create(pool: &Pool, client: &Client) -> Result<(), StoreError> {
     };
     let lock = format!("begin; select pg_advisory_xact_lock(hashtextextended('redial {name}', 3))");
     run(&lock).await?;
-    if exists(pool, client).await? {
-        run("commit").await?;
-        return is_current(pool, client).await.map(|_| ());
+    let found = if exists(pool, client).await? { version(pool, client).await? } else { None };
+    if found == Some(VERSION) {
+        return run("commit").await;
     }
-    let found = client
+    let spaces = client
         .query_typed(&format!("select from pg_namespace where nspname = '{name}'"), &[])
         .await
         .map_err(|error| refused(pool, &error))?;
-    if found.is_empty() {
+    if spaces.is_empty() {
         run(&format!("create schema {schema}")).await?;
     }
     run(&format!("set local search_path = {schema}")).await?;
-    for part in PARTS {
-        run(part).await?;
+    if found.is_some() {
+        run(FROM_1).await?;
+    } else {
+        run(TABLES).await?;
+        run(&format!("insert into version values ({VERSION})")).await?;
     }
-    run(&format!("insert into version values ({VERSION}); commit")).await
+    for part in FUNCTIONS {
+        run(&part.replace("create function", "create or replace function")).await?;
+    }
+    run("commit").await
 }
 
 /// Whether another process was faster. Querying a missing table would abort the transaction.

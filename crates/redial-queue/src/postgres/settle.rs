@@ -126,7 +126,9 @@ impl Columns {
             let one = &settlements[*i];
             let (verdict, wait, progress, reason) = match &one.verdict {
                 Verdict::Done => (0, None, None, None),
-                Verdict::Retry { wait, progress } => (1, Some(*wait), Some(progress), None),
+                Verdict::Retry { wait, progress } => {
+                    (if progress.poll { 4 } else { 1 }, Some(*wait), Some(progress), None)
+                }
                 Verdict::Postpone { wait } => (2, Some(*wait), None, None),
                 Verdict::Dead { reason } => (3, None, None, Some(text::reason(reason))),
             };

@@ -156,7 +156,7 @@ impl Step<'_> {
     ) -> Result<Option<Claimed>, Fault> {
         let Candidate { id, priority, due, lost } = candidate;
         let sql = format!("SELECT {COLUMNS}, running.since FROM {TABLES} WHERE job.id = ?1");
-        let read = |row: &rusqlite::Row<'_>| Ok((row::read(row)?, row.get::<_, Option<i64>>(20)?));
+        let read = |row: &rusqlite::Row<'_>| Ok((row::read(row)?, row.get::<_, Option<i64>>(21)?));
         let found = self.conn.prepare_cached(&sql)?.query_row([id], read).optional()?;
         let Some((found, since)) = found else {
             return Err(damaged(&format!("job {id} is queued, but does not exist")));
@@ -200,7 +200,8 @@ impl Step<'_> {
             outcome: Tried::LOST.to_owned(),
         };
         remember(&mut job.history, lost);
-        let sql = "UPDATE redial_job SET history = ?2 WHERE id = ?1";
+        job.progress.poll = false;
+        let sql = "UPDATE redial_job SET history = ?2, poll = 0 WHERE id = ?1";
         let history = write_history(&job.history);
         self.conn.prepare_cached(sql)?.execute(params![job.id.0, history])?;
         self.tally(queue).lost += 1;

@@ -96,7 +96,7 @@ impl Step<'_> {
             due = due.max(other.due);
         }
         let sql = "UPDATE redial_job SET payload = ?2, headers = ?3, priority = ?4, policy = ?5, \
-                   idempotency_key = ?6, due = ?7, attempts = 0, step = 0, drawn = 0, begun = NULL, \
+                   idempotency_key = ?6, due = ?7, attempts = 0, step = 0, drawn = 0, poll = 0, begun = NULL, \
                    history = '[]' WHERE id = ?1";
         let priority = job.priority.level();
         self.conn.prepare_cached(sql)?.execute(params![

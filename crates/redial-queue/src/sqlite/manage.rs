@@ -97,7 +97,7 @@ impl Step<'_> {
                 None => true,
             };
             let sql = "UPDATE redial_job SET state = ?2, due = ?3, attempts = 0, step = 0, drawn = 0, \
-                       begun = NULL, reason = NULL WHERE id = ?1";
+                       poll = 0, begun = NULL, reason = NULL WHERE id = ?1";
             let state = if waits { 0 } else { 1 };
             self.conn.prepare_cached(sql)?.execute(params![id, state, due])?;
             if waits {

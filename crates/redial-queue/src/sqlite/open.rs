@@ -16,7 +16,7 @@ use crate::durable::StoreError;
 const APPLICATION: i32 = 0x7264_6961;
 
 /// The version of the tables.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Migrates version 1, which saved the store's time without the machine's clocks: its time was the wall clock. The column of the
 /// time is renamed, so that a process of the old version cannot write the time alone.
@@ -26,6 +26,11 @@ const FROM_1: &str = "ALTER TABLE redial_store RENAME COLUMN clock TO time; \
     ALTER TABLE redial_store ADD COLUMN uptime INTEGER; \
     ALTER TABLE redial_store ADD COLUMN repairs INTEGER NOT NULL DEFAULT 0; \
     UPDATE redial_store SET wall = time, version = 2";
+
+/// Migrates version 2, in which a text in the history distinguished polls from retries. A poll that waits pays once, as a
+/// retry does.
+const FROM_2: &str = "ALTER TABLE redial_job ADD COLUMN poll INTEGER NOT NULL DEFAULT 0; \
+    UPDATE redial_store SET version = 3";
 
 /// The program that the file may belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +45,8 @@ pub(super) enum Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tables {
     Missing,
-    Old,
+    /// Of this version.
+    Old(i64),
     Current,
 }
 
@@ -73,7 +79,7 @@ pub(super) fn connect_ours(path: &Path) -> Result<Connection, StoreError> {
     let owner = Owner::Application;
     match check_tables(&conn, owner).map_err(|fault| with_path(path, fault))? {
         Tables::Current => {}
-        Tables::Old => create_tables(&conn, owner).map_err(|fault| with_path(path, fault))?,
+        Tables::Old(_) => create_tables(&conn, owner).map_err(|fault| with_path(path, fault))?,
         Tables::Missing => return Err(missing()),
     }
     Ok(conn)
@@ -146,7 +152,7 @@ fn check_tables(conn: &Connection, owner: Owner) -> Result<Tables, Fault> {
     }
     match conn.query_row("SELECT version FROM redial_store", [], |row| row.get(0))? {
         VERSION => Ok(Tables::Current),
-        1 => Ok(Tables::Old),
+        version @ 1..VERSION => Ok(Tables::Old(version)),
         version if version > VERSION => wrong(format!(
             "was created by a newer version of Redial: its tables have version {version}, and this program supports {VERSION}"
         )),
@@ -160,7 +166,12 @@ fn create_tables(conn: &Connection, owner: Owner) -> Result<(), Fault> {
     let created = check_tables(conn, owner).and_then(|tables| {
         match tables {
             Tables::Current => {}
-            Tables::Old => conn.execute_batch(FROM_1)?,
+            Tables::Old(version) => {
+                if version == 1 {
+                    conn.execute_batch(FROM_1)?;
+                }
+                conn.execute_batch(FROM_2)?;
+            }
             Tables::Missing => {
                 conn.execute_batch(include_str!("schema.sql"))?;
                 let sql =

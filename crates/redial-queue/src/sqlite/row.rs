@@ -15,7 +15,7 @@ use crate::durable::{Job, JobId, State};
 /// The columns of [`read`], from `redial_job AS job`, `redial_queue AS queue` and `redial_running AS running`.
 pub(super) const COLUMNS: &str = "job.id, queue.name, job.state, job.priority, job.due, job.created, job.begun, \
     job.attempts, job.step, job.drawn, job.key, job.policy, job.idempotency_key, job.reason, job.headers, job.history, \
-    job.payload, running.until, running.begun, running.attempts";
+    job.payload, running.until, running.begun, running.attempts, job.poll";
 
 /// The tables of [`COLUMNS`].
 pub(super) const TABLES: &str = "redial_job AS job JOIN redial_queue AS queue ON queue.id = job.queue \
@@ -104,6 +104,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         step: u32::try_from(cells.required(8)?).unwrap_or(u32::MAX),
         drawn: u64::try_from(cells.required(9)?).unwrap_or(0),
+        poll: cells.required(20)? != 0,
     };
     let payload = cells.bytes(16)?;
     let (headers_broken, history_broken) = (headers.is_none(), history.is_none());

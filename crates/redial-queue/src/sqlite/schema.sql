@@ -32,6 +32,7 @@ CREATE TABLE redial_queue (
 ) STRICT;
 
 -- Times are in microseconds since 1970. state: 0 waiting or running, 1 held, 2 dead; `due` of a dead job is when it died.
+-- poll: 1 if the next attempt is a poll, because the last answer was "not yet".
 -- A running job is in redial_running as well, whose values take precedence: a claim does not write to this table.
 CREATE TABLE redial_job (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -44,6 +45,7 @@ CREATE TABLE redial_job (
     attempts INTEGER NOT NULL DEFAULT 0,
     step INTEGER NOT NULL DEFAULT 0,
     drawn INTEGER NOT NULL DEFAULT 0,
+    poll INTEGER NOT NULL DEFAULT 0,
     key TEXT,
     policy TEXT,
     idempotency_key TEXT NOT NULL,

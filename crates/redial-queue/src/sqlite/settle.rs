@@ -38,9 +38,10 @@ impl Step<'_> {
             }
             Verdict::Retry { wait, progress } => {
                 let history = self.history(&running, settlement)?;
-                let sql = "UPDATE redial_job SET history = ?2, step = ?3, drawn = ?4 WHERE id = ?1";
+                let sql = "UPDATE redial_job SET history = ?2, step = ?3, drawn = ?4, poll = ?5 \
+                           WHERE id = ?1";
                 let drawn = i64::try_from(progress.drawn).unwrap_or(i64::MAX);
-                let values = params![running.id, history, progress.step, drawn];
+                let values = params![running.id, history, progress.step, drawn, progress.poll];
                 self.conn.prepare_cached(sql)?.execute(values)?;
                 self.put_back(&running, running.attempts, *wait)?;
                 self.tally(running.queue).retried += 1;

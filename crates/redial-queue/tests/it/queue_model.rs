@@ -1,4 +1,4 @@
-//! The queue beside one that keeps everything in plain lists and looks at all of it every time.
+//! The queue against a model that keeps everything in plain lists and scans them every time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl Model {
         added
     }
 
-    fn ripen(&mut self) {
+    fn take_due(&mut self) {
         let mut due: Vec<(u64, u8)> = self
             .keys
             .iter()
@@ -131,7 +131,7 @@ impl Model {
         due.sort_unstable();
         let mut last = None;
         for (at, key) in due {
-            // Those that are due at the same time have no order among each other.
+            // Keys that are due at the same time have no order.
             self.count += u64::from(last != Some(at));
             last = Some(at);
             let count = self.count;
@@ -164,7 +164,7 @@ impl Model {
     }
 }
 
-/// The wait after so many failures.
+/// The wait after this many failures.
 fn backoff(failures: u32) -> u64 {
     (10 << (failures - 1).min(10)).min(1000)
 }
@@ -206,7 +206,7 @@ fn check(ops: Vec<Op>, drops: bool) {
                     assert_eq!(queue.forget(&key), failures > 0, "{key}");
                 }
                 Op::Get => {
-                    model.ripen();
+                    model.take_due();
                     let first = model.first();
                     let Some(work) = queue.try_get() else {
                         assert!(first.is_empty(), "{first:?}");
@@ -257,7 +257,7 @@ fn end(model: &mut Model, key: u8, how: u8) {
 
 proptest! {
     #[test]
-    fn the_queue_does_what_plain_lists_do(ops in ops(), drops in any::<bool>()) {
+    fn the_queue_behaves_as_the_model(ops in ops(), drops in any::<bool>()) {
         check(ops, drops);
     }
 }

@@ -8,7 +8,7 @@ use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, Policy, Rate, Stop};
-use redial_queue::{Happened, Priority, Reconciled, Reconciler, WorkQueue};
+use redial_queue::{Priority, Reconciled, Reconciler, WorkEvent, WorkQueue};
 use tokio::time::{Instant, sleep};
 
 const fn ms(ms: u64) -> Duration {
@@ -33,7 +33,7 @@ fn filled(keys: u32) -> WorkQueue<u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_than_the_workers_are_under_way_and_never_one_key_twice() {
+async fn attempts_are_bounded_by_the_workers_and_a_key_never_runs_twice_at_once() {
     let queue = filled(50);
     let inside: Arc<Mutex<HashMap<u32, u32>>> = Arc::default();
     let most = Arc::new(AtomicU32::new(0));
@@ -70,9 +70,9 @@ async fn a_key_backs_off_on_its_own_and_starts_over_when_it_is_done() {
     let backoff = Backoff::exponential(ms(100), ms(800));
     let watch = {
         let seen = Arc::clone(&seen);
-        move |_: &u32, happened: &Happened| {
-            if let Happened::Failed { failures, wait, .. } = happened {
-                seen.lock().unwrap().push((*failures, wait.as_millis() as u32));
+        move |event: &WorkEvent<'_, u32>| {
+            if let WorkEvent::Retry { attempt, wait, .. } = event {
+                seen.lock().unwrap().push((*attempt, wait.as_millis() as u32));
             }
         }
     };
@@ -95,7 +95,7 @@ async fn a_key_backs_off_on_its_own_and_starts_over_when_it_is_done() {
     }
     assert_eq!(seen.len(), 5);
     assert!(start.elapsed() <= ms(2305));
-    assert_eq!(pool.stats().retries["server-error"], 5);
+    assert_eq!(pool.stats().work.retries["server-error"], 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn when_everything_is_broken_the_budget_ends_the_retries_and_no_key_is_los
     sleep(Duration::from_secs(29)).await;
     let runs = runs.load(Ordering::Relaxed);
     assert!((1090..=1100).contains(&runs), "a tenth more than 1000, not {runs}");
-    assert_eq!(pool.stats().stops[Stop::Budget.name()], 1000);
+    assert_eq!(pool.stats().work.stops[Stop::Budget.name()], 1000);
     let depth = pool.stats().depth;
     assert_eq!(depth.later, 1000, "all of them rest");
     assert_eq!(pool.stats().balance, Some(0));
@@ -130,23 +130,24 @@ async fn when_everything_is_broken_the_budget_ends_the_retries_and_no_key_is_los
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_news_about_a_key_says_what_is_new() {
+async fn events_of_a_key_tell_what_is_new() {
     let queue = filled(1);
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let watch = {
         let seen = Arc::clone(&seen);
-        move |_: &u32, happened: &Happened| {
-            let news = match happened {
-                Happened::Failed { failures, trend, .. } => format!("{failures} {trend:?}"),
-                Happened::Stopped { reason, failure, wait } => {
+        move |event: &WorkEvent<'_, u32>| {
+            let line = match event {
+                WorkEvent::Started { .. } => return,
+                WorkEvent::Retry { attempt, trend, .. } => format!("{attempt} {trend:?}"),
+                WorkEvent::Postponed { stop, failure, wait, .. } => {
                     let class = failure.map(|failure| failure.class.name());
                     assert!(*wait >= ms(100) && *wait <= ms(200), "{wait:?}");
-                    format!("{} {class:?}", reason.name())
+                    format!("{} {class:?}", stop.unwrap().name())
                 }
-                Happened::Recovered { failures } => format!("{failures} recovered"),
-                _ => String::new(),
+                WorkEvent::Done { attempt, .. } => format!("{attempt} done"),
+                other => format!("{other:?}"),
             };
-            seen.lock().unwrap().push(news);
+            seen.lock().unwrap().push(line);
         }
     };
     let backoff = Backoff::exponential(ms(100), ms(200));
@@ -168,11 +169,11 @@ async fn the_news_about_a_key_says_what_is_new() {
         "3 Repeated",
         "attempts Some(\"server-error\")",
         "1 Repeated",
-        "1 recovered",
+        "2 done",
     ];
     assert_eq!(*seen.lock().unwrap(), expected);
     let stats = pool.stats();
-    assert_eq!((stats.done, stats.failing, stats.retries["server-error"]), (1, 0, 4));
+    assert_eq!((stats.done, stats.failing, stats.work.retries["server-error"]), (1, 0, 4));
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,13 +187,13 @@ async fn the_longest_and_the_share_of_the_workers_are_known() {
     let task = tokio::spawn(Arc::clone(&pool).run(work));
     sleep(ms(150)).await;
     let stats = pool.stats();
-    assert_eq!((stats.running, stats.longest, stats.done), (2, ms(150), 1));
-    assert!((stats.utilisation() - 1.0).abs() < 1e-9);
+    assert_eq!((stats.work.running, stats.work.longest, stats.done), (2, ms(150), 1));
+    assert!((stats.work.utilisation() - 1.0).abs() < 1e-9);
     sleep(ms(100)).await;
-    assert!((pool.stats().utilisation() - 0.5).abs() < 1e-9, "2 runs, and nothing waits");
+    assert!((pool.stats().work.utilisation() - 0.5).abs() < 1e-9, "2 runs, and nothing waits");
     queue.close();
     task.await.unwrap();
-    assert_eq!(pool.stats().running, 0);
+    assert_eq!(pool.stats().work.running, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,13 +213,13 @@ async fn work_ends_with_its_pool() {
     sleep(ms(10)).await;
     task.abort();
     let start = Instant::now();
-    assert!(ends.await.is_err(), "nobody sends");
-    assert!(start.elapsed() < ms(10), "nobody works on a key that nobody has");
+    assert!(ends.await.is_err(), "the sender is dropped");
+    assert!(start.elapsed() < ms(10), "the work ends with the pool");
     assert_eq!(queue.get().await.unwrap().attempt(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_token_bucket_bounds_how_often_anything_is_begun() {
+async fn the_token_bucket_bounds_how_often_attempts_start() {
     let (queue, start) = (filled(100), Instant::now());
     let rate = RateRule::new(Rate::per_second(10), 5);
     let pool =
@@ -227,7 +228,7 @@ async fn the_token_bucket_bounds_how_often_anything_is_begun() {
     Arc::clone(&pool).run(|_, _| async { Reconciled::Done }).await;
     let took = start.elapsed();
     assert!(took >= ms(9490) && took <= ms(9600), "95 tokens at 10/s, not {took:?}");
-    assert!(pool.stats().limiter_wait > Duration::from_secs(9));
+    assert!(pool.stats().work.limiter_wait > Duration::from_secs(9));
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,9 +237,9 @@ async fn panics_and_time_outs_are_failures() {
     let reasons: Arc<Mutex<Vec<(u32, Class)>>> = Arc::default();
     let watch = {
         let reasons = Arc::clone(&reasons);
-        move |key: &u32, happened: &Happened| {
-            if let Happened::Failed { failure, .. } = happened {
-                reasons.lock().unwrap().push((*key, failure.class));
+        move |event: &WorkEvent<'_, u32>| {
+            if let WorkEvent::Retry { item, failure: Some(failure), .. } = event {
+                reasons.lock().unwrap().push((**item, failure.class));
             }
         }
     };
@@ -264,7 +265,7 @@ async fn panics_and_time_outs_are_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn done_for_now_is_looked_at_again() {
+async fn after_runs_the_key_again() {
     let (queue, start) = (filled(1), Instant::now());
     let runs = Arc::new(AtomicU32::new(0));
     let pool = Arc::new(Reconciler::new(queue.clone(), policy(|draft| draft)));

@@ -62,7 +62,7 @@ async fn the_earliest_time_counts_and_now_is_the_earliest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_fails_waits_for_longer_and_longer_with_jitter() {
+async fn a_key_that_fails_waits_longer_each_time_with_jitter() {
     let ceilings = Backoff::exponential(ms(100), ms(400)).jitter(Jitter::Equal);
     let queue = Builder::default().backoff(ceilings).build();
     now(&queue, "a");
@@ -81,7 +81,7 @@ async fn a_key_that_fails_waits_for_longer_and_longer_with_jitter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_fail_together_do_not_come_back_together() {
+async fn keys_that_fail_together_do_not_run_again_together() {
     let queue: WorkQueue<u32> = Builder::default().backoff(Backoff::constant(ms(1000))).build();
     for key in 0..500 {
         queue.try_add(key, Priority::NORMAL, Duration::ZERO);
@@ -114,7 +114,7 @@ async fn spurious_triggers_do_not_inflate_the_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn priorities_go_first_and_whoever_waits_rises() {
+async fn higher_priorities_run_first_and_waiting_keys_rise() {
     let queue: WorkQueue<u32> = Builder::default().rise(ms(100)).build();
     queue.try_add(0, Priority::LOWEST, Duration::ZERO);
     queue.try_add(1, Priority::NORMAL, Duration::ZERO);
@@ -131,7 +131,7 @@ async fn priorities_go_first_and_whoever_waits_rises() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_waits_or_drops_as_it_was_told() {
+async fn a_full_queue_waits_or_drops_as_configured() {
     let queue: WorkQueue<u32> = Builder::default().bound(2).build();
     for key in [1, 2] {
         assert_eq!(queue.add(key).await, Added::Queued);
@@ -180,7 +180,7 @@ async fn draining_loses_nothing() {
     });
     tokio::task::yield_now().await;
     assert_eq!(now(&queue, "d"), Added::Closed);
-    assert!(!draining.is_finished(), "somebody works on a key");
+    assert!(!draining.is_finished(), "a worker has a key");
     held.done();
     assert_eq!(draining.await.unwrap(), ["b"], "what failed comes back");
     assert_eq!(worker.await.unwrap(), ["b", "c", "later"]);
@@ -231,7 +231,7 @@ async fn workers_that_wait_see_an_earlier_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_are_said_to_have_failed_back_off_and_can_be_forgiven() {
+async fn keys_added_as_failed_back_off_and_can_be_reset() {
     let backoff = Backoff::exponential(ms(100), ms(400)).jitter(Jitter::None);
     let (queue, start) = (Builder::default().backoff(backoff).build(), Instant::now());
     assert_eq!(queue.add_failed("a").await, Added::Queued);
@@ -259,7 +259,7 @@ async fn keys_that_are_said_to_have_failed_back_off_and_can_be_forgiven() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_refuses_if_it_was_told_to() {
+async fn a_full_queue_refuses_if_configured_to() {
     let queue: WorkQueue<u32> = Builder::default().bound(1).when_full(WhenFull::Refuse).build();
     assert_eq!(queue.add_after(1, ms(10)).await, Added::Queued);
     assert_eq!(queue.add(2).await, Added::Full);
@@ -270,7 +270,7 @@ async fn a_full_queue_refuses_if_it_was_told_to() {
 
     let queue: WorkQueue<u32> = Builder::default().bound(1).when_full(WhenFull::DropOldest).build();
     assert_eq!(queue.add_after(1, ms(10)).await, Added::Queued);
-    assert_eq!(queue.add(2).await, Added::Full, "those that wait for their time stay");
+    assert_eq!(queue.add(2).await, Added::Full, "delayed keys stay");
 }
 
 /// An `add` that waits for room.
@@ -280,14 +280,14 @@ fn adding(queue: &WorkQueue<u32>, key: u32) -> tokio::task::JoinHandle<Added<u32
 }
 
 #[tokio::test(start_paused = true)]
-async fn room_that_one_does_not_need_goes_to_the_next() {
+async fn room_that_is_not_needed_goes_to_the_next_adder() {
     let queue: WorkQueue<u32> = Builder::default().bound(1).build();
     queue.add(1).await;
     let (first, second) = (adding(&queue, 2), adding(&queue, 3));
     tokio::task::yield_now().await;
     let work = queue.get().await.unwrap();
     first.abort();
-    assert_eq!(second.await.unwrap(), Added::Queued, "whoever was called is gone");
+    assert_eq!(second.await.unwrap(), Added::Queued, "the adder that was woken is gone");
 
     // 1 runs again at a later time, which takes room, until an add makes it run again at once.
     let queue: WorkQueue<u32> = Builder::default().bound(1).build();
@@ -304,7 +304,7 @@ async fn room_that_one_does_not_need_goes_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_reaches_everybody_who_waits() {
+async fn closing_wakes_every_waiter() {
     let queue: WorkQueue<u32> = Builder::default().bound(1).build();
     let workers: Vec<_> = (0..5)
         .map(|_| {
@@ -336,11 +336,11 @@ async fn the_end_reaches_everybody_who_waits() {
     for drain in drains {
         left.extend(drain.await.unwrap());
     }
-    assert_eq!(left, [0], "one of them is told");
+    assert_eq!(left, [0], "one of them gets it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_age_counts_from_when_a_key_was_due_whoever_looks() {
+async fn the_age_counts_from_when_a_key_was_due() {
     let queue = queue();
     queue.add_after("a", ms(100)).await;
     tokio::time::advance(ms(350)).await;
@@ -360,7 +360,7 @@ async fn a_time_that_never_comes_is_not_lost() {
 }
 
 #[test]
-fn many_keys_are_found_again_whatever_comes_and_goes() {
+fn many_keys_are_found_after_inserts_and_removals() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _inside = runtime.enter();
     let queue: WorkQueue<u64> = Builder::default().bound(1 << 20).build();
@@ -381,7 +381,7 @@ fn many_keys_are_found_again_whatever_comes_and_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_goes_away_leaves_the_next_time_to_another() {
+async fn a_dropped_waiter_passes_the_next_time_on() {
     let (queue, start) = (queue(), Instant::now());
     let [first, second] = [(), ()].map(|()| {
         let queue = queue.clone();
@@ -392,6 +392,6 @@ async fn a_worker_that_goes_away_leaves_the_next_time_to_another() {
     queue.add_after("a", ms(100)).await;
     tokio::task::yield_now().await;
     first.abort();
-    let got = timeout(Duration::from_secs(10), second).await.expect("nobody knows the time");
+    let got = timeout(Duration::from_secs(10), second).await.expect("no waiter knows the time");
     assert_eq!((got.unwrap(), start.elapsed()), (Some("a"), ms(100)));
 }

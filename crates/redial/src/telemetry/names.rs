@@ -129,10 +129,25 @@ pub(super) fn describe(recorder: &dyn Recorder) {
     let all = all.chain(fleet::FLEET_METRICS);
     #[cfg(feature = "http")]
     let all = all.chain(idempotency::IDEMPOTENCY_METRICS);
-    for Metric { name, kind, help } in all {
-        let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
-        let (unit, name, help) = (Some(unit), (*name).into(), (*help).into());
-        match kind {
+    all.for_each(|metric| metric.describe(recorder));
+}
+
+impl Metric {
+    /// A counter of another crate.
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Counter, help }
+    }
+
+    /// A gauge of another crate.
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Gauge, help }
+    }
+
+    /// Registers the help text with a recorder.
+    pub fn describe(&self, recorder: &dyn Recorder) {
+        let unit = if self.name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
+        let (name, unit, help) = (self.name.into(), Some(unit), self.help.into());
+        match self.kind {
             Kind::Counter => recorder.describe_counter(name, unit, help),
             Kind::Gauge => recorder.describe_gauge(name, unit, help),
             Kind::Histogram => recorder.describe_histogram(name, unit, help),

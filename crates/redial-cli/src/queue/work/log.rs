@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use redial_core::admit::{RateLimit, RateRule};
 use redial_core::{Rate, Stop};
-use redial_queue::durable::{Happening, Job, Report};
+use redial_queue::WorkEvent;
+use redial_queue::durable::{Job, Report};
 use serde_json::{Value, json};
 
 use crate::duration::{ms, text};
@@ -41,8 +42,8 @@ impl Log {
         &self.stderr
     }
 
-    pub(super) fn happened(&self, happening: &Happening<'_>) {
-        if self.form == Form::None || is_usual(happening) || self.is_logged(happening) {
+    pub(super) fn event(&self, event: &WorkEvent<'_, Job>) {
+        if self.form == Form::None || is_usual(event) || self.is_logged(event) {
             return;
         }
         if self.limit.take(clock::now()).is_err() {
@@ -50,14 +51,14 @@ impl Log {
             return;
         }
         self.report_left_out();
-        let (text, event, fields) = describe(happening);
-        self.write(&text, event, &fields);
+        let (text, name, fields) = describe(event);
+        self.write(&text, name, &fields);
     }
 
     /// Whether the cause for which a job cannot be tried has been logged: it is the same for all jobs.
-    fn is_logged(&self, happening: &Happening<'_>) -> bool {
-        match happening {
-            Happening::Postponed { stop: None | Some(Stop::Concurrency), cause, .. }
+    fn is_logged(&self, event: &WorkEvent<'_, Job>) -> bool {
+        match event {
+            WorkEvent::Postponed { stop: None | Some(Stop::Concurrency), cause, .. }
                 if !cause.is_empty() =>
             {
                 let mut logged = self.not_tried.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,18 +125,19 @@ impl Log {
 }
 
 /// Whether it happens for every job that succeeds.
-fn is_usual(happening: &Happening<'_>) -> bool {
-    matches!(happening, Happening::Started(_) | Happening::Done { .. })
+fn is_usual(event: &WorkEvent<'_, Job>) -> bool {
+    matches!(event, WorkEvent::Started { .. } | WorkEvent::Done { .. })
 }
 
-fn describe(happening: &Happening<'_>) -> (String, &'static str, Value) {
-    match happening {
-        Happening::Retry { job, wait, cause } => (
+/// An event as a text, and as the name and the fields of a JSON line.
+fn describe(event: &WorkEvent<'_, Job>) -> (String, &'static str, Value) {
+    match event {
+        WorkEvent::Retry { item: job, wait, cause, .. } => (
             format!("{}: {cause}; next attempt in {}", attempt(job), text(*wait)),
             "retry",
             about(job, json!({ "wait_ms": ms(*wait), "outcome": cause })),
         ),
-        Happening::Postponed { job, wait, stop, cause } => {
+        WorkEvent::Postponed { item: job, wait, stop, cause, .. } => {
             let returned = if cause.is_empty() { "returned by this worker" } else { cause };
             let why = match stop {
                 None | Some(Stop::Concurrency) => returned.to_owned(),
@@ -149,22 +151,22 @@ fn describe(happening: &Happening<'_>) -> (String, &'static str, Value) {
                 about(job, json!({ "wait_ms": ms(*wait), "stop": stop, "outcome": cause })),
             )
         }
-        Happening::Dead { job, reason, outcome } => (
-            format!("{}: {outcome}; giving up: {reason}", attempt(job)),
+        WorkEvent::Dead { item: job, reason, cause } => (
+            format!("{}: {cause}; giving up: {reason}", attempt(job)),
             "dead",
-            about(job, json!({ "reason": reason, "outcome": outcome })),
+            about(job, json!({ "reason": reason, "outcome": cause })),
         ),
-        Happening::Lost(job) => (
+        WorkEvent::Lost(job) => (
             format!("{}: stopped: the lease expired before the store was reached", attempt(job)),
             "lost",
             about(job, json!({})),
         ),
-        Happening::Stale(job) => (
+        WorkEvent::Stale(job) => (
             format!("{}: the result is ignored: another worker has the job", attempt(job)),
             "stale",
             about(job, json!({})),
         ),
-        Happening::Trouble { error, wait } => (
+        WorkEvent::StoreUnavailable { error, wait } => (
             format!("{error}; trying again in {}", text(*wait)),
             "trouble",
             json!({ "error": error.to_string(), "wait_ms": ms(*wait) }),

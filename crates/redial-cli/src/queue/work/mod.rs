@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::{Policy, Preset};
+use redial_queue::WorkEvent;
 use redial_queue::delivery::{Deliverer, Secrets};
-use redial_queue::durable::{Happening, Report, Until, Worker, WorkerError, standard};
+use redial_queue::durable::{Job, Report, Until, Worker, WorkerError, standard};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -264,7 +265,7 @@ async fn worker(args: &Args, policy: Policy, log: &Arc<Log>) -> Result<Worker, F
             End::NothingDue => Until::NothingDue,
             End::Empty => Until::Empty,
         })
-        .watch(move |happening: &Happening<'_>| log.happened(happening));
+        .watch(move |event: &WorkEvent<'_, Job>| log.event(event));
     if let Some(most) = args.per_destination {
         worker = worker.per_destination(most.into());
     }

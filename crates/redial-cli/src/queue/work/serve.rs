@@ -16,7 +16,7 @@ use metrics_exporter_prometheus::formatting::sanitize_label_value;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use redial::telemetry::{self, Meter};
 use redial_queue::durable::Worker;
-use redial_queue::metrics::Publisher;
+use redial_queue::telemetry::Publisher;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

@@ -1,7 +1,7 @@
-//! What the engine says about a job: whether it may be tried now, and what follows from an attempt.
+//! What the engine decides about a job: whether it may be tried now, and what follows from an attempt.
 //!
-//! A refusal by the world (the budget is dry, the breaker is open) is not the job's fault: no attempt was made, so it is
-//! given back and the job waits. A refusal by the policy (no attempts left, no time left) is the end.
+//! A refusal by a guard (the budget is dry, the breaker is open) says nothing about the job: no attempt was made, so none is
+//! charged, and the job waits. A refusal by the policy (no attempts left, no time left) is the end.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,21 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::admit::{Guards, Scopes};
-use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::schedule::{Backoff, Jitter, wait};
+use redial_core::decide::{Failure, Outcome, Safety};
+use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{
     Call, Context, Event, MS, NEVER, Nanos, Observer, Permit, Policy, Progress, Request, Stop,
-    Verdict as Next, draw,
+    Suspended, draw,
 };
 
 use super::super::{Job, Verdict};
-use super::turns::{Turns, gap};
-use crate::told::{Told, seen};
+use super::pacer::{Pacer, gap};
+use crate::observer::KeyedObserver;
+use crate::watch::Trend;
 
-/// What the history says of an attempt that was only to ask again: no store keeps it elsewhere.
-pub(super) const NOT_YET: &str = "not yet: it is under way";
-
-/// The time between two jobs that could not be tried and come back.
+/// The time between two jobs that could not be tried and are due again.
 const NOT_TRIED_GAP: Nanos = 5 * MS;
 
 /// Destinations with guards of their own, of each policy.
@@ -33,8 +31,8 @@ const MOST_DESTINATIONS: usize = 10_000;
 pub(super) struct Engine {
     own: Rules,
     named: BTreeMap<String, Rules>,
-    /// When the next job that could not be tried comes back, by destination.
-    not_tried: Turns,
+    /// Spaces out jobs that could not be tried.
+    not_tried: Pacer,
     observer: Option<Arc<dyn Observer>>,
     /// Hashes the keys of jobs for the cool-down, and names the random streams.
     state: RandomState,
@@ -45,22 +43,22 @@ pub(super) struct Engine {
 struct Rules {
     policy: Arc<Policy>,
     scopes: Scopes<Option<String>>,
-    turns: Turns,
+    refused: Pacer,
 }
 
 impl Rules {
     fn new(policy: &Policy) -> Self {
         let scopes = Scopes::new(MOST_DESTINATIONS, policy.memory());
-        Self { policy: Arc::new(policy.clone()), scopes, turns: Turns::new() }
+        Self { policy: Arc::new(policy.clone()), scopes, refused: Pacer::new() }
     }
 }
 
-/// A job that may be tried.
-pub(super) struct Tried<'a> {
+/// A job that asks for an attempt.
+pub(super) struct Candidate<'a> {
     pub(super) job: &'a Job,
-    /// How long ago it was first claimed, and since when that is so.
-    pub(super) age: Duration,
+    /// When it was claimed, and how long ago it had been claimed first by then.
     pub(super) claimed: Nanos,
+    pub(super) age: Duration,
     pub(super) destination: Option<String>,
     pub(super) safety: Safety,
 }
@@ -70,7 +68,7 @@ pub(super) struct Attempt {
     policy: Arc<Policy>,
     guards: Arc<Guards>,
     request: Request,
-    told: Option<Told>,
+    observer: Option<KeyedObserver>,
     call: Call,
     permit: Permit,
 }
@@ -81,6 +79,27 @@ pub(super) struct Decision {
     /// In a line, for the history.
     pub(super) outcome: String,
     pub(super) stop: Option<Stop>,
+    /// How the attempt failed, and how that compares with the failures before it.
+    pub(super) failure: Option<Failure>,
+    pub(super) trend: Trend,
+}
+
+impl Decision {
+    pub(super) fn new(verdict: Verdict, outcome: String) -> Self {
+        Self { verdict, outcome, stop: None, failure: None, trend: Trend::default() }
+    }
+
+    pub(super) fn dead(reason: &str, outcome: String) -> Self {
+        Self::new(Verdict::Dead { reason: reason.to_owned() }, outcome)
+    }
+
+    /// The attempt is not made.
+    fn refused(job: &Job, stop: Stop, verdict: Verdict) -> Self {
+        let last = job.history.last().map(|tried| tried.outcome.as_str());
+        let outcome =
+            last.map_or_else(|| stop.to_string(), |last| format!("{stop}; before: {last}"));
+        Self { stop: Some(stop), ..Self::new(verdict, outcome) }
+    }
 }
 
 impl Engine {
@@ -93,7 +112,7 @@ impl Engine {
         let state = RandomState::new();
         let seed = state.hash_one(0);
         let own = Rules::new(own);
-        let (named, not_tried) = (named.collect(), Turns::new());
+        let (named, not_tried) = (named.collect(), Pacer::new());
         Self { own, named, not_tried, observer, state, seed, drawn: 0 }
     }
 
@@ -104,27 +123,30 @@ impl Engine {
     }
 
     /// May it be tried now?
-    pub(super) fn admit(&mut self, tried: Tried<'_>, now: Nanos) -> Result<Attempt, Decision> {
+    pub(super) fn admit(
+        &mut self,
+        candidate: Candidate<'_>,
+        now: Nanos,
+    ) -> Result<Attempt, Decision> {
         let seed = self.next_seed();
-        let Tried { job, age, claimed, destination, safety } = tried;
+        let Candidate { job, age, claimed, destination, safety } = candidate;
         let key = job.key.as_ref().map_or(0, |key| self.state.hash_one(key));
         let rules = match &job.policy {
             None => &mut self.own,
             Some(name) if self.named.contains_key(name) => {
                 self.named.get_mut(name).unwrap_or(&mut self.own)
             }
-            Some(name) => return Err(self.unknown(name)),
+            Some(name) => return Err(self.unknown_policy(name)),
         };
         let policy = Arc::clone(&rules.policy);
-        let place = self.state.hash_one(&destination);
+        let slot = self.state.hash_one(&destination);
         let guards = rules.scopes.get(destination, now, || Guards::new(&policy, 1, seed));
         let request = Request { safety, key, ..Request::default() };
-        let told = self.observer.as_ref().map(|observer| {
+        let observer = self.observer.as_ref().map(|observer| {
             let key = if key == 0 { self.state.hash_one(job.id) } else { key };
-            Told { observer: Arc::clone(observer), key, goes_on: passes }
+            KeyedObserver { observer: Arc::clone(observer), key, continues }
         });
-        let observer = seen(told.as_ref());
-        let cx = Context { policy: &policy, guards: &guards, observer, request };
+        let cx = context(&policy, &guards, observer.as_ref(), request);
         let deadline = match policy.deadline() {
             NEVER => NEVER,
             whole => claimed.saturating_add(whole.saturating_sub(redial_core::nanos(age))),
@@ -132,89 +154,86 @@ impl Engine {
         // The store has charged this attempt already; the engine counts it when it admits it.
         let attempts = job.progress.attempts.saturating_sub(1);
         let progress = Progress { attempts, ..job.progress };
-        let polls = job.history.last().is_some_and(|last| last.outcome == NOT_YET);
-        let revived = Call::revive(progress, !polls, &cx, deadline, now);
-        if let (Err(reason), Some(told)) = (&revived, &told) {
-            told.about(&request, &Event::Stopped { reason: *reason, attempts });
+        let revived = Call::revive(progress, &cx, deadline, now);
+        if let (Err(reason), Some(observer)) = (&revived, &observer) {
+            observer.about(&request, &Event::Stopped { reason: *reason, attempts });
         }
         let admitted =
             revived.and_then(|mut call| call.admit(&cx, now).map(|permit| (call, permit)));
         match admitted {
-            Ok((call, permit)) => Ok(Attempt { policy, guards, request, told, call, permit }),
-            Err(stop) if passes(stop) => {
+            Ok((call, permit)) => Ok(Attempt { policy, guards, request, observer, call, permit }),
+            Err(stop) if stop.is_guard() => {
                 let gap = gap(&policy, stop);
-                let wait = rules.turns.next(place, gap, now) + pause(&policy, job.progress, seed);
-                Err(refused(job, stop, Verdict::Postpone { wait }))
+                let wait = rules.refused.next(slot, gap, now) + pause(&policy, job.progress, seed);
+                Err(Decision::refused(job, stop, Verdict::Postpone { wait }))
             }
-            Err(stop) => Err(refused(job, stop, dead(stop))),
+            Err(stop) => Err(Decision::refused(job, stop, dead(stop))),
         }
     }
 
-    /// An attempt was admitted and could not be made. It is given back, and the job waits.
+    /// An attempt was admitted and could not be made. It is not charged, and the job waits.
     pub(super) fn not_tried(
         &mut self,
         attempt: Attempt,
         destination: Option<&str>,
+        why: String,
         now: Nanos,
-    ) -> Verdict {
+    ) -> Decision {
         let seed = self.next_seed();
-        let turn = self.not_tried.next(self.state.hash_one(destination), NOT_TRIED_GAP, now);
-        Verdict::Postpone { wait: turn + attempt.give_back(now, seed) }
+        let wait = self.not_tried.next(self.state.hash_one(destination), NOT_TRIED_GAP, now);
+        Decision::new(Verdict::Postpone { wait: wait + attempt.give_back(now, seed) }, why)
     }
 
-    /// All places of a destination are taken, and it does not answer.
-    pub(super) fn stuck(&mut self, job: &Job, destination: &str, now: Nanos) -> Decision {
+    /// All places of a destination are taken, and it has not answered for a while. The job waits for at least as long again:
+    /// jobs that were due sooner would be claimed and given back over and over.
+    pub(super) fn stuck(
+        &mut self,
+        job: &Job,
+        destination: &str,
+        silent_for: Duration,
+        now: Nanos,
+    ) -> Decision {
         let seed = self.next_seed();
-        let place = self.state.hash_one(Some(destination));
+        let slot = self.state.hash_one(Some(destination));
         let rules = match &job.policy {
             Some(name) => self.named.get_mut(name).unwrap_or(&mut self.own),
             None => &mut self.own,
         };
-        let wait = rules.turns.next(place, NOT_TRIED_GAP, now);
-        let wait = wait + pause(&rules.policy, job.progress, seed);
+        let wait = rules.refused.next(slot, NOT_TRIED_GAP, now);
+        let wait = wait + pause(&rules.policy, job.progress, seed).max(silent_for);
         let outcome = format!("{destination} does not answer, and has all of its places");
-        let (verdict, stop) = (Verdict::Postpone { wait }, Some(Stop::Concurrency));
-        Decision { verdict, outcome, stop }
+        let stop = Some(Stop::Concurrency);
+        Decision { stop, ..Decision::new(Verdict::Postpone { wait }, outcome) }
     }
 
-    fn unknown(&self, name: &str) -> Decision {
+    fn unknown_policy(&self, name: &str) -> Decision {
         let known: Vec<String> = self.named.keys().map(|name| format!("{name:?}")).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Decision {
-            verdict: Verdict::Dead { reason: "unknown-policy".to_owned() },
-            outcome: format!("no policy is called {name:?}; this worker knows {known}"),
-            stop: None,
-        }
+        let outcome = format!("no policy is called {name:?}; this worker knows {known}");
+        Decision::dead("unknown-policy", outcome)
     }
-}
-
-/// The attempt is not made.
-fn refused(job: &Job, stop: Stop, verdict: Verdict) -> Decision {
-    let last = job.history.last().map(|tried| tried.outcome.as_str());
-    let outcome = last.map_or_else(|| stop.to_string(), |last| format!("{stop}; before: {last}"));
-    Decision { verdict, outcome, stop: Some(stop) }
 }
 
 fn dead(stop: Stop) -> Verdict {
     Verdict::Dead { reason: stop.name().to_owned() }
 }
 
-/// Whether a refusal says nothing about the job: later it may be another.
-fn passes(stop: Stop) -> bool {
-    matches!(
-        stop,
-        Stop::Budget
-            | Stop::BreakerOpen
-            | Stop::Throttled
-            | Stop::RateLimit
-            | Stop::Concurrency
-            | Stop::CoolDown
-            | Stop::Cancelled
-    )
+fn context<'a>(
+    policy: &'a Policy,
+    guards: &'a Guards,
+    observer: Option<&'a KeyedObserver>,
+    request: Request,
+) -> Context<'a> {
+    Context { policy, guards, observer: KeyedObserver::of(observer), request }
 }
 
-/// How long a job waits that was not tried: as long as for its next retry, but never at once and never at the same time as
-/// the others that were refused with it, whatever jitter the policy has.
+/// Whether a job is tried again after its call has stopped in this process: a guard refused an attempt, or it was abandoned.
+fn continues(stop: Stop) -> bool {
+    stop.is_guard() || stop == Stop::Cancelled
+}
+
+/// How long a job that was not tried waits: about as long as for its next retry. Whatever jitter the policy has, it is not
+/// due at once, nor together with the other jobs that were refused with it.
 fn pause(policy: &Policy, progress: Progress, seed: u64) -> Duration {
     let backoff = Backoff { jitter: Jitter::Equal, ..*policy.backoff() };
     let delay = backoff.delay(progress.step.saturating_add(1), progress.drawn, seed);
@@ -227,78 +246,37 @@ impl Attempt {
         self.permit.expires
     }
 
-    /// What follows from it.
-    pub(super) fn settle(
-        self,
-        outcome: &Outcome,
-        now: Nanos,
-        seed: u64,
-    ) -> (Verdict, Option<Stop>) {
-        let Self { policy, guards, request, told, mut call, permit } = self;
-        let observer = seen(told.as_ref());
-        let cx = Context { policy: &policy, guards: &guards, observer, request };
-        let before = call.progress();
-        match call.settle(&cx, permit, outcome, now, || seed) {
-            Next::Done => (Verdict::Done, None),
-            Next::Wait(until) => {
-                let progress = call.progress();
-                // The process that sends the retry pays for it.
-                call.cancel(&cx, now);
+    /// What follows from it. Another process may make the next attempt, so this one pays for none.
+    pub(super) fn settle(self, outcome: &Outcome, text: String, now: Nanos, seed: u64) -> Decision {
+        let Self { policy, guards, request, observer, call, permit } = self;
+        let cx = context(&policy, &guards, observer.as_ref(), request);
+        let trend = Trend::of(permit.number, false, policy.backoff());
+        let (verdict, stop) = match call.suspend(&cx, permit, outcome, now, || seed) {
+            Suspended::Done => (Verdict::Done, None),
+            Suspended::Wait { until, progress } => {
                 let wait = Duration::from_nanos(until.saturating_sub(now));
                 (Verdict::Retry { wait, progress }, None)
             }
-            Next::Stop(stop) if passes(stop) => match again(&policy, before, outcome, seed) {
-                Ok((verdict, delay)) => {
-                    if let Some(told) = &told {
-                        let failure =
-                            if let Outcome::Failure(why) = outcome { Some(*why) } else { None };
-                        let attempt = before.attempts.saturating_add(1);
-                        told.about(&request, &Event::RetryScheduled { attempt, delay, failure });
-                    }
-                    (verdict, Some(stop))
-                }
-                Err(stop) => (dead(stop), Some(stop)),
-            },
-            Next::Stop(stop) => (dead(stop), Some(stop)),
-            Next::InFlight => {
-                (Verdict::Retry { wait: pause(&policy, before, seed), progress: before }, None)
-            }
-        }
+            Suspended::Stop(stop) => (dead(stop), Some(stop)),
+        };
+        let failure = if let Outcome::Failure(failure) = outcome { Some(*failure) } else { None };
+        Decision { stop, failure, trend, ..Decision::new(verdict, text) }
     }
 
-    /// It was cut off half-way, for no fault of its own: it is tried again.
-    pub(super) fn abandon(self, now: Nanos, seed: u64) -> Verdict {
+    /// The worker stopped before it was over: the job is tried again.
+    pub(super) fn abandon(self, now: Nanos, seed: u64) -> Decision {
         let progress = self.call.progress();
-        Verdict::Retry { wait: self.give_back(now, seed), progress }
+        let verdict = Verdict::Retry { wait: self.give_back(now, seed), progress };
+        Decision::new(verdict, "the worker stopped before it was done".to_owned())
     }
 
     /// It is over without an outcome. Returns how long the job waits.
     fn give_back(self, now: Nanos, seed: u64) -> Duration {
-        let Self { policy, guards, request, told, mut call, permit } = self;
-        let observer = seen(told.as_ref());
-        let cx = Context { policy: &policy, guards: &guards, observer, request };
+        let Self { policy, guards, request, observer, mut call, permit } = self;
+        let cx = context(&policy, &guards, observer.as_ref(), request);
         let progress = call.progress();
         call.abandon(&cx, permit, now);
         call.cancel(&cx, now);
         pause(&policy, progress, seed)
     }
-}
-
-/// An attempt failed, and a retry would be refused now: whoever claims the job next asks again.
-fn again(
-    policy: &Policy,
-    from: Progress,
-    outcome: &Outcome,
-    seed: u64,
-) -> Result<(Verdict, Nanos), Stop> {
-    let step = from.step.saturating_add(1);
-    let drawn = wait(policy, step, from.drawn, outcome.hint(), seed)?;
-    let progress = Progress { step, drawn: drawn.drawn, ..from };
-    let delay = drawn.delay.max(MS);
-    Ok((Verdict::Retry { wait: Duration::from_nanos(delay), progress }, delay))
-}
-
-/// The failure of a handler that did not say what it was.
-pub(super) fn failure(class: Class) -> Outcome {
-    Failure::new(class).into()
 }

@@ -3,12 +3,12 @@ use std::fmt;
 
 use super::super::StoreError;
 
-/// Why a worker has stopped before it was told to.
+/// Why a worker has stopped by itself.
 #[derive(Debug)]
 pub enum WorkerError {
     /// The store has failed.
     Store(StoreError),
-    /// The handler says that [no job can be done](super::super::Handled::WorkerFailed) here.
+    /// The handler reports that [no job can be done](super::super::Handled::WorkerFailed) here.
     Handler(String),
 }
 

@@ -1,31 +1,30 @@
-//! A job was promised to somebody who is gone, so whoever works on it must not forget it: not when the worker is killed,
-//! not when the store cannot be reached, not when the other end is down for a day.
+//! The caller that enqueued a job is gone, so the job must not be lost: not when the worker is killed, not when the store
+//! cannot be reached, not when the destination is down for a day.
 //!
-//! A [`Worker`] claims jobs, asks the engine whether each may be tried now, runs the handler, and writes down what the
-//! engine makes of the outcome. One loop owns all of it; at most one claim, one settlement and one heartbeat are with the
-//! store at a time, each for as many jobs as there are:
+//! A [`Worker`] claims jobs, asks the engine whether each may be tried now, runs the handler, and stores what the engine
+//! decides about the outcome. One loop, `run`, owns all of it, in parts that each own their state. At most one claim, one
+//! settlement and one heartbeat are with the store at a time, each for as many jobs as there are:
 //!
 //! ```text
-//!   claim ──> ready ──admit──> handler ──> outbox ──settle──> (the store has it)
-//!     ^         └── refused ──────────────> │
-//!     └── there is room, and something changed or is due     beats go on for all of them
+//!   fetch ──> attempts ──admit──> handler ──> outbox ──settle──> (the store has it)
+//!     ^          └── refused ─────────────────> │
+//!     └── there is room, and something changed or is due     leases: heartbeats for all of them
 //! ```
 
-mod beat;
+mod attempts;
+mod call;
+mod destinations;
 mod engine;
 mod error;
 mod fetch;
-mod lanes;
+mod leases;
+mod outbox;
+mod pacer;
+mod reporter;
 mod run;
-mod settle;
-mod stats;
-mod turns;
-mod watch;
-mod work;
 
 pub use error::WorkerError;
-pub use stats::{Gauge, WorkerStats};
-pub use watch::{Happening, WatchJobs};
+pub use reporter::{Gauge, WorkerStats};
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -35,17 +34,18 @@ use std::time::Duration;
 use redial_core::schedule::{Backoff, HintRule, TooLong};
 use redial_core::{Draft, NEVER, Nanos, Observer, Policy, nanos};
 
-use super::{DurableQueue, Handler};
+use super::{DurableQueue, Handler, Job};
 use crate::clock::Clock;
-use run::Shift;
+use crate::watch::Watch;
+use run::Run;
 
 /// The policy of jobs that name none, unless the worker has another: 16 attempts, full jitter doubling from 5 s to 1 h, an
-/// attempt is cut off after 30 s, no deadline, and the usual budget. A server that asks for patience gets it, for up to a day.
+/// attempt timeout of 30 s, no deadline, and the usual budget. Hints of servers are honoured for up to a day.
 pub fn standard() -> Policy {
     built(draft())
 }
 
-/// The [`standard`] policy, to be added to.
+/// The [`standard`] policy, as a draft.
 pub(crate) fn draft() -> Draft {
     let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(3600));
     let day = nanos(Duration::from_secs(24 * 3600));
@@ -54,7 +54,7 @@ pub(crate) fn draft() -> Draft {
     draft.attempt_timeout(Duration::from_secs(30))
 }
 
-/// A policy of ours, which a test has built before.
+/// Builds a policy of this crate. A test builds each of them, so this does not fail.
 pub(crate) fn built(draft: Draft) -> Policy {
     draft.build().unwrap_or_else(|_| Policy::standard())
 }
@@ -62,12 +62,13 @@ pub(crate) fn built(draft: Draft) -> Policy {
 /// When a worker stops by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Until {
-    /// Never: when it is told to.
+    /// Only when it is stopped.
     #[default]
     Stopped,
-    /// When nothing is due, as in a paused queue, and nothing runs here. Retries that wait are left to the next worker.
+    /// When nothing is due and nothing runs here. In a paused queue nothing is due. Retries that wait are left to the next
+    /// worker.
     NothingDue,
-    /// When nothing waits at all, held jobs, later ones and those of other workers included.
+    /// When the queue is empty: no job waits, is held or runs, here or in another worker.
     Empty,
 }
 
@@ -80,22 +81,22 @@ pub struct Report {
     pub retried: u64,
     /// Jobs that were given up.
     pub dead: u64,
-    /// Jobs that were not tried because the budget, the breaker or a limit said no.
+    /// Jobs that were not tried: a guard refused the attempt, or it could not be made.
     pub postponed: u64,
     /// Jobs that were claimed in advance and given back, because the worker stopped or took too long over others.
     pub returned: u64,
-    /// Jobs that were let go, and their handlers aborted, because the store was not reached until the lease was nearly over.
+    /// Jobs that were dropped, and their handlers aborted, because the store could not be reached before the lease ran out.
     pub lost: u64,
-    /// Leases that somebody else had when they were settled or extended. What came of those attempts does not count.
+    /// Jobs that another worker had by the time they were settled or their leases extended. The outcome of those attempts
+    /// does not count.
     pub stale: u64,
 }
 
 /// Works on the jobs of a queue.
 ///
 /// Defaults: the [handler's](Handler::policy) policy and no others by name; 8 workers, a quarter of them for one
-/// destination; leases of 30 s; as many jobs claimed in advance
-/// as there are workers; it works until it is stopped, and then lets handlers go on for as long as the policies' attempt
-/// timeouts, or a lease where a policy has none.
+/// destination; leases of 30 s; as many jobs claimed in advance as there are workers. It works until it is stopped. Handlers
+/// that run then continue for as long as the policies' attempt timeouts, or a lease where a policy has none.
 pub struct Worker {
     queue: DurableQueue,
     policy: Option<Policy>,
@@ -106,7 +107,7 @@ pub struct Worker {
     lease: Duration,
     drain: Option<Duration>,
     until: Until,
-    watch: Option<Arc<dyn WatchJobs>>,
+    watch: Option<Arc<dyn Watch<Job>>>,
     observer: Option<Arc<dyn Observer>>,
     gauge: Gauge,
 }
@@ -147,25 +148,24 @@ impl Worker {
     }
 
     /// How many of the workers one [destination](Handler::destination) may have at once, so that one that never answers
-    /// leaves the others to the rest. At least 1.
+    /// does not take all of them. At least 1.
     pub fn per_destination(self, workers: usize) -> Self {
         Self { per_destination: Some(workers.max(1)), ..self }
     }
 
-    /// How long a job stays with this worker when it is not heard of. A third of it is the time between two heartbeats.
-    /// At least 100 ms.
+    /// How long a job stays with this worker without a heartbeat. Heartbeats are sent three times as often. At least 100 ms.
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease: lease.max(Duration::from_millis(100)), ..self }
     }
 
-    /// How many jobs are claimed beyond those that are worked on. It saves a wait for the store between two jobs. The cost:
-    /// a worker that is killed has charged an attempt of each of them. Those that have waited here for a third of a lease
-    /// are given back, for other workers.
+    /// How many jobs are claimed beyond the running ones, so that a worker does not wait for the store between two
+    /// jobs. The cost: a worker that is killed has charged an attempt of each of them. Jobs that have waited here for a
+    /// third of a lease are given back, for other workers.
     pub fn prefetch(self, jobs: usize) -> Self {
         Self { prefetch: Some(jobs), ..self }
     }
 
-    /// For how long handlers go on after the worker was stopped. Then they are aborted, and their jobs are retried.
+    /// How long handlers may continue after the worker was stopped. Then they are aborted, and their jobs are retried.
     pub fn drain(self, drain: Duration) -> Self {
         Self { drain: Some(drain), ..self }
     }
@@ -175,19 +175,19 @@ impl Worker {
         Self { until, ..self }
     }
 
-    /// Who wants to know what becomes of jobs.
-    pub fn watch(self, watch: impl WatchJobs + 'static) -> Self {
+    /// Notifies `watch` of what becomes of jobs.
+    pub fn watch(self, watch: impl Watch<Job> + 'static) -> Self {
         Self { watch: Some(Arc::new(watch)), ..self }
     }
 
-    /// Who sees the engine's events, such as a meter or what writes log lines. A job is one call, however many attempts it takes
-    /// and in how many processes; its key is that of the job, or the job itself if it has none. That a job is
-    /// [postponed](Happening::Postponed) does not end its call.
+    /// Passes the engine's events to an observer, such as a meter or one that writes log lines. A job is one call, however
+    /// many attempts and processes it takes; its key is that of the job, or one of its own. That a job is
+    /// [postponed](crate::WorkEvent::Postponed) does not end its call.
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
 
-    /// Whose jobs it works on.
+    /// The queue that it works on.
     pub fn queue(&self) -> &DurableQueue {
         &self.queue
     }
@@ -199,19 +199,20 @@ impl Worker {
 
     /// Works until `stop` ends, or as [`until`](Self::until) says.
     ///
-    /// After `stop` nothing new is claimed, what was claimed in advance is given back, and handlers go on for the time
-    /// that [`drain`](Self::drain) says, with heartbeats. A future that is dropped instead leaves its jobs to their leases.
+    /// After `stop` nothing new is claimed, what was claimed in advance is given back, and handlers may continue for as long
+    /// as [`drain`](Self::drain) says, with heartbeats. If this future is dropped instead, its jobs are free when their
+    /// leases run out.
     ///
     /// # Errors
     ///
-    /// The store has stopped, or refuses what it is asked to do; one that cannot be reached is asked again. Or the handler
-    /// says that [no job can be done](super::Handled::WorkerFailed) here.
+    /// The store has stopped, or rejects a request; requests to a store that cannot be reached are repeated. Or the handler
+    /// reports that [no job can be done](super::Handled::WorkerFailed) here.
     pub async fn run<H: Handler>(
         self,
         handler: H,
         stop: impl Future<Output = ()>,
     ) -> Result<Report, WorkerError> {
-        Shift::new(self, handler).run(stop).await
+        Run::new(self, handler).run(stop).await
     }
 
     fn prefetched(&self) -> usize {
@@ -219,11 +220,11 @@ impl Worker {
     }
 
     /// How many of the workers one destination may have.
-    fn lane(&self) -> usize {
+    fn places(&self) -> usize {
         self.per_destination.unwrap_or(self.workers.div_ceil(4))
     }
 
-    /// For how long handlers go on after the worker was stopped.
+    /// How long handlers may continue after the worker was stopped.
     fn drain_time(&self) -> Nanos {
         let timeout = |policy: &Policy| match policy.attempt_timeout() {
             NEVER => nanos(self.lease),

@@ -1,97 +1,44 @@
-//! The loop that owns everything a worker has. It waits for whatever happens next, takes it in, and asks the store for what
+//! The loop that owns everything a worker has. It waits for whatever happens next, takes it in, and sends the store what
 //! that makes necessary. Nothing is shared, so nothing is locked, and what happens at the same time happens in an order.
 
-use std::collections::{HashMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use redial_core::schedule::Backoff;
 use redial_core::{NEVER, Nanos, nanos};
 use tokio::task::coop::consume_budget;
-use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tokio::time::{Sleep, sleep_until, timeout};
+use tokio::task::{Id, JoinError};
+use tokio::time::{Sleep, sleep_until};
 
-use super::super::{Claims, Handler, Job, Lease, Settled, Settlement, StoreError};
-use super::engine::{Attempt, Engine};
-use super::lanes::Lanes;
-use super::work::{Ended, Look};
-use super::{Happening, Report, Worker, WorkerError};
+use super::super::{Claimed, Claims, Handler, Lease, Settled, StoreError, Verdict};
+use super::attempts::{Attempts, Ended, Finished};
+use super::call::Pause;
+use super::engine::Engine;
+use super::fetch::Fetch;
+use super::leases::Leases;
+use super::outbox::{Outbox, Outgoing};
+use super::reporter::Reporter;
+use super::{Report, Until, Worker, WorkerError};
 use crate::clock::Clock;
 
-/// Something that was asked of the store.
-pub(super) type Asked<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+/// The most jobs that are held, settlements in flight included, as a multiple of those that can run or wait. Where a commit
+/// takes as long as several attempts, most of them are being settled, and a lower bound would leave workers idle.
+const MOST_HELD: usize = 4;
 
-/// A worker at work.
-pub(super) struct Shift<H> {
-    pub(super) with: Worker,
-    pub(super) handler: Arc<H>,
-    pub(super) engine: Engine,
-    pub(super) clock: Clock,
-    /// Every claim that is not settled.
-    pub(super) held: HashMap<Lease, Held>,
-    /// Those that wait for a worker, oldest first.
-    pub(super) ready: VecDeque<Lease>,
-    /// Those that wait for a place at their destination.
-    pub(super) lanes: Lanes,
-    pub(super) tasks: JoinSet<Ended>,
-    pub(super) by_task: HashMap<Id, Lease>,
-    /// What is over and not yet with the store.
-    pub(super) outbox: Vec<Outgoing>,
-    /// What is with the store.
-    pub(super) sent: Vec<Outgoing>,
-    pub(super) claiming: Option<Asked<Claims>>,
-    pub(super) settling: Option<Asked<Vec<Settled>>>,
-    /// Never at the same time as a settlement: a heartbeat that comes after it would look stale.
-    pub(super) beating: Option<Asked<Vec<(Lease, bool)>>>,
-    pub(super) counting: Option<Asked<u64>>,
-    pub(super) changing: Option<Asked<()>>,
-    pub(super) fetch: super::fetch::Fetch,
-    pub(super) heart: super::beat::Heart,
-    pub(super) settle_trouble: Trouble,
-    /// No lease is over before this.
-    pub(super) earliest: Nanos,
+/// A worker that runs.
+pub(super) struct Run<H> {
+    config: Worker,
+    clock: Clock,
+    fetch: Fetch,
+    leases: Leases,
+    attempts: Attempts<H>,
+    outbox: Outbox,
+    reporter: Reporter,
     /// Set when the worker stops: when handlers are cut off.
-    pub(super) cut_off: Option<Nanos>,
-    pub(super) fatal: Option<WorkerError>,
-    pub(super) report: Report,
-}
-
-/// A claim that this worker has.
-pub(super) struct Held {
-    pub(super) job: Arc<Job>,
-    /// When it was asked for, and how long the job had been begun by then.
-    pub(super) claimed: Nanos,
-    pub(super) age: Duration,
-    /// What the handler says about the job before it is tried.
-    pub(super) look: Look,
-    /// When the lease runs out, at the earliest.
-    pub(super) expires: Nanos,
-    pub(super) stage: Stage,
-}
-
-pub(super) enum Stage {
-    Ready,
-    Running {
-        attempt: Box<Attempt>,
-        task: AbortHandle,
-        began: Nanos,
-    },
-    /// What came of it is in the outbox, or with the store.
-    Settling,
-}
-
-/// A settlement on its way to the store, and what to say of it when it is there.
-pub(super) struct Outgoing {
-    pub(super) settlement: Settlement,
-    pub(super) stop: Option<redial_core::Stop>,
-    pub(super) class: Option<&'static str>,
-    /// Whether it is given back because nobody here will work on it soon.
-    pub(super) returned: bool,
-    /// Whether the store may have it already: it was asked, and did not answer.
-    pub(super) asked: bool,
+    cut_off_at: Option<Nanos>,
+    fatal: Option<WorkerError>,
 }
 
 /// What happened.
@@ -105,35 +52,22 @@ enum Event {
     Stop,
 }
 
-impl<H: Handler> Shift<H> {
-    pub(super) fn new(mut with: Worker, handler: H) -> Self {
-        let clock = with.gauge.clock();
-        with.gauge.tally().stats.workers = with.workers;
-        let policy = with.policy.get_or_insert_with(|| handler.policy());
+impl<H: Handler> Run<H> {
+    pub(super) fn new(mut config: Worker, handler: H) -> Self {
+        let clock = config.gauge.clock();
+        let policy = config.policy.get_or_insert_with(|| handler.policy());
+        let engine = Engine::new(policy, &config.policies, config.observer.clone());
+        let (workers, places) = (config.workers, config.places());
         Self {
-            engine: Engine::new(policy, &with.policies, with.observer.clone()),
-            lanes: Lanes::new(with.lane()),
-            clock,
-            handler: Arc::new(handler),
-            held: HashMap::new(),
-            ready: VecDeque::new(),
-            tasks: JoinSet::new(),
-            by_task: HashMap::new(),
-            outbox: Vec::new(),
-            sent: Vec::new(),
-            claiming: None,
-            settling: None,
-            beating: None,
-            counting: None,
-            changing: None,
-            fetch: super::fetch::Fetch::new(),
-            heart: super::beat::Heart::default(),
-            settle_trouble: Trouble::default(),
-            earliest: NEVER,
-            cut_off: None,
+            fetch: Fetch::new(&config),
+            leases: Leases::new(config.lease),
+            attempts: Attempts::new(handler, engine, clock, workers, places),
+            outbox: Outbox::default(),
+            reporter: Reporter::new(config.gauge.clone(), config.watch.clone(), workers),
+            cut_off_at: None,
             fatal: None,
-            report: Report::default(),
-            with,
+            clock,
+            config,
         }
     }
 
@@ -145,19 +79,19 @@ impl<H: Handler> Shift<H> {
         let mut alarm = pin!(sleep_until(self.clock.at(0)));
         let mut events = Vec::new();
         loop {
-            // Whatever is always ready must not keep the thread from others.
+            // What is always ready must not keep the thread from other tasks.
             consume_budget().await;
             let now = self.clock.now();
-            self.let_go(now);
+            self.drop_expired(now);
             self.cut_off(now);
             self.start(now);
-            self.leave_stuck(now);
             self.beat(now);
             self.settle(now);
             self.fetch(now);
-            self.show();
+            self.reporter.show(self.attempts.not_started(), self.outbox.len());
             if self.is_over() {
-                return self.fatal.map_or(Ok(self.report), Err);
+                let report = self.reporter.report();
+                return self.fatal.map_or(Ok(report), Err);
             }
             let wake = self.clock.at(self.next_time(now));
             if alarm.deadline() != wake {
@@ -178,17 +112,17 @@ impl<H: Handler> Shift<H> {
         alarm: Pin<&mut Sleep>,
         events: &mut Vec<Event>,
     ) -> Poll<()> {
-        events.extend(answered(&mut self.settling, cx).map(Event::Settled));
-        events.extend(answered(&mut self.beating, cx).map(Event::Beaten));
-        events.extend(answered(&mut self.claiming, cx).map(Event::Claimed));
-        events.extend(answered(&mut self.counting, cx).map(Event::Counted));
-        if self.cut_off.is_none() && stop.poll(cx).is_ready() {
+        events.extend(self.outbox.settle.answer(cx).map(Event::Settled));
+        events.extend(self.leases.beat.answer(cx).map(Event::Beaten));
+        events.extend(self.fetch.claim.answer(cx).map(Event::Claimed));
+        events.extend(self.fetch.count.answer(cx).map(Event::Counted));
+        if self.cut_off_at.is_none() && stop.poll(cx).is_ready() {
             events.push(Event::Stop);
         }
-        while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next_with_id(cx) {
+        while let Some(ended) = self.attempts.poll_ended(cx) {
             events.push(Event::Ended(ended));
         }
-        events.extend(answered(&mut self.changing, cx).map(Event::Changed));
+        events.extend(self.fetch.change.answer(cx).map(Event::Changed));
         if events.is_empty() { alarm.poll(cx) } else { Poll::Ready(()) }
     }
 
@@ -199,112 +133,241 @@ impl<H: Handler> Shift<H> {
             Event::Settled(answer) => self.settled(answer, now),
             Event::Beaten(answer) => self.beaten(answer, now),
             Event::Counted(answer) => self.counted(answer, now),
-            Event::Changed(answer) => self.changed(answer, now),
+            Event::Changed(answer) => {
+                if let Err(error) = answer {
+                    self.store_failed(error, |run| &mut run.fetch.change.pause, now);
+                }
+                self.fetch.look_again();
+            }
             Event::Stop => self.stop(now),
         }
     }
 
+    /// When to look again if nothing happens. What was due at `now` has been looked at.
+    fn next_time(&self, now: Nanos) -> Nanos {
+        let cut_off = self.cut_off_at.filter(|_| self.attempts.running() > 0).unwrap_or(NEVER);
+        let fetch = if self.is_stopping() { NEVER } else { self.fetch.next() };
+        let (beat, expiry) = (self.leases.next_beat(), self.leases.next_expiry());
+        let times =
+            [cut_off, fetch, beat, expiry, self.outbox.next(), self.attempts.next_stuck(now)];
+        times.into_iter().filter(|time| *time > now).min().unwrap_or(NEVER)
+    }
+
+    // === stopping ===
+
     /// Claims nothing more. What waits for a worker is given back, and the rest has until the cut-off.
-    pub(super) fn stop(&mut self, now: Nanos) {
-        if self.cut_off.is_none() {
-            self.cut_off = Some(now.saturating_add(self.with.drain_time()));
-            self.changing = None;
-            // What is over and not settled can be let go from now on.
-            self.earliest = 0;
+    fn stop(&mut self, now: Nanos) {
+        if self.cut_off_at.is_none() {
+            self.cut_off_at = Some(now.saturating_add(self.config.drain_time()));
+            self.fetch.change.cancel();
+            // What is over and not settled can be dropped from now on.
+            self.leases.look_again();
             self.give_back(NEVER);
         }
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
-        self.cut_off.is_some()
+    fn is_stopping(&self) -> bool {
+        self.cut_off_at.is_some()
     }
 
     fn is_over(&self) -> bool {
         self.is_stopping()
-            && self.held.is_empty()
-            && self.claiming.is_none()
-            && self.settling.is_none()
+            && self.leases.is_empty()
+            && !self.fetch.claim.is_in_flight()
+            && !self.outbox.settle.is_in_flight()
     }
 
-    /// When to look again if nothing happens. What was due at `now` has been looked at.
-    fn next_time(&self, now: Nanos) -> Nanos {
-        let drain = self.cut_off.filter(|_| !self.by_task.is_empty()).unwrap_or(NEVER);
-        let settle = if self.outbox.is_empty() { NEVER } else { self.settle_trouble.until };
-        let beat = if self.held.is_empty() { NEVER } else { self.heart.next() };
-        let stuck = if self.is_crowded() { self.lanes.next_stuck() } else { NEVER };
-        let fetch = self.next_fetch();
-        let times = [drain, settle, beat, fetch, stuck, self.earliest_let_go()];
-        times.into_iter().filter(|time| *time > now).min().unwrap_or(NEVER)
+    fn cut_off(&mut self, now: Nanos) {
+        if self.cut_off_at.is_some_and(|time| now >= time) {
+            let aborted = self.attempts.cut_off(&self.reporter, now);
+            aborted.into_iter().for_each(|out| self.post(out));
+        }
     }
 
-    /// Ends the shift with this error.
-    pub(super) fn fail(&mut self, error: WorkerError, now: Nanos) {
+    /// Stops the worker with this error.
+    fn fail(&mut self, error: WorkerError, now: Nanos) {
         self.fatal.get_or_insert(error);
         self.stop(now);
     }
 
-    /// The store did not do what it was asked to. Says for how long to leave it alone, or ends the shift.
-    pub(super) fn trouble(&mut self, error: StoreError, failures: u32, now: Nanos) -> Nanos {
+    /// A request failed. A store that cannot be reached is left alone for a while; any other error stops the worker.
+    fn store_failed(&mut self, error: StoreError, pause: fn(&mut Self) -> &mut Pause, now: Nanos) {
         if !matches!(error, StoreError::Unavailable(_)) {
-            self.fail(error.into(), now);
-            return NEVER;
+            pause(self).until = NEVER;
+            return self.fail(error.into(), now);
         }
-        let cap = (self.with.lease / 6).min(Duration::from_secs(5));
-        let backoff = Backoff::exponential(Duration::from_millis(100).min(cap), cap);
-        let seed = self.engine.next_seed();
-        let wait = backoff.delay(failures, 0, seed);
-        self.tell(&Happening::Trouble { error: &error, wait: Duration::from_nanos(wait) });
-        now.saturating_add(wait)
+        let (lease, seed) = (self.config.lease, self.attempts.next_seed());
+        let wait = pause(self).failed(lease, seed, now);
+        self.reporter.store_unavailable(&error, wait);
     }
 
-    /// Asks the store for something, and no longer than this: an answer that comes later is worth nothing.
-    pub(super) fn ask<T>(
-        &self,
-        most: Duration,
-        asked: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Option<Asked<T>> {
-        Some(Box::pin(async move {
-            let silent = |_| StoreError::Unavailable(format!("no answer in {most:?}").into());
-            timeout(most, asked).await.map_err(silent)?
-        }))
-    }
+    // === jobs ===
 
-    /// How many jobs wait for a worker, or for a place at their destination.
-    pub(super) fn waiting(&self) -> usize {
-        self.ready.len() + self.lanes.waiting()
-    }
-
-    pub(super) fn lease(&self) -> Nanos {
-        nanos(self.with.lease)
-    }
-
-    pub(super) fn tell(&self, happening: &Happening<'_>) {
-        if let Some(watch) = &self.with.watch {
-            watch.happened(happening);
+    fn fetch(&mut self, now: Nanos) {
+        if !self.is_stopping() {
+            let room = self.room(now);
+            self.fetch.advance(room, &self.reporter, now);
         }
     }
 
-    fn show(&self) {
-        let mut tally = self.with.gauge.tally();
-        tally.stats.ready = self.waiting();
-        tally.stats.unsettled = self.outbox.len() + self.sent.len();
-        tally.stats.report = self.report;
+    /// How many jobs to claim. A claim for every job that ends would be a write for every job, so the next one waits until
+    /// half of what was claimed in advance is used up. Jobs are claimed while others are settled, within [`MOST_HELD`].
+    fn room(&self, now: Nanos) -> usize {
+        let (prefetch, waiting) = (self.fetch.prefetch(), self.attempts.waiting(now));
+        if waiting > prefetch / 2 {
+            return 0;
+        }
+        let most = self.config.workers.saturating_add(prefetch);
+        let room = most.saturating_sub(waiting + self.attempts.running());
+        room.min(most.saturating_mul(MOST_HELD).saturating_sub(self.leases.len()))
     }
-}
 
-/// Failures in a row, and until when to leave the store alone.
-#[derive(Debug, Default)]
-pub(super) struct Trouble {
-    pub(super) failures: u32,
-    pub(super) until: Nanos,
-}
+    fn claimed(&mut self, answer: Result<Claims, StoreError>, now: Nanos) {
+        let claims = match answer {
+            Ok(claims) => claims,
+            Err(error) => return self.fetch_failed(error, now),
+        };
+        let (jobs, claimed) = self.fetch.claimed(claims, now);
+        for Claimed { job, lease, age } in jobs {
+            let job = Arc::new(job);
+            self.leases.add(lease, Arc::clone(&job), claimed);
+            self.attempts.push(lease, job, claimed, age);
+        }
+        if self.is_stopping() {
+            self.give_back(NEVER);
+        } else if self.leases.is_empty() && self.config.until != Until::Stopped {
+            self.fetch.count_left(self.config.until);
+        }
+    }
 
-/// The answer, if it is there.
-fn answered<T>(
-    asked: &mut Option<Asked<T>>,
-    cx: &mut Context<'_>,
-) -> Option<Result<T, StoreError>> {
-    let Poll::Ready(answer) = asked.as_mut()?.as_mut().poll(cx) else { return None };
-    *asked = None;
-    Some(answer)
+    /// Nothing could be claimed and nothing is held here. If nothing is left, the worker stops.
+    fn counted(&mut self, answer: Result<u64, StoreError>, now: Nanos) {
+        match answer {
+            Ok(0) => self.stop(now),
+            // Nothing reports when the jobs of other workers are done.
+            Ok(_) => self.fetch.due_after(Duration::from_secs(1), now),
+            Err(error) => self.fetch_failed(error, now),
+        }
+    }
+
+    fn fetch_failed(&mut self, error: StoreError, now: Nanos) {
+        self.store_failed(error, |run| &mut run.fetch.claim.pause, now);
+        self.fetch.look_again();
+    }
+
+    /// Starts jobs, and gives those back that are in the way of others.
+    fn start(&mut self, now: Nanos) {
+        let refused = self.attempts.start(&self.reporter, now);
+        let stuck = self.attempts.take_stuck(self.fetch.prefetch() / 2, now);
+        refused.into_iter().chain(stuck).for_each(|out| self.post(out));
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Ended), JoinError>, now: Nanos) {
+        let finished = self.attempts.ended(ended, &self.reporter, now);
+        let Some(Finished { out, fatal }) = finished else { return };
+        self.fetch.handler_took(out.took);
+        self.post(out);
+        fatal.into_iter().for_each(|error| self.fail(error, now));
+    }
+
+    /// Gives back what was claimed by then and has not started.
+    fn give_back(&mut self, by: Nanos) -> usize {
+        let waiting = self.attempts.take_waiting(by);
+        let count = waiting.len();
+        waiting.into_iter().for_each(|lease| self.post(Outgoing::returned(lease)));
+        count
+    }
+
+    /// The work on a job is over: its outcome goes to the store.
+    fn post(&mut self, out: Outgoing) {
+        if self.leases.end(out.lease) {
+            self.outbox.push(out);
+        }
+    }
+
+    // === settlements and heartbeats, never at the same time: a heartbeat that follows a settlement would look stale ===
+
+    fn settle(&mut self, now: Nanos) {
+        if !self.leases.beat.is_in_flight() {
+            self.outbox.send(&self.config.queue, self.config.lease, now);
+        }
+    }
+
+    fn settled(&mut self, answer: Result<Vec<Settled>, StoreError>, now: Nanos) {
+        match answer {
+            Ok(settled) => {
+                for (out, settled) in self.outbox.take_sent().into_iter().zip(settled) {
+                    self.settled_one(&out, settled, now);
+                }
+                if self.leases.is_empty() {
+                    // Whether that was all is for the next claim to find out.
+                    self.fetch.look_again();
+                }
+            }
+            Err(error @ StoreError::Unavailable(_)) => {
+                self.store_failed(error, |run| &mut run.outbox.settle.pause, now);
+                self.outbox.send_again();
+                if self.is_stopping() {
+                    self.leases.look_again();
+                }
+            }
+            Err(error) => {
+                for out in self.outbox.take_sent() {
+                    self.leases.remove(out.lease);
+                }
+                self.fail(error.into(), now);
+            }
+        }
+    }
+
+    /// The store has answered: whatever it was, the claim is over.
+    fn settled_one(&mut self, out: &Outgoing, settled: Settled, now: Nanos) {
+        let Some(held) = self.leases.remove(out.lease) else { return };
+        // Before the lease runs out no other worker can have ended the claim: the store has answered this already, and the
+        // answer did not arrive.
+        let is_known = out.was_sent && now < held.expires;
+        if settled == Settled::Stale && !is_known {
+            return self.reporter.stale(&held.job);
+        }
+        if let Verdict::Retry { wait, .. } | Verdict::Postpone { wait } = out.decision.verdict {
+            self.fetch.due_after(wait, now);
+        }
+        self.reporter.settled(&held.job, out);
+    }
+
+    fn beat(&mut self, now: Nanos) {
+        if self.outbox.settle.is_in_flight() || !self.leases.is_beat_due(now) {
+            return;
+        }
+        let third = nanos(self.config.lease) / 3;
+        if self.give_back(now.saturating_sub(third)) > 0 {
+            self.fetch.slow_down();
+        }
+        self.leases.send_beat(&self.config.queue, now);
+    }
+
+    fn beaten(&mut self, answer: Result<Vec<(Lease, bool)>, StoreError>, now: Nanos) {
+        let alive = match answer {
+            Ok(alive) => alive,
+            Err(error) => {
+                return self.store_failed(error, |run| &mut run.leases.beat.pause, now);
+            }
+        };
+        let is_stopping = self.is_stopping();
+        for lease in self.leases.beaten(alive, is_stopping) {
+            let Some(held) = self.leases.remove(lease) else { continue };
+            self.attempts.remove(lease, &self.reporter, now);
+            self.reporter.stale(&held.job);
+        }
+    }
+
+    fn drop_expired(&mut self, now: Nanos) {
+        let (stopping, outbox) = (self.is_stopping(), &self.outbox);
+        for lease in self.leases.expired(now, stopping, || outbox.sent()) {
+            let Some(held) = self.leases.remove(lease) else { continue };
+            self.outbox.remove(lease);
+            self.attempts.remove(lease, &self.reporter, now);
+            self.reporter.lost(&held.job);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 -- Leases jobs. The last row has no `id`. Its `micros` is the time until there may be more jobs, or null if the queue is empty. Its
 -- `status` is 1 if nothing was claimed because the queue has a rate: the caller then passes how many jobs the rate allows.
+-- The `status` of a job is 1 if its next attempt is a poll.
 create function claim(of_queue text, most int, lease bigint, allowed int) returns table (
     id bigint, fence bigint, status int, micros bigint, state smallint, priority smallint, due timestamptz,
     created timestamptz, begun timestamptz, attempts int, step int, drawn bigint, key text, policy text,
@@ -35,11 +36,12 @@ begin
                     history = case when j.state = 2 then remember(
                         j.history, j.attempts, j.until, greatest(0, (extract(epoch from j.until - j.claimed) * 1000000)::bigint),
                         'the lease ran out: the worker was not heard of again'
-                    ) else j.history end
+                    ) else j.history end,
+                    poll = j.poll and j.state = 0
                 from unnest(ids) as chosen (id) where j.id = chosen.id
                 returning j.*
             )
-            select k.id, k.fence, null::int, (extract(epoch from t - k.begun) * 1000000)::bigint, k.state, k.priority,
+            select k.id, k.fence, k.poll::int, (extract(epoch from t - k.begun) * 1000000)::bigint, k.state, k.priority,
                 k.until, k.created, k.begun, k.attempts, k.step, k.drawn, k.key, k.policy, k.idempotency_key, k.reason,
                 k.headers::text, k.history::text, k.payload
             from taken k

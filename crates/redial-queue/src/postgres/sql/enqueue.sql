@@ -79,7 +79,7 @@ begin
             if how = 1 then
                 update job set
                     payload = pay, headers = head::json, priority = level, policy = pol, idempotency_key = idem,
-                    attempts = 0, step = 0, drawn = 0, history = '[]', begun = null,
+                    attempts = 0, step = 0, drawn = 0, poll = false, history = '[]', begun = null,
                     due = case when other.attempts > 0 then greatest(other.due, start) else start end
                 where job.id = other.id;
             end if;

@@ -52,7 +52,7 @@ begin
                     t + after * interval '1 microsecond' + (u.place - 1) * apart::float8 * interval '1 microsecond',
                     timestamptz '9999-12-31'
                 ),
-                attempts = 0, step = 0, drawn = 0, begun = null, reason = null
+                attempts = 0, step = 0, drawn = 0, poll = false, begun = null, reason = null
             from unnest(dead) with ordinality as u (id, place), queue q
             where j.id = u.id and q.number = j.queue
             returning j.queue, j.key, j.state, q.name

@@ -1,4 +1,4 @@
--- Settles claims. Verdicts: 0 done, 1 retry, 2 postpone, 3 dead. Returns the positions of the claims that still had their lease,
+-- Settles claims. Verdicts: 0 done, 1 retry, 2 postpone, 3 dead, 4 retry as a poll. Returns the positions of the claims that still had their lease,
 -- and the queues in which held jobs were released.
 create function settle(
     ids bigint[], fences bigint[], verdicts smallint[], waits bigint[], steps int[], draws bigint[], tooks bigint[],
@@ -25,6 +25,7 @@ begin
                 due = t + coalesce(u.wait, 0) * interval '1 microsecond',
                 attempts = j.attempts - (u.verdict = 2)::int,
                 step = coalesce(u.step, j.step), drawn = coalesce(u.drawn, j.drawn), reason = u.reason,
+                poll = case when u.verdict = 2 then j.poll else u.verdict = 4 end,
                 claimed = null, until = null, checked = null,
                 history = case when u.verdict = 2 then j.history
                     else remember(j.history, j.attempts, t, u.took, u.outcome) end
@@ -34,7 +35,7 @@ begin
             returning u.place, j.queue, j.key, u.verdict
         ), every as (select * from done union all select * from others)
         select e.queue, array_agg(e.place::int) as places, count(*) filter (where e.verdict = 0) as done,
-            count(*) filter (where e.verdict = 1) as again, count(*) filter (where e.verdict = 3) as dead,
+            count(*) filter (where e.verdict in (1, 4)) as again, count(*) filter (where e.verdict = 3) as dead,
             array_agg(distinct e.key) filter (where e.key is not null and e.verdict in (0, 3)) as keys
         from every e group by e.queue
     loop

@@ -33,6 +33,8 @@ create table job (
     attempts int not null default 0,
     step int not null default 0,
     drawn bigint not null default 0,
+    -- Whether the next attempt is a poll, because the last answer was "not yet".
+    poll boolean not null default false,
     created timestamptz not null,
     begun timestamptz,
     key text,

@@ -66,6 +66,7 @@ macro_rules! conformance {
                 done_is_gone_and_counted
                 a_retry_waits_and_remembers
                 a_postponed_attempt_is_not_counted
+                a_poll_is_one_until_it_was_tried
                 dead_keeps_the_reason_and_the_last_outcome
                 history_is_bounded
                 outcomes_are_a_short_line

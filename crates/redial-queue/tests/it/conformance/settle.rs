@@ -18,7 +18,7 @@ pub(super) async fn done_is_gone_and_counted(shop: &Shop) {
 pub(super) async fn a_retry_waits_and_remembers(shop: &Shop) {
     let id = shop.add(job("")).await;
     let claimed = shop.claim_one().await;
-    let progress = Progress { attempts: 99, step: 3, drawn: u64::MAX / 3 };
+    let progress = Progress { attempts: 99, step: 3, drawn: u64::MAX / 3, poll: false };
     let verdict = Verdict::Retry { wait: HOUR, progress };
     shop.settle_as(&claimed, verdict, "503 Service Unavailable").await;
     let kept = shop.get(id).await;
@@ -45,9 +45,33 @@ pub(super) async fn a_postponed_attempt_is_not_counted(shop: &Shop) {
     assert_eq!(shop.settle(&claimed, verdict).await, Settled::Taken);
     let kept = shop.get(id).await;
     assert_eq!((kept.state, kept.history.len()), (State::Waiting, 1));
-    assert_eq!(kept.progress, Progress { attempts: 1, step: 3, drawn: 77 });
+    assert_eq!(kept.progress, Progress { attempts: 1, step: 3, drawn: 77, poll: false });
     assert!(kept.due > SystemTime::now() + HOUR / 2);
     assert_eq!((shop.counts().await.retried, shop.counts().await.later), (1, 1));
+}
+
+pub(super) async fn a_poll_is_one_until_it_was_tried(shop: &Shop) {
+    let id = shop.add(job("")).await;
+    let poll = |poll| {
+        let progress = Progress { poll, ..Progress::default() };
+        Verdict::Retry { wait: NOW, progress }
+    };
+    let claimed = shop.claim_one().await;
+    assert!(!claimed.job.progress.poll, "a new job");
+    shop.settle(&claimed, poll(true)).await;
+    assert!(shop.get(id).await.progress.poll);
+    let claimed = shop.claim_one().await;
+    assert!(claimed.job.progress.poll);
+    shop.settle(&claimed, Verdict::Postpone { wait: NOW }).await;
+    let claimed = shop.claim_one().await;
+    assert!(claimed.job.progress.poll, "it was not tried");
+    shop.settle(&claimed, poll(false)).await;
+    let claimed = shop.claim_one().await;
+    assert!(!claimed.job.progress.poll, "it failed");
+    shop.settle(&claimed, poll(true)).await;
+    shop.look(1, Duration::ZERO).await;
+    let claimed = shop.claim_one().await;
+    assert!(!claimed.job.progress.poll, "its worker was lost");
 }
 
 pub(super) async fn dead_keeps_the_reason_and_the_last_outcome(shop: &Shop) {

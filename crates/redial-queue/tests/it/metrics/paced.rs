@@ -1,4 +1,4 @@
-//! How often a store is asked, on a clock that only the test moves. A real store would answer on a clock of its own.
+//! How often metrics send requests to a store, under paused time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use redial_queue::durable::{
     Claim, Claims, Counts, DurableQueue, Edit, Enqueued, Filter, Job, JobId, Lease, NewJob,
     Redrive, Reply, Settings, Settled, Settlement, Store, StoreError,
 };
-use redial_queue::metrics::Publisher;
+use redial_queue::telemetry::Publisher;
 use tokio::time::sleep;
 
 use super::{Scrape, recorder};
@@ -118,21 +118,21 @@ async fn looks(takes: Duration, publisher: impl FnOnce(Publisher) -> Publisher) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_is_rare_and_the_rarer_the_longer_it_takes() {
+async fn counts_are_rarer_the_longer_they_take() {
     let (counted, aged) = looks(Duration::ZERO, |usual| usual).await;
     assert!((101..200).contains(&counted), "15 to 30 s apart, not always the same: {counted}");
     assert!((590..=600).contains(&aged), "every 5 s: {aged}");
     // A count of 1 s, and 100 s of rest.
     let (counted, aged) = looks(SECOND, |usual| usual.depth_every(2 * SECOND)).await;
     assert!((29..=30).contains(&counted), "{counted}");
-    assert!((590..=600).contains(&aged), "nobody waits for a count: {aged}");
+    assert!((590..=600).contains(&aged), "nothing waits for a count: {aged}");
     let (counted, aged) = looks(SECOND, |usual| usual.without_depth().every(SECOND)).await;
     assert_eq!(counted, 0);
     assert!((2900..=3000).contains(&aged), "{aged}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_store_that_is_down_last_said_is_not_shown() {
+async fn old_values_are_not_shown_while_the_store_is_down() {
     let recorder = recorder();
     let _here = metrics::set_default_local_recorder(&recorder);
     let store = Arc::new(Looked::default());

@@ -9,7 +9,7 @@ use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, Policy, Rate};
-use redial_queue::metrics::PoolMetrics;
+use redial_queue::telemetry::PoolMetrics;
 use redial_queue::{Priority, Reconciled, Reconciler, WorkQueue};
 use tokio::time::{Instant, sleep};
 
@@ -74,7 +74,7 @@ async fn a_pool_shows_what_it_did() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_is_not_followed_without_a_pause() {
+async fn follow_pauses_between_publications() {
     let pool = Arc::new(Reconciler::new(filled(1), policy(|draft| draft.budget(Budget::None))));
     let (began, mut asked) = (Instant::now(), 0);
     let stop = poll_fn(|_| {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use redial_queue::durable::{NewJob, Store, StoreError};
+use redial_queue::durable::{Claim, NewJob, Store, StoreError};
 use redial_queue::postgres::PostgresStore;
 
 use super::server::{QUEUE, claim, client, done, own, store, until_reached, url};
@@ -70,6 +70,23 @@ async fn tables_of_a_newer_version_are_left_alone() {
     admin.batch_execute(&newer).await.unwrap();
     let error = PostgresStore::builder(&url()).schema(&schema).connect().await.err().unwrap();
     invalid(&error, "use a newer program");
+}
+
+#[tokio::test]
+async fn tables_of_an_older_version_are_brought_up_to_date() {
+    let (old, schema) = store().await;
+    old.enqueue("orders", vec![NewJob::new("x")]).await.unwrap();
+    let older = format!(
+        "alter table {schema}.job drop column poll; update {schema}.version set version = 1"
+    );
+    client(&url()).await.batch_execute(&older).await.unwrap();
+    let new = PostgresStore::builder(&url()).schema(&schema).connect().await.unwrap();
+    let claim = Claim { queue: "orders".to_owned(), most: 1, lease: Duration::ZERO };
+    // A process that had the tables open before continues with them.
+    for store in [&old, &new] {
+        let claimed = store.claim(&claim).await.unwrap().jobs;
+        assert_eq!((claimed.len(), claimed[0].job.progress.poll), (1, false));
+    }
 }
 
 #[tokio::test]

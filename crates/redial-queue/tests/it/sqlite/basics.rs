@@ -43,13 +43,13 @@ async fn attempts_and_backoff_survive_a_restart() {
     let store = open(&path);
     store.enqueue("q", vec![NewJob::new("x")]).await.unwrap();
     let claimed = claim(&store, "q", 1).await.jobs.remove(0);
-    let progress = Progress { attempts: 1, step: 3, drawn: 12345 };
+    let progress = Progress { attempts: 1, step: 3, drawn: 12345, poll: true };
     settle(&store, &claimed, Verdict::Retry { wait: Duration::ZERO, progress }).await;
     drop(store);
 
     let store = open(&path);
     let again = claim_for(&store, "q", 1, Duration::ZERO).await.jobs.remove(0);
-    assert_eq!(again.job.progress, Progress { attempts: 2, step: 3, drawn: 12345 });
+    assert_eq!(again.job.progress, Progress { attempts: 2, ..progress });
     assert_eq!(again.job.begun, claimed.job.begun);
     assert_eq!(again.job.history.len(), 1);
     assert_eq!(again.job.history[0].outcome, "it broke");

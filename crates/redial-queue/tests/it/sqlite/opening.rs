@@ -72,13 +72,13 @@ fn a_newer_version_is_refused() {
     let path = directory.path("file");
     drop(open(&path));
     let conn = Connection::open(&path).unwrap();
-    conn.execute_batch("UPDATE redial_store SET version = 3").unwrap();
+    conn.execute_batch("UPDATE redial_store SET version = 4").unwrap();
     drop(conn);
     let error = SqliteStore::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::Invalid(_)));
     let text = error.to_string();
     assert!(text.contains("was created by a newer version of Redial"), "{text}");
-    assert!(text.contains("have version 3, and this program supports 2"), "{text}");
+    assert!(text.contains("have version 4, and this program supports 3"), "{text}");
 }
 
 #[test]

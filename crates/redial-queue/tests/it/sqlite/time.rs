@@ -202,22 +202,25 @@ async fn a_job_for_a_time_of_day_starts_then_by_the_wall_clock() {
 }
 
 #[tokio::test]
-async fn a_file_of_version_1_is_migrated() {
-    let directory = Directory::new();
-    let path = directory.path("jobs");
-    let store = open(&path);
-    add_later(&store, HOUR).await;
-    drop(store);
-    let old = "ALTER TABLE redial_store RENAME COLUMN time TO clock; ALTER TABLE redial_store DROP COLUMN wall; ALTER TABLE redial_store DROP COLUMN boot; \
-               ALTER TABLE redial_store DROP COLUMN uptime; ALTER TABLE redial_store DROP COLUMN repairs; \
-               UPDATE redial_store SET version = 1";
-    Connection::open(&path).unwrap().execute_batch(old).unwrap();
-    let store = open(&path);
-    assert_eq!(ahead(&store).await, 0);
-    assert!(claim(&store, "q", 1).await.jobs.is_empty());
-    assert_eq!(store.counts("q").await.unwrap().later, 1);
-    drop(store);
-    assert_eq!(open(&path).verify().unwrap(), Vec::<String>::new());
+async fn files_of_older_versions_are_migrated() {
+    let to_2 = "ALTER TABLE redial_job DROP COLUMN poll; UPDATE redial_store SET version = 2";
+    let to_1 = "ALTER TABLE redial_store RENAME COLUMN time TO clock; ALTER TABLE redial_store DROP COLUMN wall; ALTER TABLE redial_store DROP COLUMN boot; \
+                ALTER TABLE redial_store DROP COLUMN uptime; ALTER TABLE redial_store DROP COLUMN repairs; \
+                UPDATE redial_store SET version = 1";
+    for steps in [&[to_2][..], &[to_2, to_1]] {
+        let directory = Directory::new();
+        let path = directory.path("jobs");
+        let store = open(&path);
+        add_later(&store, HOUR).await;
+        drop(store);
+        Connection::open(&path).unwrap().execute_batch(&steps.join("; ")).unwrap();
+        let store = open(&path);
+        assert_eq!(ahead(&store).await, 0);
+        assert!(claim(&store, "q", 1).await.jobs.is_empty());
+        assert_eq!(store.counts("q").await.unwrap().later, 1);
+        drop(store);
+        assert_eq!(open(&path).verify().unwrap(), Vec::<String>::new());
+    }
 }
 
 #[tokio::test]

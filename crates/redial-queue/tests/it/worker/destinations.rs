@@ -1,4 +1,4 @@
-//! Handlers whose work goes to destinations, of which some never answer.
+//! Handlers with destinations, some of which never answer.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::{policy, wait_for, worker};
 use crate::conformance::{Shop, job, sqlite};
 
-/// The payload is the destination. What starts with `silent` never answers.
+/// The payload is the destination. `silent` ones never answer, `slow` ones after longer than a destination may be silent.
 #[derive(Clone, Default)]
 struct Receivers(Arc<State>);
 
@@ -53,7 +53,8 @@ impl Handler for Receivers {
         if to.starts_with("silent") {
             pending::<()>().await;
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        let takes = if to.starts_with("slow") { 400 } else { 1 };
+        tokio::time::sleep(Duration::from_millis(takes)).await;
         *self.0.running.lock().unwrap().get_mut(&to).unwrap() -= 1;
         self.0.done.lock().unwrap().push(to);
         Handled::Done
@@ -105,7 +106,7 @@ async fn destinations_that_never_answer_leave_the_others_their_workers() {
 }
 
 #[tokio::test]
-async fn jobs_beyond_the_places_of_a_destination_that_answers_wait_here_and_not_in_the_store() {
+async fn jobs_for_a_busy_destination_that_answers_wait_in_the_worker() {
     let shop = sqlite::open().await;
     add(&shop, "a", 100).await;
     let receivers = Receivers::default();
@@ -113,6 +114,15 @@ async fn jobs_beyond_the_places_of_a_destination_that_answers_wait_here_and_not_
     let report = running.run(receivers.clone(), pending()).await.unwrap();
     assert_eq!(report, Report { done: 100, ..Report::default() });
     assert_eq!(receivers.most("a"), 3);
+}
+
+#[tokio::test]
+async fn a_few_jobs_of_a_slow_destination_wait_in_the_worker() {
+    let shop = sqlite::open().await;
+    add(&shop, "slow", 6).await;
+    let running = worker(&shop).workers(8).per_destination(2).prefetch(8).until(Until::Empty);
+    let report = running.run(Receivers::default(), pending()).await.unwrap();
+    assert_eq!(report, Report { done: 6, ..Report::default() });
 }
 
 #[tokio::test]

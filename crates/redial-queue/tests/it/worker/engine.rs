@@ -1,4 +1,4 @@
-//! When the world says no.
+//! Jobs that guards refuse, and the schedule of their retries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,15 +7,14 @@ use std::time::Duration;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::admit::{BreakerRule, RateRule};
 use redial_core::decide::{Class, Failure};
-use redial_core::schedule::{Hint, HintRule, TooLong};
-use redial_core::{Policy, Rate};
-use redial_queue::durable::{
-    Filter, Handled, Handler, Happening, Job, Report, State, Until, standard,
-};
+use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, TooLong};
+use redial_core::{Policy, Progress, Rate};
+use redial_queue::WorkEvent;
+use redial_queue::durable::{Filter, Handled, Handler, Job, Report, State, Until, standard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::{Log, broken, policy, wait_for, worker};
+use super::{Log, broken, policy, wait_for, work, worker};
 use crate::conformance::{HOUR, Shop, job, sqlite};
 
 /// Fails where its payload says so, and goes to where its header says.
@@ -34,14 +33,14 @@ impl Handler for Sender {
 /// Works until so many were postponed.
 async fn until_postponed(shop: &Shop, policy: Policy, times: usize, log: &Log) {
     let stop = Arc::new(Notify::new());
-    let told = Arc::clone(&stop);
+    let enough = Arc::clone(&stop);
     let (watch, count) = (log.watch(), AtomicUsize::new(0));
-    let watch = move |happening: &Happening<'_>| {
-        watch(happening);
-        let postponed = matches!(happening, Happening::Postponed { stop: Some(_), .. });
+    let watch = move |event: &WorkEvent<'_, Job>| {
+        watch(event);
+        let postponed = matches!(event, WorkEvent::Postponed { stop: Some(_), .. });
         let before = count.fetch_add(postponed.into(), Ordering::Relaxed);
         if postponed && before + 1 == times {
-            told.notify_one();
+            enough.notify_one();
         }
     };
     let worker = worker(shop).policy(policy).watch(watch).prefetch(0);
@@ -52,8 +51,7 @@ async fn until_postponed(shop: &Shop, policy: Policy, times: usize, log: &Log) {
 async fn a_dry_budget_postpones_and_charges_nothing() {
     let shop = sqlite::open().await;
     let id = shop.add(job("down")).await;
-    let dry = WindowBudget::ratio(0.001).floor(Rate::ZERO);
-    let dry = policy(|draft| draft.attempts(2).budget(Budget::Window(dry)));
+    let dry = policy(|draft| draft.attempts(2).budget(dry()));
     let log = Log::default();
     until_postponed(&shop, dry, 5, &log).await;
     let job = shop.get(id).await;
@@ -97,12 +95,11 @@ async fn a_rate_of_the_policy_postpones() {
 }
 
 #[tokio::test]
-async fn what_is_postponed_together_does_not_come_back_together() {
+async fn jobs_postponed_together_are_not_due_together() {
     let shop = sqlite::open().await;
     shop.put_all((0..50).map(|_| job("up")).collect()).await;
     let never = RateRule::new(Rate::new(1, Duration::from_secs(3600)), 1);
-    let fixed = redial_core::schedule::Backoff::constant(Duration::from_secs(3600));
-    let fixed = fixed.jitter(redial_core::schedule::Jitter::None);
+    let fixed = Backoff::constant(Duration::from_secs(3600)).jitter(Jitter::None);
     let log = Log::default();
     until_postponed(&shop, policy(|draft| draft.rate(never).backoff(fixed)), 49, &log).await;
     let mut due: Vec<_> = shop.store.list(&Filter::default()).await.unwrap();
@@ -120,12 +117,14 @@ fn the_standard_policy_is_what_its_doc_says() {
     assert_eq!(standard.attempt_timeout(), 30_000_000_000);
     assert_eq!(standard.deadline(), redial_core::NEVER);
     assert_eq!(*standard.budget(), Budget::default());
-    let HintRule::Honour { cap, too_long, .. } = standard.hint_rule() else { panic!("deaf") };
+    let HintRule::Honour { cap, too_long, .. } = standard.hint_rule() else {
+        panic!("hints are ignored")
+    };
     assert_eq!((*cap, *too_long), (86_400 * 1_000_000_000, TooLong::Clip));
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_an_hour_gets_it() {
+async fn a_retry_after_of_an_hour_is_honoured() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
     let handler = |_| async {
@@ -140,11 +139,10 @@ async fn a_server_that_asks_for_an_hour_gets_it() {
 }
 
 #[tokio::test]
-async fn asking_whether_it_is_ready_is_no_retry() {
+async fn a_poll_is_not_a_retry() {
     let shop = sqlite::open().await;
     shop.add(job("")).await;
-    let dry = WindowBudget::ratio(0.001).floor(Rate::ZERO);
-    let dry = policy(|draft| draft.budget(Budget::Window(dry)));
+    let dry = policy(|draft| draft.budget(dry()));
     let handler = |job: Arc<Job>| async move {
         if job.progress.attempts < 4 { Handled::NotYet(None) } else { Handled::Done }
     };
@@ -156,7 +154,7 @@ async fn asking_whether_it_is_ready_is_no_retry() {
 }
 
 #[tokio::test]
-async fn what_an_open_breaker_refuses_does_not_keep_the_store_busy() {
+async fn jobs_behind_an_open_breaker_do_not_keep_the_store_busy() {
     const JOBS: u64 = 2000;
     let shop = sqlite::open().await;
     shop.put_all((0..JOBS).map(|_| job("down")).collect()).await;
@@ -173,4 +171,52 @@ async fn what_an_open_breaker_refuses_does_not_keep_the_store_busy() {
     let report = worker.run(Sender, stop).await.unwrap();
     let most = JOBS + 220 * start.elapsed().as_secs() + 220;
     assert!(report.postponed <= most, "{} in {:?}", report.postponed, start.elapsed());
+}
+
+/// A budget that pays for no retry.
+fn dry() -> Budget {
+    Budget::Window(WindowBudget::ratio(0.001).floor(Rate::ZERO))
+}
+
+#[tokio::test]
+async fn a_failure_that_reads_like_not_yet_pays_for_its_retry() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let forged =
+        |_| async { Handled::failed(Failure::new(Class::ServerError), "not yet: it is under way") };
+    let worker = worker(&shop).policy(policy(|draft| draft.budget(dry())));
+    let gauge = worker.gauge();
+    let refused = wait_for("a refusal", async || gauge.read().report.postponed > 0);
+    worker.run(forged, refused).await.unwrap();
+    assert_eq!(shop.get(id).await.progress.attempts, 1);
+    assert!(gauge.read().work.stops["budget"] > 0);
+}
+
+#[tokio::test]
+async fn a_retry_past_the_deadline_is_the_end_also_when_the_budget_is_dry() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let hourly = Backoff::constant(HOUR).jitter(Jitter::None);
+    let hurried = policy(|draft| draft.deadline(HOUR / 2).backoff(hourly).budget(dry()));
+    let report = work(worker(&shop).policy(hurried), |_| async { broken() }).await;
+    assert_eq!((report.dead, report.retried), (1, 0));
+    assert_eq!(shop.get(id).await.reason.as_deref(), Some("deadline"));
+}
+
+#[tokio::test]
+async fn a_pushback_starts_the_backoff_over_also_when_the_budget_is_dry() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let pushback = |_| async {
+        let failure = Failure::new(Class::Overloaded).hint(Hint::Pushback(3_600_000_000_000));
+        Handled::failed(failure, "come back in an hour")
+    };
+    let longer =
+        HintRule::Honour { cap: redial_core::LONGEST, too_long: TooLong::Stop, spread: None };
+    let patient = policy(|draft| draft.hint(longer).budget(dry()));
+    let worker = worker(&shop).policy(patient).until(Until::NothingDue);
+    assert_eq!(worker.run(pushback, std::future::pending()).await.unwrap().retried, 1);
+    let job = shop.get(id).await;
+    assert_eq!(job.progress, Progress { attempts: 1, ..Progress::default() });
+    assert!(job.due.duration_since(job.history[0].ended).unwrap() >= HOUR);
 }

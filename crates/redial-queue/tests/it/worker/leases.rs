@@ -10,7 +10,7 @@ use super::faulty::Faulty;
 use super::{Log, over, wait_for, worker};
 use crate::conformance::{job, sqlite};
 
-/// Says when it is dropped: an aborted handler does, one that is merely slow does not.
+/// Sends when it is dropped: when its handler is aborted.
 struct Inside(Arc<Notify>);
 
 impl Drop for Inside {
@@ -21,7 +21,7 @@ impl Drop for Inside {
 
 type Endless = Pin<Box<dyn Future<Output = Handled> + Send>>;
 
-/// A handler that starts, says so, and never ends by itself.
+/// A handler that reports its start and never ends by itself.
 fn endless(
     started: &Arc<Notify>,
     dropped: &Arc<Notify>,
@@ -75,7 +75,7 @@ async fn a_job_that_takes_longer_than_its_lease_is_kept() {
 }
 
 #[tokio::test]
-async fn a_handler_is_aborted_when_somebody_else_has_its_job() {
+async fn a_handler_is_aborted_when_another_worker_has_its_job() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
     let faulty = Faulty::new(&shop.store);

@@ -7,6 +7,7 @@ mod leases;
 mod not_tried;
 mod outcomes;
 mod queue;
+mod silent;
 mod stopping;
 mod trouble;
 
@@ -17,7 +18,8 @@ use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Failure};
 use redial_core::schedule::Backoff;
 use redial_core::{Draft, Policy};
-use redial_queue::durable::{DurableQueue, Handled, Happening, Job, Report, Store, Until, Worker};
+use redial_queue::WorkEvent;
+use redial_queue::durable::{DurableQueue, Handled, Job, Report, Store, Until, Worker};
 
 use crate::conformance::Shop;
 
@@ -48,14 +50,14 @@ where
     worker.until(Until::Empty).run(handler, std::future::pending()).await.unwrap()
 }
 
-/// What a worker says, as lines.
+/// The events of a worker, as lines.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    fn watch(&self) -> impl Fn(&Happening<'_>) + Send + Sync + 'static {
+    fn watch(&self) -> impl Fn(&WorkEvent<'_, Job>) + Send + Sync + 'static {
         let log = self.clone();
-        move |happening| log.0.lock().unwrap().push(line(happening))
+        move |event| log.0.lock().unwrap().push(line(event))
     }
 
     fn lines(&self) -> Vec<String> {
@@ -67,24 +69,24 @@ impl Log {
     }
 }
 
-fn line(happening: &Happening<'_>) -> String {
-    match happening {
-        Happening::Started(job) => format!("started {}", job.progress.attempts),
-        Happening::Done { .. } => "done".to_owned(),
-        Happening::Retry { cause, .. } => format!("retry: {cause}"),
-        Happening::Postponed { stop, cause, .. } => {
+fn line(event: &WorkEvent<'_, Job>) -> String {
+    match event {
+        WorkEvent::Started { attempt, .. } => format!("started {attempt}"),
+        WorkEvent::Done { .. } => "done".to_owned(),
+        WorkEvent::Retry { cause, .. } => format!("retry: {cause}"),
+        WorkEvent::Postponed { stop, cause, .. } => {
             let given_back = if cause.is_empty() { "stopping" } else { cause };
             format!("postponed: {}", stop.map_or(given_back, |stop| stop.name()))
         }
-        Happening::Dead { reason, outcome, .. } => format!("dead: {reason}: {outcome}"),
-        Happening::Lost(_) => "lost".to_owned(),
-        Happening::Stale(_) => "stale".to_owned(),
-        Happening::Trouble { error, .. } => format!("trouble: {error}"),
+        WorkEvent::Dead { reason, cause, .. } => format!("dead: {reason}: {cause}"),
+        WorkEvent::Lost(_) => "lost".to_owned(),
+        WorkEvent::Stale(_) => "stale".to_owned(),
+        WorkEvent::StoreUnavailable { error, .. } => format!("trouble: {error}"),
         other => format!("{other:?}"),
     }
 }
 
-/// Waits for something that comes to pass, for longer than any machine needs.
+/// Waits for a condition, for longer than any machine needs.
 async fn wait_for(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     for _ in 0..60_000 {
         if is_so().await {

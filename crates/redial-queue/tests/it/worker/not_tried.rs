@@ -52,7 +52,7 @@ async fn a_worker_that_can_do_no_job_stops_with_its_error_and_charges_none() {
 }
 
 #[test]
-fn what_a_process_can_run_out_of() {
+fn shortages_of_a_process() {
     for code in [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::ENOBUFS] {
         assert!(is_shortage(&io::Error::from_raw_os_error(code)), "{code}");
     }

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use redial_core::decide::{Class, Failure, Safety};
 use redial_core::schedule::{Backoff, Jitter};
+use redial_queue::WorkEvent;
 use redial_queue::durable::{
-    DurableQueue, Filter, Handled, Handler, Happening, Job, NewJob, Report, Start, State, Until,
-    Worker,
+    DurableQueue, Filter, Handled, Handler, Job, NewJob, Report, Start, State, Until, Worker,
 };
 use redial_queue::sqlite::SqliteStore;
 use tokio::sync::Notify;
@@ -14,7 +14,7 @@ use super::{Log, broken, policy, work, worker};
 use crate::conformance::{HOUR, Shop, job, sqlite};
 
 #[tokio::test]
-async fn retries_until_it_works_and_says_which_attempt_it_is() {
+async fn retries_until_it_succeeds_and_counts_the_attempts() {
     let shop = sqlite::open().await;
     let id = shop.add(job("").idempotency_key("same")).await;
     let (log, seen) = (Log::default(), Arc::new(Mutex::new(Vec::new())));
@@ -61,7 +61,7 @@ async fn a_permanent_failure_is_the_end() {
 }
 
 #[tokio::test]
-async fn attempts_and_backoff_go_on_in_another_process() {
+async fn attempts_and_backoff_continue_in_another_process() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
     let file = shop.folder.clone().unwrap().join("jobs.db");
@@ -72,8 +72,8 @@ async fn attempts_and_backoff_go_on_in_another_process() {
         let failed = Arc::new(Notify::new());
         let stop = Arc::clone(&failed);
         let worker = Worker::new(queue).policy(policy(|draft| draft.backoff(backoff))).watch(
-            move |happening: &Happening<'_>| {
-                if matches!(happening, Happening::Retry { .. }) {
+            move |event: &WorkEvent<'_, Job>| {
+                if matches!(event, WorkEvent::Retry { .. }) {
                     failed.notify_one();
                 }
             },
@@ -127,8 +127,8 @@ async fn a_handler_that_takes_too_long_is_cut_off() {
     assert_eq!((report.dead, report.retried), (1, 1));
     let outcome = shop.get(id).await.history[1].outcome.clone();
     assert!(outcome.starts_with("cut off after "), "{outcome}");
-    assert_eq!(gauge.read().retries["timeout"], 1);
-    assert_eq!(gauge.read().stops["attempts"], 1);
+    assert_eq!(gauge.read().work.retries["timeout"], 1);
+    assert_eq!(gauge.read().work.stops["attempts"], 1);
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn not_yet_asks_again() {
 }
 
 #[tokio::test]
-async fn nobody_can_make_sense_of_it() {
+async fn an_unreadable_job_is_dead_at_once() {
     let shop = sqlite::open().await;
     let id = shop.add(job("{")).await;
     let log = Log::default();
@@ -155,7 +155,7 @@ async fn nobody_can_make_sense_of_it() {
 }
 
 #[tokio::test]
-async fn a_policy_that_nobody_knows() {
+async fn a_job_with_an_unknown_policy_is_dead() {
     let shop = sqlite::open().await;
     let id = shop.add(job("").policy("patient")).await;
     let known = shop.add(job("").policy("hasty")).await;
@@ -181,10 +181,10 @@ async fn the_deadline_ends_a_job() {
     assert_eq!(shop.get(id).await.reason.as_deref(), Some("deadline"));
 }
 
-/// Panics where it is only asked where a job goes.
-struct Rash;
+/// Panics on a payload that is not UTF-8.
+struct Strict;
 
-impl Handler for Rash {
+impl Handler for Strict {
     async fn handle(&self, _job: Arc<Job>) -> Handled {
         Handled::Done
     }
@@ -199,12 +199,12 @@ impl Handler for Rash {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_on_a_look_does_not_end_the_worker() {
+async fn a_panic_in_destination_does_not_end_the_worker() {
     let shop = sqlite::open().await;
     let id = shop.add(NewJob::new(vec![0xff])).await;
     shop.add(job("fine")).await;
     let worker = worker(&shop).until(Until::Empty);
-    let report = worker.run(Rash, std::future::pending()).await.unwrap();
+    let report = worker.run(Strict, std::future::pending()).await.unwrap();
     assert_eq!((report.done, report.dead), (1, 1));
     let job = shop.get(id).await;
     assert_eq!(job.reason.as_deref(), Some("unreadable"));
@@ -212,7 +212,7 @@ async fn a_handler_that_panics_on_a_look_does_not_end_the_worker() {
 }
 
 #[tokio::test]
-async fn works_on_all_of_them_once_and_leaves_what_is_not_due() {
+async fn works_on_every_due_job_once() {
     let shop = sqlite::open().await;
     shop.put_all((0..500).map(|n| job(&n.to_string())).collect()).await;
     let later = shop.add(job("later").start(Start::After(HOUR))).await;
@@ -234,5 +234,5 @@ async fn works_on_all_of_them_once_and_leaves_what_is_not_due() {
     assert_eq!(seen.len(), 500);
     assert_eq!(shop.list(Filter::default()).await, [later]);
     let stats = gauge.read();
-    assert_eq!((stats.report, stats.workers, stats.running), (report, 8, 0));
+    assert_eq!((stats.report, stats.work.workers, stats.work.running), (report, 8, 0));
 }

@@ -67,7 +67,7 @@ async fn a_queue_touches_its_own_jobs_only() {
 }
 
 #[tokio::test]
-async fn what_no_store_can_keep_is_refused_before_it_is_asked() {
+async fn invalid_jobs_are_refused_before_a_request() {
     let shop = sqlite::open().await;
     let id = shop.add(job("good")).await;
     let queue = queue(&shop);
@@ -89,7 +89,7 @@ async fn what_no_store_can_keep_is_refused_before_it_is_asked() {
 }
 
 #[tokio::test]
-async fn settings_that_make_no_sense_are_refused() {
+async fn invalid_settings_are_refused() {
     let shop = sqlite::open().await;
     let queue = queue(&shop);
     let second = Rate::per_second(1);

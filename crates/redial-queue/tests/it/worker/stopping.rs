@@ -11,7 +11,7 @@ use super::{Log, over, policy, wait_for, work, worker};
 use crate::conformance::{job, sqlite};
 
 #[tokio::test]
-async fn what_was_claimed_in_advance_is_given_back() {
+async fn jobs_claimed_in_advance_are_given_back() {
     let shop = sqlite::open().await;
     shop.put_all((0..6).map(|_| job("")).collect()).await;
     let (stop, gate) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
@@ -103,7 +103,7 @@ async fn a_job_that_kills_its_workers_runs_out_of_attempts() {
 }
 
 #[tokio::test]
-async fn an_empty_queue_ends_a_worker_that_waits_for_that() {
+async fn an_empty_queue_ends_a_worker_until_empty() {
     let shop = sqlite::open().await;
     for until in [Until::NothingDue, Until::Empty] {
         let run = worker(&shop).until(until);
@@ -125,7 +125,7 @@ async fn nothing_is_due_in_a_paused_queue() {
 }
 
 #[tokio::test]
-async fn what_a_slow_worker_has_claimed_in_advance_is_left_to_others() {
+async fn jobs_claimed_in_advance_by_a_slow_worker_go_to_others() {
     let shop = sqlite::open().await;
     shop.put_all((0..6).map(|_| job("")).collect()).await;
     let (stop, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -157,7 +157,7 @@ async fn what_a_slow_worker_has_claimed_in_advance_is_left_to_others() {
 }
 
 #[tokio::test]
-async fn a_worker_that_waits_takes_what_comes() {
+async fn a_waiting_worker_takes_new_jobs() {
     let shop = sqlite::open().await;
     let stop = Arc::new(Notify::new());
     let worker = worker(&shop);

@@ -198,7 +198,7 @@ impl<'a> World<'a> {
     async fn settle(&mut self, which: usize, end: End, place: &str) {
         let Some((lease, kept)) = self.lease(which) else { return };
         let (wait, due) = if end.is_later() { (HOUR, LATER) } else { (NOW, self.now) };
-        let progress = Progress { attempts: 0, step: 1, drawn: 1 };
+        let progress = Progress { attempts: 0, step: 1, drawn: 1, poll: false };
         let verdict = match end {
             End::Done => Verdict::Done,
             End::Retry { .. } => Verdict::Retry { wait, progress },

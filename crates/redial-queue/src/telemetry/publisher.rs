@@ -1,5 +1,5 @@
-//! How many jobs wait is a count over all of them in some stores, and every worker of a fleet publishes it. So the depth
-//! is read more seldom than the rest, not by all at once, and never for more than a hundredth of the time.
+//! In some stores the depth of a queue is a count over all of its jobs, and every worker of a fleet publishes it. So the depth
+//! is read less often than the rest, not by all workers at once, and for at most a hundredth of the time.
 
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
@@ -11,21 +11,21 @@ use redial_core::draw;
 use redial_core::schedule::{Backoff, Jitter};
 use tokio::time::sleep;
 
-use super::{QueueMetrics, WorkerMetrics};
+use super::{QueueMetrics, WorkMetrics};
 use crate::clock::Clock;
 use crate::durable::{DurableQueue, Gauge};
 
-/// After a count, so many times as long as it took is left to others.
+/// After a count, the store is left alone for this many times as long as the count took.
 const REST: u32 = 100;
 
-/// Publishes the metrics of a queue in a store, every so often.
+/// Publishes the metrics of a queue in a store periodically.
 ///
-/// Defaults: what the worker does and the age of the oldest job every 5 s; how many jobs there are and what became of the
-/// others every 15 to 30 s, and where counting takes long, a hundred times as long apart.
+/// Defaults: the numbers of the worker and the age of the oldest job every 5 s; the counts of jobs every 15 to 30 s, or a
+/// hundred times as long as a count takes.
 ///
 /// ```no_run
 /// # use redial_queue::durable::{DurableQueue, Handler, Worker, WorkerError};
-/// # use redial_queue::metrics::Publisher;
+/// # use redial_queue::telemetry::Publisher;
 /// # async fn run(queue: DurableQueue, handler: impl Handler) -> Result<(), WorkerError> {
 /// let worker = Worker::new(queue.clone());
 /// tokio::spawn(Publisher::new(queue).worker(worker.gauge()).run(std::future::pending()));
@@ -41,40 +41,40 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Of this queue.
+    /// Publishes the metrics of this queue.
     pub fn new(queue: DurableQueue) -> Self {
         let (every, depth_every) = (Duration::from_secs(5), Some(Duration::from_secs(30)));
         Self { queue, worker: None, every, depth_every }
     }
 
-    /// And of this worker.
+    /// Publishes those of this worker too.
     pub fn worker(self, gauge: Gauge) -> Self {
         Self { worker: Some(gauge), ..self }
     }
 
-    /// How often what costs little is published; at least a millisecond apart.
+    /// How often everything but the counts is published; at least a millisecond apart.
     pub fn every(self, every: Duration) -> Self {
         Self { every: every.max(Duration::from_millis(1)), ..self }
     }
 
-    /// How often jobs are counted: half of this or up to all of it apart, drawn anew each time, so that processes that
+    /// How often jobs are counted: half of this or up to all of it apart, drawn again each time, so that processes that
     /// started together do not count together.
     pub fn depth_every(self, every: Duration) -> Self {
         Self { depth_every: Some(every.max(Duration::from_millis(1))), ..self }
     }
 
-    /// Jobs are not counted, because another process does.
+    /// Does not count jobs, because another process does.
     pub fn without_depth(self) -> Self {
         Self { depth_every: None, ..self }
     }
 
-    /// Publishes now and from time to time until `stop` ends, and then what the worker did once more. A store that fails is
-    /// asked again at the next time, and no sooner.
+    /// Publishes now, then periodically until `stop` ends, and then the numbers of the worker a last time. After an error of
+    /// the store, the next request is the next periodic one.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let mut worker = self.worker.as_ref().map(|_| WorkerMetrics::new(self.queue.name()));
+        let mut worker = self.worker.as_ref().map(|_| WorkMetrics::new(self.queue.name()));
         let metrics = QueueMetrics::new(self.queue.name());
         {
-            let mut quick = pin!(self.publish_work(&mut worker, &metrics));
+            let mut quick = pin!(self.publish_often(&mut worker, &metrics));
             let mut slow = pin!(self.publish_depth(&metrics));
             let mut stop = pin!(stop);
             poll_fn(|cx| {
@@ -87,18 +87,18 @@ impl Publisher {
             })
             .await;
         }
-        self.tell(&mut worker);
+        self.publish_worker(&mut worker);
     }
 
-    fn tell(&self, worker: &mut Option<WorkerMetrics>) {
+    fn publish_worker(&self, worker: &mut Option<WorkMetrics>) {
         if let (Some(metrics), Some(gauge)) = (worker, &self.worker) {
-            metrics.publish(&gauge.read());
+            metrics.publish(&gauge.read().work);
         }
     }
 
-    async fn publish_work(&self, worker: &mut Option<WorkerMetrics>, metrics: &QueueMetrics) {
+    async fn publish_often(&self, worker: &mut Option<WorkMetrics>, metrics: &QueueMetrics) {
         loop {
-            self.tell(worker);
+            self.publish_worker(worker);
             metrics.publish_age(self.queue.oldest().await.ok());
             sleep(self.every).await;
         }

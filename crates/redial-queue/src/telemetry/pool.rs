@@ -7,10 +7,10 @@ use std::time::Duration;
 use metrics::{Gauge, counter, gauge};
 use tokio::time::timeout;
 
-use super::handles::{Doing, Sum, Work};
 use super::names::{AGE, BALANCE, DEPTH, JOBS};
+use super::work::{Sum, WorkMetrics};
 use crate::memory::Depth;
-use crate::reconcile::{Reconciler, Stats};
+use crate::reconcile::{PoolStats, Reconciler};
 
 /// The metrics of a [`Reconciler`] and its queue.
 ///
@@ -18,7 +18,7 @@ use crate::reconcile::{Reconciler, Stats};
 /// # use std::sync::Arc;
 /// # use std::time::Duration;
 /// # use redial_core::Preset;
-/// # use redial_queue::metrics::PoolMetrics;
+/// # use redial_queue::telemetry::PoolMetrics;
 /// # use redial_queue::{Reconciled, Reconciler, WorkQueue};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -32,53 +32,47 @@ use crate::reconcile::{Reconciler, Stats};
 /// ```
 pub struct PoolMetrics {
     queue: String,
-    work: Work,
-    /// Of the keys that are ready, later and busy.
+    work: WorkMetrics,
+    /// Of keys that are ready, later and busy.
     depth: [Gauge; 3],
     age: Gauge,
     done: Sum,
-    /// Without a budget there is none.
+    /// Once there is a budget.
     balance: Option<Gauge>,
 }
 
 impl PoolMetrics {
-    /// Makes the handles, with the recorder that there is now. The name becomes a label: there should not be ever more of
-    /// them.
+    /// Makes the handles, with the recorder that is installed now. The name becomes a label, so the number of names should be
+    /// bounded.
     pub fn new(queue: &str) -> Self {
         let label = || queue.to_owned();
-        let depth = |state| gauge!(DEPTH, "queue" => label(), "state" => state);
+        let depth = |state| gauge!(DEPTH.name, "queue" => label(), "state" => state);
         Self {
-            work: Work::new(queue),
+            work: WorkMetrics::new(queue),
             depth: ["ready", "later", "busy"].map(depth),
-            age: gauge!(AGE, "queue" => label()),
-            done: Sum::new(counter!(JOBS, "queue" => label(), "result" => "done")),
+            age: gauge!(AGE.name, "queue" => label()),
+            done: Sum::new(counter!(JOBS.name, "queue" => label(), "result" => "done")),
             balance: None,
             queue: label(),
         }
     }
 
-    /// Publishes what is going on.
-    pub fn publish(&mut self, stats: &Stats) {
-        self.work.tell(&Doing {
-            running: stats.running,
-            utilization: stats.utilisation(),
-            retries: &stats.retries,
-            stops: &stats.stops,
-            limiter_wait: stats.limiter_wait,
-        });
+    /// Publishes the numbers.
+    pub fn publish(&mut self, stats: &PoolStats) {
+        self.work.publish(&stats.work);
         let Depth { ready, later, busy, age } = stats.depth;
         for (gauge, keys) in self.depth.iter().zip([ready, later, busy]) {
             gauge.set(keys as f64);
         }
         self.age.set(age.as_secs_f64());
-        self.done.tell(stats.done);
+        self.done.publish(stats.done);
         if let Some(balance) = stats.balance {
-            let make = || gauge!(BALANCE, "queue" => self.queue.clone());
+            let make = || gauge!(BALANCE.name, "queue" => self.queue.clone());
             self.balance.get_or_insert_with(make).set(balance as f64);
         }
     }
 
-    /// Publishes now, every so often until `stop` ends, and then once more; at least a millisecond apart.
+    /// Publishes now, then `every` so often until `stop` ends, and then a last time; at least a millisecond apart.
     pub async fn follow<K>(
         mut self,
         pool: Arc<Reconciler<K>>,

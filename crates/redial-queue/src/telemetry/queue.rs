@@ -5,8 +5,8 @@ use metrics::{Counter, Gauge, counter, gauge};
 use super::names::{self, AGE, DEPTH, JOBS};
 use crate::durable::{Counts, State};
 
-/// The metrics of a queue in a store, over all its workers. Where the store could not say, gauges are `NaN`: what was true a
-/// while ago would hide that nobody knows.
+/// The metrics of a queue in a store, over all its workers. While the store does not answer, gauges are `NaN`: old values
+/// would hide that.
 pub struct QueueMetrics {
     depth: [(State, Gauge); 4],
     age: Gauge,
@@ -14,19 +14,19 @@ pub struct QueueMetrics {
 }
 
 impl QueueMetrics {
-    /// Makes the handles, with the recorder that there is now. The name becomes a label: there should not be ever more of
-    /// them.
+    /// Makes the handles, with the recorder that is installed now. The name becomes a label, so the number of names should be
+    /// bounded.
     pub fn new(queue: &str) -> Self {
         names::describe();
         let label = || queue.to_owned();
         let depth = |state: State| {
-            let gauge = gauge!(DEPTH, "queue" => label(), "state" => state.name());
+            let gauge = gauge!(DEPTH.name, "queue" => label(), "state" => state.name());
             gauge.set(f64::NAN);
             (state, gauge)
         };
-        let age = gauge!(AGE, "queue" => label());
+        let age = gauge!(AGE.name, "queue" => label());
         age.set(f64::NAN);
-        let jobs = |result| counter!(JOBS, "queue" => label(), "result" => result);
+        let jobs = |result| counter!(JOBS.name, "queue" => label(), "result" => result);
         Self {
             depth: [State::Waiting, State::Held, State::Running, State::Dead].map(depth),
             age,
@@ -34,8 +34,7 @@ impl QueueMetrics {
         }
     }
 
-    /// Publishes how many jobs there are and what became of the others, and nothing of their age; `None` if the store did
-    /// not say.
+    /// Publishes how many jobs there are, and what became of the others; `None` if the store did not answer.
     pub fn publish_counts(&self, counts: Option<&Counts>) {
         for (state, gauge) in &self.depth {
             let jobs = counts.map(|counts| match state {
@@ -53,7 +52,7 @@ impl QueueMetrics {
         }
     }
 
-    /// Publishes for how long the oldest due job has waited; `None` if the store did not say.
+    /// Publishes how long the oldest due job has waited; `None` if the store did not answer.
     pub fn publish_age(&self, age: Option<Duration>) {
         self.age.set(age.map_or(f64::NAN, |age| age.as_secs_f64()));
     }

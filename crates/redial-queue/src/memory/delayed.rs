@@ -1,8 +1,8 @@
-//! Keys that run at a later time. The earliest time that anybody asked for counts; a key that is added at once is no
-//! longer here, or it would run twice.
+//! Keys that run at a later time. Of several times, the earliest counts. A key that is added without a delay leaves, or it
+//! would run twice.
 //!
-//! Moving a key in a heap needs to know where it is. So a key that moves leaves its old entry behind, and an entry counts
-//! only if its key agrees with it. The old ones are thrown out before they outnumber the others.
+//! A binary heap cannot move an entry without a search. So a key whose time changes leaves its old entry behind, and an
+//! entry counts only if its time is that of its key. Old entries are removed before they outnumber the others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,18 +13,18 @@ use redial_core::{NEVER, Nanos};
 use super::slots::{Place, Slots};
 
 #[derive(Debug, Default)]
-pub(super) struct Later {
+pub(super) struct Delayed {
     heap: BinaryHeap<Reverse<(Nanos, Place)>>,
     /// How many entries count.
     length: usize,
 }
 
-impl Later {
+impl Delayed {
     pub(super) fn len(&self) -> usize {
         self.length
     }
 
-    /// At `due`, unless it is due earlier.
+    /// Delays a key until `due`, unless it is due earlier.
     pub(super) fn put<K: Hash + Eq>(&mut self, slots: &mut Slots<K>, place: Place, due: Nanos) {
         let known = slots[place].due;
         if known <= due {
@@ -38,7 +38,7 @@ impl Later {
         }
     }
 
-    /// Not any more.
+    /// The key is not delayed any more.
     pub(super) fn cancel<K: Hash + Eq>(&mut self, slots: &mut Slots<K>, place: Place) {
         if slots[place].due != NEVER {
             slots[place].due = NEVER;
@@ -46,7 +46,7 @@ impl Later {
         }
     }
 
-    /// One that is due by now, and when it was.
+    /// Removes a key that is due by now, and returns when it was.
     pub(super) fn pop<K: Hash + Eq>(
         &mut self,
         slots: &mut Slots<K>,
@@ -61,7 +61,7 @@ impl Later {
         Some((place, due))
     }
 
-    /// When the next one is due.
+    /// When the next key is due.
     pub(super) fn next<K: Hash + Eq>(&mut self, slots: &Slots<K>) -> Option<Nanos> {
         while let Some(Reverse((due, place))) = self.heap.peek() {
             if slots[*place].due == *due {

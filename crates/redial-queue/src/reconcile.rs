@@ -1,19 +1,14 @@
-//! A controller moves the world towards what it should be, one key at a time, and when the world does not move, it tries
-//! again. A thousand keys that try again at once are the outage.
+//! A controller brings the actual state in line with the desired one, key by key, and tries again when that fails. A thousand
+//! keys that are tried again at once can be an outage of their own.
 //!
-//! A [`Reconciler`] is a pool of workers over a [`WorkQueue`]. How many there are bounds what is under way; a token bucket
-//! bounds how often anything is; each key is a call of the engine, so it backs off on its own, with jitter, and all
-//! of them draw on one budget and stop at one breaker.
-
-mod stats;
-mod watch;
-
-pub use stats::Stats;
-pub use watch::{Happened, Trend, Watch};
+//! A [`Reconciler`] is a pool of workers over a [`WorkQueue`]. The number of workers bounds how many attempts run at once, and
+//! a token bucket how often one starts. Each key is a call of the engine: it backs off on its own, with jitter, and all keys
+//! share one budget and one breaker.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,14 +20,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::clock::Clock;
-use crate::memory::{Work, WorkQueue};
-use crate::told::{Told, seen};
-use stats::Counters;
+use crate::memory::{Depth, Work, WorkQueue};
+use crate::observer::KeyedObserver;
+use crate::stats::{Tally, WorkStats};
+use crate::watch::{Trend, Watch, WorkEvent};
 
-/// What came of working on a key.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconciled {
-    /// The world is as it should be.
+    /// The state is as desired.
     Done,
     /// It is for now; look again after this long.
     After(Duration),
@@ -40,11 +36,26 @@ pub enum Reconciled {
     Failed(Failure),
 }
 
+/// What a pool of workers is doing, and has done since it was made. Beside each is the metric.
+#[derive(Clone, Debug)]
+pub struct PoolStats {
+    /// What every kind of worker counts.
+    pub work: WorkStats,
+    /// The keys of the queue, and how long the oldest has waited: `redial_queue_depth`, `redial_queue_age_seconds`.
+    pub depth: Depth,
+    /// Keys that failed and wait for their retry.
+    pub failing: usize,
+    /// Attempts that succeeded: `redial_queue_jobs_total`.
+    pub done: u64,
+    /// Retries that the budget would pay for now; `None` without a budget: `redial_queue_retry_budget_balance`.
+    pub balance: Option<u64>,
+}
+
 /// A pool of workers over a queue of keys.
 ///
-/// Defaults: 4 workers, no token bucket. A key whose call stops (its attempts are used up, the budget is dry, the
-/// breaker is open) rests, for half of the policy's longest wait or up to all of it, and then starts anew: a key is not
-/// lost, and those that stop together do not come back together.
+/// Defaults: 4 workers, no token bucket. A key whose call stops (its attempts are used up, the budget is dry, the breaker is
+/// open) rests for half of the policy's longest wait or up to all of it, and then starts over. So no key is lost, and keys
+/// that stop together do not start together.
 pub struct Reconciler<K: Hash + Eq + Clone> {
     queue: WorkQueue<K>,
     policy: Policy,
@@ -55,9 +66,12 @@ pub struct Reconciler<K: Hash + Eq + Clone> {
     observer: Option<Arc<dyn Observer>>,
     /// Calls that wait for their retry: keys of the queue, so at most as many.
     calls: Mutex<HashMap<K, Call>>,
-    counters: Counters,
+    tally: Tally,
+    done: AtomicU64,
     clock: Clock,
     seed: u64,
+    /// How many waits were drawn: each has a stream of its own.
+    drawn: AtomicU64,
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
@@ -73,9 +87,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
             watch: None,
             observer: None,
             calls: Mutex::default(),
-            counters: Counters::default(),
+            tally: Tally::default(),
+            done: AtomicU64::new(0),
             clock,
             seed,
+            drawn: AtomicU64::new(0),
         }
     }
 
@@ -84,29 +100,30 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         Self { workers: workers.max(1), ..self }
     }
 
-    /// How often work begins, over all workers. One that has to wait keeps its key.
+    /// How often attempts start, over all workers. A worker that has to wait keeps its key.
     pub fn rate(self, rule: &RateRule) -> Self {
         Self { bucket: Some(RateLimit::new(rule)), ..self }
     }
 
-    /// Who wants to know what becomes of keys.
+    /// Notifies `watch` of what becomes of keys.
     pub fn watch(self, watch: impl Watch<K> + 'static) -> Self {
         Self { watch: Some(Arc::new(watch)), ..self }
     }
 
-    /// Who sees the engine's events, such as a meter or what writes log lines; the keys that it is given are hashes of ours.
+    /// Passes the engine's events to an observer, such as a meter or one that writes log lines. It sees hashes of the keys.
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
 
-    /// What is going on.
-    pub fn stats(&self) -> Stats {
+    /// The current numbers.
+    pub fn stats(&self) -> PoolStats {
         let now = self.now();
-        Stats {
+        PoolStats {
+            work: WorkStats { workers: self.workers, ..self.tally.read(now) },
+            depth: self.queue.depth(),
             failing: self.calls().len(),
-            workers: self.workers,
+            done: self.done.load(Relaxed),
             balance: self.guards.balance(now),
-            ..self.counters.stats(self.queue.depth(), now)
         }
     }
 
@@ -118,7 +135,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works until the queue is closed and everything that was in it is done. `work` is given a key and the number of its
+    /// Works until the queue is closed and everything that was in it is done. `work` receives a key and the number of its
     /// attempt, and runs as a task of its own: one that panics has failed.
     pub async fn run<F, R>(self: Arc<Self>, work: F)
     where
@@ -143,37 +160,44 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         R: Future<Output = Reconciled> + Send + 'static,
     {
         self.wait_for_token().await;
-        let key = item.key().clone();
-        let told = self.told(&key);
-        let cx = self.context(told.as_ref());
+        let observer = self.observer(item.key());
+        let cx = self.context(observer.as_ref());
         let mut call = self.call(&item, &cx);
         let permit = match call.admit(&cx, self.now()) {
             Ok(permit) => permit,
             Err(stop) => return self.rest(item, stop, None),
         };
-        let running = self.counters.begin(self.now());
+        let attempt = permit.number;
+        self.notify(&WorkEvent::Started { item: item.key(), attempt });
+        let running = self.tally.begin(self.now());
         let mut task = JoinSet::new();
         task.spawn({
-            let (work, key, number) = (Arc::clone(work), key.clone(), permit.number);
-            async move { work(key, number).await }
+            let (work, key) = (Arc::clone(work), item.key().clone());
+            async move { work(key, attempt).await }
         });
         let end = finish(task, self.clock.at(permit.expires)).await;
-        self.counters.end(running);
+        self.tally.end(running);
         let (outcome, after) = match end {
             Reconciled::Done => (Outcome::Success, None),
             Reconciled::After(after) => (Outcome::Success, Some(after)),
             Reconciled::Failed(failure) => (failure.into(), None),
         };
-        let (number, now) = (permit.number, self.now());
+        let now = self.now();
+        let took = Duration::from_nanos(now.saturating_sub(running.began));
         let verdict = call.settle(&cx, permit, &outcome, now, || self.next_seed());
         match (verdict, outcome) {
-            (Verdict::Done, _) => self.done(item, number, after),
+            (Verdict::Done, _) => {
+                self.done.fetch_add(1, Relaxed);
+                self.notify(&WorkEvent::Done { item: item.key(), attempt, took });
+                match after {
+                    Some(after) => item.again_after(after),
+                    None => item.done(),
+                }
+            }
             (Verdict::Wait(until), Outcome::Failure(failure)) => {
                 let wait = Duration::from_nanos(until.saturating_sub(now));
-                let trend = self.trend(&item, number);
-                self.counters.retry(failure.class);
-                self.tell(&key, &Happened::Failed { failure, failures: number, wait, trend });
-                self.keep(key, call);
+                self.retry(&item, attempt, failure, wait);
+                self.keep(item.key().clone(), call);
                 item.failed_for(wait);
             }
             (Verdict::Stop(stop), Outcome::Failure(failure)) => {
@@ -184,7 +208,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         }
     }
 
-    /// The call of a key that failed, or a new one. Whoever forgets the failures of a key, or drops it, has ended its call.
+    /// The call of a key that failed, or a new one. The call has ended if the failures of the key were forgotten, or the key
+    /// was dropped.
     fn call(&self, item: &Work<K>, cx: &Context<'_>) -> Call {
         let known = self.calls().remove(item.key());
         let fresh = Call::new(&self.policy, self.now(), NEVER);
@@ -198,42 +223,29 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         }
     }
 
-    fn done(&self, item: Work<K>, number: u32, after: Option<Duration>) {
-        self.counters.done();
-        if number > 1 {
-            self.tell(item.key(), &Happened::Recovered { failures: number - 1 });
-        }
-        match after {
-            Some(after) => item.again_after(after),
-            None => item.done(),
-        }
-    }
-
-    fn trend(&self, item: &Work<K>, number: u32) -> Trend {
-        let ceiling = |retry| self.policy.backoff().ceiling(retry);
-        match number {
-            1 if item.attempt() == 1 => Trend::First,
-            1 => Trend::Repeated,
-            _ if ceiling(number) > ceiling(number - 1) => Trend::Growing,
-            _ => Trend::Repeated,
-        }
+    fn retry(&self, item: &Work<K>, attempt: u32, failure: Failure, wait: Duration) {
+        let cause = failure.class.name();
+        self.tally.retried(cause);
+        let trend = Trend::of(attempt, item.attempt() > 1, self.policy.backoff());
+        let (item, failure) = (item.key(), Some(failure));
+        self.notify(&WorkEvent::Retry { item, attempt, wait, failure, cause, trend });
     }
 
     fn next_seed(&self) -> u64 {
-        draw(self.seed, self.counters.next_seed())
+        draw(self.seed, self.drawn.fetch_add(1, Relaxed))
     }
 
-    /// Keeps a call until its retry. A full queue may drop keys, and their calls go when they outnumber the others.
+    /// Keeps a call until its retry. A full queue may drop keys; their calls are removed before they outnumber the others.
     fn keep(&self, key: K, call: Call) {
         let mut calls = self.calls();
         calls.insert(key, call);
-        if calls.len() > 2 * self.queue.known() + 64 {
+        if calls.len() > 2 * self.queue.len() + 64 {
             let now = self.now();
             calls.retain(|key, call| {
-                let kept = self.queue.knows(key);
+                let kept = self.queue.contains(key);
                 if !kept {
-                    let told = self.told(key);
-                    call.cancel(&self.context(told.as_ref()), now);
+                    let observer = self.observer(key);
+                    call.cancel(&self.context(observer.as_ref()), now);
                 }
                 kept
             });
@@ -245,8 +257,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         let longest = Duration::from_nanos(self.policy.backoff().cap());
         let rest = Backoff::constant(longest).jitter(Jitter::Equal);
         let wait = Duration::from_nanos(rest.delay(1, 0, self.next_seed()));
-        self.counters.stop(stop);
-        self.tell(item.key(), &Happened::Stopped { reason: stop, failure, wait });
+        self.tally.stopped(stop);
+        let (key, cause) =
+            (item.key(), failure.map_or(stop.name(), |failure| failure.class.name()));
+        let stop = Some(stop);
+        self.notify(&WorkEvent::Postponed { item: key, wait, stop, failure, cause });
         item.failed_for(wait);
     }
 
@@ -256,30 +271,31 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
         while let Err(next) = bucket.take(self.now()) {
             sleep_until(self.clock.at(next)).await;
         }
-        self.counters.waited(self.now().saturating_sub(asked));
+        self.tally.limited(Duration::from_nanos(self.now().saturating_sub(asked)));
     }
 
-    fn told(&self, key: &K) -> Option<Told> {
+    fn observer(&self, key: &K) -> Option<KeyedObserver> {
         let observer = Arc::clone(self.observer.as_ref()?);
         let key = foldhash::quality::FixedState::with_seed(self.seed).hash_one(key);
-        Some(Told { observer, key, goes_on: |_| false })
+        Some(KeyedObserver { observer, key, continues: |_| false })
     }
 
-    fn context<'a>(&'a self, told: Option<&'a Told>) -> Context<'a> {
-        // Whoever reconciles says that it can be done twice: it is what reconciling is.
+    fn context<'a>(&'a self, observer: Option<&'a KeyedObserver>) -> Context<'a> {
+        // Reconciling is idempotent by definition.
         let request = Request { safety: Safety::Idempotent, ..Request::default() };
-        Context { policy: &self.policy, guards: &self.guards, observer: seen(told), request }
+        let observer = KeyedObserver::of(observer);
+        Context { policy: &self.policy, guards: &self.guards, observer, request }
     }
 
-    fn tell(&self, key: &K, happened: &Happened) {
+    fn notify(&self, event: &WorkEvent<'_, K>) {
         if let Some(watch) = &self.watch {
-            watch.happened(key, happened);
+            watch.event(event);
         }
     }
 }
 
-/// What came of the only task of this set; cut off at its time. It is over then, also if this is dropped: nobody else gets
-/// the key while it runs.
+/// The result of the only task of this set, which is aborted when it expires. The task has ended when this returns or is
+/// dropped, so no other worker gets the key while it runs.
 async fn finish(mut task: JoinSet<Reconciled>, expires: Instant) -> Reconciled {
     let class = match timeout_at(expires, task.join_next()).await {
         Ok(Some(Ok(reconciled))) => return reconciled,
