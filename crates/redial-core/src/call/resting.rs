@@ -1,11 +1,11 @@
-//! A simulator of a whole fleet keeps millions of calls that wait, and nothing else of them; a durable queue writes them
-//! down, and another process goes on. Between two attempts most of a [`Call`] is known without asking it.
+//! Compact forms of a call between two attempts. A simulator keeps millions of waiting calls in memory; a durable queue
+//! stores them, and another process continues them. Between two attempts most of a [`Call`] can be derived.
 
 use super::{Call, Charge, Class, Context, Nanos, Policy, Stage, Stop};
 use crate::units::NEVER;
 
-/// How far a call has come, for whoever writes it down. What its retry has paid is not part of it: that belongs to the
-/// process that paid.
+/// The progress of a call, as it is stored. It does not include the charge of the scheduled retry, which belongs to the
+/// process that paid it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Attempts made so far.
@@ -16,8 +16,8 @@ pub struct Progress {
     pub drawn: Nanos,
 }
 
-/// What is left of a call that waits to be repeated, in 8 bytes. When it started and has to be over is for its
-/// owner to remember, and the last drawn wait if the [backoff](crate::schedule::Backoff::remembers) does.
+/// The state of a call that waits for its retry, in 8 bytes. The owner keeps its start and its deadline, and the last
+/// drawn wait if the [backoff needs it](crate::schedule::Backoff::remembers).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resting {
     charge: Charge,
@@ -26,8 +26,8 @@ pub struct Resting {
 }
 
 impl Call {
-    /// The call as long as it waits for its retry; `None` when it does not wait for one, or has made more than
-    /// 65,535 attempts.
+    /// The compact form of a call that waits for its retry; `None` if it does not wait for one, or has made more
+    /// than 65,535 attempts.
     #[inline]
     pub fn rest(&self) -> Option<Resting> {
         let waits = self.stage == Stage::Ready && self.charged;
@@ -36,19 +36,18 @@ impl Call {
         Some(Resting { charge: self.charge, attempts, step })
     }
 
-    /// How far it has come. A call that is written down is then [cancelled](Self::cancel), so that its charge
-    /// is given back.
+    /// Its progress. After storing it, [cancel](Self::cancel) the call, so that its charge is refunded.
     pub fn progress(&self) -> Progress {
         Progress { attempts: self.attempts, step: self.step, drawn: self.drawn }
     }
 
-    /// The call that was written down and whose wait is over. A `retry` is paid for here and now; what asks again after
-    /// [`Outcome::NotYet`](crate::decide::Outcome::NotYet) is none. `deadline` is the call's own, the policy's included. A
-    /// call that has made no attempt is a new one.
+    /// Continues a stored call after its wait. A `retry` is charged here; an attempt after
+    /// [`Outcome::NotYet`](crate::decide::Outcome::NotYet) is a poll, not a retry. `deadline` is the final deadline, the
+    /// policy's included. A call without attempts starts as a new one.
     ///
     /// # Errors
     ///
-    /// All attempts are used up, retries are off, or the budget is dry.
+    /// All attempts are used up, retries are off, or the budget is empty.
     pub fn revive(
         progress: Progress,
         retry: bool,
@@ -57,7 +56,7 @@ impl Call {
         now: Nanos,
     ) -> Result<Self, Stop> {
         let Progress { attempts, step, drawn } = progress;
-        // The policy's deadline counts from the first attempt, which was somewhere else.
+        // The policy's deadline counts from the first attempt, which another process may have made.
         let mut call = Self { deadline, drawn, attempts, step, ..Self::new(cx.policy, now, NEVER) };
         if attempts > 0 {
             call.attempts_left(cx, retry)?;
@@ -74,7 +73,8 @@ impl Call {
         self.drawn
     }
 
-    /// The call that rested, and started then. `drawn` is its last drawn wait, or anything if that does not matter.
+    /// Restores the call, which started at `started`. `drawn` is its last drawn wait; any value will do if the backoff
+    /// does not need it.
     #[inline]
     pub fn wake(
         resting: Resting,

@@ -1,11 +1,11 @@
 use super::{Class, Failure, Outcome};
 
-/// An error that can say what it is.
+/// An error that can be classified.
 ///
-/// Implement it for your error type and every runner knows what to do with it. Where that is not
-/// possible, hand the runner a [`Classifier`] instead.
+/// Implement it for your error type, and every runner can handle it. If you do not own the type, give
+/// the runner a [`Classifier`] instead.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say which of its errors may be repeated",
+    message = "`{Self}` does not say which of its errors may be retried",
     note = "implement `Classify` for it, or give the `Retry` a predicate with `.retry_if(|error: &{Self}| …)`"
 )]
 pub trait Classify {
@@ -19,15 +19,15 @@ impl<E: Classify + ?Sized> Classify for &E {
     }
 }
 
-/// Looks at the result of an attempt, `Ok` values included, and says what it was.
+/// Classifies the result of an attempt, `Ok` values included.
 ///
-/// A classifier is a plain value. Any `Fn(&Result<T, E>) -> Outcome` is one.
+/// Any `Fn(&Result<T, E>) -> Outcome` is a classifier.
 #[diagnostic::on_unimplemented(
-    message = "nothing says which errors of type `{E}` may be repeated",
+    message = "nothing says which errors of type `{E}` may be retried",
     note = "implement `Classify` for `{E}`, or use `.retry_if(|error: &{E}| …)`"
 )]
 pub trait Classifier<T, E> {
-    /// What came of the attempt.
+    /// The outcome of the attempt.
     fn outcome(&self, result: &Result<T, E>) -> Outcome;
 }
 
@@ -37,7 +37,7 @@ impl<T, E, F: Fn(&Result<T, E>) -> Outcome> Classifier<T, E> for F {
     }
 }
 
-/// Asks the error itself: `Ok` is success, `Err` is what [`Classify`] says.
+/// Lets the error classify itself: `Ok` is a success, `Err` is what [`Classify`] returns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Typed;
 
@@ -51,7 +51,7 @@ impl<T, E: Classify> Classifier<T, E> for Typed {
     }
 }
 
-/// Asks a predicate whether the error passes.
+/// Lets a predicate decide whether the error is transient.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryIf<F>(pub F);
 
@@ -69,9 +69,9 @@ impl<T, E, F: Fn(&E) -> bool> Classifier<T, E> for RetryIf<F> {
 /// Polls: an `Ok` value that does not satisfy the predicate is "not yet".
 #[derive(Clone, Copy, Debug)]
 pub struct Until<C, F> {
-    /// Judges everything else.
+    /// Classifies everything else.
     pub inner: C,
-    /// Whether this value is the one we are waiting for.
+    /// Whether polling is done.
     pub done: F,
 }
 

@@ -2,20 +2,20 @@ use super::Policy;
 use crate::schedule::HintRule;
 use crate::units::{NEVER, Nanos, share};
 
-/// The most that one call can cost.
+/// The worst case of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
     /// Attempts in all.
     pub attempts: u32,
-    /// The longest time until the caller has an answer, when every attempt runs into its timeout and
-    /// every wait is the longest; [`NEVER`] when nothing bounds it.
+    /// The longest time until the call ends: every attempt times out, and every wait is the longest;
+    /// [`NEVER`] if it is unbounded.
     pub elapsed: Nanos,
-    /// The same when the server also asks for the longest wait that the policy grants.
+    /// The same if the server also asks for the longest wait that the policy allows.
     pub elapsed_with_hints: Nanos,
 }
 
 impl Policy {
-    /// The most that one call can cost, from the policy alone.
+    /// The worst case of one call under this policy.
     pub fn worst_case(&self) -> WorstCase {
         let rule = self.hint_rule();
         let hinted = match rule {

@@ -68,7 +68,7 @@ fn the_safety_gate() {
 }
 
 #[test]
-fn classes_imply_how_far_the_request_came() {
+fn classes_imply_how_far_the_request_got() {
     let reach = |class| Failure::new(class).reach;
     assert_eq!(reach(Class::Connect), Reach::NotSent);
     assert_eq!((reach(Class::Refused), reach(Class::Throttled)), (Reach::Refused, Reach::Refused));
@@ -125,7 +125,7 @@ fn a_switched_off_call_makes_one_attempt() {
 }
 
 #[test]
-fn switching_off_stops_the_retries_that_wait() {
+fn switching_off_stops_waiting_retries() {
     let mut lab = Lab::new(Policy::standard());
     let mut call = lab.start();
     let permit = call.admit(&lab.cx(), lab.now).unwrap();
@@ -139,7 +139,7 @@ fn switching_off_stops_the_retries_that_wait() {
 }
 
 #[test]
-fn a_permit_that_comes_back_late_changes_nothing_but_the_guards() {
+fn a_late_permit_only_updates_the_guards() {
     let inflight = Budget::Inflight(InflightBudget::new(0.2, 3));
     for outcome in [Outcome::Success, fail(Class::Reset)] {
         let lab = Lab::new(policy(|p| p.budget(inflight).concurrency(2)));
@@ -180,7 +180,7 @@ fn hedges_are_bounded() {
 }
 
 #[test]
-fn an_authors_word_outranks_the_policys_list() {
+fn a_transient_error_is_retried_whatever_the_policy_lists() {
     let mut lab = Lab::new(Preset::PaymentProcessor.into());
     lab.request.safety = Safety::Keyed;
     assert_eq!(lab.call(&[fail(Class::Transient), Outcome::Success]).end, Ok(()));

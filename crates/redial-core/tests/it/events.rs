@@ -1,4 +1,4 @@
-//! What observers hear besides the steps of a plain call.
+//! Events beyond the steps of a plain call.
 
 use std::sync::Mutex;
 
@@ -30,7 +30,7 @@ fn the_loser_of_a_hedge_ends_after_its_call() {
 }
 
 #[test]
-fn a_retry_after_a_race_is_no_hedge() {
+fn a_retry_after_a_race_is_not_a_hedge() {
     let mut lab = Lab::new(Policy::standard());
     let mut call = lab.start();
     let first = call.admit(&lab.cx(), lab.now).unwrap();
@@ -50,7 +50,7 @@ struct Keys(Mutex<Vec<(u64, u64)>>);
 
 impl Observer for Keys {
     fn event(&self, _: &Event) {
-        unreachable!("it wants to know whose events they are");
+        unreachable!("the engine passes the request");
     }
 
     fn about(&self, request: &Request, _: &Event) {
@@ -59,7 +59,7 @@ impl Observer for Keys {
 }
 
 #[test]
-fn an_observer_may_know_whose_event_it_is_and_two_hear_the_same() {
+fn observers_receive_the_call_and_its_key() {
     let lab = Lab::new(Policy::standard());
     let observers = (Keys::default(), Log::default());
     let request = Request { key: 7, call: 3, ..lab.request };
@@ -72,7 +72,7 @@ fn an_observer_may_know_whose_event_it_is_and_two_hear_the_same() {
 }
 
 #[test]
-fn reasons_and_classes_are_counted_in_their_places() {
+fn stops_and_classes_are_listed_in_order() {
     for (place, stop) in Stop::ALL.into_iter().enumerate() {
         assert_eq!(stop as usize, place, "{stop:?}");
     }

@@ -1,5 +1,5 @@
-//! Defects that peers have, each as a test that passes here. The numbers are those of the list that the
-//! project keeps of them.
+//! Defects of other retry libraries, each as a test that passes here. The numbers are those of the project's list of
+//! defects.
 
 use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::{Budget, WindowBudget};

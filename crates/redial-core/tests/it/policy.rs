@@ -140,13 +140,13 @@ fn guards_are_checked() {
 }
 
 #[test]
-fn the_message_says_field_value_and_range() {
+fn the_message_has_field_value_and_range() {
     let error = Policy::draft().attempts(0).build().unwrap_err();
     assert_eq!(error.to_string(), "attempts is 0, but must be from 1 to 1000000");
 }
 
 #[test]
-fn presets_are_valid_and_say_what_the_seeds_say() {
+fn presets_are_valid_and_have_the_documented_values() {
     for preset in Preset::ALL {
         let policy = preset.draft().build().unwrap();
         assert_eq!(Policy::from(preset), policy);

@@ -11,7 +11,7 @@ fn ceilings(backoff: Backoff, want: &[u64]) {
 }
 
 #[test]
-fn ceilings_grow_as_asked_and_stop_at_the_cap() {
+fn ceilings_grow_as_configured_and_stop_at_the_cap() {
     ceilings(Backoff::exponential(ms(100), ms(2_000)), &[100, 200, 400, 800, 1600, 2000, 2000]);
     ceilings(Backoff::exponential(ms(500), ms(60_000)).factor(1.5), &[500, 750, 1125, 1687, 2531]);
     ceilings(Backoff::exponential(ms(10), ms(9_000)).factor(10.0), &[10, 100, 1000, 9000, 9000]);
@@ -49,7 +49,7 @@ fn no_attempt_number_overflows() {
 }
 
 #[test]
-fn ranges_are_those_of_the_design() {
+fn ranges_of_every_jitter() {
     let backoff = Backoff::exponential(ms(100), ms(1_000));
     let check = |jitter, k, previous: u64, lo: u64, hi: u64| {
         let range = backoff.jitter(jitter).range(k, previous * MS);
@@ -69,7 +69,7 @@ fn ranges_are_those_of_the_design() {
 }
 
 #[test]
-fn clipping_after_the_draw_is_for_imported_peers() {
+fn clipping_after_the_draw_is_for_imported_configs() {
     let aws = Backoff::exponential(ms(5), ms(2_000)).jitter(Jitter::Decorrelated).clipped();
     assert_eq!(aws.range(2, 1_500 * MS).hi, 4_500 * MS);
     let on_cap = (0..10_000).filter(|seed| aws.delay(2, 1_500 * MS, *seed) == 2_000 * MS).count();
@@ -112,7 +112,7 @@ fn a_hint_is_a_floor_spread_over_a_tenth() {
 }
 
 #[test]
-fn without_jitter_a_hint_is_not_spread_unless_asked() {
+fn without_jitter_a_hint_is_not_spread_by_default() {
     let outcome = Failure::new(Class::Throttled).hint(Hint::AtLeast(7 * SECOND)).into();
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.deadline(ms(60_000)).backoff(plain)));
@@ -164,7 +164,7 @@ fn a_hint_that_does_not_fit_is_not_honoured() {
 }
 
 #[test]
-fn a_backoff_that_no_policy_would_take_does_not_panic() {
+fn an_invalid_backoff_does_not_panic() {
     let long = std::time::Duration::MAX;
     for backoff in [
         Backoff::exponential(ms(10), ms(20)).jitter(Jitter::Added(SECOND)),
@@ -214,7 +214,7 @@ fn a_wait_that_does_not_fit_before_the_deadline_stops_now() {
 }
 
 #[test]
-fn an_attempt_is_cut_at_its_timeout_or_at_the_deadline() {
+fn an_attempt_ends_at_its_timeout_or_at_the_deadline() {
     let plain = Backoff::constant(ms(100)).jitter(Jitter::None);
     let timed = |p: redial_core::Draft| p.attempt_timeout(ms(400)).deadline(ms(1_000));
     let mut lab = Lab::new(policy(|p| timed(p).backoff(plain)));
@@ -229,7 +229,7 @@ fn an_attempt_is_cut_at_its_timeout_or_at_the_deadline() {
 }
 
 #[test]
-fn a_latency_quantile_is_close_from_above_and_fades_slowly() {
+fn a_latency_quantile_is_close_from_above_and_decays_slowly() {
     let latency = Latency::new(0.5);
     assert_eq!(latency.quantile(), u64::MAX, "too early to say");
     let take = |n: u32, ms: u64| {
@@ -294,7 +294,7 @@ proptest! {
 }
 
 #[test]
-fn the_range_of_a_wait_is_what_it_is_uniform_on() {
+fn waits_are_uniform_on_their_range() {
     use redial_core::schedule::{range, wait};
     let full = Backoff::exponential(ms(100), ms(2_000));
     let hint = |after| Some(Hint::AtLeast(after * MS));

@@ -156,7 +156,7 @@ impl Tended {
         let rings = self.ledger.bell.rings();
         if rings != self.rings || now >= self.earns {
             self.rings = rings;
-            self.instance.go_on(lease, now);
+            self.instance.pay_pending(lease, now);
             self.earns = now + EARNS;
         }
         let waits = u64::from(lease.pending()) > lease.held(now);
@@ -178,7 +178,7 @@ impl Tended {
             _ if !self.instance.is_reached() => self.gone(),
             _ => {
                 self.phase = Phase::Said;
-                let ask = self.instance.vanish();
+                let ask = self.instance.leave_without_lease();
                 self.ask(ask, now)
             }
         }
@@ -216,7 +216,7 @@ impl Tended {
             self.contact = Contact::Reached;
             events.push(FleetEvent::Reached { ledger: name(), members: answer.members });
         }
-        if told.anew {
+        if told.new_ledger {
             events.push(FleetEvent::Anew { ledger: name() });
         }
         if told.stricter != self.differs {

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use redial_core::admit::Slots;
-use redial_core::admit::turnstile::Lent;
+use redial_core::admit::turnstile::Occupancy;
 use redial_core::{NEVER, Nanos, draw};
 
 use super::layer::Rule;
@@ -179,14 +179,14 @@ impl<W> Gate<W> {
 
     /// Lets others keep count for as long as nobody waits: how many are inside, and how many may enter before
     /// one has to be looked at.
-    pub(super) fn lend(&self) -> Lent {
-        Lent { inside: self.inside, unseen: self.unseen }
+    pub(super) fn lend(&self) -> Occupancy {
+        Occupancy { inside: self.inside, unsampled: self.unseen }
     }
 
     /// What has become of what was lent.
-    pub(super) fn take_back(&mut self, lent: Lent) {
-        self.uncounted += self.unseen - lent.unseen;
-        (self.inside, self.unseen) = (lent.inside, lent.unseen);
+    pub(super) fn take_back(&mut self, lent: Occupancy) {
+        self.uncounted += self.unseen - lent.unsampled;
+        (self.inside, self.unseen) = (lent.inside, lent.unsampled);
     }
 
     /// Adds to the arrivals what entered uncounted, and so many first attempts.

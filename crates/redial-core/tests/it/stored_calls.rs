@@ -1,4 +1,4 @@
-//! Calls that one process writes down and another one goes on with.
+//! Calls that one process stores and another one continues.
 
 use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::decide::Class;
@@ -38,7 +38,7 @@ fn handed_over(lab: &mut Lab, deadline: Nanos) -> Trace {
 }
 
 #[test]
-fn a_call_that_is_handed_over_in_every_wait_is_the_same_call() {
+fn a_call_handed_over_in_every_wait_is_the_same_call() {
     let backoff = Backoff::exponential(ms(100), ms(3_000));
     for jitter in [Jitter::None, Jitter::Full, Jitter::Equal, Jitter::Decorrelated] {
         for (attempts, deadline) in [(1, 10_000), (4, 10_000), (9, 4_000)] {
@@ -59,7 +59,7 @@ fn a_call_that_is_handed_over_in_every_wait_is_the_same_call() {
 }
 
 #[test]
-fn a_wait_that_is_written_down_holds_nothing() {
+fn a_stored_wait_holds_nothing() {
     let budget = WindowBudget::ratio(0.1).floor(Rate::per_second(1)).bootstrap(0);
     let mut lab = Lab::new(policy(|p| p.budget(Budget::Window(budget))));
     let before = lab.balance();
@@ -80,7 +80,7 @@ fn a_wait_that_is_written_down_holds_nothing() {
 }
 
 #[test]
-fn a_call_that_goes_on_is_in_flight_once() {
+fn a_revived_call_is_in_flight_once() {
     let mut lab = Lab::new(policy(|p| p.budget(Budget::Inflight(InflightBudget::new(0.5, 0)))));
     for _ in 0..3 {
         handed_over(&mut lab, NEVER);
@@ -91,7 +91,7 @@ fn a_call_that_goes_on_is_in_flight_once() {
 }
 
 #[test]
-fn a_deadline_that_has_passed_elsewhere_has_passed() {
+fn a_deadline_that_passed_in_another_process_has_passed() {
     let lab = Lab::new(policy(|p| p));
     let progress = Progress { attempts: 1, step: 1, drawn: MS };
     let mut call = Call::revive(progress, true, &lab.cx(), lab.now, lab.now).unwrap();
@@ -107,7 +107,7 @@ fn a_call_with_no_attempt_left_is_not_revived() {
 }
 
 #[test]
-fn asking_again_whether_it_is_ready_is_free() {
+fn polling_is_free() {
     let budget = WindowBudget::ratio(0.1).floor(Rate::ZERO).bootstrap(0);
     let lab = Lab::new(policy(|p| p.attempts(3).budget(Budget::Window(budget))));
     let progress = |attempts| Progress { attempts, step: attempts, drawn: 0 };
