@@ -24,10 +24,11 @@ pub use throttle::ThrottleRule;
 
 pub(crate) use breaker::{MOST_PROBES, Probe};
 
+use alloc::sync::Arc;
 use core::task::Waker;
 
 use breaker::{Breaker, Pass};
-use budget::{Budget, Charge, Lease, Ledger, Saved};
+use budget::{Account, Budget, Charge, Lease, Ledger, Saved};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use throttle::Throttle;
@@ -41,7 +42,7 @@ use crate::units::Nanos;
 /// The shared state behind a policy, for one destination.
 #[derive(Debug)]
 pub struct Guards {
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: Arc<Ledger>,
     /// Whether there is any guard besides the ledger. Most policies have none.
     guarded: bool,
     /// Whether a success changes the ledger. In the default budget it does not.
@@ -68,7 +69,17 @@ impl Guards {
     /// The guards of `policy`. Threads that use different stripes do not contend for the budget's deposits;
     /// `seed` names the random streams of the breaker and the throttle.
     pub fn new(policy: &Policy, stripes: usize, seed: u64) -> Self {
-        Self::with(policy, Ledger::new(policy.budget(), stripes), seed)
+        Self::sharing(policy, &Account::new(policy.budget(), stripes), seed)
+    }
+
+    /// The guards of `policy`, with the budget of `account` instead of its own.
+    pub fn sharing(policy: &Policy, account: &Account, seed: u64) -> Self {
+        Self::with(policy, Arc::clone(&account.0), seed)
+    }
+
+    /// The account of the budget, to be shared.
+    pub fn account(&self) -> Account {
+        Account(Arc::clone(&self.ledger))
     }
 
     /// The bulk form of the guards of `n` equal processes: one window, with the floor and the bootstrap
@@ -79,18 +90,17 @@ impl Guards {
             Budget::Window(window) => Budget::Window(window.times(n)),
             other => *other,
         };
-        Self::with(policy, Ledger::new(&budget, 1), 0)
+        Self::sharing(policy, &Account::new(&budget, 1), 0)
     }
 
     /// The guards of an instance that leases its retries from the ledger of a [`fleet`](crate::fleet); `waker` is woken
     /// when a retry waits for a lease. Only a window can be shared: `None` for any other budget.
     pub fn leased(policy: &Policy, stripes: usize, seed: u64, waker: Waker) -> Option<Self> {
         let Budget::Window(window) = policy.budget() else { return None };
-        let lease = Lease::new(window, stripes, waker);
-        Some(Self::with(policy, Ledger::Lease(lease), seed))
+        Some(Self::sharing(policy, &Account::leased(window, stripes, waker), seed))
     }
 
-    fn with(policy: &Policy, ledger: Ledger, seed: u64) -> Self {
+    fn with(policy: &Policy, ledger: Arc<Ledger>, seed: u64) -> Self {
         let breaker = policy.breaker().map(|rule| Breaker::new(rule, random::draw(seed, 0)));
         let throttle = policy.throttle().map(|rule| Throttle::new(rule, random::draw(seed, 1)));
         let rate = policy.rate().map(RateLimit::new);
@@ -160,7 +170,7 @@ impl Guards {
 
     /// The lease from a fleet's budget, if these guards share one.
     pub fn lease(&self) -> Option<&Lease> {
-        if let Ledger::Lease(lease) = &self.ledger { Some(lease) } else { None }
+        self.ledger.lease()
     }
 
     /// The state of the budget, for the next process that shares it. The other guards are not part of it.
@@ -169,9 +179,9 @@ impl Guards {
     }
 
     /// Continues from the state that another process saved. Returns `false`, and changes nothing, if it belongs to another
-    /// kind of budget, or to a window of another length.
+    /// kind of budget, or to a window of another length; or if the budget is shared.
     pub fn restore(&mut self, saved: &Saved) -> bool {
-        self.ledger.restore(saved)
+        Arc::get_mut(&mut self.ledger).is_some_and(|ledger| ledger.restore(saved))
     }
 
     /// The state of the breaker; closed if there is none. It stays open until the first attempt after its open

@@ -1,3 +1,6 @@
+use core::marker::PhantomData;
+
+use super::cause::{IntoCause, Plain};
 use super::{Class, Failure, Outcome};
 
 /// An error that can be classified.
@@ -27,13 +30,25 @@ impl<E: Classify + ?Sized> Classify for &E {
     note = "implement `Classify` for `{E}`, or use `.retry_if(|error: &{E}| …)`"
 )]
 pub trait Classifier<T, E> {
+    /// The cause of a failed call: `E`, or a wrapper around it.
+    type Cause;
+
     /// The outcome of the attempt.
     fn outcome(&self, result: &Result<T, E>) -> Outcome;
+
+    /// Turns the last error into the cause of the failed call.
+    fn cause(error: E) -> Self::Cause;
 }
 
 impl<T, E, F: Fn(&Result<T, E>) -> Outcome> Classifier<T, E> for F {
+    type Cause = E;
+
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         self(result)
+    }
+
+    fn cause(error: E) -> E {
+        error
     }
 }
 
@@ -42,6 +57,8 @@ impl<T, E, F: Fn(&Result<T, E>) -> Outcome> Classifier<T, E> for F {
 pub struct Typed;
 
 impl<T, E: Classify> Classifier<T, E> for Typed {
+    type Cause = E;
+
     #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
@@ -49,20 +66,44 @@ impl<T, E: Classify> Classifier<T, E> for Typed {
             Err(error) => error.classify().into(),
         }
     }
+
+    fn cause(error: E) -> E {
+        error
+    }
 }
 
-/// Lets a predicate decide whether the error is transient.
+/// Lets a predicate decide whether the error is transient. `Kind` is the kind of error, which
+/// [`RetryIf::new`] infers.
 #[derive(Clone, Copy, Debug)]
-pub struct RetryIf<F>(pub F);
+pub struct RetryIf<F, Kind = Plain> {
+    transient: F,
+    kind: PhantomData<fn() -> Kind>,
+}
 
-impl<T, E, F: Fn(&E) -> bool> Classifier<T, E> for RetryIf<F> {
+impl<F, Kind> RetryIf<F, Kind> {
+    /// Retries the errors for which `transient` returns true.
+    pub fn new<E: IntoCause<Kind>>(transient: F) -> Self
+    where
+        F: Fn(&E) -> bool,
+    {
+        Self { transient, kind: PhantomData }
+    }
+}
+
+impl<T, E: IntoCause<Kind>, F: Fn(&E) -> bool, Kind> Classifier<T, E> for RetryIf<F, Kind> {
+    type Cause = E::Cause;
+
     #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
             Ok(_) => Outcome::Success,
-            Err(error) if (self.0)(error) => Failure::new(Class::Transient).into(),
+            Err(error) if (self.transient)(error) => Failure::new(Class::Transient).into(),
             Err(_) => Failure::new(Class::Permanent).into(),
         }
+    }
+
+    fn cause(error: E) -> E::Cause {
+        error.into_cause()
     }
 }
 
@@ -76,11 +117,17 @@ pub struct Until<C, F> {
 }
 
 impl<T, E, C: Classifier<T, E>, F: Fn(&T) -> bool> Classifier<T, E> for Until<C, F> {
+    type Cause = C::Cause;
+
     #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
             Ok(value) if !(self.done)(value) => Outcome::NotYet(None),
             _ => self.inner.outcome(result),
         }
+    }
+
+    fn cause(error: E) -> C::Cause {
+        C::cause(error)
     }
 }

@@ -5,6 +5,7 @@
 //! [`Outcome`] says what happened, [`Safety`] says what the request allows, and [`RetryOn`] is the
 //! policy's list of failures that are worth repeating.
 
+pub mod cause;
 mod classify;
 mod codes;
 #[cfg(feature = "std")]
@@ -12,6 +13,7 @@ mod io;
 mod outcome;
 mod safety;
 
+pub use cause::DynError;
 pub use classify::{Classifier, Classify, RetryIf, Typed, Until};
 pub use codes::GRPC_STATUSES;
 pub use outcome::{Class, Failure, Health, Outcome, Reach, RetryOn};

@@ -93,13 +93,13 @@ impl Instance {
         self.earn(lease, now);
         let spent = lease.taken();
         let recent = spent.wrapping_sub(self.spent);
-        let want = (u64::from(lease.pending()) + recent).saturating_sub(lease.held(now));
         (self.asked, self.spent) = (now, spent);
-        let (deposit, want) = match self.reached {
-            true => (self.earnings.give() / (ONE / MICRO), want.min(MOST)),
-            false => (0, 0),
-        };
-        Ask { deposit, want, ..self.empty_ask() }
+        if !self.reached {
+            return self.empty_ask();
+        }
+        let want = (u64::from(lease.take_demand()) + recent).saturating_sub(lease.held(now));
+        let deposit = self.earnings.give() / (ONE / MICRO);
+        Ask { deposit, want: want.min(MOST), ..self.empty_ask() }
     }
 
     /// The last ask: returns the share, and deposits the earnings.
@@ -162,7 +162,7 @@ impl Instance {
             return;
         }
         self.earn(lease, now);
-        let want = u64::from(lease.pending()).saturating_sub(lease.held(now));
+        let want = u64::from(lease.take_demand()).saturating_sub(lease.held(now));
         let minted = self.earnings.mint(want);
         lease.add(minted as u32, now.saturating_add(2 * self.slice()), now);
         if minted < want {
@@ -177,12 +177,12 @@ impl Instance {
         let is_new = self.role == Role::Member && self.seat.generation == 0;
         let wait = match () {
             () if !self.reached || is_new => pace,
-            () if lease.pending() == 0 => beat,
+            () if lease.demand() == 0 => beat,
             // A retry that waits until its lease expires needs another lease.
-            () if u64::from(lease.pending()) <= lease.held(now) => {
+            () if u64::from(lease.demand()) <= lease.held(now) => {
                 beat.min(lease.ends(now).saturating_sub(self.asked))
             }
-            () if self.dry => pace.max(self.slice() / 4),
+            () if self.dry || lease.pending() == 0 => pace.max(self.slice() / 4),
             () => pace,
         };
         self.asked.saturating_add(wait).max(now)

@@ -3,7 +3,7 @@ use std::thread;
 use redial_core::Nanos;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{
-    Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
+    Account, Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::decide::{Class, Outcome};
 use redial_core::{Event, Rate, Stop, Verdict};
@@ -353,4 +353,24 @@ fn a_fleet_has_the_floors_of_all_its_processes() {
     fleet.deposit(0, 100, 0);
     assert_eq!(fleet.balance(0), Some(7 * 23 + 10));
     assert_eq!((budget.lifetime(), budget.deposits()), (10 * SECOND, Deposit::Request));
+}
+
+#[test]
+fn guards_and_code_without_guards_share_an_account() {
+    let account = Account::new(&Budget::Window(only(0.25)), 1);
+    let policies = [policy(|p| p.attempts(2)), policy(|p| p.attempts(2).concurrency(9))];
+    let [mut one, mut other] = policies.map(|policy| {
+        let mut lab = Lab::new(policy);
+        lab.guards = Guards::sharing(&lab.policy, &account, 0);
+        lab
+    });
+    one.call(&[Outcome::Success]);
+    other.call(&[Outcome::Success]);
+    account.deposit(0, 6, one.now);
+    assert_eq!([one.balance(), other.balance(), account.balance(one.now).unwrap()], [2; 3]);
+    assert_eq!(one.failing(Class::Reset).attempts, 2);
+    assert_eq!(account.withdraw_up_to(9, Class::Reset, one.now), 1);
+    assert_eq!(other.failing(Class::Reset).end, Err(Stop::Budget));
+    let saved = one.guards.save();
+    assert!(!one.guards.restore(&saved), "it is not for one of them to change");
 }

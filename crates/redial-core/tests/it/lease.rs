@@ -82,6 +82,18 @@ fn retries_do_not_wait_for_an_empty_ledger() {
     assert!(matches!(failed(&lab).1, Verdict::Wait(_)));
 }
 
+/// Code without a call has no charge that waits, so a withdrawal that finds no token is what requests one.
+#[test]
+fn a_withdrawal_without_a_token_requests_one_for_the_next() {
+    let (lab, wakes) = lab();
+    let account = lab.guards.account();
+    let withdraw = || account.withdraw_up_to(1, Class::Transient, lab.now);
+    assert_eq!((withdraw(), lease(&lab).demand()), (0, 1));
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    lease(&lab).add(1, lab.now + SECOND, lab.now);
+    assert_eq!((withdraw(), lease(&lab).taken()), (1, 1));
+}
+
 #[test]
 fn a_cancelled_call_does_not_wait_for_a_token() {
     let (lab, _) = lab();

@@ -20,6 +20,9 @@ const KEPT: u32 = FINE * SLICES as u32;
 /// The longest lifetime of a lease.
 const LONGEST_LEASE: u32 = FINE * LEASED as u32 + 1;
 
+/// The most tokens that one withdrawal requests.
+const MOST_MISSED: u32 = 1_000;
+
 /// Marks a charge that is not yet paid.
 const PENDING: u32 = 1 << 31;
 /// The slot that a charge was paid from. The bits below it are the tick.
@@ -37,6 +40,8 @@ pub struct Lease {
     slots: [AtomicU64; 2],
     /// Charges that are not yet paid.
     pending: AtomicU32,
+    /// Withdrawals that found no token since the ledger was last asked.
+    missed: AtomicU32,
     taken: AtomicU64,
     /// The ledger had too few tokens; asking again before this time is useless.
     dry_until: AtomicU64,
@@ -51,6 +56,7 @@ impl Lease {
             tick: (budget.ttl / u64::from(KEPT)).max(1),
             slots: [AtomicU64::new(0), AtomicU64::new(0)],
             pending: AtomicU32::new(0),
+            missed: AtomicU32::new(0),
             taken: AtomicU64::new(0),
             dry_until: AtomicU64::new(0),
             waker,
@@ -65,6 +71,16 @@ impl Lease {
     /// Retries that are not yet paid for.
     pub fn pending(&self) -> u32 {
         self.pending.load(Ordering::Acquire)
+    }
+
+    /// Retries that a further token would serve: those that are not yet paid for, and withdrawals that found none.
+    pub fn demand(&self) -> u32 {
+        self.pending().saturating_add(self.missed.load(Ordering::Acquire))
+    }
+
+    /// The same, for an ask that now requests them: withdrawals that found no token are then forgotten.
+    pub(crate) fn take_demand(&self) -> u32 {
+        self.pending().saturating_add(self.missed.swap(0, Ordering::AcqRel))
     }
 
     /// The number of tokens spent so far.
@@ -184,6 +200,10 @@ impl Lease {
                 Some((taken, _)) => granted += taken,
                 None => break,
             }
+        }
+        if granted < n && now >= self.dry_until.load(Ordering::Acquire) {
+            self.missed.fetch_add((n - granted).min(MOST_MISSED), Ordering::AcqRel);
+            self.waker.wake_by_ref();
         }
         u64::from(granted)
     }

@@ -8,6 +8,7 @@
 //! window of calls (Finagle, Linkerd), tokens that failures spend and successes return (AWS, gRPC), and a
 //! share of the calls in flight (Envoy).
 
+mod account;
 mod inflight;
 mod lease;
 mod saved;
@@ -15,6 +16,7 @@ mod striped;
 mod tokens;
 mod window;
 
+pub use account::Account;
 pub use inflight::InflightBudget;
 pub use lease::Lease;
 pub use saved::Saved;
@@ -220,6 +222,11 @@ impl Ledger {
             Self::Throttling(throttling) => Some(throttling.balance()),
             Self::Inflight(inflight) => Some(inflight.balance()),
         }
+    }
+
+    /// The lease from a fleet's budget, if it is one.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        if let Self::Lease(lease) = self { Some(lease) } else { None }
     }
 
     /// Whether calls in flight are counted.
