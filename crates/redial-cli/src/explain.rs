@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
-use redial_core::{NEVER, Nanos, Policy, parse_duration};
+use redial_core::{Nanos, Policy, nanos_or_never, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
 
@@ -199,10 +199,11 @@ fn runs(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
 fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let worst = answer.worst_case;
     write!(out, "The worst case: {} attempts, ", worst.attempts)?;
-    if worst.elapsed_with_hints == NEVER {
+    let (Some(_), Some(_)) = (worst.elapsed, worst.elapsed_with_hints) else {
         return writeln!(out, "and nothing bounds how long they take.");
-    }
-    let (plain, hinted) = (short(worst.elapsed), short(worst.elapsed_with_hints));
+    };
+    let [plain, hinted] =
+        [worst.elapsed, worst.elapsed_with_hints].map(|limit| short(nanos_or_never(limit)));
     writeln!(out, "over after {plain}; after {hinted} when the server asks for patience.")
 }
 

@@ -15,6 +15,8 @@ mod resting;
 
 pub use resting::{Progress, Resting};
 
+use core::time::Duration;
+
 use crate::admit::{BreakerState, Entry, Probe, budget::Charge};
 use crate::context::Context;
 use crate::decide::{self, Class, Failure, Outcome};
@@ -253,7 +255,10 @@ impl Call {
     fn land(&mut self, cx: &Context<'_>, permit: Permit, outcome: &Outcome, now: Nanos) {
         self.in_flight -= 1;
         let (number, taken) = (permit.number, now.saturating_sub(permit.started));
-        cx.emit(|| Event::AttemptEnded { number, taken, outcome: *outcome });
+        cx.emit(|| {
+            let taken = Duration::from_nanos(taken);
+            Event::AttemptEnded { number, taken, outcome: *outcome }
+        });
         if let Some(to) = cx.guards.learn(permit.probe, outcome, taken, now) {
             cx.emit(|| Event::BreakerMoved { to });
         }
@@ -316,7 +321,7 @@ impl Call {
             self.pay(cx, failure.class, now)?;
         }
         self.stage = Stage::Ready;
-        let (attempt, delay) = (self.attempts + 1, wake - now);
+        let (attempt, delay) = (self.attempts + 1, Duration::from_nanos(wake - now));
         cx.emit(|| Event::RetryScheduled { attempt, delay, failure: failure.copied() });
         Ok(Verdict::Wait(wake))
     }
@@ -345,7 +350,9 @@ impl Call {
         let wake = wait.and_then(|wait| deadline::wake(now, wait.delay, self.deadline));
         if let Some(hint) = hint {
             cx.emit(|| match (wait, wake) {
-                (Ok(wait), Ok(_)) if wait.hinted => Event::HintHonoured { hint, delay: wait.delay },
+                (Ok(wait), Ok(_)) if wait.hinted => {
+                    Event::HintHonoured { hint, delay: Duration::from_nanos(wait.delay) }
+                }
                 _ => Event::HintIgnored { hint },
             });
         }

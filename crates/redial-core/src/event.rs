@@ -1,13 +1,13 @@
 //! The events of a call, and the observer that receives them.
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use crate::admit::BreakerState;
 use crate::context::Request;
 use crate::decide::{Failure, Outcome};
 use crate::schedule::Hint;
 use crate::stop::Stop;
-use crate::units::Nanos;
 
 /// An event of a call, or of the guards that it shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Event {
         /// The number of the attempt.
         number: u32,
         /// How long it took.
-        taken: Nanos,
+        taken: Duration,
         /// Its outcome; a failure of the class [`Cancelled`](crate::decide::Class::Cancelled) if its result was no
         /// longer needed.
         outcome: Outcome,
@@ -40,7 +40,7 @@ pub enum Event {
         /// Its number.
         attempt: u32,
         /// The wait before it.
-        delay: Nanos,
+        delay: Duration,
         /// The failure that it repeats; `None` if the outcome was "not yet".
         failure: Option<Failure>,
     },
@@ -63,7 +63,7 @@ pub enum Event {
         /// The server's hint.
         hint: Hint,
         /// The wait.
-        delay: Nanos,
+        delay: Duration,
     },
     /// The hint had no effect on the wait: the policy ignores hints, or the hint was too long and the
     /// call stopped.

@@ -64,5 +64,6 @@ pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};
 pub use random::draw;
 pub use stop::Stop;
 pub use units::{
-    DurationText, LONGEST, MS, NEVER, Nanos, Rate, SECOND, Unreadable, nanos, parse_duration,
+    DurationText, LONGEST, MS, NEVER, Nanos, Rate, SECOND, Unreadable, bounded, nanos,
+    nanos_or_never, parse_duration,
 };

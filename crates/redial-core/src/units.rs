@@ -30,6 +30,16 @@ pub fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(NEVER).min(NEVER - 1)
 }
 
+/// A length in nanoseconds as a duration; `None` for [`NEVER`].
+pub fn bounded(length: Nanos) -> Option<Duration> {
+    (length != NEVER).then(|| Duration::from_nanos(length))
+}
+
+/// The inverse of [`bounded`].
+pub fn nanos_or_never(length: Option<Duration>) -> Nanos {
+    length.map_or(NEVER, nanos)
+}
+
 /// A text that is not a duration or a rate; displays the expected form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub(crate) &'static str);

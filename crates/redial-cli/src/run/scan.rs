@@ -1,10 +1,12 @@
 //! What a command prints says more about its failure than an exit code can: that a lock is held, or for how long the
 //! server wants to be left alone. Output is looked at line by line as it passes, and never more than a line is kept.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use redial::http::hints;
 use redial_core::schedule::Hint;
-use redial_core::{Nanos, parse_duration};
+use redial_core::{Nanos, nanos, parse_duration};
 use regex_lite::Regex;
 
 use super::clock;
@@ -40,7 +42,7 @@ pub(super) struct Found {
 impl Found {
     /// What was asked for by pattern, or else what the response's own fields say.
     pub(super) fn hint(&self) -> Option<Hint> {
-        self.asked.map(Hint::AtLeast).or_else(|| {
+        self.asked.map(|after| Hint::AtLeast(Duration::from_nanos(after))).or_else(|| {
             // Not for every command that prints nothing of the kind.
             let any = !self.headers.is_empty();
             any.then(|| hints(&self.headers, clock::wall()).hint).flatten()
@@ -93,7 +95,7 @@ fn read_hint(text: &str) -> Option<Nanos> {
     }
     let mut headers = HeaderMap::new();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_str(text).ok()?);
-    hints(&headers, clock::wall()).hint.map(Hint::after)
+    hints(&headers, clock::wall()).hint.map(|hint| nanos(hint.after()))
 }
 
 /// `2 minutes` as `2m`: programs write for people.

@@ -1,6 +1,8 @@
+use core::time::Duration;
+
 use super::Policy;
 use crate::schedule::HintRule;
-use crate::units::{NEVER, Nanos, share};
+use crate::units::{NEVER, Nanos, bounded, share};
 
 /// The worst case of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,10 +10,10 @@ pub struct WorstCase {
     /// Attempts in all.
     pub attempts: u32,
     /// The longest time until the call ends: every attempt times out, and every wait is the longest;
-    /// [`NEVER`] if it is unbounded.
-    pub elapsed: Nanos,
+    /// `None` if it is unbounded.
+    pub elapsed: Option<Duration>,
     /// The same if the server also asks for the longest wait that the policy allows.
-    pub elapsed_with_hints: Nanos,
+    pub elapsed_with_hints: Option<Duration>,
 }
 
 impl Policy {
@@ -26,8 +28,8 @@ impl Policy {
         };
         WorstCase {
             attempts: self.attempts(),
-            elapsed: self.longest(0),
-            elapsed_with_hints: self.longest(hinted),
+            elapsed: bounded(self.longest(0)),
+            elapsed_with_hints: bounded(self.longest(hinted)),
         }
     }
 

@@ -1,34 +1,29 @@
 use core::time::Duration;
 
 use super::Jitter;
-use crate::units::{Nanos, SECOND, nanos};
+use crate::units::{Nanos, SECOND};
 
 /// When the server wants the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// Not before this long from now: a floor for the wait (`Retry-After`).
-    AtLeast(Nanos),
+    AtLeast(Duration),
     /// Exactly this long from now: the server booked a slot, which jitter would miss.
-    Slot(Nanos),
+    Slot(Duration),
     /// Exactly this long from now, and the backoff starts over (gRPC's pushback).
-    Pushback(Nanos),
+    Pushback(Duration),
 }
 
 impl Hint {
-    /// A floor for the wait.
-    pub fn at_least(after: Duration) -> Self {
-        Self::AtLeast(nanos(after))
-    }
-
     /// How long from now.
-    pub fn after(self) -> Nanos {
+    pub fn after(self) -> Duration {
         match self {
             Self::AtLeast(after) | Self::Slot(after) | Self::Pushback(after) => after,
         }
     }
 
     /// The same kind of hint for another length of time.
-    pub fn with_after(self, after: Nanos) -> Self {
+    pub fn with_after(self, after: Duration) -> Self {
         match self {
             Self::AtLeast(_) => Self::AtLeast(after),
             Self::Slot(_) => Self::Slot(after),

@@ -19,7 +19,7 @@ pub use latency::Latency;
 use crate::policy::Policy;
 use crate::random;
 use crate::stop::Stop;
-use crate::units::{Nanos, share};
+use crate::units::{Nanos, nanos, share};
 
 /// How long to wait before a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +79,9 @@ pub fn range(policy: &Policy, k: u32, hint: Option<Hint>) -> Result<Option<Range
 
 /// The wait that a hint asks for, within its cap.
 fn capped(hint: Hint, cap: Nanos, too_long: TooLong) -> Result<Nanos, Stop> {
-    match (hint.after() > cap, too_long) {
-        (false, _) => Ok(hint.after()),
+    let after = nanos(hint.after());
+    match (after > cap, too_long) {
+        (false, _) => Ok(after),
         (true, TooLong::Clip) => Ok(cap),
         (true, TooLong::Stop) => Err(Stop::HintTooLong),
     }

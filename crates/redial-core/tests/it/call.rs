@@ -19,7 +19,7 @@ fn success_on_the_first_attempt_is_one_attempt() {
         lab.events.take(),
         [
             Event::Attempt { number: 1, hedge: false },
-            Event::AttemptEnded { number: 1, taken: 0, outcome: Outcome::Success },
+            Event::AttemptEnded { number: 1, taken: ms(0), outcome: Outcome::Success },
             Event::Succeeded { attempts: 1 },
         ]
     );
@@ -29,18 +29,18 @@ fn success_on_the_first_attempt_is_one_attempt() {
 fn every_step_is_an_event() {
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(2)));
-    let hint = Hint::AtLeast(3 * SECOND);
+    let hint = Hint::AtLeast(ms(3_000));
     let failure = Failure::new(Class::Throttled).code(429).hint(hint);
     lab.attempt_takes = 20 * MS;
     lab.call(&[failure.into()]);
-    let ended = |number| Event::AttemptEnded { number, taken: 20 * MS, outcome: failure.into() };
+    let ended = |number| Event::AttemptEnded { number, taken: ms(20), outcome: failure.into() };
     assert_eq!(
         lab.events.take(),
         [
             Event::Attempt { number: 1, hedge: false },
             ended(1),
-            Event::HintHonoured { hint, delay: 3 * SECOND },
-            Event::RetryScheduled { attempt: 2, delay: 3 * SECOND, failure: Some(failure) },
+            Event::HintHonoured { hint, delay: ms(3_000) },
+            Event::RetryScheduled { attempt: 2, delay: ms(3_000), failure: Some(failure) },
             Event::Attempt { number: 2, hedge: false },
             ended(2),
             Event::Stopped { reason: Stop::Attempts, attempts: 2 },
@@ -204,7 +204,7 @@ fn not_yet_polls_on_the_schedule_until_the_attempts_end() {
     let trace = lab.call(&[Outcome::NotYet(None)]);
     assert_eq!(trace.waits, [100, 200, 400, 400, 400].map(|ms| ms * MS));
     assert_eq!(trace.end, Err(Stop::Attempts));
-    let unasked = lab.call(&[Outcome::NotYet(Some(Hint::AtLeast(SECOND))), Outcome::Success]);
+    let unasked = lab.call(&[Outcome::NotYet(Some(Hint::AtLeast(ms(1_000)))), Outcome::Success]);
     assert_eq!(unasked.waits, [SECOND], "the server may say when to ask again");
 }
 

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::{Call, Context, Event, NEVER, Observer, Policy, Request, Stop};
 
-use crate::support::{Lab, Log, MS, fail};
+use crate::support::{Lab, Log, MS, fail, ms};
 
 #[test]
 fn the_loser_of_a_hedge_ends_after_its_call() {
@@ -22,9 +22,9 @@ fn the_loser_of_a_hedge_ends_after_its_call() {
         [
             Event::Attempt { number: 1, hedge: false },
             Event::Attempt { number: 2, hedge: true },
-            Event::AttemptEnded { number: 2, taken: 10 * MS, outcome: Outcome::Success },
+            Event::AttemptEnded { number: 2, taken: ms(10), outcome: Outcome::Success },
             Event::Succeeded { attempts: 2 },
-            Event::AttemptEnded { number: 1, taken: 60 * MS, outcome: fail(Class::Cancelled) },
+            Event::AttemptEnded { number: 1, taken: ms(60), outcome: fail(Class::Cancelled) },
         ]
     );
 }

@@ -97,7 +97,7 @@ fn full_jitter_is_uniform_with_half_the_ceiling_as_its_mean() {
 #[test]
 fn a_hint_is_a_floor_spread_over_a_tenth() {
     let hinted =
-        |seconds: u64| Failure::new(Class::Throttled).hint(Hint::AtLeast(seconds * SECOND));
+        |seconds: u64| Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(seconds * 1_000)));
     let mut lab = Lab::new(policy(|p| p.deadline(ms(120_000)).attempts(2)));
     let waits: Vec<_> = (0..2_000)
         .map(|_| lab.call(&[hinted(7).into(), Outcome::Success]).waits[0] - 7 * SECOND)
@@ -113,7 +113,7 @@ fn a_hint_is_a_floor_spread_over_a_tenth() {
 
 #[test]
 fn without_jitter_a_hint_is_not_spread_by_default() {
-    let outcome = Failure::new(Class::Throttled).hint(Hint::AtLeast(7 * SECOND)).into();
+    let outcome = Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(7_000))).into();
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.deadline(ms(60_000)).backoff(plain)));
     assert_eq!(lab.call(&[outcome, Outcome::Success]).waits, [7 * SECOND]);
@@ -127,14 +127,16 @@ fn without_jitter_a_hint_is_not_spread_by_default() {
 #[test]
 fn a_slot_is_exact_and_replaces_the_wait() {
     let backoff = Backoff::exponential(ms(5_000), ms(5_000)).jitter(Jitter::None);
-    let slot = Failure::new(Class::Overloaded).hint(Hint::Slot(1_234_567_891)).into();
+    let slot = Failure::new(Class::Overloaded)
+        .hint(Hint::Slot(std::time::Duration::from_nanos(1_234_567_891)))
+        .into();
     let mut lab = Lab::new(policy(|p| p.backoff(backoff)));
     assert_eq!(lab.call(&[slot, Outcome::Success]).waits, [1_234_567_891]);
 }
 
 #[test]
 fn a_pushback_is_exact_and_starts_the_backoff_over() {
-    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(300 * MS)).into();
+    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(ms(300))).into();
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(5)));
     let waits = lab.call(&[fail(Class::Overloaded), pushed, fail(Class::Overloaded)]).waits;
@@ -147,7 +149,7 @@ fn a_pushback_is_exact_and_starts_the_backoff_over() {
 
 #[test]
 fn an_ignored_pushback_does_not_start_the_backoff_over() {
-    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(300 * MS)).into();
+    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(ms(300))).into();
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.backoff(plain).hint(HintRule::Ignore)));
     assert_eq!(lab.call(&[pushed]).waits, [100 * MS, 200 * MS, 400 * MS]);
@@ -155,7 +157,7 @@ fn an_ignored_pushback_does_not_start_the_backoff_over() {
 
 #[test]
 fn a_hint_that_does_not_fit_is_not_honoured() {
-    let hint = Hint::AtLeast(11 * SECOND);
+    let hint = Hint::AtLeast(ms(11_000));
     let mut lab = Lab::new(redial_core::Policy::standard());
     let trace = lab.call(&[Failure::new(Class::Throttled).hint(hint).into()]);
     assert_eq!((trace.end, trace.elapsed), (Err(Stop::Deadline), 0));
@@ -184,7 +186,7 @@ fn an_invalid_backoff_does_not_panic() {
 
 #[test]
 fn a_hint_above_its_cap_stops_and_clipping_is_opt_in() {
-    let hint = Hint::AtLeast(61 * SECOND);
+    let hint = Hint::AtLeast(ms(61_000));
     let outcome = Failure::new(Class::Throttled).hint(hint).into();
     let mut lab = Lab::new(policy(|p| p.without_deadline()));
     let trace = lab.call(&[outcome]);
@@ -297,7 +299,7 @@ proptest! {
 fn waits_are_uniform_on_their_range() {
     use redial_core::schedule::{range, wait};
     let full = Backoff::exponential(ms(100), ms(2_000));
-    let hint = |after| Some(Hint::AtLeast(after * MS));
+    let hint = |after| Some(Hint::AtLeast(ms(after)));
     let none = full.jitter(Jitter::None);
     for (backoff, hint, want) in [
         (full, None, Some((0, 200))),
@@ -306,7 +308,7 @@ fn waits_are_uniform_on_their_range() {
         (none, hint(1_000), Some((1_000, 1_000))),
         (full, hint(150), None),
         (none, hint(50), Some((200, 200))),
-        (full, Some(Hint::Slot(70 * MS)), Some((70, 70))),
+        (full, Some(Hint::Slot(ms(70))), Some((70, 70))),
         (full.jitter(Jitter::Decorrelated), None, None),
         (full.jitter(Jitter::Added(1_900 * MS)).clipped(), None, None),
     ] {

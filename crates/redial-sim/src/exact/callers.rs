@@ -3,8 +3,7 @@
 
 use rand_distr::{Distribution as _, Zipf};
 use redial_core::decide::Outcome;
-use redial_core::schedule::Hint;
-use redial_core::{Call, NEVER, Nanos, Policy, Resting, draw};
+use redial_core::{Call, NEVER, Nanos, Policy, Resting, draw, nanos};
 
 use super::slab::Slab;
 use crate::random::below;
@@ -242,7 +241,7 @@ impl Callers {
     #[inline]
     pub(super) fn tell(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
         if let Some(told) = &mut self.told {
-            told[number as usize] = now + outcome.hint().map_or(0, Hint::after);
+            told[number as usize] = now + outcome.hint().map_or(0, |hint| nanos(hint.after()));
         }
     }
 

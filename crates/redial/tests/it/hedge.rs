@@ -108,7 +108,7 @@ async fn a_hint_that_comes_during_a_race_holds_after_it() {
         Ok(_) => Outcome::Success,
         Err(0) => Failure::new(Class::Throttled).into(),
         Err(hint) => {
-            Failure::new(Class::Throttled).hint(redial::schedule::Hint::at_least(ms(*hint))).into()
+            Failure::new(Class::Throttled).hint(redial::schedule::Hint::AtLeast(ms(*hint))).into()
         }
     };
     let retry = Retry::new(unbounded(|p| p)).idempotent().classify(judge);
@@ -140,7 +140,7 @@ async fn a_hint_holds_for_one_wait() {
     let retry = Retry::new(unbounded(|p| p.hint(rule))).observe(log.clone());
     let retry = retry.classify(|result: &Result<(), u32>| match result {
         Ok(()) => Outcome::Success,
-        Err(1) => Failure::new(Class::Throttled).hint(Hint::at_least(ms(60_000))).into(),
+        Err(1) => Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(60_000))).into(),
         Err(_) => Failure::new(Class::Throttled).into(),
     });
     let error =

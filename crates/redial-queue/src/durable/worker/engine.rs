@@ -253,6 +253,7 @@ impl Attempt {
                         let failure =
                             if let Outcome::Failure(why) = outcome { Some(*why) } else { None };
                         let attempt = before.attempts.saturating_add(1);
+                        let delay = Duration::from_nanos(delay);
                         told.about(&request, &Event::RetryScheduled { attempt, delay, failure });
                     }
                     (verdict, Some(stop))

@@ -129,7 +129,7 @@ async fn a_server_that_asks_for_an_hour_gets_it() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
     let handler = |_| async {
-        let failure = Failure::new(Class::Overloaded).hint(Hint::at_least(HOUR));
+        let failure = Failure::new(Class::Overloaded).hint(Hint::AtLeast(HOUR));
         Handled::failed(failure, "503, Retry-After: 3600")
     };
     let worker = worker(&shop).policy(standard()).until(Until::NothingDue);
