@@ -41,7 +41,7 @@ impl Attempt {
     }
 
     /// The same in nanoseconds, however long.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn left(&self) -> Nanos {
         self.expires.saturating_sub(self.started)
     }
@@ -80,7 +80,7 @@ impl Key {
 
     /// The key of a user's action: the same for the same words, in this process and in any other. Two
     /// presses of a button are one action or two, and only the caller knows which.
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http-client", feature = "idempotency"))]
     pub fn derive(action: impl AsRef<[u8]>) -> Self {
         use sha2::{Digest as _, Sha256};
         let hash: [u8; 32] = Sha256::digest(action).into();

@@ -19,16 +19,16 @@ impl Spans {
 pub(crate) struct Trace;
 
 impl Trace {
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn request(&mut self, _: &http::Method, _: &http::Uri, _grpc: bool) {}
 
     #[inline(always)]
     pub(crate) fn sent(&mut self, _: &Permit) {}
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn anew(&mut self, _number: u32, _now: Nanos) {}
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn responded(&mut self, _number: u32, _status: u16) {}
 
     #[inline(always)]
@@ -47,7 +47,7 @@ impl Trace {
 }
 
 /// Nobody enters anything.
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 pub(crate) struct Entered;
 
 /// There is none.
@@ -59,12 +59,12 @@ impl Current {
         match self.0 {}
     }
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn enter(&self) -> Entered {
         match self.0 {}
     }
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn write(&self, _: &mut http::HeaderMap) {
         match self.0 {}
     }

@@ -49,10 +49,10 @@ pub(crate) struct Core {
 type OnChange = Arc<dyn Fn(&StormChanged) + Send + Sync>;
 
 /// A stripe of a meter, for an attempt that does not borrow its [`Retry`](crate::Retry).
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 pub(crate) struct Held(pub(crate) Arc<Core>, pub(crate) usize);
 
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 impl std::ops::Deref for Held {
     type Target = Stripe;
 

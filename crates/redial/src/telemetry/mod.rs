@@ -37,7 +37,7 @@ pub(crate) use counted::Counted;
 pub(crate) use counts::Stripe;
 #[cfg(feature = "tracing")]
 pub use logs::Logs;
-#[cfg(all(feature = "metrics", feature = "http"))]
+#[cfg(all(feature = "metrics", feature = "http-client"))]
 pub(crate) use meter::Held;
 #[cfg(feature = "metrics")]
 pub use meter::Meter;
@@ -45,11 +45,11 @@ pub use meter::Meter;
 pub(crate) use meter::{Core, Watched};
 #[cfg(all(feature = "metrics", feature = "fleet"))]
 pub use names::FLEET_METRICS;
-#[cfg(all(feature = "metrics", feature = "http"))]
+#[cfg(all(feature = "metrics", feature = "idempotency"))]
 pub use names::IDEMPOTENCY_METRICS;
 #[cfg(all(feature = "metrics", feature = "fleet"))]
 pub(crate) use names::fleet;
-#[cfg(all(feature = "metrics", feature = "http"))]
+#[cfg(all(feature = "metrics", feature = "idempotency"))]
 pub(crate) use names::idempotency;
 #[cfg(feature = "metrics")]
 pub use names::{Kind, METRICS, Metric};

@@ -109,7 +109,7 @@ pub const FLEET_METRICS: &[Metric] = &[
     fleet::DIFFERS,
 ];
 
-#[cfg(feature = "http")]
+#[cfg(feature = "idempotency")]
 pub(crate) mod idempotency {
     use super::{Metric, counter, gauge};
 
@@ -128,7 +128,7 @@ pub(crate) mod idempotency {
 }
 
 /// All metrics of a [`MemoryStore`](crate::http::server::MemoryStore).
-#[cfg(feature = "http")]
+#[cfg(feature = "idempotency")]
 pub const IDEMPOTENCY_METRICS: &[Metric] = &[
     idempotency::RECORDS,
     idempotency::RECORDS_LIMIT,
@@ -162,7 +162,7 @@ pub(super) fn describe(recorder: &dyn Recorder) {
     let all = METRICS.iter();
     #[cfg(feature = "fleet")]
     let all = all.chain(FLEET_METRICS);
-    #[cfg(feature = "http")]
+    #[cfg(feature = "idempotency")]
     let all = all.chain(IDEMPOTENCY_METRICS);
     for Metric { name, kind, help } in all {
         let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };

@@ -7,7 +7,7 @@ use redial_core::decide::{Class, Outcome};
 use redial_core::{Nanos, Permit, Stop};
 
 use super::{Current, Otel};
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 use super::{grpc::Tally, request::Facts};
 
 /// What becomes of a call, as spans. Dropping it ends them.
@@ -36,7 +36,7 @@ struct Out {
 /// What is attempted.
 pub(super) enum Subject {
     Plain,
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     Request(Facts, Tally),
 }
 
@@ -62,7 +62,7 @@ impl Trace {
     }
 
     /// What is known of the request. Comes before the first attempt.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn request(&mut self, method: &http::Method, uri: &http::Uri, grpc: bool) {
         if let Some(active) = &mut self.0 {
             let server = active.otel.grpc.as_ref().and_then(|grpc| grpc.server());
@@ -80,7 +80,7 @@ impl Trace {
     }
 
     /// The same attempt leaves once more.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn anew(&mut self, number: u32, now: Nanos) {
         if let Some(active) = &mut self.0 {
             active.sent(number, now, true);
@@ -88,7 +88,7 @@ impl Trace {
     }
 
     /// An attempt got a response with this status.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn responded(&mut self, number: u32, status: u16) {
         if let Some(active) = &mut self.0
             && let Some(out) = active.out.iter().find(|out| out.number == number)
@@ -138,7 +138,7 @@ impl Active {
         let name = match (&self.otel.name, &self.subject) {
             (Some(name), _) => name.clone(),
             (None, Subject::Plain) => "redial".into(),
-            #[cfg(feature = "http")]
+            #[cfg(feature = "http-client")]
             (None, Subject::Request(facts, _)) => format!("redial {}", facts.name()).into(),
         };
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Internal);
@@ -167,7 +167,7 @@ impl Active {
                 let name = self.otel.name.as_deref().unwrap_or("redial");
                 SpanBuilder::from_name(format!("{name} attempt")).with_kind(SpanKind::Internal)
             }
-            #[cfg(feature = "http")]
+            #[cfg(feature = "http-client")]
             Subject::Request(facts, tally) => {
                 tally.sent(number, waited, hedge, anew);
                 attributes.extend(facts.request(number));
@@ -195,7 +195,7 @@ impl Active {
             Outcome::NotYet(_) => "not-yet",
             Outcome::Failure(failure) => {
                 span.set_attribute(KeyValue::new("error.type", failure.class.name()));
-                #[cfg(feature = "http")]
+                #[cfg(feature = "http-client")]
                 if let Subject::Request(facts, _) = &self.subject {
                     span.set_attributes(facts.failure(failure));
                 }
@@ -236,7 +236,7 @@ impl Drop for Active {
             }
         }
         span.end();
-        #[cfg(feature = "http")]
+        #[cfg(feature = "http-client")]
         if let (Subject::Request(facts, tally), Some(grpc)) = (&self.subject, &self.otel.grpc)
             && let Some(method) = facts.grpc_method()
         {
