@@ -10,10 +10,8 @@ use crate::attempt::Attempt;
 use crate::clock::{Clock as _, Monotonic};
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Session, Step, Way, judge, pass};
+use crate::session::{Brought, Session, Step, judge};
 use crate::spans::Current;
-#[cfg(feature = "metrics")]
-use crate::telemetry::Counted;
 
 impl<C> Retry<C> {
     /// Runs a blocking operation on this thread.
@@ -55,7 +53,7 @@ impl<C> Retry<C> {
         self.block(op, Some(token))
     }
 
-    /// The first attempt, and all that most calls ever do.
+    /// The first attempt, which is all that most calls make.
     #[inline(always)]
     fn block<T, E, F>(&self, mut op: F, token: Option<&CancelToken>) -> Result<T, Error<E>>
     where
@@ -66,35 +64,22 @@ impl<C> Retry<C> {
             return Err(Error::never_begun());
         }
         let now = self.now::<Monotonic>();
-        match pass(self, now) {
-            Way::Short(passed) => match judge(self, Some(op(passed.attempt(self)))) {
+        if let Some(fast) = self.fast_attempt::<Monotonic>(now) {
+            match judge(self, Some(op(fast.attempt(self)))) {
                 Brought::Value(value) => {
-                    passed.succeed::<C, Monotonic>(self);
+                    fast.succeed(self);
                     Ok(value)
                 }
-                brought => self.persist(Session::resume(self, passed), Some(brought), op, token),
-            },
-            #[cfg(feature = "metrics")]
-            Way::Counted(stripe) => {
-                let mut counted = Counted::<_, Monotonic>::new(stripe, now);
-                match judge(self, Some(op(counted.passed().attempt(self)))) {
-                    Brought::Value(value) => {
-                        counted.succeed(self.guards(), self.now::<Monotonic>());
-                        Ok(value)
-                    }
-                    brought => {
-                        let session = Session::resume(self, counted.go_on());
-                        self.persist(session, Some(brought), op, token)
-                    }
-                }
+                brought => self.retry_blocking(fast.into_session(self), Some(brought), op, token),
             }
-            Way::Full(_) => self.persist(Session::start(self, now), None, op, token),
+        } else {
+            self.retry_blocking(Session::start(self, now, self.latest()), None, op, token)
         }
     }
 
-    /// All that does not go the short way. `brought` is what the first attempt brought, if it was made.
+    /// Everything but the fast path. `brought` is the result of the first attempt, if it was made.
     #[inline(never)]
-    fn persist<T, E, F>(
+    fn retry_blocking<T, E, F>(
         &self,
         mut session: Session<&Self, C, Monotonic>,
         brought: Option<Brought<T, E>>,
@@ -142,7 +127,7 @@ fn pause(until: Nanos, token: Option<&CancelToken>) {
     let wait = Duration::from_nanos(until.saturating_sub(Monotonic::now()));
     match token {
         Some(token) => token.wait(wait),
-        #[allow(clippy::disallowed_methods, reason = "nobody holds a token that could wake it")]
+        #[allow(clippy::disallowed_methods, reason = "there is no token that could wake it")]
         None => thread::sleep(wait),
     }
 }
@@ -156,7 +141,7 @@ pub struct CancelToken {
 #[derive(Debug, Default)]
 struct TokenState {
     cancelled: AtomicBool,
-    /// Held while `cancelled` is set, so that nobody starts to wait in between.
+    /// Held while `cancelled` is set, so that no wait starts in between.
     lock: Mutex<()>,
     wake: Condvar,
 }
@@ -167,7 +152,7 @@ impl CancelToken {
         Self::default()
     }
 
-    /// Ends the calls that were given this token, and wakes those that wait.
+    /// Ends the calls that hold this token, and wakes waiting ones.
     pub fn cancel(&self) {
         let _held = self.state.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.state.cancelled.store(true, Ordering::Release);

@@ -11,11 +11,11 @@ use redial_core::decide::Failure;
 /// It prints without its cause, which is its source; `{:#}` prints both. Where `E` is no
 /// [`std::error::Error`] itself (a boxed error, a string), [`map_cause`](Self::map_cause) makes it one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error<E>(Box<Story<E>>);
+pub struct Error<E>(Box<ErrorInner<E>>);
 
 /// Behind a pointer, so that a successful result is no larger than its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Story<E> {
+pub(crate) struct ErrorInner<E> {
     pub(crate) reason: Stop,
     pub(crate) attempts: u32,
     pub(crate) elapsed: Duration,
@@ -24,22 +24,22 @@ pub(crate) struct Story<E> {
 }
 
 #[cfg(feature = "http")]
-impl<E> Story<E> {
-    pub(crate) fn with_cause<F>(self, cause: Option<F>) -> Story<F> {
+impl<E> ErrorInner<E> {
+    pub(crate) fn with_cause<F>(self, cause: Option<F>) -> ErrorInner<F> {
         let Self { reason, attempts, elapsed, failure, cause: _ } = self;
-        Story { reason, attempts, elapsed, failure, cause }
+        ErrorInner { reason, attempts, elapsed, failure, cause }
     }
 }
 
-impl<E> From<Story<E>> for Error<E> {
-    fn from(story: Story<E>) -> Self {
-        Self(Box::new(story))
+impl<E> From<ErrorInner<E>> for Error<E> {
+    fn from(inner: ErrorInner<E>) -> Self {
+        Self(Box::new(inner))
     }
 }
 
 impl<E> Error<E> {
     #[cfg(feature = "http")]
-    pub(crate) fn into_story(self) -> Story<E> {
+    pub(crate) fn into_parts(self) -> ErrorInner<E> {
         *self.0
     }
 
@@ -47,7 +47,7 @@ impl<E> Error<E> {
     #[cold]
     pub(crate) fn never_begun() -> Self {
         let (reason, elapsed) = (Stop::Cancelled, Duration::ZERO);
-        Story { reason, attempts: 0, elapsed, failure: None, cause: None }.into()
+        ErrorInner { reason, attempts: 0, elapsed, failure: None, cause: None }.into()
     }
 
     /// Why no further attempt was made.
@@ -78,8 +78,8 @@ impl<E> Error<E> {
 
     /// The same with another type of cause.
     pub fn map_cause<F>(self, map: impl FnOnce(E) -> F) -> Error<F> {
-        let Story { reason, attempts, elapsed, failure, cause } = *self.0;
-        Story { reason, attempts, elapsed, failure, cause: cause.map(map) }.into()
+        let ErrorInner { reason, attempts, elapsed, failure, cause } = *self.0;
+        ErrorInner { reason, attempts, elapsed, failure, cause: cause.map(map) }.into()
     }
 
     /// The last error of the operation itself, by value.
@@ -90,7 +90,7 @@ impl<E> Error<E> {
 
 impl<E: fmt::Display> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Story { reason, attempts, elapsed, failure, cause } = &*self.0;
+        let ErrorInner { reason, attempts, elapsed, failure, cause } = &*self.0;
         let plural = if *attempts == 1 { "" } else { "s" };
         write!(f, "{reason} (after {attempts} attempt{plural}, {elapsed:.1?})")?;
         if let Some(failure) = failure {

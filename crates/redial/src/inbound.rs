@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redial_core::{NEVER, Nanos, Stop};
 
 use crate::clock::{self, Ambient, Clock};
-use crate::here;
+use crate::thread_state;
 
 /// What the request that is being served brought along: what is left of its deadline, and which attempt of
 /// its caller it is.
@@ -77,11 +77,11 @@ impl Inbound {
         impl Drop for Restore {
             fn drop(&mut self) {
                 CURRENT.set(self.0);
-                here::set_serving(self.1);
+                thread_state::set_serving(self.1);
             }
         }
-        let restore = Restore(CURRENT.replace(*self), here::is_serving());
-        here::set_serving(true);
+        let restore = Restore(CURRENT.replace(*self), thread_state::is_serving());
+        thread_state::set_serving(true);
         let done = work();
         *self = CURRENT.get();
         drop(restore);
@@ -94,7 +94,7 @@ impl Inbound {
     pub async fn scope<F: Future>(mut self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         let done = std::future::poll_fn(|cx| self.during(|| work.as_mut().poll(cx))).await;
-        if self.stop.is_some() && here::is_serving() {
+        if self.stop.is_some() && thread_state::is_serving() {
             CURRENT.set(Self { stop: self.stop, ..CURRENT.get() });
         }
         done
@@ -104,7 +104,7 @@ impl Inbound {
 /// An outgoing call gave up after so many attempts. The layers above should not start over for a reason
 /// that they cannot see: somebody has retried already, or the destination is being spared.
 pub(crate) fn gave_up(reason: Stop, attempts: u32) {
-    if here::is_serving() && should_cross(reason, attempts) {
+    if thread_state::is_serving() && should_cross(reason, attempts) {
         let mut inbound = CURRENT.get();
         inbound.stop = Some(reason);
         CURRENT.set(inbound);

@@ -82,16 +82,19 @@ pub mod concepts;
 mod entropy;
 mod error;
 mod ext;
+mod fast;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 #[cfg(feature = "tokio")]
 mod hedge;
-mod here;
 #[cfg(feature = "http")]
 pub mod http;
 mod inbound;
 #[cfg(any(feature = "fleet", feature = "redis"))]
 mod link;
+mod observers;
+#[cfg(feature = "tokio")]
+mod race;
 mod retry;
 #[cfg(feature = "tokio")]
 mod run;
@@ -100,14 +103,20 @@ mod shared;
 #[cfg(any(feature = "metrics", feature = "otel", feature = "tracing"))]
 pub mod telemetry;
 pub mod testing;
+mod thread_state;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(not(feature = "metrics"))]
+mod unmetered;
 #[cfg(not(feature = "otel"))]
 mod untraced;
-mod watch;
 
+#[cfg(feature = "metrics")]
+use telemetry::Stripe;
 #[cfg(feature = "otel")]
 use telemetry::otel as spans;
+#[cfg(not(feature = "metrics"))]
+use unmetered::Stripe;
 #[cfg(not(feature = "otel"))]
 use untraced as spans;
 

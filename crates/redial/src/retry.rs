@@ -16,22 +16,16 @@ use redial_core::{Context, NEVER, Nanos, Policy, Request, Stop};
 
 use crate::attempt::Key;
 use crate::clock::{self, Ambient, Clock};
+use crate::fast::FastAttempt;
 #[cfg(feature = "fleet")]
 use crate::fleet::Fleet;
-use crate::here::{self, stripe};
 use crate::inbound::Inbound;
+use crate::observers::Observers;
 use crate::shared::{Shared, new_guards};
 use crate::spans::Spans;
-#[cfg(feature = "metrics")]
-use crate::telemetry::Core;
-use crate::watch::Watch;
-#[cfg(all(feature = "http", feature = "metrics"))]
-use crate::{
-    clock::Tokio,
-    telemetry::{Counted, Held},
-};
+use crate::{Stripe, thread_state};
 
-mod watched;
+mod observe;
 
 /// Makes calls under a policy.
 ///
@@ -43,10 +37,8 @@ mod watched;
 pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
-    watch: Watch,
-    /// What `watch` and `key` come down to, for the first thing that a call asks.
-    begins: Begins,
-    /// Zero of time.
+    observers: Observers,
+    /// A copy of the clock's epoch, which every call needs.
     epoch: Instant,
     pub(crate) spans: Spans,
     pub(crate) classifier: C,
@@ -75,17 +67,6 @@ impl KeySource {
     }
 }
 
-/// How the first attempt of a call begins, if its guards let it.
-#[derive(Clone)]
-pub(crate) enum Begins {
-    /// As one that nobody observes, and that carries no key.
-    Short,
-    /// As one that only this meter observes.
-    #[cfg(feature = "metrics")]
-    Counted(Arc<Core>),
-    Full,
-}
-
 impl Retry {
     /// Calls under this policy, with fresh guards.
     ///
@@ -98,8 +79,7 @@ impl Retry {
         Self {
             shared: Arc::new(Shared::new(policy, &guards)),
             guards,
-            watch: Watch::Nobody,
-            begins: Begins::Short,
+            observers: Observers::None,
             epoch: clock::epoch(),
             spans: Spans::default(),
             classifier: Typed,
@@ -135,22 +115,10 @@ impl<C> Retry<C> {
     }
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
-        let Self { shared, guards, watch, begins, epoch, spans, .. } = self;
+        let Self { shared, guards, observers, epoch, spans, .. } = self;
         let Self { classifier, safety, key, about, deadline, .. } = self;
         let classifier = map(classifier);
-        Retry {
-            shared,
-            guards,
-            watch,
-            begins,
-            epoch,
-            spans,
-            classifier,
-            safety,
-            key,
-            about,
-            deadline,
-        }
+        Retry { shared, guards, observers, epoch, spans, classifier, safety, key, about, deadline }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -177,14 +145,14 @@ impl<C> Retry<C> {
     /// it along ([`Attempt::key`](crate::Attempt::key)).
     pub fn keyed(mut self) -> Self {
         (self.safety, self.key) = (Safety::Keyed, KeySource::Fresh);
-        self.rethink()
+        self
     }
 
     /// As [`keyed`](Self::keyed), with a key that the caller keeps with the user's action, so that it
     /// outlives this call.
     pub fn key(mut self, key: Key) -> Self {
         (self.safety, self.key) = (Safety::Keyed, KeySource::Given(key));
-        self.rethink()
+        self
     }
 
     /// What the calls are about, for a policy with a cool-down per key. Calls about nothing never cool down.
@@ -223,7 +191,7 @@ impl<C> Retry<C> {
         shared.fleet = Some(membership);
         self.shared = Arc::new(shared);
         #[cfg(feature = "metrics")]
-        if let Watch::Meter(meter) | Watch::Both((meter, _)) = &self.watch {
+        if let Some(meter) = self.observers.meter() {
             meter.watch(&self.shared);
         }
         Ok(self)
@@ -254,27 +222,24 @@ impl<C> Retry<C> {
 
     #[inline(always)]
     pub(crate) fn is_observed(&self) -> bool {
-        !self.watch.is_nobody()
+        !matches!(self.observers, Observers::None)
     }
 
-    fn rethink(mut self) -> Self {
-        self.begins = match (&self.watch, self.key) {
-            (Watch::Nobody, KeySource::None) => Begins::Short,
+    /// Whether the first attempt of a call may take the fast path, and where it is counted there.
+    #[inline(always)]
+    pub(crate) fn fast_meter(&self) -> Option<Option<&Arc<Stripe>>> {
+        match &self.observers {
+            _ if self.spans.is_enabled() => None,
+            Observers::None => Some(None),
             #[cfg(feature = "metrics")]
-            (Watch::Meter(meter), KeySource::None) => Begins::Counted(Arc::clone(meter)),
-            _ => Begins::Full,
-        };
-        self
+            Observers::Meter(meter) => Some(Some(meter.stripe(thread_state::stripe()))),
+            _ => None,
+        }
     }
 
     #[inline(always)]
     pub(crate) fn now<K: Clock>(&self) -> Nanos {
         K::since(self.epoch)
-    }
-
-    #[inline(always)]
-    pub(crate) fn begins(&self) -> &Begins {
-        &self.begins
     }
 
     /// Why there are no retries now, if there are none.
@@ -293,22 +258,29 @@ impl<C> Retry<C> {
         !self.shared.off.load(Ordering::Acquire)
     }
 
+    /// Admits the first attempt of a call on the fast path, if it is open.
+    #[inline(always)]
+    pub(crate) fn fast_attempt<K: Clock>(
+        &self,
+        now: Nanos,
+    ) -> Option<FastAttempt<&Arc<Stripe>, K>> {
+        match self.key {
+            KeySource::None => FastAttempt::admit(self, now, self.latest()),
+            KeySource::Fresh | KeySource::Given(_) => None,
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn call_key(&self) -> Option<Key> {
         self.key.make()
     }
 
+    /// When a call that starts now has to end.
     #[inline(always)]
     pub(crate) fn latest(&self) -> Nanos {
-        if here::is_serving() {
+        if thread_state::is_serving() {
             return self.deadline.min(Inbound::current().deadline);
         }
-        self.deadline
-    }
-
-    /// The same for a call that was made while nothing was served.
-    #[inline(always)]
-    pub(crate) fn own_latest(&self) -> Nanos {
         self.deadline
     }
 
@@ -317,10 +289,10 @@ impl<C> Retry<C> {
         let request = Request {
             safety: self.safety,
             key: self.about,
-            stripe: stripe(),
+            stripe: thread_state::stripe(),
             ..Request::default()
         };
-        let observer = self.watch.observer();
+        let observer = self.observers.as_dyn();
         Context { policy: &self.shared.policy, guards: &self.guards, observer, request }
     }
 
@@ -333,29 +305,9 @@ impl<C> Retry<C> {
 /// For a runner that knows more of the request than a closure says.
 #[cfg(feature = "http")]
 impl<C: Clone> Retry<C> {
-    /// One of its own for a request that carries its key itself and ends by then.
-    pub(crate) fn unkeyed(&self, latest: Nanos) -> Self {
-        Self { key: KeySource::None, deadline: latest, ..self.clone() }.rethink()
-    }
-
-    /// Whether the first attempt of such a request goes the short way.
-    #[inline(always)]
-    pub(crate) fn pass_unkeyed(&self, now: Nanos, latest: Nanos) -> bool {
-        self.watch.is_nobody() && now < latest && self.guards.pass(stripe(), now)
-    }
-
-    /// The same, for one that a meter counts. One that is made for a retry of the layer above goes the full way.
-    #[cfg(feature = "metrics")]
-    #[inline(always)]
-    pub(crate) fn count_unkeyed(&self, now: Nanos, latest: Nanos) -> Option<Counted<Held, Tokio>> {
-        let Watch::Meter(meter) = &self.watch else { return None };
-        let again = here::is_serving() && Inbound::current().is_retry();
-        let stripe = stripe();
-        let passed = !again && now < latest && self.guards.pass(stripe, now);
-        passed.then(|| {
-            meter.begin(stripe);
-            Counted::new(Held(Arc::clone(meter), stripe), now)
-        })
+    /// A copy for a request that carries its key itself.
+    pub(crate) fn unkeyed(&self) -> Self {
+        Self { key: KeySource::None, ..self.clone() }
     }
 
     /// When an attempt that starts now has to be cut off.
@@ -364,13 +316,13 @@ impl<C: Clone> Retry<C> {
         redial_core::Call::resume(self.policy(), now, latest).1.expires
     }
 
-    /// What the request itself says about being done twice, if it says anything.
-    pub(crate) fn know(&mut self, safety: Option<Safety>) {
+    /// Takes over what the request itself says about being repeated, if anything.
+    pub(crate) fn set_safety(&mut self, safety: Option<Safety>) {
         self.safety = safety.unwrap_or(self.safety);
     }
 
     pub(crate) fn tell(&self, event: &redial_core::Event) {
-        if let Some(observer) = self.watch.observer() {
+        if let Some(observer) = self.observers.as_dyn() {
             observer.about(&self.context().request, event);
         }
     }

@@ -12,10 +12,8 @@ use crate::attempt::Attempt;
 use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Brought, Session, Step, Way, judge, pass};
+use crate::session::{Brought, Session, Step, judge};
 use crate::spans::Current;
-#[cfg(feature = "metrics")]
-use crate::telemetry::Counted;
 
 impl<C> Retry<C> {
     /// Runs an async operation on tokio.
@@ -96,7 +94,7 @@ impl<C> Retry<C> {
         self.drive(Lending(context, op, PhantomData))
     }
 
-    /// The first attempt, and all that most calls ever do.
+    /// The first attempt, which is all that most calls make.
     #[inline]
     async fn drive<T, E, O>(&self, mut op: O) -> Result<T, Error<E>>
     where
@@ -104,56 +102,40 @@ impl<C> Retry<C> {
         C: Classifier<T, E>,
     {
         let now = self.now::<Tokio>();
-        let (session, brought) = match pass(self, now) {
-            Way::Short(passed) => {
-                let attempt = passed.attempt(self);
-                let expires = || passed.attempt(self).expires;
-                match judge(self, Within::new(op.start(attempt), expires).await) {
-                    Brought::Value(value) => {
-                        passed.succeed::<C, Tokio>(self);
-                        return Ok(value);
-                    }
-                    brought => (Session::resume(self, passed), brought),
+        let (session, brought) = if let Some(fast) = self.fast_attempt::<Tokio>(now) {
+            let expires = || fast.attempt(self).expires;
+            let attempt = fast.attempt(self);
+            match judge(self, Within::new(op.start(attempt), expires).await) {
+                Brought::Value(value) => {
+                    fast.succeed(self);
+                    return Ok(value);
                 }
+                brought => (fast.into_session(self), brought),
             }
-            #[cfg(feature = "metrics")]
-            Way::Counted(stripe) => {
-                let mut counted = Counted::<_, Tokio>::new(stripe, now);
-                let attempt = counted.passed().attempt(self);
-                let expires = || counted.passed().attempt(self).expires;
-                match judge(self, Within::new(op.start(attempt), expires).await) {
-                    Brought::Value(value) => {
-                        counted.succeed(self.guards(), self.now::<Tokio>());
-                        return Ok(value);
-                    }
-                    brought => (Session::resume(self, counted.go_on()), brought),
+        } else {
+            let mut session = Session::start(self, now, self.latest());
+            let attempt = session.first()?;
+            let result = match session.current() {
+                None => within(op.start(attempt), attempt.expires).await,
+                // Boxed, so that calls without a span do not carry its size.
+                current => {
+                    let op = inside(current, || op.start(attempt));
+                    Box::pin(within(op, attempt.expires)).await
                 }
-            }
-            Way::Full(_) => {
-                let mut session = Session::start(self, now);
-                let attempt = session.first()?;
-                let result = match session.current() {
-                    None => within(op.start(attempt), attempt.expires).await,
-                    // Boxed, so that others do not carry its size.
-                    current => {
-                        let op = inside(current, || op.start(attempt));
-                        Box::pin(within(op, attempt.expires)).await
-                    }
-                };
-                match judge(self, result) {
-                    Brought::Value(value) => {
-                        session.win();
-                        return Ok(value);
-                    }
-                    brought => (session, brought),
+            };
+            match judge(self, result) {
+                Brought::Value(value) => {
+                    session.win();
+                    return Ok(value);
                 }
+                brought => (session, brought),
             }
         };
-        Box::pin(self.go_on(session, brought, &mut op)).await
+        Box::pin(self.retry(session, brought, &mut op)).await
     }
 
-    /// What follows the first attempt.
-    async fn go_on<T, E, O>(
+    /// Everything after the first attempt.
+    async fn retry<T, E, O>(
         &self,
         mut session: Session<&Self, C, Tokio>,
         mut brought: Brought<T, E>,

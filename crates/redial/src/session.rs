@@ -1,13 +1,12 @@
-//! One call, driven: what both runners do apart from sending and waiting.
-//!
-//! Most calls need none of it. When nobody observes a call, it carries no key and its guards say that a
-//! first attempt holds nothing ([`pass`]), then a success is a reading of the clock, a deposit and the
-//! operation. A [`Session`] is made when that is not so, or when the attempt did not succeed.
+//! The runners differ in how they send and wait; everything else that a call needs around the engine is here.
+//! A call that takes the [fast path](crate::fast) and succeeds needs no session.
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+#[cfg(feature = "http")]
+use redial_core::NEVER;
 #[cfg(feature = "http")]
 use redial_core::decide::Safety;
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
@@ -16,37 +15,33 @@ use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict};
 
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
-use crate::error::{Error, Story};
-use crate::here::{self, idle_stripe};
-use crate::retry::{Begins, Retry};
+use crate::error::{Error, ErrorInner};
+use crate::retry::Retry;
 use crate::spans::{Current, Trace};
-#[cfg(feature = "metrics")]
-use crate::telemetry::Stripe;
-use crate::{entropy, inbound, testing};
+use crate::{entropy, inbound, testing, thread_state};
 
-/// A call in progress, which borrows its [`Retry`] or has one of its own. Dropping it gives back whatever
-/// it holds.
+/// A call in progress, which borrows its [`Retry`] or owns one. Dropping it gives back what it holds.
 pub(crate) struct Session<R: Borrow<Retry<C>>, C, K: Clock> {
     retry: R,
     call: Call,
     started: Nanos,
-    /// The attempt on its way. A runner that has several takes it out, and puts it back when it ends.
+    /// The attempt in flight. A runner that has several takes it out, and puts it back when it ends.
     pub(crate) permit: Option<Permit>,
     key: Option<Key>,
     seed: Option<u64>,
     previous: Option<Failure>,
-    /// A hint that came with an attempt whose siblings were still on their way, and the time it names. It
-    /// holds for the next wait.
+    /// A hint that came with an attempt while others were in flight, and the time it names. It applies to
+    /// the next wait.
     pending: Option<(Hint, Nanos)>,
-    /// Why the request cannot be repeated, whatever the outcome: the runner knows something about it.
+    /// Why the request cannot be repeated whatever the outcome, if the runner knows of a reason.
     pub(crate) barred: Option<Stop>,
     trace: Trace,
-    /// Its number, if somebody observes it.
+    /// The call's number if it is observed, else 0.
     number: u64,
     kind: PhantomData<fn() -> (C, K)>,
 }
 
-/// What an attempt brought.
+/// The result of an attempt.
 pub(crate) enum Brought<T, E> {
     Value(T),
     /// Anything else, and the operation's own error if there was one.
@@ -57,11 +52,11 @@ pub(crate) enum Brought<T, E> {
 pub(crate) enum Step<T, E> {
     Return(Result<T, Error<E>>),
     WaitUntil(Nanos),
-    /// Another attempt is still on its way.
+    /// Another attempt is still in flight.
     InFlight,
 }
 
-/// What came of an attempt; `None` when it was cut off.
+/// Classifies the result of an attempt; `None` when it was cut off.
 #[inline(always)]
 pub(crate) fn judge<T, E, C: Classifier<T, E>>(
     retry: &Retry<C>,
@@ -78,64 +73,6 @@ pub(crate) fn judge<T, E, C: Classifier<T, E>>(
     }
 }
 
-/// How a call begins.
-pub(crate) enum Way<'a> {
-    /// The first attempt holds nothing, and nobody wants to know of it.
-    Short(Passed),
-    /// The same, and it is counted here.
-    #[cfg(feature = "metrics")]
-    Counted(&'a Stripe),
-    /// By a [`Session`]. Without a meter, nothing else has the lifetime.
-    Full(PhantomData<&'a ()>),
-}
-
-/// Lets the first attempt through the short way if it can.
-#[inline(always)]
-pub(crate) fn pass<C>(retry: &Retry<C>, now: Nanos) -> Way<'_> {
-    match (idle_stripe(), retry.begins()) {
-        (Some(stripe), Begins::Short) if passes(retry, stripe, now) => Way::Short(Passed(now)),
-        #[cfg(feature = "metrics")]
-        (Some(stripe), Begins::Counted(meter)) if passes(retry, stripe, now) => {
-            Way::Counted(meter.begin(stripe))
-        }
-        _ => Way::Full(PhantomData),
-    }
-}
-
-#[inline(always)]
-fn passes<C>(retry: &Retry<C>, stripe: usize, now: Nanos) -> bool {
-    now < retry.own_latest() && retry.guards().pass(stripe, now)
-}
-
-/// The start of an attempt that holds nothing.
-#[derive(Clone, Copy)]
-pub(crate) struct Passed(Nanos);
-
-impl Passed {
-    /// As if it had been let through then.
-    #[cfg(any(feature = "http", feature = "metrics"))]
-    #[inline(always)]
-    pub(crate) fn at(started: Nanos) -> Self {
-        Self(started)
-    }
-
-    #[cfg(feature = "http")]
-    pub(crate) fn taken<K: Clock>(self) -> Nanos {
-        K::now().saturating_sub(self.0)
-    }
-
-    #[inline(always)]
-    pub(crate) fn attempt<C>(self, retry: &Retry<C>) -> Attempt {
-        let (call, permit) = Call::resume(retry.policy(), self.0, retry.own_latest());
-        Attempt::of(&call, &permit, None, None)
-    }
-
-    #[inline(always)]
-    pub(crate) fn succeed<C, K: Clock>(self, retry: &Retry<C>) {
-        retry.guards().passed(self.0, || retry.now::<K>());
-    }
-}
-
 impl<R: Borrow<Retry<C>>, C, K: Clock> Drop for Session<R, C, K> {
     #[inline(always)]
     fn drop(&mut self) {
@@ -146,26 +83,25 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Drop for Session<R, C, K> {
 }
 
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
-    /// A call that starts.
+    /// A call that starts now and has to end by `latest`.
     #[inline(always)]
-    pub(crate) fn start(retry: R, started: Nanos) -> Self {
-        let call = Call::new(retry.borrow().policy(), started, retry.borrow().latest());
+    pub(crate) fn start(retry: R, started: Nanos, latest: Nanos) -> Self {
+        let call = Call::new(retry.borrow().policy(), started, latest);
         Self::new(retry, call, None, started)
     }
 
-    /// A call that goes on after a first attempt which held nothing.
+    /// A call whose first attempt is in flight and took the fast path.
     #[cold]
-    pub(crate) fn resume(retry: R, passed: Passed) -> Self {
-        let latest = retry.borrow().own_latest();
-        let (call, permit) = Call::resume(retry.borrow().policy(), passed.0, latest);
-        Self::new(retry, call, Some(permit), passed.0)
+    pub(crate) fn resume(retry: R, started: Nanos, latest: Nanos) -> Self {
+        let (call, permit) = Call::resume(retry.borrow().policy(), started, latest);
+        Self::new(retry, call, Some(permit), started)
     }
 
     #[inline(always)]
     fn new(retry: R, call: Call, permit: Option<Permit>, started: Nanos) -> Self {
         let (key, seed, previous) = (retry.borrow().call_key(), None, None);
         let (pending, barred, kind) = (None, None, PhantomData);
-        let number = if retry.borrow().is_observed() { here::new_number() } else { 0 };
+        let number = if retry.borrow().is_observed() { thread_state::new_call_number() } else { 0 };
         let trace = retry.borrow().spans.trace();
         Self {
             retry,
@@ -209,7 +145,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         }
     }
 
-    /// Asks for an attempt beside those on their way.
+    /// Requests an attempt beside those in flight.
     #[cfg(feature = "tokio")]
     pub(crate) fn hedge(&mut self) -> Option<Attempt> {
         let cx = limited(self.retry.borrow(), self.number, self.barred);
@@ -225,19 +161,19 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         attempt
     }
 
-    /// The attempt brought the value. What is still on its way has to be abandoned.
+    /// The attempt succeeded. Others that are still in flight have to be abandoned.
     #[inline(always)]
     pub(crate) fn win(&mut self) {
         if let Some(permit) = self.permit.take() {
             let cx = numbered(self.retry.borrow(), self.number);
-            let timed = cx.guards.timed() || cx.observer.is_some();
+            let timed = cx.guards.timed() || cx.observer.is_some() || self.trace.is_enabled();
             let now = if timed { K::now() } else { permit.started };
             self.trace.landed(permit.number, &Outcome::Success, now);
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
     }
 
-    /// What the attempt brought. `cause` keeps the last error of the operation.
+    /// Settles an attempt. `cause` keeps the last error of the operation.
     pub(crate) fn settle<T, E>(
         &mut self,
         brought: Brought<T, E>,
@@ -276,7 +212,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         }
     }
 
-    /// With the hint of a sibling, if that asks for more patience.
+    /// With the hint of an earlier attempt, if that asks for a longer wait.
     fn with_pending(&self, outcome: Outcome, now: Nanos) -> Outcome {
         let own = outcome.hint().map_or(0, Hint::after);
         match self.pending {
@@ -293,10 +229,10 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         inbound::gave_up(reason, self.call.attempts());
         let elapsed = Duration::from_nanos(K::now().saturating_sub(self.started));
         let (attempts, failure, cause) = (self.call.attempts(), self.previous, cause.take());
-        Story { reason, attempts, elapsed, failure, cause }.into()
+        ErrorInner { reason, attempts, elapsed, failure, cause }.into()
     }
 
-    /// Nobody waits for this attempt any more.
+    /// The result of this attempt is no longer wanted.
     pub(crate) fn abandon(&mut self, permit: Permit) {
         self.trace.abandoned(permit.number);
         let cx = numbered(self.retry.borrow(), self.number);
@@ -312,7 +248,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         self.call.cancel(&numbered(self.retry.borrow(), self.number), K::now());
     }
 
-    /// The span of the attempt that was sent last, for whatever happens in it.
+    /// The span of the attempt that was sent last.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Current> {
         self.trace.current()
@@ -325,7 +261,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     }
 }
 
-/// For a runner that keeps its own account of what is on its way.
+/// For a runner that knows more about the request than a closure tells.
 #[cfg(feature = "http")]
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     pub(crate) fn retry(&self) -> &Retry<C> {
@@ -338,6 +274,18 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     pub(crate) fn trace_mut(&mut self) -> &mut Trace {
         &mut self.trace
+    }
+
+    /// The attempt that is settled next got a response.
+    pub(crate) fn responded(&mut self, status: u16) {
+        if let Some(permit) = &self.permit {
+            self.trace.responded(permit.number, status);
+        }
+    }
+
+    /// When the attempt that is settled next is cut off.
+    pub(crate) fn expires(&self) -> Nanos {
+        self.permit.as_ref().map_or(NEVER, |permit| permit.expires)
     }
 
     /// How many attempts were made.
@@ -357,14 +305,14 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         !matches!(safety, Safety::Unsafe | Safety::Conditional)
     }
 
-    /// There is no way to go on.
+    /// The call cannot continue.
     pub(crate) fn end<E>(&mut self, reason: Stop, cause: &mut Option<E>) -> Error<E> {
         self.give_back();
         self.error(reason, cause)
     }
 }
 
-/// What the call with this number is made under.
+/// The context of the call with this number.
 #[inline(always)]
 fn numbered<C>(retry: &Retry<C>, number: u64) -> Context<'_> {
     let mut cx = retry.context();
@@ -372,7 +320,7 @@ fn numbered<C>(retry: &Retry<C>, number: u64) -> Context<'_> {
     cx
 }
 
-/// With the switch and the tests' cap, read only where they can matter.
+/// The same with the switch and the tests' cap, which only matter to retries.
 fn limited<C>(retry: &Retry<C>, number: u64, barred: Option<Stop>) -> Context<'_> {
     let mut cx = numbered(retry, number);
     cx.request.off = retry.off().or(barred);

@@ -1,15 +1,20 @@
-//! What stands in for spans when no feature makes any: nothing.
+//! Stands in for spans when the feature `otel` is off.
 
 use std::convert::Infallible;
 
 use redial_core::decide::Outcome;
 use redial_core::{Nanos, Permit, Stop};
 
-/// Not a unit: it is made by `default`, as the other is.
+/// Not a unit struct, so that it is made by `default` as the real one is.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Spans {}
 
 impl Spans {
+    #[inline(always)]
+    pub(crate) fn is_enabled(&self) -> bool {
+        false
+    }
+
     #[inline(always)]
     pub(crate) fn trace(&self) -> Trace {
         Trace
@@ -19,7 +24,12 @@ impl Spans {
 pub(crate) struct Trace;
 
 impl Trace {
-    #[cfg(feature = "http-client")]
+    #[inline(always)]
+    pub(crate) fn is_enabled(&self) -> bool {
+        false
+    }
+
+    #[cfg(feature = "http")]
     pub(crate) fn request(&mut self, _: &http::Method, _: &http::Uri, _grpc: bool) {}
 
     #[inline(always)]
@@ -46,11 +56,7 @@ impl Trace {
     }
 }
 
-/// Nobody enters anything.
-#[cfg(feature = "http-client")]
-pub(crate) struct Entered;
-
-/// There is none.
+/// The context of an attempt's span, which does not exist here.
 #[derive(Clone, Copy)]
 pub(crate) struct Current(Infallible);
 
@@ -59,12 +65,7 @@ impl Current {
         match self.0 {}
     }
 
-    #[cfg(feature = "http-client")]
-    pub(crate) fn enter(&self) -> Entered {
-        match self.0 {}
-    }
-
-    #[cfg(feature = "http-client")]
+    #[cfg(feature = "http")]
     pub(crate) fn write(&self, _: &mut http::HeaderMap) {
         match self.0 {}
     }

@@ -48,8 +48,12 @@ impl<S> RetryChannel<S> {
 
 impl<S, R> Service<http::Request<Body>> for RetryChannel<S>
 where
-    S: Service<http::Request<Body>, Response = http::Response<R>, Error: Into<BoxError>> + Clone,
-    R: http_body::Body<Error: Into<BoxError>> + Unpin,
+    S: Service<http::Request<Body>, Response = http::Response<R>, Error: Into<BoxError>>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    R: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     type Response = http::Response<Answer<R>>;
     type Error = Status;
@@ -78,8 +82,12 @@ pin_project! {
 
 impl<S, R> Future for Calling<S, R>
 where
-    S: Service<http::Request<Body>, Response = http::Response<R>, Error: Into<BoxError>> + Clone,
-    R: http_body::Body<Error: Into<BoxError>> + Unpin,
+    S: Service<http::Request<Body>, Response = http::Response<R>, Error: Into<BoxError>>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    R: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     type Output = Result<http::Response<Answer<R>>, Status>;
 

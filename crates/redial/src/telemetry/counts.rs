@@ -1,8 +1,9 @@
 //! What a meter counts. Threads add in places of their own, and whoever wants to know adds the places up.
 //!
-//! A call whose first attempt goes the short way and succeeds leaves three marks: that it was begun, in which bucket its
+//! A call whose first attempt takes the fast path and succeeds leaves three marks: that it was begun, in which bucket its
 //! time falls, and that time. Everything else that is true of it follows: it was fresh, and made one attempt.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redial_core::admit::BreakerState;
@@ -27,18 +28,18 @@ const MOST_ATTEMPTS: usize = 16;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Stripe {
-    /// Calls that were begun the short way. They are fresh.
-    short: AtomicU64,
+    /// Calls that were begun on the fast path. They are fresh.
+    fast: AtomicU64,
     /// Attempts that were answered, all of them.
     answered: Times,
     failed: Times,
-    /// Calls that were begun the short way and dropped during their attempt.
+    /// Calls that were begun on the fast path and dropped during their attempt.
     dropped: AtomicU64,
-    /// Calls that were begun the full way: fresh ones, and those for a request that is itself a retry.
+    /// Calls that were begun by a session: fresh ones, and those that serve a request which is itself a retry.
     calls: [AtomicU64; 2],
-    /// Attempts that were sent the full way.
+    /// Attempts that were sent by a session.
     attempts: AtomicU64,
-    /// Answered attempts of which the engine was told. The others succeeded the short way.
+    /// Answered attempts of sessions. The others succeeded on the fast path.
     told: AtomicU64,
     /// By the state that the breaker moved to.
     moved: [AtomicU64; 3],
@@ -46,30 +47,30 @@ pub(crate) struct Stripe {
 
 impl Stripe {
     #[inline(always)]
-    pub(super) fn begin_short(&self) {
-        add(&self.short);
+    pub(crate) fn begin_fast(&self) {
+        add(&self.fast);
     }
 
     #[inline(always)]
-    pub(super) fn answer_short(&self, taken: Nanos) {
+    pub(crate) fn answer_fast(&self, taken: Nanos) {
         self.answered.add(taken);
     }
 
     #[cold]
-    pub(super) fn drop_short(&self, taken: Nanos) {
+    pub(crate) fn drop_fast(&self, taken: Nanos) {
         add(&self.dropped);
         self.failed.add(taken);
     }
 
     #[cold]
-    pub(super) fn move_breaker(&self, to: BreakerState) {
+    pub(crate) fn move_breaker(&self, to: BreakerState) {
         add(&self.moved[to as usize]);
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    stripes: [Box<Stripe>; STRIPES],
+    stripes: [Arc<Stripe>; STRIPES],
     /// Those below are added to when something went wrong.
     retries: [AtomicU64; REASONS],
     stops: [AtomicU64; Stop::ALL.len()],
@@ -102,7 +103,7 @@ pub(super) struct Sums {
 
 impl Counts {
     #[inline(always)]
-    pub(super) fn stripe(&self, number: usize) -> &Stripe {
+    pub(super) fn stripe(&self, number: usize) -> &Arc<Stripe> {
         &self.stripes[number % STRIPES]
     }
 
@@ -122,7 +123,7 @@ impl Counts {
                 stripe.failed.add(taken);
             }
             Event::AttemptEnded { taken, .. } => {
-                // Before its bucket: the difference is never taken for a call of the short way.
+                // Before its bucket: the difference is never taken for a call of the fast path.
                 add(&stripe.told);
                 stripe.answered.add(taken);
             }
@@ -163,11 +164,11 @@ impl Counts {
     pub(super) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for stripe in &self.stripes {
-            let short = stripe.short.load(Relaxed);
+            let fast = stripe.fast.load(Relaxed);
             let [fresh, inherited] = [0, 1].map(|i| stripe.calls[i].load(Relaxed));
-            totals.calls += short + fresh + inherited;
+            totals.calls += fast + fresh + inherited;
             totals.inherited += inherited;
-            totals.attempts += short + stripe.attempts.load(Relaxed);
+            totals.attempts += fast + stripe.attempts.load(Relaxed);
         }
         totals
     }
@@ -183,7 +184,7 @@ impl Counts {
         }
         let count = |buckets: &[Bucket]| buckets.iter().map(|bucket| bucket.count).sum::<u64>();
         let told = self.stripes.iter().map(|stripe| load(&stripe.told)).sum();
-        let short = count(&answered).saturating_sub(told);
+        let fast = count(&answered).saturating_sub(told);
         let ended = count(&answered) + count(&failed);
         let dropped: u64 = self.stripes.iter().map(|stripe| load(&stripe.dropped)).sum();
         let mut stops = self.stops.each_ref().map(load);
@@ -198,7 +199,7 @@ impl Counts {
             retries: self.retries.each_ref().map(load),
             stops,
             delays,
-            per_call: self.sum_per_call(short + dropped),
+            per_call: self.sum_per_call(fast + dropped),
             exhausted: load(&self.exhausted),
             moved: [0, 1, 2]
                 .map(|i| self.stripes.iter().map(|stripe| load(&stripe.moved[i])).sum()),
@@ -206,9 +207,9 @@ impl Counts {
         }
     }
 
-    fn sum_per_call(&self, short: u64) -> Vec<Bucket> {
+    fn sum_per_call(&self, fast: u64) -> Vec<Bucket> {
         let of = |(attempts, calls): (usize, &AtomicU64)| {
-            let count = calls.load(Relaxed) + if attempts == 1 { short } else { 0 };
+            let count = calls.load(Relaxed) + if attempts == 1 { fast } else { 0 };
             let sum = if attempts > MOST_ATTEMPTS {
                 self.beyond.load(Relaxed)
             } else {

@@ -48,20 +48,6 @@ pub(crate) struct Core {
 
 type OnChange = Arc<dyn Fn(&StormChanged) + Send + Sync>;
 
-/// A stripe of a meter, for an attempt that does not borrow its [`Retry`](crate::Retry).
-#[cfg(feature = "http-client")]
-pub(crate) struct Held(pub(crate) Arc<Core>, pub(crate) usize);
-
-#[cfg(feature = "http-client")]
-impl std::ops::Deref for Held {
-    type Target = Stripe;
-
-    #[inline(always)]
-    fn deref(&self) -> &Stripe {
-        self.0.counts.stripe(self.1)
-    }
-}
-
 /// Somebody who has guards.
 pub(crate) trait Watched: Send + Sync {
     fn each(&self, see: &mut dyn FnMut(&Guards));
@@ -117,13 +103,11 @@ impl Meter {
 }
 
 impl Core {
-    /// A call begins the short way. The window does not turn for it: what went well makes no storm, and calls between two
-    /// notes are taken as spread evenly.
+    /// The counters for calls of the thread with this number. The window does not advance for calls on the fast
+    /// path: successes make no storm, and calls between two notes are taken as spread evenly.
     #[inline(always)]
-    pub(crate) fn begin(&self, stripe: usize) -> &Stripe {
-        let stripe = self.counts.stripe(stripe);
-        stripe.begin_short();
-        stripe
+    pub(crate) fn stripe(&self, number: usize) -> &Arc<Stripe> {
+        self.counts.stripe(number)
     }
 
     #[cold]

@@ -7,8 +7,6 @@
 //! attempts in a trace; [`Logs`] writes what changes, and not what goes on.
 
 #[cfg(feature = "metrics")]
-mod counted;
-#[cfg(feature = "metrics")]
 mod counts;
 #[cfg(feature = "tracing")]
 mod logs;
@@ -32,13 +30,9 @@ mod times;
 mod window;
 
 #[cfg(feature = "metrics")]
-pub(crate) use counted::Counted;
-#[cfg(feature = "metrics")]
 pub(crate) use counts::Stripe;
 #[cfg(feature = "tracing")]
 pub use logs::Logs;
-#[cfg(all(feature = "metrics", feature = "http-client"))]
-pub(crate) use meter::Held;
 #[cfg(feature = "metrics")]
 pub use meter::Meter;
 #[cfg(feature = "metrics")]

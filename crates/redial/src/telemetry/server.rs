@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use super::registry::Registry;
-use crate::here::stripe;
+use crate::thread_state::stripe;
 
 /// Counts the requests that arrive at a server, first ones and retries of their callers. Clones are the same meter, and so
 /// are two of the same name; a process has at most 256 names, what comes later is counted as `other`.

@@ -1,4 +1,3 @@
-use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -63,16 +62,17 @@ impl Log {
     }
 }
 
-/// Answers from a list, then with the last of it.
-pub(crate) struct Script<T>(RefCell<Vec<T>>);
+/// Answers from a list, then with the last of it. Clones share the list.
+#[derive(Clone)]
+pub(crate) struct Script<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T: Clone> Script<T> {
     pub(crate) fn new(answers: &[T]) -> Self {
-        Self(RefCell::new(answers.iter().rev().cloned().collect()))
+        Self(Arc::new(Mutex::new(answers.iter().rev().cloned().collect())))
     }
 
     pub(crate) fn next(&self) -> T {
-        let mut left = self.0.borrow_mut();
+        let mut left = self.0.lock().unwrap();
         if left.len() > 1 { left.pop().unwrap() } else { left[0].clone() }
     }
 }

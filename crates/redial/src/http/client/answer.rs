@@ -1,15 +1,16 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use http::{Response, header};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The body of a response, passed through as it comes. It is empty when the response was given up for
-    /// another attempt that was then not made: nothing is held during a wait.
+    /// The body of a response, passed through unchanged. It is empty when the response was dropped for another
+    /// attempt that was then not made: no response is held during a wait.
     #[derive(Debug)]
     pub struct Answer<R: Body> {
-        // A frame that was looked at before the response was handed on.
+        // A frame that was read before the response was returned.
         first: Option<Box<Frame<R::Data>>>,
         #[pin]
         rest: Option<R>,
@@ -25,13 +26,13 @@ impl<R: Body> Answer<R> {
         Self { first: Some(Box::new(frame)), ..self }
     }
 
-    /// Drops what holds a connection; trailers that were looked at hold none.
-    pub(super) fn let_go(&mut self) {
+    /// Drops what holds a connection; trailers that were read already hold none.
+    pub(super) fn drop_rest(&mut self) {
         self.rest = None;
         self.first = self.first.take().filter(|frame| frame.is_trailers());
     }
 
-    /// The body itself, if it is still there and nothing of it was looked at.
+    /// The body itself, if it is still there and nothing of it was read.
     ///
     /// # Errors
     ///
@@ -72,5 +73,20 @@ impl<R: Body> Body for Answer<R> {
             (None, None) => SizeHint::with_exact(0),
             (Some(_), _) => SizeHint::new(),
         }
+    }
+}
+
+/// Drops the body, which holds a connection, and the headers that describe it.
+pub(super) fn drop_body<R: Body>(response: &mut Response<Answer<R>>) {
+    response.body_mut().drop_rest();
+    let headers = response.headers_mut();
+    for name in [
+        header::CONTENT_LENGTH,
+        header::TRANSFER_ENCODING,
+        header::CONTENT_ENCODING,
+        header::CONTENT_RANGE,
+        header::TRAILER,
+    ] {
+        headers.remove(name);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redial_core::Stop;
 
 use super::BoxError;
-use crate::error::Story;
+use crate::error::ErrorInner;
 use crate::http::reach;
 
 /// A request that got no response: the last error of the client below, why no further attempt was made, how
@@ -28,11 +28,11 @@ impl Error {
         if self.attempts() > 1 {
             return Err(self);
         }
-        let mut story = self.0.into_story();
-        match story.cause.take().map(|cause| cause.downcast::<E>()) {
+        let mut inner = self.0.into_parts();
+        match inner.cause.take().map(|cause| cause.downcast::<E>()) {
             Some(Ok(cause)) => Ok(*cause),
-            Some(Err(cause)) => Err(story.with_cause(Some(cause)).into()),
-            None => Err(story.into()),
+            Some(Err(cause)) => Err(inner.with_cause(Some(cause)).into()),
+            None => Err(inner.into()),
         }
     }
 
@@ -49,13 +49,13 @@ impl Error {
     fn alone(cause: BoxError, attempts: u32) -> Self {
         let (failure, cause) = (Some(reach::failure(&*cause)), Some(cause));
         let (reason, elapsed) = (Stop::Permanent, Duration::ZERO);
-        Story { reason, attempts, elapsed, failure, cause }.into()
+        ErrorInner { reason, attempts, elapsed, failure, cause }.into()
     }
 }
 
-impl From<Story<BoxError>> for Error {
-    fn from(story: Story<BoxError>) -> Self {
-        Self(story.into())
+impl From<ErrorInner<BoxError>> for Error {
+    fn from(inner: ErrorInner<BoxError>) -> Self {
+        Self(inner.into())
     }
 }
 

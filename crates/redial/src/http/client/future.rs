@@ -3,22 +3,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use redial_core::decide::Safety;
-use redial_core::{NEVER, Nanos};
+use redial_core::Nanos;
 use tokio::time::Sleep;
 use tower_service::Service;
 
-use super::layer::{Options, Whose};
-use super::lead::{Asked, Lead};
-use super::outgoing::{self, Outgoing, Span};
-use super::race::Race;
+use super::exchange::{Exchange, Received};
+use super::layer::RouteRetry;
+use super::outgoing::{Outgoing, Prepared};
+use super::service::alone;
 use super::{Answer, BoxError, Error, Replay, RetryLayer};
-use crate::http::travel;
-use crate::run::timer;
+use crate::clock::Tokio;
+use crate::fast::FastAttempt;
+use crate::{Stripe, run};
 
 pin_project! {
     /// A request that is repeated if need be.
@@ -27,292 +26,151 @@ pin_project! {
         S: Service<Request<Replay<B>>>,
         R: Body,
     {
-        pub(super) service: S,
-        pub(super) options: Arc<Options>,
-        pub(super) lead: Lead,
-        pub(super) kept: Option<Outgoing<B>>,
-        // What the request said about being done twice, when nothing of it is kept.
-        pub(super) safety: Option<Safety>,
-        // What the last attempt brought, while another one is awaited.
-        pub(super) last: Option<Box<Last<R>>>,
-        pub(super) race: Option<Box<Race<S::Future>>>,
-        pub(super) grpc: bool,
-        // Whether an attempt was sent twice.
-        pub(super) anew: bool,
-        // Whether an attempt ended without anybody knowing what became of it.
-        pub(super) unanswered: bool,
-        // When the attempt, or the wait, is over.
-        pub(super) until: Nanos,
         #[pin]
-        pub(super) timer: Option<Sleep>,
-        #[pin]
-        pub(super) state: State<S::Future, R>,
+        state: State<S, S::Future, B, R>,
     }
 }
 
 pin_project! {
     #[project = StateProj]
-    pub(super) enum State<F, R> {
-        Calling { #[pin] call: F },
-        // The same for a call that has a session, and may have spans.
-        Traced { #[pin] call: F },
-        // The attempt has ended, and its rivals have not.
-        Racing,
-        // A gRPC response whose first frame may be its last.
-        Peeking { response: Option<Response<R>> },
-        Waiting,
-        // The wait is over, or the same attempt goes out anew, and the client below is asked whether it is
-        // ready.
-        Readying { anew: bool },
-        Over,
+    enum State<S, F, B, R: Body> {
+        // The layer leaves the request alone.
+        Alone { #[pin] call: F },
+        // The first attempt, on the fast path. `first` is `None` once it has ended.
+        Fast { #[pin] call: F, #[pin] timer: Option<Sleep>, first: Option<First<S, B>> },
+        // A first attempt that needs a session, and everything after the first attempt.
+        Exchange { exchange: Pin<Box<dyn Future<Output = Answered<R>> + Send>> },
+        // The first attempt was refused.
+        Refused { error: Option<Error> },
     }
 }
 
-/// What an attempt brought.
-pub(super) enum Last<R: Body> {
-    Response(Response<Answer<R>>),
-    Error(BoxError),
+/// What becomes of a call.
+pub(super) type Answered<R> = Result<Response<Answer<R>>, Error>;
+
+/// A first attempt on the fast path.
+struct First<S, B> {
+    service: S,
+    outgoing: Outgoing<B>,
+    route: RouteRetry,
+    attempt: FastAttempt<Arc<Stripe>, Tokio>,
+    expires: Nanos,
 }
 
 impl<S, B, R> ResponseFuture<S, B, R>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>>,
-    B: Body<Error: Into<BoxError>> + Unpin,
-    R: Body,
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    B: Body<Error: Into<BoxError>> + Send + Unpin + 'static,
+    R: Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     /// Admits the first attempt and sends it.
     #[inline(always)]
     pub(super) fn new(mut service: S, layer: &RetryLayer, request: Request<B>) -> Self {
-        let options = Arc::clone(&layer.0);
-        let (mut parts, body) = request.into_parts();
-        let Some(whose) = options.find(&parts) else {
-            return Self::once(service, options, None, parts, Replay::once(body), false);
+        let Prepared { request, outgoing, route, times } = match Prepared::new(&layer.0, request) {
+            Ok(prepared) => prepared,
+            Err(request) => return Self { state: State::Alone { call: service.call(request) } },
         };
-        let retry = whose.retry(&options);
-        let grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
-        outgoing::write_key(&options, retry, &mut parts);
-        let (body, tape) = outgoing::keep(&options, retry, body, grpc);
-        let Some(tape) = tape else {
-            return Self::once(service, options, Some(whose), parts, body, grpc);
+        let retry = route.retry(&layer.0);
+        // A race needs its attempts in boxes of their own.
+        let fast = match layer.0.hedge {
+            None => FastAttempt::admit(retry, times.now, times.latest),
+            Some(_) => None,
         };
-        // What is kept stays where it is, and a clone of it is sent: it is moved less often.
-        let kept = Outgoing { parts, body: tape };
-        let mut request = Request::from_parts(kept.parts.clone(), body);
-        let span = Span::begin(&options, retry, request.headers_mut(), grpc);
-        let asked = Asked { method: request.method(), uri: request.uri(), grpc };
-        let lead = Lead::admit(&options, whose, &span, &asked);
-        if !lead.is_short() {
-            return Self::slowly(service, options, lead, kept, request, grpc, span.until);
-        }
-        let state = State::Calling { call: service.call(request) };
-        Self {
-            service,
-            options,
-            lead,
-            kept: Some(kept),
-            safety: None,
-            last: None,
-            race: None,
-            grpc,
-            anew: false,
-            unanswered: false,
-            until: span.until,
-            timer: None,
-            state,
-        }
+        let Some(attempt) = fast.map(FastAttempt::into_owned) else {
+            let state = match Exchange::admit(service, outgoing, retry, &times, &request) {
+                Ok(mut exchange) => {
+                    let call = exchange.call(request);
+                    State::Exchange { exchange: Box::pin(exchange.start(call)) }
+                }
+                Err(error) => State::Refused { error: Some(error) },
+            };
+            return Self { state };
+        };
+        let call = service.call(request);
+        let first = First { service, outgoing, route, attempt, expires: times.expires };
+        Self { state: State::Fast { call, timer: None, first: Some(first) } }
     }
 
-    /// A request whose call holds something, is watched or was refused.
+    /// What follows a first attempt that did not succeed.
     #[cold]
-    fn slowly(
-        mut service: S,
-        options: Arc<Options>,
-        mut lead: Lead,
-        kept: Outgoing<B>,
-        request: Request<Replay<B>>,
-        grpc: bool,
-        until: Nanos,
-    ) -> Self {
-        let state = lead.send(&mut service, request);
-        Self {
-            service,
-            options,
-            lead,
-            kept: Some(kept),
-            safety: None,
-            last: None,
-            race: None,
-            grpc,
-            anew: false,
-            unanswered: false,
-            until,
-            timer: None,
-            state,
-        }
-    }
-
-    /// A request of which nothing is kept.
-    #[cold]
-    fn once(
-        mut service: S,
-        options: Arc<Options>,
-        whose: Option<Whose>,
-        parts: Parts,
-        body: Replay<B>,
-        grpc: bool,
-    ) -> Self {
-        let safety = outgoing::safety_of(&parts);
-        let mut request = Request::from_parts(parts, body);
-        let (mut lead, until) = match whose {
-            None => (Lead::Alone, NEVER),
-            Some(whose) => {
-                let retry = whose.retry(&options);
-                let span = Span::begin(&options, retry, request.headers_mut(), grpc);
-                let asked = Asked { method: request.method(), uri: request.uri(), grpc };
-                (Lead::admit(&options, whose, &span, &asked), span.until)
-            }
-        };
-        let state = lead.send(&mut service, request);
-        let (kept, last, race, timer, unanswered) = (None, None, None, None, false);
-        Self {
-            service,
-            options,
-            lead,
-            kept,
-            safety,
-            last,
-            race,
-            grpc,
-            anew: false,
-            unanswered,
-            until,
-            timer,
-            state,
-        }
+    fn after(first: First<S, B>, received: Received<R>) -> State<S, S::Future, B, R> {
+        let First { service, outgoing, route, attempt, .. } = first;
+        let session = attempt.into_session(route.retry(&outgoing.options).unkeyed());
+        let exchange = Exchange::new(service, outgoing, session);
+        State::Exchange { exchange: Box::pin(exchange.run(received)) }
     }
 }
 
-pub(super) type Answered<R> = Result<Response<Answer<R>>, Error>;
+impl<S, B> First<S, B> {
+    #[inline(always)]
+    fn succeed(self) {
+        self.attempt.succeed(self.route.retry(&self.outgoing.options));
+    }
+}
 
 impl<S, B, R> Future for ResponseFuture<S, B, R>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
-    B: Body<Error: Into<BoxError>> + Unpin,
-    R: Body<Error: Into<BoxError>> + Unpin,
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    B: Body<Error: Into<BoxError>> + Send + Unpin + 'static,
+    R: Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     type Output = Answered<R>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            let mut this = self.as_mut().project();
-            let done = match this.state.as_mut().project() {
-                StateProj::Calling { call } => match call.poll(cx) {
-                    Poll::Ready(Ok(response)) => {
-                        // Most requests end here.
-                        let plain = response.status().as_u16() < 400 && !*this.grpc;
-                        if plain && this.lead.is_short() && this.options.judge.is_none() {
-                            this.lead.win(this.options);
-                            return Poll::Ready(Ok(response.map(Answer::new)));
+            let mut state = self.as_mut().project().state;
+            let (first, received) = match state.as_mut().project() {
+                StateProj::Fast { call, timer, first } => {
+                    let received = match call.poll(cx) {
+                        Poll::Ready(Ok(response)) => {
+                            if let Some(first) =
+                                first.take_if(|first| first.outgoing.is_success(&response))
+                            {
+                                first.succeed();
+                                return Poll::Ready(Ok(response.map(Answer::new)));
+                            }
+                            Some(Ok(response))
                         }
-                        self.as_mut().ended(Ok(response))
-                    }
-                    Poll::Ready(Err(error)) => self.as_mut().ended(Err(error)),
-                    Poll::Pending => ready!(self.as_mut().poll_beside(cx)),
-                },
-                StateProj::Traced { call } => match this.lead.inside(|| call.poll(cx)) {
-                    Poll::Ready(result) => self.as_mut().ended(result),
-                    Poll::Pending => ready!(self.as_mut().poll_beside(cx)),
-                },
-                StateProj::Racing => ready!(self.as_mut().poll_race(cx)),
-                StateProj::Peeking { response } => {
-                    let Some(peeked) = response else { return Poll::Pending };
-                    match Pin::new(peeked.body_mut()).poll_frame(cx) {
-                        Poll::Ready(frame) => match response.take() {
-                            Some(response) => self.as_mut().peeked(response, frame),
-                            None => None,
-                        },
+                        Poll::Ready(Err(error)) => Some(Err(error.into())),
                         Poll::Pending => {
-                            ready!(self.as_mut().poll_timer(cx));
-                            self.as_mut().cut_off()
+                            let Some(first) = first else { return Poll::Pending };
+                            ready!(poll_timer(timer, first.expires, cx));
+                            None
                         }
-                    }
+                    };
+                    (first.take(), received)
                 }
-                StateProj::Waiting => {
-                    let deadline = this.lead.deadline();
-                    ready!(self.as_mut().poll_timer(cx));
-                    self.as_mut().set_timer(deadline);
-                    self.as_mut().project().state.set(State::Readying { anew: false });
-                    None
+                StateProj::Exchange { exchange } => return exchange.as_mut().poll(cx),
+                StateProj::Alone { call } => {
+                    return Poll::Ready(alone(ready!(call.poll(cx))));
                 }
-                StateProj::Readying { anew } => {
-                    let anew = *anew;
-                    ready!(self.as_mut().poll_below(cx, anew))
+                StateProj::Refused { error } => {
+                    return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
                 }
-                StateProj::Over => match this.lead {
-                    Lead::Refused(error) if error.is_some() => error.take().map(Err),
-                    _ => return Poll::Pending,
-                },
             };
-            if let Some(answer) = done {
-                return Poll::Ready(answer);
-            }
+            let Some(first) = first else { return Poll::Pending };
+            state.set(Self::after(first, received));
         }
     }
 }
 
-impl<S, B, R> ResponseFuture<S, B, R>
-where
-    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
-    B: Body<Error: Into<BoxError>> + Unpin,
-    R: Body<Error: Into<BoxError>> + Unpin,
-{
-    /// The attempt that the future holds has ended.
-    #[cold]
-    fn ended(
-        mut self: Pin<&mut Self>,
-        result: Result<Response<R>, S::Error>,
-    ) -> Option<Answered<R>> {
-        self.as_mut().leave_race();
-        match result {
-            Ok(response) => self.responded(response),
-            Err(error) => self.failed(error.into()),
-        }
+/// Whether the time is up. An attempt that is ready at once never has a timer.
+#[cold]
+fn poll_timer(mut timer: Pin<&mut Option<Sleep>>, at: Nanos, cx: &mut Context<'_>) -> Poll<()> {
+    if timer.is_none() {
+        timer.set(run::timer(at));
     }
-
-    /// Whether one of its rivals has ended, or its time is up.
-    #[cold]
-    fn poll_beside(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answered<R>>> {
-        if let Poll::Ready(done) = self.as_mut().poll_race(cx) {
-            return Poll::Ready(done);
-        }
-        ready!(self.as_mut().poll_timer(cx));
-        self.as_mut().leave_race();
-        Poll::Ready(self.cut_off())
-    }
-}
-
-impl<S, B, R> ResponseFuture<S, B, R>
-where
-    S: Service<Request<Replay<B>>>,
-    R: Body,
-{
-    pub(super) fn set_timer(self: Pin<&mut Self>, until: Nanos) {
-        let mut this = self.project();
-        *this.until = until;
-        this.timer.set(None);
-    }
-
-    /// Whether the time is up. An attempt that is ready at once never has a timer.
-    #[cold]
-    pub(super) fn poll_timer(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        if this.timer.is_none() {
-            this.timer.set(timer(*this.until));
-        }
-        match this.timer.as_pin_mut() {
-            Some(timer) => timer.poll(cx),
-            None => Poll::Pending,
-        }
+    match timer.as_pin_mut() {
+        Some(timer) => timer.poll(cx),
+        None => Poll::Pending,
     }
 }

@@ -33,10 +33,10 @@ pub struct RetryLayer(pub(super) Arc<Options>);
 
 #[derive(Clone)]
 pub(super) struct Options {
-    /// Those of the routes, and that of all other requests.
+    /// The retries of the routes, and of all other requests.
     retries: Vec<Retry>,
     routes: Vec<Route>,
-    /// Which of the retries all other requests are made under, if they are not left alone.
+    /// The place of the retry of all other requests; `None`: left alone.
     others: Option<usize>,
     pub(super) buffer: usize,
     pub(super) request_timeout: Reach,
@@ -55,13 +55,13 @@ type Matcher = dyn Fn(&request::Parts) -> bool + Send + Sync;
 #[derive(Clone)]
 struct Route {
     matches: Arc<Matcher>,
-    /// Which of the retries; `None`: left alone.
+    /// The place of the retry; `None`: left alone.
     retry: Option<usize>,
 }
 
 impl RetryLayer {
-    /// Retries every request under `retry`. What an answer means is read from HTTP, so there is no classifier
-    /// to choose; [`judge`](Self::judge) can overrule it.
+    /// Retries every request under `retry`. Responses are classified by the rules of HTTP and gRPC, so there is
+    /// no classifier to choose; [`judge`](Self::judge) can overrule them.
     pub fn new(retry: Retry) -> Self {
         Self::with(Some(retry))
     }
@@ -94,7 +94,7 @@ impl RetryLayer {
         self
     }
 
-    /// Requests that match are made under a `Retry` of their own. Of several routes the first counts.
+    /// Retries requests that match under their own `Retry`. The first route that matches counts.
     pub fn route(
         self,
         matches: impl Fn(&request::Parts) -> bool + Send + Sync + 'static,
@@ -126,8 +126,8 @@ impl RetryLayer {
         self.set(|options| options.routes.insert(0, Route { matches, retry: None }))
     }
 
-    /// Guards of its own for every host and port, so that one bad host does not spend the budget of the
-    /// others. For a client that talks to many; finding them takes a lock.
+    /// Gives every host and port its own guards, so that one bad host does not spend the budget of the
+    /// others. For clients of many hosts; finding the guards takes a lock.
     pub fn per_host(self) -> Self {
         self.set(|options| options.per_host = true)
     }
@@ -137,14 +137,14 @@ impl RetryLayer {
         self.set(|options| options.buffer = bytes)
     }
 
-    /// How far a request can have come that was answered with 408: [`Reach::Unknown`] unless the server
-    /// says so only of requests that it did not receive whole.
+    /// How far a request got that was answered with 408: [`Reach::Unknown`] unless the server only sends 408
+    /// for requests that it did not receive completely.
     pub fn request_timeout_means(self, reach: Reach) -> Self {
         self.set(|options| options.request_timeout = reach)
     }
 
-    /// Has the last word on what the status of a response means. Hints and the stop signal count after it. A
-    /// request whose answer is "not yet" is sent again, whatever its method: who says so knows what it asks.
+    /// Overrules how a response is classified. Hints and the stop signal are applied afterwards. A request whose
+    /// response is "not yet" is sent again whatever its method.
     pub fn judge(
         self,
         judge: impl Fn(&response::Parts, Outcome) -> Outcome + Send + Sync + 'static,
@@ -157,7 +157,7 @@ impl RetryLayer {
         self.set(|options| options.timeout_header = Some(name))
     }
 
-    /// Does not tell the server what is left of the deadline, except in gRPC.
+    /// Sends no header with what is left of the deadline, except in gRPC.
     pub fn without_timeout_header(self) -> Self {
         self.set(|options| options.timeout_header = None)
     }
@@ -172,53 +172,53 @@ impl RetryLayer {
         self.set(|options| options.bare_keys = true)
     }
 
-    /// Sends a second attempt beside one that is slow, and takes the answer of the first that succeeds; the
-    /// other is cancelled. Only requests that may be done twice and whose body is at hand are hedged, and
-    /// hedges are paid from the same budget as retries.
+    /// Sends a second attempt beside a slow one and takes the first success; the other attempt is cancelled.
+    /// Only requests that are safe to repeat and whose body is in memory are hedged, and hedges are paid from
+    /// the same budget as retries.
     pub fn hedge(self, hedge: Hedge) -> Self {
         self.set(|options| options.hedge = Some(hedge))
     }
 
-    /// Looks at the first frame of a gRPC response: a failure in trailers that follow no message is then
-    /// repeated too. Only once the request has been sent whole, so a stream in both directions never waits
-    /// for it.
+    /// Reads the first frame of a gRPC response, so that a failure in trailers that follow no message is
+    /// repeated too. It waits for that frame only when the request has been sent completely, so bidirectional
+    /// streams are not held up.
     pub fn look_at_trailers(self) -> Self {
         self.set(|options| options.trailers = true)
     }
 }
 
-/// Whose guards a request is made under.
-pub(super) enum Whose {
-    /// Those of the retry in this place.
+/// The [`Retry`] of a request.
+pub(super) enum RouteRetry {
+    /// One of the layer's, by its place.
     Shared(usize),
-    /// Its host's own.
-    Host(Box<Retry>),
+    /// One with the guards of the request's host.
+    PerHost(Box<Retry>),
 }
 
 impl Options {
-    /// As the first route that matches says; `None` when the request is left alone.
+    /// The retry of the first route that matches; `None` when the request is left alone.
     #[inline(always)]
-    pub(super) fn find(&self, request: &request::Parts) -> Option<Whose> {
+    pub(super) fn route(&self, request: &request::Parts) -> Option<RouteRetry> {
         let route = self.routes.iter().find(|route| (route.matches)(request));
         let place = route.map_or(self.others, |route| route.retry)?;
-        Some(if self.per_host { self.of_host(place, request) } else { Whose::Shared(place) })
+        Some(if self.per_host { self.of_host(place, request) } else { RouteRetry::Shared(place) })
     }
 
     #[cold]
-    fn of_host(&self, place: usize, request: &request::Parts) -> Whose {
+    fn of_host(&self, place: usize, request: &request::Parts) -> RouteRetry {
         let host = request.uri.host().unwrap_or_default().to_ascii_lowercase();
         let port = request.uri.port_u16().unwrap_or_default();
         let retry = self.retries[place].clone();
-        Whose::Host(Box::new(retry.scope(format!("{host}:{port}"))))
+        RouteRetry::PerHost(Box::new(retry.scope(format!("{host}:{port}"))))
     }
 }
 
-impl Whose {
+impl RouteRetry {
     #[inline(always)]
     pub(super) fn retry<'a>(&'a self, options: &'a Options) -> &'a Retry {
         match self {
             Self::Shared(place) => &options.retries[*place],
-            Self::Host(retry) => retry,
+            Self::PerHost(retry) => retry,
         }
     }
 }

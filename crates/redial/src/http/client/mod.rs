@@ -6,14 +6,12 @@
 mod answer;
 mod connect;
 mod error;
+mod exchange;
 mod future;
 mod layer;
-mod lead;
 mod outgoing;
-mod race;
 mod replay;
 mod service;
-mod settle;
 
 pub use answer::Answer;
 pub use connect::{Connect, Connecting};
@@ -23,6 +21,8 @@ pub use layer::RetryLayer;
 pub use outgoing::Attempts;
 pub use replay::Replay;
 pub use service::RetryService;
+#[cfg(feature = "reqwest-middleware")]
+pub(crate) use service::send;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,13 +1,15 @@
-//! A request on its way out: what is kept of it for another attempt, and what is written on it.
+//! A request may have to be sent again. This is what is kept of it for that, the headers that each attempt
+//! gets, and how its response is read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Extensions, HeaderMap, HeaderValue, Request, Response, request};
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, request};
 use http_body::Body;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::{Event, NEVER, Nanos, Stop, nanos};
 
-use super::layer::Options;
+use super::layer::{Options, RouteRetry};
 use super::replay::{Kept, Replay};
 use super::{Answer, BoxError};
 use crate::clock::Tokio;
@@ -30,7 +32,7 @@ impl Attempts {
         Self { made, stopped, maybe_applied }
     }
 
-    /// Those of a response, by its extensions. One that says nothing took a single attempt.
+    /// Reads them from the extensions of a response. Without any, it took a single attempt.
     pub fn of(extensions: &Extensions) -> Self {
         let one = Self { made: 1, stopped: None, maybe_applied: false };
         extensions.get().copied().unwrap_or(one)
@@ -46,22 +48,74 @@ impl Attempts {
         self.stopped
     }
 
-    /// Whether the refusal may be the echo of this call's own work: an earlier attempt went unanswered, and
-    /// now the server says that there is a conflict or that the precondition does not hold (409, 412).
+    /// Whether the refusal may be caused by this call's own work: an earlier attempt got no answer, and now the
+    /// server reports a conflict or a failed precondition (409, 412).
     pub fn maybe_applied(&self) -> bool {
         self.maybe_applied
     }
 }
 
-/// What is kept for another attempt.
+/// A request in flight: what all of its attempts share.
 pub(super) struct Outgoing<B> {
-    pub(super) parts: request::Parts,
-    pub(super) body: Kept<B>,
+    pub(super) options: Arc<Options>,
+    pub(super) grpc: bool,
+    original: Original<B>,
 }
 
-/// Writes the idempotency key, unless the request has one or only asks.
+/// The request as the caller made it.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for every request")]
+enum Original<B> {
+    /// It can be sent again.
+    Kept { parts: request::Parts, body: Kept<B> },
+    /// It was sent and is gone. This is what it said about being repeated, if anything.
+    Gone { safety: Option<Safety> },
+}
+
+/// A request that is ready for its first attempt.
+pub(super) struct Prepared<B> {
+    pub(super) request: Request<Replay<B>>,
+    pub(super) outgoing: Outgoing<B>,
+    pub(super) route: RouteRetry,
+    pub(super) times: Times,
+}
+
+impl<B: Body<Error: Into<BoxError>> + Unpin> Prepared<B> {
+    /// # Errors
+    ///
+    /// The request itself, if the layer leaves it alone.
+    #[inline(always)]
+    #[allow(clippy::result_large_err, reason = "a box would be an allocation for every request")]
+    pub(super) fn new(
+        options: &Arc<Options>,
+        request: Request<B>,
+    ) -> Result<Self, Request<Replay<B>>> {
+        let (mut parts, body) = request.into_parts();
+        let Some(route) = options.route(&parts) else {
+            return Err(Request::from_parts(parts, Replay::once(body)));
+        };
+        let retry = route.retry(options);
+        let grpc = parts.method == Method::POST && travel::is_grpc(&parts.headers);
+        write_key(options, retry, &mut parts);
+        let (body, kept) = keep(options, retry, body, grpc);
+        let (mut request, original) = match kept {
+            Some(kept) => {
+                let request = Request::from_parts(parts.clone(), body);
+                (request, Original::Kept { parts, body: kept })
+            }
+            None => {
+                let safety = safety_of(&parts);
+                (Request::from_parts(parts, body), Original::Gone { safety })
+            }
+        };
+        let times = Times::start(options, retry, request.headers_mut(), grpc);
+        let outgoing = Outgoing { options: Arc::clone(options), grpc, original };
+        Ok(Self { request, outgoing, route, times })
+    }
+}
+
+/// Writes the idempotency key, unless the request has one or is a read.
 #[inline]
-pub(super) fn write_key(options: &Options, retry: &Retry, request: &mut request::Parts) {
+fn write_key(options: &Options, retry: &Retry, request: &mut request::Parts) {
     if safety::is_read(&request.method) {
         return;
     }
@@ -73,23 +127,18 @@ pub(super) fn write_key(options: &Options, retry: &Retry, request: &mut request:
     }
 }
 
-/// What a request says about being done twice, if it says anything.
+/// What a request says about being repeated, if anything.
 #[cold]
-pub(super) fn safety_of(request: &request::Parts) -> Option<Safety> {
+fn safety_of(request: &request::Parts) -> Option<Safety> {
     let said = || Some(safety::safety(&request.method, &request.headers));
     let derived = || said().filter(|safety| *safety != Safety::Unsafe);
     request.extensions.get::<Safety>().copied().or_else(derived)
 }
 
-/// The body that is sent first, and what is kept of it. A request that may not be repeated is not cloned; one
-/// of gRPC may be sent anew even then.
+/// The body that is sent first, and what is kept of it. A request that may not be repeated is not cloned; a
+/// gRPC request may be resent even then.
 #[inline(always)]
-pub(super) fn keep<B>(
-    options: &Options,
-    retry: &Retry,
-    body: B,
-    grpc: bool,
-) -> (Replay<B>, Option<Kept<B>>)
+fn keep<B>(options: &Options, retry: &Retry, body: B, grpc: bool) -> (Replay<B>, Option<Kept<B>>)
 where
     B: Body<Error: Into<BoxError>> + Unpin,
 {
@@ -100,101 +149,154 @@ where
 }
 
 impl<B> Outgoing<B> {
-    /// Why it cannot be sent again, if it cannot.
+    /// Why the request cannot be sent again, if it cannot.
     pub(super) fn barred(&self, retry: &Retry) -> Option<Stop> {
-        if self.is_lost() {
-            Some(Stop::Body)
-        } else if retry.policy().refuses_nested() && travel::attempt(&self.parts.headers) > 1 {
-            Some(Stop::Nested)
-        } else {
-            None
+        match &self.original {
+            Original::Kept { parts, .. } if !self.is_lost() => {
+                let nested = retry.policy().refuses_nested() && travel::attempt(&parts.headers) > 1;
+                nested.then_some(Stop::Nested)
+            }
+            _ => Some(Stop::Body),
         }
     }
 
-    /// Whether a part of the body went by that was not kept.
+    /// Whether a part of the body was sent that was not kept.
     pub(super) fn is_lost(&self) -> bool {
-        self.body.is_lost()
-    }
-
-    pub(super) fn is_keyed(&self) -> bool {
-        self.parts.headers.contains_key(names::IDEMPOTENCY_KEY)
+        match &self.original {
+            Original::Kept { body, .. } => body.is_lost(),
+            Original::Gone { .. } => true,
+        }
     }
 
     pub(super) fn safety(&self) -> Option<Safety> {
-        safety_of(&self.parts)
+        match &self.original {
+            Original::Kept { parts, .. } => safety_of(parts),
+            Original::Gone { safety } => *safety,
+        }
     }
 
-    /// Takes the body away from an earlier attempt, which sends no more of it.
+    /// Stops an earlier attempt from sending more of the body, so that it can be sent from its beginning.
     pub(super) fn rewind(&self) {
-        self.body.rewind();
+        if let Original::Kept { body, .. } = &self.original {
+            body.rewind();
+        }
     }
 
-    /// Whether its body can be sent by several attempts at once.
+    /// Whether several attempts can send the body at once.
     pub(super) fn is_whole(&self) -> bool {
-        matches!(self.body, Kept::Whole(_))
+        matches!(&self.original, Original::Kept { body: Kept::Whole(_), .. })
     }
 
-    /// Whether all of the request has been sent.
-    pub(super) fn is_sent(&self) -> bool {
-        self.body.has_ended()
-    }
-
-    /// The request once more, after [`rewind`](Self::rewind), as this attempt with so much time. The attempts of
-    /// those above count too.
-    pub(super) fn again(
-        &self,
-        options: &Options,
-        number: u32,
-        left: Nanos,
-        grpc: bool,
-    ) -> Request<Replay<B>> {
-        let mut request = Request::from_parts(self.parts.clone(), self.body.again());
+    /// The request again, after [`rewind`](Self::rewind), as this attempt with so much time left. `None`
+    /// if it is gone. The attempts of callers further up count too.
+    pub(super) fn again(&self, number: u32, left: Nanos) -> Option<Request<Replay<B>>> {
+        let Original::Kept { parts, body } = &self.original else { return None };
+        let mut request = Request::from_parts(parts.clone(), body.again());
         let headers = request.headers_mut();
         let before = number.saturating_sub(1);
         let count = travel::attempt(headers).saturating_add(before);
-        stamp(options, headers, left, number, grpc);
+        stamp(&self.options, headers, left, number, self.grpc);
         if count > 1 {
             headers.insert(names::ATTEMPT, count.into());
         }
-        if grpc && before > 0 {
+        if self.grpc && before > 0 {
             headers.insert(names::GRPC_PREVIOUS_RPC_ATTEMPTS, before.into());
         }
-        request
+        Some(request)
+    }
+
+    /// Whether the head of a response alone shows that the attempt succeeded.
+    #[inline(always)]
+    pub(super) fn is_success<R>(&self, response: &Response<R>) -> bool {
+        let grpc =
+            || !self.options.trailers && !response.headers().contains_key(names::GRPC_STATUS);
+        response.status().as_u16() < 400 && self.options.judge.is_none() && (!self.grpc || grpc())
+    }
+
+    /// Whether the status of a gRPC response may be in its first frame. While the request is being sent,
+    /// the response may be waiting for the rest of it.
+    pub(super) fn should_peek<R>(&self, response: &Response<R>) -> bool {
+        let sent = matches!(&self.original, Original::Kept { body, .. } if body.has_ended());
+        self.grpc
+            && self.options.trailers
+            && sent
+            && !response.headers().contains_key(names::GRPC_STATUS)
+    }
+
+    /// The outcome that a response stands for: its status, the user's own judgement, its hints and the
+    /// stop signal.
+    pub(super) fn read<R>(&self, retry: &Retry, response: Response<R>) -> (Outcome, Response<R>) {
+        let options = &self.options;
+        let (parts, body) = response.into_parts();
+        let (status, headers) = (parts.status, &parts.headers);
+        let mut outcome = status::read(status, headers, self.grpc, options.request_timeout);
+        if self.is_keyed() && status::is_in_flight(status, headers) {
+            outcome = Failure::new(Class::Refused).code(status.as_u16()).into();
+        }
+        #[cfg(feature = "reqwest")]
+        if let (Outcome::Failure(failure), Some(Redirected)) = (outcome, parts.extensions.get()) {
+            outcome = failure.reach(redial_core::decide::Reach::Unknown).into();
+        }
+        if let Some(judge) = &options.judge {
+            outcome = judge(&parts, outcome);
+        }
+        let outcome = with_hints(outcome, &parts.headers, retry);
+        (outcome, Response::from_parts(parts, body))
+    }
+
+    fn is_keyed(&self) -> bool {
+        match &self.original {
+            Original::Kept { parts, .. } => parts.headers.contains_key(names::IDEMPOTENCY_KEY),
+            Original::Gone { .. } => false,
+        }
+    }
+
+    /// Adds to a response how it came about.
+    pub(super) fn report<R: Body>(
+        &self,
+        mut response: Response<Answer<R>>,
+        attempts: Attempts,
+    ) -> Response<Answer<R>> {
+        if self.options.envoy {
+            response.headers_mut().insert(names::X_ENVOY_ATTEMPT_COUNT, attempts.made.into());
+        }
+        if let Some(reason) =
+            attempts.stopped.filter(|reason| inbound::should_cross(*reason, attempts.made))
+        {
+            let name = HeaderValue::from_static(reason.name());
+            response.headers_mut().entry(names::STOP).or_insert(name);
+        }
+        response.extensions_mut().insert(attempts);
+        response
     }
 }
 
 /// When the first attempt starts and is cut off, and when the call ends.
-pub(super) struct Span {
+pub(super) struct Times {
     pub(super) now: Nanos,
-    pub(super) until: Nanos,
+    pub(super) expires: Nanos,
     pub(super) latest: Nanos,
 }
 
-impl Span {
-    /// Starts now, and writes on the request how long it is waited for. What it said itself about that counts
-    /// too.
+impl Times {
+    /// Starts now, and tells the server how long the caller waits. A timeout that the request carries already
+    /// counts too.
     #[inline(always)]
-    pub(super) fn begin(
-        options: &Options,
-        retry: &Retry,
-        headers: &mut HeaderMap,
-        grpc: bool,
-    ) -> Self {
+    fn start(options: &Options, retry: &Retry, headers: &mut HeaderMap, grpc: bool) -> Self {
         let (now, mut latest) = (retry.now::<Tokio>(), retry.latest());
-        let mut until = retry.expiry(now, latest);
-        if let Some(left) = stamp(options, headers, until.saturating_sub(now), 1, grpc) {
+        let mut expires = retry.expiry(now, latest);
+        if let Some(left) = stamp(options, headers, expires.saturating_sub(now), 1, grpc) {
             latest = latest.min(now.saturating_add(left));
-            until = retry.expiry(now, latest);
-            stamp(options, headers, until.saturating_sub(now), 1, grpc);
+            expires = retry.expiry(now, latest);
+            stamp(options, headers, expires.saturating_sub(now), 1, grpc);
         }
-        Self { now, until, latest }
+        Self { now, expires, latest }
     }
 }
 
-/// Writes what every attempt carries. What the request said before about the time that is left for it is
-/// returned.
+/// Writes the headers that every attempt carries. Returns the timeout that the request carried before.
 #[inline(always)]
-pub(super) fn stamp(
+fn stamp(
     options: &Options,
     headers: &mut HeaderMap,
     left: Nanos,
@@ -227,53 +329,11 @@ const MILLISECOND: Nanos = 1_000_000;
 /// What is left of a call without a deadline is longer than any that can be set.
 const LONGEST: Nanos = NEVER / 2;
 
-/// What a response means: its status, the author's own judgement, its hints and the stop signal.
-pub(super) fn read<R>(
-    options: &Options,
-    retry: &Retry,
-    response: Response<R>,
-    grpc: bool,
-    keyed: bool,
-) -> (Outcome, Response<R>) {
-    let (parts, body) = response.into_parts();
-    let mut outcome = status::read(parts.status, &parts.headers, grpc, options.request_timeout);
-    if keyed && status::is_in_flight(parts.status, &parts.headers) {
-        outcome = Failure::new(Class::Refused).code(parts.status.as_u16()).into();
-    }
-    #[cfg(feature = "reqwest")]
-    if let (Outcome::Failure(failure), Some(Redirected)) = (outcome, parts.extensions.get()) {
-        outcome = failure.reach(redial_core::decide::Reach::Unknown).into();
-    }
-    if let Some(judge) = &options.judge {
-        outcome = judge(&parts, outcome);
-    }
-    let outcome = with_hints(outcome, &parts.headers, retry);
-    (outcome, Response::from_parts(parts, body))
-}
-
-/// With what the headers, or trailers, say about the next attempt.
+/// The outcome with the hints of the headers or trailers.
 pub(super) fn with_hints(outcome: Outcome, headers: &HeaderMap, retry: &Retry) -> Outcome {
     let (outcome, unreadable) = hinted(outcome, headers);
     if let Some(field) = unreadable {
         retry.tell(&Event::HintUnreadable { field });
     }
     outcome
-}
-
-/// Writes on a response how it came about.
-pub(super) fn report<R: Body>(
-    options: &Options,
-    response: &mut Response<Answer<R>>,
-    attempts: Attempts,
-) {
-    if options.envoy {
-        response.headers_mut().insert(names::X_ENVOY_ATTEMPT_COUNT, attempts.made.into());
-    }
-    if let Some(reason) =
-        attempts.stopped.filter(|reason| inbound::should_cross(*reason, attempts.made))
-    {
-        let name = HeaderValue::from_static(reason.name());
-        response.headers_mut().entry(names::STOP).or_insert(name);
-    }
-    response.extensions_mut().insert(attempts);
 }

@@ -5,6 +5,11 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
+#[cfg(feature = "reqwest-middleware")]
+use super::exchange::Exchange;
+use super::future::Answered;
+#[cfg(feature = "reqwest-middleware")]
+use super::outgoing::Prepared;
 use super::{Answer, BoxError, Error, Replay, ResponseFuture, RetryLayer};
 
 /// A client that retries. Made by a [`RetryLayer`].
@@ -27,9 +32,13 @@ impl<S> RetryService<S> {
 
 impl<S, B, R> Service<Request<B>> for RetryService<S>
 where
-    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
-    B: Body<Error: Into<BoxError>> + Unpin,
-    R: Body<Error: Into<BoxError>> + Unpin,
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    B: Body<Error: Into<BoxError>> + Send + Unpin + 'static,
+    R: Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     type Response = Response<Answer<R>>;
     type Error = Error;
@@ -46,5 +55,34 @@ where
         let next = self.inner.clone();
         let ready = mem::replace(&mut self.inner, next);
         ResponseFuture::new(ready, &self.layer, request)
+    }
+}
+
+/// Sends a request through a client that is not `'static`, whose future therefore cannot be boxed.
+#[cfg(feature = "reqwest-middleware")]
+pub(crate) async fn send<S, B, R>(
+    mut service: S,
+    layer: &RetryLayer,
+    request: Request<B>,
+) -> Answered<R>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
+{
+    let Prepared { request, outgoing, route, times } = match Prepared::new(&layer.0, request) {
+        Ok(prepared) => prepared,
+        Err(request) => return alone(service.call(request).await),
+    };
+    let mut exchange = Exchange::admit(service, outgoing, route.retry(&layer.0), &times, &request)?;
+    let call = exchange.call(request);
+    exchange.start(call).await
+}
+
+/// The answer to a request that the layer leaves alone.
+pub(super) fn alone<R: Body>(result: Result<Response<R>, impl Into<BoxError>>) -> Answered<R> {
+    match result {
+        Ok(response) => Ok(response.map(Answer::new)),
+        Err(error) => Err(Error::of_the_only_attempt(error.into())),
     }
 }

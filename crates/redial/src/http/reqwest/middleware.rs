@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 use ::reqwest::{Body, Request, Response};
 use http::Extensions;
 use reqwest_middleware::{Middleware, Next};
-use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{Error, RedirectedError, Replay, RetryLayer, from_reqwest, into_reqwest, to_reqwest};
 use crate::http::BoxError;
+use crate::http::client::send;
 
 /// Retries as a middleware of `reqwest-middleware`: what comes after it in the chain runs once per attempt.
 ///
@@ -35,7 +35,7 @@ pub fn middleware(layer: RetryLayer) -> impl Middleware {
             let request = http::Request::try_from(request)?;
             let latest = Arc::new(Mutex::new(extensions.clone()));
             let down = Down { next, before: extensions.clone(), after: Arc::clone(&latest) };
-            let sent = layer.layer(down).call(request).await;
+            let sent = send(down, &layer, request).await;
             *extensions = latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
             sent.map(into_reqwest).map_err(raise)
         })

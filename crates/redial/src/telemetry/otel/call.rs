@@ -61,6 +61,11 @@ impl Trace {
         })))
     }
 
+    #[inline(always)]
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// What is known of the request. Comes before the first attempt.
     #[cfg(feature = "http-client")]
     pub(crate) fn request(&mut self, method: &http::Method, uri: &http::Uri, grpc: bool) {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, Tracer, TracerProvider};
-use opentelemetry::{Context, ContextGuard, InstrumentationScope};
+use opentelemetry::{Context, InstrumentationScope};
 
 pub(crate) use call::Trace;
 #[cfg(feature = "http-client")]
@@ -125,6 +125,11 @@ impl Spans {
         Self(Some(Arc::new(otel)))
     }
 
+    #[inline(always)]
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Of a call that starts here.
     #[inline(always)]
     pub(crate) fn trace(&self) -> Trace {
@@ -135,21 +140,14 @@ impl Spans {
     }
 }
 
-/// As long as this lives, on this thread, an attempt is current.
-pub(crate) type Entered = ContextGuard;
-
 /// The context of an attempt, which is current wherever the attempt runs.
 #[derive(Clone)]
 pub(crate) struct Current(Arc<Context>);
 
 impl Current {
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _entered = self.enter();
+        let _attached = Context::clone(&self.0).attach();
         work()
-    }
-
-    pub(crate) fn enter(&self) -> Entered {
-        Context::clone(&self.0).attach()
     }
 
     /// Writes on a request whose attempt it is, if a propagator is installed.

@@ -1,7 +1,7 @@
 //! Requests through the layers, and exactly what is counted of them.
 
 use std::convert::Infallible;
-use std::future::pending;
+use std::future::{pending, ready};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -29,15 +29,18 @@ fn status(status: u16) -> Answer {
 /// A request that is answered with these in turn, each after 20 ms.
 async fn request(layer: &RetryLayer, uri: &str, answers: &[u16]) {
     let script = Script::new(answers);
-    let service = layer.layer(service_fn(async |_| {
-        tokio::time::sleep(ms(20)).await;
-        status(script.next())
+    let service = layer.layer(service_fn(move |_| {
+        let script = script.clone();
+        async move {
+            tokio::time::sleep(ms(20)).await;
+            status(script.next())
+        }
     }));
     let _ = service.oneshot(get(uri)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_counted_the_short_way_and_the_full_one() {
+async fn requests_are_counted_on_the_fast_path_and_by_sessions() {
     let short = Registry::new();
     let full = Registry::new();
     let policy = |places: Option<u32>| {
@@ -93,18 +96,18 @@ async fn hosts_are_one_upstream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_that_nobody_can_read_is_counted() {
+async fn an_unreadable_hint_is_counted() {
     let registry = Registry::new();
     let layer = RetryLayer::new(Retry::new(unbounded(|p| p)).meter(&registry.meter("api")));
     let script = Script::new(&[Some("soon"), None]);
-    let service = layer.layer(service_fn(async |_| -> Answer {
-        match script.next() {
+    let service = layer.layer(service_fn(move |_| {
+        ready(match script.next() {
             Some(hint) => {
                 let response = Response::builder().status(503).header("retry-after", hint);
                 Ok(response.body(Empty::new()).unwrap())
             }
             None => status(200),
-        }
+        })
     }));
     service.oneshot(get("http://a.example/")).await.unwrap();
     scrape(&registry).check(&[("redial_hints_total result=unreadable", 1.0)]);

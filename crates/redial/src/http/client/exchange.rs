@@ -1,0 +1,383 @@
+//! A request whose first attempt failed, is observed or is raced needs more than a future that passes a
+//! response through: a session that decides what follows, waits, further attempts, and the response or
+//! error to return when no further attempt is made. All of that is one loop.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use redial_core::decide::{Class, Failure, Outcome, Reach, Typed};
+use redial_core::{Nanos, Stop};
+use tower_service::Service;
+
+use super::answer::drop_body;
+use super::future::Answered;
+use super::outgoing::{self, Attempts, Outgoing, Times};
+use super::{Answer, BoxError, Error, Replay};
+use crate::clock::{Clock as _, Tokio};
+use crate::http::{grpc, reach, status};
+use crate::race::{Next, Race};
+use crate::retry::Retry;
+use crate::run::{Inside, inside, sleep, within};
+use crate::session::{Brought, Session, Step};
+
+pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
+    service: S,
+    outgoing: Outgoing<B>,
+    race: Race<Retry, Typed, Inside<S::Future>>,
+    /// The result of the last attempt, while another one is awaited.
+    last: Option<Last<R>>,
+    /// Whether a refused gRPC stream was opened again.
+    resent: bool,
+    /// Whether an attempt ended, and its request may have been processed.
+    unanswered: bool,
+}
+
+/// What the client below returned; `None` when the attempt was cut off.
+pub(super) type Received<R> = Option<Result<Response<R>, BoxError>>;
+
+/// What is returned to the caller if no further attempt is made.
+enum Last<R: Body> {
+    Response(Response<Answer<R>>),
+    Error(BoxError),
+}
+
+impl<S, B, R> Exchange<S, B, R>
+where
+    S: Service<Request<Replay<B>>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    B: Body<Error: Into<BoxError>> + Unpin,
+    R: Body<Error: Into<BoxError>> + Unpin,
+{
+    pub(super) fn new(
+        service: S,
+        outgoing: Outgoing<B>,
+        session: Session<Retry, Typed, Tokio>,
+    ) -> Self {
+        let race = Race::new(session);
+        Self { service, outgoing, race, last: None, resent: false, unanswered: false }
+    }
+
+    /// Admits the first attempt.
+    #[cold]
+    pub(super) fn admit<Q>(
+        service: S,
+        outgoing: Outgoing<B>,
+        retry: &Retry,
+        times: &Times,
+        request: &Request<Q>,
+    ) -> Result<Self, Error> {
+        let mut session = Session::start(retry.unkeyed(), times.now, times.latest);
+        session.trace_mut().request(request.method(), request.uri(), outgoing.grpc);
+        session.first::<BoxError>()?;
+        Ok(Self::new(service, outgoing, session))
+    }
+
+    /// Sends the attempt that was admitted last.
+    pub(super) fn call(&mut self, request: Request<Replay<B>>) -> Inside<S::Future> {
+        call(&mut self.service, &self.race.session, request)
+    }
+
+    /// Awaits the first attempt, and everything after it.
+    pub(super) async fn start(mut self, call: Inside<S::Future>) -> Answered<R> {
+        let received = self.receive(call).await;
+        self.run(received).await
+    }
+
+    /// Everything after the first attempt.
+    pub(super) async fn run(mut self, received: Received<R>) -> Answered<R> {
+        let Err(answer) = self.retry(received).await;
+        answer
+    }
+
+    /// The methods from here on return the answer that ends the call as their error.
+    async fn retry(&mut self, mut received: Received<R>) -> Result<Infallible, Answered<R>> {
+        loop {
+            let (outcome, last) = self.examine(received).await?;
+            received = match self.settle(outcome, last)? {
+                None => self.receive_next().await,
+                Some(until) => {
+                    sleep(until).await;
+                    let request = self.next_attempt().await?;
+                    let call = self.call(request);
+                    self.receive(call).await
+                }
+            };
+        }
+    }
+
+    /// Awaits an attempt, or another one that is sent beside it.
+    async fn receive(&mut self, call: Inside<S::Future>) -> Received<R> {
+        if self.outgoing.options.hedge.is_none() {
+            let result = within(call, self.race.session.expires()).await;
+            return result.map(|result| result.map_err(Into::into));
+        }
+        self.race.start(call);
+        self.receive_next().await
+    }
+
+    /// Awaits the attempts in flight, and sends hedges beside them.
+    async fn receive_next(&mut self) -> Received<R> {
+        let options = Arc::clone(&self.outgoing.options);
+        let hedge = options.hedge.as_ref()?;
+        loop {
+            if let Next::Ended(result) = self.race.next(hedge).await {
+                return result.map(|result| result.map_err(Into::into));
+            }
+            match self.hedge().await {
+                Some(call) => self.race.start(call),
+                None => self.race.stop_hedging(),
+            }
+        }
+    }
+
+    /// Another attempt beside the slow one, if repeating is safe, the body is in memory, the client below is
+    /// ready and the engine admits it.
+    async fn hedge(&mut self) -> Option<Inside<S::Future>> {
+        if !self.outgoing.is_whole() {
+            return None;
+        }
+        self.update_session();
+        if !self.race.session.may_hedge() {
+            return None;
+        }
+        // Readiness that is not used is given back with the clone.
+        let mut service = self.service.clone();
+        let ready = poll_fn(|cx| Poll::Ready(service.poll_ready(cx))).await;
+        if !matches!(ready, Poll::Ready(Ok(()))) {
+            return None;
+        }
+        let attempt = self.race.session.hedge()?;
+        let request = self.outgoing.again(attempt.number(), attempt.left())?;
+        Some(call(&mut service, &self.race.session, request))
+    }
+
+    /// The outcome of an attempt that did not succeed, and what it left for the caller.
+    async fn examine(
+        &mut self,
+        mut received: Received<R>,
+    ) -> Result<(Outcome, Option<Last<R>>), Answered<R>> {
+        loop {
+            let cause = match received {
+                None => return Ok(cut_off()),
+                Some(Err(cause)) => cause,
+                Some(Ok(response)) => {
+                    let (outcome, mut response) = self.read(response);
+                    if !matches!(outcome, Outcome::Success) || !self.should_peek(&response) {
+                        return self.conclude(outcome, response.map(Answer::new));
+                    }
+                    let first = poll_fn(|cx| Pin::new(response.body_mut()).poll_frame(cx));
+                    match within(first, self.race.session.expires()).await {
+                        None => return Ok(cut_off()),
+                        Some(None) => {
+                            return self.conclude(Outcome::Success, response.map(Answer::new));
+                        }
+                        Some(Some(Ok(frame))) => {
+                            let (outcome, response) = self.peeked(response, frame);
+                            return self.conclude(outcome, response);
+                        }
+                        Some(Some(Err(error))) => error.into(),
+                    }
+                }
+            };
+            let failure = reach::failure(&*cause);
+            if failure.class != Class::Refused || !self.may_resend() {
+                return Ok((failure.into(), Some(Last::Error(cause))));
+            }
+            received = self.resend(failure).await?;
+        }
+    }
+
+    fn read(&mut self, response: Response<R>) -> (Outcome, Response<R>) {
+        self.race.session.responded(response.status().as_u16());
+        self.outgoing.read(self.race.session.retry(), response)
+    }
+
+    fn should_peek(&self, response: &Response<R>) -> bool {
+        !self.race.has_others() && self.outgoing.should_peek(response)
+    }
+
+    /// The outcome of a gRPC response by its first frame, which is put back.
+    fn peeked(
+        &self,
+        response: Response<R>,
+        frame: Frame<R::Data>,
+    ) -> (Outcome, Response<Answer<R>>) {
+        let (outcome, frame) = match frame.into_trailers() {
+            Err(frame) => (Outcome::Success, frame),
+            Ok(trailers) => {
+                let outcome = match grpc::outcome(&trailers) {
+                    // The response had begun, so the work may have, too.
+                    Outcome::Failure(failure) if failure.class != Class::Throttled => {
+                        failure.reach(Reach::Unknown).into()
+                    }
+                    outcome => outcome,
+                };
+                let retry = self.race.session.retry();
+                (outgoing::with_hints(outcome, &trailers, retry), Frame::trailers(trailers))
+            }
+        };
+        (outcome, response.map(|rest| Answer::new(rest).with_first(frame)))
+    }
+
+    fn conclude(
+        &mut self,
+        outcome: Outcome,
+        response: Response<Answer<R>>,
+    ) -> Result<(Outcome, Option<Last<R>>), Answered<R>> {
+        match outcome {
+            Outcome::Success => Err(Ok(self.succeed(response))),
+            outcome => Ok((outcome, Some(Last::Response(response)))),
+        }
+    }
+
+    fn succeed(&mut self, response: Response<Answer<R>>) -> Response<Answer<R>> {
+        if let Some(hedge) = &self.outgoing.options.hedge {
+            self.race.record(hedge);
+        }
+        self.race.session.win();
+        match self.race.session.attempts() {
+            1 => response,
+            made => self.outgoing.report(response, Attempts::new(made, None, false)),
+        }
+    }
+
+    /// gRPC's transparent retry: a stream that the server refused, or never saw, is opened again once in a
+    /// call, as the same attempt.
+    fn may_resend(&self) -> bool {
+        let Self { outgoing, race, resent, .. } = self;
+        outgoing.grpc && !resent && !race.has_others() && !outgoing.is_lost()
+    }
+
+    async fn resend(&mut self, failure: Failure) -> Result<Received<R>, Answered<R>> {
+        self.resent = true;
+        self.outgoing.rewind();
+        let (number, expires) = (self.race.session.attempts(), self.race.session.expires());
+        self.race.session.trace_mut().landed(number, &failure.into(), Tokio::now());
+        let is_ready = self.ready_by(expires).await?;
+        let request = self.outgoing.again(number, expires.saturating_sub(Tokio::now()));
+        let Some(request) = request.filter(|_| is_ready) else { return Ok(None) };
+        self.race.session.trace_mut().anew(number, Tokio::now());
+        let call = self.call(request);
+        Ok(self.receive(call).await)
+    }
+
+    /// Decides what follows an attempt that did not succeed: a wait until then, or another attempt that is in
+    /// flight. During a wait no response is held.
+    fn settle(
+        &mut self,
+        outcome: Outcome,
+        last: Option<Last<R>>,
+    ) -> Result<Option<Nanos>, Answered<R>> {
+        self.update_session();
+        let maybe_applied = self.is_conflict_of_own(&outcome, last.as_ref());
+        // An attempt that was cut off says more about the present than an earlier response.
+        if last.is_none() && matches!(self.last, Some(Last::Response(_))) {
+            self.last = None;
+        }
+        let session = &mut self.race.session;
+        if matches!(outcome, Outcome::NotYet(_)) && session.barred == Some(Stop::Body) {
+            let error = session.end(Stop::Body, &mut { last });
+            return Err(self.give_up(error, false));
+        }
+        match session.settle(Brought::<Infallible, _>::Failure(outcome, last), &mut self.last) {
+            Step::Return(Err(error)) => Err(self.give_up(error, maybe_applied)),
+            Step::Return(Ok(never)) => match never {},
+            Step::InFlight => {
+                self.race.stop_hedging();
+                Ok(None)
+            }
+            Step::WaitUntil(until) => {
+                self.outgoing.rewind();
+                if let Some(Last::Response(response)) = &mut self.last {
+                    drop_body(response);
+                }
+                Ok(Some(until))
+            }
+        }
+    }
+
+    /// Whether a refusal may be caused by an earlier attempt of this call that was processed after all.
+    fn is_conflict_of_own(&mut self, outcome: &Outcome, last: Option<&Last<R>>) -> bool {
+        let Outcome::Failure(failure) = outcome else { return false };
+        let conflict = match last {
+            Some(Last::Response(response)) => status::is_conflict(response.status()),
+            _ => false,
+        };
+        let own = (self.unanswered || self.race.has_others())
+            && (conflict || grpc::is_conflict(failure.code));
+        self.unanswered |= failure.reach == Reach::Unknown && failure.class != Class::Permanent;
+        own
+    }
+
+    /// Admits the next attempt, after a wait.
+    async fn next_attempt(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
+        // Whether there is still time is for the engine to judge.
+        let _is_ready = self.ready_by(self.race.session.deadline()).await?;
+        self.update_session();
+        let attempt = match self.race.session.next(&mut self.last) {
+            Ok(attempt) => attempt,
+            Err(error) => return Err(self.give_up(error, false)),
+        };
+        match self.outgoing.again(attempt.number(), attempt.left()) {
+            Some(request) => Ok(request),
+            None => {
+                let error = self.race.session.end(Stop::Body, &mut self.last);
+                Err(self.give_up(error, false))
+            }
+        }
+    }
+
+    /// Whether the client below became ready by then.
+    async fn ready_by(&mut self, until: Nanos) -> Result<bool, Answered<R>> {
+        match within(poll_fn(|cx| self.service.poll_ready(cx)), until).await {
+            None => Ok(false),
+            Some(Ok(())) => Ok(true),
+            Some(Err(error)) => {
+                let cause = &mut Some(error.into());
+                Err(Err(self.race.session.end(Stop::Permanent, cause).into()))
+            }
+        }
+    }
+
+    /// What the request says about being repeated, for the session.
+    fn update_session(&mut self) {
+        let session = &mut self.race.session;
+        session.barred = self.outgoing.barred(session.retry());
+        session.retry_mut().set_safety(self.outgoing.safety());
+    }
+
+    fn give_up(&self, error: crate::Error<Last<R>>, maybe_applied: bool) -> Answered<R> {
+        let (attempts, reason) = (error.attempts(), error.reason());
+        let mut inner = error.into_parts();
+        let cause = match inner.cause.take() {
+            Some(Last::Response(response)) => {
+                let attempts = Attempts::new(attempts, Some(reason), maybe_applied);
+                return Ok(self.outgoing.report(response, attempts));
+            }
+            Some(Last::Error(cause)) => Some(cause),
+            None => None,
+        };
+        Err(inner.with_cause(cause).into())
+    }
+}
+
+/// Sends a request inside the span of the attempt that was admitted last.
+fn call<S: Service<Request<B>>, B>(
+    service: &mut S,
+    session: &Session<Retry, Typed, Tokio>,
+    mut request: Request<B>,
+) -> Inside<S::Future> {
+    let current = session.current();
+    if let Some(current) = &current {
+        current.write(request.headers_mut());
+    }
+    inside(current, || service.call(request))
+}
+
+fn cut_off<R: Body>() -> (Outcome, Option<Last<R>>) {
+    (Failure::new(Class::Timeout).into(), None)
+}

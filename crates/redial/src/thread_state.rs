@@ -1,0 +1,50 @@
+//! Every call needs to know two things about its thread: a number, so that threads count in different
+//! places, and whether the thread serves a request whose deadline applies. Both are in one word, so that a
+//! call reads it once.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Set while the thread polls a request that carried a deadline or an attempt number.
+const SERVING: usize = 1 << (usize::BITS - 1);
+
+// 0 until the thread is numbered.
+thread_local!(static STATE: Cell<usize> = const { Cell::new(0) });
+
+thread_local!(static CALLS_NUMBERED: Cell<u64> = const { Cell::new(0) });
+
+/// The number of this thread, for counters that are striped by thread.
+#[inline(always)]
+pub(crate) fn stripe() -> usize {
+    match STATE.get() & !SERVING {
+        0 => number_thread(),
+        number => number,
+    }
+}
+
+#[cold]
+fn number_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed) & !SERVING;
+    STATE.set(STATE.get() | number);
+    number
+}
+
+#[inline(always)]
+pub(crate) fn is_serving() -> bool {
+    STATE.get() & SERVING != 0
+}
+
+#[cfg(feature = "tokio")]
+pub(crate) fn set_serving(serving: bool) {
+    let number = STATE.get() & !SERVING;
+    STATE.set(if serving { number | SERVING } else { number });
+}
+
+/// A call number that is unique in this process: the thread's number and a count of its calls.
+#[cold]
+pub(crate) fn new_call_number() -> u64 {
+    let numbered = CALLS_NUMBERED.get().wrapping_add(1);
+    CALLS_NUMBERED.set(numbered);
+    (stripe() as u64) << 40 | numbered & ((1 << 40) - 1)
+}
