@@ -2,7 +2,7 @@
 
 use crate::admit::Guards;
 use crate::decide::Safety;
-use crate::event::{Event, Observer};
+use crate::event::{CallInfo, Event, Observer};
 use crate::policy::Policy;
 use crate::stop::Stop;
 
@@ -27,6 +27,14 @@ pub struct Request {
 impl Default for Request {
     fn default() -> Self {
         Self { safety: Safety::Unsafe, key: 0, call: 0, stripe: 0, attempts: u32::MAX, off: None }
+    }
+}
+
+impl Request {
+    /// What observers are told about the call.
+    pub fn info(&self) -> CallInfo {
+        let some = |number: u64| (number != 0).then_some(number);
+        CallInfo { number: some(self.call), cooldown_key: some(self.key) }
     }
 }
 
@@ -56,5 +64,5 @@ impl Context<'_> {
 #[cold]
 #[inline(never)]
 fn tell(observer: &dyn Observer, request: &Request, event: Event) {
-    observer.about(request, &event);
+    observer.call_event(request.info(), &event);
 }

@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::admit::BreakerState;
-use crate::context::Request;
 use crate::decide::{Failure, Outcome};
 use crate::schedule::Hint;
 use crate::stop::Stop;
@@ -78,16 +77,24 @@ pub enum Event {
     },
 }
 
+/// The call that an event belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallInfo {
+    /// The number of the call, which is unique in the process.
+    pub number: Option<u64>,
+    /// The hash of its cool-down key.
+    pub cooldown_key: Option<u64>,
+}
+
 /// Receives every event of the calls that it observes. It runs inside the call: it must be quick, and must not block or
 /// panic. A panic would leak what the call holds.
 pub trait Observer: Send + Sync {
     /// Called on every event.
     fn event(&self, event: &Event);
 
-    /// Called by the engine on every event, with the request that it belongs to. Override it to tell calls or cool-down
-    /// keys apart.
-    fn about(&self, request: &Request, event: &Event) {
-        let _ = request;
+    /// Called by the engine on every event. Override it to tell calls or cool-down keys apart.
+    fn call_event(&self, call: CallInfo, event: &Event) {
+        let _ = call;
         self.event(event);
     }
 }
@@ -105,9 +112,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.event(event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
-        self.0.about(request, event);
-        self.1.about(request, event);
+    fn call_event(&self, call: CallInfo, event: &Event) {
+        self.0.call_event(call, event);
+        self.1.call_event(call, event);
     }
 }
 
@@ -116,7 +123,7 @@ impl<T: Observer + ?Sized> Observer for Arc<T> {
         (**self).event(event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
-        (**self).about(request, event);
+    fn call_event(&self, call: CallInfo, event: &Event) {
+        (**self).call_event(call, event);
     }
 }

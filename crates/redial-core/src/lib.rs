@@ -59,7 +59,7 @@ mod units;
 
 pub use call::{Call, Permit, Progress, Resting, Verdict};
 pub use context::{Context, Request};
-pub use event::{Event, Observer};
+pub use event::{CallInfo, Event, Observer};
 pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};
 pub use random::draw;
 pub use stop::Stop;

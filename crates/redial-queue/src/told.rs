@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use redial_core::{Event, Observer, Request, Stop};
+use redial_core::{CallInfo, Event, Observer, Stop};
 
 /// Who is told of a call, and what it is about.
 #[derive(Clone)]
@@ -17,12 +17,13 @@ pub(crate) struct Told {
 
 impl Observer for Told {
     fn event(&self, event: &Event) {
-        self.about(&Request::default(), event);
+        self.call_event(CallInfo::default(), event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
+    fn call_event(&self, call: CallInfo, event: &Event) {
         if !matches!(event, Event::Stopped { reason, .. } if (self.goes_on)(*reason)) {
-            self.observer.about(&Request { key: self.key, ..*request }, event);
+            let call = CallInfo { cooldown_key: Some(self.key), ..call };
+            self.observer.call_event(call, event);
         }
     }
 }

@@ -34,7 +34,7 @@ impl<C> Retry<C> {
     /// assert!(stream.is_ok());
     /// ```
     #[inline]
-    pub fn run_blocking<T, E, F>(&self, op: F) -> Result<T, Error<E>>
+    pub fn run_blocking<T, E, F>(&self, op: F) -> Result<T, Error<C::Cause>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -45,7 +45,7 @@ impl<C> Retry<C> {
     /// As [`run_blocking`](Self::run_blocking), until `token` is cancelled: that wakes the wait, and no
     /// further attempt is made.
     #[inline]
-    pub fn run_blocking_with<T, E, F>(&self, token: &CancelToken, op: F) -> Result<T, Error<E>>
+    pub fn run_blocking_with<T, E, F>(&self, token: &CancelToken, op: F) -> Result<T, Error<C::Cause>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -55,7 +55,7 @@ impl<C> Retry<C> {
 
     /// The first attempt, which is all that most calls make.
     #[inline(always)]
-    fn block<T, E, F>(&self, mut op: F, token: Option<&CancelToken>) -> Result<T, Error<E>>
+    fn block<T, E, F>(&self, mut op: F, token: Option<&CancelToken>) -> Result<T, Error<C::Cause>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -82,10 +82,10 @@ impl<C> Retry<C> {
     fn retry_blocking<T, E, F>(
         &self,
         mut session: Session<&Self, C, Monotonic>,
-        brought: Option<Brought<T, E>>,
+        brought: Option<Brought<T, C::Cause>>,
         mut op: F,
         token: Option<&CancelToken>,
-    ) -> Result<T, Error<E>>
+    ) -> Result<T, Error<C::Cause>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,

@@ -23,7 +23,7 @@ pub(crate) struct ErrorInner<E> {
     pub(crate) cause: Option<E>,
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 impl<E> ErrorInner<E> {
     pub(crate) fn with_cause<F>(self, cause: Option<F>) -> ErrorInner<F> {
         let Self { reason, attempts, elapsed, failure, cause: _ } = self;
@@ -38,7 +38,7 @@ impl<E> From<ErrorInner<E>> for Error<E> {
 }
 
 impl<E> Error<E> {
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn into_parts(self) -> ErrorInner<E> {
         *self.0
     }

@@ -51,7 +51,7 @@ impl<C> Retry<C> {
     /// # }
     /// ```
     #[inline]
-    pub fn run<T, E, F, Fut>(&self, op: F) -> impl Future<Output = Result<T, Error<E>>>
+    pub fn run<T, E, F, Fut>(&self, op: F) -> impl Future<Output = Result<T, Error<C::Cause>>>
     where
         F: FnMut(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
@@ -86,7 +86,7 @@ impl<C> Retry<C> {
         &self,
         context: &mut X,
         op: F,
-    ) -> impl Future<Output = Result<T, Error<E>>>
+    ) -> impl Future<Output = Result<T, Error<C::Cause>>>
     where
         F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -96,7 +96,7 @@ impl<C> Retry<C> {
 
     /// The first attempt, which is all that most calls make.
     #[inline]
-    async fn drive<T, E, O>(&self, mut op: O) -> Result<T, Error<E>>
+    async fn drive<T, E, O>(&self, mut op: O) -> Result<T, Error<C::Cause>>
     where
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
@@ -138,9 +138,9 @@ impl<C> Retry<C> {
     async fn retry<T, E, O>(
         &self,
         mut session: Session<&Self, C, Tokio>,
-        mut brought: Brought<T, E>,
+        mut brought: Brought<T, C::Cause>,
         op: &mut O,
-    ) -> Result<T, Error<E>>
+    ) -> Result<T, Error<C::Cause>>
     where
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,

@@ -29,7 +29,7 @@ impl Trace {
         false
     }
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn request(&mut self, _: &http::Method, _: &http::Uri, _grpc: bool) {}
 
     #[inline(always)]
@@ -65,7 +65,7 @@ impl Current {
         match self.0 {}
     }
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn write(&self, _: &mut http::HeaderMap) {
         match self.0 {}
     }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Call, Context, Event, NEVER, Observer, Policy, Request, Stop};
+use redial_core::{Call, CallInfo, Context, Event, NEVER, Observer, Policy, Request, Stop};
 
 use crate::support::{Lab, Log, MS, fail, ms};
 
@@ -46,15 +46,15 @@ fn a_retry_after_a_race_is_not_a_hedge() {
 }
 
 #[derive(Default)]
-struct Keys(Mutex<Vec<(u64, u64)>>);
+struct Keys(Mutex<Vec<CallInfo>>);
 
 impl Observer for Keys {
     fn event(&self, _: &Event) {
         unreachable!("the engine passes the request");
     }
 
-    fn about(&self, request: &Request, _: &Event) {
-        self.0.lock().unwrap().push((request.call, request.key));
+    fn call_event(&self, call: CallInfo, _: &Event) {
+        self.0.lock().unwrap().push(call);
     }
 }
 
@@ -67,7 +67,7 @@ fn observers_receive_the_call_and_its_key() {
     let mut call = Call::new(&lab.policy, lab.now, NEVER);
     let permit = call.admit(&cx, lab.now).unwrap();
     call.settle(&cx, permit, &Outcome::Success, lab.now, || 0);
-    assert_eq!(*observers.0.0.lock().unwrap(), [(3, 7); 3]);
+    assert_eq!(*observers.0.0.lock().unwrap(), [CallInfo { number: Some(3), cooldown_key: Some(7) }; 3]);
     assert_eq!(observers.1.take().len(), 3);
 }
 

@@ -159,7 +159,7 @@ impl Tended {
             self.instance.pay_pending(lease, now);
             self.earns = now + EARNS;
         }
-        let waits = u64::from(lease.pending()) > lease.held(now);
+        let waits = u64::from(lease.demand()) > lease.held(now);
         if waits && !self.instance.is_reached() { self.earns } else { NEVER }
     }
 

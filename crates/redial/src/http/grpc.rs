@@ -34,6 +34,7 @@ fn code(value: &HeaderValue) -> u16 {
 }
 
 /// The same as a conflict in HTTP: ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.
+#[cfg(feature = "http-client")]
 pub(crate) fn is_conflict(code: u16) -> bool {
     matches!(code, 6 | 9 | 10)
 }

@@ -38,11 +38,17 @@ pub fn failure(error: &(dyn Error + 'static)) -> Failure {
 pub struct Transport;
 
 impl<T, E: Error + 'static> Classifier<T, E> for Transport {
+    type Cause = E;
+
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
             Ok(_) => Outcome::Success,
             Err(error) => failure(error).into(),
         }
+    }
+
+    fn cause(error: E) -> E {
+        error
     }
 }
 

@@ -55,6 +55,7 @@ pub fn is_in_flight(status: StatusCode, headers: &HeaderMap) -> bool {
 
 /// Whether a refusal may be the echo of an earlier attempt that was done after all: what it makes exists, or
 /// its precondition no longer holds.
+#[cfg(feature = "http-client")]
 pub(crate) fn is_conflict(status: StatusCode) -> bool {
     matches!(status, StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED)
 }

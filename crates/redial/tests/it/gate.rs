@@ -2,7 +2,7 @@
 
 use redial::http::server::ShedLayer;
 use redial::http::server::shed::gate::{Answer, Arrival, Gate, Pass, Refusal, Turn};
-use redial::{NEVER, Nanos};
+use redial_core::{NEVER, Nanos};
 use redial_core::draw;
 
 use crate::support::ms;

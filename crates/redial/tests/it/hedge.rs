@@ -1,9 +1,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use redial::admit::budget::{Budget, WindowBudget};
+use redial::admit::budget::WindowBudget;
 use redial::decide::Class;
-use redial::{Hedge, Rate, Retry, Stop};
+use redial::{Hedge, Retry, RetryBudget, Stop};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Fault, Log, RESET, ms, plain, unbounded};
@@ -50,8 +50,8 @@ async fn a_quick_answer_is_not_hedged() {
 
 #[tokio::test(start_paused = true)]
 async fn hedges_and_retries_draw_on_one_ledger() {
-    let budget = WindowBudget::ratio(0.1).floor(Rate::per_second(1));
-    let retry = Retry::new(plain(|p| p.budget(Budget::Window(budget)))).idempotent();
+    let budget = RetryBudget::new(WindowBudget::ratio(0.1)).unwrap();
+    let retry = Retry::new(plain(|p| p)).idempotent().budget(&budget);
     let hedge = Hedge::after(ms(10)).at_most(9);
     let slow = |_| async {
         sleep(ms(100)).await;
@@ -60,7 +60,7 @@ async fn hedges_and_retries_draw_on_one_ledger() {
     let error = retry.hedged(&hedge, slow).await.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (4, Stop::Attempts));
     assert_eq!(retry.balance(), Some(7));
-    while retry.guards().withdraw_up_to(1, Class::Reset, 0) > 0 {}
+    while budget.try_withdraw() {}
     let error = retry.hedged(&hedge, slow).await.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (1, Stop::Budget), "no hedge, and no retry");
 }

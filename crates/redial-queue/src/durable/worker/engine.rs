@@ -135,7 +135,7 @@ impl Engine {
         let polls = job.history.last().is_some_and(|last| last.outcome == NOT_YET);
         let revived = Call::revive(progress, !polls, &cx, deadline, now);
         if let (Err(reason), Some(told)) = (&revived, &told) {
-            told.about(&request, &Event::Stopped { reason: *reason, attempts });
+            told.call_event(request.info(), &Event::Stopped { reason: *reason, attempts });
         }
         let admitted =
             revived.and_then(|mut call| call.admit(&cx, now).map(|permit| (call, permit)));
@@ -254,7 +254,8 @@ impl Attempt {
                             if let Outcome::Failure(why) = outcome { Some(*why) } else { None };
                         let attempt = before.attempts.saturating_add(1);
                         let delay = Duration::from_nanos(delay);
-                        told.about(&request, &Event::RetryScheduled { attempt, delay, failure });
+                        let event = Event::RetryScheduled { attempt, delay, failure };
+                        told.call_event(request.info(), &event);
                     }
                     (verdict, Some(stop))
                 }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redial_core::decide::Outcome;
 use redial_core::{Event, NEVER, Nanos, Stop};
@@ -29,7 +30,7 @@ struct Episode {
     /// Calls that gave up.
     gave_up: u64,
     /// What waits are compared with: the first one, or the last one that had grown.
-    waited: Nanos,
+    waited: Duration,
     /// Whether a line was written about it.
     told: bool,
     limits: [Limit; 4],
@@ -152,8 +153,8 @@ impl Episode {
                 (self.failures == 1).then_some((About::FirstFailure, line))
             }
             Event::RetryScheduled { attempt, delay, failure: Some(failure) } => {
-                let grows = self.waited > 0 && *delay >= self.waited.saturating_mul(2);
-                if grows || self.waited == 0 {
+                let grows = !self.waited.is_zero() && *delay >= self.waited.saturating_mul(2);
+                if grows || self.waited.is_zero() {
                     self.waited = *delay;
                 }
                 let line =
@@ -172,7 +173,8 @@ impl Episode {
             }
             Event::Succeeded { attempts } => {
                 let before = *self;
-                (self.failures, self.gave_up, self.waited, self.told) = (0, 0, 0, false);
+                (self.failures, self.gave_up) = (0, 0);
+                (self.waited, self.told) = (Duration::ZERO, false);
                 let line = Line {
                     attempt: Some(*attempts),
                     failures: Some(before.failures),

@@ -63,7 +63,7 @@ async fn whatever_happens_to_calls_the_numbers_agree_and_never_shrink() {
     // Two of them, under one meter.
     let policy =
         || unbounded(|p| p.attempts(2).without_attempt_timeout().without_deadline().backoff(quick));
-    let retries = [(); 2].map(|()| Retry::new(policy()).idempotent().meter(&registry.meter("api")));
+    let retries = [(); 2].map(|()| Retry::new(policy()).idempotent().meter(registry.meter("api")));
     let (exporter, over, mut before) = (Exporter::new(), AtomicBool::new(false), BTreeMap::new());
     thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS as usize)
