@@ -45,7 +45,11 @@ impl<C> Retry<C> {
     /// As [`run_blocking`](Self::run_blocking), until `token` is cancelled: that wakes the wait, and no
     /// further attempt is made.
     #[inline]
-    pub fn run_blocking_with<T, E, F>(&self, token: &CancelToken, op: F) -> Result<T, Error<C::Cause>>
+    pub fn run_blocking_with<T, E, F>(
+        &self,
+        token: &CancelToken,
+        op: F,
+    ) -> Result<T, Error<C::Cause>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -64,17 +68,18 @@ impl<C> Retry<C> {
             return Err(Error::never_begun());
         }
         let now = self.now::<Monotonic>();
-        if let Some(fast) = self.fast_attempt::<Monotonic>(now) {
+        let (session, brought) = if let Some(fast) = self.fast_attempt::<Monotonic>(now) {
             match judge(self, Some(op(fast.attempt(self)))) {
                 Brought::Value(value) => {
                     fast.succeed(self);
-                    Ok(value)
+                    return Ok(value);
                 }
-                brought => self.retry_blocking(fast.into_session(self), Some(brought), op, token),
+                brought => (fast.into_session(self), Some(brought)),
             }
         } else {
-            self.retry_blocking(Session::start(self, now, self.latest()), None, op, token)
-        }
+            (Session::start(self, now, self.latest()), None)
+        };
+        self.retry_blocking(session, brought, op, token).map_err(Error::adapt::<T, C>)
     }
 
     /// Everything but the fast path. `brought` is the result of the first attempt, if it was made.
@@ -82,10 +87,10 @@ impl<C> Retry<C> {
     fn retry_blocking<T, E, F>(
         &self,
         mut session: Session<&Self, C, Monotonic>,
-        brought: Option<Brought<T, C::Cause>>,
+        brought: Option<Brought<T, E>>,
         mut op: F,
         token: Option<&CancelToken>,
-    ) -> Result<T, Error<C::Cause>>
+    ) -> Result<T, Error<E>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,

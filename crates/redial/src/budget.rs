@@ -47,8 +47,8 @@ use crate::thread_state::stripe;
 #[derive(Clone)]
 pub struct RetryBudget {
     account: Account,
-    /// Keeps the process in the fleet.
     #[cfg(feature = "fleet")]
+    #[allow(dead_code, reason = "it keeps the process in the fleet")]
     membership: Option<Arc<Membership>>,
 }
 

@@ -3,7 +3,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redial_core::Stop;
-use redial_core::decide::Failure;
+use redial_core::decide::{Classifier, Failure};
 
 /// A call that did not succeed: the last cause, why it stopped there, how many attempts it made and how
 /// long it took.
@@ -80,6 +80,14 @@ impl<E> Error<E> {
     pub fn map_cause<F>(self, map: impl FnOnce(E) -> F) -> Error<F> {
         let ErrorInner { reason, attempts, elapsed, failure, cause } = *self.0;
         ErrorInner { reason, attempts, elapsed, failure, cause: cause.map(map) }.into()
+    }
+
+    /// With the cause that the classifier makes of it.
+    ///
+    /// Runners convert at the very end: a future that holds a `C::Cause` is not `Send` when `E` has a lifetime in it.
+    #[cold]
+    pub(crate) fn adapt<T, C: Classifier<T, E>>(self) -> Error<C::Cause> {
+        self.map_cause(C::cause)
     }
 
     /// The last error of the operation itself, by value.

@@ -45,7 +45,10 @@ where
 /// `connect.retry_blocking(&retry)` for everything that can be called again and blocks.
 pub trait RetryableBlocking<T, E>: FnMut() -> Result<T, E> + Sized {
     /// Runs it under `retry`; see [`Retry::run_blocking`].
-    fn retry_blocking<C: Classifier<T, E>>(mut self, retry: &Retry<C>) -> Result<T, Error<C::Cause>> {
+    fn retry_blocking<C: Classifier<T, E>>(
+        mut self,
+        retry: &Retry<C>,
+    ) -> Result<T, Error<C::Cause>> {
         retry.run_blocking(|_| self())
     }
 }

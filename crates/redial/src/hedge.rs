@@ -94,6 +94,15 @@ impl<C> Retry<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
+        self.race(hedge, op).await.map_err(Error::adapt::<T, C>)
+    }
+
+    async fn race<T, E, F, Fut>(&self, hedge: &Hedge, op: F) -> Result<T, Error<E>>
+    where
+        F: Fn(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classifier<T, E>,
+    {
         let mut race = Race::new(Session::start(self, Tokio::now(), self.latest()));
         let mut cause = None;
         let attempt = race.session.first()?;

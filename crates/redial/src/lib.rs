@@ -144,8 +144,8 @@ pub use retry::Retry;
 /// Is a failure transient, and is the request safe to repeat?
 pub mod decide {
     pub use redial_core::decide::{
-        Class, Classifier, Classify, DynError, Failure, Outcome, Reach, RetryIf, RetryOn, Safety,
-        Typed, Until, cause,
+        Causes, Class, Classifier, Classify, DynError, Failure, Judge, Outcome, Reach, RetryIf,
+        RetryOn, Safety, Typed, Until, cause,
     };
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use redial_core::Invalid;
 use redial_core::admit::{BreakerState, Guards};
 use redial_core::decide::cause::IntoCause;
-use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
+use redial_core::decide::{Judge, Outcome, RetryIf, Safety, Typed, Until};
 #[cfg(feature = "fleet")]
 use redial_core::fleet::Role;
 use redial_core::{Context, NEVER, Nanos, Policy, Request, Stop};
@@ -127,8 +127,8 @@ impl<C> Retry<C> {
 
     /// Judges results with a function; it sees `Ok` values too. A value that is judged a failure is not
     /// kept when the call gives up: an operation whose last answer matters returns it as its error.
-    pub fn classify<T, E, F: Fn(&Result<T, E>) -> Outcome>(self, judge: F) -> Retry<F> {
-        self.with_classifier(judge)
+    pub fn classify<T, E, F: Fn(&Result<T, E>) -> Outcome>(self, judge: F) -> Retry<Judge<F>> {
+        self.with_classifier(Judge(judge))
     }
 
     /// Judges results with another [`Classifier`](redial_core::decide::Classifier).

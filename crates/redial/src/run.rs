@@ -114,7 +114,7 @@ impl<C> Retry<C> {
             }
         } else {
             let mut session = Session::start(self, now, self.latest());
-            let attempt = session.first()?;
+            let attempt = session.first().map_err(Error::adapt::<T, C>)?;
             let result = match session.current() {
                 None => within(op.start(attempt), attempt.expires).await,
                 // Boxed, so that calls without a span do not carry its size.
@@ -131,16 +131,16 @@ impl<C> Retry<C> {
                 brought => (session, brought),
             }
         };
-        Box::pin(self.retry(session, brought, &mut op)).await
+        Box::pin(self.retry(session, brought, &mut op)).await.map_err(Error::adapt::<T, C>)
     }
 
     /// Everything after the first attempt.
     async fn retry<T, E, O>(
         &self,
         mut session: Session<&Self, C, Tokio>,
-        mut brought: Brought<T, C::Cause>,
+        mut brought: Brought<T, E>,
         op: &mut O,
-    ) -> Result<T, Error<C::Cause>>
+    ) -> Result<T, Error<E>>
     where
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,

@@ -61,14 +61,14 @@ pub(crate) enum Step<T, E> {
 pub(crate) fn judge<T, E, C: Classifier<T, E>>(
     retry: &Retry<C>,
     result: Option<Result<T, E>>,
-) -> Brought<T, C::Cause> {
+) -> Brought<T, E> {
     let outcome = match &result {
         Some(result) => retry.classifier.outcome(result),
         None => Failure::new(Class::Timeout).into(),
     };
     match (outcome, result) {
         (Outcome::Success, Some(Ok(value))) => Brought::Value(value),
-        (outcome, Some(Err(error))) => Brought::Failure(outcome, Some(C::cause(error))),
+        (outcome, Some(Err(error))) => Brought::Failure(outcome, Some(error)),
         (outcome, _) => Brought::Failure(outcome, None),
     }
 }

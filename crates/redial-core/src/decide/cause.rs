@@ -28,13 +28,13 @@ pub trait IntoCause<Kind>: Sized {
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-/// The kind of error that holds another one: `anyhow::Error`, `eyre::Report`, `Box<dyn Error + Send + Sync>`.
+/// The kind of error that holds another one: `anyhow::Error` and `eyre::Report`.
 #[derive(Clone, Copy, Debug)]
 pub struct Dynamic;
 
-/// The kind of error that holds another one and stays on its thread: `Box<dyn Error>`.
+/// The kind of error that is a `Box<dyn Error>`, with or without `Send + Sync`.
 #[derive(Clone, Copy, Debug)]
-pub struct Local;
+pub struct Boxed;
 
 /// The kind of error that is only a message.
 #[derive(Clone, Copy, Debug)]
@@ -48,19 +48,27 @@ impl<E: Error> IntoCause<Plain> for E {
     }
 }
 
-impl<E: AsRef<dyn Error + Send + Sync>> IntoCause<Dynamic> for E {
+impl<E: AsRef<dyn Error> + AsRef<dyn Error + Send + Sync>> IntoCause<Dynamic> for E {
     type Cause = DynError<E>;
 
     fn into_cause(self) -> DynError<E> {
-        DynError { error: self, inner: |error| error.as_ref() }
+        DynError { source: |error| AsRef::<dyn Error>::as_ref(error).source(), error: self }
     }
 }
 
-impl IntoCause<Local> for Box<dyn Error> {
+impl<'a> IntoCause<Boxed> for Box<dyn Error + 'a> {
     type Cause = DynError<Self>;
 
     fn into_cause(self) -> DynError<Self> {
-        DynError { error: self, inner: |error| &**error }
+        DynError { source: |error| (**error).source(), error: self }
+    }
+}
+
+impl<'a> IntoCause<Boxed> for Box<dyn Error + Send + Sync + 'a> {
+    type Cause = DynError<Self>;
+
+    fn into_cause(self) -> DynError<Self> {
+        DynError { source: |error| (**error).source(), error: self }
     }
 }
 
@@ -83,7 +91,7 @@ impl IntoCause<Text> for String {
 /// An `anyhow::Error`, `eyre::Report` or `Box<dyn Error>` that implements [`Error`]. It dereferences to the original.
 pub struct DynError<E> {
     error: E,
-    inner: fn(&E) -> &(dyn Error + 'static),
+    source: fn(&E) -> Option<&(dyn Error + 'static)>,
 }
 
 impl<E> DynError<E> {
@@ -115,6 +123,6 @@ impl<E: fmt::Display> fmt::Display for DynError<E> {
 
 impl<E: fmt::Debug + fmt::Display> Error for DynError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        (self.inner)(&self.error).source()
+        (self.source)(&self.error)
     }
 }

@@ -24,28 +24,38 @@ impl<E: Classify + ?Sized> Classify for &E {
 
 /// Classifies the result of an attempt, `Ok` values included.
 ///
-/// Any `Fn(&Result<T, E>) -> Outcome` is a classifier.
+/// [`Judge`] makes one of a closure.
 #[diagnostic::on_unimplemented(
     message = "nothing says which errors of type `{E}` may be retried",
     note = "implement `Classify` for `{E}`, or use `.retry_if(|error: &{E}| …)`"
 )]
-pub trait Classifier<T, E> {
-    /// The cause of a failed call: `E`, or a wrapper around it.
-    type Cause;
-
+pub trait Classifier<T, E>: Causes<E> {
     /// The outcome of the attempt.
     fn outcome(&self, result: &Result<T, E>) -> Outcome;
+}
 
-    /// Turns the last error into the cause of the failed call.
+/// What the cause of a failed call is, for a [`Classifier`]: `E` itself, or a wrapper around it.
+pub trait Causes<E> {
+    /// The cause.
+    type Cause;
+
+    /// Turns the last error into the cause.
     fn cause(error: E) -> Self::Cause;
 }
 
-impl<T, E, F: Fn(&Result<T, E>) -> Outcome> Classifier<T, E> for F {
-    type Cause = E;
+/// Classifies with a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge<F>(pub F);
 
+impl<T, E, F: Fn(&Result<T, E>) -> Outcome> Classifier<T, E> for Judge<F> {
+    #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
-        self(result)
+        (self.0)(result)
     }
+}
+
+impl<E, F> Causes<E> for Judge<F> {
+    type Cause = E;
 
     fn cause(error: E) -> E {
         error
@@ -56,19 +66,21 @@ impl<T, E, F: Fn(&Result<T, E>) -> Outcome> Classifier<T, E> for F {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Typed;
 
-impl<T, E: Classify> Classifier<T, E> for Typed {
+impl<E> Causes<E> for Typed {
     type Cause = E;
 
+    fn cause(error: E) -> E {
+        error
+    }
+}
+
+impl<T, E: Classify> Classifier<T, E> for Typed {
     #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
             Ok(_) => Outcome::Success,
             Err(error) => error.classify().into(),
         }
-    }
-
-    fn cause(error: E) -> E {
-        error
     }
 }
 
@@ -90,9 +102,15 @@ impl<F, Kind> RetryIf<F, Kind> {
     }
 }
 
-impl<T, E: IntoCause<Kind>, F: Fn(&E) -> bool, Kind> Classifier<T, E> for RetryIf<F, Kind> {
+impl<E: IntoCause<Kind>, F, Kind> Causes<E> for RetryIf<F, Kind> {
     type Cause = E::Cause;
 
+    fn cause(error: E) -> E::Cause {
+        error.into_cause()
+    }
+}
+
+impl<T, E: IntoCause<Kind>, F: Fn(&E) -> bool, Kind> Classifier<T, E> for RetryIf<F, Kind> {
     #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
@@ -100,10 +118,6 @@ impl<T, E: IntoCause<Kind>, F: Fn(&E) -> bool, Kind> Classifier<T, E> for RetryI
             Err(error) if (self.transient)(error) => Failure::new(Class::Transient).into(),
             Err(_) => Failure::new(Class::Permanent).into(),
         }
-    }
-
-    fn cause(error: E) -> E::Cause {
-        error.into_cause()
     }
 }
 
@@ -116,18 +130,20 @@ pub struct Until<C, F> {
     pub done: F,
 }
 
-impl<T, E, C: Classifier<T, E>, F: Fn(&T) -> bool> Classifier<T, E> for Until<C, F> {
+impl<E, C: Causes<E>, F> Causes<E> for Until<C, F> {
     type Cause = C::Cause;
 
+    fn cause(error: E) -> C::Cause {
+        C::cause(error)
+    }
+}
+
+impl<T, E, C: Classifier<T, E>, F: Fn(&T) -> bool> Classifier<T, E> for Until<C, F> {
     #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
             Ok(value) if !(self.done)(value) => Outcome::NotYet(None),
             _ => self.inner.outcome(result),
         }
-    }
-
-    fn cause(error: E) -> C::Cause {
-        C::cause(error)
     }
 }

@@ -14,7 +14,7 @@ mod outcome;
 mod safety;
 
 pub use cause::DynError;
-pub use classify::{Classifier, Classify, RetryIf, Typed, Until};
+pub use classify::{Causes, Classifier, Classify, Judge, RetryIf, Typed, Until};
 pub use codes::GRPC_STATUSES;
 pub use outcome::{Class, Failure, Health, Outcome, Reach, RetryOn};
 pub use safety::Safety;

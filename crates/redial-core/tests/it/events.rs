@@ -67,7 +67,10 @@ fn observers_receive_the_call_and_its_key() {
     let mut call = Call::new(&lab.policy, lab.now, NEVER);
     let permit = call.admit(&cx, lab.now).unwrap();
     call.settle(&cx, permit, &Outcome::Success, lab.now, || 0);
-    assert_eq!(*observers.0.0.lock().unwrap(), [CallInfo { number: Some(3), cooldown_key: Some(7) }; 3]);
+    assert_eq!(
+        *observers.0.0.lock().unwrap(),
+        [CallInfo { number: Some(3), cooldown_key: Some(7) }; 3]
+    );
     assert_eq!(observers.1.take().len(), 3);
 }
 

@@ -43,7 +43,9 @@ pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
     let retry_after = reader.read(header::RETRY_AFTER, |value| retry_after(value, headers, now));
     let asked = exact.or(retry_after);
     let hint = match asked {
-        Some(after) if headers.contains_key(names::SLOT) => Some(Hint::Slot(Duration::from_nanos(after))),
+        Some(after) if headers.contains_key(names::SLOT) => {
+            Some(Hint::Slot(Duration::from_nanos(after)))
+        }
         _ => asked.max(reader.quota()).map(|after| Hint::AtLeast(Duration::from_nanos(after))),
     };
     Hints { hint, never: false, unreadable: reader.unreadable }

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::io;
 
-use redial_core::decide::{Class, Classifier, Classify, Failure, Outcome, Reach};
+use redial_core::decide::{Causes, Class, Classifier, Classify, Failure, Outcome, Reach};
 
 /// What the error of a client means: looks for those of hyper, hyper-util, h2 and the operating system
 /// among its sources. One that has none of them is permanent.
@@ -37,18 +37,20 @@ pub fn failure(error: &(dyn Error + 'static)) -> Failure {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transport;
 
-impl<T, E: Error + 'static> Classifier<T, E> for Transport {
+impl<E> Causes<E> for Transport {
     type Cause = E;
 
+    fn cause(error: E) -> E {
+        error
+    }
+}
+
+impl<T, E: Error + 'static> Classifier<T, E> for Transport {
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
             Ok(_) => Outcome::Success,
             Err(error) => failure(error).into(),
         }
-    }
-
-    fn cause(error: E) -> E {
-        error
     }
 }
 

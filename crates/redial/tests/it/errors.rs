@@ -3,8 +3,6 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use anyhow::Context as _;
-use eyre::WrapErr as _;
 use redial::{Policy, Retry, Stop, testing};
 
 #[derive(Debug)]
@@ -34,7 +32,7 @@ fn retry() -> Retry {
 fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
     let first = error.to_string();
     let (reason, _) = first.split_once(" (after 2 attempts").unwrap();
-    let sources = std::iter::successors(error.source(), |error| error.source());
+    let sources = std::iter::successors(error.source(), |error| (*error).source());
     std::iter::once(reason.to_owned()).chain(sources.map(ToString::to_string)).collect()
 }
 
@@ -43,7 +41,7 @@ const USED: &str = "all attempts were used";
 #[tokio::test(start_paused = true)]
 async fn anyhow_errors() {
     async fn fetch() -> anyhow::Result<u32> {
-        Err(broken()).context("fetching the score")
+        anyhow::Context::context(Err(broken()), "fetching the score")
     }
     async fn call() -> anyhow::Result<u32> {
         let retry = retry().retry_if(|error: &anyhow::Error| error.is::<Broken>());
@@ -63,7 +61,7 @@ async fn anyhow_errors() {
 #[tokio::test(start_paused = true)]
 async fn eyre_reports() {
     async fn fetch() -> eyre::Result<u32> {
-        Err(broken()).wrap_err("fetching the score")
+        eyre::WrapErr::wrap_err(Err(broken()), "fetching the score")
     }
     async fn call() -> eyre::Result<u32> {
         let retry = retry().retry_if(|error: &eyre::Report| error.is::<Broken>());

@@ -1,13 +1,19 @@
 //! Servers that have the last word: layers for anything that serves [`http::Request`]s.
 
 mod deadline;
-#[cfg_attr(not(feature = "idempotency"), allow(dead_code, reason = "used by the idempotency layer"))]
+#[cfg_attr(
+    not(feature = "idempotency"),
+    allow(dead_code, reason = "used by the idempotency layer")
+)]
 mod handover;
 #[cfg(feature = "idempotency")]
 pub mod idempotency;
 mod refuse;
 pub mod shed;
-#[cfg_attr(not(feature = "idempotency"), allow(dead_code, reason = "used by the idempotency layer"))]
+#[cfg_attr(
+    not(feature = "idempotency"),
+    allow(dead_code, reason = "used by the idempotency layer")
+)]
 mod vacancy;
 
 pub use deadline::{Deadline, DeadlineFuture, DeadlineLayer};

@@ -157,7 +157,7 @@ impl Observer for Logs {
             | Event::Stopped { .. }
             | Event::Succeeded { .. } => {
                 self.about_key(call.cooldown_key, event, Ambient::now());
-            },
+            }
             _ => {}
         }
     }

@@ -116,7 +116,9 @@ fn options_set_before_the_fleet_count_too() {
     let fleet = Fleet::open(&redis.url(), "shop").unwrap();
     let original = Retry::new(policy(window(100), WAIT));
     let retry = original.clone().scope("a b").fleet(&fleet).unwrap();
-    until("both answer", || fleet.stats().len() == 2 && fleet.stats().iter().all(|it| it.connected));
+    until("both answer", || {
+        fleet.stats().len() == 2 && fleet.stats().iter().all(|it| it.connected)
+    });
     retries(&retry);
     let leased = |name: &str| fleet.stats().iter().find(|it| it.ledger == name).unwrap().leased;
     assert!(leased("shop/a%20b") > 0);
@@ -138,7 +140,8 @@ fn code_without_a_retry_shares_the_budget_of_the_fleet() {
     assert!(heard.stats().leased >= 1);
     let retry = Retry::new(policy(window(100), WAIT)).budget(&budget);
     retries(&retry);
-    let said = heard.fleet.budget(window(100).ttl(Duration::from_secs(61))).unwrap_err().to_string();
+    let said =
+        heard.fleet.budget(window(100).ttl(Duration::from_secs(61))).unwrap_err().to_string();
     assert!(said.starts_with("budget.window.ttl is 61s"), "{said}");
 }
 

@@ -60,7 +60,11 @@ fn a_booked_slot_means_that_nothing_was_processed() {
     let slot =
         failed(503, &[("redial-slot", "1"), ("retry-after-ms", "250"), ("retry-after", "1")]);
     assert_eq!(slot.reach, Reach::Refused);
-    assert_eq!(slot.hint, Some(Hint::Slot(Duration::from_millis(250))), "exact, so jitter must not touch it");
+    assert_eq!(
+        slot.hint,
+        Some(Hint::Slot(Duration::from_millis(250))),
+        "exact, so jitter must not touch it"
+    );
 }
 
 #[test]
@@ -137,7 +141,11 @@ fn junk_is_ignored_and_reported() {
         assert_eq!((read.hint, read.unreadable), (None, Some(name)));
     }
     let rescued = hint(&[("retry-after-ms", "junk"), ("retry-after", "3")]);
-    assert_eq!(rescued.hint, Some(Hint::AtLeast(Duration::from_secs(3))), "the readable one counts");
+    assert_eq!(
+        rescued.hint,
+        Some(Hint::AtLeast(Duration::from_secs(3))),
+        "the readable one counts"
+    );
     assert_eq!(rescued.unreadable, Some("retry-after-ms"));
 }
 
@@ -153,7 +161,10 @@ fn milliseconds_are_more_exact_than_seconds() {
 fn pushback_is_exact_or_never() {
     let pushback = |value: &str| hint(&[("grpc-retry-pushback-ms", value)]);
     assert_eq!(pushback("0").hint, Some(Hint::Pushback(Duration::ZERO)));
-    assert_eq!(pushback("2147483647").hint, Some(Hint::Pushback(Duration::from_millis(2_147_483_647))));
+    assert_eq!(
+        pushback("2147483647").hint,
+        Some(Hint::Pushback(Duration::from_millis(2_147_483_647)))
+    );
     for never in ["-1", "2147483648", "1.5", "", "soon"] {
         assert!(pushback(never).never, "{never:?}");
         assert_eq!(pushback(never).hint, None);
@@ -169,7 +180,10 @@ fn a_used_up_quota_can_only_make_the_wait_longer() {
     assert_eq!(quota("\"default\";r=0;t=30").hint, Some(Hint::AtLeast(Duration::from_secs(30))));
     assert_eq!(quota("\"default\";r=50;t=30").hint, None, "there is some left");
     assert_eq!(quota("\"default\";r=50;t=30").unreadable, None);
-    assert_eq!(quota("\"a\";r=0;t=3, \"b\";r=0;t=60").hint, Some(Hint::AtLeast(Duration::from_secs(60))));
+    assert_eq!(
+        quota("\"a\";r=0;t=3, \"b\";r=0;t=60").hint,
+        Some(Hint::AtLeast(Duration::from_secs(60)))
+    );
     assert_eq!(quota("\"a\";r=0").hint, None);
     assert_eq!(quota("limit=10, remaining=0").unreadable, Some("ratelimit"));
     let both = |after| hint(&[("retry-after", after), ("ratelimit", "\"a\";r=0;t=30")]).hint;

@@ -325,7 +325,8 @@ async fn hints_are_counted_by_what_became_of_them() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p.attempts(2)));
     fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(Duration::from_secs(3)))).await;
-    fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(Duration::from_secs(3_600)))).await;
+    fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(Duration::from_secs(3_600))))
+        .await;
     scrape(&registry).check(&[
         ("redial_hints_total result=honoured", 1.0),
         ("redial_hints_total result=ignored", 1.0),

@@ -155,7 +155,11 @@ fn who_is_told_of_a_storm_may_use_the_registry() {
 async fn the_global_registry_is_published_in_the_background() {
     let meter = telemetry::Meter::new("published-in-the-background");
     let failed = Failure::new(Class::Reset).into();
-    meter.event(&Event::AttemptEnded { number: 1, taken: Duration::from_nanos(1), outcome: failed });
+    meter.event(&Event::AttemptEnded {
+        number: 1,
+        taken: Duration::from_nanos(1),
+        outcome: failed,
+    });
     let mut task = std::pin::pin!(telemetry::publish_every(SECOND));
     tokio::time::timeout(2 * SECOND, &mut task).await.unwrap_err();
     let recorder = PrometheusBuilder::new().build_recorder();
