@@ -48,7 +48,7 @@ pub(crate) trait Clock {
         Self::since(epoch())
     }
 
-    /// The same for whoever has the epoch at hand: finding it is a part of what a call costs.
+    /// The same, for a caller that has the epoch at hand: looking it up is part of the cost of a call.
     #[inline(always)]
     fn since(epoch: Instant) -> Nanos {
         match Self::read().checked_duration_since(epoch) {

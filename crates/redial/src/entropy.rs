@@ -27,7 +27,7 @@ pub(crate) fn seed() -> u64 {
     draw(PROCESS.load(Ordering::Acquire), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Bits that nobody can guess; of the hash map's keys where the operating system has none to give.
+/// Unpredictable bits; from the keys of a hash map if the operating system has none to give.
 pub(crate) fn from_system<const N: usize>() -> [u64; N] {
     let mut bytes = [[0; 8]; N];
     match getrandom::fill(bytes.as_flattened_mut()) {

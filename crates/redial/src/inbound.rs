@@ -89,7 +89,7 @@ impl Inbound {
     }
 
     /// A future that has it as its own, for tasks that a handler spawns. That a call in it gave up is known
-    /// to whoever awaits it in the task of the request.
+    /// to the future that awaits it in the task of the request.
     #[cfg(feature = "tokio")]
     pub async fn scope<F: Future>(mut self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
@@ -102,7 +102,7 @@ impl Inbound {
 }
 
 /// An outgoing call gave up after so many attempts. The layers above should not start over for a reason
-/// that they cannot see: somebody has retried already, or the destination is being spared.
+/// that they cannot see: this layer has retried already, or the destination must be spared.
 pub(crate) fn gave_up(reason: Stop, attempts: u32) {
     if thread_state::is_serving() && should_cross(reason, attempts) {
         let mut inbound = CURRENT.get();

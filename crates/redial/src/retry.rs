@@ -96,9 +96,9 @@ impl Retry {
 }
 
 impl<C> Retry<C> {
-    /// Repeats the errors that `transient` says yes to, whatever the policy's `retry_on` lists. Whoever
-    /// writes this claims that repeating is safe. Attempts that the runner cut off have no error to ask
-    /// about; they are time-outs, and repeated if the policy repeats those.
+    /// Repeats the errors for which `transient` returns true, whatever the policy's `retry_on` lists. The
+    /// predicate also declares that repeating is safe. Attempts that timed out have no error to pass to it;
+    /// they are repeated if the policy repeats timeouts.
     ///
     /// To keep such a value in a struct, name the predicate's type: `retry_if(is_transient as fn(&E) -> bool)`
     /// makes a `Retry<RetryIf<fn(&E) -> bool>>`.
@@ -265,7 +265,7 @@ impl<C> Retry<C> {
     }
 
     /// Switches retries off, and on again, for this value and all its clones: each call then makes one
-    /// attempt. Polling goes on.
+    /// attempt. Polling continues.
     pub fn set_enabled(&self, enabled: bool) {
         self.shared.off.store(!enabled, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! For the tests of those who use this crate: no waiting, and as few attempts as they like.
+//! For your tests: no waits between attempts, and a limit on their number.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -42,7 +42,7 @@ impl Drop for SkipWaits {
     }
 }
 
-/// The caps of those who asked, and the smallest of them for calls to read.
+/// The caps that are in force, and the smallest of them for calls to read.
 static ASKED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 static EVERYWHERE: AtomicU32 = AtomicU32::new(0);
 

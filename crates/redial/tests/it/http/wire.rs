@@ -10,9 +10,6 @@ use redial::http::{
 };
 use redial::schedule::Hint;
 
-const SECOND: u64 = 1_000_000_000;
-const MS: u64 = 1_000_000;
-
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     let pair = |(name, value): &(&'static str, &str)| {
         (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
