@@ -155,7 +155,7 @@ fn observed(retry: &Retry) -> (Retry, Arc<AtomicU64>) {
     let seen = Arc::clone(&drawn);
     let observer = move |event: &Event| {
         if let Event::RetryScheduled { delay, .. } = event {
-            seen.store(*delay, Ordering::Relaxed);
+            seen.store(delay.as_nanos() as u64, Ordering::Relaxed);
         }
     };
     (retry.clone().observe(observer), drawn)

@@ -10,7 +10,6 @@ use libfuzzer_sys::fuzz_target;
 use redial::http::{
     attempt, grpc_timeout, grpc_timeout_value, hints, names, outcome, safety, timeout,
 };
-use redial::nanos;
 use redial::schedule::Hint;
 
 const NAMES: [HeaderName; 20] = [
@@ -69,7 +68,7 @@ fn check_alone(value: &HeaderValue) {
     let asked = hints(&only(header::RETRY_AFTER), now);
     assert_eq!(asked.hint.is_none(), asked.unreadable.is_some(), "it is read or reported");
     if let Some(seconds) = number(value) {
-        assert_eq!(asked.hint, Some(Hint::AtLeast(nanos(Duration::from_secs(seconds)))));
+        assert_eq!(asked.hint, Some(Hint::AtLeast(Duration::from_secs(seconds))));
     }
     let pushback = hints(&only(names::GRPC_RETRY_PUSHBACK_MS), now);
     assert_ne!(pushback.never, pushback.hint.is_some());
@@ -108,6 +107,7 @@ fn check_travel(headers: &HeaderMap) {
 
     let millis = of(names::TIMEOUT_MS).map(Duration::from_millis);
     let grpc = headers.get(names::GRPC_TIMEOUT).and_then(grpc_timeout);
-    let least = [millis, grpc].into_iter().flatten().map(nanos).min();
-    assert_eq!(timeout(headers, &names::TIMEOUT_MS), least.map(Duration::from_nanos));
+    let longest = Duration::from_nanos(u64::MAX - 1);
+    let least = [millis, grpc].into_iter().flatten().min();
+    assert_eq!(timeout(headers, &names::TIMEOUT_MS), least.map(|least| least.min(longest)));
 }

@@ -2,6 +2,8 @@
 //! panic, or it is an error with a span in the text.
 #![no_main]
 
+use std::time::Duration;
+
 use libfuzzer_sys::fuzz_target;
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
@@ -44,9 +46,9 @@ fn drive(policy: &Policy, outcomes: &[u8]) {
         now = now.saturating_add(number % 10_000_000_000);
         let outcome = match kind % 4 {
             0 => Outcome::Success,
-            1 => Outcome::NotYet(Some(Hint::AtLeast(number))),
+            1 => Outcome::NotYet(Some(Hint::AtLeast(Duration::from_nanos(number)))),
             2 => Failure::new(Class::Timeout).into(),
-            _ => Failure::new(Class::Throttled).hint(Hint::AtLeast(number)).into(),
+            _ => Failure::new(Class::Throttled).hint(Hint::AtLeast(Duration::from_nanos(number))).into(),
         };
         match call.settle(&cx, permit, &outcome, now, || number) {
             Verdict::Wait(until) => {

@@ -83,7 +83,7 @@ pub(crate) fn metered<B>(n: u64, template: &Request<B>)
 where
     B: Body<Data = Bytes, Error = Infallible> + Clone + Send + Unpin + 'static,
 {
-    through(n, template, Retry::new(Policy::standard()).meter(&Meter::new("bench")));
+    through(n, template, Retry::new(Policy::standard()).meter(Meter::new("bench")));
 }
 
 fn through<B>(n: u64, template: &Request<B>, retry: Retry)

@@ -24,7 +24,7 @@ pub(crate) fn ready(n: u64) {
 
 /// The same, counted by a meter.
 pub(crate) fn metered(n: u64) {
-    let retry = Retry::new(Policy::standard()).meter(&Meter::new("bench"));
+    let retry = Retry::new(Policy::standard()).meter(Meter::new("bench"));
     repeat_async(n, async |x| retry.run(|_| operation(x)).await);
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn metered_blocking(n: u64) {
     fn call(retry: &Retry, x: u64) -> Result<u64, redial::Error<io::Error>> {
         retry.run_blocking(|_| op(x))
     }
-    let retry = Retry::new(Policy::standard()).meter(&Meter::new("bench"));
+    let retry = Retry::new(Policy::standard()).meter(Meter::new("bench"));
     repeat(n, |x| call(&retry, x));
 }
 

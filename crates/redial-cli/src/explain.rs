@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
-use redial_core::{NEVER, Nanos, Policy, parse_duration};
+use redial_core::{Nanos, Policy, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
 
@@ -202,10 +202,10 @@ fn runs(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
 fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let worst = answer.worst_case;
     write!(out, "Worst case: {} attempts, ", worst.attempts)?;
-    if worst.elapsed_with_hints == NEVER {
+    let (Some(plain), Some(hinted)) = (worst.elapsed, worst.elapsed_with_hints) else {
         return writeln!(out, "with no limit on their duration.");
-    }
-    let (plain, hinted) = (short(worst.elapsed), short(worst.elapsed_with_hints));
+    };
+    let (plain, hinted) = (duration::text(plain), duration::text(hinted));
     writeln!(out, "{plain} in all; {hinted} if the server sends hints.")
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use redial_core::{DurationText, NEVER, Nanos, Policy, Preset};
+use redial_core::{DurationText, Policy, Preset, nanos_or_never};
 use redial_sim::peers::Peer;
 use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ fn describe_peer(peer: &Peer) -> io::Result<Value> {
 /// In milliseconds, and `null` where nothing bounds it.
 fn worst_case(policy: &Policy) -> Value {
     let worst = policy.worst_case();
-    let ms = |nanos: Nanos| (nanos != NEVER).then_some(nanos as f64 / 1e6);
+    let ms = |limit: Option<Duration>| limit.map(|limit| limit.as_nanos() as f64 / 1e6);
     json!({
         "attempts": worst.attempts,
         "elapsed_ms": ms(worst.elapsed),
@@ -114,7 +115,7 @@ fn table(out: &mut impl Write) -> io::Result<()> {
                 &format_args!("≤ {}", DurationText(backoff.range(1, 0).hi)),
                 &format_args!("≤ {}", DurationText(backoff.range(waits, 0).hi)),
                 &DurationText(policy.deadline()),
-                &DurationText(policy.worst_case().elapsed),
+                &DurationText(nanos_or_never(policy.worst_case().elapsed)),
                 &format_args!("{multiplier}× the calls"),
             ],
         )?;

@@ -6,14 +6,16 @@
 //!     └────────── (the runner waits) <── Wait ────┘  └──> Stop
 //! ```
 //!
-//! [`Call::admit`] is asked before every attempt, the first and those after a wait: the world may have
-//! changed meanwhile. Every [`Permit`] is handed back exactly once, to [`Call::settle`] with what came
-//! of it or to [`Call::abandon`] when nobody waits for it any more. A call that is dropped half-way is
-//! ended with [`Call::cancel`]. Then nothing that was charged or held stays so.
+//! Call [`Call::admit`] before every attempt: before the first one, and again after each wait, because
+//! the guards may have changed in the meantime. Hand every [`Permit`] back exactly once: to
+//! [`Call::settle`] with the outcome, or to [`Call::abandon`] if the result is no longer needed. End a
+//! call that is dropped half-way with [`Call::cancel`]. Then every charge and every permit is released.
 
 mod resting;
 
 pub use resting::{Progress, Resting, Suspended};
+
+use core::time::Duration;
 
 use crate::admit::{BreakerState, Entry, Probe, budget::Charge};
 use crate::context::Context;
@@ -26,13 +28,13 @@ use crate::units::Nanos;
 
 /// The right to send one attempt.
 #[derive(Debug)]
-#[must_use = "a permit that is neither settled nor abandoned holds its place for ever"]
+#[must_use = "a permit that is neither settled nor abandoned is never released"]
 pub struct Permit {
     /// 1 is the first attempt.
     pub number: u32,
-    /// When it was given.
+    /// When it was granted.
     pub started: Nanos,
-    /// When the attempt has to be cut off: its own timeout, or the deadline if that comes first.
+    /// When the attempt times out: after its own timeout, or at the deadline if that comes first.
     pub expires: Nanos,
     probe: Option<Probe>,
     charge: Option<Charge>,
@@ -43,9 +45,9 @@ pub struct Permit {
 pub enum Verdict {
     /// The call succeeded.
     Done,
-    /// Wait until then, and ask [`Call::admit`] again.
+    /// Wait until then, and call [`Call::admit`] again.
     Wait(Nanos),
-    /// Another attempt of this call is still on its way.
+    /// Another attempt of this call is still in flight.
     InFlight,
     /// The call is over.
     Stop(Stop),
@@ -61,22 +63,22 @@ pub struct Call {
     attempts: u32,
     /// Retries since the backoff last started over.
     step: u32,
-    /// What the scheduled retry paid, while `charged`. It is given back if the retry is not sent.
+    /// What the scheduled retry paid, while `charged`. It is refunded if the retry is not sent.
     charge: Charge,
     charged: bool,
     stage: Stage,
-    /// Permits that are out.
+    /// Permits that have not been handed back.
     in_flight: u8,
     /// Another process makes the next attempt: it asks the guards, and pays.
     suspended: bool,
 }
 
-/// What may happen next.
+/// Which steps are allowed next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// An attempt may be admitted: the first, or one that was scheduled.
     Ready,
-    /// Attempts are out; what comes of them decides.
+    /// Attempts are in flight; their outcomes decide.
     Sent,
     /// Nothing.
     Over,
@@ -99,8 +101,7 @@ impl Call {
         }
     }
 
-    /// A call that goes on from a first attempt which [`Guards::pass`](crate::admit::Guards::pass) let
-    /// through.
+    /// Continues a call after a first attempt that [`Guards::pass`](crate::admit::Guards::pass) admitted.
     #[inline(always)]
     pub fn resume(policy: &Policy, started: Nanos, deadline: Nanos) -> (Self, Permit) {
         let mut call = Self::new(policy, started, deadline);
@@ -121,13 +122,13 @@ impl Call {
         self.stage == Stage::Over
     }
 
-    /// How many attempts were admitted.
+    /// The number of attempts admitted so far.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// May the next attempt be sent now? Ask before the first one, and again after every wait. A call that
-    /// is over, or has not been told to wait, gets none.
+    /// Grants the next attempt, or says why it must not be sent. Call it before the first attempt and again
+    /// after every wait. A call that is over, or that was not told to wait, gets no permit.
     #[inline(always)]
     pub fn admit(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
         if self.stage != Stage::Ready {
@@ -140,7 +141,7 @@ impl Call {
         sent
     }
 
-    /// May another attempt be sent beside those in flight? A refusal does not end the call.
+    /// Grants another attempt beside the ones in flight. A refusal does not end the call.
     pub fn hedge(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
         if self.stage != Stage::Sent {
             return Err(Stop::Cancelled);
@@ -158,9 +159,9 @@ impl Call {
         sent
     }
 
-    /// What came of an attempt, and what follows from it. `seed` names the random stream of this call;
-    /// it is read only when a wait is drawn. An attempt that ends after its call tells the guards how it went
-    /// and changes nothing else: what it paid stays paid.
+    /// Records the outcome of an attempt and says what to do next. `seed` names the random stream of this
+    /// call; it is called only when a wait is drawn. An attempt that ends after its call only updates the
+    /// guards: its charge is not refunded.
     #[inline(always)]
     pub fn settle(
         &mut self,
@@ -189,12 +190,13 @@ impl Call {
         verdict
     }
 
-    /// Nobody waits for this attempt any more: the loser of a hedge, or an attempt of a dropped call.
+    /// Hands back the permit of an attempt that is no longer needed: the loser of a hedge, or an attempt of a
+    /// dropped call.
     pub fn abandon(&mut self, cx: &Context<'_>, permit: Permit, now: Nanos) {
         self.land(cx, permit, &Failure::new(Class::Cancelled).into(), now);
     }
 
-    /// The caller went away. Gives back what was charged and not sent.
+    /// Ends a call that is no longer needed. Refunds the charge of a retry that was not sent.
     pub fn cancel(&mut self, cx: &Context<'_>, now: Nanos) {
         if self.stage != Stage::Over {
             *self = self.take().stopped(*cx, Stop::Cancelled, now);
@@ -231,7 +233,7 @@ impl Call {
         Ok(Permit { number: self.attempts, started: now, expires, probe, charge })
     }
 
-    /// The charge of the retry that leaves now. A poll has none.
+    /// The charge of the retry that is sent now. A poll has none.
     fn spend(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Option<Charge>, Stop> {
         self.attempts_left(cx, self.charged)?;
         if !core::mem::take(&mut self.charged) {
@@ -245,7 +247,7 @@ impl Call {
         Ok(charge)
     }
 
-    /// The retry does not leave after all.
+    /// The retry is not sent after all.
     #[cold]
     fn unspend(&mut self, cx: &Context<'_>, charge: Charge) {
         cx.guards.ledger.retry_landed();
@@ -256,7 +258,10 @@ impl Call {
     fn land(&mut self, cx: &Context<'_>, permit: Permit, outcome: &Outcome, now: Nanos) {
         self.in_flight -= 1;
         let (number, taken) = (permit.number, now.saturating_sub(permit.started));
-        cx.emit(|| Event::AttemptEnded { number, taken, outcome: *outcome });
+        cx.emit(|| {
+            let taken = Duration::from_nanos(taken);
+            Event::AttemptEnded { number, taken, outcome: *outcome }
+        });
         if let Some(to) = cx.guards.learn(permit.probe, outcome, taken, now) {
             cx.emit(|| Event::BreakerMoved { to });
         }
@@ -265,15 +270,15 @@ impl Call {
         }
     }
 
-    /// Leaves a call that is over in its place. The cold parts take the call by value, so that a successful
-    /// one can stay in registers.
+    /// Takes the call, and leaves one that is over. The cold parts take the call by value, so that a
+    /// successful one can stay in registers.
     #[inline(always)]
     fn take(&mut self) -> Self {
         let over = Self { stage: Stage::Over, charged: false, ..*self };
         core::mem::replace(self, over)
     }
 
-    /// Decide.
+    /// Decides whether the outcome is worth another attempt.
     #[cold]
     fn repeat(
         mut self,
@@ -299,7 +304,8 @@ impl Call {
         }
     }
 
-    /// Schedule, then admit: the charge comes before the wait, so that a dry budget ends the call now.
+    /// Schedules the next attempt and charges the budget. The charge comes before the wait, so that an empty
+    /// budget ends the call at once.
     fn again(
         &mut self,
         cx: &Context<'_>,
@@ -318,7 +324,7 @@ impl Call {
             failure.map_or(Ok(()), |failure| self.pay(cx, failure.class, now))?;
         }
         self.stage = Stage::Ready;
-        let (attempt, delay) = (self.attempts + 1, wake - now);
+        let (attempt, delay) = (self.attempts + 1, Duration::from_nanos(wake - now));
         cx.emit(|| Event::RetryScheduled { attempt, delay, failure: failure.copied() });
         Ok(Verdict::Wait(wake))
     }
@@ -341,13 +347,15 @@ impl Call {
         seed: u64,
     ) -> Result<Nanos, Stop> {
         self.step = self.step.saturating_add(1);
-        // Another stream when the backoff has started over, or it would draw the same waits again.
+        // A backoff that has started over needs another stream, or it would draw the same waits again.
         let seed = seed.wrapping_add(u64::from(self.attempts.wrapping_sub(self.step)));
         let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, seed);
         let wake = wait.and_then(|wait| deadline::wake(now, wait.delay, self.deadline));
         if let Some(hint) = hint {
             cx.emit(|| match (wait, wake) {
-                (Ok(wait), Ok(_)) if wait.hinted => Event::HintHonoured { hint, delay: wait.delay },
+                (Ok(wait), Ok(_)) if wait.hinted => {
+                    Event::HintHonoured { hint, delay: Duration::from_nanos(wait.delay) }
+                }
                 _ => Event::HintIgnored { hint },
             });
         }

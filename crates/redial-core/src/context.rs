@@ -1,26 +1,26 @@
-//! What a call is made under, besides the time.
+//! The arguments of every step of a call, besides the time.
 
 use crate::admit::Guards;
 use crate::decide::Safety;
-use crate::event::{Event, Observer};
+use crate::event::{CallInfo, Event, Observer};
 use crate::policy::Policy;
 use crate::stop::Stop;
 
-/// What the engine has to know about the request, besides the policy.
+/// What the engine needs to know about a request, besides the policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Whether it may be done twice.
+    /// Whether it is safe to repeat.
     pub safety: Safety,
-    /// What it is about, hashed: the key of the cool-down. 0 is about nothing, and never cools down.
+    /// The cool-down key, hashed; 0 for none.
     pub key: u64,
-    /// Which call it is, for observers that keep something for each. A runner that is observed gives every call another
-    /// number; 0 has none.
+    /// The number of the call, for observers that keep state per call. A runner with an observer numbers its calls; 0
+    /// for none.
     pub call: u64,
-    /// Which counter its deposit goes to. Threads that pass different numbers do not contend.
+    /// The stripe of the counter that its deposit goes to. Threads with different stripes do not contend.
     pub stripe: usize,
     /// A limit below the policy's attempts.
     pub attempts: u32,
-    /// Why retries are off, if they are. Polling is not: it repeats nothing that failed.
+    /// Why retries are off, if they are. Polls are still made: they do not repeat a failure.
     pub off: Option<Stop>,
 }
 
@@ -30,15 +30,23 @@ impl Default for Request {
     }
 }
 
-/// What a call is made under. The policy and its guards are arguments, not parts of a call: a reload is
-/// another argument.
+impl Request {
+    /// What observers are told about the call.
+    pub fn info(&self) -> CallInfo {
+        let some = |number: u64| (number != 0).then_some(number);
+        CallInfo { number: some(self.call), cooldown_key: some(self.key) }
+    }
+}
+
+/// The arguments of every step of a call. The policy and its guards are arguments, not parts of a call, so a
+/// reloaded policy takes effect at the next step.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The rules.
     pub policy: &'a Policy,
     /// The state that calls share.
     pub guards: &'a Guards,
-    /// Who wants to know.
+    /// Receives the events of the call.
     pub observer: Option<&'a dyn Observer>,
     /// The request.
     pub request: Request,
@@ -56,5 +64,5 @@ impl Context<'_> {
 #[cold]
 #[inline(never)]
 fn tell(observer: &dyn Observer, request: &Request, event: Event) {
-    observer.about(request, &event);
+    observer.call_event(request.info(), &event);
 }

@@ -1,15 +1,14 @@
-//! What is worth observing, as it happens.
+//! The events of a call, and the observer that receives them.
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use crate::admit::BreakerState;
-use crate::context::Request;
 use crate::decide::{Failure, Outcome};
 use crate::schedule::Hint;
 use crate::stop::Stop;
-use crate::units::Nanos;
 
-/// Something happened to a call or to the guards that it shares.
+/// An event of a call, or of the guards that it shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -17,38 +16,38 @@ pub enum Event {
     Attempt {
         /// 1 is the first.
         number: u32,
-        /// Whether it is sent beside another one that is on its way.
+        /// Whether another attempt is in flight.
         hedge: bool,
     },
     /// An attempt is over. The loser of a hedge ends after its call.
     AttemptEnded {
-        /// Which.
+        /// The number of the attempt.
         number: u32,
         /// How long it took.
-        taken: Nanos,
-        /// What came of it; a failure of the class [`Cancelled`](crate::decide::Class::Cancelled) when nobody
-        /// waited for it any more.
+        taken: Duration,
+        /// Its outcome; a failure of the class [`Cancelled`](crate::decide::Class::Cancelled) if its result was no
+        /// longer needed.
         outcome: Outcome,
     },
     /// The call succeeded.
     Succeeded {
-        /// How many attempts it took.
+        /// The number of attempts it took.
         attempts: u32,
     },
-    /// Another attempt will be made.
+    /// Another attempt is scheduled.
     RetryScheduled {
         /// Its number.
         attempt: u32,
-        /// After this wait.
-        delay: Nanos,
-        /// Because of this failure; `None` when the answer was "not yet".
+        /// The wait before it.
+        delay: Duration,
+        /// The failure that it repeats; `None` if the outcome was "not yet".
         failure: Option<Failure>,
     },
     /// The call stopped without success.
     Stopped {
-        /// Why.
+        /// The reason.
         reason: Stop,
-        /// How many attempts were made.
+        /// The number of attempts made.
         attempts: u32,
     },
     /// The budget refused a retry.
@@ -60,34 +59,42 @@ pub enum Event {
     },
     /// The wait respects the server's hint.
     HintHonoured {
-        /// What the server said.
+        /// The server's hint.
         hint: Hint,
-        /// What became of it.
-        delay: Nanos,
+        /// The wait.
+        delay: Duration,
     },
-    /// The hint had no effect on the wait: the policy ignores hints, or this one was too long and the
+    /// The hint had no effect on the wait: the policy ignores hints, or the hint was too long and the
     /// call stopped.
     HintIgnored {
-        /// What the server said.
+        /// The server's hint.
         hint: Hint,
     },
-    /// A hint that nobody can read, and that is treated as if it were not there.
+    /// The hint could not be parsed, and was ignored.
     HintUnreadable {
-        /// The header, or whatever it came in.
+        /// The header or trailer that carried it.
         field: &'static str,
     },
 }
 
-/// Sees every event of the calls that it is given to. It runs inside the call: be quick, never block and never
-/// panic, which would leave what the call holds in its place.
+/// The call that an event belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallInfo {
+    /// The number of the call, which is unique in the process.
+    pub number: Option<u64>,
+    /// The hash of its cool-down key.
+    pub cooldown_key: Option<u64>,
+}
+
+/// Receives every event of the calls that it observes. It runs inside the call: it must be quick, and must not block or
+/// panic. A panic would leak what the call holds.
 pub trait Observer: Send + Sync {
-    /// Something happened.
+    /// Called on every event.
     fn event(&self, event: &Event);
 
-    /// Something happened to a call of this request. This is what the engine calls; an observer that wants to know
-    /// which call it was, or what it is about, has its own.
-    fn about(&self, request: &Request, event: &Event) {
-        let _ = request;
+    /// Called by the engine on every event. Override it to tell calls or cool-down keys apart.
+    fn call_event(&self, call: CallInfo, event: &Event) {
+        let _ = call;
         self.event(event);
     }
 }
@@ -98,16 +105,16 @@ impl<F: Fn(&Event) + Send + Sync> Observer for F {
     }
 }
 
-/// Both are told, in turn.
+/// Both receive every event, in turn.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn event(&self, event: &Event) {
         self.0.event(event);
         self.1.event(event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
-        self.0.about(request, event);
-        self.1.about(request, event);
+    fn call_event(&self, call: CallInfo, event: &Event) {
+        self.0.call_event(call, event);
+        self.1.call_event(call, event);
     }
 }
 
@@ -116,7 +123,7 @@ impl<T: Observer + ?Sized> Observer for Arc<T> {
         (**self).event(event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
-        (**self).about(request, event);
+    fn call_event(&self, call: CallInfo, event: &Event) {
+        (**self).call_event(call, event);
     }
 }

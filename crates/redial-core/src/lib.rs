@@ -1,13 +1,17 @@
 //! A sans-IO retry engine: decide, schedule, admit.
 //!
-//! Three questions hide inside every retry, and each is a module here, in the order in which a call
-//! meets them: is this outcome transient, and is repeating it safe ([`decide`])? When ([`schedule`])?
-//! May we spend it ([`admit`])? [`Call`] is the state machine that asks them; a [`Policy`] is what it
-//! reads, [`Guards`](admit::Guards) is what calls share.
+//! A retry answers three questions. Each is a module here, in the order in which a call meets them:
 //!
-//! The engine reads no clock, draws no entropy, sleeps nowhere and allocates nothing per call: time and
-//! randomness are arguments. A runner does the rest; the crate `redial` has one for async and one for
-//! blocking code. A whole call by hand:
+//! 1. Is the outcome transient, and is it safe to repeat? ([`decide`])
+//! 2. When is the next attempt? ([`schedule`])
+//! 3. Is there budget for it? ([`admit`])
+//!
+//! [`Call`] is the state machine that asks them. It reads a [`Policy`] and the
+//! [`Guards`](admit::Guards) that calls share.
+//!
+//! The engine does not read a clock, draw entropy, sleep or allocate per call: time and randomness are
+//! arguments. A runner does the rest; the crate `redial` has one for async and one for blocking code.
+//! A whole call by hand:
 //!
 //! ```
 //! use redial_core::admit::Guards;
@@ -19,7 +23,7 @@
 //! let request = Request { safety: Safety::Idempotent, ..Request::default() };
 //! let cx = Context { policy: &policy, guards: &guards, observer: None, request };
 //!
-//! let mut now = 0; // nanoseconds since whenever
+//! let mut now = 0; // nanoseconds since any fixed point
 //! let mut call = Call::new(&policy, now, NEVER);
 //!
 //! let first = call.admit(&cx, now).unwrap();
@@ -55,10 +59,11 @@ mod units;
 
 pub use call::{Call, Permit, Progress, Resting, Suspended, Verdict};
 pub use context::{Context, Request};
-pub use event::{Event, Observer};
+pub use event::{CallInfo, Event, Observer};
 pub use policy::{Draft, Invalid, Policy, Preset, WorstCase};
 pub use random::draw;
 pub use stop::Stop;
 pub use units::{
-    DurationText, LONGEST, MS, NEVER, Nanos, Rate, SECOND, Unreadable, nanos, parse_duration,
+    DurationText, LONGEST, MS, NEVER, Nanos, Rate, SECOND, Unreadable, bounded, nanos,
+    nanos_or_never, parse_duration,
 };

@@ -1,6 +1,7 @@
 //! Random streams without state: the k-th draw of a stream is a function of its seed and k.
 
-/// The `k`-th number of the stream that `seed` names: wyrand, whose state after k steps is known.
+/// The `k`-th number of the stream that `seed` names. The generator is wyrand: its state after k steps has a closed
+/// form.
 #[inline]
 pub const fn draw(seed: u64, k: u64) -> u64 {
     let state = seed.wrapping_add(k.wrapping_add(1).wrapping_mul(0x2d35_8dcc_aa6c_78a5));

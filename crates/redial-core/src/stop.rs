@@ -12,9 +12,9 @@ pub enum Stop {
     Attempts,
     /// The next wait, or the next attempt, does not fit before the deadline.
     Deadline,
-    /// The server asks for more patience than the policy has.
+    /// The server asks for a longer wait than the policy allows.
     HintTooLong,
-    /// The retry budget is dry.
+    /// The retry budget is empty.
     Budget,
     /// The circuit breaker is open.
     BreakerOpen,
@@ -26,13 +26,13 @@ pub enum Stop {
     Concurrency,
     /// The same key was retried a moment ago.
     CoolDown,
-    /// A layer below said that repeating is not wanted.
+    /// A layer below asked not to retry.
     ToldToStop,
     /// Retries are switched off.
     SwitchedOff,
-    /// The request is itself a retry of somebody above, and the policy leaves those alone.
+    /// The request is itself a retry of a layer above, and the policy does not retry those.
     Nested,
-    /// The body of the request is gone, or was too large to be kept for another attempt.
+    /// The body of the request was consumed, or is too large to be kept for another attempt.
     Body,
     /// The caller went away.
     Cancelled,

@@ -1,50 +1,50 @@
-//! Is it a storm, and whose?
+//! Detects retry storms, and tells where their retries come from.
 //!
-//! A storm looks like a surge: in both, the backend gets more than it is used to. What tells them apart is how
-//! many attempts a request of a user becomes. A surge has more users, and each is still one request; in a storm
-//! there are no more users than before.
+//! A storm looks like a surge: in both, the backend receives more requests than usual. The difference is the number
+//! of attempts per user request. In a surge there are more users, and each still sends one request; in a storm the
+//! number of users has not changed.
 
 use crate::units::Nanos;
 
-/// What went to one upstream over some time.
+/// The traffic to one upstream over some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Calls: each is one request for something, however often it is attempted.
+    /// Calls, each counted once however many attempts it makes.
     pub calls: u64,
-    /// How many of them were made for a request that was itself a retry of a layer above.
+    /// Calls made for a request that was itself a retry of a layer above.
     pub inherited: u64,
     /// Attempts, the first of each call included.
     pub attempts: u64,
-    /// Over how long.
+    /// The length of that time.
     pub over: Nanos,
 }
 
-/// How bad it is: what one request of a user becomes at the upstream.
+/// The severity of a storm, by the number of attempts per user request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Less than 1.5 attempts.
     #[default]
     Calm,
-    /// From 1.5 on: a third of what is sent is retries.
+    /// From 1.5 on: a third of the attempts are retries.
     Warn,
-    /// From 2 on: half of it.
+    /// From 2 on: half of the attempts are retries.
     Storm,
-    /// From 4 on: three quarters of it. This deepens the outage that it came from.
+    /// From 4 on: three quarters of the attempts are retries, which deepens the outage.
     Critical,
 }
 
 impl Level {
-    /// The levels above calm, and where they begin.
+    /// The levels above calm, with the multiplier at which each begins.
     pub const LINES: [(Self, f64); 3] =
         [(Self::Warn, 1.5), (Self::Storm, 2.0), (Self::Critical, 4.0)];
 
-    /// That of a multiplier.
+    /// The level of a multiplier.
     pub fn of(multiplier: f64) -> Self {
         let reached = Self::LINES.iter().rev().find(|(_, line)| multiplier >= *line);
         reached.map_or(Self::Calm, |(level, _)| *level)
     }
 
-    /// In one word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Calm => "calm",
@@ -56,18 +56,18 @@ impl Level {
 }
 
 impl Flow {
-    /// The calls that are nobody's retries.
+    /// Calls that are not retries of a layer above.
     pub fn fresh(&self) -> u64 {
         self.calls.saturating_sub(self.inherited)
     }
 
-    /// Attempts that each fresh call became, through our retries and those of the layers above; `None` without
-    /// attempts. When every call is a retry of somebody above, one of them counts as fresh.
+    /// Attempts per fresh call, through our retries and the retries of the layers above; `None` without attempts. If
+    /// every call is a retry of a layer above, one of them counts as fresh.
     pub fn multiplier(&self) -> Option<f64> {
         (self.attempts > 0).then(|| self.attempts as f64 / self.fresh().max(1) as f64)
     }
 
-    /// Attempts that each call became, through our retries alone; `None` without calls.
+    /// Attempts per call, through our retries alone; `None` without calls.
     pub fn amplification(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.attempts as f64 / self.calls as f64)
     }
@@ -77,25 +77,24 @@ impl Flow {
         self.attempts.saturating_sub(self.fresh())
     }
 
-    /// The share of the excess that arrives as retries of the layers above; the rest are our own retries. `None`
-    /// without an excess.
+    /// The share of the excess that comes from retries of the layers above; our own retries are the rest. `None` without
+    /// an excess.
     pub fn from_above(&self) -> Option<f64> {
         let excess = self.excess();
         (excess > 0).then(|| (self.inherited as f64 / excess as f64).min(1.0))
     }
 
-    /// How bad it is.
+    /// The severity.
     pub fn level(&self) -> Level {
         self.multiplier().map_or(Level::Calm, Level::of)
     }
 
-    /// Fresh calls in a second; `None` when it was no time at all.
+    /// Fresh calls per second; `None` if no time passed.
     pub fn fresh_rate(&self) -> Option<f64> {
         (self.over > 0).then(|| self.fresh() as f64 * 1e9 / self.over as f64)
     }
 
-    /// How many times the fresh calls of `before` there are now: users, not retries. `None` when there is nothing to
-    /// compare with.
+    /// The rate of fresh calls relative to `before`: growth in users, not in retries. `None` if `before` has no rate.
     pub fn surge(&self, before: &Self) -> Option<f64> {
         let before = before.fresh_rate().filter(|rate| *rate > 0.0)?;
         Some(self.fresh_rate()? / before)

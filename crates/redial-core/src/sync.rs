@@ -1,4 +1,4 @@
-//! The atomics of the lock-free parts, exchanged for loom's when the models run.
+//! The atomics of the lock-free parts. Under `cfg(loom)` they are loom's.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -6,12 +6,12 @@ pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Loom explores every interleaving at every atomic access, so its models run on small rings.
+/// Loom explores every interleaving of every atomic access, so its models use small rings.
 pub(crate) const fn small_under_loom(size: usize, model: usize) -> usize {
     if cfg!(loom) { model } else { size }
 }
 
-/// A compare-and-swap loop that says what it replaced, `Err` when `change` refused.
+/// A compare-and-swap loop. Returns the previous value, as `Err` if `change` returned `None`.
 #[inline]
 pub(crate) fn update(cell: &AtomicU64, change: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
     cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)

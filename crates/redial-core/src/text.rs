@@ -1,4 +1,4 @@
-//! How durations, rates and lists of failures stand in a file: as the text that a person writes.
+//! The form of durations, rates and lists of failures in a file: text, as a person writes it.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -8,7 +8,7 @@ use serde::ser::Serializer;
 
 use crate::units::Unreadable;
 
-/// `"150ms"`, `"none"` for what has no limit.
+/// `"150ms"`, or `"none"` for no limit.
 pub(crate) mod duration {
     use super::*;
     use crate::units::{DurationText, NEVER, Nanos, parse_duration};
@@ -122,7 +122,7 @@ pub(crate) mod retry_on {
                 RetryOn::transient().classes().map(Class::name).collect::<alloc::vec::Vec<_>>();
             write!(
                 f,
-                "a status code (1 to 16 of gRPC, 100 to 599 of HTTP) or one of {}",
+                "a status code (1 to 16 for gRPC, 100 to 599 for HTTP) or one of {}",
                 known.join(", ")
             )
         }
@@ -143,7 +143,7 @@ pub(crate) mod retry_on {
             match u64::try_from(code) {
                 Ok(code) => self.visit_u64(code),
                 Err(_) => Err(E::custom(format!(
-                    "{code} is no status code: 1 to 16 of gRPC, 100 to 599 of HTTP"
+                    "invalid status code {code}: expected 1 to 16 (gRPC) or 100 to 599 (HTTP)"
                 ))),
             }
         }

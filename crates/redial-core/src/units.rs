@@ -1,18 +1,18 @@
 //! Durations, ratios and rates.
 //!
-//! Floating point would make a budget of 0.7 issue something near 0.7. Budgets therefore count in whole
-//! billionths of a token and durations in whole nanoseconds, and both print back to what was read.
+//! In floating point, a budget of 0.7 would issue only about 0.7. Budgets therefore count in whole
+//! billionths of a token and durations in whole nanoseconds, and both print back as the text that was parsed.
 
 use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// A point in time or a length of time: a count of nanoseconds. Where zero is does not matter, as long as it
-/// is less than a century away.
+/// A point in time or a length of time, in nanoseconds. The zero point does not matter, as long as it is less
+/// than a century away.
 pub type Nanos = u64;
 
-/// The point in time that is never reached, and the length of what has no limit.
+/// A point in time that is never reached, or a length of time without a limit.
 pub const NEVER: Nanos = u64::MAX;
 
 /// A millisecond.
@@ -25,12 +25,22 @@ pub const LONGEST: Nanos = 366 * 24 * 3600 * SECOND;
 /// One whole in the billionths that ratios and budgets are counted in.
 pub(crate) const ONE: u64 = 1_000_000_000;
 
-/// A duration as nanoseconds; the longest there is when it does not fit, which is not [`NEVER`].
+/// A duration in nanoseconds. One that does not fit becomes the longest that does, which is less than [`NEVER`].
 pub fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(NEVER).min(NEVER - 1)
 }
 
-/// Why a text is not the unit that it should be.
+/// A length in nanoseconds as a duration; `None` for [`NEVER`].
+pub fn bounded(length: Nanos) -> Option<Duration> {
+    (length != NEVER).then(|| Duration::from_nanos(length))
+}
+
+/// The inverse of [`bounded`].
+pub fn nanos_or_never(length: Option<Duration>) -> Nanos {
+    length.map_or(NEVER, nanos)
+}
+
+/// A text that is not a duration or a rate; displays the expected form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub(crate) &'static str);
 
@@ -55,8 +65,8 @@ const UNITS: [(&str, Nanos); 7] = [
 const DURATION_FORM: Unreadable =
     Unreadable("a duration such as 150ms or 1m30s: numbers, each with ns, us, ms, s, m, h or d");
 
-/// Reads `150ms`, `1.5s`, `1h 30m`. Every part needs its unit, and nothing finer than a nanosecond is
-/// accepted, because it would have to be rounded.
+/// Parses `150ms`, `1.5s`, `1h 30m`. Every part needs a unit. Fractions of a nanosecond are rejected, because they
+/// would have to be rounded.
 pub fn parse_duration(text: &str) -> Result<Nanos, Unreadable> {
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -77,7 +87,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, Unreadable> {
     if total == NEVER { Err(DURATION_FORM) } else { Ok(total) }
 }
 
-/// A decimal number times `unit`, if that is a whole number.
+/// A decimal number times `unit`, if the product is a whole number.
 fn scaled(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || fraction.is_empty() {
@@ -93,7 +103,7 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
     whole.checked_add(u64::try_from(numerator / divisor).ok()?)
 }
 
-/// Prints nanoseconds in the largest unit that loses nothing: `150ms`, `90s`, `1500us`.
+/// Prints nanoseconds in the largest unit that is exact: `150ms`, `90s`, `1500us`.
 pub struct DurationText(pub Nanos);
 
 impl fmt::Display for DurationText {
@@ -110,8 +120,7 @@ impl fmt::Display for DurationText {
     }
 }
 
-/// A ratio from 0 to 1 in billionths, so that budgets count in whole numbers. Validation has seen to
-/// the range.
+/// A ratio from 0 to 1 in billionths, so that budgets count in whole numbers. Validation has checked the range.
 pub(crate) fn billionths(ratio: f64) -> u64 {
     (ratio * ONE as f64 + 0.5) as u64
 }
@@ -122,12 +131,12 @@ pub(crate) fn share(ratio: f64, amount: Nanos) -> Nanos {
     (amount as f64 * ratio + 0.5) as Nanos
 }
 
-/// So many in a length of time: `10/s`, `1/30s`.
+/// A count per length of time: `10/s`, `1/30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many.
+    /// The count.
     pub count: u32,
-    /// In how long.
+    /// The length of time.
     pub per: Nanos,
 }
 
@@ -135,17 +144,18 @@ impl Rate {
     /// No tokens at all.
     pub const ZERO: Self = Self { count: 0, per: SECOND };
 
-    /// `count` in a second.
+    /// `count` per second.
     pub const fn per_second(count: u32) -> Self {
         Self { count, per: SECOND }
     }
 
-    /// `count` in `per`.
+    /// `count` per `per`.
     pub fn new(count: u32, per: Duration) -> Self {
         Self { count, per: nanos(per) }
     }
 
-    /// How far apart they are, rounded up: what is that far apart never exceeds the rate. A rate of zero has no next one.
+    /// The time between two events at this rate, rounded up, so that the rate is never exceeded; [`NEVER`] for a rate of
+    /// zero.
     pub const fn interval(self) -> Nanos {
         match self.count {
             0 => NEVER,
@@ -153,7 +163,7 @@ impl Rate {
         }
     }
 
-    /// How many billionths of a token come in over `span`, rounded down; saturates.
+    /// Billionths of a token over `span`, rounded down; saturates.
     pub(crate) fn over(self, span: Nanos) -> u64 {
         let amount = u128::from(self.count) * u128::from(span) * u128::from(ONE);
         u64::try_from(amount / u128::from(self.per.max(1))).unwrap_or(u64::MAX)
@@ -174,7 +184,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, Unreadable> {
         const FORM: Unreadable =
-            Unreadable("a rate such as 10/s or 1/30s: a whole number over a time");
+            Unreadable("a rate such as 10/s or 1/30s: a whole number, a slash and a duration");
         let (count, per) = text.split_once('/').ok_or(FORM)?;
         let count = count.trim().parse().map_err(|_| FORM)?;
         let per = per.trim();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use redial_core::{Event, Observer, Request, Stop};
+use redial_core::{CallInfo, Event, Observer, Stop};
 
 /// An observer, and the key of the item whose events it receives.
 #[derive(Clone)]
@@ -24,12 +24,13 @@ impl KeyedObserver {
 
 impl Observer for KeyedObserver {
     fn event(&self, event: &Event) {
-        self.about(&Request::default(), event);
+        self.call_event(CallInfo::default(), event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
+    fn call_event(&self, call: CallInfo, event: &Event) {
         if !matches!(event, Event::Stopped { reason, .. } if (self.continues)(*reason)) {
-            self.observer.about(&Request { key: self.key, ..*request }, event);
+            let call = CallInfo { cooldown_key: Some(self.key), ..call };
+            self.observer.call_event(call, event);
         }
     }
 }

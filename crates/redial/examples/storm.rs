@@ -175,11 +175,11 @@ async fn main() -> Result<(), Failure> {
     let backend = serve(backend, 0).await? + "/stock";
     let shop = Shop {
         client: client_builder(&policy).build()?,
-        retry: Retry::new(policy).meter(&Meter::new("backend")),
+        retry: Retry::new(policy).meter(Meter::new("backend")),
         backend,
     };
     let shop = Router::new().route("/order", get(order)).with_state(shop);
-    let shop = serve(shop.layer(DeadlineLayer::new().meter(&ServerMeter::new("shop"))), 0).await?
+    let shop = serve(shop.layer(DeadlineLayer::new().meter(ServerMeter::new("shop"))), 0).await?
         + "/order";
     let admin = Router::new()
         .route("/metrics", get(metrics))

@@ -41,7 +41,7 @@ impl Attempt {
     }
 
     /// The same in nanoseconds, however long.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn left(&self) -> Nanos {
         self.expires.saturating_sub(self.started)
     }
@@ -80,7 +80,7 @@ impl Key {
 
     /// The key of a user's action, derived from its name: the same in every process. Whether two presses of a
     /// button are one action or two is for the caller to decide.
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http-client", feature = "idempotency"))]
     pub fn derive(action: impl AsRef<[u8]>) -> Self {
         use sha2::{Digest as _, Sha256};
         let hash: [u8; 32] = Sha256::digest(action).into();

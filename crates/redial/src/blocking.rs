@@ -34,7 +34,7 @@ impl<C> Retry<C> {
     /// assert!(stream.is_ok());
     /// ```
     #[inline]
-    pub fn run_blocking<T, E, F>(&self, op: F) -> Result<T, Error<E>>
+    pub fn run_blocking<T, E, F>(&self, op: F) -> Result<T, Error<C::Cause>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -45,7 +45,11 @@ impl<C> Retry<C> {
     /// As [`run_blocking`](Self::run_blocking), until `token` is cancelled: that wakes the wait, and no
     /// further attempt is made.
     #[inline]
-    pub fn run_blocking_with<T, E, F>(&self, token: &CancelToken, op: F) -> Result<T, Error<E>>
+    pub fn run_blocking_with<T, E, F>(
+        &self,
+        token: &CancelToken,
+        op: F,
+    ) -> Result<T, Error<C::Cause>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -55,7 +59,7 @@ impl<C> Retry<C> {
 
     /// The first attempt, which is all that most calls make.
     #[inline(always)]
-    fn block<T, E, F>(&self, mut op: F, token: Option<&CancelToken>) -> Result<T, Error<E>>
+    fn block<T, E, F>(&self, mut op: F, token: Option<&CancelToken>) -> Result<T, Error<C::Cause>>
     where
         F: FnMut(Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -64,17 +68,18 @@ impl<C> Retry<C> {
             return Err(Error::never_begun());
         }
         let now = self.now::<Monotonic>();
-        if let Some(fast) = self.fast_attempt::<Monotonic>(now) {
+        let (session, judged) = if let Some(fast) = self.fast_attempt::<Monotonic>(now) {
             match judge(self, Some(op(fast.attempt(self)))) {
                 Judged::Value(value) => {
                     fast.succeed(self);
-                    Ok(value)
+                    return Ok(value);
                 }
-                judged => self.retry_blocking(fast.into_session(self), Some(judged), op, token),
+                judged => (fast.into_session(self), Some(judged)),
             }
         } else {
-            self.retry_blocking(Session::start(self, now, self.latest()), None, op, token)
-        }
+            (Session::start(self, now, self.latest()), None)
+        };
+        self.retry_blocking(session, judged, op, token).map_err(Error::adapt::<T, C>)
     }
 
     /// Everything but the fast path. `judged` is the result of the first attempt, if it was made.

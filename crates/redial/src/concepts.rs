@@ -19,7 +19,7 @@ pub mod using {}
 #[doc = include_str!("../docs/http-clients.md")]
 pub mod http_clients {}
 
-#[cfg(feature = "http")]
+#[cfg(feature = "idempotency")]
 #[doc = include_str!("../docs/http-servers.md")]
 pub mod http_servers {}
 
@@ -31,10 +31,10 @@ pub mod idempotency {}
 #[doc = include_str!("../docs/fleet-budgets.md")]
 pub mod fleet_budgets {}
 
-#[cfg(all(doctest, feature = "metrics", feature = "http"))]
+#[cfg(all(doctest, feature = "metrics", feature = "idempotency", feature = "http-client"))]
 #[doc = include_str!("../docs/seeing-a-storm.md")]
 mod seeing_a_storm {}
 
-#[cfg(all(doctest, feature = "reqwest"))]
+#[cfg(all(doctest, feature = "idempotency", feature = "reqwest"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -3,7 +3,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redial_core::Stop;
-use redial_core::decide::Failure;
+use redial_core::decide::{Classifier, Failure};
 
 /// A call that did not succeed: the last cause, why it stopped there, how many attempts it made and how
 /// long it took.
@@ -23,7 +23,7 @@ pub(crate) struct ErrorInner<E> {
     pub(crate) cause: Option<E>,
 }
 
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 impl<E> ErrorInner<E> {
     pub(crate) fn with_cause<F>(self, cause: Option<F>) -> ErrorInner<F> {
         let Self { reason, attempts, elapsed, failure, cause: _ } = self;
@@ -38,7 +38,7 @@ impl<E> From<ErrorInner<E>> for Error<E> {
 }
 
 impl<E> Error<E> {
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn into_parts(self) -> ErrorInner<E> {
         *self.0
     }
@@ -80,6 +80,14 @@ impl<E> Error<E> {
     pub fn map_cause<F>(self, map: impl FnOnce(E) -> F) -> Error<F> {
         let ErrorInner { reason, attempts, elapsed, failure, cause } = *self.0;
         ErrorInner { reason, attempts, elapsed, failure, cause: cause.map(map) }.into()
+    }
+
+    /// With the cause that the classifier makes of it.
+    ///
+    /// Runners convert at the very end: a future that holds a `C::Cause` is not `Send` when `E` has a lifetime in it.
+    #[cold]
+    pub(crate) fn adapt<T, C: Classifier<T, E>>(self) -> Error<C::Cause> {
+        self.map_cause(C::cause)
     }
 
     /// The last error of the operation itself, by value.

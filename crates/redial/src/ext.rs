@@ -29,7 +29,7 @@ where
     fn retry<C: Classifier<T, E>>(
         mut self,
         retry: &Retry<C>,
-    ) -> impl Future<Output = Result<T, Error<E>>> {
+    ) -> impl Future<Output = Result<T, Error<C::Cause>>> {
         async move { retry.run(|_| self()).await }
     }
 }
@@ -45,7 +45,10 @@ where
 /// `connect.retry_blocking(&retry)` for everything that can be called again and blocks.
 pub trait RetryableBlocking<T, E>: FnMut() -> Result<T, E> + Sized {
     /// Runs it under `retry`; see [`Retry::run_blocking`].
-    fn retry_blocking<C: Classifier<T, E>>(mut self, retry: &Retry<C>) -> Result<T, Error<E>> {
+    fn retry_blocking<C: Classifier<T, E>>(
+        mut self,
+        retry: &Retry<C>,
+    ) -> Result<T, Error<C::Cause>> {
         retry.run_blocking(|_| self())
     }
 }

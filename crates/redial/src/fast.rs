@@ -45,7 +45,7 @@ impl<'r, K: Clock> FastAttempt<&'r Arc<Stripe>, K> {
     }
 
     /// The same for a future that does not borrow its [`Retry`].
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     #[inline(always)]
     pub(crate) fn into_owned(mut self) -> FastAttempt<Arc<Stripe>, K> {
         let meter = self.meter.take().map(Arc::clone);

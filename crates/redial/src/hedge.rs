@@ -75,20 +75,29 @@ impl<C> Retry<C> {
     /// use std::time::Duration;
     /// use redial::{Hedge, Policy, Retry};
     ///
-    /// let retry = Retry::new(Policy::standard()).retry_if(|_: &()| true);
+    /// let retry = Retry::new(Policy::standard()).retry_if(|_: &&str| true);
     /// let hedge = Hedge::after(Duration::from_millis(50));
     /// let winner = retry
     ///     .hedged(&hedge, |attempt| async move {
     ///         if attempt.number() == 1 {
     ///             tokio::time::sleep(Duration::from_secs(5)).await;
     ///         }
-    ///         Ok(attempt.number())
+    ///         Ok::<_, &str>(attempt.number())
     ///     })
     ///     .await;
     /// assert_eq!(winner, Ok(2));
     /// # }
     /// ```
-    pub async fn hedged<T, E, F, Fut>(&self, hedge: &Hedge, op: F) -> Result<T, Error<E>>
+    pub async fn hedged<T, E, F, Fut>(&self, hedge: &Hedge, op: F) -> Result<T, Error<C::Cause>>
+    where
+        F: Fn(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classifier<T, E>,
+    {
+        self.race(hedge, op).await.map_err(Error::adapt::<T, C>)
+    }
+
+    async fn race<T, E, F, Fut>(&self, hedge: &Hedge, op: F) -> Result<T, Error<E>>
     where
         F: Fn(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,

@@ -33,7 +33,7 @@ impl Default for Inbound {
 impl Inbound {
     const NONE: Self = Self { deadline: NEVER, attempt: 1, stop: None };
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-server")]
     pub(crate) fn new(deadline: Nanos, attempt: u32) -> Self {
         Self { deadline, attempt, stop: None }
     }

@@ -26,7 +26,8 @@
 //! - Change the policy: [`Policy::edit`] and [`Draft::build`].
 //! - Run: [`run`](Retry::run) on tokio, [`run_blocking`](Retry::run_blocking) without a runtime,
 //!   [`hedged`](Retry::hedged) when a slow answer should be raced, [`until`](Retry::until) to poll.
-//! - Keep hosts apart: [`scope`](Retry::scope). Watch: [`observe`](Retry::observe).
+//! - Keep hosts apart: [`scope`](Retry::scope). Watch: [`observe`](Retry::observe). Share a budget:
+//!   [`RetryBudget`].
 //!
 //! For HTTP and gRPC the errors, statuses and methods say these things themselves:
 //!
@@ -47,7 +48,7 @@
 //!     .deadline(Duration::from_secs(2))
 //!     .backoff(Backoff::exponential(Duration::from_millis(50), Duration::from_secs(1)))
 //!     .build()?;
-//! assert_eq!(policy.worst_case().elapsed, 600_000_000); // 3·150 + 50 + 100 ms
+//! assert_eq!(policy.worst_case().elapsed, Some(Duration::from_millis(600))); // 3·150 + 50 + 100 ms
 //! let retry = Retry::new(policy).idempotent();
 //! # Ok(())
 //! # }
@@ -59,15 +60,18 @@
 //! |---|---|
 //! | `tokio` (on by default) | the async runner and hedging |
 //! | `serde` | policies as text |
-//! | `http` | the layers for HTTP clients and servers, for hyper and everything else of tower's |
-//! | `reqwest` | `send_with` for reqwest |
-//! | `reqwest-middleware` | a middleware for its chains |
-//! | `tonic` | a channel for gRPC clients that retries |
+//! | `http` | classifies responses, headers and hints of HTTP and gRPC |
+//! | `http-client` | `http`, and the retry layer for hyper and any other tower client |
+//! | `reqwest` | `http-client`, and `send_with` for reqwest |
+//! | `reqwest-middleware` | `reqwest`, and a middleware for `reqwest-middleware` |
+//! | `tonic` | `http-client`, and a retrying channel for gRPC clients |
+//! | `http-server` | `http`, and the deadline and shed layers for axum and any other tower server |
+//! | `idempotency` | `http-server`, and the idempotency layer with its store in memory |
+//! | `redis` | `idempotency`, and a store in Redis that servers share |
 //! | `fleet` | one budget for all instances of a service, kept in Redis |
-//! | `redis` | idempotency keys that a fleet shares |
-//! | `tower` | an exact budget for tower's own retry layer |
+//! | `tower` | [`RetryBudget`] as the budget of tower's own retry layer |
 //! | `metrics` | meters for the crate `metrics`, and a detector of storms |
-//! | `otel` | spans for OpenTelemetry, and gRPC's retry metrics with `http` |
+//! | `otel` | spans for OpenTelemetry, and gRPC's retry metrics with `http-client` |
 //! | `tracing` | log lines for what changes |
 //!
 //! # Concepts
@@ -77,6 +81,7 @@
 
 mod attempt;
 mod blocking;
+mod budget;
 mod clock;
 pub mod concepts;
 mod entropy;
@@ -104,8 +109,6 @@ mod shared;
 pub mod telemetry;
 pub mod testing;
 mod thread_state;
-#[cfg(feature = "tower")]
-pub mod tower;
 #[cfg(not(feature = "metrics"))]
 mod unmetered;
 #[cfg(not(feature = "otel"))]
@@ -121,13 +124,12 @@ use unmetered::Stripe;
 use untraced as spans;
 
 pub use redial_core::{
-    Draft, DurationText, Event, Invalid, NEVER, Nanos, Observer, Policy, Preset, Rate, Request,
-    Stop, Unreadable, WorstCase, nanos, parse_duration,
+    CallInfo, Draft, Event, Invalid, Observer, Policy, Preset, Rate, Stop, WorstCase,
 };
-pub use redial_core::{admit, decide, schedule};
 
 pub use attempt::{Attempt, Key};
 pub use blocking::CancelToken;
+pub use budget::RetryBudget;
 pub use error::Error;
 #[cfg(feature = "tokio")]
 pub use ext::Retryable;
@@ -138,3 +140,30 @@ pub use fleet::Fleet;
 pub use hedge::Hedge;
 pub use inbound::Inbound;
 pub use retry::Retry;
+
+/// Is a failure transient, and is the request safe to repeat?
+pub mod decide {
+    pub use redial_core::decide::{
+        Causes, Class, Classifier, Classify, DynError, Failure, Judge, Outcome, Reach, RetryIf,
+        RetryOn, Safety, Typed, Until, cause,
+    };
+}
+
+/// When is the next attempt?
+pub mod schedule {
+    pub use redial_core::schedule::{Backoff, Growth, Hint, HintRule, Jitter, TooLong};
+}
+
+/// Is there budget for the attempt?
+pub mod admit {
+    pub use redial_core::admit::{
+        BreakerRule, BreakerState, CoolDownRule, Lookback, RateRule, ThrottleRule,
+    };
+
+    /// How many retries calls may make together.
+    pub mod budget {
+        pub use redial_core::admit::budget::{
+            Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
+        };
+    }
+}

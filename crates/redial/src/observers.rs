@@ -29,7 +29,7 @@ impl Observers {
         }
     }
 
-    #[cfg(all(feature = "metrics", feature = "fleet"))]
+    #[cfg(feature = "metrics")]
     pub(crate) fn meter(&self) -> Option<&Arc<Core>> {
         match self {
             Self::Meter(meter) | Self::Both((meter, _)) => Some(meter),

@@ -48,7 +48,7 @@ impl<R: Borrow<Retry<C>>, C, F> Race<R, C, F> {
     }
 
     /// Whether other attempts are in flight beside the one that the session settles next.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn has_others(&self) -> bool {
         !self.in_flight.is_empty()
     }

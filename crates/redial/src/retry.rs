@@ -1,27 +1,27 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-#[cfg(feature = "fleet")]
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 #[cfg(feature = "fleet")]
 use redial_core::Invalid;
-use redial_core::admit::Guards;
-use redial_core::decide::{Outcome, RetryIf, Safety, Typed, Until};
+use redial_core::admit::{BreakerState, Guards};
+use redial_core::decide::cause::IntoCause;
+use redial_core::decide::{Judge, Outcome, RetryIf, Safety, Typed, Until};
 #[cfg(feature = "fleet")]
 use redial_core::fleet::Role;
 use redial_core::{Context, NEVER, Nanos, Policy, Request, Stop};
 
 use crate::attempt::Key;
+use crate::budget::RetryBudget;
 use crate::clock::{self, Ambient, Clock};
 use crate::fast::FastAttempt;
 #[cfg(feature = "fleet")]
 use crate::fleet::Fleet;
 use crate::inbound::Inbound;
 use crate::observers::Observers;
-use crate::shared::{Shared, new_guards};
+use crate::shared::{BudgetSource, Shared};
 use crate::spans::Spans;
 use crate::{Stripe, thread_state};
 
@@ -37,6 +37,8 @@ mod observe;
 pub struct Retry<C = Typed> {
     shared: Arc<Shared>,
     guards: Arc<Guards>,
+    /// The destination that `guards` belong to.
+    scope: Option<Arc<str>>,
     observers: Observers,
     /// A copy of the clock's epoch, which every call needs.
     epoch: Instant,
@@ -44,7 +46,8 @@ pub struct Retry<C = Typed> {
     pub(crate) classifier: C,
     safety: Safety,
     key: KeySource,
-    about: u64,
+    /// Hashed; 0 for none.
+    cooldown_key: u64,
     deadline: Nanos,
 }
 
@@ -75,38 +78,57 @@ impl Retry {
     /// repeated only after [`idempotent`](Self::idempotent), [`keyed`](Self::keyed) or one of its kin
     /// said that this is safe.
     pub fn new(policy: Policy) -> Self {
-        let guards = Arc::new(new_guards(&policy));
+        let shared = Arc::new(Shared::new(policy, Arc::default(), BudgetSource::Policy));
         Self {
-            shared: Arc::new(Shared::new(policy, &guards)),
-            guards,
+            guards: shared.guards(None),
+            shared,
+            scope: None,
             observers: Observers::None,
             epoch: clock::epoch(),
             spans: Spans::default(),
             classifier: Typed,
             safety: Safety::Unsafe,
             key: KeySource::None,
-            about: 0,
+            cooldown_key: 0,
             deadline: NEVER,
         }
     }
 }
 
 impl<C> Retry<C> {
-    /// Repeats the errors that `transient` says yes to, whatever the policy's `retry_on` lists. Whoever
-    /// writes this claims that repeating is safe. Attempts that the runner cut off have no error to ask
-    /// about; they are time-outs, and repeated if the policy repeats those.
+    /// Repeats the errors for which `transient` returns true, whatever the policy's `retry_on` lists. The
+    /// predicate also declares that repeating is safe. Attempts that timed out have no error to pass to it;
+    /// they are repeated if the policy repeats timeouts.
     ///
     /// To keep such a value in a struct, name the predicate's type: `retry_if(is_transient as fn(&E) -> bool)`
     /// makes a `Retry<RetryIf<fn(&E) -> bool>>`.
-    pub fn retry_if<E, F: Fn(&E) -> bool>(self, transient: F) -> Retry<RetryIf<F>> {
+    ///
+    /// `E` can also be an `anyhow::Error`, an `eyre::Report` or a `Box<dyn Error>`: the cause of a failed call is then a
+    /// [`DynError`](redial_core::decide::DynError), so that `?` works.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> anyhow::Result<()> {
+    /// # use redial::{Policy, Retry};
+    /// # async fn fetch() -> anyhow::Result<u32> { Ok(7) }
+    /// let retry = Retry::new(Policy::standard()).retry_if(|error: &anyhow::Error| error.is::<std::io::Error>());
+    /// let score = retry.run(|_| fetch()).await?;
+    /// # assert_eq!(score, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn retry_if<E, F, Kind>(self, transient: F) -> Retry<RetryIf<F, Kind>>
+    where
+        E: IntoCause<Kind>,
+        F: Fn(&E) -> bool,
+    {
         let safety = if self.safety == Safety::Unsafe { Safety::Idempotent } else { self.safety };
-        Self { safety, ..self }.with_classifier(RetryIf(transient))
+        Self { safety, ..self }.with_classifier(RetryIf::new(transient))
     }
 
     /// Judges results with a function; it sees `Ok` values too. A value that is judged a failure is not
     /// kept when the call gives up: an operation whose last answer matters returns it as its error.
-    pub fn classify<T, E, F: Fn(&Result<T, E>) -> Outcome>(self, judge: F) -> Retry<F> {
-        self.with_classifier(judge)
+    pub fn classify<T, E, F: Fn(&Result<T, E>) -> Outcome>(self, judge: F) -> Retry<Judge<F>> {
+        self.with_classifier(Judge(judge))
     }
 
     /// Judges results with another [`Classifier`](redial_core::decide::Classifier).
@@ -116,9 +138,21 @@ impl<C> Retry<C> {
 
     fn map_classifier<D>(self, map: impl FnOnce(C) -> D) -> Retry<D> {
         let Self { shared, guards, observers, epoch, spans, .. } = self;
-        let Self { classifier, safety, key, about, deadline, .. } = self;
+        let Self { scope, classifier, safety, key, cooldown_key, deadline, .. } = self;
         let classifier = map(classifier);
-        Retry { shared, guards, observers, epoch, spans, classifier, safety, key, about, deadline }
+        Retry {
+            shared,
+            guards,
+            scope,
+            observers,
+            epoch,
+            spans,
+            classifier,
+            safety,
+            key,
+            cooldown_key,
+            deadline,
+        }
     }
 
     /// Polls: an `Ok` value that is not `done` means "not yet", and is asked for again without charging
@@ -155,11 +189,11 @@ impl<C> Retry<C> {
         self
     }
 
-    /// What the calls are about, for a policy with a cool-down per key. Calls about nothing never cool down.
-    pub fn about(mut self, key: impl Hash) -> Self {
+    /// The key of the calls, for a policy with a cool-down per key. Calls without a key never cool down.
+    pub fn cooldown_key(mut self, key: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
-        self.about = hasher.finish();
+        self.cooldown_key = hasher.finish();
         self
     }
 
@@ -173,28 +207,40 @@ impl<C> Retry<C> {
     /// budget of the others. The guards of the first 1024 destinations are kept apart; hold on to the
     /// clone where calls are frequent, finding it takes a lock.
     pub fn scope(mut self, destination: impl Into<String>) -> Self {
-        self.guards = self.shared.scope(destination.into());
+        let destination = destination.into();
+        self.guards = self.shared.guards(Some(&destination));
+        self.scope = Some(destination.into());
         self
     }
 
-    /// Shares the budget with all instances of `fleet`: what the policy says of its floor is then said of all of them
-    /// together. Destinations of [`scope`](Self::scope) have ledgers of their own. What is set before counts; clones
-    /// that were made before keep their own budget.
+    /// Draws on `budget` instead of the policy's own, together with everything else that does. Destinations of
+    /// [`scope`](Self::scope) share it too. Clones that were made before keep their budget.
+    pub fn budget(self, budget: &RetryBudget) -> Self {
+        self.with_budget(BudgetSource::Shared(budget.clone()))
+    }
+
+    /// Shares the budget with all instances of `fleet`: the floor of the policy's budget is then that of all of them
+    /// together. Destinations of [`scope`](Self::scope) have ledgers of their own. Clones that were made before keep
+    /// their budget.
     ///
-    /// An error if the policy's budget is not a window.
+    /// # Errors
+    ///
+    /// The policy's budget is not a window.
     #[cfg(feature = "fleet")]
-    pub fn fleet(mut self, fleet: &Fleet) -> Result<Self, Invalid> {
+    pub fn fleet(self, fleet: &Fleet) -> Result<Self, Invalid> {
         let membership = fleet.join(self.policy(), Role::Member)?;
-        self.guards = Arc::clone(membership.guards());
-        let mut shared = Shared::new(self.policy().clone(), &self.guards);
-        shared.off = AtomicBool::new(!self.is_enabled());
-        shared.fleet = Some(membership);
-        self.shared = Arc::new(shared);
+        Ok(self.with_budget(BudgetSource::Fleet(membership)))
+    }
+
+    fn with_budget(mut self, budget: BudgetSource) -> Self {
+        let (policy, off) = (self.policy().clone(), Arc::clone(&self.shared.off));
+        self.shared = Arc::new(Shared::new(policy, off, budget));
+        self.guards = self.shared.guards(self.scope.as_deref());
         #[cfg(feature = "metrics")]
         if let Some(meter) = self.observers.meter() {
             meter.watch(&self.shared);
         }
-        Ok(self)
+        self
     }
 
     /// The policy.
@@ -203,19 +249,23 @@ impl<C> Retry<C> {
         &self.shared.policy
     }
 
-    /// The guards: the budget's balance, the breaker's state.
     #[inline]
-    pub fn guards(&self) -> &Guards {
+    pub(crate) fn guards(&self) -> &Guards {
         &self.guards
     }
 
-    /// How many retries the budget would grant right now; `None` when there is no budget.
+    /// How many retries the budget would grant right now; `None` without a budget.
     pub fn balance(&self) -> Option<u64> {
         self.guards.balance(Ambient::now())
     }
 
+    /// The state of the circuit breaker; `None` without one.
+    pub fn breaker(&self) -> Option<BreakerState> {
+        self.guards.has_breaker().then(|| self.guards.breaker())
+    }
+
     /// Switches retries off, and on again, for this value and all its clones: each call then makes one
-    /// attempt. Polling goes on.
+    /// attempt. Polling continues.
     pub fn set_enabled(&self, enabled: bool) {
         self.shared.off.store(!enabled, Ordering::Release);
     }
@@ -288,22 +338,17 @@ impl<C> Retry<C> {
     pub(crate) fn context(&self) -> Context<'_> {
         let request = Request {
             safety: self.safety,
-            key: self.about,
+            key: self.cooldown_key,
             stripe: thread_state::stripe(),
             ..Request::default()
         };
         let observer = self.observers.as_dyn();
         Context { policy: &self.shared.policy, guards: &self.guards, observer, request }
     }
-
-    #[cfg(feature = "tower")]
-    pub(crate) fn shared_guards(&self) -> Arc<Guards> {
-        Arc::clone(&self.guards)
-    }
 }
 
 /// For a runner that knows more of the request than a closure says.
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 impl<C: Clone> Retry<C> {
     /// A copy for a request that carries its key itself.
     pub(crate) fn unkeyed(&self) -> Self {
@@ -323,7 +368,7 @@ impl<C: Clone> Retry<C> {
 
     pub(crate) fn tell(&self, event: &redial_core::Event) {
         if let Some(observer) = self.observers.as_dyn() {
-            observer.about(&self.context().request, event);
+            observer.call_event(self.context().request.info(), event);
         }
     }
 }

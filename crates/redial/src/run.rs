@@ -51,7 +51,7 @@ impl<C> Retry<C> {
     /// # }
     /// ```
     #[inline]
-    pub fn run<T, E, F, Fut>(&self, op: F) -> impl Future<Output = Result<T, Error<E>>>
+    pub fn run<T, E, F, Fut>(&self, op: F) -> impl Future<Output = Result<T, Error<C::Cause>>>
     where
         F: FnMut(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
@@ -86,7 +86,7 @@ impl<C> Retry<C> {
         &self,
         context: &mut X,
         op: F,
-    ) -> impl Future<Output = Result<T, Error<E>>>
+    ) -> impl Future<Output = Result<T, Error<C::Cause>>>
     where
         F: AsyncFnMut(&mut X, Attempt) -> Result<T, E>,
         C: Classifier<T, E>,
@@ -96,7 +96,7 @@ impl<C> Retry<C> {
 
     /// The first attempt, which is all that most calls make.
     #[inline]
-    async fn drive<T, E, O>(&self, mut op: O) -> Result<T, Error<E>>
+    async fn drive<T, E, O>(&self, mut op: O) -> Result<T, Error<C::Cause>>
     where
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
@@ -114,7 +114,7 @@ impl<C> Retry<C> {
             }
         } else {
             let mut session = Session::start(self, now, self.latest());
-            let attempt = session.first()?;
+            let attempt = session.first().map_err(Error::adapt::<T, C>)?;
             let result = match session.current() {
                 None => within(op.start(attempt), attempt.expires).await,
                 // Boxed, so that calls without a span do not carry its size.
@@ -131,7 +131,7 @@ impl<C> Retry<C> {
                 judged => (session, judged),
             }
         };
-        Box::pin(self.retry(session, judged, &mut op)).await
+        Box::pin(self.retry(session, judged, &mut op)).await.map_err(Error::adapt::<T, C>)
     }
 
     /// Everything after the first attempt.

@@ -5,13 +5,13 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 use redial_core::NEVER;
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 use redial_core::decide::Safety;
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
 use redial_core::schedule::Hint;
-use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict};
+use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict, nanos};
 
 use crate::attempt::{Attempt, Key};
 use crate::clock::Clock;
@@ -200,7 +200,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         let cx = limited(self.retry.borrow(), self.number, self.barred);
         let seed = || *self.seed.get_or_insert_with(entropy::seed);
         let verdict = self.call.settle(&cx, permit, &outcome, now, seed);
-        let kept = outcome.hint().map(|hint| (hint, now.saturating_add(hint.after())));
+        let kept = outcome.hint().map(|hint| (hint, now.saturating_add(nanos(hint.after()))));
         self.pending = kept.filter(|_| verdict == Verdict::InFlight);
         match verdict {
             Verdict::Wait(_) if testing::cap().is_some() => Step::WaitUntil(0),
@@ -214,10 +214,10 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     /// With the hint of an earlier attempt, if that asks for a longer wait.
     fn with_pending(&self, outcome: Outcome, now: Nanos) -> Outcome {
-        let own = outcome.hint().map_or(0, Hint::after);
+        let own = outcome.hint().map_or(0, |hint| nanos(hint.after()));
         match self.pending {
             Some((hint, until)) if until > now.saturating_add(own) => {
-                outcome.with_hint(hint.with_after(until - now))
+                outcome.with_hint(hint.with_after(Duration::from_nanos(until - now)))
             }
             _ => outcome,
         }
@@ -262,7 +262,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 }
 
 /// For a runner that knows more about the request than a closure tells.
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     pub(crate) fn retry(&self) -> &Retry<C> {
         self.retry.borrow()

@@ -7,6 +7,7 @@ use std::thread;
 use redial_core::Policy;
 use redial_core::admit::{Guards, Scopes};
 
+use crate::budget::RetryBudget;
 use crate::clock::{Ambient, Clock};
 use crate::entropy;
 #[cfg(feature = "fleet")]
@@ -17,13 +18,23 @@ const MOST_SCOPES: usize = 1024;
 
 pub(crate) struct Shared {
     pub(crate) policy: Policy,
-    pub(crate) off: AtomicBool,
-    scopes: Mutex<Scopes<String>>,
+    /// Whether retries are switched off. Also shared with clones that have another budget.
+    pub(crate) off: Arc<AtomicBool>,
+    budget: BudgetSource,
     /// The guards of calls without a [`scope`](crate::Retry::scope).
-    #[cfg(feature = "metrics")]
     guards: Arc<Guards>,
+    scopes: Mutex<Scopes<String>>,
+}
+
+/// Where the guards get their budget from.
+pub(crate) enum BudgetSource {
+    /// Each has its own, as the policy says.
+    Policy,
+    /// All of them draw on this one.
+    Shared(RetryBudget),
+    /// Each leases its own from a ledger of the fleet.
     #[cfg(feature = "fleet")]
-    pub(crate) fleet: Option<Membership>,
+    Fleet(Membership),
 }
 
 #[cfg(feature = "metrics")]
@@ -36,35 +47,38 @@ impl crate::telemetry::Watched for Shared {
 }
 
 impl Shared {
-    #[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "only meters read them"))]
-    pub(crate) fn new(policy: Policy, guards: &Arc<Guards>) -> Self {
-        Self {
-            off: AtomicBool::new(false),
-            scopes: Mutex::new(Scopes::new(MOST_SCOPES, policy.memory())),
-            policy,
-            #[cfg(feature = "metrics")]
-            guards: Arc::clone(guards),
+    pub(crate) fn new(policy: Policy, off: Arc<AtomicBool>, budget: BudgetSource) -> Self {
+        let guards = match &budget {
             #[cfg(feature = "fleet")]
-            fleet: None,
-        }
+            BudgetSource::Fleet(membership) => Arc::clone(membership.guards()),
+            budget => Arc::new(budget.new_guards(&policy)),
+        };
+        let scopes = Mutex::new(Scopes::new(MOST_SCOPES, policy.memory()));
+        Self { policy, off, budget, guards, scopes }
     }
 
-    /// The guards of a destination.
-    pub(crate) fn scope(&self, destination: String) -> Arc<Guards> {
+    /// The guards of a destination, or of calls without one.
+    pub(crate) fn guards(&self, destination: Option<&str>) -> Arc<Guards> {
+        let Some(destination) = destination else { return Arc::clone(&self.guards) };
         let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut find = |make: &mut dyn FnMut() -> Option<Guards>| {
+            let make = || make().unwrap_or_else(|| self.budget.new_guards(&self.policy));
+            scopes.get(destination.to_owned(), Ambient::now(), make)
+        };
         #[cfg(feature = "fleet")]
-        if let Some(fleet) = &self.fleet {
-            let key = destination.clone();
-            return fleet.scope(&self.policy, &destination, |make| {
-                let own = || new_guards(&self.policy);
-                scopes.get(key, Ambient::now(), || make().unwrap_or_else(own))
-            });
+        if let BudgetSource::Fleet(membership) = &self.budget {
+            return membership.scope(&self.policy, destination, find);
         }
-        scopes.get(destination, Ambient::now(), || new_guards(&self.policy))
+        find(&mut || None)
     }
 }
 
-pub(crate) fn new_guards(policy: &Policy) -> Guards {
-    let stripes = thread::available_parallelism().map_or(1, usize::from);
-    Guards::new(policy, stripes, entropy::seed())
+impl BudgetSource {
+    fn new_guards(&self, policy: &Policy) -> Guards {
+        if let Self::Shared(budget) = self {
+            return Guards::sharing(policy, budget.account(), entropy::seed());
+        }
+        let stripes = thread::available_parallelism().map_or(1, usize::from);
+        Guards::new(policy, stripes, entropy::seed())
+    }
 }

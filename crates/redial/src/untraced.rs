@@ -29,16 +29,16 @@ impl Trace {
         false
     }
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn request(&mut self, _: &http::Method, _: &http::Uri, _grpc: bool) {}
 
     #[inline(always)]
     pub(crate) fn sent(&mut self, _: &Permit) {}
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn anew(&mut self, _number: u32, _now: Nanos) {}
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn responded(&mut self, _number: u32, _status: u16) {}
 
     #[inline(always)]
@@ -65,7 +65,7 @@ impl Current {
         match self.0 {}
     }
 
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn write(&self, _: &mut http::HeaderMap) {
         match self.0 {}
     }

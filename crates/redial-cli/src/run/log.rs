@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use redial_core::{Nanos, Stop};
+use redial_core::{Nanos, Stop, nanos};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -42,7 +42,8 @@ impl Log {
                 Err(_) => (None, None),
             };
             let is = |what: fn(&End) -> bool| end.is_ok_and(what);
-            let hint = end.ok().and_then(|end| end.found.hint()).map(|hint| ms(hint.after()));
+            let hint =
+                end.ok().and_then(|end| end.found.hint()).map(|hint| ms(nanos(hint.after())));
             json!({
                 "attempt": number, "took_ms": ms(taken), "exit_code": code, "signal": signal,
                 "timed_out": is(|end| end.timed_out), "retry_on_output": is(|end| end.found.retry),

@@ -1,10 +1,12 @@
 //! The output of a command says more about its failure than its exit code: that a lock is held, or how long to wait.
 //! Output is scanned line by line as it passes, and at most one line is kept.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use redial::http::hints;
 use redial_core::schedule::Hint;
-use redial_core::{Nanos, parse_duration};
+use redial_core::{Nanos, nanos, parse_duration};
 use regex_lite::Regex;
 
 use super::clock;
@@ -40,7 +42,7 @@ pub(super) struct Found {
 impl Found {
     /// The hint of a pattern, or of the fields of a response.
     pub(super) fn hint(&self) -> Option<Hint> {
-        self.hinted.map(Hint::AtLeast).or_else(|| {
+        self.hinted.map(|after| Hint::AtLeast(Duration::from_nanos(after))).or_else(|| {
             // Most commands print no response: do not read the clock for them.
             let any = !self.headers.is_empty();
             any.then(|| hints(&self.headers, clock::wall()).hint).flatten()
@@ -93,7 +95,7 @@ fn read_hint(text: &str) -> Option<Nanos> {
     }
     let mut headers = HeaderMap::new();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_str(text).ok()?);
-    hints(&headers, clock::wall()).hint.map(Hint::after)
+    hints(&headers, clock::wall()).hint.map(|hint| nanos(hint.after()))
 }
 
 /// `2 minutes` becomes `2m`.

@@ -1,8 +1,9 @@
-//! One retry for the same thing in so long: a video player may ask for a segment again once in 30 s.
+//! The cool-down: one retry per key in a given time. For example, a video player may request a segment again
+//! once in 30 s.
 //!
-//! A map of every key ever retried has no bound. Here a key's hash picks one of a fixed number of
-//! places, and a place remembers its last retry. Two keys that share a place share its retry: a
-//! collision can refuse a retry that was allowed, never allow one that was not.
+//! A map of all keys would grow without bound. Instead, a key's hash selects one of a fixed number of
+//! places, and each place remembers its last retry. Two keys that share a place share its retry: a
+//! collision can refuse a retry that should be allowed, but never allow one that should be refused.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -19,7 +20,7 @@ pub struct CoolDownRule {
     /// One retry of a key in this time.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     pub every: Nanos,
-    /// How many keys are remembered.
+    /// The number of places for keys.
     #[cfg_attr(feature = "serde", serde(default = "default_places"))]
     pub places: u32,
 }
@@ -34,7 +35,7 @@ impl CoolDownRule {
         Self { every: nanos(every), places: default_places() }
     }
 
-    /// Another number of places. With n keys retried in a period, about n in `places` find theirs taken.
+    /// Sets the number of places. If n keys are retried in a period, about n in `places` find their place taken.
     pub fn places(self, places: u32) -> Self {
         Self { places, ..self }
     }
@@ -61,7 +62,7 @@ impl CoolDown {
         update(self.place(key), |free_at| (now >= free_at).then_some(until)).is_ok()
     }
 
-    /// Would a retry at `at` be refused, as far as one can know now?
+    /// Whether a retry at `at` would be refused, as far as is known now.
     pub(crate) fn refuses(&self, key: u64, at: Nanos) -> bool {
         key != 0 && at < self.place(key).load(Ordering::Acquire)
     }

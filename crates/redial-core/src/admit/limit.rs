@@ -1,31 +1,30 @@
-//! Limits that do not depend on failure: so many attempts a second, so many at once.
+//! Limits that do not depend on failures: on the rate of attempts, and on the number in flight.
 //!
-//! Both refuse and never queue. A queue in front of a server that is behind only adds waiting to every
-//! call.
+//! Both refuse instead of queueing. A queue in front of an overloaded server only delays every call.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
 use crate::units::{NEVER, Nanos, Rate};
 
-/// So many attempts in a time, with room for a burst.
+/// A rate of attempts, with room for a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RateRule {
-    /// How often.
+    /// The rate.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::rate"))]
     pub rate: Rate,
-    /// How many at once after a pause.
+    /// The number of attempts at once after a pause.
     pub burst: u32,
 }
 
 impl RateRule {
-    /// At most `rate` in the long run, `burst` of them at once.
+    /// At most `rate` in the long run, and `burst` at once.
     pub fn new(rate: Rate, burst: u32) -> Self {
         Self { rate, burst }
     }
 
-    /// Takes up to `n` out of a bucket that would be full again at `full_at`: how many, and when it would be full then.
-    /// For a bucket that is kept somewhere else; [`RateLimit`] is one of this process.
+    /// Takes up to `n` tokens from a bucket that would be full again at `full_at`. Returns how many were taken, and when
+    /// the bucket will be full then. For buckets that are stored elsewhere; [`RateLimit`] is one in memory.
     pub fn take_up_to(&self, n: u64, full_at: Nanos, now: Nanos) -> (u64, Nanos) {
         let interval = self.rate.interval();
         if interval == NEVER {
@@ -36,7 +35,7 @@ impl RateRule {
         (taken, from + taken * interval)
     }
 
-    /// When there will be one in a bucket that would be full again at `full_at`.
+    /// When the next token is available in a bucket that would be full again at `full_at`.
     pub fn next(&self, full_at: Nanos, now: Nanos) -> Nanos {
         match self.rate.interval() {
             NEVER => NEVER,
@@ -46,13 +45,13 @@ impl RateRule {
         }
     }
 
-    /// How long an empty bucket takes to be full.
+    /// How long an empty bucket takes to fill.
     pub(crate) fn refill(&self) -> Nanos {
         self.rate.interval().saturating_mul(u64::from(self.burst))
     }
 }
 
-/// The generic cell rate algorithm: one timestamp, the time at which the bucket would be full again.
+/// The generic cell rate algorithm. Its state is one timestamp, at which the bucket would be full again.
 #[derive(Debug)]
 pub struct RateLimit {
     rule: RateRule,
@@ -65,7 +64,7 @@ impl RateLimit {
         Self { rule: *rule, full_at: AtomicU64::new(0) }
     }
 
-    /// Takes one, or says when the next one will be there.
+    /// Takes one token, or returns when the next one will be available.
     pub fn take(&self, now: Nanos) -> Result<(), Nanos> {
         let one = |full_at: u64| match self.rule.take_up_to(1, full_at, now) {
             (0, _) => None,
@@ -74,7 +73,7 @@ impl RateLimit {
         update(&self.full_at, one).map(drop).map_err(|full_at| self.rule.next(full_at, now))
     }
 
-    /// The bulk form of [`RateLimit::take`]: takes up to `n`, and says how many.
+    /// Takes up to `n` tokens, and returns how many.
     pub fn take_up_to(&self, n: u64, now: Nanos) -> u64 {
         let mut taken = 0;
         let _ = update(&self.full_at, |full_at| {
@@ -86,7 +85,7 @@ impl RateLimit {
     }
 }
 
-/// How many attempts may be on the wire at once.
+/// A limit on the number of attempts in flight.
 #[derive(Debug)]
 pub(crate) struct Concurrency {
     most: u32,

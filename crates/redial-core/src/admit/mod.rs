@@ -1,9 +1,9 @@
-//! May we spend it?
+//! Is there budget for the attempt?
 //!
-//! An attempt that was decided and scheduled well can still be one too many. The guards of a
-//! destination look at all calls together: the budget bounds retries, the breaker stops calling what is
-//! down, the throttle and the limits bound everything. They are shared by every call of a policy to one
-//! destination, and never by two destinations: one bad host must not drain the others.
+//! An attempt that is safe and well timed can still be one too many. The guards of a destination look at
+//! all of its calls together: the budget bounds retries, the breaker stops calls to a server that is down,
+//! the throttle and the limits bound all attempts. They are shared by all calls of a policy to one
+//! destination, and never by two destinations: one bad host must not use up the budget of the others.
 
 mod breaker;
 pub mod budget;
@@ -24,10 +24,11 @@ pub use throttle::ThrottleRule;
 
 pub(crate) use breaker::{MOST_PROBES, Probe};
 
+use alloc::sync::Arc;
 use core::task::Waker;
 
 use breaker::{Breaker, Pass};
-use budget::{Budget, Charge, Lease, Ledger, Saved};
+use budget::{Account, Budget, Charge, Lease, Ledger, Saved};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use throttle::Throttle;
@@ -41,13 +42,14 @@ use crate::units::Nanos;
 /// The shared state behind a policy, for one destination.
 #[derive(Debug)]
 pub struct Guards {
-    pub(crate) ledger: Ledger,
-    /// Whether there is any guard besides the ledger. Most calls have none to ask.
+    pub(crate) ledger: Arc<Ledger>,
+    /// Whether there is any guard besides the ledger. Most policies have none.
     guarded: bool,
-    /// Whether a success changes the ledger. In the usual budget it does not.
+    /// Whether a success changes the ledger. In the default budget it does not.
     rewarding: bool,
-    /// Whether a first attempt holds nothing but a probe of the breaker.
+    /// Whether a first attempt holds nothing except possibly a probe of the breaker.
     light: bool,
+    /// Whether a guard needs the time of a success.
     timed: bool,
     breaker: Option<Breaker>,
     throttle: Option<Throttle>,
@@ -56,7 +58,7 @@ pub struct Guards {
     cooldown: Option<CoolDown>,
 }
 
-/// What the guards said when they let an attempt in.
+/// The result of admitting an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) probe: Option<Probe>,
@@ -64,32 +66,41 @@ pub(crate) struct Entry {
 }
 
 impl Guards {
-    /// The guards that `policy` asks for. Threads that pass different stripes do not contend for the
-    /// budget's deposits; `seed` names the random streams of the breaker and the throttle.
+    /// The guards of `policy`. Threads that use different stripes do not contend for the budget's deposits;
+    /// `seed` names the random streams of the breaker and the throttle.
     pub fn new(policy: &Policy, stripes: usize, seed: u64) -> Self {
-        Self::with(policy, Ledger::new(policy.budget(), stripes), seed)
+        Self::sharing(policy, &Account::new(policy.budget(), stripes), seed)
     }
 
-    /// The bulk form of the guards of `n` equal processes: their windows are one, with the floor and the
-    /// bootstrap allowance of all of them. It lends what one process has to another, so it is true where
-    /// all of them make many calls. Only a window can be pooled; everything else stays that of one process.
+    /// The guards of `policy`, with the budget of `account` instead of its own.
+    pub fn sharing(policy: &Policy, account: &Account, seed: u64) -> Self {
+        Self::with(policy, Arc::clone(&account.0), seed)
+    }
+
+    /// The account of the budget, to be shared.
+    pub fn account(&self) -> Account {
+        Account(Arc::clone(&self.ledger))
+    }
+
+    /// The bulk form of the guards of `n` equal processes: one window, with the floor and the bootstrap
+    /// allowance of all of them. Tokens move freely between the processes, so it is accurate if all of them
+    /// make many calls. Only a window can be pooled; all other guards are those of one process.
     pub fn fleet(policy: &Policy, n: u32) -> Self {
         let budget = match policy.budget() {
             Budget::Window(window) => Budget::Window(window.times(n)),
             other => *other,
         };
-        Self::with(policy, Ledger::new(&budget, 1), 0)
+        Self::sharing(policy, &Account::new(&budget, 1), 0)
     }
 
-    /// The guards of an instance that leases its retries from the ledger of a [`fleet`](crate::fleet); `bell` is woken when
-    /// a retry waits for a lease. Only a window can be shared: `None` for any other budget.
-    pub fn leased(policy: &Policy, stripes: usize, seed: u64, bell: Waker) -> Option<Self> {
+    /// The guards of an instance that leases its retries from the ledger of a [`fleet`](crate::fleet); `waker` is woken
+    /// when a retry waits for a lease. Only a window can be shared: `None` for any other budget.
+    pub fn leased(policy: &Policy, stripes: usize, seed: u64, waker: Waker) -> Option<Self> {
         let Budget::Window(window) = policy.budget() else { return None };
-        let lease = Lease::new(window, stripes, bell);
-        Some(Self::with(policy, Ledger::Lease(lease), seed))
+        Some(Self::sharing(policy, &Account::leased(window, stripes, waker), seed))
     }
 
-    fn with(policy: &Policy, ledger: Ledger, seed: u64) -> Self {
+    fn with(policy: &Policy, ledger: Arc<Ledger>, seed: u64) -> Self {
         let breaker = policy.breaker().map(|rule| Breaker::new(rule, random::draw(seed, 0)));
         let throttle = policy.throttle().map(|rule| Throttle::new(rule, random::draw(seed, 1)));
         let rate = policy.rate().map(RateLimit::new);
@@ -123,17 +134,17 @@ impl Guards {
         }
     }
 
-    /// Whether a success has to be told when it happened. When not, the time of the start will do, and
-    /// a runner saves a reading of its clock.
+    /// Whether a guard needs the time of a success. If not, a runner can pass the start time instead, and
+    /// need not read its clock.
     #[inline]
     pub fn timed(&self) -> bool {
         self.timed
     }
 
-    /// The short way for a first attempt that nobody observes and that will hold nothing: what
-    /// [`Call::admit`](crate::Call::admit) comes down to then. Says no when it is not one of those, and
-    /// then nothing has happened. If the attempt succeeds, [`Guards::passed`] is all there is to settle;
-    /// if not, [`Call::resume`](crate::Call::resume) goes on from here.
+    /// The fast path for a first attempt without an observer that holds nothing: what
+    /// [`Call::admit`](crate::Call::admit) reduces to then. Returns `false`, and does nothing, for any other
+    /// attempt. If the attempt succeeds, call [`Guards::passed`]; otherwise continue with
+    /// [`Call::resume`](crate::Call::resume).
     #[inline(always)]
     pub fn pass(&self, stripe: usize, now: Nanos) -> bool {
         if !self.light || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed()) {
@@ -143,8 +154,8 @@ impl Guards {
         true
     }
 
-    /// An attempt that [`Guards::pass`] let through at `started` succeeded. What time it is is asked only
-    /// if it matters. Says when the breaker moved: it may mind slow successes.
+    /// An attempt that [`Guards::pass`] admitted at `started` succeeded. `now` is called only if a guard
+    /// needs it. Returns the breaker's new state if it changed: slow successes can open it.
     #[inline(always)]
     pub fn passed(&self, started: Nanos, now: impl FnOnce() -> Nanos) -> Option<BreakerState> {
         let breaker = self.breaker.as_ref()?;
@@ -152,29 +163,29 @@ impl Guards {
         breaker.record(None, Health::Good, now.saturating_sub(started), now)
     }
 
-    /// How many retries the budget would grant right now; `None` when there is no budget.
+    /// How many retries the budget would grant right now; `None` without a budget.
     pub fn balance(&self, now: Nanos) -> Option<u64> {
         self.ledger.balance(now)
     }
 
-    /// What these guards have of a fleet's budget, if they share one.
+    /// The lease from a fleet's budget, if these guards share one.
     pub fn lease(&self) -> Option<&Lease> {
-        if let Ledger::Lease(lease) = &self.ledger { Some(lease) } else { None }
+        self.ledger.lease()
     }
 
-    /// The account of the budget, for the next process that shares it. The other guards are not part of it.
+    /// The state of the budget, for the next process that shares it. The other guards are not part of it.
     pub fn save(&self) -> Saved {
         self.ledger.save()
     }
 
-    /// Goes on with the account that another process left. Says no, and changes nothing, when it is that of another
-    /// currency, or of a window of another length.
+    /// Continues from the state that another process saved. Returns `false`, and changes nothing, if it belongs to another
+    /// kind of budget, or to a window of another length; or if the budget is shared.
     pub fn restore(&mut self, saved: &Saved) -> bool {
-        self.ledger.restore(saved)
+        Arc::get_mut(&mut self.ledger).is_some_and(|ledger| ledger.restore(saved))
     }
 
-    /// The state of the breaker; closed when there is none. An open one stays so until an attempt asks to
-    /// pass after its time.
+    /// The state of the breaker; closed if there is none. It stays open until the first attempt after its open
+    /// time.
     pub fn breaker(&self) -> BreakerState {
         self.breaker.as_ref().map_or(BreakerState::Closed, Breaker::state)
     }
@@ -184,26 +195,25 @@ impl Guards {
         self.breaker.is_some()
     }
 
-    /// The probability with which the throttle refuses the next attempt; 0 when there is none.
+    /// The probability that the throttle refuses the next attempt; 0 without a throttle.
     pub fn refusal(&self, now: Nanos) -> f64 {
         self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now))
     }
 
-    /// The bulk form of a deposit: `n` equal calls at once, whenever this budget makes its own. Budgets
-    /// other than a window have none.
+    /// Deposits for `n` calls at once. Only windows take deposits.
     #[inline(always)]
     pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
         self.ledger.deposit(stripe, n, now);
     }
 
-    /// The bulk form of "may I retry?": charges up to `n` equal retries after failures of `class`, and
-    /// says how many were granted. A budget that counts what is in flight is asked, not charged.
+    /// Withdraws for up to `n` retries after failures of `class`, and returns how many were granted. A
+    /// budget that counts attempts in flight is read, not charged.
     #[inline]
     pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
         self.ledger.withdraw_up_to(n, class, now)
     }
 
-    /// An attempt succeeded. `charge` is what it paid if it was a retry.
+    /// An attempt succeeded. `charge` is the charge of a retry.
     #[inline(always)]
     pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Nanos) {
         if self.rewarding {
@@ -211,7 +221,7 @@ impl Guards {
         }
     }
 
-    /// Every guard in turn, right before an attempt is sent.
+    /// Checks every guard in turn, right before an attempt is sent.
     #[inline(always)]
     pub(crate) fn enter(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
         if self.guarded {
@@ -221,8 +231,8 @@ impl Guards {
         }
     }
 
-    /// Those that only look come before those that take, and the breaker takes its probe last: a probe that
-    /// another guard refuses would have made it half-open for nothing.
+    /// Guards that only read come before guards that take, and the breaker's probe is taken last: if another
+    /// guard refused the probe, the breaker would be half-open for nothing.
     #[inline(never)]
     fn enter_guarded(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
         if self.breaker.as_ref().is_some_and(|breaker| breaker.is_shut(now)) {
@@ -259,7 +269,7 @@ impl Guards {
         Ok(Entry { probe, half_opened })
     }
 
-    /// What came of an attempt, for every guard that learns from it. Says when the breaker moved.
+    /// Updates every guard with the outcome of an attempt. Returns the breaker's new state if it changed.
     #[inline(always)]
     pub(crate) fn learn(
         &self,
@@ -290,7 +300,7 @@ impl Guards {
         self.breaker.as_ref()?.record(probe, health, taken, now)
     }
 
-    /// Why a retry, or a poll, at `at` is sure to be refused, so that nobody waits for it.
+    /// Why an attempt at `at` is certain to be refused, so that the call stops at once instead of waiting.
     pub(crate) fn foresee(&self, retry: bool, key: u64, at: Nanos) -> Result<(), Stop> {
         if self.breaker.as_ref().is_some_and(|breaker| breaker.refuses(at)) {
             Err(Stop::BreakerOpen)

@@ -8,14 +8,14 @@ use crate::units::Nanos;
 
 /// Guards by destination, at most `capacity` of them.
 ///
-/// A destination that nobody called for `idle` may be forgotten to make room; a policy says how long its past
-/// matters ([`Policy::memory`](crate::Policy::memory)). When there is no such destination, the newcomers share
-/// one more set of guards, so a caller that makes up destinations gets no fresh budget for each.
+/// A destination without calls for `idle` may be removed to make room; [`Policy::memory`](crate::Policy::memory) is how
+/// long that must be. If there is none to remove, new destinations share one extra set of guards, so that a caller that
+/// invents destinations does not get a fresh budget for each.
 #[derive(Debug)]
 pub struct Scopes<K> {
     capacity: usize,
     idle: Nanos,
-    /// The guards, and when they were last asked for.
+    /// The guards, and when they were last used.
     known: BTreeMap<K, (Arc<Guards>, Nanos)>,
     shared: Option<Arc<Guards>>,
 }
@@ -26,7 +26,7 @@ impl<K: Ord> Scopes<K> {
         Self { capacity, idle, known: BTreeMap::new(), shared: None }
     }
 
-    /// The guards of `key`, made by `make` when it is new here.
+    /// The guards of `key`, created by `make` if it is new.
     pub fn get(&mut self, key: K, now: Nanos, make: impl FnOnce() -> Guards) -> Arc<Guards>
     where
         K: Clone,
@@ -46,7 +46,7 @@ impl<K: Ord> Scopes<K> {
         guards
     }
 
-    /// All guards, those that newcomers share included.
+    /// All guards, including the shared set.
     pub fn guards(&self) -> impl Iterator<Item = &Guards> {
         let known = self.known.values().map(|(guards, _)| guards);
         known.chain(&self.shared).map(|guards| &**guards)
@@ -62,7 +62,7 @@ impl<K: Ord> Scopes<K> {
         self.known.is_empty()
     }
 
-    /// Guards that somebody still holds are in use, however long ago they were asked for.
+    /// Guards that a caller still holds are in use, however long ago they were requested.
     fn forget_idle(&mut self, now: Nanos) {
         let idle = self.idle;
         self.known.retain(|_, (guards, used)| {

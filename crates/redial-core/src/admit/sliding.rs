@@ -1,28 +1,28 @@
-//! Sums over the last so many seconds, without locks and without walking a queue.
+//! Sums over a sliding window, without locks and without walking a queue.
 //!
-//! A counter that expires is awkward to share between threads: whoever clears the old part races with
-//! whoever adds to the new one. So nothing is ever cleared. The owner's counters only grow, and at the
-//! start of every slice of the window their totals are noted down. A sum over the window is a counter
-//! minus the note of the slice that the window begins with: two loads, after any idle time.
+//! A counter that expires is hard to share between threads: clearing the old part races with adding to the
+//! new one. So nothing is ever cleared. The owner's counters only grow, and their totals are noted at the
+//! start of every slice of the window. A sum over the window is a counter minus the note of the slice in
+//! which the window begins: two loads, after any idle time.
 
 use crate::sync::{AtomicU64, Ordering, small_under_loom};
 use crate::units::Nanos;
 
-/// The window reaches back this many slices before the current one, so it is never shorter than it was
-/// asked to be, and longer by at most one slice.
+/// The window reaches back this many slices before the current one, so it is never shorter than requested,
+/// and longer by at most one slice.
 pub(crate) const SLICES: u64 = small_under_loom(15, 1) as u64;
 
-/// Notes are kept for `RING` slices. `RING ≥ 2·SLICES + 2`: a thread that reads an old note while
-/// another rushes ahead finds it overwritten only when its whole window has passed.
+/// Notes are kept for `RING` slices. `RING ≥ 2·SLICES + 2`: the note that a thread reads can be overwritten
+/// by a faster thread only after its whole window has passed.
 pub(crate) const RING: usize = small_under_loom(32, 4);
 
-/// The notes for `N` growing counters, which the owner keeps wherever it likes.
+/// The notes for `N` growing counters, which the owner keeps.
 #[derive(Debug)]
 pub(crate) struct Sliding<const N: usize> {
     slice: Nanos,
-    /// How many slices have begun since time 0; the current one is the last of them. Moving it on is what
-    /// begins a slice: a thread that works in a slice has seen this value first, so totals read *before*
-    /// it moves contain nothing of that slice.
+    /// The number of slices begun since time 0; the current slice is the last of them. Incrementing it begins a
+    /// slice: a thread that works in a slice has seen this value first, so totals read *before* the increment
+    /// contain nothing of that slice.
     begun: AtomicU64,
     notes: [[AtomicU64; N]; RING],
 }
@@ -34,7 +34,7 @@ impl<const N: usize> Sliding<N> {
         Self { slice, begun: AtomicU64::new(0), notes }
     }
 
-    /// Call this before touching the counters at `now`.
+    /// Call this before changing or reading the counters at `now`.
     #[inline(always)]
     pub(crate) fn advance(&self, now: Nanos, totals: impl Fn() -> [u64; N]) {
         if now >= self.begun.load(Ordering::Acquire).wrapping_mul(self.slice) {
@@ -42,8 +42,8 @@ impl<const N: usize> Sliding<N> {
         }
     }
 
-    /// Several threads may come here at once. Each notes totals that it read while the old slice was
-    /// still current; the largest stays; one of them begins the new one.
+    /// Several threads may run this at once. Each notes totals that it read while the old slice was still
+    /// current; the largest note stays; one thread begins the new slice.
     #[cold]
     #[inline(never)]
     fn begin_slice(&self, now: Nanos, totals: impl Fn() -> [u64; N]) {
@@ -58,8 +58,8 @@ impl<const N: usize> Sliding<N> {
                 continue;
             }
             for index in begun.max(target.saturating_sub(RING as u64))..target {
-                // Backwards, because `since` reads forwards: whoever sees a new first total sees new
-                // later ones too.
+                // Backwards, because `since` reads forwards: a thread that sees a new first total also sees
+                // the new later ones.
                 for (note, total) in self.note(index).iter().zip(totals).rev() {
                     note.fetch_max(total, Ordering::AcqRel);
                 }
@@ -89,12 +89,12 @@ impl<const N: usize> Sliding<N> {
         self.slice
     }
 
-    /// How many slices have begun.
+    /// The number of slices begun.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// Goes on from where another one was, whose slices are as long.
+    /// Continues from the state of another one with slices of the same length.
     pub(crate) fn restore(&mut self, begun: u64, totals: impl Fn(usize) -> [u64; N]) {
         for (index, note) in self.notes.iter().enumerate() {
             for (note, total) in note.iter().zip(totals(index)) {

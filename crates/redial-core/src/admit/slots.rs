@@ -1,9 +1,9 @@
-//! When may a rejected caller come back?
+//! When should a rejected caller retry?
 //!
-//! A server that tells everyone "in five seconds" gets everyone in five seconds. One that hands out its
-//! whole capacity gets its callers back on top of those who come for the first time: at a load of 0.8
-//! that is 1.8 of what it can do. So rejected callers are booked one after the other into what first
-//! attempts leave over.
+//! A server that tells every caller "in five seconds" gets all of them back in five seconds. A server that
+//! gives its whole capacity to rejected callers gets them on top of the first attempts: at a load of 0.8,
+//! that is 1.8 times its capacity. So rejected callers are booked one after the other into the capacity
+//! that first attempts leave free.
 //!
 //! ```text
 //! capacity = places ÷ how long a place is held
@@ -11,14 +11,14 @@
 //! slot     = max(now, last slot) + 1 ÷ spare
 //! ```
 //!
-//! Nothing is reserved: a caller that comes late, or finds the place taken, is booked anew.
+//! Nothing is reserved: a caller that comes late, or finds no free place, is booked again.
 //!
-//! Capacity follows from how long places are held (Little's law), not from counting what is done in a
-//! second: a server that stands still does nothing, which says nothing about what it can do. What a
-//! standstill does show is `places` requests that took as long as it lasted. All who were inside together raise
-//! the mean at most e-fold, once it is one of many requests: capacity is not below 37% of what it was after a
-//! standstill of any length, and right again after some dozens of requests per place. One request that takes
-//! long among many that do not is no standstill, and counts in full.
+//! Capacity follows from how long places are held (Little's law), not from counting completed requests per
+//! second: a server that stalls completes none, which says nothing about its capacity. A stall appears as
+//! `places` requests that took as long as it lasted. Requests that were in progress together can raise the mean
+//! at most e-fold, once the mean covers many requests: after a stall of any length, capacity is not below 37% of
+//! its previous value, and it is accurate again after a few dozen requests per place. One slow request among many
+//! fast ones is not a stall, and counts in full.
 
 use core::f64::consts::E;
 
@@ -27,20 +27,19 @@ use crate::units::Nanos;
 /// Over how long the rate of first attempts is smoothed.
 const MEMORY: f64 = 1e9;
 /// A server that has just started smooths over its age, but not over less than this: ten requests in its
-/// first millisecond are no ten thousand a second.
+/// first millisecond are not ten thousand a second.
 const YOUNGEST: f64 = 1e8;
 
-/// How long a place is held, until that has been measured.
+/// How long a place is assumed to be held until that has been measured.
 const ASSUMED: f64 = 1e8;
-/// The shortest time that a place counts as held, so that a clock that stands still divides nothing by zero.
+/// The shortest time that a place counts as held, so that a clock that does not advance causes no division by zero.
 const SHORTEST: f64 = 1e3;
-/// How far ahead a slot can be booked at most, whatever the horizon: those that come later are booked behind it,
-/// even when there is room again.
-const FARTHEST: Nanos = 3_600_000_000_000;
-/// The mean is over so many requests per place: those that stood still together are one part in it.
-const HOUSES: u32 = 32;
+/// The upper limit of the horizon: later callers are booked behind the last slot, even after load has fallen.
+const LONGEST_HORIZON: Nanos = 3_600_000_000_000;
+/// The number of requests per place that the mean covers.
+const SAMPLES_PER_PLACE: u32 = 32;
 
-/// What is known about load and capacity, and which slots are given away. It reads no clock.
+/// The measured load and capacity of a server, and the slots that are booked.
 #[derive(Clone, Debug)]
 pub struct Slots {
     places: f64,
@@ -48,62 +47,62 @@ pub struct Slots {
     horizon: Nanos,
     held: Mean,
     firsts: Smoothed,
-    /// The last slot that was given away; never further ahead of the clock than the horizon.
+    /// The last slot that was booked; never further ahead of the clock than the horizon.
     last: Nanos,
 }
 
-/// Why and until when a request is turned away.
+/// When a rejected caller should retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Come back exactly so long from now: a slot was booked.
+    /// Exactly this long from now: a slot was booked.
     Slot(Nanos),
-    /// The next free slot is further away than this, and none was booked.
+    /// The next free slot is further away than this; none was booked.
     Full(Nanos),
 }
 
 impl Slots {
-    /// The share of its capacity that a server gives away as slots at least, unless it says otherwise.
+    /// The default for the least share of capacity that is given to slots.
     pub const MIN_SHARE: f64 = 0.1;
-    /// How far ahead it books them, unless it says otherwise: as long as a standard policy waits.
+    /// The default horizon: the deadline of a standard policy.
     pub const HORIZON: Nanos = 10_000_000_000;
 
-    /// A server with so many places. At least `min_share` of its capacity is given away as slots, however many
-    /// first attempts there are, and none further ahead than the horizon or an hour.
+    /// A server with `places` places. At least `min_share` of its capacity is given to slots, however many first
+    /// attempts there are. No slot is further ahead than the horizon, or than an hour.
     pub fn new(places: u32, min_share: f64, horizon: Nanos) -> Self {
         let (held, firsts) = (Mean::new(places), Smoothed::default());
-        let horizon = horizon.min(FARTHEST);
+        let horizon = horizon.min(LONGEST_HORIZON);
         Self { places: f64::from(places), min_share, horizon, held, firsts, last: 0 }
     }
 
-    /// So many first attempts have arrived since the last call.
+    /// Records the number of first attempts since the last call.
     pub fn arrived(&mut self, firsts: f64, now: Nanos) {
         self.firsts.add(firsts, now);
     }
 
-    /// A place was held from then until now.
+    /// Records a place that was held from `since` until `now`.
     pub fn held(&mut self, since: Nanos, now: Nanos) {
         self.held.add(since, now);
     }
 
-    /// Whether enough is known of how long places are held to measure only now and then.
+    /// Whether there are enough samples of how long places are held to measure only now and then.
     pub fn is_warm(&self) -> bool {
         self.held.is_warm()
     }
 
-    /// Requests per second.
+    /// The capacity in requests per second.
     pub fn capacity(&self) -> f64 {
         self.places * 1e9 / self.held.value
     }
 
-    /// What first attempts leave of it.
+    /// The capacity that first attempts leave free.
     pub fn spare(&self) -> f64 {
         let capacity = self.capacity();
         (capacity - self.firsts.per_second).max(self.min_share * capacity)
     }
 
-    /// The next free slot goes to a caller that is turned away now.
+    /// Books the next free slot for a caller that is rejected now.
     pub fn book(&mut self, now: Nanos) -> Refusal {
-        // Without any spare capacity they are infinitely far apart, which is as far as numbers go.
+        // Without any spare capacity the distance is infinite, and saturates.
         let apart = 1e9 / self.spare();
         let whole = apart as Nanos;
         let apart = whole.saturating_add(Nanos::from((whole as f64) < apart));
@@ -116,27 +115,26 @@ impl Slots {
     }
 }
 
-/// A mean that forgets: plain over the first requests, exponentially weighted afterwards.
+/// A mean that decays: plain over the first requests, exponentially weighted afterwards.
 #[derive(Clone, Debug)]
 struct Mean {
     value: f64,
     count: u32,
-    /// As many as are remembered.
+    /// The largest `count`.
     most: u32,
-    /// What those who entered before `together` can raise it to.
+    /// The limit for requests that entered before `together`.
     most_value: f64,
-    /// When the first of them was done: the others were inside with it, and may have stood still with it.
+    /// When the first of them was done: the others were in progress with it, and may have been in the same stall.
     together: Nanos,
 }
 
 impl Mean {
     fn new(places: u32) -> Self {
-        let most = places.max(2).saturating_mul(HOUSES);
+        let most = places.max(2).saturating_mul(SAMPLES_PER_PLACE);
         Self { value: ASSUMED, count: 0, most, most_value: f64::INFINITY, together: 0 }
     }
 
-    /// Before that, a single request is so much of what is known that an ordinary one can look like a
-    /// standstill.
+    /// Before that, a single request has so much weight that an ordinary one can look like a stall.
     fn is_warm(&self) -> bool {
         self.count >= self.most / 4
     }

@@ -1,12 +1,12 @@
-//! A server that refuses most requests still has to refuse them. The adaptive throttle of Google's SRE
-//! book refuses some of them here instead, with the probability
+//! Rejecting a request costs an overloaded server work too. The adaptive throttle of Google's SRE book
+//! rejects some requests at the client instead, with the probability
 //!
 //! ```text
 //! max(0, (requests − K·accepts) / (requests + 1))
 //! ```
 //!
-//! over a window. Requests refused here count as requests, so the client probes less and less until
-//! the server accepts again.
+//! over a window. Requests rejected at the client count as requests, so it sends less and less until the
+//! server accepts again.
 
 use core::time::Duration;
 
@@ -15,14 +15,16 @@ use crate::random;
 use crate::sync::{AtomicU64, Ordering};
 use crate::units::{Nanos, SECOND, nanos};
 
+/// The settings of the adaptive throttle.
+///
 /// Defaults: K = 2 over two minutes, as in the book.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct ThrottleRule {
-    /// Attempts ÷ accepted ones that are let through.
+    /// Admitted attempts ÷ accepted attempts.
     pub k: f64,
-    /// How far back it counts.
+    /// The length of the window.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     pub window: Nanos,
 }
@@ -34,12 +36,12 @@ impl Default for ThrottleRule {
 }
 
 impl ThrottleRule {
-    /// Lets `k` requests through for every one that was accepted.
+    /// Admits `k` attempts for every one that the server accepted.
     pub fn k(k: f64) -> Self {
         Self { k, ..Self::default() }
     }
 
-    /// Over this window.
+    /// Sets the length of the window.
     pub fn window(self, window: Duration) -> Self {
         Self { window: nanos(window), ..self }
     }
@@ -51,7 +53,7 @@ pub(crate) struct Throttle {
     sliding: Sliding<3>,
     requests: AtomicU64,
     accepts: AtomicU64,
-    /// Requests whose callers went away: they are taken off again, for nobody knows.
+    /// Cancelled requests. Whether they were accepted is unknown, so they are subtracted again.
     dropped: AtomicU64,
     seed: u64,
 }
@@ -62,7 +64,7 @@ impl Throttle {
         Self { k: rule.k, sliding: Sliding::new(rule.window), requests, accepts, dropped, seed }
     }
 
-    /// Counts a request, and says whether it may be sent.
+    /// Counts a request, and returns whether it may be sent.
     pub(crate) fn admits(&self, now: Nanos) -> bool {
         let odds = self.refusal(now);
         let request = self.requests.fetch_add(1, Ordering::AcqRel);
@@ -70,7 +72,7 @@ impl Throttle {
             || (random::draw(self.seed, request) >> 11) as f64 >= odds * (1_u64 << 53) as f64
     }
 
-    /// Whether a request was accepted; `None` when nobody waited to see.
+    /// Records whether a request was accepted; `None` if it was cancelled.
     pub(crate) fn learn(&self, accepted: Option<bool>, now: Nanos) {
         self.advance(now);
         match accepted {
@@ -80,7 +82,7 @@ impl Throttle {
         };
     }
 
-    /// The probability of the next refusal.
+    /// The probability that the next request is refused.
     pub(crate) fn refusal(&self, now: Nanos) -> f64 {
         self.advance(now);
         let since = self.sliding.since(self.sliding.current());

@@ -1,60 +1,58 @@
-//! Most requests find a free place and nobody waiting. They should not queue for a lock to learn that.
+//! Most requests find a free place and an empty queue. They should not need a lock to find that out.
 //!
-//! As long as nobody waits, the number of those inside is an atomic count that anybody changes with one
-//! compare-and-swap. Whoever needs more than that takes a lock, which is the owner's, and with it the count
-//! out of the atomic; it stays out while somebody waits. All changes then go through the lock: a place that
-//! becomes free cannot be missed by the one who waits for it.
+//! As long as the queue is empty, the number of requests inside is an atomic count that any thread changes
+//! with one compare-and-swap. A thread that needs more takes the owner's lock, and moves the count out of the
+//! atomic; it stays out while a request waits. All changes then go through the lock, so a waiting request
+//! cannot miss a place that becomes free.
 //!
 //! ```text
 //! enter ──> true ───────────> leave ──> true
 //!   └> false ──> lock, take      └> false ──> lock, take
 //!                  │                            │
-//!                  └──> decide ──> put unless somebody waits, unlock
+//!                  └──> decide ──> put if the queue is empty, unlock
 //! ```
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A count of those inside that is either here or with the one who has the lock.
+/// The number of requests inside, held either here or behind the owner's lock.
 ///
-/// Whoever takes a place by [`enter`](Self::enter), or the count by [`take`](Self::take), sees all that was done
-/// by those who left before.
+/// A thread that takes a place with [`enter`](Self::enter), or the count with [`take`](Self::take), sees all writes
+/// made before every earlier [`leave`](Self::leave).
 #[derive(Debug)]
 pub struct Turnstile {
-    /// How many are inside, in the lower half, and how many more may enter before one has to be looked at;
-    /// or [`TAKEN`].
+    /// The number inside in the lower half, and the number that may enter unsampled in the upper half; or
+    /// [`TAKEN`].
     count: AtomicU64,
     limit: u32,
 }
 
-/// What is lent to a turnstile.
+/// The count that moves between a turnstile and the state behind the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lent {
-    /// How many are inside.
+pub struct Occupancy {
+    /// The number of requests inside.
     pub inside: u32,
-    /// How many may enter before one has to be looked at.
-    pub unseen: u32,
+    /// The number that may enter before one has to be sampled under the lock.
+    pub unsampled: u32,
 }
 
-/// The count is with the one who has the lock, or stays with what it guards because somebody waits. As a count
-/// it would mean more requests inside than any limit allows.
+/// The count is behind the lock. Read as a count, it is larger than any limit.
 const TAKEN: u64 = u64::MAX;
 
-/// One of those who may enter unseen, in the upper half.
-const UNSEEN: u64 = 1 << 32;
+/// One unsampled entry, in the upper half.
+const UNSAMPLED: u64 = 1 << 32;
 
 impl Turnstile {
-    /// Nobody is inside, and the first to enter has to be looked at. The largest number is not one that it
-    /// counts to.
+    /// An empty turnstile. Its first entry is sampled. The limit is less than `u32::MAX`.
     pub fn new(limit: u32) -> Self {
         Self { count: AtomicU64::new(0), limit: limit.min(u32::MAX - 1) }
     }
 
-    /// Takes a place if one is free, nobody waits, and nobody has to be looked at.
+    /// Takes a place if one is free, the queue is empty, and no sample is due.
     #[inline(always)]
     pub fn enter(&self) -> bool {
         let mut count = self.count.load(Ordering::Relaxed);
-        while (count as u32) < self.limit && count >= UNSEEN {
-            match self.swap(count, count - UNSEEN + 1, Ordering::Acquire) {
+        while (count as u32) < self.limit && count >= UNSAMPLED {
+            match self.swap(count, count - UNSAMPLED + 1, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(changed) => count = changed,
             }
@@ -62,7 +60,7 @@ impl Turnstile {
         false
     }
 
-    /// Frees a place unless somebody may be waiting for it.
+    /// Frees a place unless a request may be waiting for it.
     #[inline(always)]
     pub fn leave(&self) -> bool {
         let mut count = self.count.load(Ordering::Relaxed);
@@ -80,18 +78,20 @@ impl Turnstile {
         self.count.compare_exchange_weak(count, new, success, Ordering::Relaxed)
     }
 
-    /// Takes the count; `None` when it was not put back. Only with the lock.
-    pub fn take(&self) -> Option<Lent> {
+    /// Takes the count; `None` if it was not put back. Requires the lock.
+    pub fn take(&self) -> Option<Occupancy> {
         match self.count.swap(TAKEN, Ordering::Acquire) {
             TAKEN => None,
-            count => Some(Lent { inside: count as u32, unseen: (count / UNSEEN) as u32 }),
+            count => {
+                Some(Occupancy { inside: count as u32, unsampled: (count / UNSAMPLED) as u32 })
+            }
         }
     }
 
-    /// Puts the count back. Only with the lock, after [`take`](Self::take), and while nobody waits.
-    pub fn put(&self, lent: Lent) {
-        let Lent { inside, unseen } = lent;
-        let count = u64::from(unseen) * UNSEEN + u64::from(inside);
+    /// Puts the count back. Requires the lock, a [`take`](Self::take) before it, and an empty queue.
+    pub fn put(&self, occupancy: Occupancy) {
+        let Occupancy { inside, unsampled } = occupancy;
+        let count = u64::from(unsampled) * UNSAMPLED + u64::from(inside);
         self.count.store(count, Ordering::Release);
     }
 }

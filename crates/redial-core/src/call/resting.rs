@@ -35,8 +35,8 @@ pub enum Suspended {
     Stop(Stop),
 }
 
-/// What is left of a call that waits to be repeated, in 8 bytes. When it started and has to be over is for its
-/// owner to remember, and the last drawn wait if the [backoff](crate::schedule::Backoff::remembers) does.
+/// The state of a call that waits for its retry, in 8 bytes. The owner keeps its start and its deadline, and the last
+/// drawn wait if the [backoff needs it](crate::schedule::Backoff::remembers).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resting {
     charge: Charge,
@@ -45,8 +45,8 @@ pub struct Resting {
 }
 
 impl Call {
-    /// The call as long as it waits for its retry; `None` when it does not wait for one, or has made more than
-    /// 65,535 attempts.
+    /// The compact form of a call that waits for its retry; `None` if it does not wait for one, or has made more
+    /// than 65,535 attempts.
     #[inline]
     pub fn rest(&self) -> Option<Resting> {
         let waits = self.stage == Stage::Ready && self.charged;
@@ -89,7 +89,7 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// All attempts are used up, retries are off, or the budget is dry.
+    /// All attempts are used up, retries are off, or the budget is empty.
     pub fn revive(
         progress: Progress,
         cx: &Context<'_>,
@@ -114,7 +114,8 @@ impl Call {
         self.drawn
     }
 
-    /// The call that rested, and started then. `drawn` is its last drawn wait, or anything if that does not matter.
+    /// Restores the call, which started at `started`. `drawn` is its last drawn wait; any value will do if the backoff
+    /// does not need it.
     #[inline]
     pub fn wake(
         resting: Resting,

@@ -1,11 +1,14 @@
+use core::marker::PhantomData;
+
+use super::cause::{IntoCause, Plain};
 use super::{Class, Failure, Outcome};
 
-/// An error that can say what it is.
+/// An error that can be classified.
 ///
-/// Implement it for your error type and every runner knows what to do with it. Where that is not
-/// possible, hand the runner a [`Classifier`] instead.
+/// Implement it for your error type, and every runner can handle it. If you do not own the type, give
+/// the runner a [`Classifier`] instead.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say which of its errors may be repeated",
+    message = "`{Self}` does not say which of its errors may be retried",
     note = "implement `Classify` for it, or give the `Retry` a predicate with `.retry_if(|error: &{Self}| …)`"
 )]
 pub trait Classify {
@@ -19,27 +22,57 @@ impl<E: Classify + ?Sized> Classify for &E {
     }
 }
 
-/// Looks at the result of an attempt, `Ok` values included, and says what it was.
+/// Classifies the result of an attempt, `Ok` values included.
 ///
-/// A classifier is a plain value. Any `Fn(&Result<T, E>) -> Outcome` is one.
+/// [`Judge`] makes one of a closure.
 #[diagnostic::on_unimplemented(
-    message = "nothing says which errors of type `{E}` may be repeated",
+    message = "nothing says which errors of type `{E}` may be retried",
     note = "implement `Classify` for `{E}`, or use `.retry_if(|error: &{E}| …)`"
 )]
-pub trait Classifier<T, E> {
-    /// What came of the attempt.
+pub trait Classifier<T, E>: Causes<E> {
+    /// The outcome of the attempt.
     fn outcome(&self, result: &Result<T, E>) -> Outcome;
 }
 
-impl<T, E, F: Fn(&Result<T, E>) -> Outcome> Classifier<T, E> for F {
+/// What the cause of a failed call is, for a [`Classifier`]: `E` itself, or a wrapper around it.
+pub trait Causes<E> {
+    /// The cause.
+    type Cause;
+
+    /// Turns the last error into the cause.
+    fn cause(error: E) -> Self::Cause;
+}
+
+/// Classifies with a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge<F>(pub F);
+
+impl<T, E, F: Fn(&Result<T, E>) -> Outcome> Classifier<T, E> for Judge<F> {
+    #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
-        self(result)
+        (self.0)(result)
     }
 }
 
-/// Asks the error itself: `Ok` is success, `Err` is what [`Classify`] says.
+impl<E, F> Causes<E> for Judge<F> {
+    type Cause = E;
+
+    fn cause(error: E) -> E {
+        error
+    }
+}
+
+/// Lets the error classify itself: `Ok` is a success, `Err` is what [`Classify`] returns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Typed;
+
+impl<E> Causes<E> for Typed {
+    type Cause = E;
+
+    fn cause(error: E) -> E {
+        error
+    }
+}
 
 impl<T, E: Classify> Classifier<T, E> for Typed {
     #[inline]
@@ -51,16 +84,38 @@ impl<T, E: Classify> Classifier<T, E> for Typed {
     }
 }
 
-/// Asks a predicate whether the error passes.
+/// Lets a predicate decide whether the error is transient. `Kind` is the kind of error, which
+/// [`RetryIf::new`] infers.
 #[derive(Clone, Copy, Debug)]
-pub struct RetryIf<F>(pub F);
+pub struct RetryIf<F, Kind = Plain> {
+    transient: F,
+    kind: PhantomData<fn() -> Kind>,
+}
 
-impl<T, E, F: Fn(&E) -> bool> Classifier<T, E> for RetryIf<F> {
+impl<F, Kind> RetryIf<F, Kind> {
+    /// Retries the errors for which `transient` returns true.
+    pub fn new<E: IntoCause<Kind>>(transient: F) -> Self
+    where
+        F: Fn(&E) -> bool,
+    {
+        Self { transient, kind: PhantomData }
+    }
+}
+
+impl<E: IntoCause<Kind>, F, Kind> Causes<E> for RetryIf<F, Kind> {
+    type Cause = E::Cause;
+
+    fn cause(error: E) -> E::Cause {
+        error.into_cause()
+    }
+}
+
+impl<T, E: IntoCause<Kind>, F: Fn(&E) -> bool, Kind> Classifier<T, E> for RetryIf<F, Kind> {
     #[inline]
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         match result {
             Ok(_) => Outcome::Success,
-            Err(error) if (self.0)(error) => Failure::new(Class::Transient).into(),
+            Err(error) if (self.transient)(error) => Failure::new(Class::Transient).into(),
             Err(_) => Failure::new(Class::Permanent).into(),
         }
     }
@@ -69,10 +124,18 @@ impl<T, E, F: Fn(&E) -> bool> Classifier<T, E> for RetryIf<F> {
 /// Polls: an `Ok` value that does not satisfy the predicate is "not yet".
 #[derive(Clone, Copy, Debug)]
 pub struct Until<C, F> {
-    /// Judges everything else.
+    /// Classifies everything else.
     pub inner: C,
-    /// Whether this value is the one we are waiting for.
+    /// Whether polling is done.
     pub done: F,
+}
+
+impl<E, C: Causes<E>, F> Causes<E> for Until<C, F> {
+    type Cause = C::Cause;
+
+    fn cause(error: E) -> C::Cause {
+        C::cause(error)
+    }
 }
 
 impl<T, E, C: Classifier<T, E>, F: Fn(&T) -> bool> Classifier<T, E> for Until<C, F> {

@@ -1,11 +1,11 @@
-//! What a status of HTTP or gRPC says: is it worth repeating, and can the server have done the work?
+//! Classifies HTTP and gRPC statuses: is the request worth repeating, and can the server have processed it?
 //!
-//! 500, 502, 503 and 504 come from servers that failed half-way and from proxies that lost sight of them:
-//! nobody can say what was done. 429 and 425 are said before anything is done.
+//! 500, 502, 503 and 504 come from servers that failed half-way and from proxies that lost the connection to
+//! them: whether the request was processed is unknown. 429 and 425 are sent before the request is processed.
 
 use super::{Class, Failure, Outcome, Reach};
 
-/// The names of gRPC's statuses, each at its number.
+/// The names of the gRPC statuses, indexed by number.
 pub const GRPC_STATUSES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -27,7 +27,7 @@ pub const GRPC_STATUSES: [&str; 17] = [
 ];
 
 impl Outcome {
-    /// What a status of HTTP means, hints aside. A 408 may have been processed.
+    /// The outcome of an HTTP status, without hints. A request answered with 408 may have been processed.
     pub const fn of_status(status: u16) -> Self {
         let class = match status {
             ..400 => return Self::Success,
@@ -41,9 +41,9 @@ impl Outcome {
         Self::Failure(Failure::new(class).code(status))
     }
 
-    /// What a status of gRPC means. RESOURCE_EXHAUSTED is as often a quota for the day as a busy moment: only
-    /// a server that says when to come back (`hinted`) is asked again. UNAVAILABLE in place of a response
-    /// means that the server has not begun.
+    /// The outcome of a gRPC status. RESOURCE_EXHAUSTED can be a daily quota or a short overload, so it is only
+    /// repeated if the server says when (`hinted`). UNAVAILABLE in place of a response means that the server
+    /// has not started processing.
     pub const fn of_grpc(code: u16, hinted: bool) -> Self {
         let class = match code {
             0 => return Self::Success,

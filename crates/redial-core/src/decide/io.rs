@@ -2,7 +2,7 @@ use std::io::{Error, ErrorKind};
 
 use super::{Class, Classify, Failure, Reach};
 
-/// Only a refused connection is sure not to have been sent; everything else may have happened half-way.
+/// Only with a refused connection is it certain that nothing was sent.
 impl Classify for Error {
     fn classify(&self) -> Failure {
         match self.kind() {
@@ -15,7 +15,7 @@ impl Classify for Error {
             | ErrorKind::BrokenPipe
             | ErrorKind::NotConnected
             | ErrorKind::UnexpectedEof => Failure::new(Class::Reset),
-            // A read that ran into its socket's timeout would block, says Unix.
+            // On Unix, a read that exceeds its socket's timeout fails with `WouldBlock`.
             ErrorKind::TimedOut | ErrorKind::WouldBlock => Failure::new(Class::Timeout),
             ErrorKind::Interrupted | ErrorKind::ResourceBusy => Failure::new(Class::Transient),
             _ => Failure::new(Class::Permanent),

@@ -1,10 +1,11 @@
-//! Is this outcome transient, and is repeating it safe?
+//! Is this outcome transient, and is it safe to repeat?
 //!
-//! A retry that ignores the first half repeats a request that can never succeed; one that ignores the
-//! second charges a customer twice. Both halves are answered here, before anything is scheduled or
-//! spent: [`Outcome`] says what happened, [`Safety`] says what the request allows, and [`RetryOn`] is
-//! the policy's own list of what is worth repeating.
+//! A retry that ignores the first question repeats a request that can never succeed; one that ignores
+//! the second charges a customer twice. Both are answered here, before anything is scheduled or spent:
+//! [`Outcome`] says what happened, [`Safety`] says what the request allows, and [`RetryOn`] is the
+//! policy's list of failures that are worth repeating.
 
+pub mod cause;
 mod classify;
 mod codes;
 #[cfg(feature = "std")]
@@ -12,7 +13,8 @@ mod io;
 mod outcome;
 mod safety;
 
-pub use classify::{Classifier, Classify, RetryIf, Typed, Until};
+pub use cause::DynError;
+pub use classify::{Causes, Classifier, Classify, Judge, RetryIf, Typed, Until};
 pub use codes::GRPC_STATUSES;
 pub use outcome::{Class, Failure, Health, Outcome, Reach, RetryOn};
 pub use safety::Safety;
@@ -22,8 +24,8 @@ use crate::stop::Stop;
 
 /// Whether a failed attempt may be repeated at all.
 ///
-/// The order of the reasons matters to the person who reads them: a stop signal from below outranks
-/// everything, and "unsafe" is only said of what would otherwise have been repeated.
+/// The order of the checks decides which reason is reported: a stop signal from below outranks
+/// everything, and `Unsafe` is only reported for a failure that would otherwise have been repeated.
 pub(crate) fn repeat(policy: &Policy, safety: Safety, failure: &Failure) -> Result<(), Stop> {
     if failure.stop {
         Err(Stop::ToldToStop)

@@ -2,53 +2,53 @@ use alloc::vec::Vec;
 
 use crate::schedule::Hint;
 
-/// What came of one attempt.
+/// The outcome of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It worked: the call is over.
+    /// It succeeded: the call is over.
     Success,
-    /// It worked, and the answer is "not yet": ask again on the schedule. This is polling, not
-    /// retrying, so neither budget nor breaker is charged.
+    /// It succeeded, and the answer is "not yet": poll again on the schedule. Polling is not retrying, so
+    /// neither budget nor breaker is charged.
     NotYet(Option<Hint>),
     /// It failed.
     Failure(Failure),
 }
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
     /// No connection could be made.
     Connect,
-    /// The server, or something before it, turned the request away before looking at it.
+    /// The server, or a proxy in front of it, rejected the request without processing it.
     Refused,
     /// The connection broke.
     Reset,
     /// No answer in time.
     Timeout,
-    /// The server said that this client sends too much (429).
+    /// The server limits this client (429).
     Throttled,
-    /// The server said that it has too much to do (503).
+    /// The server is overloaded (503).
     Overloaded,
     /// The server failed (500, 502, 504).
     ServerError,
-    /// The author says that it passes, and nothing else is known of it. That is enough: it is repeated
-    /// whatever a policy lists.
+    /// Declared transient by the application, without further detail. It is repeated whatever the policy
+    /// lists.
     Transient,
     /// Repeating it cannot help.
     Permanent,
-    /// Somebody no longer wants the answer.
+    /// The result is no longer needed.
     Cancelled,
 }
 
-/// What an attempt says about the health of the one who answered it.
+/// What an attempt says about the health of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It did its work.
+    /// The server processed the request.
     Good,
-    /// It did not.
+    /// The server failed.
     Bad,
-    /// This says nothing about it.
+    /// The attempt says nothing about the server.
     Unknown,
 }
 
@@ -81,7 +81,7 @@ impl Class {
         Self::NAMES.into_iter().find(|(_, known)| *known == name).map(|(class, _)| class)
     }
 
-    /// What it tells a breaker. A throttling server is well: it says so itself.
+    /// How a breaker counts it. Throttling is not a health failure.
     pub fn health(self) -> Health {
         match self {
             Self::Connect | Self::Reset | Self::Timeout | Self::Overloaded | Self::ServerError => {
@@ -93,8 +93,8 @@ impl Class {
         }
     }
 
-    /// Whether the server took the request on, which is what the adaptive throttle counts; `None` when
-    /// nobody waited to see.
+    /// Whether the server accepted the request, which is what the adaptive throttle counts; `None` if the
+    /// attempt was cancelled before that was known.
     pub(crate) fn accepted(self) -> Option<bool> {
         (self != Self::Cancelled).then_some(matches!(self, Self::ServerError | Self::Permanent))
     }
@@ -104,35 +104,35 @@ impl Class {
     }
 }
 
-/// How far the request can have come.
+/// How far the request can have got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
-    /// No byte of it left.
+    /// Nothing was sent.
     NotSent,
-    /// It arrived, and was turned away unprocessed.
+    /// It arrived, and was rejected unprocessed.
     Refused,
-    /// Nobody can say: it may have been done.
+    /// Unknown: it may have been processed.
     Unknown,
 }
 
 /// A failed attempt, as the engine sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of failure.
+    /// The kind of failure.
     pub class: Class,
     /// Whether it can have reached the server.
     pub reach: Reach,
-    /// The classifier's own number for it, such as the HTTP status; 0 when it has none.
+    /// A code from the classifier, such as the HTTP status; 0 for none.
     pub code: u16,
-    /// When the server wants to hear from us again.
+    /// When the server wants the next attempt.
     pub hint: Option<Hint>,
-    /// A layer below says that repeating is not wanted: the call ends.
+    /// A layer below asked not to retry: the call ends.
     pub stop: bool,
 }
 
 impl Failure {
-    /// A failure of this class, with the reach that the class implies: a failed connect was not sent,
-    /// a refusal and a throttling answer were not processed, everything else may have been.
+    /// A failure of this class, with the reach that the class implies: a failed connect was not sent; a
+    /// refused or throttled request was not processed; any other one may have been.
     pub const fn new(class: Class) -> Self {
         let reach = match class {
             Class::Connect => Reach::NotSent,
@@ -142,22 +142,22 @@ impl Failure {
         Self { class, reach, code: 0, hint: None, stop: false }
     }
 
-    /// With another reach than the class implies.
+    /// Overrides the reach that the class implies.
     pub const fn reach(self, reach: Reach) -> Self {
         Self { reach, ..self }
     }
 
-    /// With the classifier's own number, such as the HTTP status.
+    /// Sets the code, such as the HTTP status.
     pub const fn code(self, code: u16) -> Self {
         Self { code, ..self }
     }
 
-    /// With the server's hint.
+    /// Sets the server's hint.
     pub const fn hint(self, hint: Hint) -> Self {
         Self { hint: Some(hint), ..self }
     }
 
-    /// With the stop signal of a layer below.
+    /// Marks that a layer below asked not to retry.
     pub const fn told_to_stop(self) -> Self {
         Self { stop: true, ..self }
     }
@@ -173,7 +173,7 @@ impl Outcome {
         }
     }
 
-    /// The same with another hint. A success has none.
+    /// Replaces the hint. A success has none.
     pub fn with_hint(self, hint: Hint) -> Self {
         match self {
             Self::Success => Self::Success,
@@ -189,7 +189,7 @@ impl From<Failure> for Outcome {
     }
 }
 
-/// Which failures a policy repeats: classes, and codes by number.
+/// The failures that a policy repeats: classes and codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryOn {
     classes: u16,
@@ -197,24 +197,24 @@ pub struct RetryOn {
 }
 
 impl RetryOn {
-    /// Nothing.
+    /// An empty list.
     pub const fn nothing() -> Self {
         Self { classes: 0, codes: Vec::new() }
     }
 
-    /// Everything that can pass: all classes except permanent and cancelled.
+    /// Every transient failure: all classes except permanent and cancelled.
     pub const fn transient() -> Self {
         Self { classes: Class::Permanent.bit() - 1, codes: Vec::new() }
     }
 
-    /// This class too. Permanent failures and cancelled calls are not repeated for their class, so naming
-    /// those changes nothing; a permanent failure can be listed by its code.
+    /// Adds a class. Permanent failures and cancelled calls are never repeated for their class, so adding
+    /// those has no effect; a permanent failure can be listed by its code.
     pub fn class(mut self, class: Class) -> Self {
         self.classes |= class.bit() & Self::transient().classes;
         self
     }
 
-    /// Failures with this code too, whatever their class.
+    /// Adds a code, whatever the class.
     pub fn code(mut self, code: u16) -> Self {
         if let Err(place) = self.codes.binary_search(&code) {
             self.codes.insert(place, code);
@@ -222,24 +222,24 @@ impl RetryOn {
         self
     }
 
-    /// Whether this failure is one of them.
+    /// Whether this failure is repeated.
     pub fn contains(&self, failure: &Failure) -> bool {
         self.has(failure.class)
             || failure.class == Class::Transient
             || (failure.code != 0 && self.codes.binary_search(&failure.code).is_ok())
     }
 
-    /// Whether this class is named.
+    /// Whether this class is listed.
     pub fn has(&self, class: Class) -> bool {
         self.classes & class.bit() != 0
     }
 
-    /// The classes that are named.
+    /// The listed classes.
     pub fn classes(&self) -> impl Iterator<Item = Class> + '_ {
         Class::NAMES.into_iter().map(|(class, _)| class).filter(|class| self.has(*class))
     }
 
-    /// The codes that are named, ascending.
+    /// The listed codes, ascending.
     pub fn codes(&self) -> &[u16] {
         &self.codes
     }

@@ -1,20 +1,20 @@
-/// What the caller knows about doing the request twice.
+/// Whether a request is safe to repeat.
 ///
-/// It only matters when the first try may have reached the server: a request that was never sent, or
-/// was refused unprocessed, is repeated whatever it is.
+/// It only matters if an earlier attempt may have been processed: a request that was never sent, or was
+/// rejected unprocessed, can always be repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Safety {
-    /// Doing it twice may do harm, or nobody has said otherwise.
+    /// Repeating it may do harm, or its safety is unknown.
     #[default]
     Unsafe,
-    /// It only asks, so that twice does nothing at all.
+    /// It only reads.
     ReadOnly,
-    /// Twice is the same as once.
+    /// Processing it twice has the same effect as once.
     Idempotent,
-    /// It carries an idempotency key, so the server recognises the second one.
+    /// It carries an idempotency key, so the server recognises a repetition.
     Keyed,
-    /// It carries a precondition (`If-Match`, a resource version), so the second one fails instead of
-    /// being applied.
+    /// It carries a precondition (`If-Match`, a resource version), so a repetition fails instead of being
+    /// applied.
     Conditional,
 }
 

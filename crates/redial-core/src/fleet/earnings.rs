@@ -1,14 +1,14 @@
 use super::{FRESH, SLICES};
 use crate::units::{Nanos, ONE};
 
-/// What an instance has earned and not yet spent or given away, in billionths of a token: never more than it earned in
-/// the last ttl, or one token if that is less. Without the second, an instance whose share is a token in twenty seconds
-/// would never have one.
+/// What an instance has earned and neither spent nor deposited, in billionths of a token: never more than it earned in
+/// the last ttl, or one token if that is less. Without the second limit, an instance that earns a token in twenty
+/// seconds would never have one.
 #[derive(Debug)]
 pub(super) struct Earnings {
     slice: Nanos,
     level: u64,
-    /// What was earned in each of the last slices.
+    /// Earnings of each of the last slices.
     earned: [u64; SLICES],
     /// The newest slice.
     current: u64,
@@ -25,7 +25,7 @@ impl Earnings {
         }
     }
 
-    /// What was earned since `from`, evenly: nobody may have looked for a long time.
+    /// Adds what was earned since `from`, spread evenly: the last call may be a long time ago.
     pub(super) fn earn(&mut self, amount: u64, from: Nanos, now: Nanos) {
         let current = (now / self.slice).max(self.current);
         let oldest = current.saturating_sub(SLICES as u64 - 1);
@@ -47,19 +47,20 @@ impl Earnings {
         self.level = self.level.min(self.over(SLICES).max(ONE));
     }
 
-    /// Up to `n` whole tokens of it.
+    /// Takes up to `n` whole tokens.
     pub(super) fn mint(&mut self, n: u64) -> u64 {
         let minted = n.min(self.level / ONE);
         self.level -= minted * ONE;
         minted
     }
 
-    /// All of it, to be given away. What is older than a few slices is lost then: it would begin another life.
+    /// Takes everything, to be deposited. Earnings older than [`FRESH`] slices are lost, because a deposit would extend
+    /// their life.
     pub(super) fn give(&mut self) -> u64 {
         core::mem::take(&mut self.level).min(self.over(FRESH))
     }
 
-    /// What was earned over the last so many slices.
+    /// Earnings over the last `slices` slices.
     fn over(&self, slices: usize) -> u64 {
         let newest = (0..slices as u64).map(|back| self.current.wrapping_sub(back));
         newest.map(|slice| self.earned[slice as usize % SLICES]).fold(0, u64::saturating_add)

@@ -3,24 +3,23 @@ use super::{Answer, Ask, FRESH, GENERATION, MICRO, SLICES, Seat, Terms};
 use crate::admit::budget::Lease;
 use crate::units::{MS, Nanos, ONE};
 
-/// How many asks a second the ledger gets at most from all members, however many they are: each leaves this
-/// much time for every other one.
-const ELBOW_ROOM: Nanos = MS / 10;
-/// The least time between two asks of an instance, in which the retries that wait are asked for together.
+/// Bounds the rate of asks from all members: an instance waits this long for every member before it asks again.
+const TIME_PER_MEMBER: Nanos = MS / 10;
+/// The least time between two asks of an instance; the retries that wait in this time are asked for together.
 const BATCH: Nanos = 10 * MS;
-/// More than anybody asks for at once.
+/// The largest number of tokens in one ask.
 const MOST: u64 = 1_000_000;
 
-/// Who asks the ledger.
+/// The role of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Runs for a while: has a share of the floor, also without the ledger.
     Member,
-    /// Makes a call and goes: has what its call earned, and what it leases.
-    Guest,
+    /// Makes one call and exits: has what its call earned, and what it leases.
+    OneShot,
 }
 
-/// One instance of a fleet, between a [`Lease`] that its calls spend and a ledger that it does not reach itself.
+/// One instance of a fleet: the link between a [`Lease`], which its calls spend, and the ledger.
 #[derive(Debug)]
 pub struct Instance {
     role: Role,
@@ -31,30 +30,30 @@ pub struct Instance {
     earnings: Earnings,
     /// Calls that have earned.
     calls: u64,
-    /// Until when the floor has been accrued.
+    /// The time up to which the floor has been accrued.
     accrued: Nanos,
     /// When the ledger last answered.
     heard: Option<Nanos>,
-    /// Whether it answered the last time it was asked.
+    /// Whether it answered the last ask.
     reached: bool,
     asked: Nanos,
-    /// Whether it had too little then.
+    /// Whether it had too few tokens then.
     dry: bool,
     /// Tokens that had been spent at the last ask.
     spent: u64,
 }
 
-/// What an answer says that a user should know.
+/// What changed with an answer, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// Others configure this fleet more strictly, and these terms count.
+pub struct Changes {
+    /// Another instance configures this fleet more strictly, and these terms apply.
     pub stricter: Option<Terms>,
-    /// The ledger is another one than before: it was emptied, or restarted without its data.
-    pub anew: bool,
+    /// The ledger is a new one: it was emptied, or restarted without its data.
+    pub new_ledger: bool,
 }
 
 impl Instance {
-    /// One that has not asked yet.
+    /// An instance that has not asked the ledger yet.
     pub fn new(role: Role, terms: Terms, now: Nanos) -> Self {
         Self {
             role,
@@ -73,7 +72,7 @@ impl Instance {
         }
     }
 
-    /// How many members the ledger last spoke of.
+    /// The number of members, as the ledger last reported.
     pub fn members(&self) -> u64 {
         self.members
     }
@@ -83,42 +82,42 @@ impl Instance {
         self.seat.share
     }
 
-    /// Whether the ledger answered the last time it was asked.
+    /// Whether the ledger answered the last ask.
     pub fn is_reached(&self) -> bool {
         self.reached
     }
 
-    /// What to ask the ledger now. What is deposited with it is gone, whether or not the ledger hears of it; an
-    /// instance that was cut off therefore first asks for nothing and deposits nothing.
+    /// What to ask the ledger now. A deposit is subtracted here whether or not the ask arrives, so the first ask of an
+    /// instance that was cut off neither deposits nor requests tokens.
     pub fn ask(&mut self, lease: &Lease, now: Nanos) -> Ask {
         self.earn(lease, now);
         let spent = lease.taken();
         let recent = spent.wrapping_sub(self.spent);
-        let want = (u64::from(lease.pending()) + recent).saturating_sub(lease.held(now));
         (self.asked, self.spent) = (now, spent);
-        let (deposit, want) = match self.reached {
-            true => (self.earnings.give() / (ONE / MICRO), want.min(MOST)),
-            false => (0, 0),
-        };
-        Ask { deposit, want, ..self.hello() }
+        if !self.reached {
+            return self.empty_ask();
+        }
+        let want = (u64::from(lease.take_demand()) + recent).saturating_sub(lease.held(now));
+        let deposit = self.earnings.give() / (ONE / MICRO);
+        Ask { deposit, want: want.min(MOST), ..self.empty_ask() }
     }
 
-    /// The last thing to ask: gives back the share, and what was earned.
+    /// The last ask: returns the share, and deposits the earnings.
     pub fn leave(&mut self, lease: &Lease, now: Nanos) -> Ask {
         Ask { leaves: true, want: 0, ..self.ask(lease, now) }
     }
 
-    /// The last thing to ask when its lease is gone: gives back the share.
-    pub fn vanish(&self) -> Ask {
-        Ask { leaves: true, ..self.hello() }
+    /// The last ask of an instance that has no lease any more: returns the share.
+    pub fn leave_without_lease(&self) -> Ask {
+        Ask { leaves: true, ..self.empty_ask() }
     }
 
-    fn hello(&self) -> Ask {
+    fn empty_ask(&self) -> Ask {
         let Self { role, seat, members, terms, .. } = *self;
         Ask { role, leaves: false, seat, members, terms, deposit: 0, want: 0 }
     }
 
-    /// The ledger answered an ask that left at `sent`.
+    /// The ledger answered an ask that was sent at `sent`.
     pub fn answered(
         &mut self,
         lease: &Lease,
@@ -126,14 +125,14 @@ impl Instance {
         answer: &Answer,
         sent: Nanos,
         now: Nanos,
-    ) -> Told {
+    ) -> Changes {
         self.earn(lease, now);
-        let anew = ![0, answer.seat.epoch].contains(&ask.seat.epoch);
+        let new_ledger = ![0, answer.seat.epoch].contains(&ask.seat.epoch);
         let held = ask.seat.share.max(answer.seat.share);
         (self.seat, self.members) = (Seat { held, ..answer.seat }, answer.members);
         self.ruling = answer.terms.strictest(self.terms);
         self.earnings.set_ttl(self.ruling.ttl);
-        // The ledger heard of this instance no sooner than that, however late the answer is.
+        // The ledger received the ask no earlier than this, however late the answer is.
         (self.heard, self.reached) = (Some(sent), true);
         let (granted, end) = (answer.granted.min(ask.want), sent.saturating_add(answer.valid));
         lease.add(granted as u32, end, now);
@@ -142,28 +141,28 @@ impl Instance {
             lease.set_dry(self.next(lease, now));
         }
         let stricter = (self.ruling != self.terms).then_some(self.ruling);
-        Told { stricter, anew }
+        Changes { stricter, new_ledger }
     }
 
-    /// The ledger did not answer, or there is no way to it.
+    /// The ledger did not answer, or could not be reached.
     pub fn failed(&mut self, lease: &Lease, now: Nanos) {
         self.reached = false;
-        // It may have heard the ask, and then keeps no less than the share that was named there.
+        // The ledger may have received the ask, and then keeps at least the share in it.
         self.seat.held = self.seat.share;
         if self.seat.generation == 0 {
             self.seat = Seat::default();
         }
-        self.go_on(lease, now);
+        self.pay_pending(lease, now);
     }
 
-    /// Without the ledger: the retries that wait are paid for with what the instance itself has earned. Does nothing
-    /// while the ledger is there.
-    pub fn go_on(&mut self, lease: &Lease, now: Nanos) {
+    /// Without the ledger, pays for the waiting retries with the instance's own earnings. Does nothing while the ledger
+    /// answers.
+    pub fn pay_pending(&mut self, lease: &Lease, now: Nanos) {
         if self.reached {
             return;
         }
         self.earn(lease, now);
-        let want = u64::from(lease.pending()).saturating_sub(lease.held(now));
+        let want = u64::from(lease.take_demand()).saturating_sub(lease.held(now));
         let minted = self.earnings.mint(want);
         lease.add(minted as u32, now.saturating_add(2 * self.slice()), now);
         if minted < want {
@@ -171,19 +170,19 @@ impl Instance {
         }
     }
 
-    /// When it wants to ask the ledger next: soon if a retry waits, else often enough for nothing to go stale.
+    /// When to ask the ledger next: soon if a retry waits, otherwise often enough that no earnings expire.
     pub fn next(&self, lease: &Lease, now: Nanos) -> Nanos {
         let beat = (FRESH as u64 - 1) * self.slice();
-        let pace = self.members.saturating_mul(ELBOW_ROOM).clamp(BATCH, beat);
+        let pace = self.members.saturating_mul(TIME_PER_MEMBER).clamp(BATCH, beat);
         let is_new = self.role == Role::Member && self.seat.generation == 0;
         let wait = match () {
             () if !self.reached || is_new => pace,
-            () if lease.pending() == 0 => beat,
-            // A retry that waits for longer than its lease lives needs another.
-            () if u64::from(lease.pending()) <= lease.held(now) => {
+            () if lease.demand() == 0 => beat,
+            // A retry that waits until its lease expires needs another lease.
+            () if u64::from(lease.demand()) <= lease.held(now) => {
                 beat.min(lease.ends(now).saturating_sub(self.asked))
             }
-            () if self.dry => pace.max(self.slice() / 4),
+            () if self.dry || lease.pending() == 0 => pace.max(self.slice() / 4),
             () => pace,
         };
         self.asked.saturating_add(wait).max(now)

@@ -1,60 +1,58 @@
 //! One budget for a whole fleet.
 //!
 //! A floor multiplies by the number of clients: two hundred instances with ten retries a second each send two
-//! thousand. So the instances that name the same fleet have one ledger, in a place that all of them reach, and this is
-//! what one of them does: no network, no clock. Whoever runs it carries an [`Ask`] to the ledger and brings back the
-//! [`Answer`].
+//! thousand. So the instances of a fleet share one ledger, and this is the part of one instance, without network or
+//! clock. Its owner sends an [`Ask`] to the ledger and returns the [`Answer`].
 //!
-//! - Everything is earned by somebody. Each call earns `ratio`; the floor is divided into shares, one for each member,
-//!   that never add up to more than one, and each member accrues its own. What no member has been promised, the ledger accrues.
-//! - What an instance has earned it deposits, every few slices. The ledger keeps it for a while and leases it, in whole
-//!   tokens, to those who ask. A lease is a withdrawal: charged when it is made, and lost if it is not spent in time.
-//! - An instance without a ledger goes on with what it earns itself: its calls, and its share of the floor as last told.
-//!   Nobody else was given that share, so instances that are cut off and those that are not never spend it twice.
-//! - A member that leaves says so. One that vanished keeps its share until the ledger has not heard of it for a
-//!   [`GENERATION`], and one that has not heard of the ledger for that long stops to accrue.
+//! - Each call earns `ratio`. The floor is divided into shares that never add up to more than one; each member accrues
+//!   its own share, and the ledger accrues the rest.
+//! - An instance deposits its earnings every few slices. The ledger keeps them for a while, and leases them in whole
+//!   tokens. A lease is a withdrawal: charged when it is made, and lost if it is not spent in time.
+//! - An instance without a ledger continues with its own earnings: from its calls, and from its last known share of the
+//!   floor. No other instance has that share, so an instance that is cut off and the rest never spend it twice.
+//! - A member that leaves returns its share. The share of a member that disappeared is kept until the ledger has not
+//!   heard from it for a [`GENERATION`]; a member that has not heard from the ledger for that long stops accruing.
 //!
-//! A token lives for at most [`FRESH`] slices where it was earned, [`BANKED`] in the ledger and [`LEASED`] with who
-//! leased it: together the ttl, which is [`SLICES`] of them. What the fleet can spend at any time was therefore earned
-//! in the last ttl, and over a time T it sends at most `ratio·calls + floor·(T + ttl)`. Only an instance that is cut off
-//! keeps fractions for longer, until they are one token.
+//! A token lives for at most [`FRESH`] slices where it was earned, [`BANKED`] in the ledger and [`LEASED`] in a lease:
+//! together the ttl, which is [`SLICES`] slices. What the fleet can spend at any time was therefore earned in the last
+//! ttl, and over a time T it sends at most `ratio·calls + floor·(T + ttl)`. Only an instance that is cut off keeps
+//! fractions for longer, until they add up to one token.
 
 mod earnings;
 mod instance;
 
-pub use instance::{Instance, Role, Told};
+pub use instance::{Changes, Instance, Role};
 
 use crate::admit::budget::WindowBudget;
 use crate::units::{Nanos, ONE, SECOND};
 
 /// Slices of the ledger in a ttl.
 pub const SLICES: usize = 16;
-/// For how many slices what was earned can be deposited.
+/// The number of slices for which earnings can be deposited.
 pub const FRESH: usize = 4;
-/// For how many slices the ledger keeps what was deposited.
+/// The number of slices for which the ledger keeps a deposit.
 pub const BANKED: usize = 10;
-/// For how many slices a lease can be spent.
+/// The number of slices for which a lease can be spent.
 pub const LEASED: usize = 2;
-/// How long a member keeps its share when it and the ledger do not hear of each other; the ledger may keep it for
-/// twice as long.
+/// How long a member keeps its share without contact to the ledger; the ledger may keep it for twice as long.
 pub const GENERATION: Nanos = 600 * SECOND;
 
-/// Millionths of a token, and of a ratio: what the ledger counts in.
+/// One token, or a ratio of 1, in the millionths that the ledger counts in.
 pub const MICRO: u64 = 1_000_000;
 
-/// What the instances of a fleet agree on. Where they do not, the strictest counts, of each number.
+/// The budget of a fleet. If its instances configure it differently, the strictest value of each field applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Retries ÷ calls, in millionths.
     pub ratio: u64,
-    /// Retries in a second that are always there for all instances together, in millionths.
+    /// Retries a second that are always allowed, for all instances together, in millionths.
     pub floor: u64,
     /// How long a call counts.
     pub ttl: Nanos,
 }
 
 impl Terms {
-    /// The stricter of each number.
+    /// The stricter value of each field.
     fn strictest(self, other: Self) -> Self {
         Self {
             ratio: self.ratio.min(other.ratio),
@@ -71,40 +69,40 @@ impl From<&WindowBudget> for Terms {
     }
 }
 
-/// What a member was promised, and by which ledger.
+/// A member's share of the floor, and the ledger that granted it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seat {
-    /// When the ledger began, by its own clock, in microseconds; 0 for none.
+    /// When the ledger was created, by its own clock, in microseconds; 0 for none.
     pub epoch: u64,
-    /// The generation in which the ledger last heard of the member; 0 for one that it promised nothing yet.
+    /// The generation in which the ledger last heard from the member; 0 for a member without a share.
     pub generation: u64,
     /// Its share of the floor, in billionths.
     pub share: u64,
-    /// What the ledger keeps for it, which is more while it does not know that the member has heard of a smaller share.
+    /// What the ledger reserves for it; more than `share` until the member has confirmed a smaller share.
     pub held: u64,
 }
 
-/// What an instance tells the ledger and asks of it.
+/// A request to the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Who asks.
+    /// The role of the instance.
     pub role: Role,
-    /// Whether it asks for the last time.
+    /// Whether this is its last ask.
     pub leaves: bool,
-    /// What it was promised.
+    /// Its share.
     pub seat: Seat,
-    /// How many members it last heard of.
+    /// The number of members that it last heard of.
     pub members: u64,
-    /// What it thinks is agreed on.
+    /// Its own terms.
     pub terms: Terms,
-    /// What it earned and does not need, in millionths of a token.
+    /// The deposit, in millionths of a token.
     pub deposit: u64,
-    /// How many tokens it asks for.
+    /// The number of tokens it requests.
     pub want: u64,
 }
 
 impl Ask {
-    /// As numbers, in the order in which the ledger's script takes them.
+    /// The arguments of the ledger's script, in order.
     pub fn words(&self) -> [u64; 12] {
         let role = u64::from(self.role == Role::Member);
         let Self { seat, terms, .. } = self;
@@ -129,25 +127,25 @@ impl Ask {
     }
 }
 
-/// What the ledger said.
+/// The ledger's reply to an [`Ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What the instance is promised from now on.
+    /// The instance's share from now on.
     pub seat: Seat,
-    /// How many members there are.
+    /// The number of members.
     pub members: u64,
-    /// How many tokens it got.
+    /// The number of tokens granted.
     pub granted: u64,
-    /// For how long they can be spent.
+    /// How long they can be spent.
     pub valid: Nanos,
-    /// What is left in the ledger, in millionths of a token.
+    /// The ledger's balance, in millionths of a token.
     pub balance: u64,
-    /// What counts.
+    /// The terms that apply.
     pub terms: Terms,
 }
 
 impl Answer {
-    /// From the numbers that the ledger's script returns; `None` when they cannot be what it returns.
+    /// Parses the numbers that the ledger's script returns; `None` if they are invalid.
     pub fn from_words(words: &[i64]) -> Option<Self> {
         let words: &[i64; 10] = words.try_into().ok()?;
         if words.iter().any(|word| *word < 0) {

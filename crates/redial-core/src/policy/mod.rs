@@ -1,7 +1,7 @@
-//! The validated data that everything else reads.
+//! The policy: validated, immutable settings that all other modules read.
 //!
-//! A [`Draft`] is what an author or a file says; [`Draft::build`] checks all of it once and makes a
-//! [`Policy`]. Nothing behind a `Policy` checks again.
+//! A [`Draft`] holds unchecked settings, from code or from a file. [`Draft::build`] validates all of them once
+//! and returns a [`Policy`]; no other code checks again.
 
 mod presets;
 mod validate;
@@ -21,10 +21,10 @@ use crate::units::{NEVER, Nanos, SECOND, nanos};
 
 /// A policy that has not been checked yet.
 ///
-/// Defaults, those of [`Policy::standard`]: 4 attempts in all, a deadline of 10 s, no timeout of its own
-/// for an attempt or a connection, full jitter doubling from 100 ms to 2 s, hints honoured up to a minute, a tenth of
-/// the calls of the last 10 s as the budget with a floor of one retry a second, everything transient
-/// retried. No breaker, throttle, limit or cool-down; no key required.
+/// Defaults, the same as [`Policy::standard`]: 4 attempts in all; a deadline of 10 s, and no separate timeout for an
+/// attempt or a connection; full jitter, doubling from 100 ms to 2 s; hints honoured up to a minute; a budget of a
+/// tenth of the calls of the last 10 s, with a floor of one retry a second; every transient failure retried; no
+/// breaker, throttle, limit or cool-down; no key required.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -77,7 +77,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Nothing but so many attempts: no deadline, no budget, deaf to hints. What most other systems do.
+    /// Only a number of attempts: no deadline, no budget, hints ignored. Many other systems default to this.
     pub fn bare(attempts: u32) -> Self {
         let bare = Self { budget: Budget::None, hint: HintRule::Ignore, ..Self::default() };
         bare.attempts(attempts).without_deadline()
@@ -88,59 +88,59 @@ impl Draft {
         Self { attempts, ..self }
     }
 
-    /// Cuts an attempt off after this long, or at the deadline if that comes first.
+    /// Times an attempt out after this long, or at the deadline if that comes first.
     pub fn attempt_timeout(self, timeout: Duration) -> Self {
         Self { attempt_timeout: nanos(timeout), ..self }
     }
 
-    /// Lets an attempt take all that is left of the deadline.
+    /// Lets an attempt run until the deadline.
     pub fn without_attempt_timeout(self) -> Self {
         Self { attempt_timeout: NEVER, ..self }
     }
 
-    /// Gives up connecting after this long, or when the attempt is cut off if that comes first. A request
-    /// that found no connection was not sent, so it can always be repeated.
+    /// Times connecting out after this long, or with the attempt if that comes first. A request without a
+    /// connection was not sent, so it can always be repeated.
     pub fn connect_timeout(self, timeout: Duration) -> Self {
         Self { connect_timeout: nanos(timeout), ..self }
     }
 
-    /// The whole call, attempts and waits together, is over after this long.
+    /// Bounds the whole call, attempts and waits together.
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline: nanos(deadline), ..self }
     }
 
-    /// Bounds the call by its attempts alone.
+    /// Bounds the call only by its attempts.
     pub fn without_deadline(self) -> Self {
         Self { deadline: NEVER, ..self }
     }
 
-    /// The waits between attempts.
+    /// Sets the waits between attempts.
     pub fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
     }
 
-    /// What the server's hints mean.
+    /// Sets how hints of the server are handled.
     pub fn hint(self, hint: HintRule) -> Self {
         Self { hint, ..self }
     }
 
-    /// What bounds retries over all calls.
+    /// Sets the budget, which bounds the retries of all calls together.
     pub fn budget(self, budget: Budget) -> Self {
         Self { budget, ..self }
     }
 
-    /// Which failures are repeated.
+    /// Sets which failures are repeated.
     pub fn retry_on(self, retry_on: RetryOn) -> Self {
         Self { retry_on, ..self }
     }
 
-    /// Repeats what may have been processed only if it carries an idempotency key, or only asks; being
-    /// idempotent by its method is not enough.
+    /// Repeats a request that may have been processed only if it carries an idempotency key or only reads; an
+    /// idempotent method is not enough.
     pub fn require_key(self) -> Self {
         Self { require_key: true, ..self }
     }
 
-    /// Never retries a request that itself arrived as a retry: the layer above is at it already.
+    /// Does not retry on behalf of a request that is itself a retry: the layer above retries already.
     pub fn refuse_nested(self) -> Self {
         Self { refuse_nested: true, ..self }
     }
@@ -150,17 +150,17 @@ impl Draft {
         Self { breaker: Some(rule), ..self }
     }
 
-    /// Refuses attempts here when the server refuses most of them there.
+    /// Refuses attempts locally while the server rejects most of them.
     pub fn throttle(self, rule: ThrottleRule) -> Self {
         Self { throttle: Some(rule), ..self }
     }
 
-    /// Limits how often attempts are sent.
+    /// Limits the rate of attempts.
     pub fn rate(self, rule: RateRule) -> Self {
         Self { rate: Some(rule), ..self }
     }
 
-    /// Limits how many attempts are on the wire at once.
+    /// Limits the number of attempts in flight.
     pub fn concurrency(self, attempts: u32) -> Self {
         Self { concurrency: Some(attempts), ..self }
     }
@@ -170,11 +170,11 @@ impl Draft {
         Self { cooldown: Some(rule), ..self }
     }
 
-    /// Checks everything.
+    /// Validates all fields.
     ///
     /// # Errors
     ///
-    /// Names the first field that is out of its range, its value, and the range: durations are above
+    /// Names the first field that is out of range, its value, and the range: durations are above
     /// zero and at most 366 days, ratios from 0 to 1, counts at least 1; `backoff.base` is at most
     /// `backoff.cap`, `attempt_timeout` at most `deadline`, and `connect_timeout` at most both.
     pub fn build(self) -> Result<Policy, Invalid> {
@@ -183,7 +183,7 @@ impl Draft {
     }
 }
 
-/// A policy that has been checked: attempts, waits, what is safe, and what it may cost.
+/// A validated policy: how many attempts, when, which of them are safe, and what they may cost.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Draft", into = "Draft"))]
@@ -220,18 +220,18 @@ impl Policy {
         self.0.attempts
     }
 
-    /// After this long an attempt is cut off; [`NEVER`] for no timeout.
+    /// The timeout of an attempt; [`NEVER`] for none.
     #[inline]
     pub fn attempt_timeout(&self) -> Nanos {
         self.0.attempt_timeout
     }
 
-    /// After this long connecting is given up; [`NEVER`] for no timeout of its own.
+    /// The timeout for connecting; [`NEVER`] for none.
     pub fn connect_timeout(&self) -> Nanos {
         self.0.connect_timeout
     }
 
-    /// After this long the call is over; [`NEVER`] for no deadline.
+    /// The longest that a call can take; [`NEVER`] for no deadline.
     #[inline]
     pub fn deadline(&self) -> Nanos {
         self.0.deadline
@@ -243,12 +243,12 @@ impl Policy {
         &self.0.backoff
     }
 
-    /// What the server's hints mean.
+    /// How hints of the server are handled.
     pub fn hint_rule(&self) -> &HintRule {
         &self.0.hint
     }
 
-    /// What bounds retries over all calls.
+    /// The budget, which bounds the retries of all calls together.
     pub fn budget(&self) -> &Budget {
         &self.0.budget
     }
@@ -258,12 +258,12 @@ impl Policy {
         &self.0.retry_on
     }
 
-    /// Whether only an idempotency key makes repeating safe.
+    /// Whether a request that may have been processed needs an idempotency key to be repeated.
     pub fn requires_key(&self) -> bool {
         self.0.require_key
     }
 
-    /// Whether requests that arrived as retries are left alone.
+    /// Whether requests that are themselves retries are not retried.
     pub fn refuses_nested(&self) -> bool {
         self.0.refuse_nested
     }
@@ -288,7 +288,7 @@ impl Policy {
         self.0.concurrency
     }
 
-    /// How long the past matters to the guards of this policy; [`NEVER`] when it always does.
+    /// How long past calls can affect the guards of this policy; [`NEVER`] if without end.
     pub fn memory(&self) -> Nanos {
         let budget = match self.budget() {
             Budget::Window(budget) if budget.bootstrap == 0 => budget.ttl.saturating_mul(2),

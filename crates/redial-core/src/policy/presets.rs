@@ -1,4 +1,4 @@
-//! Policies with a name, for calls that many services make.
+//! Named policies for common kinds of calls.
 
 use core::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::units::Rate;
 pub enum Preset {
     /// For most calls: 4 attempts, full jitter from 100 ms to 2 s, 10 s in all.
     Standard,
-    /// A quick scoring call in a request's path: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.
+    /// A quick scoring call on the path of a request: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.
     FraudScore,
-    /// Money: 4 attempts, 500 ms to 20 s, an idempotency key or no repetition, and of the answers only
-    /// 429, 500 and 503: a 402 is final.
+    /// Payments: 4 attempts, 500 ms to 20 s. Needs an idempotency key. Of the statuses, only 429, 500 and 503
+    /// are repeated; a 402 is final.
     PaymentProcessor,
     /// A public web API: 4 attempts, 500 ms to 30 s.
     Web,
     /// Controllers: 4 attempts, 200 ms to 10 s.
     ControlPlane,
-    /// A player among millions: 2 attempts, one retry for the same segment in 30 s.
+    /// One of millions of video players: 2 attempts, and one retry of the same segment in 30 s.
     Player,
 }
 
@@ -55,7 +55,7 @@ impl Preset {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
     }
 
-    /// What it says.
+    /// Its settings.
     pub fn draft(self) -> Draft {
         let backoff = |base, cap| Backoff::exponential(ms(base), ms(cap));
         let floor = |rate| Budget::Window(WindowBudget::default().floor(rate));
@@ -84,7 +84,7 @@ impl Preset {
 
 impl From<Preset> for Policy {
     fn from(preset: Preset) -> Self {
-        // The presets are constants, and a test builds each of them.
+        // The presets are constants, and a test validates each of them.
         Self(preset.draft())
     }
 }
@@ -100,7 +100,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What goes wrong before there is an answer.
+/// Failures without a response.
 fn wire() -> RetryOn {
     let classes = [Class::Connect, Class::Refused, Class::Reset, Class::Timeout];
     classes.into_iter().fold(RetryOn::nothing(), RetryOn::class)

@@ -1,4 +1,4 @@
-//! Every rule about what a policy may say, in the order of its fields.
+//! The validation rules of a policy, in the order of its fields.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -11,7 +11,7 @@ use crate::admit::{BreakerRule, Lookback, MOST_PROBES, RateRule};
 use crate::schedule::{Backoff, Growth, HintRule, Jitter};
 use crate::units::{DurationText, LONGEST, NEVER, Nanos, ONE, SECOND, billionths};
 
-/// A field of a policy that is out of its range.
+/// A field of a policy that is out of range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     field: &'static str,
@@ -20,7 +20,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// For what is configured beside a policy, and checked the same way.
+    /// For settings beside a policy that are validated the same way.
     pub fn new(
         field: &'static str,
         value: impl Into<String>,
@@ -34,12 +34,12 @@ impl Invalid {
         self.field
     }
 
-    /// What it was.
+    /// Its value.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// What it can be.
+    /// The allowed values.
     pub fn allowed(&self) -> &str {
         &self.allowed
     }

@@ -1,21 +1,23 @@
+use core::time::Duration;
+
 use super::Policy;
 use crate::schedule::HintRule;
-use crate::units::{NEVER, Nanos, share};
+use crate::units::{NEVER, Nanos, bounded, share};
 
-/// The most that one call can cost.
+/// The worst case of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
     /// Attempts in all.
     pub attempts: u32,
-    /// The longest time until the caller has an answer, when every attempt runs into its timeout and
-    /// every wait is the longest; [`NEVER`] when nothing bounds it.
-    pub elapsed: Nanos,
-    /// The same when the server also asks for the longest wait that the policy grants.
-    pub elapsed_with_hints: Nanos,
+    /// The longest time until the call ends: every attempt times out, and every wait is the longest;
+    /// `None` if it is unbounded.
+    pub elapsed: Option<Duration>,
+    /// The same if the server also asks for the longest wait that the policy allows.
+    pub elapsed_with_hints: Option<Duration>,
 }
 
 impl Policy {
-    /// The most that one call can cost, from the policy alone.
+    /// The worst case of one call under this policy.
     pub fn worst_case(&self) -> WorstCase {
         let rule = self.hint_rule();
         let hinted = match rule {
@@ -26,8 +28,8 @@ impl Policy {
         };
         WorstCase {
             attempts: self.attempts(),
-            elapsed: self.longest(0),
-            elapsed_with_hints: self.longest(hinted),
+            elapsed: bounded(self.longest(0)),
+            elapsed_with_hints: bounded(self.longest(hinted)),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::units::{MS, Nanos, SECOND, nanos, share};
 pub enum Growth {
     /// base, base·factor, base·factor² …
     Exponential(f64),
-    /// base, 3·base, 7·base …: all doublings so far together, base·(2^k − 1), as Envoy has it.
+    /// base, 3·base, 7·base …: the sum of all doublings so far, base·(2^k − 1), as in Envoy.
     Summed,
     /// base, 2·base, 3·base …
     Linear,
@@ -19,9 +19,9 @@ pub enum Growth {
     Constant,
 }
 
-/// The waits of a call: a ceiling that grows from `base` to `cap`, and the jitter below it.
+/// The waits between attempts: a ceiling that grows from `base` to `cap`, and the jitter below it.
 ///
-/// Defaults of every constructor: full jitter, nothing clipped after the draw.
+/// Every constructor defaults to full jitter, and caps the range instead of the draw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -69,18 +69,18 @@ impl Backoff {
         Self { growth: Growth::Constant, ..Self::exponential(base, base) }
     }
 
-    /// Grows by another factor than 2. Makes the growth exponential.
+    /// Grows exponentially by this factor instead of 2.
     pub fn factor(self, factor: f64) -> Self {
         Self { growth: Growth::Exponential(factor), ..self }
     }
 
-    /// With another jitter than full.
+    /// Sets the jitter.
     pub fn jitter(self, jitter: Jitter) -> Self {
         Self { jitter, ..self }
     }
 
-    /// Caps the draw instead of the range, as AWS's decorrelated jitter does. It piles callers up
-    /// exactly on the cap; use it to reproduce a peer.
+    /// Caps the draw instead of the range, as AWS's decorrelated jitter does. Many callers then wait for
+    /// exactly the cap; use it only to reproduce another system.
     pub fn clipped(self) -> Self {
         Self { clip: true, ..self }
     }
@@ -144,7 +144,7 @@ impl Backoff {
         self.range(k, previous).hi.min(self.cap)
     }
 
-    /// Whether a range builds on the wait before it.
+    /// Whether each range depends on the previous wait.
     pub fn remembers(&self) -> bool {
         self.jitter == Jitter::Decorrelated
     }

@@ -1,34 +1,29 @@
 use core::time::Duration;
 
 use super::Jitter;
-use crate::units::{Nanos, SECOND, nanos};
+use crate::units::{Nanos, SECOND};
 
-/// When the server wants to hear from us again.
+/// When the server wants the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// Not before this long from now: a floor for the wait (`Retry-After`).
-    AtLeast(Nanos),
-    /// Exactly this long from now: the server booked a slot, and jitter would miss it.
-    Slot(Nanos),
+    AtLeast(Duration),
+    /// Exactly this long from now: the server booked a slot, which jitter would miss.
+    Slot(Duration),
     /// Exactly this long from now, and the backoff starts over (gRPC's pushback).
-    Pushback(Nanos),
+    Pushback(Duration),
 }
 
 impl Hint {
-    /// A floor for the wait.
-    pub fn at_least(after: Duration) -> Self {
-        Self::AtLeast(nanos(after))
-    }
-
     /// How long from now.
-    pub fn after(self) -> Nanos {
+    pub fn after(self) -> Duration {
         match self {
             Self::AtLeast(after) | Self::Slot(after) | Self::Pushback(after) => after,
         }
     }
 
     /// The same kind of hint for another length of time.
-    pub fn with_after(self, after: Nanos) -> Self {
+    pub fn with_after(self, after: Duration) -> Self {
         match self {
             Self::AtLeast(_) => Self::AtLeast(after),
             Self::Slot(_) => Self::Slot(after),
@@ -46,18 +41,18 @@ impl Hint {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", deny_unknown_fields))]
 pub enum HintRule {
-    /// Waits as if there were none. A server that asks for patience and is ignored bans its clients.
+    /// Ignores hints. Servers may ban clients that do.
     Ignore,
     /// Waits at least as long as the hint says.
     Honour {
         /// The longest hint that is worth waiting for.
         #[cfg_attr(feature = "serde", serde(with = "crate::text::duration", default = "minute"))]
         cap: Nanos,
-        /// What a longer hint means.
+        /// What to do about a longer hint.
         #[cfg_attr(feature = "serde", serde(default))]
         too_long: TooLong,
-        /// Callers that got the same hint are spread over this share of it. `None` is 0.1, or 0 when
-        /// the policy has no jitter.
+        /// Callers with the same hint are spread over this share of it. `None` is 0.1, or 0 if the policy
+        /// has no jitter.
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         spread: Option<f64>,
     },
@@ -85,7 +80,7 @@ impl HintRule {
     }
 }
 
-/// What a hint above its cap means.
+/// What to do about a hint above its cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -93,6 +88,6 @@ pub enum TooLong {
     /// Stop now instead of waiting and failing.
     #[default]
     Stop,
-    /// Wait for the cap and try.
+    /// Wait for the cap, then try.
     Clip,
 }

@@ -1,14 +1,14 @@
 use crate::units::Nanos;
 
-/// How a ceiling becomes a range. The wait is uniform on it.
+/// How a ceiling becomes a range, from which the wait is drawn uniformly.
 ///
-/// The *ends* of the range are capped, never the draw: clipping a draw piles callers up exactly on
-/// the cap.
+/// The *ends* of the range are capped, not the draw: if draws were capped, many callers would wait for
+/// exactly the cap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Jitter {
-    /// Exactly the ceiling. Callers that fail together come back together.
+    /// Exactly the ceiling. Callers that fail together retry together.
     None,
     /// From 0 to the ceiling.
     Full,
@@ -18,12 +18,12 @@ pub enum Jitter {
     Decorrelated,
     /// The ceiling, more or less by this ratio.
     Around(f64),
-    /// The ceiling and up to this much more; lowered so that all of it fits under the cap.
+    /// From the ceiling to this much more; shifted down to fit under the cap.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     Added(Nanos),
 }
 
-/// Both ends included.
+/// A range of waits, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The shortest wait.

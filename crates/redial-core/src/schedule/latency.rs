@@ -3,10 +3,10 @@ use alloc::boxed::Box;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::units::{NEVER, Nanos};
 
-/// How long attempts take, so that a hedge can be sent when one takes longer than most.
+/// A histogram of attempt durations: a hedge is sent when an attempt takes longer than most.
 ///
-/// Fixed memory: eight buckets for every power of two, so a quantile is at most an eighth too high.
-/// Old samples fade: all counts are halved every few thousand samples.
+/// Its memory is fixed: eight buckets for every power of two, so a quantile is at most an eighth too high.
+/// Old samples decay: all counts are halved every few thousand samples.
 #[derive(Debug)]
 pub struct Latency {
     ratio: f64,
@@ -18,19 +18,19 @@ pub struct Latency {
 
 impl Latency {
     const SUB: u32 = 8;
-    /// A quantile of fewer samples is a guess.
+    /// The quantile of fewer samples is too uncertain.
     const ENOUGH: u32 = 32;
     const REFRESH: u32 = 32;
     const FADE: u32 = 8192;
 
-    /// Follows the quantile `ratio`, 0.95 for "slower than 95 of 100". Outside of 0 to 1 there is none.
+    /// Tracks the quantile `ratio`, such as 0.95. Outside of 0 to 1 there is none.
     pub fn new(ratio: f64) -> Self {
         let buckets = (0..64 * Self::SUB).map(|_| AtomicU32::new(0)).collect();
         let ratio = if (0.0..=1.0).contains(&ratio) { ratio } else { f64::INFINITY };
         Self { ratio, buckets, samples: AtomicU32::new(0), quantile: AtomicU64::new(NEVER) }
     }
 
-    /// An attempt took this long.
+    /// Records the duration of an attempt.
     pub fn record(&self, taken: Nanos) {
         self.buckets[Self::bucket(taken)].fetch_add(1, Relaxed);
         let samples = self.samples.fetch_add(1, Relaxed) + 1;
@@ -49,7 +49,7 @@ impl Latency {
         self.samples.fetch_update(Relaxed, Relaxed, halve).is_ok()
     }
 
-    /// The quantile, [`NEVER`] until there are enough samples to know it.
+    /// The quantile; [`NEVER`] until there are enough samples.
     pub fn quantile(&self) -> Nanos {
         self.quantile.load(Relaxed)
     }

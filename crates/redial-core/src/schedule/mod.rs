@@ -1,9 +1,9 @@
-//! When?
+//! When is the next attempt?
 //!
-//! Callers that failed together and wait equally long come back together: the herd. The answer has four
+//! Callers that fail together and wait equally long retry together: a thundering herd. The wait has four
 //! parts, each a file here. The [`Backoff`] gives the k-th retry a ceiling; the [`Jitter`] turns the
-//! ceiling into a range and draws from it; the server's [`Hint`] is a floor below the draw; and the
-//! deadline is a wall behind it.
+//! ceiling into a range to draw from; the server's [`Hint`] is a lower bound; and the deadline is an upper
+//! bound.
 
 mod backoff;
 pub(crate) mod deadline;
@@ -19,7 +19,7 @@ pub use latency::Latency;
 use crate::policy::Policy;
 use crate::random;
 use crate::stop::Stop;
-use crate::units::{Nanos, share};
+use crate::units::{Nanos, nanos, share};
 
 /// How long to wait before a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,11 @@ pub struct Wait {
     pub delay: Nanos,
     /// What the backoff drew, before any hint. The next decorrelated range builds on it.
     pub drawn: Nanos,
-    /// Whether a hint was heard. The wait may be longer than it: a hint is a floor.
+    /// Whether a hint was honoured. The wait may be longer than the hint, which is a floor.
     pub hinted: bool,
 }
 
-/// The wait before retry `k` (from 1): a function of its arguments and nothing else.
+/// The wait before retry `k` (from 1), a pure function.
 pub fn wait(
     policy: &Policy,
     k: u32,
@@ -47,7 +47,7 @@ pub fn wait(
     let HintRule::Honour { cap, too_long, .. } = rule else { return Ok(plain) };
     let Some(hint) = hint else { return Ok(plain) };
 
-    let after = heard(hint, *cap, *too_long)?;
+    let after = capped(hint, *cap, *too_long)?;
     let delay = if hint.is_exact() {
         after
     } else {
@@ -57,9 +57,9 @@ pub fn wait(
     Ok(Wait { delay, drawn, hinted: true })
 }
 
-/// The bulk form of [`wait`], for callers that are alike: the range on which the wait before retry `k` is
-/// uniform. `None` when it is not, because it builds on the waits before, draws are clipped, or a hint cuts
-/// into the backoff's range.
+/// The bulk form of [`wait`], for many equal callers: the range on which the wait before retry `k` is
+/// uniform. `None` if it is not uniform, because it depends on earlier waits, draws are clipped, or a hint
+/// falls inside the backoff's range.
 pub fn range(policy: &Policy, k: u32, hint: Option<Hint>) -> Result<Option<Range>, Stop> {
     let backoff = policy.backoff();
     let drawn = backoff.range(k, 0);
@@ -68,7 +68,7 @@ pub fn range(policy: &Policy, k: u32, hint: Option<Hint>) -> Result<Option<Range
     let HintRule::Honour { cap, too_long, .. } = policy.hint_rule() else { return Ok(plain) };
     let Some(hint) = hint else { return Ok(plain) };
 
-    let lo = heard(hint, *cap, *too_long)?;
+    let lo = capped(hint, *cap, *too_long)?;
     let hi = if hint.is_exact() { lo } else { spread(policy, lo) };
     Ok(if hint.is_exact() || drawn.hi.min(backoff.cap) <= lo {
         Some(Range { lo, hi })
@@ -77,16 +77,17 @@ pub fn range(policy: &Policy, k: u32, hint: Option<Hint>) -> Result<Option<Range
     })
 }
 
-/// For how long a hint is minded.
-fn heard(hint: Hint, cap: Nanos, too_long: TooLong) -> Result<Nanos, Stop> {
-    match (hint.after() > cap, too_long) {
-        (false, _) => Ok(hint.after()),
+/// The wait that a hint asks for, within its cap.
+fn capped(hint: Hint, cap: Nanos, too_long: TooLong) -> Result<Nanos, Stop> {
+    let after = nanos(hint.after());
+    match (after > cap, too_long) {
+        (false, _) => Ok(after),
         (true, TooLong::Clip) => Ok(cap),
         (true, TooLong::Stop) => Err(Stop::HintTooLong),
     }
 }
 
-/// The latest that somebody comes back who was told to come back after this long.
+/// The end of the range over which callers with this hint are spread.
 fn spread(policy: &Policy, after: Nanos) -> Nanos {
     let spread = policy.hint_rule().spread(policy.backoff().jitter);
     after.saturating_add(share(spread, after))

@@ -83,7 +83,7 @@ fn half_open_admits_a_fixed_number_and_closes_when_all_are_good() {
     }
     assert_eq!(lab.guards.breaker(), BreakerState::Closed);
     run(&mut lab, fail(Class::Reset), 3);
-    assert_eq!(lab.guards.breaker(), BreakerState::Closed, "the failures of before are forgotten");
+    assert_eq!(lab.guards.breaker(), BreakerState::Closed, "earlier failures are forgotten");
     let moved = |event: &Event| match event {
         Event::BreakerMoved { to } => Some(*to),
         _ => None,
@@ -112,7 +112,7 @@ fn one_bad_probe_opens_it_again() {
 }
 
 #[test]
-fn a_cancelled_probe_gives_its_place_back() {
+fn a_cancelled_probe_returns_its_place() {
     let mut lab = opened(1);
     lab.now += 5 * SECOND;
     for _ in 0..5 {
@@ -152,7 +152,7 @@ fn a_probe_is_taken_only_when_every_other_guard_agrees() {
 }
 
 #[test]
-fn callers_beyond_the_probes_cost_the_other_guards_nothing() {
+fn callers_without_a_probe_cost_the_other_guards_nothing() {
     let rule = BreakerRule::default().last_calls(1).probes(1).open_for(ms(5_000), 0.0);
     let rate = RateRule::new(Rate::new(3, ms(3_600_000)), 3);
     let draft = |p: redial_core::Draft| p.attempts(1).budget(Budget::None).without_deadline();
@@ -172,7 +172,7 @@ fn callers_beyond_the_probes_cost_the_other_guards_nothing() {
 }
 
 #[test]
-fn a_minimum_that_nobody_set_fits_the_window() {
+fn the_default_minimum_fits_the_window() {
     let mut few = lab(BreakerRule::default().last_calls(3));
     run(&mut few, fail(Class::Reset), 3);
     assert_eq!(few.guards.breaker(), BreakerState::Open);
@@ -201,7 +201,7 @@ fn what_counts_as_a_failure() {
     assert_eq!(
         mixed.guards.breaker(),
         BreakerState::Closed,
-        "a permanent failure is a good answer"
+        "a permanent failure is not a health failure"
     );
 }
 
@@ -240,16 +240,16 @@ fn the_open_time_is_jittered() {
 }
 
 #[test]
-fn nobody_waits_for_a_retry_that_the_breaker_will_refuse() {
+fn a_retry_that_the_breaker_will_refuse_stops_at_once() {
     let rule = BreakerRule::default().last_calls(2).minimum_calls(2).open_for(ms(60_000), 0.0);
     let mut lab = Lab::new(policy(|p| p.breaker(rule)));
     let trace = lab.failing(Class::Reset);
     assert_eq!((trace.attempts, trace.end), (2, Err(Stop::BreakerOpen)));
-    assert_eq!(trace.waits.len(), 1, "the second failure opened it, and nobody slept after it");
+    assert_eq!(trace.waits.len(), 1, "the second failure opened it, and the call did not wait");
 }
 
 #[test]
-fn after_a_wait_the_world_may_have_changed() {
+fn guards_are_checked_again_after_a_wait() {
     let rule = BreakerRule::default().last_calls(2).minimum_calls(2);
     let mut lab = Lab::new(policy(|p| p.breaker(rule)));
     let before = lab.balance();
@@ -264,7 +264,7 @@ fn after_a_wait_the_world_may_have_changed() {
     run(&mut lab, fail(Class::Reset), 1);
     lab.policy = usual;
     assert_eq!(call.admit(&lab.cx(), until).unwrap_err(), Stop::BreakerOpen);
-    assert_eq!(lab.balance(), before, "the unsent retry was given back");
+    assert_eq!(lab.balance(), before, "the unsent retry was refunded");
 }
 
 #[test]
@@ -294,5 +294,5 @@ fn the_throttle_follows_the_formula() {
             hung.cancel(&lab.cx(), lab.now);
         }
     }
-    assert_eq!(lab.guards.refusal(lab.now), 0.0, "nobody knows what became of those");
+    assert_eq!(lab.guards.refusal(lab.now), 0.0, "cancelled requests do not count");
 }

@@ -3,7 +3,7 @@ use std::thread;
 use redial_core::Nanos;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{
-    Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
+    Account, Budget, Deposit, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::decide::{Class, Outcome};
 use redial_core::{Event, Rate, Stop, Verdict};
@@ -63,7 +63,7 @@ fn threads_do_not_overdraw() {
                     (0..threads).map(|t| scope.spawn(move || work(t as usize))).collect();
                 all.into_iter().map(|thread| thread.join().unwrap()).sum()
             });
-            // Whoever asks last may have asked before the last deposit.
+            // The last withdrawal may come before the last deposit.
             let want = (f64::from(threads) * 10_000.0 * ratio + 0.5) as u64 + 10;
             assert!(got <= want, "{threads} threads, ratio {ratio}: {got} of {want}");
             let rest = guards.balance(SECOND).unwrap();
@@ -98,7 +98,7 @@ fn a_year_of_silence_changes_nothing() {
 }
 
 #[test]
-fn deposits_and_withdrawals_leave_with_the_window() {
+fn deposits_and_withdrawals_expire_with_the_window() {
     let mut lab = window(only(0.1));
     lab.guards.deposit(0, 100, lab.now);
     lab.now += 9 * SECOND;
@@ -109,7 +109,7 @@ fn deposits_and_withdrawals_leave_with_the_window() {
     lab.guards.deposit(0, 100, lab.now);
     assert_eq!(lab.balance(), 6);
     lab.now += 9 * SECOND;
-    assert_eq!(lab.balance(), 10, "so did the withdrawals leave");
+    assert_eq!(lab.balance(), 10, "the withdrawals have expired too");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_whole_token_is_needed() {
 }
 
 #[test]
-fn a_dry_budget_says_so_and_stops() {
+fn an_empty_budget_stops_the_call() {
     let mut lab = window(only(0.1));
     let trace = lab.failing(Class::Reset);
     assert_eq!((trace.end, trace.attempts, trace.elapsed), (Err(Stop::Budget), 1, 0));
@@ -158,7 +158,7 @@ fn a_dry_budget_says_so_and_stops() {
 }
 
 #[test]
-fn deposits_on_success_dry_up_when_everything_fails() {
+fn deposits_on_success_end_when_everything_fails() {
     let mut lab = window(only(0.5).deposit_on_success());
     for _ in 0..4 {
         lab.call(&[Outcome::Success]);
@@ -184,7 +184,7 @@ fn a_bootstrap_allowance_is_spent_once() {
     assert_eq!(retried(&mut lab), 5);
 }
 
-/// Leaves a call waiting for its retry, and says until when.
+/// A call that waits for its retry, and the end of that wait.
 fn waiting(lab: &Lab) -> (redial_core::Call, Nanos) {
     let mut call = lab.start();
     let permit = call.admit(&lab.cx(), lab.now).unwrap();
@@ -195,7 +195,7 @@ fn waiting(lab: &Lab) -> (redial_core::Call, Nanos) {
 }
 
 #[test]
-fn what_is_charged_and_not_sent_is_given_back() {
+fn a_charge_that_is_not_sent_is_refunded() {
     for budget in [
         Budget::Window(WindowBudget::default()),
         Budget::Window(only(0.1).bootstrap(3)),
@@ -208,23 +208,23 @@ fn what_is_charged_and_not_sent_is_given_back() {
         call.cancel(&lab.cx(), lab.now + MS);
         assert_eq!(lab.balance(), before, "{budget:?}");
         call.cancel(&lab.cx(), lab.now + MS);
-        assert_eq!(lab.balance(), before, "cancelled twice, given back once");
+        assert_eq!(lab.balance(), before, "cancelled twice, refunded once");
     }
 }
 
 #[test]
-fn a_refund_goes_to_its_own_slice_or_nowhere() {
+fn a_refund_goes_to_its_own_slice_or_is_lost() {
     let mut lab = window(WindowBudget::ratio(0.1).floor(Rate::per_second(1)));
     let (mut early, _) = waiting(&lab);
     let (mut late, _) = waiting(&lab);
     assert_eq!(lab.balance(), 8);
     lab.now += 5 * SECOND;
     early.cancel(&lab.cx(), lab.now);
-    assert_eq!(lab.balance(), 9, "given back while its slice lives");
+    assert_eq!(lab.balance(), 9, "refunded while its slice is in the window");
     lab.now += 7 * SECOND;
-    assert_eq!(lab.balance(), 10, "the withdrawal has left, and the refund with it");
+    assert_eq!(lab.balance(), 10, "the withdrawal has expired, and the refund with it");
     late.cancel(&lab.cx(), lab.now);
-    assert_eq!(lab.balance(), 10, "nothing returns from the dead");
+    assert_eq!(lab.balance(), 10, "an expired charge is not refunded");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_wait_longer_than_the_ttl_is_charged_again() {
 }
 
 #[test]
-fn the_aws_bucket_charges_by_class_and_gives_back_on_success() {
+fn the_aws_bucket_charges_by_class_and_refunds_on_success() {
     let budget = Budget::Tokens(TokenBudget::new(500, 5).timeout_cost(10));
     let mut lab = Lab::new(policy(|p| p.budget(budget).attempts(3)));
     let retries = |class| {
@@ -257,7 +257,7 @@ fn the_aws_bucket_charges_by_class_and_gives_back_on_success() {
     lab.failing(Class::Reset);
     assert_eq!(lab.balance(), 98, "two retries at 5");
     lab.call(&[fail(Class::Timeout), Outcome::Success]);
-    assert_eq!(lab.balance(), 98, "10 for the time-out came back with its success");
+    assert_eq!(lab.balance(), 98, "10 for the timeout were refunded with its success");
     for _ in 0..5 {
         lab.call(&[Outcome::Success]);
     }
@@ -302,18 +302,18 @@ fn a_retry_that_is_answered_not_yet_gets_its_tokens_back() {
 }
 
 #[test]
-fn an_inflight_budget_counts_what_is_on_the_wire_and_not_what_waits() {
+fn an_inflight_budget_counts_retries_in_flight_not_waiting_ones() {
     let budget = Budget::Inflight(InflightBudget::new(0.2, 1));
     let lab = Lab::new(policy(|p| p.budget(budget)));
     let mut calls: Vec<_> = (0..10).map(|_| waiting(&lab)).collect();
-    assert_eq!(lab.balance(), 2, "ten calls in flight, none of their retries on the wire");
+    assert_eq!(lab.balance(), 2, "ten calls in flight, none of their retries");
     let until = calls.iter().map(|(_, until)| *until).max().unwrap();
     let first = calls[0].0.admit(&lab.cx(), until).unwrap();
     let second = calls[1].0.admit(&lab.cx(), until).unwrap();
     assert_eq!(calls[2].0.admit(&lab.cx(), until).unwrap_err(), Stop::Budget);
     calls[0].0.settle(&lab.cx(), first, &Outcome::Success, until, || 1);
     let third = calls[3].0.admit(&lab.cx(), until);
-    assert_eq!(third.unwrap_err(), Stop::Budget, "8 calls in flight allow 1, and 1 is on the wire");
+    assert_eq!(third.unwrap_err(), Stop::Budget, "8 calls in flight allow 1, and 1 is in flight");
     calls[1].0.settle(&lab.cx(), second, &Outcome::Success, until, || 1);
     for (call, _) in &mut calls[4..] {
         call.cancel(&lab.cx(), until);
@@ -322,7 +322,7 @@ fn an_inflight_budget_counts_what_is_on_the_wire_and_not_what_waits() {
 }
 
 #[test]
-fn a_cancelled_attempt_frees_its_place_on_the_wire() {
+fn a_cancelled_attempt_is_no_longer_in_flight() {
     let budget = Budget::Inflight(InflightBudget::new(0.0, 1));
     let lab = Lab::new(policy(|p| p.budget(budget)));
     let (mut call, until) = waiting(&lab);
@@ -353,4 +353,24 @@ fn a_fleet_has_the_floors_of_all_its_processes() {
     fleet.deposit(0, 100, 0);
     assert_eq!(fleet.balance(0), Some(7 * 23 + 10));
     assert_eq!((budget.lifetime(), budget.deposits()), (10 * SECOND, Deposit::Request));
+}
+
+#[test]
+fn guards_and_code_without_guards_share_an_account() {
+    let account = Account::new(&Budget::Window(only(0.25)), 1);
+    let policies = [policy(|p| p.attempts(2)), policy(|p| p.attempts(2).concurrency(9))];
+    let [mut one, mut other] = policies.map(|policy| {
+        let mut lab = Lab::new(policy);
+        lab.guards = Guards::sharing(&lab.policy, &account, 0);
+        lab
+    });
+    one.call(&[Outcome::Success]);
+    other.call(&[Outcome::Success]);
+    account.deposit(0, 6, one.now);
+    assert_eq!([one.balance(), other.balance(), account.balance(one.now).unwrap()], [2; 3]);
+    assert_eq!(one.failing(Class::Reset).attempts, 2);
+    assert_eq!(account.withdraw_up_to(9, Class::Reset, one.now), 1);
+    assert_eq!(other.failing(Class::Reset).end, Err(Stop::Budget));
+    let saved = one.guards.save();
+    assert!(!one.guards.restore(&saved), "it is not for one of them to change");
 }

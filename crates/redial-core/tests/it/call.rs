@@ -19,7 +19,7 @@ fn success_on_the_first_attempt_is_one_attempt() {
         lab.events.take(),
         [
             Event::Attempt { number: 1, hedge: false },
-            Event::AttemptEnded { number: 1, taken: 0, outcome: Outcome::Success },
+            Event::AttemptEnded { number: 1, taken: ms(0), outcome: Outcome::Success },
             Event::Succeeded { attempts: 1 },
         ]
     );
@@ -29,18 +29,18 @@ fn success_on_the_first_attempt_is_one_attempt() {
 fn every_step_is_an_event() {
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(2)));
-    let hint = Hint::AtLeast(3 * SECOND);
+    let hint = Hint::AtLeast(ms(3_000));
     let failure = Failure::new(Class::Throttled).code(429).hint(hint);
     lab.attempt_takes = 20 * MS;
     lab.call(&[failure.into()]);
-    let ended = |number| Event::AttemptEnded { number, taken: 20 * MS, outcome: failure.into() };
+    let ended = |number| Event::AttemptEnded { number, taken: ms(20), outcome: failure.into() };
     assert_eq!(
         lab.events.take(),
         [
             Event::Attempt { number: 1, hedge: false },
             ended(1),
-            Event::HintHonoured { hint, delay: 3 * SECOND },
-            Event::RetryScheduled { attempt: 2, delay: 3 * SECOND, failure: Some(failure) },
+            Event::HintHonoured { hint, delay: ms(3_000) },
+            Event::RetryScheduled { attempt: 2, delay: ms(3_000), failure: Some(failure) },
             Event::Attempt { number: 2, hedge: false },
             ended(2),
             Event::Stopped { reason: Stop::Attempts, attempts: 2 },
@@ -68,7 +68,7 @@ fn the_safety_gate() {
 }
 
 #[test]
-fn classes_imply_how_far_the_request_came() {
+fn classes_imply_how_far_the_request_got() {
     let reach = |class| Failure::new(class).reach;
     assert_eq!(reach(Class::Connect), Reach::NotSent);
     assert_eq!((reach(Class::Refused), reach(Class::Throttled)), (Reach::Refused, Reach::Refused));
@@ -125,7 +125,7 @@ fn a_switched_off_call_makes_one_attempt() {
 }
 
 #[test]
-fn switching_off_stops_the_retries_that_wait() {
+fn switching_off_stops_waiting_retries() {
     let mut lab = Lab::new(Policy::standard());
     let mut call = lab.start();
     let permit = call.admit(&lab.cx(), lab.now).unwrap();
@@ -139,7 +139,7 @@ fn switching_off_stops_the_retries_that_wait() {
 }
 
 #[test]
-fn a_permit_that_comes_back_late_changes_nothing_but_the_guards() {
+fn a_late_permit_only_updates_the_guards() {
     let inflight = Budget::Inflight(InflightBudget::new(0.2, 3));
     for outcome in [Outcome::Success, fail(Class::Reset)] {
         let lab = Lab::new(policy(|p| p.budget(inflight).concurrency(2)));
@@ -180,7 +180,7 @@ fn hedges_are_bounded() {
 }
 
 #[test]
-fn an_authors_word_outranks_the_policys_list() {
+fn a_transient_error_is_retried_whatever_the_policy_lists() {
     let mut lab = Lab::new(Preset::PaymentProcessor.into());
     lab.request.safety = Safety::Keyed;
     assert_eq!(lab.call(&[fail(Class::Transient), Outcome::Success]).end, Ok(()));
@@ -204,7 +204,7 @@ fn not_yet_polls_on_the_schedule_until_the_attempts_end() {
     let trace = lab.call(&[Outcome::NotYet(None)]);
     assert_eq!(trace.waits, [100, 200, 400, 400, 400].map(|ms| ms * MS));
     assert_eq!(trace.end, Err(Stop::Attempts));
-    let unasked = lab.call(&[Outcome::NotYet(Some(Hint::AtLeast(SECOND))), Outcome::Success]);
+    let unasked = lab.call(&[Outcome::NotYet(Some(Hint::AtLeast(ms(1_000)))), Outcome::Success]);
     assert_eq!(unasked.waits, [SECOND], "the server may say when to ask again");
 }
 

@@ -1,11 +1,11 @@
-//! What observers hear besides the steps of a plain call.
+//! Events beyond the steps of a plain call.
 
 use std::sync::Mutex;
 
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::{Call, Context, Event, NEVER, Observer, Policy, Request, Stop};
+use redial_core::{Call, CallInfo, Context, Event, NEVER, Observer, Policy, Request, Stop};
 
-use crate::support::{Lab, Log, MS, fail};
+use crate::support::{Lab, Log, MS, fail, ms};
 
 #[test]
 fn the_loser_of_a_hedge_ends_after_its_call() {
@@ -22,15 +22,15 @@ fn the_loser_of_a_hedge_ends_after_its_call() {
         [
             Event::Attempt { number: 1, hedge: false },
             Event::Attempt { number: 2, hedge: true },
-            Event::AttemptEnded { number: 2, taken: 10 * MS, outcome: Outcome::Success },
+            Event::AttemptEnded { number: 2, taken: ms(10), outcome: Outcome::Success },
             Event::Succeeded { attempts: 2 },
-            Event::AttemptEnded { number: 1, taken: 60 * MS, outcome: fail(Class::Cancelled) },
+            Event::AttemptEnded { number: 1, taken: ms(60), outcome: fail(Class::Cancelled) },
         ]
     );
 }
 
 #[test]
-fn a_retry_after_a_race_is_no_hedge() {
+fn a_retry_after_a_race_is_not_a_hedge() {
     let mut lab = Lab::new(Policy::standard());
     let mut call = lab.start();
     let first = call.admit(&lab.cx(), lab.now).unwrap();
@@ -46,20 +46,20 @@ fn a_retry_after_a_race_is_no_hedge() {
 }
 
 #[derive(Default)]
-struct Keys(Mutex<Vec<(u64, u64)>>);
+struct Keys(Mutex<Vec<CallInfo>>);
 
 impl Observer for Keys {
     fn event(&self, _: &Event) {
-        unreachable!("it wants to know whose events they are");
+        unreachable!("the engine passes the request");
     }
 
-    fn about(&self, request: &Request, _: &Event) {
-        self.0.lock().unwrap().push((request.call, request.key));
+    fn call_event(&self, call: CallInfo, _: &Event) {
+        self.0.lock().unwrap().push(call);
     }
 }
 
 #[test]
-fn an_observer_may_know_whose_event_it_is_and_two_hear_the_same() {
+fn observers_receive_the_call_and_its_key() {
     let lab = Lab::new(Policy::standard());
     let observers = (Keys::default(), Log::default());
     let request = Request { key: 7, call: 3, ..lab.request };
@@ -67,12 +67,15 @@ fn an_observer_may_know_whose_event_it_is_and_two_hear_the_same() {
     let mut call = Call::new(&lab.policy, lab.now, NEVER);
     let permit = call.admit(&cx, lab.now).unwrap();
     call.settle(&cx, permit, &Outcome::Success, lab.now, || 0);
-    assert_eq!(*observers.0.0.lock().unwrap(), [(3, 7); 3]);
+    assert_eq!(
+        *observers.0.0.lock().unwrap(),
+        [CallInfo { number: Some(3), cooldown_key: Some(7) }; 3]
+    );
     assert_eq!(observers.1.take().len(), 3);
 }
 
 #[test]
-fn reasons_and_classes_are_counted_in_their_places() {
+fn stops_and_classes_are_listed_in_order() {
     for (place, stop) in Stop::ALL.into_iter().enumerate() {
         assert_eq!(stop as usize, place, "{stop:?}");
     }

@@ -1,4 +1,4 @@
-//! An instance and what a ledger may tell it.
+//! An instance, and the answers of a ledger.
 
 use std::task::Waker;
 
@@ -25,9 +25,9 @@ fn answer() -> Answer {
     Answer { seat, members: 1, granted: 0, valid: SECOND, balance: 0, terms: TERMS }
 }
 
-/// The floor is ten a second, and what is deposited is younger than a quarter of ten seconds.
+/// The floor is ten a second, and only earnings of the last quarter of the ttl are deposited.
 #[test]
-fn a_process_that_was_stopped_deposits_what_is_fresh() {
+fn a_paused_process_deposits_only_recent_earnings() {
     let (guards, mut instance) = member();
     let lease = guards.lease().unwrap();
     let ask = instance.ask(lease, START);
@@ -37,9 +37,9 @@ fn a_process_that_was_stopped_deposits_what_is_fresh() {
     assert!((15_000_000..=30_000_000).contains(&deposit), "{deposit}");
 }
 
-/// Billionths that are lost on the way would be a whole retry.
+/// A lost billionth would cost a whole retry.
 #[test]
-fn what_makes_one_token_is_one_token() {
+fn fractions_add_up_to_a_whole_token() {
     for looked in [0, 1, 7, 600_000_001, 1_234_567_891] {
         let (guards, mut instance) = member();
         let mut lab = Lab::new(policy(|p| p.budget(Budget::Window(WindowBudget::ratio(0.1)))));
@@ -56,14 +56,14 @@ fn what_makes_one_token_is_one_token() {
 }
 
 #[test]
-fn numbers_that_no_ledger_returns_do_no_harm() {
+fn invalid_answers_do_no_harm() {
     let (guards, mut instance) = member();
     let lease = guards.lease().unwrap();
     let ask = instance.ask(lease, START);
     let terms = Terms { ratio: 1_000_000, floor: i64::MAX as u64, ttl: 60 * SECOND };
     let absurd = Answer { members: i64::MAX as u64, granted: 1_000, terms, ..answer() };
-    let told = instance.answered(lease, &ask, &absurd, START, START);
-    assert_eq!(told.stricter, None, "nobody is laxer than we are");
+    let changes = instance.answered(lease, &ask, &absurd, START, START);
+    assert_eq!(changes.stricter, None, "no other instance is stricter");
     assert_eq!(lease.held(START), 0, "nothing was asked for");
     assert!(instance.next(lease, START) <= START + 2 * SECOND);
     let deposit = instance.ask(lease, START + SECOND).deposit;

@@ -1,4 +1,4 @@
-//! What an instance has of its fleet's budget.
+//! The part of a fleet's budget that one instance holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,29 +13,29 @@ use redial_core::{Call, Event, NEVER, Nanos, Stop, Verdict};
 use crate::support::{Lab, MS, SECOND, fail, ms, policy};
 
 #[derive(Default)]
-struct Bell(AtomicU32);
+struct WakeCount(AtomicU32);
 
-impl Wake for Bell {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn lab() -> (Lab, Arc<Bell>) {
+fn lab() -> (Lab, Arc<WakeCount>) {
     let budget = Budget::Window(WindowBudget::ratio(0.1));
     let mut lab = Lab::new(policy(|p| p.budget(budget).attempts(3).deadline(ms(60_000))));
-    let bell = Arc::new(Bell::default());
-    let waker = Waker::from(Arc::clone(&bell));
+    let wakes = Arc::new(WakeCount::default());
+    let waker = Waker::from(Arc::clone(&wakes));
     lab.guards = Guards::leased(&lab.policy, 1, 0, waker).unwrap();
     lab.now = 100 * SECOND;
-    (lab, bell)
+    (lab, wakes)
 }
 
 fn lease(lab: &Lab) -> &Lease {
     lab.guards.lease().unwrap()
 }
 
-/// A call whose first attempt has failed.
+/// A call after its first, failed attempt.
 fn failed(lab: &Lab) -> (Call, Verdict) {
     let mut call = Call::new(&lab.policy, lab.now, NEVER);
     let permit = call.admit(&lab.cx(), lab.now).unwrap();
@@ -50,11 +50,11 @@ fn only_a_window_can_be_leased() {
 }
 
 #[test]
-fn a_retry_without_a_token_rings_and_is_paid_for_when_it_leaves() {
-    let (lab, bell) = lab();
+fn a_retry_without_a_token_wakes_the_owner_and_is_paid_when_sent() {
+    let (lab, wakes) = lab();
     let (mut call, verdict) = failed(&lab);
     let Verdict::Wait(until) = verdict else { panic!("{verdict:?}") };
-    assert_eq!((bell.0.load(Ordering::Relaxed), lease(&lab).pending()), (1, 1));
+    assert_eq!((wakes.0.load(Ordering::Relaxed), lease(&lab).pending()), (1, 1));
 
     lease(&lab).add(1, until + SECOND, lab.now);
     assert_eq!(call.admit(&lab.cx(), until).unwrap().number, 2);
@@ -62,7 +62,7 @@ fn a_retry_without_a_token_rings_and_is_paid_for_when_it_leaves() {
 }
 
 #[test]
-fn a_retry_that_nobody_paid_for_does_not_leave() {
+fn an_unpaid_retry_is_not_sent() {
     let (lab, _) = lab();
     let (mut call, verdict) = failed(&lab);
     let Verdict::Wait(until) = verdict else { panic!("{verdict:?}") };
@@ -73,17 +73,29 @@ fn a_retry_that_nobody_paid_for_does_not_leave() {
 }
 
 #[test]
-fn when_the_ledger_was_dry_a_moment_ago_nobody_waits_for_it() {
-    let (mut lab, bell) = lab();
+fn retries_do_not_wait_for_an_empty_ledger() {
+    let (mut lab, wakes) = lab();
     lease(&lab).set_dry(lab.now + SECOND);
     assert_eq!(failed(&lab).1, Verdict::Stop(Stop::Budget));
-    assert_eq!(bell.0.load(Ordering::Relaxed), 0);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
     lab.now += SECOND;
     assert!(matches!(failed(&lab).1, Verdict::Wait(_)));
 }
 
+/// Code without a call has no charge that waits, so a withdrawal that finds no token is what requests one.
 #[test]
-fn a_call_that_goes_away_does_not_wait_for_a_token() {
+fn a_withdrawal_without_a_token_requests_one_for_the_next() {
+    let (lab, wakes) = lab();
+    let account = lab.guards.account();
+    let withdraw = || account.withdraw_up_to(1, Class::Transient, lab.now);
+    assert_eq!((withdraw(), lease(&lab).demand()), (0, 1));
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    lease(&lab).add(1, lab.now + SECOND, lab.now);
+    assert_eq!((withdraw(), lease(&lab).taken()), (1, 1));
+}
+
+#[test]
+fn a_cancelled_call_does_not_wait_for_a_token() {
     let (lab, _) = lab();
     let (mut call, _) = failed(&lab);
     call.cancel(&lab.cx(), lab.now);
@@ -91,7 +103,7 @@ fn a_call_that_goes_away_does_not_wait_for_a_token() {
 }
 
 #[test]
-fn tokens_end_with_their_lease_and_those_that_end_first_go_first() {
+fn tokens_expire_with_their_lease_and_the_earliest_are_spent_first() {
     let (lab, _) = lab();
     let (lease, now) = (lease(&lab), lab.now);
     lease.add(2, now + 600 * MS, now);
@@ -104,9 +116,9 @@ fn tokens_end_with_their_lease_and_those_that_end_first_go_first() {
     assert_eq!(lease.held(now + 2 * SECOND), 0);
 }
 
-/// Ticks are counted in 32 bits, and years are longer.
+/// Ticks are counted in 32 bits, which wrap within years.
 #[test]
-fn nothing_returns_from_the_dead_after_years() {
+fn expired_leases_stay_expired_after_years() {
     let (lab, _) = lab();
     let (lease, now) = (lease(&lab), lab.now);
     lease.add(5, now + SECOND, now);
@@ -117,7 +129,7 @@ fn nothing_returns_from_the_dead_after_years() {
 }
 
 #[test]
-fn what_was_paid_and_not_sent_goes_back_to_its_lease_while_that_lives() {
+fn an_unsent_charge_returns_to_its_lease_until_it_expires() {
     let (lab, _) = lab();
     let now = lab.now;
     lease(&lab).add(1, now + SECOND, now);
@@ -129,11 +141,11 @@ fn what_was_paid_and_not_sent_goes_back_to_its_lease_while_that_lives() {
     let (mut call, _) = failed(&lab);
     call.cancel(&lab.cx(), now + 2 * SECOND);
     lease(&lab).add(1, now + 3 * SECOND, now + 2 * SECOND);
-    assert_eq!(lease(&lab).held(now + 2 * SECOND), 1, "nothing came back into another lease");
+    assert_eq!(lease(&lab).held(now + 2 * SECOND), 1, "nothing was refunded into another lease");
 }
 
 #[test]
-fn a_token_that_waited_longer_than_a_call_counts_is_paid_anew() {
+fn a_charge_older_than_the_ttl_is_paid_again() {
     let (lab, _) = lab();
     let now = lab.now;
     lease(&lab).add(1, now + SECOND, now);
@@ -142,7 +154,7 @@ fn a_token_that_waited_longer_than_a_call_counts_is_paid_anew() {
 }
 
 #[test]
-fn calls_are_counted_and_nothing_is_earned_here() {
+fn calls_are_counted_but_earn_nothing_locally() {
     let (lab, _) = lab();
     for stripe in 0..100 {
         lab.guards.deposit(stripe, 1, lab.now);
@@ -155,7 +167,7 @@ fn calls_are_counted_and_nothing_is_earned_here() {
 }
 
 proptest! {
-    /// Against a list of leases that remembers everything.
+    /// Compared with a model that remembers every lease.
     #[test]
     fn never_more_than_was_leased(steps in proptest::collection::vec((0..400 * MS, 0..6_u32, 0..8_u64), 1..200)) {
         let (lab, _) = lab();

@@ -66,7 +66,7 @@ fn one_retry_for_the_same_key_in_thirty_seconds() {
     assert_eq!(lab.failing(Class::Overloaded).attempts, 2);
     let trace = lab.failing(Class::Overloaded);
     assert_eq!((trace.attempts, trace.end), (1, Err(Stop::CoolDown)));
-    assert_eq!(trace.elapsed, 0, "nobody waits for what will be refused");
+    assert_eq!(trace.elapsed, 0, "a retry that will be refused is not waited for");
     lab.request.key = 12;
     assert_eq!(lab.failing(Class::Overloaded).attempts, 2, "another segment");
     lab.request.key = 11;
@@ -75,7 +75,7 @@ fn one_retry_for_the_same_key_in_thirty_seconds() {
 }
 
 #[test]
-fn keys_that_share_a_place_can_only_be_refused_too_often() {
+fn a_key_collision_can_only_refuse() {
     let rule = CoolDownRule::every(ms(30_000)).places(8);
     let mut lab = Lab::new(policy(|p| p.attempts(2).budget(Budget::None).cooldown(rule)));
     let start = lab.now;
@@ -87,7 +87,7 @@ fn keys_that_share_a_place_can_only_be_refused_too_often() {
 }
 
 #[test]
-fn calls_about_nothing_and_polls_do_not_cool_down() {
+fn calls_without_a_key_and_polls_do_not_cool_down() {
     let rule = CoolDownRule::every(ms(30_000));
     let mut lab = Lab::new(policy(|p| p.attempts(5).budget(Budget::None).cooldown(rule)));
     for _ in 0..3 {
@@ -127,7 +127,7 @@ fn a_retry_that_another_guard_refuses_does_not_cool_down() {
 }
 
 #[test]
-fn a_cool_down_binds_two_calls_that_wait_at_once() {
+fn a_cool_down_admits_one_of_two_waiting_calls() {
     let mut lab = Lab::new(policy(|p| p.cooldown(CoolDownRule::every(ms(30_000)))));
     lab.request.key = 5;
     let mut calls = [lab.start(), lab.start()];
@@ -143,7 +143,7 @@ fn a_cool_down_binds_two_calls_that_wait_at_once() {
 }
 
 #[test]
-fn destinations_have_guards_of_their_own_within_a_bound() {
+fn destinations_have_separate_guards_within_a_bound() {
     let policy = Policy::standard();
     let make = || Guards::new(&policy, 1, 0);
     let mut scopes = Scopes::new(3, 60 * SECOND);
@@ -158,13 +158,13 @@ fn destinations_have_guards_of_their_own_within_a_bound() {
 
     let idle = 120 * SECOND;
     let d = scopes.get("d", idle, make);
-    assert!(!Arc::ptr_eq(&shared, &d), "c was idle and nobody held it");
+    assert!(!Arc::ptr_eq(&shared, &d), "c was idle and not held");
     assert!(Arc::ptr_eq(&a, &scopes.get("a", idle, make)), "a and b are held");
     assert_eq!(scopes.len(), 3);
 }
 
 #[test]
-fn a_policy_says_how_long_its_past_matters() {
+fn a_policy_knows_how_long_its_guards_remember() {
     let memory = |change: fn(redial_core::Draft) -> redial_core::Draft| policy(change).memory();
     assert_eq!(Policy::standard().memory(), 20 * SECOND);
     assert_eq!(memory(|p| p.rate(RateRule::new(Rate::new(1, ms(3_600_000)), 2))), 7200 * SECOND);
@@ -192,7 +192,7 @@ fn one_bad_destination_does_not_drain_the_others() {
 }
 
 #[test]
-fn many_at_once_are_as_many_as_one_after_the_other() {
+fn the_bulk_form_takes_as_many_as_single_takes() {
     for (rate, burst) in [(10, 5), (1_000, 1), (0, 5)] {
         let rule = RateRule::new(Rate::per_second(rate), burst);
         let (bulk, single) = (RateLimit::new(&rule), RateLimit::new(&rule));
@@ -204,7 +204,7 @@ fn many_at_once_are_as_many_as_one_after_the_other() {
 }
 
 #[test]
-fn a_bucket_that_is_kept_somewhere_else_gives_the_same() {
+fn a_bucket_stored_elsewhere_gives_the_same() {
     let rule = RateRule::new(Rate::per_second(10), 5);
     let (here, mut full_at) = (RateLimit::new(&rule), 0);
     for (now, n) in [(0, 3), (MS, 10), (250 * MS, 7), (9 * SECOND, 100)] {

@@ -1,5 +1,5 @@
-//! Defects that peers have, each as a test that passes here. The numbers are those of the list that the
-//! project keeps of them.
+//! Defects of other retry libraries, each as a test that passes here. The numbers are those of the project's list of
+//! defects.
 
 use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::{Budget, WindowBudget};
@@ -62,7 +62,7 @@ fn defect_3_time_spent_in_the_call_is_not_counted() {
 
 #[test]
 fn defects_3_and_4_a_hint_bypasses_attempts_or_deadline() {
-    let hinted = Failure::new(Class::Throttled).hint(Hint::AtLeast(SECOND)).into();
+    let hinted = Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(1_000))).into();
     let mut lab = Lab::new(policy(|p| p.attempts(3).without_deadline()));
     assert_eq!(lab.call(&[hinted]).attempts, 3);
     let mut lab = Lab::new(policy(|p| p.attempts(1_000).deadline(ms(5_500))));
@@ -73,7 +73,7 @@ fn defects_3_and_4_a_hint_bypasses_attempts_or_deadline() {
 
 #[test]
 fn defect_4_a_hint_of_seven_seconds_slept_a_tenth_of_one() {
-    let hinted = Failure::new(Class::Throttled).hint(Hint::AtLeast(7 * SECOND)).into();
+    let hinted = Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(7_000))).into();
     let mut lab = Lab::new(Policy::standard());
     assert!(lab.call(&[hinted, Outcome::Success]).waits[0] >= 7 * SECOND);
 }

@@ -1,4 +1,4 @@
-//! Policies as text: what a person writes, and what they are told when it is wrong.
+//! Policies as text, and the errors for invalid text.
 
 use proptest::prelude::*;
 use redial_core::admit::budget::{
@@ -12,7 +12,7 @@ use redial_core::{DurationText, NEVER, Policy, Preset, Rate, parse_duration};
 use crate::support::{MS, SECOND, ms, policy};
 
 #[test]
-fn the_policy_of_the_design_reads_as_it_means() {
+fn a_policy_file_is_read() {
     let read: Policy = toml::from_str(
         r#"
         attempts        = 4
@@ -36,7 +36,7 @@ fn the_policy_of_the_design_reads_as_it_means() {
 }
 
 #[test]
-fn the_other_currencies_read_as_in_the_design() {
+fn every_kind_of_budget_is_read() {
     let budget = |text: &str| toml::from_str::<Policy>(text).unwrap().budget().to_owned();
     assert_eq!(
         budget("budget = { tokens = { capacity = 500, cost = 5, timeout_cost = 10 } }"),
@@ -65,7 +65,7 @@ fn an_empty_policy_is_the_standard_one() {
     assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::standard());
 }
 
-/// The error says where and what.
+/// The error contains all `parts`.
 fn rejects(text: &str, parts: &[&str]) {
     let error = toml::from_str::<Policy>(text).expect_err(text).to_string();
     for part in parts {
@@ -74,7 +74,7 @@ fn rejects(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn bad_text_is_told_what_is_wrong() {
+fn errors_name_the_mistake() {
     rejects("attempts = 0", &["attempts is 0", "from 1 to 1000000"]);
     rejects("attempts = -1", &["attempts = -1", "-1"]);
     rejects("attempts = 1e3", &["attempts = 1e3"]);

@@ -1,4 +1,4 @@
-//! Budgets that processes hand to each other.
+//! Budgets that processes hand over to each other.
 
 use proptest::prelude::*;
 use redial_core::admit::Guards;
@@ -14,9 +14,9 @@ use crate::support::{Lab, MS, SECOND, fail, ms, policy};
 enum Step {
     Pass(Nanos),
     Deposit(u64),
-    /// A call that fails and, if the budget says so, waits.
+    /// A call that fails and, if the budget allows it, waits.
     Fail,
-    /// The oldest waiting call sends its retry, and gets this.
+    /// The oldest waiting call sends its retry, which succeeds or not.
     Retry(bool),
     /// The newest waiting call gives up.
     Cancel,
@@ -56,7 +56,7 @@ fn budgets() -> impl Strategy<Value = Budget> {
     ]
 }
 
-/// One process of two worlds: in one it lives for ever, in the other it hands over again and again.
+/// A process with its waiting calls. The test compares one that runs for ever with one that hands over again and again.
 struct World {
     lab: Lab,
     waiting: Vec<Call>,
@@ -68,7 +68,7 @@ impl World {
         Self { lab, waiting: Vec::new() }
     }
 
-    /// What the guards had to say.
+    /// The answer of the guards.
     fn step(&mut self, step: &Step) -> u64 {
         let now = self.lab.now;
         match step {
@@ -113,7 +113,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn whoever_takes_over_answers_as_the_one_before_would_have(steps in steps(), budget in budgets()) {
+    fn a_restored_budget_continues_exactly(steps in steps(), budget in budgets()) {
         let (mut stays, mut changes) = (World::new(budget), World::new(budget));
         for step in steps {
             prop_assert_eq!(stays.step(&step), changes.step(&step), "{:?}", step);
@@ -128,7 +128,7 @@ proptest! {
 }
 
 #[test]
-fn an_account_of_another_kind_or_length_is_refused_and_changes_nothing() {
+fn a_state_of_another_kind_or_length_is_refused() {
     let guards = |budget| Guards::new(&policy(|p| p.budget(budget)), 1, 0);
     let mut window = guards(Budget::Window(WindowBudget::default()));
     window.deposit(0, 100, 0);

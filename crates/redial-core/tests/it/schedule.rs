@@ -11,7 +11,7 @@ fn ceilings(backoff: Backoff, want: &[u64]) {
 }
 
 #[test]
-fn ceilings_grow_as_asked_and_stop_at_the_cap() {
+fn ceilings_grow_as_configured_and_stop_at_the_cap() {
     ceilings(Backoff::exponential(ms(100), ms(2_000)), &[100, 200, 400, 800, 1600, 2000, 2000]);
     ceilings(Backoff::exponential(ms(500), ms(60_000)).factor(1.5), &[500, 750, 1125, 1687, 2531]);
     ceilings(Backoff::exponential(ms(10), ms(9_000)).factor(10.0), &[10, 100, 1000, 9000, 9000]);
@@ -49,7 +49,7 @@ fn no_attempt_number_overflows() {
 }
 
 #[test]
-fn ranges_are_those_of_the_design() {
+fn ranges_of_every_jitter() {
     let backoff = Backoff::exponential(ms(100), ms(1_000));
     let check = |jitter, k, previous: u64, lo: u64, hi: u64| {
         let range = backoff.jitter(jitter).range(k, previous * MS);
@@ -69,7 +69,7 @@ fn ranges_are_those_of_the_design() {
 }
 
 #[test]
-fn clipping_after_the_draw_is_for_imported_peers() {
+fn clipping_after_the_draw_is_for_imported_configs() {
     let aws = Backoff::exponential(ms(5), ms(2_000)).jitter(Jitter::Decorrelated).clipped();
     assert_eq!(aws.range(2, 1_500 * MS).hi, 4_500 * MS);
     let on_cap = (0..10_000).filter(|seed| aws.delay(2, 1_500 * MS, *seed) == 2_000 * MS).count();
@@ -97,7 +97,7 @@ fn full_jitter_is_uniform_with_half_the_ceiling_as_its_mean() {
 #[test]
 fn a_hint_is_a_floor_spread_over_a_tenth() {
     let hinted =
-        |seconds: u64| Failure::new(Class::Throttled).hint(Hint::AtLeast(seconds * SECOND));
+        |seconds: u64| Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(seconds * 1_000)));
     let mut lab = Lab::new(policy(|p| p.deadline(ms(120_000)).attempts(2)));
     let waits: Vec<_> = (0..2_000)
         .map(|_| lab.call(&[hinted(7).into(), Outcome::Success]).waits[0] - 7 * SECOND)
@@ -112,8 +112,8 @@ fn a_hint_is_a_floor_spread_over_a_tenth() {
 }
 
 #[test]
-fn without_jitter_a_hint_is_not_spread_unless_asked() {
-    let outcome = Failure::new(Class::Throttled).hint(Hint::AtLeast(7 * SECOND)).into();
+fn without_jitter_a_hint_is_not_spread_by_default() {
+    let outcome = Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(7_000))).into();
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.deadline(ms(60_000)).backoff(plain)));
     assert_eq!(lab.call(&[outcome, Outcome::Success]).waits, [7 * SECOND]);
@@ -127,14 +127,16 @@ fn without_jitter_a_hint_is_not_spread_unless_asked() {
 #[test]
 fn a_slot_is_exact_and_replaces_the_wait() {
     let backoff = Backoff::exponential(ms(5_000), ms(5_000)).jitter(Jitter::None);
-    let slot = Failure::new(Class::Overloaded).hint(Hint::Slot(1_234_567_891)).into();
+    let slot = Failure::new(Class::Overloaded)
+        .hint(Hint::Slot(std::time::Duration::from_nanos(1_234_567_891)))
+        .into();
     let mut lab = Lab::new(policy(|p| p.backoff(backoff)));
     assert_eq!(lab.call(&[slot, Outcome::Success]).waits, [1_234_567_891]);
 }
 
 #[test]
 fn a_pushback_is_exact_and_starts_the_backoff_over() {
-    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(300 * MS)).into();
+    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(ms(300))).into();
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.backoff(plain).attempts(5)));
     let waits = lab.call(&[fail(Class::Overloaded), pushed, fail(Class::Overloaded)]).waits;
@@ -147,7 +149,7 @@ fn a_pushback_is_exact_and_starts_the_backoff_over() {
 
 #[test]
 fn an_ignored_pushback_does_not_start_the_backoff_over() {
-    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(300 * MS)).into();
+    let pushed = Failure::new(Class::Overloaded).hint(Hint::Pushback(ms(300))).into();
     let plain = Backoff::default().jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.backoff(plain).hint(HintRule::Ignore)));
     assert_eq!(lab.call(&[pushed]).waits, [100 * MS, 200 * MS, 400 * MS]);
@@ -155,7 +157,7 @@ fn an_ignored_pushback_does_not_start_the_backoff_over() {
 
 #[test]
 fn a_hint_that_does_not_fit_is_not_honoured() {
-    let hint = Hint::AtLeast(11 * SECOND);
+    let hint = Hint::AtLeast(ms(11_000));
     let mut lab = Lab::new(redial_core::Policy::standard());
     let trace = lab.call(&[Failure::new(Class::Throttled).hint(hint).into()]);
     assert_eq!((trace.end, trace.elapsed), (Err(Stop::Deadline), 0));
@@ -164,7 +166,7 @@ fn a_hint_that_does_not_fit_is_not_honoured() {
 }
 
 #[test]
-fn a_backoff_that_no_policy_would_take_does_not_panic() {
+fn an_invalid_backoff_does_not_panic() {
     let long = std::time::Duration::MAX;
     for backoff in [
         Backoff::exponential(ms(10), ms(20)).jitter(Jitter::Added(SECOND)),
@@ -184,7 +186,7 @@ fn a_backoff_that_no_policy_would_take_does_not_panic() {
 
 #[test]
 fn a_hint_above_its_cap_stops_and_clipping_is_opt_in() {
-    let hint = Hint::AtLeast(61 * SECOND);
+    let hint = Hint::AtLeast(ms(61_000));
     let outcome = Failure::new(Class::Throttled).hint(hint).into();
     let mut lab = Lab::new(policy(|p| p.without_deadline()));
     let trace = lab.call(&[outcome]);
@@ -214,7 +216,7 @@ fn a_wait_that_does_not_fit_before_the_deadline_stops_now() {
 }
 
 #[test]
-fn an_attempt_is_cut_at_its_timeout_or_at_the_deadline() {
+fn an_attempt_ends_at_its_timeout_or_at_the_deadline() {
     let plain = Backoff::constant(ms(100)).jitter(Jitter::None);
     let timed = |p: redial_core::Draft| p.attempt_timeout(ms(400)).deadline(ms(1_000));
     let mut lab = Lab::new(policy(|p| timed(p).backoff(plain)));
@@ -229,7 +231,7 @@ fn an_attempt_is_cut_at_its_timeout_or_at_the_deadline() {
 }
 
 #[test]
-fn a_latency_quantile_is_close_from_above_and_fades_slowly() {
+fn a_latency_quantile_is_close_from_above_and_decays_slowly() {
     let latency = Latency::new(0.5);
     assert_eq!(latency.quantile(), u64::MAX, "too early to say");
     let take = |n: u32, ms: u64| {
@@ -294,10 +296,10 @@ proptest! {
 }
 
 #[test]
-fn the_range_of_a_wait_is_what_it_is_uniform_on() {
+fn waits_are_uniform_on_their_range() {
     use redial_core::schedule::{range, wait};
     let full = Backoff::exponential(ms(100), ms(2_000));
-    let hint = |after| Some(Hint::AtLeast(after * MS));
+    let hint = |after| Some(Hint::AtLeast(ms(after)));
     let none = full.jitter(Jitter::None);
     for (backoff, hint, want) in [
         (full, None, Some((0, 200))),
@@ -306,7 +308,7 @@ fn the_range_of_a_wait_is_what_it_is_uniform_on() {
         (none, hint(1_000), Some((1_000, 1_000))),
         (full, hint(150), None),
         (none, hint(50), Some((200, 200))),
-        (full, Some(Hint::Slot(70 * MS)), Some((70, 70))),
+        (full, Some(Hint::Slot(ms(70))), Some((70, 70))),
         (full.jitter(Jitter::Decorrelated), None, None),
         (full.jitter(Jitter::Added(1_900 * MS)).clipped(), None, None),
     ] {

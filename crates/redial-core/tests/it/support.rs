@@ -1,4 +1,4 @@
-//! A bench with one policy, its guards and a clock that stands still until it is moved.
+//! A lab with one policy, its guards and a manual clock.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Log {
     }
 }
 
-/// How one call went.
+/// The course of one call.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trace {
     pub(crate) attempts: u32,
@@ -76,7 +76,7 @@ impl Lab {
         Call::new(&self.policy, self.now, NEVER)
     }
 
-    /// Makes one call. The last outcome repeats itself for ever.
+    /// Makes one call. The last outcome is repeated for ever.
     pub(crate) fn call(&mut self, outcomes: &[Outcome]) -> Trace {
         self.seed += 1;
         let (started, mut waits, mut call) = (self.now, Vec::new(), self.start());
@@ -101,7 +101,7 @@ impl Lab {
         Trace { attempts: call.attempts(), waits, end, elapsed: self.now - started }
     }
 
-    /// Makes one call that fails with this class for ever.
+    /// Makes one call that always fails with this class.
     pub(crate) fn failing(&mut self, class: Class) -> Trace {
         self.call(&[fail(class)])
     }

@@ -48,8 +48,8 @@ fn suspend(lab: &Lab, outcome: &Outcome) -> Suspended {
 #[test]
 fn a_call_that_is_handed_over_in_every_wait_is_the_same_call() {
     let backoff = Backoff::exponential(ms(100), ms(3_000));
-    let pushback = Failure::new(Class::Reset).hint(Hint::Pushback(7 * MS)).into();
-    let floor = Failure::new(Class::Reset).hint(Hint::AtLeast(900 * MS)).into();
+    let pushback = Failure::new(Class::Reset).hint(Hint::Pushback(ms(7))).into();
+    let floor = Failure::new(Class::Reset).hint(Hint::AtLeast(ms(900))).into();
     let reset = fail(Class::Reset);
     let calls = [
         vec![reset],
@@ -88,8 +88,8 @@ fn guards_do_not_change_the_schedule_of_a_suspended_call() {
     let plain = |p: redial_core::Draft| p.backoff(backoff).budget(Budget::None).deadline(ms(5_000));
     let outcomes = [
         (fail(Class::Reset), false),
-        (Failure::new(Class::Reset).hint(Hint::Pushback(7 * MS)).into(), false),
-        (Failure::new(Class::Reset).hint(Hint::AtLeast(6 * SECOND)).into(), true),
+        (Failure::new(Class::Reset).hint(Hint::Pushback(ms(7))).into(), false),
+        (Failure::new(Class::Reset).hint(Hint::AtLeast(ms(6_000))).into(), true),
     ];
     for (outcome, ends) in outcomes {
         let free = suspend(&Lab::new(policy(plain)), &outcome);

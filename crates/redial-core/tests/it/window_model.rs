@@ -1,4 +1,4 @@
-//! The window budget against a model that remembers everything.
+//! The window budget compared with a model that remembers everything.
 
 use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, WindowBudget};

@@ -1,7 +1,7 @@
 //! Every interleaving of the lock-free parts, on small rings: `cargo xtask test` runs them with
 //! `--cfg loom`.
 #![cfg(loom)]
-#![allow(clippy::unwrap_used, reason = "a model that cannot go on panics")]
+#![allow(clippy::unwrap_used, reason = "a model that cannot continue panics")]
 
 mod turnstile;
 
@@ -20,7 +20,7 @@ fn policy(change: impl FnOnce(Draft) -> Draft) -> Policy {
     change(Policy::draft()).build().unwrap()
 }
 
-/// What two threads return.
+/// The results of two threads.
 fn both<T: 'static>(
     one: impl FnOnce() -> T + 'static,
     two: impl FnOnce() -> T + 'static,
@@ -135,13 +135,13 @@ fn deposits_that_race_with_a_new_slice_are_all_counted() {
         let (one, two) = (Arc::clone(&guards), Arc::clone(&guards));
         both(move || one.deposit(0, 1, SECOND), move || two.deposit(1, 1, SECOND));
         assert_eq!(guards.balance(SECOND), Some(3));
-        assert_eq!(guards.balance(2 * SECOND), Some(2), "those of the new slice stay");
+        assert_eq!(guards.balance(2 * SECOND), Some(2), "deposits of the new slice stay");
         assert_eq!(guards.balance(3 * SECOND), Some(0));
     });
 }
 
 #[test]
-fn buckets_and_places_are_not_overdrawn() {
+fn buckets_and_limits_are_not_overdrawn() {
     loom::model(|| {
         let guards = Arc::new(Guards::new(
             &policy(|p| p.budget(Budget::Tokens(TokenBudget::new(5, 5)))),
@@ -161,7 +161,7 @@ fn buckets_and_places_are_not_overdrawn() {
     });
 }
 
-/// One attempt that ends in `outcome`, or in being abandoned. Whether it was admitted.
+/// Makes one attempt that ends with `outcome`, or is abandoned. Returns whether it was admitted.
 fn attempt(policy: &Policy, guards: &Guards, outcome: Option<Outcome>, now: Nanos) -> bool {
     let request = Request { safety: Safety::Idempotent, ..Request::default() };
     let cx = Context { policy, guards, observer: None, request };
@@ -260,7 +260,7 @@ fn one_retry_per_key_is_one() {
 }
 
 #[test]
-fn one_place_on_the_wire_is_one() {
+fn one_retry_in_flight_is_one() {
     loom::model(|| {
         let budget = Budget::Inflight(InflightBudget::new(0.0, 1));
         one_of_two_retries(policy(|p| p.budget(budget)));
@@ -289,7 +289,7 @@ fn a_breaker_that_closes_has_forgotten_the_past() {
 }
 
 #[test]
-fn refunds_that_race_are_all_given_back() {
+fn racing_refunds_are_all_counted() {
     loom::model(|| {
         let budget = WindowBudget::ratio(1.0).floor(Rate::per_second(2));
         let budget = Budget::Window(budget.ttl(Duration::from_secs(1)));

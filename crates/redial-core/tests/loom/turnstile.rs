@@ -1,51 +1,51 @@
-//! The count that is here or with the one who has the lock.
+//! The count that is held by the turnstile or behind the lock.
 
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex};
-use redial_core::admit::turnstile::{Lent, Turnstile};
+use redial_core::admit::turnstile::{Occupancy, Turnstile};
 
 use super::both;
 
-/// A server with one place, as the owner of a turnstile is meant to use it.
+/// A server with one place that uses a turnstile as intended.
 struct Server {
     turnstile: Turnstile,
     queue: Mutex<Queue>,
-    /// What only the one inside touches; loom tells when two do.
+    /// Only the request inside touches this; loom detects two at once.
     place: UnsafeCell<()>,
 }
 
 struct Queue {
-    lent: Lent,
+    occupancy: Occupancy,
     waiting: u32,
 }
 
 impl Server {
-    fn new(unseen: u32) -> Arc<Self> {
-        let queue = Mutex::new(Queue { lent: Lent { inside: 0, unseen }, waiting: 0 });
+    fn new(unsampled: u32) -> Arc<Self> {
+        let queue = Mutex::new(Queue { occupancy: Occupancy { inside: 0, unsampled }, waiting: 0 });
         let server = Self { turnstile: Turnstile::new(1), queue, place: UnsafeCell::new(()) };
-        server.locked(|queue| queue.lent.unseen = unseen);
+        server.locked(|queue| queue.occupancy.unsampled = unsampled);
         Arc::new(server)
     }
 
     fn locked<T>(&self, work: impl FnOnce(&mut Queue) -> T) -> T {
         let mut queue = self.queue.lock().unwrap();
-        if let Some(lent) = self.turnstile.take() {
-            queue.lent = lent;
+        if let Some(occupancy) = self.turnstile.take() {
+            queue.occupancy = occupancy;
         }
         let done = work(&mut queue);
         if queue.waiting == 0 {
-            self.turnstile.put(queue.lent);
+            self.turnstile.put(queue.occupancy);
         }
         done
     }
 
-    /// Whether it is inside; otherwise it waits.
+    /// Returns whether the request is inside; otherwise it waits.
     fn arrive(&self) -> bool {
         self.turnstile.enter()
             || self.locked(|queue| {
-                let enters = queue.lent.inside == 0 && queue.waiting == 0;
+                let enters = queue.occupancy.inside == 0 && queue.waiting == 0;
                 if enters {
-                    queue.lent.inside = 1
+                    queue.occupancy.inside = 1
                 } else {
                     queue.waiting += 1
                 }
@@ -53,26 +53,26 @@ impl Server {
             })
     }
 
-    /// Whether the place went to one who waited.
+    /// Returns whether a waiting request got the place.
     fn finish(&self) -> bool {
         !self.turnstile.leave()
             && self.locked(|queue| {
                 let starts = queue.waiting > 0;
-                queue.lent.inside = u32::from(starts);
+                queue.occupancy.inside = u32::from(starts);
                 queue.waiting -= u32::from(starts);
                 starts
             })
     }
 
     fn inside(&self) -> u32 {
-        self.locked(|queue| queue.lent.inside)
+        self.locked(|queue| queue.occupancy.inside)
     }
 
     fn work(&self) {
         self.place.with_mut(|_| ());
     }
 
-    /// Arrives, works, and does the same for whoever waited meanwhile. How many were served.
+    /// Arrives and works, also for requests that waited meanwhile. Returns how many were served.
     fn serve(&self) -> u32 {
         let mut served = 0;
         let mut inside = self.arrive();
@@ -86,10 +86,10 @@ impl Server {
 }
 
 #[test]
-fn a_place_that_becomes_free_is_not_missed_by_the_one_who_waits() {
-    for unseen in [0, 2] {
+fn a_waiting_request_does_not_miss_a_free_place() {
+    for unsampled in [0, 2] {
         loom::model(move || {
-            let server = Server::new(unseen);
+            let server = Server::new(unsampled);
             assert!(server.arrive());
             let (one, two) = (Arc::clone(&server), Arc::clone(&server));
             let (started, entered) = both(move || one.finish(), move || two.arrive());
@@ -100,10 +100,10 @@ fn a_place_that_becomes_free_is_not_missed_by_the_one_who_waits() {
 }
 
 #[test]
-fn one_place_inside_is_one_and_nobody_is_forgotten() {
-    for unseen in [0, 1, 2] {
+fn one_place_admits_one_and_every_request_is_served() {
+    for unsampled in [0, 1, 2] {
         loom::model(move || {
-            let server = Server::new(unseen);
+            let server = Server::new(unsampled);
             let (one, two) = (Arc::clone(&server), Arc::clone(&server));
             let (a, b) = both(move || one.serve(), move || two.serve());
             assert_eq!((a + b, server.inside()), (2, 0));
@@ -112,7 +112,7 @@ fn one_place_inside_is_one_and_nobody_is_forgotten() {
 }
 
 #[test]
-fn who_only_counts_those_inside_changes_nothing() {
+fn reading_the_count_changes_nothing() {
     loom::model(|| {
         let server = Server::new(2);
         let (one, two) = (Arc::clone(&server), Arc::clone(&server));

@@ -1,7 +1,7 @@
 //! Rules about time: do attempts and waits fit into the deadline?
 
 use redial_core::schedule::Range;
-use redial_core::{DurationText, MS, NEVER, Nanos, Policy};
+use redial_core::{DurationText, MS, NEVER, Nanos, Policy, nanos_or_never};
 
 use super::schedule::NO_CAP;
 use super::{Case, Rule, Violation};
@@ -51,11 +51,12 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Violation> {
     let slo = case.setting().slo?;
     let policy = case.retrying()?;
     let (worst, fits) = (policy.worst_case(), rounded_down(slo / 3));
-    if worst.elapsed_with_hints <= fits {
+    let [plain, longest] = [worst.elapsed, worst.elapsed_with_hints].map(nanos_or_never);
+    if longest <= fits {
         return None;
     }
-    let hinted = worst.elapsed <= fits;
-    let takes = match if hinted { worst.elapsed_with_hints } else { worst.elapsed } {
+    let hinted = plain <= fits;
+    let takes = match if hinted { longest } else { plain } {
         NEVER => "never ends in the worst case".to_owned(),
         longest => format!("takes {} in the worst case", time(longest)),
     };

@@ -32,7 +32,7 @@ fn invalid_values_list_what_is_allowed() {
         ("rate = { rate = '5/s' }", "rate: missing field `burst`", "{ rate = '5/s' }"),
         (
             "rate = { rate = '5', burst = 1 }",
-            "rate.rate: must be a rate such as 10/s or 1/30s: a whole number over a time, but is \"5\"",
+            "rate.rate: must be a rate such as 10/s or 1/30s: a whole number, a slash and a duration, but is \"5\"",
             "'5'",
         ),
         (
@@ -53,7 +53,7 @@ fn invalid_values_list_what_is_allowed() {
         ),
         (
             "retry_on = ['reset', 42]",
-            "retry_on[1]: must be a status code (1 to 16 of gRPC, 100 to 599 of HTTP) or one of connect, refused, reset, timeout, throttled, overloaded, server-error, transient, but is 42",
+            "retry_on[1]: must be a status code (1 to 16 for gRPC, 100 to 599 for HTTP) or one of connect, refused, reset, timeout, throttled, overloaded, server-error, transient, but is 42",
             "42",
         ),
     ] {

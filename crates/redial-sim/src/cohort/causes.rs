@@ -1,5 +1,7 @@
 //! The causes of failed attempts, and what the engine does about each.
 
+use std::time::Duration;
+
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Failure, Outcome};
@@ -41,7 +43,8 @@ pub(super) struct Hinted {
 
 impl Hinted {
     pub(super) fn draw(self, stream: &mut Stream) -> Hint {
-        Hint::AtLeast(self.from + ((self.to - self.from) as f64 * stream.unit()) as Nanos)
+        let after = self.from + ((self.to - self.from) as f64 * stream.unit()) as Nanos;
+        Hint::AtLeast(Duration::from_nanos(after))
     }
 }
 
@@ -121,15 +124,21 @@ fn plan(
 ) -> Result<Vec<usize>, NotUniform> {
     let mut places = Vec::new();
     for &hint in hints {
-        let heard = hint.map_or(outcome, |hint| outcome.with_hint(Hint::AtLeast(hint.to)));
+        let heard = hint.map_or(outcome, |hint| {
+            outcome.with_hint(Hint::AtLeast(Duration::from_nanos(hint.to)))
+        });
         if !repeats(scenario, subject, &heard) {
             continue;
         }
         let end = |after: fn(Hinted) -> Nanos| {
-            range(&subject.policy, k, hint.map(|hint| Hint::AtLeast(after(hint))))
-                .ok()
-                .flatten()
-                .ok_or(NotUniform)
+            range(
+                &subject.policy,
+                k,
+                hint.map(|hint| Hint::AtLeast(Duration::from_nanos(after(hint)))),
+            )
+            .ok()
+            .flatten()
+            .ok_or(NotUniform)
         };
         let range = Range { lo: end(|hint| hint.from)?.lo, hi: end(|hint| hint.to)?.hi };
         let known = planned.iter().position(|wait| wait.retry == k && wait.hint == hint);

@@ -3,8 +3,7 @@
 
 use rand_distr::{Distribution as _, Zipf};
 use redial_core::decide::Outcome;
-use redial_core::schedule::Hint;
-use redial_core::{Call, NEVER, Nanos, Policy, Resting, draw};
+use redial_core::{Call, NEVER, Nanos, Policy, Resting, draw, nanos};
 
 use super::slab::Slab;
 use crate::random::below;
@@ -242,7 +241,8 @@ impl Callers {
     #[inline]
     pub(super) fn set_hint(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
         if let Some(not_before) = &mut self.not_before {
-            not_before[number as usize] = now + outcome.hint().map_or(0, Hint::after);
+            not_before[number as usize] =
+                now + outcome.hint().map_or(0, |hint| nanos(hint.after()));
         }
     }
 

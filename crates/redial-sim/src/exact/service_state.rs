@@ -1,6 +1,7 @@
 //! The state of one service: servers, queues, limits, and the hints that it gives.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use redial_core::Nanos;
 use redial_core::admit::{RateLimit, Refusal, Slots};
@@ -290,11 +291,13 @@ impl<'a> ServiceState<'a> {
         }
         let hint = match self.config.hint {
             HintGiven::None => return outcome,
-            HintGiven::Fixed(after) => Hint::AtLeast(after),
-            HintGiven::Jittered { from, to } => Hint::AtLeast(self.stream.between(from, to)),
+            HintGiven::Fixed(after) => Hint::AtLeast(Duration::from_nanos(after)),
+            HintGiven::Jittered { from, to } => {
+                Hint::AtLeast(Duration::from_nanos(self.stream.between(from, to)))
+            }
             HintGiven::Slots => match self.slots.as_mut().map(|slots| slots.book(now)) {
-                Some(Refusal::Slot(after)) => Hint::Slot(after),
-                Some(Refusal::Full(after)) => Hint::AtLeast(after),
+                Some(Refusal::Slot(after)) => Hint::Slot(Duration::from_nanos(after)),
+                Some(Refusal::Full(after)) => Hint::AtLeast(Duration::from_nanos(after)),
                 None => return outcome,
             },
         };

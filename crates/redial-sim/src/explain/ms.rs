@@ -1,6 +1,8 @@
 //! Serialises nanoseconds as milliseconds, and [`NEVER`] as `null`.
 
-use redial_core::{NEVER, Nanos, WorstCase};
+use std::time::Duration;
+
+use redial_core::{NEVER, Nanos, WorstCase, nanos_or_never};
 use serde::{Serialize, Serializer};
 
 struct Ms(Nanos);
@@ -22,6 +24,10 @@ pub(super) fn maybe<S: Serializer>(nanos: &Option<Nanos>, to: S) -> Result<S::Ok
     nanos.map(Ms).serialize(to)
 }
 
+fn limit<S: Serializer>(limit: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    Ms(nanos_or_never(*limit)).serialize(to)
+}
+
 pub(super) fn lists<S: Serializer>(lists: &[Vec<Nanos>], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(lists.iter().map(|list| list.iter().copied().map(Ms).collect::<Vec<_>>()))
 }
@@ -30,8 +36,8 @@ pub(super) fn lists<S: Serializer>(lists: &[Vec<Nanos>], to: S) -> Result<S::Ok,
 #[serde(remote = "WorstCase")]
 pub(super) struct WorstCaseMs {
     attempts: u32,
-    #[serde(rename = "elapsed_ms", serialize_with = "one")]
-    elapsed: Nanos,
-    #[serde(rename = "elapsed_with_hints_ms", serialize_with = "one")]
-    elapsed_with_hints: Nanos,
+    #[serde(rename = "elapsed_ms", serialize_with = "limit")]
+    elapsed: Option<Duration>,
+    #[serde(rename = "elapsed_with_hints_ms", serialize_with = "limit")]
+    elapsed_with_hints: Option<Duration>,
 }

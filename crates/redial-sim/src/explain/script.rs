@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use redial_core::decide::{Class, Failure, GRPC_STATUSES, Outcome, RetryOn};
 use redial_core::schedule::Hint;
@@ -124,9 +125,9 @@ fn hint(text: &str) -> Option<Hint> {
     let (kind, after) = text.split_once('=')?;
     let duration = || parse_duration(after).ok();
     Some(match kind.trim() {
-        "retry-after" => Hint::AtLeast(seconds(after).or_else(duration)?),
-        "slot" => Hint::Slot(duration()?),
-        "pushback" => Hint::Pushback(duration()?),
+        "retry-after" => Hint::AtLeast(Duration::from_nanos(seconds(after).or_else(duration)?)),
+        "slot" => Hint::Slot(Duration::from_nanos(duration()?)),
+        "pushback" => Hint::Pushback(Duration::from_nanos(duration()?)),
         _ => return None,
     })
 }

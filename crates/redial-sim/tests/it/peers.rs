@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome, Safety};
@@ -230,13 +231,14 @@ fn few_peers_honour_hints() {
         lab.call(Failure::new(Class::Overloaded).hint(hint));
         lab.now - started
     };
-    let exact = Peer::all().filter(|peer| wait(peer, Hint::AtLeast(4_567 * MS)) == 4_567 * MS);
+    let exact = Peer::all()
+        .filter(|peer| wait(peer, Hint::AtLeast(Duration::from_millis(4_567))) == 4_567 * MS);
     let names: Vec<_> = exact.map(|peer| peer.name).collect();
     assert_eq!(names, ["grpc", "grpc-throttled", "aws-2026", "dotnet"]);
 
     let [grpc, aws] = ["grpc", "aws-2026"].map(|name| Peer::find(name).unwrap());
-    assert_eq!(wait(grpc, Hint::Pushback(7_200 * SECOND)), 7_200 * SECOND);
-    assert_eq!(wait(aws, Hint::AtLeast(60 * SECOND)), 5 * SECOND);
+    assert_eq!(wait(grpc, Hint::Pushback(Duration::from_secs(7_200))), 7_200 * SECOND);
+    assert_eq!(wait(aws, Hint::AtLeast(Duration::from_secs(60))), 5 * SECOND);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use redial_core::admit::Guards;
-use redial_core::admit::budget::Budget;
+use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::fleet::{Instance, Role, Terms};
 use redial_core::{Invalid, NEVER, Policy};
 use redis::Script;
@@ -17,6 +17,7 @@ use super::ledger::Ledger;
 use super::name;
 use super::one_shot::OneShot;
 use super::stats::FleetStats;
+use crate::budget::RetryBudget;
 use crate::clock::{Clock, Monotonic};
 use crate::entropy;
 use crate::link::{Address, Link};
@@ -117,6 +118,17 @@ impl Fleet {
     /// The name of the fleet.
     pub fn name(&self) -> &str {
         &self.handle.shared.config.name
+    }
+
+    /// The fleet's budget for code that does not run its calls with a [`Retry`](crate::Retry). All instances should
+    /// configure it alike; if they do not, the strictest value of each field applies.
+    ///
+    /// # Errors
+    ///
+    /// A field of `budget` is out of range.
+    pub fn budget(&self, budget: WindowBudget) -> Result<RetryBudget, Invalid> {
+        let policy = RetryBudget::policy(budget)?;
+        Ok(RetryBudget::of_fleet(self.join(&policy, Role::Member)?))
     }
 
     /// An instance for a process that makes one call and exits. The policy needs a window budget.

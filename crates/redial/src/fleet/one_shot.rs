@@ -20,7 +20,7 @@ pub struct OneShot {
 
 impl OneShot {
     pub(super) fn new(fleet: &Fleet, policy: &Policy) -> Result<Self, Invalid> {
-        Ok(Self { membership: fleet.join(policy, redial_core::fleet::Role::Guest)? })
+        Ok(Self { membership: fleet.join(policy, redial_core::fleet::Role::OneShot)? })
     }
 
     /// The guards that lease their retries. Pass them the time of [`now`](Self::now).

@@ -159,10 +159,10 @@ impl LedgerSync {
         let wakes = self.ledger.waker.wakes();
         if wakes != self.wakes || now >= self.next_accrual {
             self.wakes = wakes;
-            self.instance.go_on(lease, now);
+            self.instance.pay_pending(lease, now);
             self.next_accrual = now + ACCRUAL_INTERVAL;
         }
-        let waits = u64::from(lease.pending()) > lease.held(now);
+        let waits = u64::from(lease.demand()) > lease.held(now);
         if waits && !self.instance.is_reached() { self.next_accrual } else { NEVER }
     }
 
@@ -181,7 +181,7 @@ impl LedgerSync {
             _ if !self.instance.is_reached() => self.left(),
             _ => {
                 self.phase = Phase::Left;
-                let ask = self.instance.vanish();
+                let ask = self.instance.leave_without_lease();
                 self.sync(ask, now)
             }
         }
@@ -219,7 +219,7 @@ impl LedgerSync {
             self.contact = Contact::Reached;
             events.push(FleetEvent::Reached { ledger: name(), members: answer.members });
         }
-        if changes.anew {
+        if changes.new_ledger {
             events.push(FleetEvent::Reset { ledger: name() });
         }
         if changes.stricter != self.differs {

@@ -33,6 +33,7 @@ fn code(value: &HeaderValue) -> u16 {
 }
 
 /// The equivalent of an HTTP conflict: ALREADY_EXISTS, FAILED_PRECONDITION, ABORTED.
+#[cfg(feature = "http-client")]
 pub(crate) fn is_conflict(code: u16) -> bool {
     matches!(code, 6 | 9 | 10)
 }

@@ -32,7 +32,7 @@ pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
     let mut reader = Reader { headers, unreadable: None };
     if let Some(value) = headers.get(names::GRPC_RETRY_PUSHBACK_MS) {
         let after = digits(value).filter(|millis| *millis <= i32::MAX as u64);
-        let hint = after.map(|after| Hint::Pushback(millis(after)));
+        let hint = after.map(|after| Hint::Pushback(Duration::from_millis(after)));
         return Hints { hint, never: hint.is_none(), unreadable: None };
     }
     let exact = [names::RETRY_AFTER_MS, names::X_MS_RETRY_AFTER_MS, names::X_AMZ_RETRY_AFTER];
@@ -40,8 +40,10 @@ pub fn hints(headers: &HeaderMap, now: SystemTime) -> Hints {
     let retry_after = reader.read(header::RETRY_AFTER, |value| retry_after(value, headers, now));
     let asked = exact.or(retry_after);
     let hint = match asked {
-        Some(after) if headers.contains_key(names::SLOT) => Some(Hint::Slot(after)),
-        _ => asked.max(reader.quota()).map(Hint::AtLeast),
+        Some(after) if headers.contains_key(names::SLOT) => {
+            Some(Hint::Slot(Duration::from_nanos(after)))
+        }
+        _ => asked.max(reader.quota()).map(|after| Hint::AtLeast(Duration::from_nanos(after))),
     };
     Hints { hint, never: false, unreadable: reader.unreadable }
 }

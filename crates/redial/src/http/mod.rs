@@ -3,26 +3,31 @@
 //!
 //! This module reads all of these, and has layers for clients and [servers](server).
 
+#[cfg(feature = "http-client")]
 mod client;
 mod grpc;
 mod hints;
 pub mod names;
+#[cfg(feature = "http-client")]
 mod reach;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
 mod safety;
+#[cfg(feature = "http-server")]
 pub mod server;
 mod status;
 #[cfg(feature = "tonic")]
 pub mod tonic;
 mod travel;
 
+#[cfg(feature = "http-client")]
 pub use client::{
     Answer, Attempts, BoxError, Connect, Connecting, Error, Replay, ResponseFuture, RetryLayer,
     RetryService,
 };
 use hints::hinted;
 pub use hints::{Hints, hints};
+#[cfg(feature = "http-client")]
 pub use reach::{Transport, failure};
 pub use safety::safety;
 pub use status::{is_in_flight, outcome};

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::io;
 
-use redial_core::decide::{Class, Classifier, Classify, Failure, Outcome, Reach};
+use redial_core::decide::{Causes, Class, Classifier, Classify, Failure, Outcome, Reach};
 
 /// Classifies the error of a client by the errors of hyper, hyper-util, h2 and the operating system among its sources.
 /// Without one of these it is permanent.
@@ -36,6 +36,14 @@ pub fn failure(error: &(dyn Error + 'static)) -> Failure {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transport;
+
+impl<E> Causes<E> for Transport {
+    type Cause = E;
+
+    fn cause(error: E) -> E {
+        error
+    }
+}
 
 impl<T, E: Error + 'static> Classifier<T, E> for Transport {
     fn outcome(&self, result: &Result<T, E>) -> Outcome {

@@ -55,6 +55,7 @@ pub fn is_in_flight(status: StatusCode, headers: &HeaderMap) -> bool {
 
 /// Whether a rejection may be the result of an earlier attempt that was executed: the resource exists already, or the
 /// precondition no longer holds.
+#[cfg(feature = "http-client")]
 pub(crate) fn is_conflict(status: StatusCode) -> bool {
     matches!(status, StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED)
 }

@@ -82,6 +82,7 @@ impl<'a> Propagated<'a> {
         millis.map_or(grpc, |millis| Some(millis.min(grpc.unwrap_or(millis))))
     }
 
+    #[cfg(feature = "http-server")]
     pub(crate) fn is_grpc(&self) -> bool {
         self.content_type.is_some_and(is_grpc_type)
     }

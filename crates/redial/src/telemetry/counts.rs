@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redial_core::admit::BreakerState;
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Event, Nanos, Stop};
+use redial_core::{Event, Nanos, Stop, nanos};
 
 use super::times::{Bucket, Times};
 use super::window::Totals;
@@ -120,12 +120,12 @@ impl Counts {
                 add(&stripe.attempts);
             }
             Event::AttemptEnded { taken, outcome: Outcome::Failure(_), .. } => {
-                stripe.failed.add(taken);
+                stripe.failed.add(nanos(taken));
             }
             Event::AttemptEnded { taken, .. } => {
                 // Before its bucket, so that the difference never counts as a call of the fast path.
                 add(&stripe.answered_by_session);
-                stripe.answered.add(taken);
+                stripe.answered.add(nanos(taken));
             }
             Event::Succeeded { attempts } => self.finish(attempts),
             Event::Stopped { reason, attempts } => {
@@ -137,7 +137,7 @@ impl Counts {
             }
             Event::RetryScheduled { delay, failure, .. } => {
                 add(&self.retries[failure.map_or(NOT_YET, |failure| failure.class as usize)]);
-                self.delays.add(delay);
+                self.delays.add(nanos(delay));
             }
             Event::BudgetDry => add(&self.exhausted),
             Event::BreakerMoved { to } => stripe.move_breaker(to),

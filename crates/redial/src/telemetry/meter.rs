@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redial_core::admit::Guards;
 use redial_core::storm::Level;
-use redial_core::{Event, Nanos, Observer, Request, nanos};
+use redial_core::{CallInfo, Event, Nanos, Observer, nanos};
 
 use super::counts::{Counts, Stripe};
 use super::registry::{Registry, lock};
@@ -13,6 +13,7 @@ use super::storm::{Reading, StormChanged};
 use super::window::Window;
 use crate::clock::{Ambient, Clock};
 use crate::inbound::Inbound;
+use crate::thread_state::stripe;
 
 /// Counts the calls to one upstream, and reports when they become a storm.
 ///
@@ -26,7 +27,7 @@ use crate::inbound::Inbound;
 /// use redial::{Policy, Retry};
 ///
 /// let payments = Meter::new("payments");
-/// let retry = Retry::new(Policy::standard()).idempotent().meter(&payments);
+/// let retry = Retry::new(Policy::standard()).idempotent().meter(payments.clone());
 /// retry.run(|_| async { Ok::<_, std::io::Error>(()) }).await.unwrap();
 /// assert_eq!(payments.reading().flow.calls, 1);
 /// # }
@@ -155,10 +156,10 @@ impl Core {
 
 impl Observer for Core {
     fn event(&self, event: &Event) {
-        self.about(&Request::default(), event);
+        self.call_event(CallInfo::default(), event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
+    fn call_event(&self, _: CallInfo, event: &Event) {
         if matches!(event, Event::Attempt { .. } | Event::Stopped { .. }) {
             let now = Ambient::now();
             if self.window.is_over(now) {
@@ -166,7 +167,7 @@ impl Observer for Core {
             }
         }
         let inherited = || Inbound::current().is_retry();
-        self.counts.event(self.counts.stripe(request.stripe), inherited, event);
+        self.counts.event(self.counts.stripe(stripe()), inherited, event);
     }
 }
 
@@ -176,8 +177,8 @@ impl Observer for Meter {
         self.0.event(event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
-        self.0.about(request, event);
+    fn call_event(&self, call: CallInfo, event: &Event) {
+        self.0.call_event(call, event);
     }
 }
 

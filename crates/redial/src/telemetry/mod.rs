@@ -40,9 +40,9 @@ pub(crate) use meter::{Core, Watched};
 pub(crate) use names::fleet;
 #[cfg(all(feature = "metrics", feature = "fleet"))]
 pub use names::fleet::FLEET_METRICS;
-#[cfg(all(feature = "metrics", feature = "http"))]
+#[cfg(all(feature = "metrics", feature = "idempotency"))]
 pub(crate) use names::idempotency;
-#[cfg(all(feature = "metrics", feature = "http"))]
+#[cfg(all(feature = "metrics", feature = "idempotency"))]
 pub use names::idempotency::IDEMPOTENCY_METRICS;
 #[cfg(feature = "metrics")]
 pub use names::{Kind, METRICS, Metric};

@@ -102,7 +102,7 @@ pub mod fleet {
 }
 
 /// The metrics of a [`MemoryStore`](crate::http::server::MemoryStore).
-#[cfg(feature = "http")]
+#[cfg(feature = "idempotency")]
 pub mod idempotency {
     use super::{Kind, Metric};
 
@@ -127,7 +127,7 @@ pub(super) fn describe(recorder: &dyn Recorder) {
     let all = METRICS.iter();
     #[cfg(feature = "fleet")]
     let all = all.chain(fleet::FLEET_METRICS);
-    #[cfg(feature = "http")]
+    #[cfg(feature = "idempotency")]
     let all = all.chain(idempotency::IDEMPOTENCY_METRICS);
     all.for_each(|metric| metric.describe(recorder));
 }

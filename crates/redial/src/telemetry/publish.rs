@@ -63,7 +63,7 @@ impl Publisher {
         }
         #[cfg(feature = "fleet")]
         crate::fleet::metrics::publish(recorder);
-        #[cfg(feature = "http")]
+        #[cfg(feature = "idempotency")]
         crate::http::server::idempotency::memory::metrics::publish(recorder);
         for (meter, reading) in meters {
             let make = || Upstream::new(recorder, meter.upstream());

@@ -2,8 +2,8 @@
 
 use redial::http::server::ShedLayer;
 use redial::http::server::shed::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal};
-use redial::{NEVER, Nanos};
 use redial_core::draw;
+use redial_core::{NEVER, Nanos};
 
 use crate::support::ms;
 

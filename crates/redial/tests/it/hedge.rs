@@ -1,9 +1,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use redial::admit::budget::{Budget, WindowBudget};
+use redial::admit::budget::WindowBudget;
 use redial::decide::Class;
-use redial::{Hedge, Rate, Retry, Stop};
+use redial::{Hedge, Retry, RetryBudget, Stop};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Fault, Log, RESET, ms, plain, unbounded};
@@ -50,8 +50,8 @@ async fn a_quick_answer_is_not_hedged() {
 
 #[tokio::test(start_paused = true)]
 async fn hedges_and_retries_draw_on_one_ledger() {
-    let budget = WindowBudget::ratio(0.1).floor(Rate::per_second(1));
-    let retry = Retry::new(plain(|p| p.budget(Budget::Window(budget)))).idempotent();
+    let budget = RetryBudget::new(WindowBudget::ratio(0.1)).unwrap();
+    let retry = Retry::new(plain(|p| p)).idempotent().budget(&budget);
     let hedge = Hedge::after(ms(10)).at_most(9);
     let slow = |_| async {
         sleep(ms(100)).await;
@@ -60,7 +60,7 @@ async fn hedges_and_retries_draw_on_one_ledger() {
     let error = retry.hedged(&hedge, slow).await.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (4, Stop::Attempts));
     assert_eq!(retry.balance(), Some(7));
-    while retry.guards().withdraw_up_to(1, Class::Reset, 0) > 0 {}
+    while budget.try_withdraw() {}
     let error = retry.hedged(&hedge, slow).await.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (1, Stop::Budget), "no hedge, and no retry");
 }
@@ -108,7 +108,7 @@ async fn a_hint_that_comes_during_a_race_holds_after_it() {
         Ok(_) => Outcome::Success,
         Err(0) => Failure::new(Class::Throttled).into(),
         Err(hint) => {
-            Failure::new(Class::Throttled).hint(redial::schedule::Hint::at_least(ms(*hint))).into()
+            Failure::new(Class::Throttled).hint(redial::schedule::Hint::AtLeast(ms(*hint))).into()
         }
     };
     let retry = Retry::new(unbounded(|p| p)).idempotent().classify(judge);
@@ -140,7 +140,7 @@ async fn a_hint_holds_for_one_wait() {
     let retry = Retry::new(unbounded(|p| p.hint(rule))).observe(log.clone());
     let retry = retry.classify(|result: &Result<(), u32>| match result {
         Ok(()) => Outcome::Success,
-        Err(1) => Failure::new(Class::Throttled).hint(Hint::at_least(ms(60_000))).into(),
+        Err(1) => Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(60_000))).into(),
         Err(_) => Failure::new(Class::Throttled).into(),
     });
     let error =

@@ -3,10 +3,12 @@
 #![allow(clippy::disallowed_methods, reason = "tests read the clocks that they stop")]
 
 mod blocking;
+mod budget;
 mod cost;
 mod deadline;
 mod docs;
 mod entropy;
+mod errors;
 mod examples;
 mod fake_redis;
 mod fleet;

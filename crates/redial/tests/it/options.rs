@@ -1,9 +1,9 @@
 use std::sync::Mutex;
 
 use redial::decide::Class;
-use redial::{CancelToken, Event, Key, Policy, Preset, Retry, Stop};
+use redial::{CancelToken, Event, Key, Policy, Preset, Retry, Stop, testing};
 
-use crate::support::{Fault, Log, RESET, plain, unbounded};
+use crate::support::{Fault, Log, RESET, ms, plain, unbounded};
 
 fn attempts<C>(retry: &Retry<C>) -> (u32, Stop)
 where
@@ -57,7 +57,7 @@ async fn an_attempt_knows_how_the_one_before_failed() {
 #[test]
 fn retries_can_be_switched_off_while_it_runs() {
     let retry = Retry::new(Preset::Player.draft().attempts(2).build().unwrap()).idempotent();
-    let clone = retry.clone().about("segment 1");
+    let clone = retry.clone().cooldown_key("segment 1");
     retry.set_enabled(false);
     assert_eq!(attempts(&clone), (1, Stop::SwitchedOff));
     retry.set_enabled(true);
@@ -125,7 +125,7 @@ async fn one_retry_for_the_same_key() {
     let policy = Policy::from(Preset::Player);
     let retry = Retry::new(policy).idempotent();
     let ask = |segment: &'static str| {
-        let retry = retry.clone().about(segment);
+        let retry = retry.clone().cooldown_key(segment);
         async move { retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err().reason() }
     };
     assert_eq!(ask("a").await, Stop::Attempts);
@@ -137,18 +137,25 @@ async fn one_retry_for_the_same_key() {
 fn destinations_do_not_share_their_guards() {
     let retry = Retry::new(Policy::standard());
     let (bad, good) = (retry.clone().scope("bad:443"), retry.clone().scope("good:443"));
-    while bad.guards().withdraw_up_to(1, Class::Reset, u64::MAX / 4) > 0 {}
-    let at = |retry: &Retry| retry.guards().balance(u64::MAX / 4);
-    assert_eq!((at(&bad), at(&good), at(&retry)), (Some(0), Some(10), Some(10)));
-    assert_eq!(at(&retry.scope(String::from("bad:443"))), Some(0));
+    let _fast = testing::skip_waits(4);
+    while fails(&bad) != Stop::Budget {}
+    assert_eq!([bad.balance(), good.balance(), retry.balance()], [Some(0), Some(10), Some(10)]);
+    assert_eq!(retry.scope(String::from("bad:443")).balance(), Some(0));
 }
 
 #[test]
 fn the_first_1024_destinations_have_guards_of_their_own() {
     let retry = Retry::new(Policy::standard());
     let scopes: Vec<_> = (0..1026).map(|n| retry.clone().scope(n.to_string())).collect();
-    let same = |a: usize, b: usize| std::ptr::eq(scopes[a].guards(), scopes[b].guards());
-    assert!(!same(0, 1023) && !same(1023, 1024) && same(1024, 1025));
+    let _fast = testing::skip_waits(2);
+    assert_eq!(fails(&scopes[1025]), Stop::Attempts);
+    let balances = [0, 1023, 1024, 1025].map(|index: usize| scopes[index].balance());
+    assert_eq!(balances, [Some(10), Some(10), Some(9), Some(9)]);
+}
+
+fn fails(retry: &Retry) -> Stop {
+    let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+    retry.run_blocking(|_| Err::<(), _>(refused())).unwrap_err().reason()
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,14 +164,14 @@ async fn an_observer_sees_the_whole_call() {
     let retry = Retry::new(unbounded(|p| p.attempts(2))).idempotent().observe(log.clone());
     retry.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
     let failure = redial::decide::Classify::classify(&RESET);
-    let ended = |number| Event::AttemptEnded { number, taken: 0, outcome: failure.into() };
+    let ended = |number| Event::AttemptEnded { number, taken: ms(0), outcome: failure.into() };
     let failure = Some(failure);
     assert_eq!(
         log.take(),
         [
             Event::Attempt { number: 1, hedge: false },
             ended(1),
-            Event::RetryScheduled { attempt: 2, delay: 100_000_000, failure },
+            Event::RetryScheduled { attempt: 2, delay: ms(100), failure },
             Event::Attempt { number: 2, hedge: false },
             ended(2),
             Event::Stopped { reason: Stop::Attempts, attempts: 2 },

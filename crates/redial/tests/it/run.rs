@@ -197,7 +197,7 @@ async fn a_paused_clock_is_the_clock() {
 async fn hints_are_waited_for() {
     let retry = Retry::new(plain(|p| p)).classify(|result: &Result<u32, &str>| match result {
         Ok(_) => Outcome::Success,
-        Err(_) => Failure::new(Class::Throttled).hint(Hint::at_least(ms(3_000))).into(),
+        Err(_) => Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(3_000))).into(),
     });
     let start = Instant::now();
     let answers = Script::new(&[Err("429"), Ok(1)]);

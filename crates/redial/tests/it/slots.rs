@@ -7,15 +7,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Duration;
 
-use redial::admit::Guards;
 use redial::admit::budget::Budget;
 use redial::decide::{Class, Failure, Outcome, Reach};
 use redial::http::server::ShedLayer;
 use redial::http::server::shed::gate::{Arrival, Decision, Dequeued, Gate, Pass, Refusal};
 use redial::schedule::Hint;
-use redial::{NEVER, Nanos, Policy, Stop};
-use redial_core::{Call, Context, Permit, Request, Verdict, draw};
+use redial::{Policy, Stop};
+use redial_core::admit::Guards;
+use redial_core::{Call, Context, NEVER, Nanos, Permit, Request, Verdict, draw};
 
 use crate::support::ms;
 
@@ -195,9 +196,9 @@ impl Storm {
         failure.stop = matches!(refusal, Refusal::Full(_));
         failure.hint = match (self.rejections, refusal) {
             (Rejections::Slots | Rejections::SlotsOfEverything, Refusal::Slot(after)) => {
-                Some(Hint::Slot(after.next_multiple_of(MS)))
+                Some(Hint::Slot(Duration::from_nanos(after.next_multiple_of(MS))))
             }
-            (Rejections::InOneSecond, _) => Some(Hint::AtLeast(1_000 * MS)),
+            (Rejections::InOneSecond, _) => Some(Hint::AtLeast(Duration::from_secs(1))),
             _ => None,
         };
         failure.stop &=

@@ -55,7 +55,7 @@ impl Log {
 
     pub(crate) fn delays(&self) -> Vec<u64> {
         let delay = |event: &Event| match event {
-            Event::RetryScheduled { delay, .. } => Some(*delay),
+            Event::RetryScheduled { delay, .. } => Some(redial_core::nanos(*delay)),
             _ => None,
         };
         self.take().iter().filter_map(delay).collect()

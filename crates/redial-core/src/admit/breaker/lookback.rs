@@ -1,4 +1,4 @@
-//! The outcomes that a closed breaker judges: the last so many, or those of the last so long.
+//! The outcomes that a closed breaker looks at: a number of calls, or a length of time.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
@@ -8,7 +8,7 @@ use crate::admit::sliding::Sliding;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::units::Nanos;
 
-/// What the window holds.
+/// The counts over the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) calls: u64,
@@ -46,12 +46,12 @@ impl Past {
     }
 }
 
-/// A ring of outcomes. Whoever replaces an outcome moves the sums by the difference, so the sums are
-/// those of the ring whatever the order of the threads.
+/// A ring of outcomes. The thread that replaces an outcome changes the sums by the difference, so the sums
+/// match the ring in any order of threads.
 #[derive(Debug)]
 pub(super) struct LastCalls {
     ring: Box<[AtomicU8]>,
-    /// How many outcomes the ring holds.
+    /// The capacity of the ring.
     size: NonZeroU32,
     seen: AtomicU64,
     bad: AtomicU32,
@@ -72,10 +72,10 @@ impl LastCalls {
     #[inline(always)]
     fn add(&self, bad: bool, slow: bool) -> Tally {
         let seen = self.seen.fetch_add(1, Ordering::AcqRel);
-        // 32 bits divide quicker; where they wrap, the ring skips ahead once in four billion calls.
+        // A 32-bit division is faster; when it wraps, every four billion calls, the ring skips ahead.
         let place = seen as u32 % self.size;
         self.replace(&self.ring[place as usize], u8::from(bad) | u8::from(slow) << 1);
-        // A racing thread may have subtracted what its predecessor has not added yet.
+        // A racing thread may subtract before another thread has added, so the sum can be negative.
         let sum = |sum: &AtomicU32| u64::from((sum.load(Ordering::Acquire) as i32).max(0) as u32);
         Tally {
             calls: (seen + 1).min(u64::from(self.size.get())),

@@ -1,9 +1,10 @@
-//! When most calls fail, the next one will too, and it costs the server work that it does not have.
+//! The circuit breaker. When most calls fail, the next one will probably fail too, and it adds load to a
+//! server that is already struggling.
 //!
-//! Closed, the breaker watches a window of outcomes. Open, it refuses everything for a while; the while
-//! is jittered, because a fleet's breakers open together. Half-open, it lets a fixed number of probes
-//! through: all good and it closes, one bad and it opens again. A probe whose caller goes away gives
-//! its place back.
+//! Closed, the breaker watches a window of outcomes. Open, it refuses all attempts for a while; that time
+//! is jittered, because the breakers of a fleet open together. Half-open, it admits a fixed number of
+//! probes: if all succeed it closes, if one fails it opens again. A probe that is cancelled returns its
+//! place.
 
 mod lookback;
 
@@ -20,37 +21,39 @@ use lookback::{Past, Tally};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Lookback {
-    /// The last so many calls.
+    /// This number of calls.
     Calls(u32),
-    /// The calls of the last so long.
+    /// The calls within this time.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     Time(Nanos),
 }
 
+/// When a circuit breaker opens, and for how long.
+///
 /// Defaults: opens when half of the last 100 calls failed (and at least 20 were made, or as many as it looks
-/// back on), for 5 s to 5.5 s, then 3 probes. Slow calls are not counted unless asked for.
+/// back on), for 5 s to 5.5 s, then 3 probes. Slow calls are not counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct BreakerRule {
     /// What it looks back on.
     pub lookback: Lookback,
-    /// It opens when this share of the calls failed.
+    /// The share of failed calls at which it opens.
     pub failure_ratio: f64,
-    /// It opens when this share of the calls was slow.
+    /// The share of slow calls at which it opens.
     pub slow_ratio: f64,
-    /// What slow is.
+    /// A call is slow if it takes longer than this.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     pub slow_after: Nanos,
-    /// Nothing is judged before so many calls.
+    /// The number of calls below which it does not open.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub minimum_calls: Option<u32>,
     /// How long it stays open.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     pub open: Nanos,
-    /// And up to this share of it longer.
+    /// The share of that time by which it may stay open longer, at random.
     pub open_spread: f64,
-    /// How many calls try whether it can close.
+    /// The number of probes that must succeed before it closes.
     pub probes: u32,
 }
 
@@ -75,7 +78,7 @@ impl BreakerRule {
         Self { lookback: Lookback::Calls(n), ..self }
     }
 
-    /// Looks back on the calls of this time.
+    /// Looks back on the calls within this time.
     pub fn last_time(self, window: Duration) -> Self {
         Self { lookback: Lookback::Time(nanos(window)), ..self }
     }
@@ -85,17 +88,18 @@ impl BreakerRule {
         Self { failure_ratio: ratio, ..self }
     }
 
-    /// Opens too when this share of the calls took longer than `after`.
+    /// Also opens when this share of the calls took longer than `after`.
     pub fn slow_calls(self, after: Duration, ratio: f64) -> Self {
         Self { slow_after: nanos(after), slow_ratio: ratio, ..self }
     }
 
-    /// Judges nothing before so many calls.
+    /// Does not open before this many calls.
     pub fn minimum_calls(self, calls: u32) -> Self {
         Self { minimum_calls: Some(calls), ..self }
     }
 
-    /// 20 unless set, or all of them when it looks back on fewer.
+    /// The number of calls below which it does not open: 20 unless set, or all of them if it looks back on
+    /// fewer.
     pub fn minimum(&self) -> u64 {
         let most = match self.lookback {
             Lookback::Calls(calls) => calls,
@@ -104,13 +108,13 @@ impl BreakerRule {
         u64::from(self.minimum_calls.unwrap_or(most.min(20)))
     }
 
-    /// Stays open this long, and up to `spread` of it longer.
+    /// Stays open for this long, and at random up to `spread` of it longer.
     pub fn open_for(self, open: Duration, spread: f64) -> Self {
         Self { open: nanos(open), open_spread: spread, ..self }
     }
 
-    /// How long an outcome can matter: through the window and the time that it is open after it. A window
-    /// of calls has no end, so an hour has to do.
+    /// How long an outcome can have an effect: for the window and the open time after it. A window of calls
+    /// has no end in time, so an hour is assumed.
     pub(crate) fn memory(&self) -> Nanos {
         let window = match self.lookback {
             Lookback::Time(window) => window.saturating_mul(2),
@@ -119,46 +123,46 @@ impl BreakerRule {
         window.saturating_add(self.open.saturating_mul(2))
     }
 
-    /// So many probes in the half-open state.
+    /// The number of probes in the half-open state.
     pub fn probes(self, probes: u32) -> Self {
         Self { probes, ..self }
     }
 }
 
-/// The three states.
+/// The state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Everything passes.
+    /// All attempts are admitted.
     Closed,
-    /// Nothing passes.
+    /// No attempts are admitted.
     Open,
-    /// Probes pass.
+    /// Probes are admitted.
     HalfOpen,
 }
 
-/// A place among the probes of one half-open period. Settled or given back, exactly once.
+/// A probe of one half-open period. Settled or given back, exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probe(u32);
 
-/// Whether an attempt may pass.
+/// Whether an attempt is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// The breaker is closed.
     Free,
-    /// As a probe, and whether it is the one that made the breaker half-open.
+    /// As a probe. The flag says whether it made the breaker half-open.
     Probe(Probe, bool),
-    /// Not now.
+    /// The breaker is open, or all probes are taken.
     Refused,
 }
 
 /// The breaker's state in one word, so that every transition is one compare-and-swap:
 /// `period·2³²` closed · `until·4 + 1` open · `period·2³² + good·2¹⁷ + admitted·4 + 2` half-open.
-/// A closed word names its period, so that whoever decided to open an earlier one comes too late.
+/// A closed word contains its period, so that a thread that decided to open an earlier period fails.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     rule: BreakerRule,
     state: AtomicU64,
-    /// How often it opened: the number of the half-open period, and the stream of the open times.
+    /// How often it opened: the number of the half-open period, and the index into the random stream.
     period: AtomicU32,
     past: Past,
     seed: u64,
@@ -171,7 +175,7 @@ const KIND: u64 = 3;
 const ADMITTED: u64 = 1 << 2;
 const GOOD: u64 = 1 << 17;
 const COUNT: u64 = (1 << 15) - 1;
-/// What fits into the counts of the half-open state.
+/// The largest number that fits into the counts of the half-open state.
 pub(crate) const MOST_PROBES: u32 = COUNT as u32;
 
 impl Breaker {
@@ -213,7 +217,7 @@ impl Breaker {
         }
     }
 
-    /// Would an attempt be refused right now? Also when all probes are out.
+    /// Whether an attempt would be refused right now, because the breaker is open or all probes are taken.
     pub(crate) fn is_shut(&self, now: Nanos) -> bool {
         let state = self.state.load(Ordering::Acquire);
         match state & KIND {
@@ -223,13 +227,13 @@ impl Breaker {
         }
     }
 
-    /// Would an attempt at `at` be refused, as far as one can know now?
+    /// Whether an attempt at `at` would be refused, as far as is known now.
     pub(crate) fn refuses(&self, at: Nanos) -> bool {
         let state = self.state.load(Ordering::Acquire);
         state & KIND == OPEN && at < state >> 2
     }
 
-    /// What came of an attempt. Says when the state changed.
+    /// Records an attempt. Returns the new state if it changed.
     #[inline(always)]
     pub(crate) fn record(
         &self,
@@ -272,7 +276,7 @@ impl Breaker {
                 || (tally.slow > 0 && above(tally.slow, self.rule.slow_ratio)))
     }
 
-    /// The word for a period of being open that starts now.
+    /// The state word of an open period that starts now.
     fn opening(&self, now: Nanos) -> u64 {
         let period = self.period.fetch_add(1, Ordering::AcqRel);
         let longest = self.rule.open.saturating_add(share(self.rule.open_spread, self.rule.open));
@@ -304,7 +308,7 @@ impl Breaker {
             match (good, last) {
                 (true, false) => Some(state + GOOD),
                 (true, true) => {
-                    // Before it closes: nothing is recorded until then.
+                    // Cleared before the breaker closes: nothing is recorded until then.
                     self.past.forget();
                     moved = Some(BreakerState::Closed);
                     Some(u64::from(probe.0) << 32 | CLOSED)
@@ -319,7 +323,7 @@ impl Breaker {
         moved
     }
 
-    /// A probe that was never sent gives its place back.
+    /// Returns the place of a probe that was never sent.
     pub(crate) fn give_back(&self, probe: Probe, now: Nanos) {
         self.settle_probe(probe, Health::Unknown, false, now);
     }
@@ -332,7 +336,7 @@ impl Breaker {
         }
     }
 
-    /// Whether [`Breaker::record`] looks at the time of a success.
+    /// Whether [`Breaker::record`] needs the time of a success.
     pub(crate) fn times_success(&self) -> bool {
         self.rule.slow_after != NEVER || matches!(self.rule.lookback, Lookback::Time(_))
     }

@@ -1,6 +1,6 @@
-//! Envoy's budget: as many retries on the wire as a share of the calls that are in flight.
+//! Envoy's budget: the retries in flight are at most a share of the calls in flight.
 //!
-//! Only what is on the wire counts. A retry that waits out its backoff holds nothing.
+//! A retry that waits for its backoff is not in flight, and holds nothing.
 
 use crate::sync::{AtomicU64, Ordering, update};
 use crate::units::{ONE, billionths};
@@ -12,7 +12,7 @@ use crate::units::{ONE, billionths};
 pub struct InflightBudget {
     /// Retries in flight ÷ calls in flight.
     pub ratio: f64,
-    /// Retries in flight that are always allowed.
+    /// The number of retries in flight that is always allowed.
     pub floor: u32,
 }
 
@@ -23,18 +23,18 @@ impl Default for InflightBudget {
 }
 
 impl InflightBudget {
-    /// Retries on the wire ÷ calls in flight, and how many are always allowed.
+    /// Retries in flight ÷ calls in flight, and the number that is always allowed.
     pub fn new(ratio: f64, floor: u32) -> Self {
         Self { ratio, floor }
     }
 }
 
-/// Both counts are in one word, so that the limit and what is held against it are one reading.
+/// Both counts are in one word, so that the limit and its use are read together.
 #[derive(Debug)]
 pub(crate) struct Inflight {
     ratio: u64,
     floor: u64,
-    /// Calls in flight above, retries on the wire below.
+    /// Calls in flight in the upper half, retries in flight in the lower half.
     pub(super) counts: AtomicU64,
 }
 

@@ -1,9 +1,9 @@
 //! The budget of a fleet, as one of its instances sees it.
 //!
-//! The account is elsewhere, and a call never waits for it. Calls are counted here and deposited there now and then;
-//! tokens come from there in small leases, each with an end of its own, and are spent here like any others. A retry
-//! that finds no token is not refused at once if it is worth asking: it rings for the one who tends the lease
-//! ([`fleet::Instance`](crate::fleet::Instance)), waits out its backoff, and is paid for when it leaves.
+//! The ledger is remote, and a call never waits for it. Calls are counted here and deposited there now and then; tokens
+//! arrive in small leases, each with its own expiry, and are spent here. A retry that finds no token is not refused at
+//! once if the ledger may have some: it wakes the owner of the lease ([`fleet::Instance`](crate::fleet::Instance)),
+//! waits for its backoff, and is paid for when it is sent.
 
 use core::task::Waker;
 
@@ -13,73 +13,89 @@ use crate::fleet::{LEASED, SLICES};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
 use crate::units::{NEVER, Nanos};
 
-/// Ticks in which the ends of leases are counted, per slice of the ledger.
+/// Ticks per slice of the ledger. The expiry of a lease is counted in ticks.
 const FINE: u32 = 16;
-/// How long a charge may wait before it is paid anew: the window's whole length.
+/// How long a charge stays valid: the length of the window.
 const KEPT: u32 = FINE * SLICES as u32;
-/// Longer than this before its end no lease was made.
+/// The longest lifetime of a lease.
 const LONGEST_LEASE: u32 = FINE * LEASED as u32 + 1;
 
-/// Marks a charge that is still to be paid.
+/// The most tokens that one withdrawal requests.
+const MOST_MISSED: u32 = 1_000;
+
+/// Marks a charge that is not yet paid.
 const PENDING: u32 = 1 << 31;
 /// The slot that a charge was paid from. The bits below it are the tick.
 const SLOT: u32 = 1 << 30;
 const TICK: u32 = SLOT - 1;
 
-/// What an instance of a fleet has of the fleet's budget.
+/// The part of a fleet's budget that one of its instances holds.
 #[derive(Debug)]
 pub struct Lease {
     calls: Striped,
     deposit: Deposit,
     tick: Nanos,
-    /// The tick that a lease ends with, and how many tokens are left of it, in one word. Leases end with slices of the
-    /// ledger, and live for two at most, so there are never more.
+    /// The tick at which a lease expires, and its remaining tokens, in one word. Leases expire with slices of the
+    /// ledger, and live for at most two slices, so two are enough.
     slots: [AtomicU64; 2],
-    /// Charges that wait to be paid.
+    /// Charges that are not yet paid.
     pending: AtomicU32,
+    /// Withdrawals that found no token since the ledger was last asked.
+    missed: AtomicU32,
     taken: AtomicU64,
-    /// The ledger was asked and had too little; until then there is no use in asking again.
+    /// The ledger had too few tokens; asking again before this time is useless.
     dry_until: AtomicU64,
-    bell: Waker,
+    waker: Waker,
 }
 
 impl Lease {
-    pub(crate) fn new(budget: &WindowBudget, stripes: usize, bell: Waker) -> Self {
+    pub(crate) fn new(budget: &WindowBudget, stripes: usize, waker: Waker) -> Self {
         Self {
             calls: Striped::new(stripes),
             deposit: budget.deposit,
             tick: (budget.ttl / u64::from(KEPT)).max(1),
             slots: [AtomicU64::new(0), AtomicU64::new(0)],
             pending: AtomicU32::new(0),
+            missed: AtomicU32::new(0),
             taken: AtomicU64::new(0),
             dry_until: AtomicU64::new(0),
-            bell,
+            waker,
         }
     }
 
-    /// Calls that count as deposits, since the beginning.
+    /// The number of deposits so far.
     pub fn calls(&self) -> u64 {
         self.calls.total()
     }
 
-    /// Retries that wait to be paid for.
+    /// Retries that are not yet paid for.
     pub fn pending(&self) -> u32 {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// Tokens that were spent, since the beginning.
+    /// Retries that a further token would serve: those that are not yet paid for, and withdrawals that found none.
+    pub fn demand(&self) -> u32 {
+        self.pending().saturating_add(self.missed.load(Ordering::Acquire))
+    }
+
+    /// The same, for an ask that now requests them: withdrawals that found no token are then forgotten.
+    pub(crate) fn take_demand(&self) -> u32 {
+        self.pending().saturating_add(self.missed.swap(0, Ordering::AcqRel))
+    }
+
+    /// The number of tokens spent so far.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Tokens that can be spent now.
+    /// The number of tokens that can be spent now.
     pub fn held(&self, now: Nanos) -> u64 {
         let tick = self.tick_of(now);
         let words = self.slots.iter().map(|slot| slot.load(Ordering::Acquire));
         words.filter(|&word| left(word, tick) > 0).map(tokens).sum()
     }
 
-    /// When the first of them end; [`NEVER`] when there are none.
+    /// When the first of them expire; [`NEVER`] if there are none.
     pub fn ends(&self, now: Nanos) -> Nanos {
         let tick = self.tick_of(now);
         let words = self.slots.iter().map(|slot| slot.load(Ordering::Acquire));
@@ -87,7 +103,7 @@ impl Lease {
         first.map_or(NEVER, |left| (now / self.tick + u64::from(left)) * self.tick)
     }
 
-    /// Adds `n` tokens that have to be spent before `end`. For one thread at a time.
+    /// Adds `n` tokens that expire at `end`. Only one thread may call this at a time.
     pub fn add(&self, n: u32, end: Nanos, now: Nanos) {
         if n == 0 {
             return;
@@ -98,7 +114,7 @@ impl Lease {
         let same = |index: &usize| (ends(words[*index]).wrapping_sub(end) as i32).abs() <= 1;
         let index = (0..2).filter(lives).find(same);
         let dead = || (0..2).find(|index| !lives(index));
-        // With both in use, those that end first would end soon.
+        // If both are in use, replace the one that expires first.
         let first = || if left(words[0], tick) <= left(words[1], tick) { 0 } else { 1 };
         let index = index.or_else(dead).unwrap_or_else(first);
         let _ = update(&self.slots[index], |word| {
@@ -112,7 +128,7 @@ impl Lease {
         });
     }
 
-    /// Retries that find no token are refused at once until then.
+    /// Refuses retries that find no token at once until then.
     pub fn set_dry(&self, until: Nanos) {
         self.dry_until.store(until, Ordering::Release);
     }
@@ -145,12 +161,12 @@ impl Lease {
                 return None;
             }
             self.pending.fetch_add(1, Ordering::AcqRel);
-            self.bell.wake_by_ref();
+            self.waker.wake_by_ref();
             Some(Charge(PENDING))
         })
     }
 
-    /// The retry leaves: what is pending is paid now, and what was paid too long ago is paid anew.
+    /// The retry is sent: a pending charge is paid now, and an expired one is paid again.
     pub(crate) fn renew(&self, charge: Charge, now: Nanos) -> Option<Charge> {
         if charge.0 == PENDING {
             self.pending.fetch_sub(1, Ordering::AcqRel);
@@ -162,7 +178,7 @@ impl Lease {
         }
     }
 
-    /// Back to the lease that it was taken from, if that still lives, else nowhere.
+    /// Returns the token to its lease, if that has not expired.
     pub(crate) fn refund(&self, charge: Charge, now: Nanos) {
         if charge.0 == PENDING {
             self.pending.fetch_sub(1, Ordering::AcqRel);
@@ -185,6 +201,10 @@ impl Lease {
                 None => break,
             }
         }
+        if granted < n && now >= self.dry_until.load(Ordering::Acquire) {
+            self.missed.fetch_add((n - granted).min(MOST_MISSED), Ordering::AcqRel);
+            self.waker.wake_by_ref();
+        }
         u64::from(granted)
     }
 
@@ -192,7 +212,7 @@ impl Lease {
         self.take_up_to(1, now).map(|(_, charge)| charge)
     }
 
-    /// From the lease that ends first.
+    /// Takes tokens from the lease that expires first.
     fn take_up_to(&self, n: u32, now: Nanos) -> Option<(u32, Charge)> {
         let tick = self.tick_of(now);
         loop {
@@ -232,12 +252,12 @@ fn tokens(word: u64) -> u64 {
     word & u64::from(u32::MAX)
 }
 
-/// Ticks until the lease ends; 0 when it has, or has nothing left.
+/// Ticks until the lease expires; 0 if it has expired or has no tokens left.
 fn left(word: u64, tick: u32) -> u32 {
     if tokens(word) == 0 { 0 } else { left_of(word, tick) }
 }
 
-/// Ticks are counted modulo 2³²: what seems to end later than any lease has ended long ago.
+/// Ticks are counted modulo 2³²: a lease that seems to live longer than any lease can expired long ago.
 fn left_of(word: u64, tick: u32) -> u32 {
     let left = ends(word).wrapping_sub(tick);
     if left <= LONGEST_LEASE { left } else { 0 }

@@ -1,13 +1,14 @@
-//! Why a budget, and not only a number of attempts?
+//! Why a budget, and not only a maximum number of attempts?
 //!
-//! Four attempts bound one call. They do not bound a fleet: when everything fails, everyone sends four
-//! times as much, to a backend that could not carry once. A budget ties retries to normal traffic: when
-//! ten calls earn one retry, a dead backend sees at most a tenth more.
+//! Four attempts bound one call. They do not bound a fleet: when everything fails, all clients send four
+//! times as much, to a backend that could not serve them once. A budget ties retries to normal traffic: if
+//! ten calls earn one retry, a dead backend receives at most a tenth more.
 //!
-//! Systems count this in three currencies, and a config imported from one of them should behave as it
-//! did at home: a window of calls (Finagle, Linkerd), tokens that failures spend and successes
-//! bring back (AWS, gRPC), and a share of what is in flight (Envoy).
+//! Systems count in three ways, and a config imported from one of them should behave as it does there: a
+//! window of calls (Finagle, Linkerd), tokens that failures spend and successes return (AWS, gRPC), and a
+//! share of the calls in flight (Envoy).
 
+mod account;
 mod inflight;
 mod lease;
 mod saved;
@@ -15,6 +16,7 @@ mod striped;
 mod tokens;
 mod window;
 
+pub use account::Account;
 pub use inflight::InflightBudget;
 pub use lease::Lease;
 pub use saved::Saved;
@@ -27,16 +29,16 @@ use inflight::Inflight;
 use tokens::{Throttling, Tokens};
 use window::Window;
 
-/// What a policy says about its budget. Defaults to [`WindowBudget::default`].
+/// The budget of a policy. Defaults to [`WindowBudget::default`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Budget {
-    /// No budget: only the number of attempts bounds a storm.
+    /// No budget: only the number of attempts bounds retries.
     None,
-    /// A share of the calls of the last seconds.
+    /// A share of the recent calls.
     Window(WindowBudget),
-    /// A bucket that retries empty and successes fill.
+    /// A bucket that retries drain and successes fill.
     Tokens(TokenBudget),
     /// gRPC's retry throttling: retries stop while the bucket is at most half full.
     Throttling(ThrottlingBudget),
@@ -51,8 +53,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Retries ÷ calls in the long run, where the currency fixes that. The multiplier on a dead backend
-    /// is 1 + ratio, the share of retries in its traffic ratio ÷ (1 + ratio).
+    /// Retries ÷ calls in the long run, if the kind of budget determines it. A dead backend receives
+    /// 1 + ratio attempts per call; retries are ratio ÷ (1 + ratio) of its traffic.
     pub fn ratio(&self) -> Option<f64> {
         match self {
             Self::Window(window) => Some(window.ratio),
@@ -61,11 +63,11 @@ impl Budget {
     }
 }
 
-/// What a retry paid. It is given back when the retry is not sent after all.
+/// What a retry paid. It is refunded if the retry is not sent after all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Charge(u32);
 
-/// The account behind a [`Budget`]. One currency or another, all of them answer the same hooks.
+/// The state behind a [`Budget`]. Every kind has the same hooks.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a process has few ledgers, and every call reads one")]
 #[repr(u8)]
@@ -101,7 +103,7 @@ impl Ledger {
         }
     }
 
-    /// A call goes on that made its first attempt somewhere else.
+    /// A call continues that made its first attempt elsewhere.
     pub(crate) fn call_revived(&self) {
         if let Self::Inflight(inflight) = self {
             inflight.call_started();
@@ -123,7 +125,7 @@ impl Ledger {
         }
     }
 
-    /// May a retry be scheduled? Paid for before the wait, so that a dry budget stops the call at once.
+    /// Charges a retry before its wait, so that an empty budget stops the call at once.
     pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
         match self {
             Self::None | Self::Inflight(_) => Some(Charge::default()),
@@ -134,7 +136,7 @@ impl Ledger {
         }
     }
 
-    /// Up to `n` retries of equal calls at once; how many were granted.
+    /// Withdraws for up to `n` retries at once, and returns how many were granted.
     #[inline(always)]
     pub(crate) fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
         if let Self::Window(window) = self {
@@ -154,7 +156,7 @@ impl Ledger {
         }
     }
 
-    /// The retry leaves now. The charge may have expired during the wait, and is then paid again.
+    /// The retry is sent now. If its charge expired during the wait, it is paid again.
     pub(crate) fn retry_sent(&self, charge: Charge, now: Nanos) -> Option<Charge> {
         match self {
             Self::Window(window) => window.renew(charge, now),
@@ -164,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// `n` deposits, whenever this budget makes its own.
+    /// Makes `n` deposits.
     #[inline(always)]
     pub(crate) fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
         if let Self::Window(window) = self {
@@ -174,14 +176,14 @@ impl Ledger {
         }
     }
 
-    /// A retry was answered, if only with "not yet".
+    /// A retry was answered with "not yet".
     pub(crate) fn answered(&self, charge: Charge) {
         if let Self::Tokens(tokens) = self {
             tokens.refund(charge);
         }
     }
 
-    /// An attempt succeeded. `charge` is what it paid if it was a retry.
+    /// An attempt succeeded. `charge` is the charge of a retry.
     pub(crate) fn succeeded(&self, charge: Option<Charge>, stripe: usize, now: Nanos) {
         match self {
             Self::Window(window) => window.succeeded(stripe, now),
@@ -192,7 +194,7 @@ impl Ledger {
         }
     }
 
-    /// A retry is no longer on the wire, whatever came of it.
+    /// A retry is no longer in flight, whatever its outcome.
     #[inline(always)]
     pub(crate) fn retry_landed(&self) {
         if let Self::Inflight(inflight) = self {
@@ -210,7 +212,7 @@ impl Ledger {
         }
     }
 
-    /// How many retries could be charged right now; `None` when there is no limit.
+    /// How many retries could be charged right now; `None` without a limit.
     pub(crate) fn balance(&self, now: Nanos) -> Option<u64> {
         match self {
             Self::None => None,
@@ -222,7 +224,12 @@ impl Ledger {
         }
     }
 
-    /// Whether a call takes a place that it has to give back.
+    /// The lease from a fleet's budget, if it is one.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        if let Self::Lease(lease) = self { Some(lease) } else { None }
+    }
+
+    /// Whether calls in flight are counted.
     pub(crate) fn counts_in_flight(&self) -> bool {
         matches!(self, Self::Inflight(_))
     }
@@ -236,7 +243,7 @@ impl Ledger {
         }
     }
 
-    /// Whether [`Ledger::succeeded`] looks at the time.
+    /// Whether [`Ledger::succeeded`] needs the time.
     pub(crate) fn times_success(&self) -> bool {
         matches!(self, Self::Window(window) if window.deposits_on(Deposit::Success))
     }

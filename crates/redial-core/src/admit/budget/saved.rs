@@ -1,35 +1,35 @@
-//! A process that makes one call has a budget that means nothing: it is never left with less than its floor.
-//! To share one, processes take turns, and what one leaves behind the next goes on with. This is what is
-//! left behind: the account of a [`Ledger`] as a fixed number of words.
+//! A process that makes one call cannot have a useful budget of its own: it always starts with its floor. To share
+//! one, processes take turns, and each continues from the state that the previous one saved: the state of a
+//! [`Ledger`] as a fixed number of words.
 
 use super::{Inflight, Ledger, Throttling, Tokens, Window};
 use crate::admit::sliding::RING;
 
-/// The words of the largest account, that of a window: its slice, what began, four counters, and three for each
-/// slice of the ring.
+/// The words of the largest state, that of a window: the length of a slice, the slices begun, four counters, and three
+/// words for each slice of the ring.
 pub(super) const ACCOUNT: usize = 6 + 3 * RING;
 
-/// The account of a budget, between two processes that share it.
+/// The saved state of a budget that processes share.
 ///
-/// It names its currency, and for a window the length of its slices, but not the other numbers of the budget: under
-/// another ratio or floor the same calls and retries are counted.
+/// It contains the kind of budget, and for a window the length of its slices, but not the other settings: they may
+/// change between two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// The currency.
+    /// The kind of budget.
     kind: u64,
     account: [u64; ACCOUNT],
 }
 
 impl Saved {
-    /// How many words it is, whatever the budget.
+    /// The number of words, the same for every budget.
     pub const WORDS: usize = 1 + ACCOUNT;
 
-    /// As words, to be kept.
+    /// The state as words, to be stored.
     pub fn words(&self) -> [u64; Self::WORDS] {
         core::array::from_fn(|i| if i == 0 { self.kind } else { self.account[i - 1] })
     }
 
-    /// From words that were kept.
+    /// The state from stored words.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Self {
         Self { kind: words[0], account: core::array::from_fn(|i| words[i + 1]) }
     }
@@ -62,7 +62,7 @@ impl Ledger {
         Saved { kind: self.kind(), account }
     }
 
-    /// Says no, and changes nothing, when it is the account of another currency or of other slices.
+    /// Returns `false`, and changes nothing, if the kind of budget or the length of slices differs.
     pub(crate) fn restore(&mut self, saved: &Saved) -> bool {
         if saved.kind != self.kind() {
             return false;

@@ -1,18 +1,18 @@
-//! A counter that every call moves would be where all threads meet.
+//! A single counter that every call increments would be contended by all threads.
 
 use alloc::boxed::Box;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Alone on its cache line, so that two threads that count do not slow each other down.
+/// Alone on its cache line, so that threads do not slow each other down.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Stripe(AtomicU64);
 
-/// A counter that threads with different numbers move in different places.
+/// A counter split into stripes.
 #[derive(Debug)]
 pub(super) struct Striped {
-    /// A power of two of them.
+    /// Their number is a power of two.
     stripes: Box<[Stripe]>,
 }
 

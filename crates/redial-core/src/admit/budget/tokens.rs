@@ -1,24 +1,24 @@
-//! Two buckets: retries empty the one of the AWS SDKs, failures the one of gRPC.
+//! Two token buckets: retries drain the bucket of the AWS SDKs, failures the one of gRPC.
 
 use super::Charge;
 use crate::decide::Class;
 use crate::sync::{AtomicU32, Ordering};
 
-/// The bucket of the AWS SDKs: a retry costs tokens by the kind of failure, a success gives back what
-/// its own retry cost, or one token when it needed none.
+/// The bucket of the AWS SDKs: a retry costs tokens by the kind of failure; a success returns what its own
+/// retry cost, or one token if it needed none.
 ///
-/// Defaults: 500 tokens, 5 a retry, 10 after a time-out, 5 after throttling.
+/// Defaults: 500 tokens; a retry costs 5, or 10 after a timeout, or 5 after throttling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct TokenBudget {
-    /// The most tokens there are, and how many there are at first.
+    /// The size of the bucket, which starts full.
     pub capacity: u32,
-    /// What a retry takes.
+    /// The cost of a retry.
     pub cost: u32,
-    /// What a retry after a time-out takes.
+    /// The cost of a retry after a timeout.
     pub timeout_cost: u32,
-    /// What a retry after a throttling answer takes.
+    /// The cost of a retry after throttling.
     pub throttled_cost: u32,
 }
 
@@ -34,12 +34,12 @@ impl TokenBudget {
         Self { capacity, cost, timeout_cost: cost, throttled_cost: cost }
     }
 
-    /// Another price after a time-out.
+    /// Sets the cost of a retry after a timeout.
     pub fn timeout_cost(self, cost: u32) -> Self {
         Self { timeout_cost: cost, ..self }
     }
 
-    /// Another price after a throttling answer.
+    /// Sets the cost of a retry after throttling.
     pub fn throttled_cost(self, cost: u32) -> Self {
         Self { throttled_cost: cost, ..self }
     }
@@ -96,20 +96,20 @@ impl Tokens {
     }
 }
 
-/// gRPC's retry throttling: every failure that would be repeated takes a token, every success brings
-/// `ratio` of one, and retries are allowed while more than half of the bucket is left.
+/// gRPC's retry throttling: every failure that would be repeated takes a token, every success returns
+/// `ratio` of a token, and retries are allowed while more than half of the bucket is left.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct ThrottlingBudget {
-    /// The most tokens there are; above half of them retries are allowed.
+    /// The size of the bucket; retries are allowed above half of it.
     pub capacity: u32,
-    /// What a success brings.
+    /// The tokens that a success returns.
     pub ratio: f64,
 }
 
 impl ThrottlingBudget {
-    /// A full bucket of `capacity` tokens (1 to 1000) that a success fills by `ratio`. As gRPC does, the
+    /// A full bucket of `capacity` tokens (1 to 1000); a success returns `ratio` of a token. As in gRPC, the
     /// ratio is counted in thousandths.
     pub fn new(capacity: u32, ratio: f64) -> Self {
         Self { capacity, ratio }
@@ -144,7 +144,7 @@ impl Throttling {
         fill(&self.level, self.bring, self.capacity);
     }
 
-    /// The failure before each retry takes its token first.
+    /// Each retry follows a failure, which takes its token first.
     pub(crate) fn balance(&self) -> u64 {
         let above_half = self.level.load(Ordering::Acquire).saturating_sub(self.capacity / 2);
         u64::from(above_half.div_ceil(THOUSANDTHS).saturating_sub(1))
@@ -159,12 +159,12 @@ fn change(level: &AtomicU32, step: impl FnMut(u32) -> Option<u32>) -> bool {
     level.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok()
 }
 
-/// A bucket that is full is left alone: the usual success writes nothing.
+/// A full bucket is not written to, so that most successes write nothing.
 fn fill(level: &AtomicU32, amount: u32, capacity: u32) {
     change(level, |level| (level < capacity).then(|| level.saturating_add(amount).min(capacity)));
 }
 
-/// The bucket may have been larger when the level was saved.
+/// The level may have been saved with a larger capacity.
 fn put(level: &AtomicU32, saved: u64, capacity: u32) -> bool {
     level.store(u32::try_from(saved).unwrap_or(capacity).min(capacity), Ordering::Release);
     true

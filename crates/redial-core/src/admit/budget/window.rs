@@ -1,14 +1,14 @@
 //! The budget of Finagle and Linkerd: retries are a share of the calls of the last `ttl`, plus a floor
 //! for clients that make few calls.
 //!
-//! Two counters grow: calls that were deposited, and tokens that were spent. Over the window,
+//! Two counters grow: deposits and spent tokens. Over the window,
 //!
 //! ```text
 //! balance = floor·ttl + ratio·deposited − spent + refunded
 //! ```
 //!
-//! and a retry needs a whole token of it. Deposits are striped, because every call makes one; spending
-//! is one counter that is moved by compare-and-swap, because two threads must not spend one token.
+//! and a retry costs one token. Deposits are striped, because every call makes one. Spent tokens are one
+//! counter that is updated by compare-and-swap, because two threads must not spend the same token.
 
 use core::time::Duration;
 
@@ -31,6 +31,8 @@ pub enum Deposit {
     Success,
 }
 
+/// A share of the recent calls, plus a floor.
+///
 /// Defaults: a tenth of the calls of the last 10 s, a floor of one retry a second, deposits on request,
 /// no bootstrap allowance. The floor is per set of guards, so a fleet multiplies it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +41,7 @@ pub enum Deposit {
 pub struct WindowBudget {
     /// Retries ÷ calls.
     pub ratio: f64,
-    /// Retries that are always there.
+    /// Retries that are always allowed.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::rate"))]
     pub floor: Rate,
     /// How long a call counts.
@@ -47,7 +49,7 @@ pub struct WindowBudget {
     pub ttl: Nanos,
     /// When a call earns its share.
     pub deposit: Deposit,
-    /// Retries that a new process has, once.
+    /// Retries that a new process is allowed, once.
     pub bootstrap: u32,
 }
 
@@ -64,7 +66,7 @@ impl WindowBudget {
         Self { ratio, ..Self::default() }
     }
 
-    /// Retries that are always there, for clients that make few calls.
+    /// Retries that are always allowed, for clients that make few calls.
     pub fn floor(self, floor: Rate) -> Self {
         Self { floor, ..self }
     }
@@ -74,12 +76,12 @@ impl WindowBudget {
         Self { ttl: nanos(ttl), ..self }
     }
 
-    /// Deposits when calls succeed, not when they are made.
+    /// Deposits when calls succeed, instead of when they are made.
     pub fn deposit_on_success(self) -> Self {
         Self { deposit: Deposit::Success, ..self }
     }
 
-    /// So many retries, once, for a process that has made no calls yet.
+    /// Allows this many retries once, for a process that has made no calls yet.
     pub fn bootstrap(self, tokens: u32) -> Self {
         Self { bootstrap: tokens, ..self }
     }
@@ -105,17 +107,17 @@ impl WindowBudget {
 pub(crate) struct Window {
     /// Billionths of a token that a call earns.
     ratio: u64,
-    /// Billionths of a token that are there without any call.
+    /// Billionths of a token that are available without any call.
     reserve: u64,
     deposit: Deposit,
     /// The totals at the starts of slices: spent, deposited. Spent is read first, so a token that
-    /// counts as spent before the window is never matched with a deposit inside of it.
+    /// was spent before the window is never matched with a deposit inside it.
     sliding: Sliding<2>,
     deposited: Striped,
     spent: AtomicU64,
-    /// Tokens given back, by the slice that they were spent in: slice and count in one word.
+    /// Refunded tokens, by the slice that they were spent in: slice and count in one word.
     refunded: [AtomicU64; RING],
-    /// From this slice on, all refunds have left the window and there is nothing to add up.
+    /// From this slice on, all refunds have left the window.
     refunds_until: AtomicU64,
     bootstrap: AtomicU32,
 }
@@ -180,7 +182,7 @@ impl Window {
         if granted == n { n } else { granted + self.take_bootstrap(n - granted) }
     }
 
-    /// Spends up to `n` tokens of the window, and says how many.
+    /// Spends up to `n` tokens of the window, and returns how many.
     #[inline(always)]
     fn spend(&self, n: u64) -> u64 {
         let mut spent = self.spent.load(Ordering::Acquire);
@@ -206,7 +208,7 @@ impl Window {
         before.map_or(0, |left| u64::from(left.min(n)))
     }
 
-    /// Billionths of a token, given what was spent so far.
+    /// The balance in billionths of a token, for a total of `spent`.
     #[inline(always)]
     fn available(&self, spent: u64) -> u64 {
         let current = self.sliding.current();
@@ -227,13 +229,13 @@ impl Window {
         words.filter(|&word| living(word)).map(|word| word & u64::from(u32::MAX)).sum()
     }
 
-    /// A charge that outlived the window no longer stands in it: it is paid anew.
+    /// A charge that has left the window is paid again.
     pub(crate) fn renew(&self, charge: Charge, now: Nanos) -> Option<Charge> {
         self.advance(now);
         if charge.0 == BOOTSTRAP || self.lives(charge) { Some(charge) } else { self.charge(now) }
     }
 
-    /// Back to the slice that it was taken from, if that still counts, else nowhere.
+    /// Returns the token to the slice that it was taken from, if that is still in the window.
     pub(crate) fn refund(&self, charge: Charge, now: Nanos) {
         if charge.0 == BOOTSTRAP {
             self.bootstrap.fetch_add(1, Ordering::AcqRel);
@@ -275,7 +277,7 @@ impl Window {
         }
     }
 
-    /// Says no, and changes nothing, when the slices were of another length.
+    /// Returns `false`, and changes nothing, if the length of slices differs.
     pub(super) fn restore(&mut self, account: &[u64; ACCOUNT]) -> bool {
         let (head, notes) = account.split_at(6);
         if head[0] != self.sliding.slice() {

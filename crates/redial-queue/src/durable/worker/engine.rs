@@ -156,7 +156,7 @@ impl Engine {
         let progress = Progress { attempts, ..job.progress };
         let revived = Call::revive(progress, &cx, deadline, now);
         if let (Err(reason), Some(observer)) = (&revived, &observer) {
-            observer.about(&request, &Event::Stopped { reason: *reason, attempts });
+            observer.call_event(request.info(), &Event::Stopped { reason: *reason, attempts });
         }
         let admitted =
             revived.and_then(|mut call| call.admit(&cx, now).map(|permit| (call, permit)));

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use redial_core::decide::{Class, Reach};
-use redial_core::nanos;
 use redial_core::schedule::Hint;
 use redial_queue::delivery::Delivery;
 use redial_queue::durable::Handled;
@@ -62,7 +61,7 @@ async fn redirects_are_not_followed() {
 
 #[tokio::test]
 async fn hints_are_passed_on() {
-    let in_2_s = Some(Hint::AtLeast(nanos(Duration::from_secs(2))));
+    let in_2_s = Some(Hint::AtLeast(Duration::from_secs(2)));
     for code in [429, 503] {
         let (failure, _) = failed(response(status(code).header("retry-after", "2")).await);
         assert_eq!(failure.hint, in_2_s, "{code}");
@@ -76,7 +75,7 @@ async fn a_delivery_in_flight_is_retried() {
     let conflict = || status(409).header("retry-after", "1");
     let (failure, _) = failed(response(conflict()).await);
     assert_eq!((failure.class, failure.reach, failure.code), (Class::Refused, Reach::Refused, 409));
-    assert_eq!(failure.hint, Some(Hint::AtLeast(nanos(Duration::from_secs(1)))));
+    assert_eq!(failure.hint, Some(Hint::AtLeast(Duration::from_secs(1))));
 
     let sink = Sink::start(&[conflict()]).await;
     let read = Delivery::new("GET", &sink.url("/")).unwrap().into_job();

@@ -128,7 +128,7 @@ async fn a_retry_after_of_an_hour_is_honoured() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
     let handler = |_| async {
-        let failure = Failure::new(Class::Overloaded).hint(Hint::at_least(HOUR));
+        let failure = Failure::new(Class::Overloaded).hint(Hint::AtLeast(HOUR));
         Handled::failed(failure, "503, Retry-After: 3600")
     };
     let worker = worker(&shop).policy(standard()).until(Until::NothingDue);
@@ -208,7 +208,7 @@ async fn a_pushback_starts_the_backoff_over_also_when_the_budget_is_dry() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
     let pushback = |_| async {
-        let failure = Failure::new(Class::Overloaded).hint(Hint::Pushback(3_600_000_000_000));
+        let failure = Failure::new(Class::Overloaded).hint(Hint::Pushback(Duration::from_secs(3600)));
         Handled::failed(failure, "come back in an hour")
     };
     let longer =

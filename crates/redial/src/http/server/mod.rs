@@ -2,8 +2,17 @@
 //! layers for any service that takes [`http::Request`]s.
 
 mod deadline;
+#[cfg(feature = "idempotency")]
 pub mod idempotency;
+#[cfg_attr(
+    not(feature = "idempotency"),
+    allow(dead_code, reason = "used by the idempotency layer")
+)]
 mod permit_release;
+#[cfg_attr(
+    not(feature = "idempotency"),
+    allow(dead_code, reason = "used by the idempotency layer")
+)]
 mod permit_transfer;
 mod refuse;
 pub mod shed;
@@ -11,5 +20,6 @@ pub mod shed;
 pub use deadline::{Deadline, DeadlineFuture, DeadlineLayer};
 #[cfg(feature = "redis")]
 pub use idempotency::RedisStore;
+#[cfg(feature = "idempotency")]
 pub use idempotency::{Idempotency, IdempotencyFuture, IdempotencyLayer, MemoryStore};
 pub use shed::{Shed, ShedFuture, ShedLayer};

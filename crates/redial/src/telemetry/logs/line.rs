@@ -1,4 +1,5 @@
-use redial_core::Nanos;
+use std::time::Duration;
+
 use redial_core::admit::BreakerState;
 use redial_core::decide::Failure;
 #[cfg(feature = "metrics")]
@@ -83,7 +84,7 @@ impl About {
 pub(super) struct Line {
     pub(super) key: Option<u64>,
     pub(super) attempt: Option<u32>,
-    pub(super) delay: Option<Nanos>,
+    pub(super) delay: Option<Duration>,
     pub(super) class: Option<&'static str>,
     pub(super) code: Option<u16>,
     pub(super) stop: Option<&'static str>,
@@ -105,7 +106,7 @@ impl Line {
         let Self { attempt, class, code, stop, failures, state, level, .. } = self;
         let Self { multiplier, suppressed, .. } = self;
         let key = self.key.map(|key| format!("{key:016x}"));
-        let (key, delay_ms) = (key.as_deref(), self.delay.map(|delay| delay / 1_000_000));
+        let (key, delay_ms) = (key.as_deref(), self.delay.map(|delay| delay.as_millis() as u64));
         macro_rules! write {
             ($write:ident) => {
                 tracing::$write!(

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use redial_core::admit::{BreakerState, RateLimit, RateRule};
 use redial_core::decide::{Class, Outcome};
-use redial_core::{Event, Nanos, Observer, Rate, Request, nanos};
+use redial_core::{CallInfo, Event, Nanos, Observer, Rate, nanos};
 
 use crate::clock::{Ambient, Clock as _};
 use changes::Changes;
@@ -109,12 +109,12 @@ impl Logs {
     }
 
     /// Logs a change of a key.
-    fn about_key(&self, key: u64, event: &Event, now: Nanos) {
-        let seen =
-            self.table.record(key, event, now, self.interval, || self.keys.take(now).is_ok());
+    fn about_key(&self, key: Option<u64>, event: &Event, now: Nanos) {
+        let is_allowed = || self.keys.take(now).is_ok();
+        let seen = self.table.record(key.unwrap_or(0), event, now, self.interval, is_allowed);
         self.unreported.fetch_add(seen.unreported, Ordering::Relaxed);
         if let Some((about, line)) = seen.line {
-            self.write(about, Line { key: (key != 0).then_some(key), ..line });
+            self.write(about, Line { key, ..line });
         }
     }
 
@@ -126,17 +126,16 @@ impl Logs {
 
 impl Observer for Logs {
     fn event(&self, event: &Event) {
-        self.about(&Request::default(), event);
+        self.call_event(CallInfo::default(), event);
     }
 
-    fn about(&self, request: &Request, event: &Event) {
+    fn call_event(&self, call: CallInfo, event: &Event) {
         if self.changes.has_owed() {
             self.write_owed();
         }
         match event {
             Event::BudgetDry => {
-                let line =
-                    Line { key: (request.key != 0).then_some(request.key), ..Line::default() };
+                let line = Line { key: call.cooldown_key, ..Line::default() };
                 self.change(About::BudgetDry, line);
             }
             Event::BreakerMoved { to } => {
@@ -156,7 +155,9 @@ impl Observer for Logs {
             Event::AttemptEnded { outcome: Outcome::Failure(_), .. }
             | Event::RetryScheduled { failure: Some(_), .. }
             | Event::Stopped { .. }
-            | Event::Succeeded { .. } => self.about_key(request.key, event, Ambient::now()),
+            | Event::Succeeded { .. } => {
+                self.about_key(call.cooldown_key, event, Ambient::now());
+            }
             _ => {}
         }
     }

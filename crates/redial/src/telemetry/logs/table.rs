@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redial_core::decide::Outcome;
 use redial_core::{Event, NEVER, Nanos, Stop};
@@ -28,7 +29,7 @@ struct Episode {
     /// Calls that gave up.
     gave_up: u64,
     /// The wait to compare with: the first one, or the last one that had grown.
-    waited: Nanos,
+    waited: Duration,
     /// Whether a line was written about it.
     logged: bool,
     limits: [Limit; 4],
@@ -151,8 +152,8 @@ impl Episode {
                 (self.failures == 1).then_some((About::FirstFailure, line))
             }
             Event::RetryScheduled { attempt, delay, failure: Some(failure) } => {
-                let grows = self.waited > 0 && *delay >= self.waited.saturating_mul(2);
-                if grows || self.waited == 0 {
+                let grows = !self.waited.is_zero() && *delay >= self.waited.saturating_mul(2);
+                if grows || self.waited.is_zero() {
                     self.waited = *delay;
                 }
                 let line =
@@ -171,7 +172,8 @@ impl Episode {
             }
             Event::Succeeded { attempts } => {
                 let before = *self;
-                (self.failures, self.gave_up, self.waited, self.logged) = (0, 0, 0, false);
+                (self.failures, self.gave_up) = (0, 0);
+                (self.waited, self.logged) = (Duration::ZERO, false);
                 let line = Line {
                     attempt: Some(*attempts),
                     failures: Some(before.failures),

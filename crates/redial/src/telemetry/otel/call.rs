@@ -7,7 +7,7 @@ use redial_core::decide::{Class, Outcome};
 use redial_core::{Nanos, Permit, Stop};
 
 use super::{Current, Otel};
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 use super::{grpc::Tally, request::Facts};
 
 /// The spans of a call. Dropping it ends them.
@@ -36,7 +36,7 @@ struct InFlight {
 /// What is attempted.
 pub(super) enum Subject {
     Plain,
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     Request(Facts, Tally),
 }
 
@@ -67,7 +67,7 @@ impl Trace {
     }
 
     /// Sets the attributes of the request. Called before the first attempt.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn request(&mut self, method: &http::Method, uri: &http::Uri, grpc: bool) {
         if let Some(active) = &mut self.0 {
             let server = active.otel.grpc.as_ref().and_then(|grpc| grpc.server());
@@ -85,7 +85,7 @@ impl Trace {
     }
 
     /// The same attempt is sent again.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn anew(&mut self, number: u32, now: Nanos) {
         if let Some(active) = &mut self.0 {
             active.sent(number, now, true);
@@ -93,7 +93,7 @@ impl Trace {
     }
 
     /// An attempt got a response with this status.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn responded(&mut self, number: u32, status: u16) {
         if let Some(active) = &mut self.0
             && let Some(out) = active.in_flight.iter().find(|out| out.number == number)
@@ -143,7 +143,7 @@ impl Active {
         let name = match (&self.otel.name, &self.subject) {
             (Some(name), _) => name.clone(),
             (None, Subject::Plain) => "redial".into(),
-            #[cfg(feature = "http")]
+            #[cfg(feature = "http-client")]
             (None, Subject::Request(facts, _)) => format!("redial {}", facts.name()).into(),
         };
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Internal);
@@ -172,7 +172,7 @@ impl Active {
                 let name = self.otel.name.as_deref().unwrap_or("redial");
                 SpanBuilder::from_name(format!("{name} attempt")).with_kind(SpanKind::Internal)
             }
-            #[cfg(feature = "http")]
+            #[cfg(feature = "http-client")]
             Subject::Request(facts, tally) => {
                 tally.sent(number, waited, hedge, anew);
                 attributes.extend(facts.request(number));
@@ -200,7 +200,7 @@ impl Active {
             Outcome::NotYet(_) => "not-yet",
             Outcome::Failure(failure) => {
                 span.set_attribute(KeyValue::new("error.type", failure.class.name()));
-                #[cfg(feature = "http")]
+                #[cfg(feature = "http-client")]
                 if let Subject::Request(facts, _) = &self.subject {
                     span.set_attributes(facts.failure(failure));
                 }
@@ -241,7 +241,7 @@ impl Drop for Active {
             }
         }
         span.end();
-        #[cfg(feature = "http")]
+        #[cfg(feature = "http-client")]
         if let (Subject::Request(facts, tally), Some(grpc)) = (&self.subject, &self.otel.grpc)
             && let Some(method) = facts.grpc_method()
         {

@@ -4,9 +4,9 @@
 //! belong to one call. Here a call is a span, and each attempt is a child span.
 
 mod call;
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 mod grpc;
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 mod request;
 
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ use opentelemetry::trace::{Span, Tracer, TracerProvider};
 use opentelemetry::{Context, InstrumentationScope};
 
 pub(crate) use call::Trace;
-#[cfg(feature = "http")]
+#[cfg(feature = "http-client")]
 use {grpc::Grpc, opentelemetry::metrics::Meter};
 
 /// How calls become spans, for [`Retry::traced`](crate::Retry::traced).
@@ -57,7 +57,7 @@ use {grpc::Grpc, opentelemetry::metrics::Meter};
 pub struct Otel {
     name: Option<Cow<'static, str>>,
     tracer: Option<Arc<BoxedTracer>>,
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     grpc: Option<Arc<Grpc>>,
 }
 
@@ -89,13 +89,13 @@ impl Otel {
     /// `dns:///inventory.internal:50051`.
     ///
     /// The meter is taken from the global provider when the first call ends.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub fn grpc(self, target: impl Into<Cow<'static, str>>) -> Self {
         Self { grpc: Some(Arc::new(Grpc::new(target.into(), None))), ..self }
     }
 
     /// Like [`grpc`](Self::grpc), with this meter.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub fn grpc_with(self, target: impl Into<Cow<'static, str>>, meter: Meter) -> Self {
         Self { grpc: Some(Arc::new(Grpc::new(target.into(), Some(meter)))), ..self }
     }
@@ -151,7 +151,7 @@ impl Current {
     }
 
     /// Injects the context into a request, if a propagator is installed.
-    #[cfg(feature = "http")]
+    #[cfg(feature = "http-client")]
     pub(crate) fn write(&self, headers: &mut http::HeaderMap) {
         request::inject(&self.0, headers);
     }

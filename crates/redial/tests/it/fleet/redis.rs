@@ -56,7 +56,7 @@ fn the_script_does_in_redis_what_it_does_in_virtual_time() {
             let who = dice(8) as usize;
             let strict = [10_000_000, 10_000_000, 10_000_000, 3_333_333][dice(4) as usize];
             let ask = Ask {
-                role: if who == 7 { Role::Guest } else { Role::Member },
+                role: if who == 7 { Role::OneShot } else { Role::Member },
                 leaves: dice(10) == 0,
                 seat: seats[who],
                 members,

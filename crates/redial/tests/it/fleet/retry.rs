@@ -115,6 +115,41 @@ fn destinations_have_separate_ledgers_over_one_connection() {
 }
 
 #[test]
+fn options_set_before_the_fleet_count_too() {
+    let redis = Redis::start(&[]);
+    let fleet = Fleet::open(&redis.url(), "shop").unwrap();
+    let original = Retry::new(policy(window(100), WAIT));
+    let retry = original.clone().scope("a b").fleet(&fleet).unwrap();
+    until("both answer", || {
+        fleet.stats().len() == 2 && fleet.stats().iter().all(|it| it.connected)
+    });
+    retries(&retry);
+    let leased = |name: &str| fleet.stats().iter().find(|it| it.ledger == name).unwrap().leased;
+    assert!(leased("shop/a%20b") > 0);
+    assert_eq!(leased("shop"), 0);
+    original.set_enabled(false);
+    assert_eq!(fails(&retry), 1, "a switch of all clones");
+}
+
+/// The first withdrawal requests the lease that a later one finds.
+#[test]
+fn code_without_a_retry_shares_the_budget_of_the_fleet() {
+    let heard = Heard::open(&shared());
+    let budget = heard.fleet.budget(window(100)).unwrap();
+    heard.reaches();
+    until("a withdrawal", || {
+        budget.deposit();
+        budget.try_withdraw()
+    });
+    assert!(heard.stats().leased >= 1);
+    let retry = Retry::new(policy(window(100), WAIT)).budget(&budget);
+    retries(&retry);
+    let said =
+        heard.fleet.budget(window(100).ttl(Duration::from_secs(61))).unwrap_err().to_string();
+    assert!(said.starts_with("budget.window.ttl is 61s"), "{said}");
+}
+
+#[test]
 fn only_a_window_can_be_shared() {
     let fleet = Fleet::open(&shared(), &name()).unwrap();
     let draft = Policy::standard().edit();

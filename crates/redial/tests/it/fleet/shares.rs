@@ -143,7 +143,7 @@ fn a_clock_set_back_extends_no_lease() {
     let script = Script::new();
     let terms = Terms { floor: 0, ..TERMS };
     let seat = Seat::default();
-    let role = Role::Guest;
+    let role = Role::OneShot;
     let ask = Ask { role, leaves: false, seat, members: 0, terms, deposit: 1_000_000, want: 0 };
     for back in [SECOND / 2, 5 * SECOND, 9 * SECOND, 20 * SECOND] {
         for second in 0..20 {

@@ -247,7 +247,7 @@ impl World<'_> {
         let seed = draw(self.plan.seed, self.count);
         match call.settle(&cx, permit, &outcome, now, || seed) {
             Verdict::Wait(until) => {
-                node.instance.go_on(lease, now);
+                node.instance.pay_pending(lease, now);
                 self.push(until, Event::Retry(index, place));
                 if !self.nodes[index].asking {
                     self.plan_sync(index);

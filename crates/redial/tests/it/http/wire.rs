@@ -10,9 +10,6 @@ use redial::http::{
 };
 use redial::schedule::Hint;
 
-const SECOND: u64 = 1_000_000_000;
-const MS: u64 = 1_000_000;
-
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     let pair = |(name, value): &(&'static str, &str)| {
         (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
@@ -60,7 +57,7 @@ fn a_booked_slot_means_that_nothing_was_processed() {
     let slot =
         failed(503, &[("redial-slot", "1"), ("retry-after-ms", "250"), ("retry-after", "1")]);
     assert_eq!(slot.reach, Reach::Refused);
-    assert_eq!(slot.hint, Some(Hint::Slot(250 * MS)), "exact, so without jitter");
+    assert_eq!(slot.hint, Some(Hint::Slot(Duration::from_millis(250))), "exact, so without jitter");
 }
 
 #[test]
@@ -100,7 +97,7 @@ fn hint(pairs: &[(&'static str, &str)]) -> redial::http::Hints {
 #[test]
 fn retry_after_is_seconds_or_a_date_in_three_forms() {
     let after = |value: &str| hint(&[("retry-after", value)]).hint;
-    let least = |seconds: u64| Some(Hint::AtLeast(seconds * SECOND));
+    let least = |seconds: u64| Some(Hint::AtLeast(Duration::from_secs(seconds)));
     assert_eq!(after("120"), least(120));
     assert_eq!(after("0"), least(0));
     assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT"), least(7));
@@ -108,11 +105,11 @@ fn retry_after_is_seconds_or_a_date_in_three_forms() {
     assert_eq!(after("Sun Nov  6 08:49:37 1994"), least(7));
     assert_eq!(after("Sun, 06 Nov 1994 08:49:00 GMT"), least(0), "a date in the past");
     assert!(
-        matches!(after("Fri, 31 Dec 9999 23:59:59 GMT"), Some(Hint::AtLeast(far)) if far > 1 << 60)
+        matches!(after("Fri, 31 Dec 9999 23:59:59 GMT"), Some(Hint::AtLeast(far)) if far > Duration::from_nanos(1 << 60))
     );
     assert_eq!(
         after("99999999999999999999999"),
-        Some(Hint::AtLeast(u64::MAX - 1)),
+        Some(Hint::AtLeast(Duration::from_nanos(u64::MAX - 1))),
         "as long as it gets"
     );
 
@@ -137,7 +134,11 @@ fn junk_is_ignored_and_reported() {
         assert_eq!((read.hint, read.unreadable), (None, Some(name)));
     }
     let rescued = hint(&[("retry-after-ms", "junk"), ("retry-after", "3")]);
-    assert_eq!(rescued.hint, Some(Hint::AtLeast(3 * SECOND)), "the readable one counts");
+    assert_eq!(
+        rescued.hint,
+        Some(Hint::AtLeast(Duration::from_secs(3))),
+        "the readable one counts"
+    );
     assert_eq!(rescued.unreadable, Some("retry-after-ms"));
 }
 
@@ -145,15 +146,18 @@ fn junk_is_ignored_and_reported() {
 fn milliseconds_take_precedence_over_seconds() {
     for name in ["retry-after-ms", "x-ms-retry-after-ms", "x-amz-retry-after"] {
         let read = hint(&[("retry-after", "2"), (name, "1250")]);
-        assert_eq!(read.hint, Some(Hint::AtLeast(1250 * MS)), "{name}");
+        assert_eq!(read.hint, Some(Hint::AtLeast(Duration::from_millis(1250))), "{name}");
     }
 }
 
 #[test]
 fn pushback_is_exact_or_never() {
     let pushback = |value: &str| hint(&[("grpc-retry-pushback-ms", value)]);
-    assert_eq!(pushback("0").hint, Some(Hint::Pushback(0)));
-    assert_eq!(pushback("2147483647").hint, Some(Hint::Pushback(2_147_483_647 * MS)));
+    assert_eq!(pushback("0").hint, Some(Hint::Pushback(Duration::ZERO)));
+    assert_eq!(
+        pushback("2147483647").hint,
+        Some(Hint::Pushback(Duration::from_millis(2_147_483_647)))
+    );
     for never in ["-1", "2147483648", "1.5", "", "soon"] {
         assert!(pushback(never).never, "{never:?}");
         assert_eq!(pushback(never).hint, None);
@@ -166,17 +170,20 @@ fn pushback_is_exact_or_never() {
 #[test]
 fn a_used_up_quota_can_only_make_the_wait_longer() {
     let quota = |value: &str| hint(&[("ratelimit", value)]);
-    assert_eq!(quota("\"default\";r=0;t=30").hint, Some(Hint::AtLeast(30 * SECOND)));
+    assert_eq!(quota("\"default\";r=0;t=30").hint, Some(Hint::AtLeast(Duration::from_secs(30))));
     assert_eq!(quota("\"default\";r=50;t=30").hint, None, "there is some left");
     assert_eq!(quota("\"default\";r=50;t=30").unreadable, None);
-    assert_eq!(quota("\"a\";r=0;t=3, \"b\";r=0;t=60").hint, Some(Hint::AtLeast(60 * SECOND)));
+    assert_eq!(
+        quota("\"a\";r=0;t=3, \"b\";r=0;t=60").hint,
+        Some(Hint::AtLeast(Duration::from_secs(60)))
+    );
     assert_eq!(quota("\"a\";r=0").hint, None);
     assert_eq!(quota("limit=10, remaining=0").unreadable, Some("ratelimit"));
     let both = |after| hint(&[("retry-after", after), ("ratelimit", "\"a\";r=0;t=30")]).hint;
-    assert_eq!(both("5"), Some(Hint::AtLeast(30 * SECOND)));
-    assert_eq!(both("50"), Some(Hint::AtLeast(50 * SECOND)));
+    assert_eq!(both("5"), Some(Hint::AtLeast(Duration::from_secs(30))));
+    assert_eq!(both("50"), Some(Hint::AtLeast(Duration::from_secs(50))));
     let legacy = |left| hint(&[("ratelimit-remaining", left), ("ratelimit-reset", "9")]).hint;
-    assert_eq!(legacy("0"), Some(Hint::AtLeast(9 * SECOND)));
+    assert_eq!(legacy("0"), Some(Hint::AtLeast(Duration::from_secs(9))));
     assert_eq!(legacy("1"), None);
 }
 
@@ -188,7 +195,7 @@ fn huge_headers_are_read_in_bounded_time_and_space() {
     many.insert("ratelimit", HeaderValue::try_from("\"a\";r=0;t=1,".repeat(90_000)).unwrap());
     many.insert("retry-after", HeaderValue::try_from("9".repeat(1 << 20)).unwrap());
     let read = hints(&many, SystemTime::UNIX_EPOCH);
-    assert_eq!(read.hint, Some(Hint::AtLeast(u64::MAX - 1)));
+    assert_eq!(read.hint, Some(Hint::AtLeast(Duration::from_nanos(u64::MAX - 1))));
     assert_eq!(read.unreadable, Some("ratelimit"), "longer than is parsed");
 }
 

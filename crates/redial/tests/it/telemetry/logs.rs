@@ -87,7 +87,7 @@ async fn each_transition_of_a_key_is_logged_once() {
     let (journal, _guard) = Journal::start();
     let logs = Logs::new("inventory").every(Duration::from_secs(1));
     let policy = unbounded(|p| p.without_deadline());
-    let retry = Retry::new(policy).idempotent().observe(logs).about("cart");
+    let retry = Retry::new(policy).idempotent().observe(logs).cooldown_key("cart");
     succeed(&retry).await;
     assert_eq!(journal.transitions(), [""; 0], "nothing has changed");
 
@@ -155,7 +155,7 @@ async fn budget_and_breaker_are_logged_per_upstream() {
     let logs = Logs::new("inventory").at_most(RateRule::new(Rate::per_second(1), 3));
     let retry = Retry::new(policy).idempotent().observe(logs);
     for key in 0..200 {
-        let keyed = retry.clone().about(key);
+        let keyed = retry.clone().cooldown_key(key);
         keyed.run(|_| async { Err::<(), _>(RESET) }).await.unwrap_err();
     }
     let lines = journal.take();
@@ -203,7 +203,7 @@ async fn a_minute_of_failures(retry: &Retry, about: impl Fn(u64) -> u64) {
         sleep_until(start + ms(600 * batch)).await;
         let mut calls = JoinSet::new();
         for call in 0..1_000 {
-            let retry = retry.clone().about(about(1_000 * batch + call));
+            let retry = retry.clone().cooldown_key(about(1_000 * batch + call));
             calls.spawn(async move { fail(&retry).await });
         }
         while let Some(call) = calls.join_next().await {
@@ -266,7 +266,7 @@ async fn a_storm_level_is_one_line_and_all_observers_are_notified() {
     let told = Arc::clone(&logs);
     meter.on_change(move |changed| told.storm(changed));
     let policy = unbounded(|p| p.attempts(4));
-    let retry = Retry::new(policy).idempotent().meter(&meter).observe((logs, own.clone()));
+    let retry = Retry::new(policy).idempotent().meter(meter.clone()).observe((logs, own.clone()));
     for _ in 0..20 {
         fail(&retry).await;
     }

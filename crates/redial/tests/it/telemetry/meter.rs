@@ -15,7 +15,7 @@ use crate::support::{Fault, Log, RESET, Script, ms, plain, unbounded};
 const TIMEOUT: Fault = Fault(Class::Timeout, "timeout");
 
 fn metered(registry: &Registry, policy: Policy) -> Retry {
-    Retry::new(policy).idempotent().meter(&registry.meter("api"))
+    Retry::new(policy).idempotent().meter(registry.meter("api"))
 }
 
 fn breaker_of_three() -> BreakerRule {
@@ -252,7 +252,7 @@ async fn every_reason_to_stop_is_counted() {
     let stopped = |registry: &Registry| scrape(registry).nonzero("redial_stops_total");
     let reset = Failure::new(Class::Reset);
     let permanent = Failure::new(Class::Permanent);
-    let too_long = reset.hint(Hint::AtLeast(3_600_000_000_000));
+    let too_long = reset.hint(Hint::AtLeast(Duration::from_secs(3_600)));
     let cases: [Case; 5] = [
         ("permanent", permanent, |p| p),
         ("attempts", reset, |p| p.attempts(2)),
@@ -266,7 +266,7 @@ async fn every_reason_to_stop_is_counted() {
         assert_eq!(stopped(&registry), [(reason.to_owned(), 1.0)]);
     }
     let registry = Registry::new();
-    let unsafe_one = Retry::new(unbounded(|p| p)).meter(&registry.meter("api"));
+    let unsafe_one = Retry::new(unbounded(|p| p)).meter(registry.meter("api"));
     fails(&unsafe_one, reset).await;
     assert_eq!(stopped(&registry), [("unsafe".to_owned(), 1.0)]);
     let registry = Registry::new();
@@ -324,8 +324,9 @@ async fn a_dry_budget_is_counted() {
 async fn hints_are_counted_by_result() {
     let registry = Registry::new();
     let retry = metered(&registry, unbounded(|p| p.attempts(2)));
-    fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(3_000_000_000))).await;
-    fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(3_600_000_000_000))).await;
+    fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(Duration::from_secs(3)))).await;
+    fails(&retry, Failure::new(Class::Throttled).hint(Hint::AtLeast(Duration::from_secs(3_600))))
+        .await;
     scrape(&registry).check(&[
         ("redial_hints_total result=honoured", 1.0),
         ("redial_hints_total result=ignored", 1.0),

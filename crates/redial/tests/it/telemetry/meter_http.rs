@@ -50,7 +50,7 @@ async fn requests_are_counted_on_both_paths() {
         })
     };
     for (registry, places) in [(&short, None), (&full, Some(8))] {
-        let retry = Retry::new(policy(places)).meter(&registry.meter("api"));
+        let retry = Retry::new(policy(places)).meter(registry.meter("api"));
         let layer = RetryLayer::new(retry);
         for _ in 0..5 {
             request(&layer, "http://a.example/", &[200]).await;
@@ -82,7 +82,7 @@ async fn requests_are_counted_on_both_paths() {
 async fn hosts_are_one_upstream() {
     let registry = Registry::new();
     let policy = plain(|p| p.budget(Budget::default()));
-    let layer = RetryLayer::new(Retry::new(policy).meter(&registry.meter("api"))).per_host();
+    let layer = RetryLayer::new(Retry::new(policy).meter(registry.meter("api"))).per_host();
     for uri in ["http://a.example/", "http://b.example/", "http://a.example/"] {
         request(&layer, uri, &[200]).await;
     }
@@ -98,7 +98,7 @@ async fn hosts_are_one_upstream() {
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_hint_is_counted() {
     let registry = Registry::new();
-    let layer = RetryLayer::new(Retry::new(unbounded(|p| p)).meter(&registry.meter("api")));
+    let layer = RetryLayer::new(Retry::new(unbounded(|p| p)).meter(registry.meter("api")));
     let script = Script::new(&[Some("soon"), None]);
     let service = layer.layer(service_fn(move |_| {
         ready(match script.next() {
@@ -117,8 +117,8 @@ async fn an_unreadable_hint_is_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_server_counts_first_requests_and_retries() {
     let registry = Registry::new();
-    let client = RetryLayer::new(Retry::new(unbounded(|p| p)).meter(&registry.meter("api")));
-    let layer = DeadlineLayer::new().meter(&registry.server("front"));
+    let client = RetryLayer::new(Retry::new(unbounded(|p| p)).meter(registry.meter("api")));
+    let layer = DeadlineLayer::new().meter(registry.server("front"));
     for (attempt, timeout) in
         [(None, "5000"), (Some("1"), "5000"), (Some("3"), "5000"), (Some("2"), "0")]
     {

@@ -200,8 +200,8 @@ async fn a_meter_beside_the_spans_counts_every_call() {
     let (traced_first, metered_first) = (Meter::new("otel-first"), Meter::new("otel-second"));
     let retry = || Retry::new(unbounded(|p| p)).idempotent();
     for retry in [
-        retry().traced(recorder.otel()).meter(&traced_first),
-        retry().meter(&metered_first).traced(recorder.otel()),
+        retry().traced(recorder.otel()).meter(traced_first.clone()),
+        retry().meter(metered_first.clone()).traced(recorder.otel()),
     ] {
         let script = Script::new(&[Err(RESET), Ok(7)]);
         retry.run(|_| async { script.next() }).await.unwrap();

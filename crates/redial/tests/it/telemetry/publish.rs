@@ -15,7 +15,8 @@ use crate::support::Fault;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn took(taken: u64) -> Event {
+fn took(nanos: u64) -> Event {
+    let taken = Duration::from_nanos(nanos);
     Event::AttemptEnded { number: 1, taken, outcome: Outcome::Success }
 }
 
@@ -104,7 +105,7 @@ fn names_beyond_the_bound_are_other() {
 async fn published_metrics_match_the_list() {
     let registry = Registry::new();
     let policy = Policy::standard().edit().breaker(Default::default()).build().unwrap();
-    let retry = Retry::new(policy).idempotent().meter(&registry.meter("api"));
+    let retry = Retry::new(policy).idempotent().meter(registry.meter("api"));
     registry.server("front").arrived(1);
     let failing = retry.run(|_| async { Err::<(), _>(Fault(Class::Reset, "reset")) });
     failing.await.unwrap_err();
@@ -154,7 +155,11 @@ fn an_observer_of_a_storm_may_use_the_registry() {
 async fn the_global_registry_is_published_in_the_background() {
     let meter = telemetry::Meter::new("published-in-the-background");
     let failed = Failure::new(Class::Reset).into();
-    meter.event(&Event::AttemptEnded { number: 1, taken: 1, outcome: failed });
+    meter.event(&Event::AttemptEnded {
+        number: 1,
+        taken: Duration::from_nanos(1),
+        outcome: failed,
+    });
     let mut task = std::pin::pin!(telemetry::publish_every(SECOND));
     tokio::time::timeout(2 * SECOND, &mut task).await.unwrap_err();
     let recorder = PrometheusBuilder::new().build_recorder();

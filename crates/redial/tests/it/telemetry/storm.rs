@@ -23,7 +23,7 @@ impl Upstream {
     fn new() -> Self {
         let registry = Registry::new();
         let meter = registry.meter("api");
-        let retry = Retry::new(unbounded(|p| p.attempts(4))).idempotent().meter(&meter);
+        let retry = Retry::new(unbounded(|p| p.attempts(4))).idempotent().meter(meter.clone());
         let changes = Arc::<Mutex<Vec<_>>>::default();
         let log = Arc::clone(&changes);
         meter.on_change(move |change| {
@@ -163,7 +163,7 @@ async fn a_quiet_hour_does_not_hide_what_follows() {
 async fn the_window_has_the_configured_length() {
     let registry = Registry::new();
     let meter = registry.meter_over("api", 10 * SECOND);
-    let retry = Retry::new(unbounded(|p| p)).idempotent().meter(&meter);
+    let retry = Retry::new(unbounded(|p| p)).idempotent().meter(meter.clone());
     for _ in 0..20 {
         retry.run(|_| async { Ok::<_, Fault>(()) }).await.unwrap();
         tokio::time::advance(SECOND).await;

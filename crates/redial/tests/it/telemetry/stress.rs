@@ -63,7 +63,7 @@ async fn numbers_agree_and_never_shrink_under_random_calls() {
     // Two retries with one meter.
     let policy =
         || unbounded(|p| p.attempts(2).without_attempt_timeout().without_deadline().backoff(quick));
-    let retries = [(); 2].map(|()| Retry::new(policy()).idempotent().meter(&registry.meter("api")));
+    let retries = [(); 2].map(|()| Retry::new(policy()).idempotent().meter(registry.meter("api")));
     let (exporter, over, mut before) = (Exporter::new(), AtomicBool::new(false), BTreeMap::new());
     thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS as usize)

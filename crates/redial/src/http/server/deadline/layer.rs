@@ -91,8 +91,8 @@ impl DeadlineLayer {
     /// Counts all requests with `meter`, including late ones.
     #[cfg(feature = "metrics")]
     #[must_use]
-    pub fn meter(mut self, meter: &ServerMeter) -> Self {
-        self.rule.meter = Some(meter.clone());
+    pub fn meter(mut self, meter: ServerMeter) -> Self {
+        self.rule.meter = Some(meter);
         self
     }
 

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use redial_core::admit::Slots;
-use redial_core::admit::turnstile::Lent;
+use redial_core::admit::turnstile::Occupancy;
 use redial_core::{NEVER, Nanos, draw};
 
 use super::layer::Rule;
@@ -177,14 +177,14 @@ impl<W> Gate<W> {
     }
 
     /// The counts for the lock-free fast path, which updates them while no request waits.
-    pub(super) fn lend(&self) -> Lent {
-        Lent { inside: self.in_flight, unseen: self.until_sample }
+    pub(super) fn lend(&self) -> Occupancy {
+        Occupancy { inside: self.in_flight, unsampled: self.until_sample }
     }
 
     /// Takes over the counts from the fast path.
-    pub(super) fn take_back(&mut self, lent: Lent) {
-        self.uncounted += self.until_sample - lent.unseen;
-        (self.in_flight, self.until_sample) = (lent.inside, lent.unseen);
+    pub(super) fn take_back(&mut self, lent: Occupancy) {
+        self.uncounted += self.until_sample - lent.unsampled;
+        (self.in_flight, self.until_sample) = (lent.inside, lent.unsampled);
     }
 
     /// Counts the requests that entered uncounted, and this many first attempts, as arrivals.

@@ -1,4 +1,4 @@
-//! The short way of `Guards::pass` is what the state machine comes down to, or it is not taken.
+//! The fast path of `Guards::pass` leaves the guards as the state machine would, or it is not taken.
 
 use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
@@ -8,7 +8,7 @@ use redial_core::{Call, Context, NEVER, Nanos, Policy, Rate, Request, Verdict};
 
 use crate::support::{MS, fail, ms, policy};
 
-/// One call with at most one retry, the long way or the short way if there is one.
+/// One call with at most one retry, on the fast path if `short` and if it is available.
 fn call(policy: &Policy, guards: &Guards, outcomes: [Outcome; 2], now: Nanos, short: bool) {
     let request = Request { safety: Safety::Idempotent, ..Request::default() };
     let cx = Context { policy, guards, observer: None, request };
@@ -26,7 +26,7 @@ fn call(policy: &Policy, guards: &Guards, outcomes: [Outcome; 2], now: Nanos, sh
             Err(_) => return,
         }
     };
-    // As a runner does: a success needs no time of its own unless the guards ask for it.
+    // As a runner does: the clock is read after a success only if the guards need it.
     let plain = outcomes[0] == Outcome::Success && !guards.timed();
     let ended = if plain { now } else { took };
     if let Verdict::Wait(until) = call.settle(&cx, permit, &outcomes[0], ended, || now)
@@ -57,7 +57,7 @@ fn policies() -> Vec<Policy> {
 
 proptest! {
     #[test]
-    fn both_ways_leave_the_same_guards(
+    fn both_paths_leave_the_same_guards(
         calls in proptest::collection::vec((0..200 * MS, 0..4_usize, 0..4_usize), 1..80),
     ) {
         let outcomes =
@@ -79,7 +79,7 @@ proptest! {
 }
 
 #[test]
-fn it_is_taken_only_by_attempts_that_hold_nothing() {
+fn only_attempts_that_hold_nothing_take_it() {
     let taken: Vec<_> =
         policies().iter().map(|policy| Guards::new(policy, 1, 0).pass(0, 0)).collect();
     let want = [true, true, true, true, true, false, false, false, false, false, false];

@@ -1,0 +1,45 @@
+use alloc::sync::Arc;
+use core::task::Waker;
+
+use super::{Budget, Lease, Ledger, WindowBudget};
+use crate::decide::Class;
+use crate::units::Nanos;
+
+/// The account of a budget, for several [`Guards`](crate::admit::Guards) and for code without any. Clones share it.
+///
+/// It takes deposits if it is a window; other budgets only earn from calls under guards.
+#[derive(Clone, Debug)]
+pub struct Account(pub(crate) Arc<Ledger>);
+
+impl Account {
+    /// A new account. Threads that use different stripes do not contend for deposits.
+    pub fn new(budget: &Budget, stripes: usize) -> Self {
+        Self(Arc::new(Ledger::new(budget, stripes)))
+    }
+
+    /// An account that leases its tokens from the ledger of a [`fleet`](crate::fleet); `waker` is woken when a retry
+    /// waits for a lease.
+    pub fn leased(budget: &WindowBudget, stripes: usize, waker: Waker) -> Self {
+        Self(Arc::new(Ledger::Lease(Lease::new(budget, stripes, waker))))
+    }
+
+    /// The lease, if it is that of a fleet.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.0.lease()
+    }
+
+    /// Deposits for `n` calls.
+    pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
+        self.0.deposit(stripe, n, now);
+    }
+
+    /// Withdraws for up to `n` retries after failures of `class`, and returns how many were granted.
+    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
+        self.0.withdraw_up_to(n, class, now)
+    }
+
+    /// How many retries it would grant right now; `None` without a limit.
+    pub fn balance(&self, now: Nanos) -> Option<u64> {
+        self.0.balance(now)
+    }
+}
