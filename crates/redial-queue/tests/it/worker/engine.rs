@@ -208,7 +208,8 @@ async fn a_pushback_starts_the_backoff_over_also_when_the_budget_is_dry() {
     let shop = sqlite::open().await;
     let id = shop.add(job("")).await;
     let pushback = |_| async {
-        let failure = Failure::new(Class::Overloaded).hint(Hint::Pushback(Duration::from_secs(3600)));
+        let failure =
+            Failure::new(Class::Overloaded).hint(Hint::Pushback(Duration::from_secs(3600)));
         Handled::failed(failure, "come back in an hour")
     };
     let longer =

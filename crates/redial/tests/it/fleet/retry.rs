@@ -134,19 +134,19 @@ fn options_set_before_the_fleet_count_too() {
 /// The first withdrawal requests the lease that a later one finds.
 #[test]
 fn code_without_a_retry_shares_the_budget_of_the_fleet() {
-    let heard = Heard::open(&shared());
-    let budget = heard.fleet.budget(window(100)).unwrap();
-    heard.reaches();
+    let observed = ObservedFleet::open(&shared());
+    let budget = observed.fleet.budget(window(100)).unwrap();
+    observed.reaches();
     until("a withdrawal", || {
         budget.deposit();
         budget.try_withdraw()
     });
-    assert!(heard.stats().leased >= 1);
+    assert!(observed.stats().leased >= 1);
     let retry = Retry::new(policy(window(100), WAIT)).budget(&budget);
     retries(&retry);
-    let said =
-        heard.fleet.budget(window(100).ttl(Duration::from_secs(61))).unwrap_err().to_string();
-    assert!(said.starts_with("budget.window.ttl is 61s"), "{said}");
+    let message =
+        observed.fleet.budget(window(100).ttl(Duration::from_secs(61))).unwrap_err().to_string();
+    assert!(message.starts_with("budget.window.ttl is 61s"), "{message}");
 }
 
 #[test]
