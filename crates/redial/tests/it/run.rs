@@ -37,7 +37,7 @@ async fn the_error_says_cause_reason_attempts_and_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_unsafe_is_repeated_unless_somebody_said_so() {
+async fn nothing_unsafe_is_repeated_without_the_users_word() {
     let retry = Retry::new(plain(|p| p));
     let once = |class| {
         let retry = retry.clone();

@@ -152,7 +152,7 @@ async fn a_request_on_a_connection_that_died_in_the_pool_is_repeated() {
     }
 }
 
-/// Seed 004 holds the connection during the backoff; ours never does.
+/// A loop that sleeps with the response in scope holds its connection during the backoff.
 #[tokio::test]
 async fn no_connection_is_held_during_a_wait() {
     const CLIENTS: usize = 20;
