@@ -1,7 +1,7 @@
 //! A server that can do two things at once is asked for seven, by callers that wait for five seconds and must not
 //! pay twice. It works on two, lets two wait, and tells the other three when to retry.
 //!
-//! `cargo run -p redial --example axum_server --features reqwest`
+//! `cargo run -p redial --example axum_server --features idempotency,reqwest`
 #![allow(clippy::print_stdout, reason = "an example shows what happened")]
 
 use std::sync::atomic::{AtomicU32, Ordering};

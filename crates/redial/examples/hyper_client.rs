@@ -1,6 +1,6 @@
 //! The service next door answers 503 now and then. A GET may be sent again, so its caller need not see that.
 //!
-//! `cargo run -p redial --example hyper_client --features http`
+//! `cargo run -p redial --example hyper_client --features http-client`
 #![allow(clippy::print_stdout, reason = "an example shows what happened")]
 
 use std::sync::atomic::{AtomicU32, Ordering};

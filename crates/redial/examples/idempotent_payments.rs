@@ -1,7 +1,7 @@
 //! The reply to a payment is lost. A client that sends it again pays twice, and one that does not may not have paid.
 //! Here every first reply is lost, and every payment is made exactly once.
 //!
-//! `cargo run -p redial --example idempotent_payments --features reqwest`
+//! `cargo run -p redial --example idempotent_payments --features idempotency,reqwest`
 #![allow(clippy::print_stdout, reason = "an example shows what happened")]
 
 use std::future::pending;

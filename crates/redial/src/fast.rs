@@ -1,7 +1,7 @@
 //! Most calls succeed at their first attempt, and a retry library should cost them next to nothing. A first
 //! attempt takes the fast path when it carries no key, produces no span, has no observer but a meter, and
-//! its guards hold nothing for it ([`Guards::pass`]). A success then costs a reading of the clock, a
-//! deposit and, with a meter, three counters. Everything else needs a [`Session`].
+//! its guards hold nothing for it ([`Guards::pass`]). A success then costs a reading of the clock and a
+//! deposit and, with a meter, another reading and three counters. Everything else needs a [`Session`].
 //!
 //! [`Guards::pass`]: redial_core::admit::Guards::pass
 

@@ -83,7 +83,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Drop for Session<R, C, K> {
 }
 
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
-    /// A call that starts now and has to end by `latest`.
+    /// A call that starts at `started` and has to end by `latest`.
     #[inline(always)]
     pub(crate) fn start(retry: R, started: Nanos, latest: Nanos) -> Self {
         let call = Call::new(retry.borrow().policy(), started, latest);
@@ -288,7 +288,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         self.permit.as_ref().map_or(NEVER, |permit| permit.expires)
     }
 
-    /// How many attempts were made.
     pub(crate) fn attempts(&self) -> u32 {
         self.call.attempts()
     }

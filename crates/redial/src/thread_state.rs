@@ -1,6 +1,6 @@
 //! Every call needs to know two things about its thread: a number, so that threads count in different
-//! places, and whether the thread serves a request whose deadline applies. Both are in one word, so that a
-//! call reads it once.
+//! places, and whether the thread serves a request whose deadline applies. Both are in one word, so that one
+//! thread-local access tells either.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,7 +41,8 @@ pub(crate) fn set_serving(serving: bool) {
     STATE.set(if serving { number | SERVING } else { number });
 }
 
-/// A call number that is unique in this process: the thread's number and a count of its calls.
+/// The number of a call: the thread's number and a count of its calls. Unique for the first 2^24 threads and 2^40
+/// calls of each.
 #[cold]
 pub(crate) fn new_call_number() -> u64 {
     let numbered = CALLS_NUMBERED.get().wrapping_add(1);

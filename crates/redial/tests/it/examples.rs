@@ -53,6 +53,7 @@ fn no_example_is_forgotten_and_each_is_short() {
         let command = format!("`cargo run -p redial --example {name} --features ");
         let features = text.split_once(&command).and_then(|(_, rest)| rest.split('`').next());
         let features = features.unwrap_or_else(|| panic!("{name} does not say how to run it"));
+        let features = features.replace(',', "\", \"");
         let entry = format!("name = \"{name}\"\nrequired-features = [\"{features}\"]");
         assert!(manifest.contains(&entry), "Cargo.toml does not have {entry}");
     }

@@ -74,7 +74,7 @@ fn an_invalid_delivery_is_refused_when_it_is_added_or_edited() {
     for (args, says) in [
         (&["queue", "send", "--idempotency-key", "ü", hook][..], "printable ASCII"),
         (&["queue", "send", "--idempotency-key", "", hook], "printable ASCII"),
-        (&["queue", "send", "--idempotency-key", " a", hook], "without spaces around it"),
+        (&["queue", "send", "--idempotency-key", " a", hook], "without spaces at either end"),
         (&["queue", "send", "-H", "Idempotency-Key: a", hook], "--idempotency-key"),
         (
             &[

@@ -1,5 +1,5 @@
-//! A request whose first attempt failed, is observed or is raced needs more than a future that passes a
-//! response through: a session that decides what follows, waits, further attempts, and the response or
+//! A request whose first attempt failed, or that is observed, hedged or holds a permit, needs more than a future
+//! that passes a response through: a session that decides what follows, waits, further attempts, and the response or
 //! error to return when no further attempt is made. All of that is one loop.
 
 use std::convert::Infallible;
@@ -33,8 +33,8 @@ pub(super) struct Exchange<S: Service<Request<Replay<B>>>, B, R: Body> {
     last: Option<Last<R>>,
     /// Whether a refused gRPC stream was opened again.
     resent: bool,
-    /// Whether an attempt ended, and its request may have been processed.
-    unanswered: bool,
+    /// Whether an earlier attempt may have been processed.
+    maybe_processed: bool,
 }
 
 /// What the client below returned; `None` when the attempt was cut off.
@@ -58,7 +58,7 @@ where
         session: Session<Retry, Typed, Tokio>,
     ) -> Self {
         let race = Race::new(session);
-        Self { service, outgoing, race, last: None, resent: false, unanswered: false }
+        Self { service, outgoing, race, last: None, resent: false, maybe_processed: false }
     }
 
     /// Admits the first attempt.
@@ -93,7 +93,7 @@ where
         answer
     }
 
-    /// The methods from here on return the answer that ends the call as their error.
+    /// `Err` is the answer that ends the call, here and in the methods below that return it.
     async fn retry(&mut self, mut received: Received<R>) -> Result<Infallible, Answered<R>> {
         loop {
             let (outcome, last) = self.examine(received).await?;
@@ -273,7 +273,11 @@ where
         last: Option<Last<R>>,
     ) -> Result<Option<Nanos>, Answered<R>> {
         self.update_session();
-        let maybe_applied = self.is_conflict_of_own(&outcome, last.as_ref());
+        let maybe_applied = self.is_own_conflict(&outcome, last.as_ref());
+        if let Outcome::Failure(failure) = outcome {
+            self.maybe_processed |=
+                failure.reach == Reach::Unknown && failure.class != Class::Permanent;
+        }
         // An attempt that was cut off says more about the present than an earlier response.
         if last.is_none() && matches!(self.last, Some(Last::Response(_))) {
             self.last = None;
@@ -301,21 +305,19 @@ where
     }
 
     /// Whether a refusal may be caused by an earlier attempt of this call that was processed after all.
-    fn is_conflict_of_own(&mut self, outcome: &Outcome, last: Option<&Last<R>>) -> bool {
+    fn is_own_conflict(&self, outcome: &Outcome, last: Option<&Last<R>>) -> bool {
         let Outcome::Failure(failure) = outcome else { return false };
         let conflict = match last {
             Some(Last::Response(response)) => status::is_conflict(response.status()),
             _ => false,
         };
-        let own = (self.unanswered || self.race.has_others())
-            && (conflict || grpc::is_conflict(failure.code));
-        self.unanswered |= failure.reach == Reach::Unknown && failure.class != Class::Permanent;
-        own
+        (self.maybe_processed || self.race.has_others())
+            && (conflict || grpc::is_conflict(failure.code))
     }
 
     /// Admits the next attempt, after a wait.
     async fn next_attempt(&mut self) -> Result<Request<Replay<B>>, Answered<R>> {
-        // Whether there is still time is for the engine to judge.
+        // The engine checks the deadline, so a timeout here is ignored.
         let _is_ready = self.ready_by(self.race.session.deadline()).await?;
         self.update_session();
         let attempt = match self.race.session.next(&mut self.last) {

@@ -20,7 +20,7 @@ use crate::fast::FastAttempt;
 use crate::{Retry, Stripe, run};
 
 pin_project! {
-    /// A request that is repeated if need be.
+    /// The future of a request sent through a [`RetryService`](super::RetryService).
     pub struct ResponseFuture<S, B, R>
     where
         S: Service<Request<Replay<B>>>,
@@ -55,12 +55,12 @@ pin_project! {
     }
 }
 
-/// What becomes of a call.
+/// The result of a call.
 pub(super) type Answered<R> = Result<Response<Answer<R>>, Error>;
 
 type Boxed<R> = Pin<Box<dyn Future<Output = Answered<R>> + Send>>;
 
-/// What follows a first attempt on the fast path is made of this.
+/// What is needed to continue if the first attempt on the fast path fails.
 struct Rest<S, B> {
     service: S,
     outgoing: Outgoing<B>,

@@ -48,8 +48,9 @@ impl Attempts {
         self.stopped
     }
 
-    /// Whether the refusal may be caused by this call's own work: an earlier attempt got no answer, and now the
-    /// server reports a conflict or a failed precondition (409, 412).
+    /// Whether the refusal may be caused by this call's own work: an earlier attempt may have been processed, and
+    /// now the server reports a conflict or a failed precondition (409, 412, or gRPC's ALREADY_EXISTS,
+    /// FAILED_PRECONDITION and ABORTED).
     pub fn maybe_applied(&self) -> bool {
         self.maybe_applied
     }
@@ -312,7 +313,7 @@ fn stamp(
 
 const MILLISECOND: Nanos = 1_000_000;
 
-/// What is left of a call without a deadline is longer than any that can be set.
+/// A remaining time of this length or more means that the call has no deadline.
 const LONGEST: Nanos = NEVER / 2;
 
 /// The outcome with the hints of the headers or trailers.
