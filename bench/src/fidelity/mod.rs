@@ -17,8 +17,8 @@ pub(crate) use report::Report;
 use report::{Means, Row};
 
 const SCENARIOS: [(&str, &str); 2] = [
-    ("blip", include_str!("../scenarios/blip.toml")),
-    ("brownout", include_str!("../scenarios/brownout.toml")),
+    ("blip", include_str!("../../scenarios/blip.toml")),
+    ("brownout", include_str!("../../scenarios/brownout.toml")),
 ];
 /// The most real runs for each requested one: a busy machine refuses some.
 const MOST_TRIES: u64 = 3;
