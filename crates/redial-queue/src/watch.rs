@@ -22,7 +22,7 @@ pub enum WorkEvent<'a, T> {
     Done {
         /// The job or the key.
         item: &'a T,
-        /// Above 1, the item has recovered: it had failed before.
+        /// Above 1, there were attempts before that failed, polled or were lost.
         attempt: u32,
         /// How long the attempt took.
         took: Duration,

@@ -130,6 +130,7 @@ impl<C> Retry<C> {
                 Step::WaitUntil(until) => {
                     sleep(until).await;
                     let attempt = race.session.next(&mut cause)?;
+                    race.allow_hedging();
                     race.start(inside(race.session.current(), || op(attempt)));
                 }
             }

@@ -37,10 +37,14 @@ impl<R: Borrow<Retry<C>>, C, F> Race<R, C, F> {
 
     /// Adds the attempt that the session admitted last.
     pub(crate) fn start(&mut self, attempt: F) {
-        self.hedging |= self.in_flight.is_empty();
         if let Some(permit) = self.session.permit.take() {
             self.in_flight.push((permit, Box::pin(attempt)));
         }
+    }
+
+    /// A new race begins, after a wait.
+    pub(crate) fn allow_hedging(&mut self) {
+        self.hedging = true;
     }
 
     pub(crate) fn stop_hedging(&mut self) {

@@ -283,6 +283,11 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         }
     }
 
+    /// The number of the attempt that is settled next.
+    pub(crate) fn number(&self) -> u32 {
+        self.permit.as_ref().map_or(self.call.attempts(), |permit| permit.number)
+    }
+
     /// When the attempt that is settled next is cut off.
     pub(crate) fn expires(&self) -> Nanos {
         self.permit.as_ref().map_or(NEVER, |permit| permit.expires)

@@ -59,8 +59,8 @@ impl Endpoint {
         let why = match scrape.samples() {
             0 => format!("the response has no metrics; {PATHS}"),
             n => format!(
-                "none of its {n} samples is about retries, such as {}: does the program have a meter, and has it \
-                 made a call?",
+                "none of its {n} samples is about retries, such as {} or Envoy's envoy_cluster_upstream_rq_total: does the program \
+                 have a meter, and has it made a call?",
                 ATTEMPTS.name
             ),
         };

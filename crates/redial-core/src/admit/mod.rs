@@ -163,6 +163,11 @@ impl Guards {
         breaker.record(None, Health::Good, now.saturating_sub(started), now)
     }
 
+    /// Equal for guards that share the account of one budget.
+    pub fn account_id(&self) -> usize {
+        Arc::as_ptr(&self.ledger) as usize
+    }
+
     /// How many retries the budget would grant right now; `None` without a budget.
     pub fn balance(&self, now: Nanos) -> Option<u64> {
         self.ledger.balance(now)

@@ -14,7 +14,7 @@ use core::ops::Deref;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an error",
     note = "`retry_if` takes a `std::error::Error`, an `anyhow::Error`, an `eyre::Report`, a `Box<dyn Error>` or a \
-            string; for any other type use `classify`"
+            string; for any other type use `.classify(|result| …)`, with `.idempotent()` if repeating is safe"
 )]
 pub trait IntoCause<Kind>: Sized {
     /// The error itself, or a [`DynError`] around it.

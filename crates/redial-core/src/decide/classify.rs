@@ -27,7 +27,8 @@ impl<E: Classify + ?Sized> Classify for &E {
 /// [`Judge`] makes one of a closure.
 #[diagnostic::on_unimplemented(
     message = "nothing says which errors of type `{E}` may be retried",
-    note = "implement `Classify` for `{E}`, or use `.retry_if(|error: &{E}| …)`"
+    note = "implement `Classify` for `{E}`, use `.retry_if(|error: &{E}| …)` for errors and strings, or \
+            `.classify(|result| …).idempotent()` for any type"
 )]
 pub trait Classifier<T, E>: Causes<E> {
     /// The outcome of the attempt.

@@ -80,6 +80,6 @@ pub static REFUSED_AT_START: Rule = Rule {
     name: "refused-at-start",
     severity: Severity::Error,
     about: "the system's own validator rejects these values, so the process does not start",
-    origin: "the validator of .NET's HttpStandardResilienceOptions",
+    origin: "the validator of .NET's HttpStandardResilienceOptions: the attempt timeout is at most the total, and at most half of the breaker's sampling duration",
     check: None,
 };

@@ -18,7 +18,7 @@ use crate::durable::{Handled, Handler, Job};
 
 /// Why a job is left to other workers.
 const NOT_A_DELIVERY: &str =
-    "not a delivery; it is left to a worker that runs commands (`redial queue work --exec`)";
+    "not a delivery; it is left to a worker with a handler for it (`redial queue work --exec`)";
 
 /// Sends the jobs that are [deliveries](Delivery).
 ///

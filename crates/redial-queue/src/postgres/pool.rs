@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use redial::Retry;
 use redial_core::Policy;
+use redial_core::admit::budget::Budget;
 use redial_core::schedule::Backoff;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
@@ -77,7 +78,9 @@ impl Pool {
         let config = parse(&url, timeout)?;
         let tls = trust.connector()?;
         let backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(200));
-        let policy = Policy::draft().attempts(6).backoff(backoff).without_deadline().build();
+        // Six attempts bound it; a budget would fail an enqueue in a burst of deadlocks.
+        let draft = Policy::draft().attempts(6).backoff(backoff).budget(Budget::None);
+        let policy = draft.without_deadline().build();
         let policy = policy.map_err(|invalid| StoreError::Invalid(invalid.to_string()))?;
         Ok(Self {
             config,

@@ -40,7 +40,8 @@ pub(super) fn read(row: &Row, queue: String) -> Result<(Job, bool), Error> {
             attempts: count("attempts")?,
             step: count("step")?,
             drawn: u64::try_from(drawn).unwrap_or(0),
-            poll: row.try_get::<_, i32>("status")? == 1,
+            // Functions of version 1 return null.
+            poll: row.try_get::<_, Option<i32>>("status")? == Some(1),
         },
         history: history.unwrap_or_default(),
         reason: row.try_get("reason")?,

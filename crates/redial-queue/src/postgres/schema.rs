@@ -4,7 +4,7 @@
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::error;
+use super::error::{self, StepError};
 use super::pool::{Connection, Pool};
 use crate::durable::StoreError;
 
@@ -41,7 +41,7 @@ pub(super) fn check_name(name: &str) -> Result<(), StoreError> {
 
 /// Creates or migrates the tables and functions.
 pub(super) async fn prepare(pool: &Pool) -> Result<(), StoreError> {
-    let prepare = async |connection: &mut Connection| {
+    let prepare = async |connection: &mut Connection| -> Result<(), StepError> {
         let client = &connection.client;
         match version(pool, client).await? {
             Some(VERSION) => Ok(()),
@@ -78,12 +78,12 @@ async fn version(pool: &Pool, client: &Client) -> Result<Option<i32>, StoreError
     }
 }
 
-async fn create(pool: &Pool, client: &Client) -> Result<(), StoreError> {
+async fn create(pool: &Pool, client: &Client) -> Result<(), StepError> {
     let schema = pool.schema();
     let name = schema.trim_matches('"');
     let run = async |text: &str| {
         let done = client.batch_execute(text).await;
-        done.map_err(|error| refused(pool, &error))
+        done.map_err(|error| StepError::from(refused(pool, &error)))
     };
     let lock = format!("begin; select pg_advisory_xact_lock(hashtextextended('redial {name}', 3))");
     run(&lock).await?;
@@ -100,7 +100,7 @@ async fn create(pool: &Pool, client: &Client) -> Result<(), StoreError> {
     }
     run(&format!("set local search_path = {schema}")).await?;
     if found.is_some() {
-        run(FROM_1).await?;
+        migrate(pool, client).await?;
     } else {
         run(TABLES).await?;
         run(&format!("insert into version values ({VERSION})")).await?;
@@ -109,6 +109,19 @@ async fn create(pool: &Pool, client: &Client) -> Result<(), StoreError> {
         run(&part.replace("create function", "create or replace function")).await?;
     }
     run("commit").await
+}
+
+/// Waits for the lock no longer than a second at a time: every step of all workers queues behind it.
+async fn migrate(pool: &Pool, client: &Client) -> Result<(), StepError> {
+    let text = format!("set local lock_timeout = '1s'; {FROM_1}");
+    match client.batch_execute(&text).await {
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            client.batch_execute("rollback").await?;
+            Err(StepError::Conflict(error::store(&error)))
+        }
+        Err(error) => Err(refused(pool, &error).into()),
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Whether another process was faster. Querying a missing table would abort the transaction.
@@ -126,7 +139,8 @@ fn refused(pool: &Pool, error: &tokio_postgres::Error) -> StoreError {
         StoreError::Invalid(why) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             StoreError::Invalid(format!(
                 "cannot create or use the tables in schema {schema} at {}: {why}; \
-                 grant CREATE on the database, or create the schema and grant all on it",
+                 grant CREATE on the database, or create the schema and grant all on it; \
+                 tables of an older version are migrated once by their owner",
                 pool.address()
             ))
         }

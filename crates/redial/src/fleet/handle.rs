@@ -28,7 +28,7 @@ const REPLY_BYTES: usize = 64 << 10;
 /// A budget that instances share through a ledger in Redis. Clones are the same fleet, with one connection and one
 /// background thread.
 ///
-/// When the last clone and the last [`Retry`](crate::Retry) that shares the budget are dropped, the fleet leaves in the
+/// When the last clone, and the last [`Retry`](crate::Retry) and [`RetryBudget`] that share the budget are dropped, the fleet leaves in the
 /// background and its thread ends. If the process exits before that, its share of the floor is unused for some minutes:
 /// call [`leave`](Self::leave) first.
 #[derive(Clone)]

@@ -101,7 +101,8 @@ impl<C> Retry<C> {
     /// they are repeated if the policy repeats timeouts.
     ///
     /// To keep such a value in a struct, name the predicate's type: `retry_if(is_transient as fn(&E) -> bool)`
-    /// makes a `Retry<RetryIf<fn(&E) -> bool>>`.
+    /// makes a `Retry<RetryIf<fn(&E) -> bool>>`; for the types below, its second parameter is one of the kinds in
+    /// [`decide`](crate::decide).
     ///
     /// `E` can also be an `anyhow::Error`, an `eyre::Report` or a `Box<dyn Error>`: the cause of a failed call is then a
     /// [`DynError`](redial_core::decide::DynError), so that `?` works.
@@ -214,7 +215,8 @@ impl<C> Retry<C> {
     }
 
     /// Draws on `budget` instead of the policy's own, together with everything else that does. Destinations of
-    /// [`scope`](Self::scope) share it too. Clones that were made before keep their budget.
+    /// [`scope`](Self::scope) share it too. Call it before cloning: clones that were made before keep their budget, and
+    /// breaker and limits are then separate from theirs too.
     pub fn budget(self, budget: &RetryBudget) -> Self {
         self.with_budget(BudgetSource::Shared(budget.clone()))
     }

@@ -5,7 +5,7 @@
 //! as the bucket gained. An exporter with the same bounds ([`buckets`]) then shows the same counts and sums as if every
 //! value had been recorded; with other bounds, values are off by at most the width of a bucket.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
@@ -182,11 +182,12 @@ impl Upstream {
         }
     }
 
-    /// Publishes the sum of all budgets, and the number of breakers in each state.
+    /// Publishes the sum of all budgets, each counted once, and the number of breakers in each state.
     fn publish_guards(&mut self, recorder: &dyn Recorder, meter: &Meter, now: Nanos) {
-        let (mut balance, mut states) = (None, None);
+        let (mut balance, mut states, mut accounts) = (None, None, HashSet::new());
         meter.0.guards(&mut |guards| {
-            if let Some(more) = guards.balance(now) {
+            if let Some(more) = guards.balance(now).filter(|_| accounts.insert(guards.account_id()))
+            {
                 balance = Some(more.saturating_add(balance.unwrap_or(0)));
             }
             if guards.has_breaker() {

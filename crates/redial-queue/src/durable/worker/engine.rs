@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::admit::{Guards, Scopes};
-use redial_core::decide::{Failure, Outcome, Safety};
+use redial_core::decide::{Class, Failure, Outcome, Safety};
 use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{
     Call, Context, Event, MS, NEVER, Nanos, Observer, Permit, Policy, Progress, Request, Stop,
@@ -23,6 +23,9 @@ use crate::watch::Trend;
 
 /// The time between two jobs that could not be tried and are due again.
 const NOT_TRIED_GAP: Nanos = 5 * MS;
+
+/// The longest wait of a job only because its destination is silent.
+const MOST_SILENT: Duration = Duration::from_secs(3600);
 
 /// Destinations with guards of their own, of each policy.
 const MOST_DESTINATIONS: usize = 10_000;
@@ -200,7 +203,7 @@ impl Engine {
             None => &mut self.own,
         };
         let wait = rules.refused.next(slot, NOT_TRIED_GAP, now);
-        let wait = wait + pause(&rules.policy, job.progress, seed).max(silent_for);
+        let wait = wait + pause(&rules.policy, job.progress, seed).max(silent_for.min(MOST_SILENT));
         let outcome = format!("{destination} does not answer, and has all of its places");
         let stop = Some(Stop::Concurrency);
         Decision { stop, ..Decision::new(Verdict::Postpone { wait }, outcome) }
@@ -232,6 +235,16 @@ fn continues(stop: Stop) -> bool {
     stop.is_guard() || stop == Stop::Cancelled
 }
 
+/// A cancellation that a handler reports is that of the other side: the job itself was not cancelled, so it is transient.
+fn uncancelled(outcome: &Outcome) -> Outcome {
+    match *outcome {
+        Outcome::Failure(failure) if failure.class == Class::Cancelled => {
+            Failure { class: Class::Transient, ..failure }.into()
+        }
+        outcome => outcome,
+    }
+}
+
 /// How long a job that was not tried waits: about as long as for its next retry. Whatever jitter the policy has, it is not
 /// due at once, nor together with the other jobs that were refused with it.
 fn pause(policy: &Policy, progress: Progress, seed: u64) -> Duration {
@@ -251,7 +264,7 @@ impl Attempt {
         let Self { policy, guards, request, observer, call, permit } = self;
         let cx = context(&policy, &guards, observer.as_ref(), request);
         let trend = Trend::of(permit.number, false, policy.backoff());
-        let (verdict, stop) = match call.suspend(&cx, permit, outcome, now, || seed) {
+        let (verdict, stop) = match call.suspend(&cx, permit, &uncancelled(outcome), now, || seed) {
             Suspended::Done => (Verdict::Done, None),
             Suspended::Wait { until, progress } => {
                 let wait = Duration::from_nanos(until.saturating_sub(now));

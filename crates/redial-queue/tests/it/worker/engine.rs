@@ -221,3 +221,16 @@ async fn a_pushback_starts_the_backoff_over_also_when_the_budget_is_dry() {
     assert_eq!(job.progress, Progress { attempts: 1, ..Progress::default() });
     assert!(job.due.duration_since(job.history[0].ended).unwrap() >= HOUR);
 }
+
+/// A gRPC status CANCELLED of the other side, say: the job itself was not cancelled.
+#[tokio::test]
+async fn a_cancelled_attempt_is_repeated_until_none_is_left() {
+    let shop = sqlite::open().await;
+    let id = shop.add(job("")).await;
+    let cancelled = |_| async { Handled::failed(Failure::new(Class::Cancelled), "cancelled") };
+    let soon = Backoff::constant(Duration::from_millis(1)).jitter(Jitter::None);
+    let three = policy(|draft| draft.attempts(3).backoff(soon));
+    let report = work(worker(&shop).policy(three), cancelled).await;
+    assert_eq!((report.dead, report.retried), (1, 2));
+    assert_eq!(shop.get(id).await.reason.as_deref(), Some("attempts"));
+}

@@ -255,7 +255,7 @@ where
     async fn resend(&mut self, failure: Failure) -> Result<Received<R>, Answered<R>> {
         self.resent = true;
         self.outgoing.rewind();
-        let (number, expires) = (self.race.session.attempts(), self.race.session.expires());
+        let (number, expires) = (self.race.session.number(), self.race.session.expires());
         self.race.session.trace_mut().landed(number, &failure.into(), Tokio::now());
         let is_ready = self.ready_by(expires).await?;
         let request = self.outgoing.again(number, expires.saturating_sub(Tokio::now()));
@@ -324,6 +324,7 @@ where
             Ok(attempt) => attempt,
             Err(error) => return Err(self.give_up(error, false)),
         };
+        self.race.allow_hedging();
         match self.outgoing.again(attempt.number(), attempt.left()) {
             Some(request) => Ok(request),
             None => {

@@ -175,9 +175,13 @@ impl<B> Outgoing<B> {
     }
 
     /// The request again, after [`rewind`](Self::rewind), as this attempt with so much time left. `None`
-    /// if it is gone. The attempts of callers further up count too.
+    /// if it is gone, or if a part of its body was sent that was not kept. The attempts of callers further
+    /// up count too.
     pub(super) fn again(&self, number: u32, left: Nanos) -> Option<Request<Replay<B>>> {
         let Original::Kept { parts, body } = &self.original else { return None };
+        if body.is_lost() {
+            return None;
+        }
         let mut request = Request::from_parts(parts.clone(), body.again());
         let headers = request.headers_mut();
         let before = number.saturating_sub(1);

@@ -367,3 +367,14 @@ async fn destinations_are_one_upstream_and_their_budgets_are_added_up() {
         ("redial_breaker_state state=closed", 3.0),
     ]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_budget_is_counted_once() {
+    let registry = Registry::new();
+    let budget = redial::RetryBudget::new(redial::admit::budget::WindowBudget::ratio(0.1)).unwrap();
+    let retry = |policy| Retry::new(policy).budget(&budget).meter(registry.meter("api"));
+    let (one, other) = (retry(plain(|p| p)), retry(plain(|p| p)));
+    let scoped = one.clone().scope("a");
+    scrape(&registry).check(&[("redial_retry_budget_balance", budget.balance() as f64)]);
+    drop((one, other, scoped));
+}
