@@ -114,7 +114,7 @@ fn table(out: &mut impl Write) -> io::Result<()> {
                 &policy.attempts(),
                 &format_args!("≤ {}", DurationText(backoff.range(1, 0).hi)),
                 &format_args!("≤ {}", DurationText(backoff.range(waits, 0).hi)),
-                &DurationText(policy.deadline()),
+                &DurationText(policy.deadline_nanos()),
                 &DurationText(nanos_or_never(policy.worst_case().elapsed)),
                 &format_args!("{multiplier}× the calls"),
             ],

@@ -136,7 +136,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         prepare: as_it_is,
         // A client that checks safety, or waits for a reply for ever, does not repeat writes.
         fix: |subject, _| {
-            let repeats = subject.careless && subject.policy.attempt_timeout() != NEVER;
+            let repeats = subject.careless && subject.policy.attempt_timeout().is_some();
             repeats.then(|| subject.clone())
         },
         parameters: |_, is_fixed| set("clients.keyed", if is_fixed { "true" } else { "false" }),
@@ -151,7 +151,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         prepare: as_it_is,
         fix: |subject, _| {
             let policy = &subject.policy;
-            let least = policy.deadline().min(8 * SECOND) / u64::from(policy.attempts());
+            let least = policy.deadline_nanos().min(8 * SECOND) / u64::from(policy.attempts());
             edited(subject, with_attempt_timeout(policy.edit(), policy, least))
         },
         parameters: |_, _| set("clients.keyed", "true"),
@@ -168,7 +168,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
             let most = found.setting.slo? / 3;
             let policy = &subject.policy;
             let draft = policy.edit().deadline(Duration::from_nanos(most));
-            let attempt = policy.attempt_timeout();
+            let attempt = policy.attempt_timeout_nanos();
             let share = most / u64::from(policy.attempts());
             let attempt = if attempt < most { attempt } else { share };
             edited(subject, with_attempt_timeout(draft, policy, attempt))
@@ -214,13 +214,13 @@ fn as_it_is(policy: &Policy) -> Option<Policy> {
 
 /// How long a caller waits for a response.
 fn timeout(policy: &Policy) -> Nanos {
-    policy.attempt_timeout().min(policy.deadline())
+    policy.attempt_timeout_nanos().min(policy.deadline_nanos())
 }
 
 /// With this attempt timeout, and no longer a connect timeout.
 fn with_attempt_timeout(draft: Draft, policy: &Policy, attempt: Nanos) -> Option<Policy> {
     let draft = draft.attempt_timeout(Duration::from_nanos(attempt));
-    let connect = policy.connect_timeout();
+    let connect = policy.connect_timeout_nanos();
     if connect == NEVER || connect <= attempt {
         return draft.build().ok();
     }

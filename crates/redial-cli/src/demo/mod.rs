@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use redial_core::{NEVER, Nanos, Policy, SECOND};
+use redial_core::{Nanos, Policy, SECOND};
 use redial_live::round_trip;
 use redial_sim::scenario::Set;
 use redial_sim::{Scenario, Subject};
@@ -106,18 +106,20 @@ fn scenario(args: &Args) -> io::Result<Scenario> {
 fn subjects(scenario: &Scenario, named: &Named) -> Result<[Subject; 2], Failed> {
     let naive = scenario.subject(NAIVE).map_err(io::Error::other)?;
     let input = |why: String| Failed::input(&named.name, why);
-    let policy = with_timeout(&named.policy, naive.policy.attempt_timeout()).map_err(input)?;
+    let policy =
+        with_timeout(&named.policy, naive.policy.attempt_timeout_nanos()).map_err(input)?;
     let name = format!("redial {}", named.name);
     Ok([naive, Subject::new(name, policy).map_err(input)?])
 }
 
 /// The policy with at most this attempt timeout.
 fn with_timeout(policy: &Policy, most: Nanos) -> Result<Policy, String> {
-    let most = most.min(policy.attempt_timeout()).min(policy.deadline());
-    let draft = policy.edit().attempt_timeout(Duration::from_nanos(most));
+    let most = most.min(policy.attempt_timeout_nanos()).min(policy.deadline_nanos());
+    let most = Duration::from_nanos(most);
+    let draft = policy.edit().attempt_timeout(most);
     let draft = match policy.connect_timeout() {
-        NEVER => draft,
-        connect => draft.connect_timeout(Duration::from_nanos(connect.min(most))),
+        None => draft,
+        Some(connect) => draft.connect_timeout(connect.min(most)),
     };
     draft.build().map_err(|error| error.to_string())
 }

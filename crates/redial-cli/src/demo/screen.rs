@@ -61,7 +61,7 @@ pub(super) struct Plain<'a, W: Write> {
 fn introduce(out: &mut impl Write, scenario: &Scenario) -> io::Result<()> {
     let (from, to) = scenario.fault_span().unwrap_or_default();
     let tenths = |at: u64| at as f64 / SECOND as f64;
-    let patience = scenario.policy.get(NAIVE).map_or(0, |naive| naive.attempt_timeout());
+    let patience = scenario.policy.get(NAIVE).map_or(0, |naive| naive.attempt_timeout_nanos());
     writeln!(
         out,
         "Two backends on loopback, each with a capacity of {:.0} requests per second and\n\

@@ -54,7 +54,7 @@ impl Side {
     ) -> io::Result<[Self; 2]> {
         let setting = Setting::of(scenario).map_err(io::Error::other)?.seed(seed).drain(DRAIN);
         let [(naive, naive_prediction), (redial, redial_prediction)] = subjects;
-        let impatient = setting.clone().timeout(naive.policy.attempt_timeout());
+        let impatient = setting.clone().timeout(naive.policy.attempt_timeout_nanos());
         let naive_running = start(impatient, |_| Naive::TYPICAL).map_err(io::Error::other)?;
         let redial_running = start(setting, |_| Redial::new(redial.policy.clone()));
         let redial_running = redial_running.map_err(io::Error::other)?;

@@ -89,7 +89,7 @@ impl Call {
     #[inline(always)]
     pub fn new(policy: &Policy, now: Nanos, deadline: Nanos) -> Self {
         Self {
-            deadline: deadline::expiry(now, policy.deadline(), deadline),
+            deadline: deadline::expiry(now, policy.deadline_nanos(), deadline),
             drawn: 0,
             attempts: 0,
             step: 0,
@@ -106,7 +106,7 @@ impl Call {
     pub fn resume(policy: &Policy, started: Nanos, deadline: Nanos) -> (Self, Permit) {
         let mut call = Self::new(policy, started, deadline);
         (call.attempts, call.in_flight, call.stage) = (1, 1, Stage::Sent);
-        let expires = deadline::expiry(started, policy.attempt_timeout(), call.deadline);
+        let expires = deadline::expiry(started, policy.attempt_timeout_nanos(), call.deadline);
         (call, Permit { number: 1, started, expires, probe: None, charge: None })
     }
 
@@ -229,7 +229,7 @@ impl Call {
             cx.emit(|| Event::BreakerMoved { to: BreakerState::HalfOpen });
         }
         cx.emit(|| Event::Attempt { number: self.attempts, hedge: self.in_flight > 1 });
-        let expires = deadline::expiry(now, cx.policy.attempt_timeout(), self.deadline);
+        let expires = deadline::expiry(now, cx.policy.attempt_timeout_nanos(), self.deadline);
         Ok(Permit { number: self.attempts, started: now, expires, probe, charge })
     }
 

@@ -17,7 +17,7 @@ use crate::admit::budget::Budget;
 use crate::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
 use crate::decide::RetryOn;
 use crate::schedule::{Backoff, HintRule};
-use crate::units::{NEVER, Nanos, SECOND, nanos};
+use crate::units::{NEVER, Nanos, SECOND, bounded, nanos};
 
 /// A policy that has not been checked yet.
 ///
@@ -220,21 +220,19 @@ impl Policy {
         self.0.attempts
     }
 
-    /// The timeout of an attempt; [`NEVER`] for none.
-    #[inline]
-    pub fn attempt_timeout(&self) -> Nanos {
-        self.0.attempt_timeout
+    /// The timeout of an attempt; `None` if only the deadline ends it.
+    pub fn attempt_timeout(&self) -> Option<Duration> {
+        bounded(self.attempt_timeout_nanos())
     }
 
-    /// The timeout for connecting; [`NEVER`] for none.
-    pub fn connect_timeout(&self) -> Nanos {
-        self.0.connect_timeout
+    /// The timeout for connecting; `None` if it may take as long as the attempt.
+    pub fn connect_timeout(&self) -> Option<Duration> {
+        bounded(self.connect_timeout_nanos())
     }
 
-    /// The longest that a call can take; [`NEVER`] for no deadline.
-    #[inline]
-    pub fn deadline(&self) -> Nanos {
-        self.0.deadline
+    /// The longest that a call can take; `None` if only its attempts bound it.
+    pub fn deadline(&self) -> Option<Duration> {
+        bounded(self.deadline_nanos())
     }
 
     /// The waits between attempts.
@@ -288,8 +286,39 @@ impl Policy {
         self.0.concurrency
     }
 
-    /// How long past calls can affect the guards of this policy; [`NEVER`] if without end.
-    pub fn memory(&self) -> Nanos {
+    /// How long past calls can affect the guards of this policy; `None` if without end.
+    pub fn memory(&self) -> Option<Duration> {
+        bounded(self.memory_nanos())
+    }
+
+    /// The cool-down, if there is one.
+    pub fn cooldown(&self) -> Option<&CoolDownRule> {
+        self.0.cooldown.as_ref()
+    }
+}
+
+/// The limits as the engine reads them: in nanoseconds, with [`NEVER`] for none.
+#[doc(hidden)]
+impl Policy {
+    /// As [`attempt_timeout`](Self::attempt_timeout).
+    #[inline]
+    pub fn attempt_timeout_nanos(&self) -> Nanos {
+        self.0.attempt_timeout
+    }
+
+    /// As [`connect_timeout`](Self::connect_timeout).
+    pub fn connect_timeout_nanos(&self) -> Nanos {
+        self.0.connect_timeout
+    }
+
+    /// As [`deadline`](Self::deadline).
+    #[inline]
+    pub fn deadline_nanos(&self) -> Nanos {
+        self.0.deadline
+    }
+
+    /// As [`memory`](Self::memory).
+    pub fn memory_nanos(&self) -> Nanos {
         let budget = match self.budget() {
             Budget::Window(budget) if budget.bootstrap == 0 => budget.ttl.saturating_mul(2),
             Budget::Window(_) | Budget::Tokens(_) | Budget::Throttling(_) => NEVER,
@@ -300,10 +329,5 @@ impl Policy {
         let cooldown = self.cooldown().map_or(0, |rule| rule.every);
         let rate = self.rate().map_or(0, RateRule::refill);
         budget.max(breaker).max(throttle).max(cooldown).max(rate).max(SECOND)
-    }
-
-    /// The cool-down, if there is one.
-    pub fn cooldown(&self) -> Option<&CoolDownRule> {
-        self.0.cooldown.as_ref()
     }
 }

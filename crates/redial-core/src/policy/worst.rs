@@ -34,16 +34,16 @@ impl Policy {
     }
 
     fn longest(&self, least_wait: Nanos) -> Nanos {
-        let (mut total, mut previous) = (self.attempt_timeout(), 0);
+        let (mut total, mut previous) = (self.attempt_timeout_nanos(), 0);
         for k in 1..self.attempts() {
             let drawn = self.backoff().longest(k, previous);
-            let more = drawn.max(least_wait).saturating_add(self.attempt_timeout());
+            let more = drawn.max(least_wait).saturating_add(self.attempt_timeout_nanos());
             total = total.saturating_add(more);
-            if total >= self.deadline() || total == NEVER {
-                return self.deadline();
+            if total >= self.deadline_nanos() || total == NEVER {
+                return self.deadline_nanos();
             }
             previous = drawn;
         }
-        total.min(self.deadline())
+        total.min(self.deadline_nanos())
     }
 }

@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use super::Jitter;
-use crate::units::{Nanos, SECOND};
+use crate::units::{Nanos, SECOND, nanos};
 
 /// When the server wants the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,11 @@ impl Default for HintRule {
 }
 
 impl HintRule {
+    /// Honours hints of up to `cap`.
+    pub fn honour(cap: Duration, too_long: TooLong) -> Self {
+        Self::Honour { cap: nanos(cap), too_long, spread: None }
+    }
+
     /// The share of a hint that callers are spread over.
     pub(crate) fn spread(&self, jitter: Jitter) -> f64 {
         match self {

@@ -1,4 +1,6 @@
-use crate::units::Nanos;
+use core::time::Duration;
+
+use crate::units::{Nanos, nanos};
 
 /// How a ceiling becomes a range, from which the wait is drawn uniformly.
 ///
@@ -21,6 +23,13 @@ pub enum Jitter {
     /// From the ceiling to this much more; shifted down to fit under the cap.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     Added(Nanos),
+}
+
+impl Jitter {
+    /// From the ceiling to `most` above it; see [`Added`](Self::Added).
+    pub fn added(most: Duration) -> Self {
+        Self::Added(nanos(most))
+    }
 }
 
 /// A range of waits, both ends included.

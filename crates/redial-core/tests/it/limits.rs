@@ -165,8 +165,9 @@ fn destinations_have_separate_guards_within_a_bound() {
 
 #[test]
 fn a_policy_knows_how_long_its_guards_remember() {
-    let memory = |change: fn(redial_core::Draft) -> redial_core::Draft| policy(change).memory();
-    assert_eq!(Policy::standard().memory(), 20 * SECOND);
+    let memory =
+        |change: fn(redial_core::Draft) -> redial_core::Draft| policy(change).memory_nanos();
+    assert_eq!(Policy::standard().memory_nanos(), 20 * SECOND);
     assert_eq!(memory(|p| p.rate(RateRule::new(Rate::new(1, ms(3_600_000)), 2))), 7200 * SECOND);
     let long = |p: redial_core::Draft| {
         let rule = redial_core::admit::BreakerRule::default().open_for(ms(36_000_000), 0.5);

@@ -56,8 +56,7 @@ fn every_kind_of_budget_is_read() {
 #[test]
 fn parts_that_are_left_out_have_defaults() {
     let read: Policy = toml::from_str("hint = { honour = { too_long = \"clip\" } }").unwrap();
-    let rule = HintRule::Honour { cap: 60 * SECOND, too_long: TooLong::Clip, spread: None };
-    assert_eq!(read.hint_rule(), &rule);
+    assert_eq!(read.hint_rule(), &HintRule::honour(ms(60_000), TooLong::Clip));
 }
 
 #[test]

@@ -323,7 +323,7 @@ fn waits_are_uniform_on_their_range() {
         let error = (hi - lo) as f64 / 12_000_f64.sqrt();
         assert!((middle - (lo + hi) as f64 / 2.0).abs() <= 5.0 * error, "{backoff:?} {hint:?}");
     }
-    let short = HintRule::Honour { cap: SECOND, too_long: TooLong::Stop, spread: None };
+    let short = HintRule::honour(ms(1_000), TooLong::Stop);
     let policy = policy(|p| p.hint(short));
     assert_eq!(range(&policy, 1, hint(1_001)), Err(Stop::HintTooLong));
 }

@@ -30,9 +30,9 @@ pub(super) enum Kind {
 
 static FIELDS: [Field; 15] = [
     Field::new("attempts", |policy| Some(policy.attempts().to_string())).distinctive(),
-    Field::new("attempt_timeout", |policy| duration(policy.attempt_timeout())).distinctive(),
-    Field::new("connect_timeout", |policy| duration(policy.connect_timeout())),
-    Field::new("deadline", |policy| duration(policy.deadline())),
+    Field::new("attempt_timeout", |policy| duration(policy.attempt_timeout_nanos())).distinctive(),
+    Field::new("connect_timeout", |policy| duration(policy.connect_timeout_nanos())),
+    Field::new("deadline", |policy| duration(policy.deadline_nanos())),
     Field::new("backoff", |policy| duration(policy.backoff().base)).distinctive(),
     Field::new("hint", hint).kind(Kind::Choice),
     Field::new("budget", budget).kind(Kind::Choice),

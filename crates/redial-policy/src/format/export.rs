@@ -78,11 +78,11 @@ pub(super) fn connect_timeout(
     default: &str,
     notes: &mut Vec<Note>,
 ) -> Option<Nanos> {
-    let own = policy.connect_timeout();
+    let own = policy.connect_timeout_nanos();
     if own != NEVER {
         return limit("connect_timeout", own, notes);
     }
-    let longest = policy.attempt_timeout().min(policy.deadline());
+    let longest = policy.attempt_timeout_nanos().min(policy.deadline_nanos());
     if longest == NEVER {
         let text = format!("none here, but {default} there");
         notes.push(Note::approximated("connect_timeout", text));

@@ -29,7 +29,7 @@ pub static BREAKER_AFTER_BUDGET: Rule = Rule {
 fn breaker_window_too_short(case: &Case<'_>) -> Option<Violation> {
     let policy = case.policy();
     let Lookback::Time(window) = policy.breaker()?.lookback else { return None };
-    let timeout = policy.attempt_timeout();
+    let timeout = policy.attempt_timeout_nanos();
     // Then the reader reports refused-at-start.
     let is_refused = case.system().advice.refuses_short_breaker_window;
     if timeout == NEVER || window >= timeout.saturating_mul(2) || is_refused {

@@ -12,7 +12,7 @@ pub mod time;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use redial_core::{NEVER, Policy};
+use redial_core::Policy;
 
 use crate::file::Setting;
 use crate::finding::{Finding, Severity};
@@ -155,7 +155,7 @@ impl<'a> Case<'a> {
 
     /// Whether there is neither a deadline nor a timeout, which is a finding of its own.
     fn has_no_end(&self) -> bool {
-        self.policy().attempt_timeout() == NEVER && self.policy().deadline() == NEVER
+        self.policy().attempt_timeout().is_none() && self.policy().deadline().is_none()
     }
 
     /// "1 client", "200 clients", or "many clients" if the number is unknown.

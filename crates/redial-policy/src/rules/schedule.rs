@@ -180,11 +180,11 @@ fn longest_wait(policy: &Policy) -> Nanos {
     let mut longest = 0;
     for k in 1..policy.attempts() {
         longest = backoff.longest(k, longest);
-        if longest >= backoff.cap.min(policy.deadline()) {
+        if longest >= backoff.cap.min(policy.deadline_nanos()) {
             break;
         }
     }
-    longest.min(policy.deadline())
+    longest.min(policy.deadline_nanos())
 }
 
 /// The resolution of most timers.
@@ -245,7 +245,7 @@ fn hint_ignored(case: &Case<'_>) -> Option<Violation> {
 fn hint_uncapped(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     let HintRule::Honour { cap, .. } = *policy.hint_rule() else { return None };
-    if cap <= 5 * MINUTE || policy.deadline() <= 5 * MINUTE {
+    if cap <= 5 * MINUTE || policy.deadline_nanos() <= 5 * MINUTE {
         return None;
     }
     // Where only a deadline bounds hints, no-timeout reports that there is none.
@@ -253,7 +253,7 @@ fn hint_uncapped(case: &Case<'_>) -> Option<Violation> {
     if !has_cap && case.has_no_end() {
         return None;
     }
-    let deadline = match policy.deadline() {
+    let deadline = match policy.deadline_nanos() {
         NEVER => "there is no deadline".to_owned(),
         deadline => format!("the deadline is {}", time(deadline)),
     };

@@ -69,9 +69,9 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Violation> {
     );
     let mut help = case.system().set_time("deadline", fits);
     // An attempt timeout above the deadline would be invalid.
-    if (fits..NEVER).contains(&policy.attempt_timeout()) {
+    if (fits..NEVER).contains(&policy.attempt_timeout_nanos()) {
         help = format!("{help}, {}", shorter_attempts(case, fits));
-    } else if (fits + 1..NEVER).contains(&policy.connect_timeout()) {
+    } else if (fits + 1..NEVER).contains(&policy.connect_timeout_nanos()) {
         help = format!("{help}, {}", case.system().set_time("connect_timeout", fits));
     }
     let help = format!("{help}, or make fewer attempts");
@@ -85,7 +85,7 @@ fn rounded_down(nanos: Nanos) -> Nanos {
 
 fn attempt_timeout_not_below_deadline(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
-    let (timeout, deadline) = (policy.attempt_timeout(), policy.deadline());
+    let (timeout, deadline) = (policy.attempt_timeout_nanos(), policy.deadline_nanos());
     if timeout == NEVER || timeout < deadline {
         return None;
     }
@@ -101,7 +101,7 @@ fn shorter_attempts(case: &Case<'_>, deadline: Nanos) -> String {
     let (system, policy) = (case.system(), case.policy());
     let share = rounded_down(deadline / u64::from(policy.attempts()));
     let help = system.set_time("attempt_timeout", share);
-    let connect = policy.connect_timeout();
+    let connect = policy.connect_timeout_nanos();
     if connect == NEVER || connect <= share || system.word("connect_timeout").is_none() {
         return help;
     }
@@ -111,7 +111,7 @@ fn shorter_attempts(case: &Case<'_>, deadline: Nanos) -> String {
 fn delays_do_not_fit(case: &Case<'_>) -> Option<Violation> {
     let policy = case.retrying()?;
     // Without a limit on attempts some never fit, which too-many-attempts reports.
-    if policy.deadline() == NEVER || policy.attempts() >= NO_CAP {
+    if policy.deadline().is_none() || policy.attempts() >= NO_CAP {
         return None;
     }
     let happen = |wait: fn(Range) -> Nanos| attempts_within(policy, wait);
@@ -125,7 +125,7 @@ fn delays_do_not_fit(case: &Case<'_>) -> Option<Violation> {
     let message = format!(
         "only {possible} of {} attempts can be made: the waits alone {how} exceed the deadline of {}",
         policy.attempts(),
-        time(policy.deadline())
+        time(policy.deadline_nanos())
     );
     let help = format!("{}, or shorten the waits", case.system().set_attempts(possible));
     Some(Violation::new("deadline", message, help))
@@ -137,7 +137,7 @@ fn attempts_within(policy: &Policy, wait: fn(Range) -> Nanos) -> u32 {
     for k in 1..policy.attempts() {
         previous = wait(policy.backoff().range(k, previous)).min(policy.backoff().cap);
         total = total.saturating_add(previous);
-        if total >= policy.deadline() {
+        if total >= policy.deadline_nanos() {
             return k;
         }
     }

@@ -112,8 +112,8 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
         let ratio = (ratio * 1000.0).round() / 1000.0;
         draft = draft.budget(Budget::Throttling(ThrottlingBudget { capacity, ratio }));
     }
-    if policy.deadline() != NEVER {
-        draft = draft.deadline(Duration::from_nanos(policy.deadline()));
+    if let Some(deadline) = policy.deadline() {
+        draft = draft.deadline(deadline);
     }
     Some(draft)
 }
@@ -151,8 +151,8 @@ fn in_resilience4j(policy: &Policy) -> Draft {
         }
     };
     let mut draft = plain(policy.attempts()).backoff(backoff);
-    if policy.attempt_timeout() != NEVER {
-        draft = draft.attempt_timeout(Duration::from_nanos(ms(policy.attempt_timeout())));
+    if policy.attempt_timeout_nanos() != NEVER {
+        draft = draft.attempt_timeout(Duration::from_nanos(ms(policy.attempt_timeout_nanos())));
     }
     if let Some(rule) = policy.breaker() {
         let (lookback, most) = match rule.lookback {
@@ -199,8 +199,8 @@ fn in_dotnet(policy: &Policy) -> Option<Draft> {
     if policy.attempts() == 1 {
         return None;
     }
-    let total = ticks(policy.deadline().clamp(10 * MS, DAY));
-    let attempt = ticks(policy.attempt_timeout().min(total).clamp(10 * MS, DAY / 2));
+    let total = ticks(policy.deadline_nanos().clamp(10 * MS, DAY));
+    let attempt = ticks(policy.attempt_timeout_nanos().min(total).clamp(10 * MS, DAY / 2));
     let draft = plain(policy.attempts()).backoff(in_polly(policy.backoff())).retry_on(usual());
     let honours = *policy.hint_rule() != HintRule::Ignore;
     Some(

@@ -45,11 +45,11 @@ fn round_trip(format: Format, policy: &Policy) -> Option<Policy> {
 fn bounds(policy: &Policy) -> Draft {
     let draft = Policy::draft().attempts(policy.attempts()).without_deadline();
     let draft = draft.budget(Budget::None).hint(HintRule::Ignore);
-    let draft = match ms(policy.deadline()) {
+    let draft = match ms(policy.deadline_nanos()) {
         NEVER => draft,
         deadline => draft.deadline(std(deadline)),
     };
-    match ms(policy.attempt_timeout()) {
+    match ms(policy.attempt_timeout_nanos()) {
         NEVER => draft,
         timeout => draft.attempt_timeout(std(timeout)),
     }
@@ -82,7 +82,7 @@ fn in_flight(policy: &Policy) -> Budget {
             Budget::Inflight(InflightBudget::new(rounded(budget.ratio), budget.floor))
         }
         Budget::Window(budget) => {
-            let longest = policy.attempt_timeout();
+            let longest = policy.attempt_timeout_nanos();
             let Rate { count, per } = budget.floor;
             let in_flight = match longest {
                 NEVER => u128::from(count.min(3)),
@@ -96,8 +96,8 @@ fn in_flight(policy: &Policy) -> Budget {
 }
 
 fn connecting(policy: &Policy, draft: Draft, default: Nanos) -> Draft {
-    let longest = ms(policy.attempt_timeout().min(policy.deadline()));
-    let timeout = match ms(policy.connect_timeout()) {
+    let longest = ms(policy.attempt_timeout_nanos().min(policy.deadline_nanos()));
+    let timeout = match ms(policy.connect_timeout_nanos()) {
         NEVER if longest == NEVER => default,
         timeout => timeout,
     };
@@ -151,7 +151,7 @@ fn of_linkerd(policy: &Policy) -> Option<Policy> {
     let on = codes.iter().fold(RetryOn::nothing(), |on, code| on.code(*code));
     let Budget::Window(budget) = policy.budget() else {
         let draft = bounds(policy).backoff(Backoff::exponential(std(25 * MS), std(250 * MS)));
-        let has_timeout = policy.attempt_timeout() != NEVER;
+        let has_timeout = policy.attempt_timeout().is_some();
         let on = if has_timeout { on.class(Class::Timeout) } else { on };
         return draft.retry_on(on).build().ok();
     };
@@ -159,7 +159,7 @@ fn of_linkerd(policy: &Policy) -> Option<Policy> {
         return None;
     }
     let draft = bounds(policy).attempts(1_000_000).without_attempt_timeout().retry_on(on);
-    let draft = if policy.deadline() == NEVER { draft.deadline(std(10 * SECOND)) } else { draft };
+    let draft = if policy.deadline().is_none() { draft.deadline(std(10 * SECOND)) } else { draft };
     let draft = draft.backoff(Backoff::constant(std(MS)).jitter(Jitter::None));
     draft.budget(Budget::Window(plain(budget))).build().ok()
 }

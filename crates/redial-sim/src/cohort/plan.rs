@@ -107,7 +107,7 @@ impl<'a> Plan<'a> {
     /// A deadline depends on when each call began, so it must not take effect.
     fn deadline(&self) -> Result<(), Refused> {
         let policy = &self.subject.policy;
-        let deadline = policy.deadline();
+        let deadline = policy.deadline_nanos();
         let silent = self.is_silent();
         if silent && timeout(self.subject) == NEVER {
             return Err(refuse(if deadline == NEVER {
@@ -155,8 +155,8 @@ impl<'a> Plan<'a> {
 /// The timeout of an attempt. A call of one attempt ends with it, so its deadline is a timeout too.
 fn timeout(subject: &Subject) -> Nanos {
     let policy = &subject.policy;
-    let deadline = if policy.attempts() == 1 { policy.deadline() } else { NEVER };
-    policy.attempt_timeout().min(deadline)
+    let deadline = if policy.attempts() == 1 { policy.deadline_nanos() } else { NEVER };
+    policy.attempt_timeout_nanos().min(deadline)
 }
 
 /// How long a tick should be: a fraction of the shortest time in the model, and a divisor of a constant service
@@ -164,7 +164,7 @@ fn timeout(subject: &Subject) -> Nanos {
 pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
     let policy = &subject.policy;
     let first = policy.backoff().ceiling(1);
-    let times = [policy.attempt_timeout(), if policy.attempts() > 1 { first } else { NEVER }];
+    let times = [policy.attempt_timeout_nanos(), if policy.attempts() > 1 { first } else { NEVER }];
     let part = times.into_iter().map(|time| time / TICKS_PER_TIME).min().unwrap_or(NEVER);
     let tick = LONGEST_TICK.min(scenario.window / STEPS).min(part);
     let service = scenario.backend.service;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redial_core::admit::BreakerRule;
 use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::schedule::{Backoff, Jitter, TooLong};
-use redial_core::{Draft, Rate, nanos};
+use redial_core::{Draft, Rate};
 
 use super::rpc::honour;
 use super::{ENDLESS, LONGEST, Peer, ms};
@@ -77,7 +77,7 @@ pub(super) const PEERS: &[Peer] = &[
         differs: Some("it checks the 45 s only between attempts, and can sleep past them"),
         checks_safety: false,
         draft: || {
-            let added = Jitter::Added(nanos(ms(1_000)));
+            let added = Jitter::added(ms(1_000));
             let backoff = Backoff::exponential(ms(100), ms(5_000)).jitter(added).clipped();
             Draft::bare(10).backoff(backoff).deadline(ms(45_000))
         },

@@ -132,6 +132,7 @@ impl Fleet {
     }
 
     /// An instance for a process that makes one call and exits. The policy needs a window budget.
+    #[doc(hidden)]
     pub fn one_shot(&self, policy: &Policy) -> Result<OneShot, Invalid> {
         OneShot::new(self, policy)
     }

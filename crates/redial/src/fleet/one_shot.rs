@@ -13,6 +13,7 @@ use crate::clock::{Clock, Monotonic};
 /// It has no share of the floor. It deposits what its call earns and leases its retries. It is for custom runners over the
 /// [`Guards`]: each retry is charged, [waits](Self::wait) for its lease, and is admitted. The instance leaves with the
 /// last handle of the fleet; [`Fleet::leave`] waits for it.
+#[doc(hidden)]
 #[must_use = "the instance leaves when it is dropped"]
 pub struct OneShot {
     membership: Membership,

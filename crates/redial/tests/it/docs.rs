@@ -39,7 +39,6 @@ fn the_page_on_clients_shows_three_timeouts() {
         panic!("one policy is shown")
     };
     let timeouts = read(timeouts);
-    assert!(timeouts.connect_timeout() < timeouts.attempt_timeout());
-    let deadline = Some(std::time::Duration::from_nanos(timeouts.deadline()));
-    assert_eq!(timeouts.worst_case().elapsed, deadline, "which is what ends a call");
+    assert!(timeouts.connect_timeout().unwrap() < timeouts.attempt_timeout().unwrap());
+    assert_eq!(timeouts.worst_case().elapsed, timeouts.deadline(), "which is what ends a call");
 }

@@ -35,10 +35,10 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
         return Err(Problem::whole(message).help("set attempts to 2 or more"));
     }
     let mut notes = Vec::new();
-    let total = timeout("deadline", policy.deadline(), DAY, &mut notes);
+    let total = timeout("deadline", policy.deadline_nanos(), DAY, &mut notes);
     // The breaker's window is at most a day, and at least two attempt timeouts.
-    let attempt = policy.attempt_timeout().min(total);
-    let attempt = if policy.attempt_timeout() == NEVER {
+    let attempt = policy.attempt_timeout_nanos().min(total);
+    let attempt = if policy.attempt_timeout().is_none() {
         let text = "AttemptTimeout is required: the total timeout, or half a day";
         notes.push(Note::approximated("attempt_timeout", text));
         timeout("attempt_timeout", attempt, DAY / 2, &mut Vec::new())

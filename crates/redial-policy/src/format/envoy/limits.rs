@@ -133,7 +133,7 @@ pub(in crate::format) fn percent(ratio: f64) -> f64 {
 /// The retries in flight at this rate, if each takes the whole attempt timeout. Without an attempt timeout it is at most
 /// Envoy's default of 3: with the deadline of the call instead, a fast server could see hundreds of times the rate.
 fn in_flight(floor: Rate, policy: &Policy) -> u32 {
-    let longest = policy.attempt_timeout();
+    let longest = policy.attempt_timeout_nanos();
     if longest == NEVER {
         return floor.count.min(3);
     }

@@ -122,7 +122,7 @@ fn address(port: u32) -> Value {
 
 fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
     let policy = &named.policy;
-    let deadline = export::limit("deadline", policy.deadline(), notes);
+    let deadline = export::limit("deadline", policy.deadline_nanos(), notes);
     if deadline.is_none() {
         notes.push(Note::kept("deadline", "none, as a timeout of 0"));
     }
@@ -146,7 +146,7 @@ fn retry_policy(policy: &Policy, notes: &mut Vec<Note>) -> Value {
         let codes = conditions.codes.iter().map(|code| Value::from(u32::from(*code)));
         fields.push(("retriable_status_codes", Value::list(codes)));
     }
-    if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout(), notes) {
+    if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes) {
         fields.push(("per_try_timeout", Value::from(time::as_seconds(timeout))));
     }
     let backoff = export::summed(policy, true, notes);

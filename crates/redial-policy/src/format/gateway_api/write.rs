@@ -102,9 +102,9 @@ fn rule(route: &Route, policy: &Policy, service: &str) -> Value {
     }
     retry.push(("backoff", Value::from(time::as_parts(policy.backoff().base))));
     let limit = |name, nanos| (nanos != NEVER).then(|| (name, Value::from(time::as_parts(nanos))));
-    let timeouts: Vec<_> = limit("request", policy.deadline())
+    let timeouts: Vec<_> = limit("request", policy.deadline_nanos())
         .into_iter()
-        .chain(limit("backendRequest", policy.attempt_timeout()))
+        .chain(limit("backendRequest", policy.attempt_timeout_nanos()))
         .collect();
     let mut fields = vec![
         ("name", Value::from(kube::object_name(&route.policy))),
@@ -128,8 +128,8 @@ fn error_statuses(policy: &Policy) -> Vec<u16> {
 fn rule_notes(policy: &Policy, notes: &mut Vec<Note>) {
     let retries = policy.attempts() - 1;
     notes.push(Note::kept("attempts", format!("attempts: {retries}, which counts retries")));
-    export::limit("deadline", policy.deadline(), notes);
-    export::limit("attempt_timeout", policy.attempt_timeout(), notes);
+    export::limit("deadline", policy.deadline_nanos(), notes);
+    export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes);
     let base = DurationText(time::whole_ms(policy.backoff().base));
     let text =
         format!("{base} as the shortest wait; growth, jitter and cap depend on the implementation");

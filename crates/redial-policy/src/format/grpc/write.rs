@@ -29,8 +29,8 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         let mut notes = Vec::new();
         let names = names(named, &file.routes, policies.len() == 1, &mut taken, &mut notes);
         let mut fields = vec![("name", Value::list(names))];
-        if policy.deadline() != NEVER {
-            fields.push(("timeout", seconds(policy.deadline())));
+        if policy.deadline_nanos() != NEVER {
+            fields.push(("timeout", seconds(policy.deadline_nanos())));
             notes.push(Note::kept("deadline", "timeout"));
         }
         if let Some(retry) = retries(policy, &mut notes) {

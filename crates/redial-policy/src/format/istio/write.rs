@@ -96,7 +96,7 @@ fn matching(route: &Route) -> Option<Value> {
 /// `timeout` and `retries`.
 fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Value)> {
     let mut fields = Vec::new();
-    if let Some(deadline) = export::limit("deadline", policy.deadline(), notes) {
+    if let Some(deadline) = export::limit("deadline", policy.deadline_nanos(), notes) {
         fields.push(("timeout", Value::from(time::as_unit(deadline))));
     }
     let conditions = retry_on::write(policy.retry_on(), notes);
@@ -113,7 +113,7 @@ fn route_fields(policy: &Policy, notes: &mut Vec<Note>) -> Vec<(&'static str, Va
     };
     notes.push(Note::kept("attempts", format!("attempts: {retries}, which counts retries")));
     let mut retry = vec![("attempts", Value::from(retries))];
-    if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout(), notes) {
+    if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes) {
         retry.push(("perTryTimeout", Value::from(time::as_unit(timeout))));
     }
     if !tokens.is_empty() {

@@ -133,8 +133,8 @@ fn profile_route(route: &Route, policy: &Policy) -> Value {
     if !codes.is_empty() {
         fields.push(("responseClasses", Value::list(codes.iter().map(status))));
     }
-    if policy.deadline() != NEVER {
-        fields.push(("timeout", Value::from(time::as_unit(policy.deadline()))));
+    if policy.deadline_nanos() != NEVER {
+        fields.push(("timeout", Value::from(time::as_unit(policy.deadline_nanos()))));
     }
     Value::table(fields)
 }
@@ -158,10 +158,10 @@ fn profile_notes(policy: &Policy, notes: &mut Vec<Note>) {
     } else {
         notes.push(Note::kept("attempts", "isRetryable: false"));
     }
-    if export::limit("deadline", policy.deadline(), notes).is_none() {
+    if export::limit("deadline", policy.deadline_nanos(), notes).is_none() {
         notes.push(Note::approximated("deadline", "none here, but 10s in a profile"));
     }
-    if policy.attempt_timeout() != NEVER {
+    if policy.attempt_timeout().is_some() {
         notes.push(Note::dropped("attempt_timeout", "a profile has no attempt timeout"));
     }
     notes.push(Note::dropped("backoff", "a profile has no waits"));
@@ -187,8 +187,8 @@ fn conditions(policy: &Policy, has_timeout: bool, notes: &mut Vec<Note>) {
 fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
     notes
         .push(Note::kept("attempts", format!("retry.linkerd.io/limit: {}", policy.attempts() - 1)));
-    export::limit("deadline", policy.deadline(), notes);
-    if export::limit("attempt_timeout", policy.attempt_timeout(), notes).is_some() {
+    export::limit("deadline", policy.deadline_nanos(), notes);
+    if export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes).is_some() {
         let repeats = policy.retry_on().has(Class::Timeout);
         if !repeats {
             let text = "an attempt that times out is retried";
@@ -209,7 +209,7 @@ fn annotation_notes(policy: &Policy, notes: &mut Vec<Note>) {
             format!("Linkerd's, which is fixed: doubles from {base} to {cap}, with full jitter");
         notes.push(Note::approximated("backoff", text));
     }
-    conditions(policy, policy.attempt_timeout() != NEVER, notes);
+    conditions(policy, policy.attempt_timeout().is_some(), notes);
 }
 
 /// A route to the service of a host, with annotations.
@@ -223,11 +223,12 @@ fn annotated(host: &str, number: usize, route: &Route, named: &Named) -> Value {
         annotations.push((retry("http"), Value::from(codes.join(","))));
     }
     annotations.push((retry("limit"), Value::from((policy.attempts() - 1).to_string())));
-    if policy.attempt_timeout() != NEVER {
-        annotations.push((retry("timeout"), Value::from(time::as_unit(policy.attempt_timeout()))));
+    if policy.attempt_timeout_nanos() != NEVER {
+        annotations
+            .push((retry("timeout"), Value::from(time::as_unit(policy.attempt_timeout_nanos()))));
     }
-    if policy.deadline() != NEVER {
-        let timeout = Value::from(time::as_unit(policy.deadline()));
+    if policy.deadline_nanos() != NEVER {
+        let timeout = Value::from(time::as_unit(policy.deadline_nanos()));
         annotations.push(("timeout.linkerd.io/request".to_owned(), timeout));
     }
     let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };

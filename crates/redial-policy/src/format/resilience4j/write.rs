@@ -37,11 +37,11 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
                     ("timeoutDuration", "0ms".into()),
                 ]
             }),
-            (policy.attempt_timeout() != NEVER).then(|| {
+            (policy.attempt_timeout_nanos() != NEVER).then(|| {
                 let text =
                     "timeoutDuration of a time limiter, which requires a method that returns a future";
                 notes.push(Note::approximated("attempt_timeout", text));
-                vec![("timeoutDuration", milliseconds(policy.attempt_timeout()))]
+                vec![("timeoutDuration", milliseconds(policy.attempt_timeout_nanos()))]
             }),
             policy.concurrency().map(|calls| {
                 notes.push(Note::kept("concurrency", "maxConcurrentCalls of a bulkhead"));

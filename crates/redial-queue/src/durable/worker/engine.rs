@@ -51,7 +51,7 @@ struct Rules {
 
 impl Rules {
     fn new(policy: &Policy) -> Self {
-        let scopes = Scopes::new(MOST_DESTINATIONS, policy.memory());
+        let scopes = Scopes::new(MOST_DESTINATIONS, policy.memory_nanos());
         Self { policy: Arc::new(policy.clone()), scopes, refused: Pacer::new() }
     }
 }
@@ -150,7 +150,7 @@ impl Engine {
             KeyedObserver { observer: Arc::clone(observer), key, continues }
         });
         let cx = context(&policy, &guards, observer.as_ref(), request);
-        let deadline = match policy.deadline() {
+        let deadline = match policy.deadline_nanos() {
             NEVER => NEVER,
             whole => claimed.saturating_add(whole.saturating_sub(redial_core::nanos(age))),
         };

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::schedule::{Backoff, HintRule, TooLong};
-use redial_core::{Draft, NEVER, Nanos, Observer, Policy, nanos};
+use redial_core::{Draft, Nanos, Observer, Policy, nanos};
 
 use super::{DurableQueue, Handler, Job};
 use crate::clock::Clock;
@@ -48,8 +48,7 @@ pub fn standard() -> Policy {
 /// The [`standard`] policy, as a draft.
 pub(crate) fn draft() -> Draft {
     let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(3600));
-    let day = nanos(Duration::from_secs(24 * 3600));
-    let hint = HintRule::Honour { cap: day, too_long: TooLong::Clip, spread: None };
+    let hint = HintRule::honour(Duration::from_secs(24 * 3600), TooLong::Clip);
     let draft = Policy::draft().attempts(16).backoff(backoff).hint(hint).without_deadline();
     draft.attempt_timeout(Duration::from_secs(30))
 }
@@ -226,11 +225,8 @@ impl Worker {
 
     /// How long handlers may continue after the worker was stopped.
     fn drain_time(&self) -> Nanos {
-        let timeout = |policy: &Policy| match policy.attempt_timeout() {
-            NEVER => nanos(self.lease),
-            timeout => timeout,
-        };
+        let timeout = |policy: &Policy| policy.attempt_timeout().unwrap_or(self.lease);
         let all = self.policies.values().chain(&self.policy);
-        self.drain.map_or_else(|| all.map(timeout).max().unwrap_or_default(), nanos)
+        nanos(self.drain.unwrap_or_else(|| all.map(timeout).max().unwrap_or_default()))
     }
 }

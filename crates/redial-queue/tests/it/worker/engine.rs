@@ -114,8 +114,8 @@ fn the_standard_policy_is_what_its_doc_says() {
     assert_eq!(standard.attempts(), 16);
     assert_eq!(standard.backoff().base, 5_000_000_000);
     assert_eq!(standard.backoff().cap, 3600 * 1_000_000_000);
-    assert_eq!(standard.attempt_timeout(), 30_000_000_000);
-    assert_eq!(standard.deadline(), redial_core::NEVER);
+    assert_eq!(standard.attempt_timeout(), Some(Duration::from_secs(30)));
+    assert_eq!(standard.deadline(), None);
     assert_eq!(*standard.budget(), Budget::default());
     let HintRule::Honour { cap, too_long, .. } = standard.hint_rule() else {
         panic!("hints are ignored")
@@ -212,9 +212,8 @@ async fn a_pushback_starts_the_backoff_over_also_when_the_budget_is_dry() {
             Failure::new(Class::Overloaded).hint(Hint::Pushback(Duration::from_secs(3600)));
         Handled::failed(failure, "come back in an hour")
     };
-    let longer =
-        HintRule::Honour { cap: redial_core::LONGEST, too_long: TooLong::Stop, spread: None };
-    let patient = policy(|draft| draft.hint(longer).budget(dry()));
+    let patient =
+        policy(|draft| draft.hint(HintRule::honour(24 * HOUR, TooLong::Stop)).budget(dry()));
     let worker = worker(&shop).policy(patient).until(Until::NothingDue);
     assert_eq!(worker.run(pushback, std::future::pending()).await.unwrap().retried, 1);
     let job = shop.get(id).await;

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use redial_core::{NEVER, Policy};
+use redial_core::Policy;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
@@ -24,8 +24,7 @@ pub struct Connect<C> {
 impl<C> Connect<C> {
     /// Bounds every connection that `connector` makes.
     pub fn new(connector: C, policy: &Policy) -> Self {
-        let timeout = policy.connect_timeout();
-        Self { connector, timeout: (timeout != NEVER).then(|| Duration::from_nanos(timeout)) }
+        Self { connector, timeout: policy.connect_timeout() }
     }
 }
 

@@ -17,14 +17,13 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use ::reqwest::{
     Body, Client, ClientBuilder, Request, RequestBuilder, Response, ResponseBuilderExt, Url,
 };
 use pin_project_lite::pin_project;
+use redial_core::Policy;
 use redial_core::decide::{Class, Failure, Outcome, Reach};
-use redial_core::{NEVER, Policy};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
@@ -43,8 +42,8 @@ pub use middleware::middleware;
 pub fn client_builder(policy: &Policy) -> ClientBuilder {
     let builder = Client::builder().retry(::reqwest::retry::never());
     match policy.connect_timeout() {
-        NEVER => builder,
-        timeout => builder.connect_timeout(Duration::from_nanos(timeout)),
+        None => builder,
+        Some(timeout) => builder.connect_timeout(timeout),
     }
 }
 
