@@ -125,7 +125,7 @@ impl<C> Retry<C> {
             };
             match judge(self, result) {
                 Judged::Value(value) => {
-                    session.win();
+                    session.succeed();
                     return Ok(value);
                 }
                 judged => (session, judged),

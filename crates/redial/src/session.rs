@@ -163,12 +163,12 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 
     /// The attempt succeeded. Others that are still in flight have to be abandoned.
     #[inline(always)]
-    pub(crate) fn win(&mut self) {
+    pub(crate) fn succeed(&mut self) {
         if let Some(permit) = self.permit.take() {
             let cx = numbered(self.retry.borrow(), self.number);
             let timed = cx.guards.timed() || cx.observer.is_some() || self.trace.is_enabled();
             let now = if timed { K::now() } else { permit.started };
-            self.trace.landed(permit.number, &Outcome::Success, now);
+            self.trace.ended(permit.number, &Outcome::Success, now);
             self.call.settle(&cx, permit, &Outcome::Success, now, || 0);
         }
     }
@@ -182,7 +182,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         let (outcome, error) = match judged {
             Judged::Failure(outcome, error) => (outcome, error),
             Judged::Value(value) => {
-                self.win();
+                self.succeed();
                 return Step::Return(Ok(value));
             }
         };
@@ -195,7 +195,7 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
             Outcome::Success | Outcome::NotYet(_) => None,
         };
         let now = K::now();
-        self.trace.landed(permit.number, &outcome, now);
+        self.trace.ended(permit.number, &outcome, now);
         let outcome = self.with_pending(outcome, now);
         let cx = limited(self.retry.borrow(), self.number, self.barred);
         let seed = || *self.seed.get_or_insert_with(entropy::seed);

@@ -36,13 +36,13 @@ impl Trace {
     pub(crate) fn sent(&mut self, _: &Permit) {}
 
     #[cfg(feature = "http-client")]
-    pub(crate) fn anew(&mut self, _number: u32, _now: Nanos) {}
+    pub(crate) fn resent(&mut self, _number: u32, _now: Nanos) {}
 
     #[cfg(feature = "http-client")]
     pub(crate) fn responded(&mut self, _number: u32, _status: u16) {}
 
     #[inline(always)]
-    pub(crate) fn landed(&mut self, _number: u32, _: &Outcome, _now: Nanos) {}
+    pub(crate) fn ended(&mut self, _number: u32, _: &Outcome, _now: Nanos) {}
 
     #[inline(always)]
     pub(crate) fn abandoned(&mut self, _number: u32) {}

@@ -17,7 +17,7 @@ pub(super) const MARGIN: usize = 10;
 const FIRST: &str = "34";
 const RETRY: &str = "33";
 const RETRY_ABOVE_FIRST: &str = "34;43";
-const TROUBLE: &str = "31";
+const FAULT: &str = "31";
 
 pub(super) fn legend(
     out: &mut impl Write,
@@ -44,7 +44,7 @@ pub(super) fn legend(
         None => sign(RETRY, retry, "retries (the simultaneous first attempts are left out)"),
     }
     if picture.fault_ms.is_some() {
-        sign(TROUBLE, "━", "trouble");
+        sign(FAULT, "━", "fault");
     }
     // The heading is before the first sign, or on a line of its own if it does not fit.
     let head = format!("Attempts per second, {unit}:");
@@ -123,17 +123,17 @@ fn axis(
 ) -> io::Result<()> {
     let length = picture.length_ms().max(f64::MIN_POSITIVE);
     let column = |ms: f64| ((ms / length * width as f64) as usize).min(width - 1);
-    let trouble = picture.fault_ms.map(|(start, end)| {
+    let fault = picture.fault_ms.map(|(start, end)| {
         let from = column(start);
         (from, ((end / length * width as f64).ceil() as usize).clamp(from + 1, width))
     });
-    let (from, to) = trouble.unwrap_or((width, width));
+    let (from, to) = fault.unwrap_or((width, width));
     let margin = " ".repeat(MARGIN - 1);
     writeln!(
         out,
         "{margin}└{}{}{}",
         "─".repeat(from),
-        terminal.with(TROUBLE, &"━".repeat(to - from)),
+        terminal.with(FAULT, &"━".repeat(to - from)),
         "─".repeat(width - to)
     )?;
     let end = milliseconds(length);

@@ -1,5 +1,5 @@
 //! The config formats of other systems, and our own. Each has a file or folder here that recognises its documents, reads
-//! them into policies, writes policies for it, and knows its names for the fields of a policy ([`System`]).
+//! them into policies, writes policies for it, and knows its names for the fields of a policy (`System`).
 //!
 //! Systems that count retries are converted here, and nowhere else: a policy counts attempts.
 

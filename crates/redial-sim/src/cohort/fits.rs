@@ -53,7 +53,7 @@ pub(super) fn plan<'a>(
 ) -> Result<Plan<'a>, Refused> {
     clients(scenario)?;
     backend(scenario)?;
-    troubles(scenario)?;
+    faults(scenario)?;
     guards(&subject.policy)?;
     waits(subject)?;
     budget(scenario, &subject.policy)?;
@@ -112,7 +112,7 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
     ])
 }
 
-fn troubles(scenario: &Scenario) -> Result<(), Refused> {
+fn faults(scenario: &Scenario) -> Result<(), Refused> {
     first_of(&[
         (!scenario.pause.is_empty(), "a pause changes the order in which requests end"),
         (!scenario.restart.is_empty(), "a restart resets the state of single instances"),

@@ -51,7 +51,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
     reachable(scenario)?;
     needs_servers(scenario)?;
     memory(scenario)?;
-    trouble(scenario)
+    faults(scenario)
 }
 
 fn policies(scenario: &Scenario) -> Result<(), Violation> {
@@ -233,7 +233,7 @@ fn reachable(scenario: &Scenario) -> Result<(), Violation> {
     }
 }
 
-fn trouble(scenario: &Scenario) -> Result<(), Violation> {
+fn faults(scenario: &Scenario) -> Result<(), Violation> {
     let outages = scenario.outage.iter().map(|it| ("outage", it));
     for (path, it) in outages.chain(scenario.brownout.iter().map(|it| ("brownout", it))) {
         let name = it.service();

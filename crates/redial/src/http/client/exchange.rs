@@ -238,7 +238,7 @@ where
         if let Some(hedge) = &self.outgoing.options.hedge {
             self.race.record(hedge);
         }
-        self.race.session.win();
+        self.race.session.succeed();
         match self.race.session.attempts() {
             1 => response,
             made => self.outgoing.report(response, Attempts::new(made, None, false)),
@@ -256,11 +256,11 @@ where
         self.resent = true;
         self.outgoing.rewind();
         let (number, expires) = (self.race.session.number(), self.race.session.expires());
-        self.race.session.trace_mut().landed(number, &failure.into(), Tokio::now());
+        self.race.session.trace_mut().ended(number, &failure.into(), Tokio::now());
         let is_ready = self.ready_by(expires).await?;
         let request = self.outgoing.again(number, expires.saturating_sub(Tokio::now()));
         let Some(request) = request.filter(|_| is_ready) else { return Ok(None) };
-        self.race.session.trace_mut().anew(number, Tokio::now());
+        self.race.session.trace_mut().resent(number, Tokio::now());
         let call = self.call(request);
         Ok(self.receive(call).await)
     }

@@ -86,7 +86,7 @@ impl Trace {
 
     /// The same attempt is sent again.
     #[cfg(feature = "http-client")]
-    pub(crate) fn anew(&mut self, number: u32, now: Nanos) {
+    pub(crate) fn resent(&mut self, number: u32, now: Nanos) {
         if let Some(active) = &mut self.0 {
             active.sent(number, now, true);
         }
@@ -105,9 +105,9 @@ impl Trace {
 
     /// An attempt has ended.
     #[inline(always)]
-    pub(crate) fn landed(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+    pub(crate) fn ended(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
         if let Some(active) = &mut self.0 {
-            active.landed(number, outcome, now);
+            active.ended(number, outcome, now);
         }
     }
 
@@ -152,19 +152,19 @@ impl Active {
     }
 
     #[cold]
-    fn sent(&mut self, number: u32, now: Nanos, anew: bool) {
+    fn sent(&mut self, number: u32, now: Nanos, resent: bool) {
         self.begin();
         let hedge = !self.in_flight.is_empty();
         self.attempts = self.attempts.max(number);
         let mut attributes = vec![KeyValue::new("redial.attempt", i64::from(number))];
         let waited = self.idle_since.take().map(|since| now.saturating_sub(since));
-        if let Some(waited) = waited.filter(|_| !anew) {
+        if let Some(waited) = waited.filter(|_| !resent) {
             attributes.push(KeyValue::new("redial.wait_seconds", waited as f64 / 1e9));
         }
         if hedge {
             attributes.push(KeyValue::new("redial.hedge", true));
         }
-        if anew {
+        if resent {
             attributes.push(KeyValue::new("redial.transparent", true));
         }
         let builder = match &mut self.subject {
@@ -174,7 +174,7 @@ impl Active {
             }
             #[cfg(feature = "http-client")]
             Subject::Request(facts, tally) => {
-                tally.sent(number, waited, hedge, anew);
+                tally.sent(number, waited, hedge, resent);
                 attributes.extend(facts.request(number));
                 SpanBuilder::from_name(facts.name().to_owned()).with_kind(SpanKind::Client)
             }
@@ -191,7 +191,7 @@ impl Active {
     }
 
     #[cold]
-    fn landed(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
+    fn ended(&mut self, number: u32, outcome: &Outcome, now: Nanos) {
         let Some(context) = self.take(number) else { return };
         self.idle_since = self.in_flight.is_empty().then_some(now);
         let span = context.span();
