@@ -41,7 +41,7 @@ fn client(costs: &Costs, what: &'static str, cases: [&str; 4]) -> Vec<Line> {
     let peers = [("tower+TpsBudget", tower), ("tower-resilience", resilience)];
     let ours_beyond = costs.beyond(bare, ours);
     vec![
-        Line::new(what, costs.list_beyond(bare, &peers), ours_beyond, Bar::AtMost(250.0)),
+        Line::new(what, costs.list_beyond(bare, &peers), ours_beyond, Bar::AtMost(400.0)),
         costs.allocations_beyond(bare, &peers, ours, Bar::AtMost(0.0)),
         costs.clock_reads(&peers, ours, Bar::AtMost(1.0)),
     ]
