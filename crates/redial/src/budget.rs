@@ -1,3 +1,6 @@
+//! A budget only limits retries if everything that retries draws on it: a hand-written loop, tower's retry layer and
+//! several [`Retry`](crate::Retry)s need one account, not one each.
+
 use std::fmt;
 #[cfg(feature = "fleet")]
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! A `Retry` may have a meter, an observer of the user, both or neither. A meter alone keeps the fast path open, so the
+//! two are told apart.
+
 use std::sync::Arc;
 
 use redial_core::Observer;

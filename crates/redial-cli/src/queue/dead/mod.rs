@@ -101,6 +101,19 @@ async fn ls(args: &List, out: &mut impl Write) -> Result<(), Failed> {
     list::show(&queue, filter, args.most, args.json, head, row, out).await
 }
 
+/// The dead letters that a command changes: by filter, or all of them on request.
+#[derive(clap::Args)]
+struct Chosen {
+    #[command(flatten)]
+    which: Which,
+    /// All dead letters of the queue
+    #[arg(long)]
+    all: bool,
+    /// The most jobs, lowest numbers first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    most: Option<u64>,
+}
+
 /// Put dead letters back into their queue, with their attempts reset
 ///
 /// They start one after the other, at the rate, so that a backend that has just recovered does not receive all of them at
@@ -116,13 +129,7 @@ struct RedriveArgs {
     #[command(flatten)]
     queue: QueueArgs,
     #[command(flatten)]
-    which: Which,
-    /// All dead letters of the queue
-    #[arg(long)]
-    all: bool,
-    /// The most jobs, lowest numbers first
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    most: Option<u64>,
+    chosen: Chosen,
     /// The rate at which they start, or none for all at once
     #[arg(long, value_name = "RATE|none", default_value = "10/s", value_parser = choice::<Rate>)]
     rate: Choice<Rate>,
@@ -135,16 +142,16 @@ struct RedriveArgs {
 }
 
 async fn redrive(args: &RedriveArgs, out: &mut impl Write) -> Result<(), Failed> {
-    args.which.require(args.all, "redrives")?;
+    args.chosen.which.require(args.chosen.all, "redrives")?;
     let Redrive { apart, .. } = match args.rate {
         Choice::None => Redrive::default(),
         Choice::Some(rate) => Redrive::at(rate).map_err(|error| Failed::input("--rate", error))?,
     };
     let queue = args.queue.find().await?;
     let (store, mut last) = (queue.store(), Duration::ZERO);
-    let filter = args.which.filter(args.queue.filter());
+    let filter = args.chosen.which.filter(args.queue.filter());
     let mut next = args.delay;
-    let count = in_pages(&**store, filter, args.most, async |page| {
+    let count = in_pages(&**store, filter, args.chosen.most, async |page| {
         let redriven = store.redrive(&page, Redrive { after: next, apart }).await?;
         let steps = u32::try_from(redriven).unwrap_or(u32::MAX);
         if steps > 0 {
@@ -175,24 +182,18 @@ struct Purge {
     #[command(flatten)]
     queue: QueueArgs,
     #[command(flatten)]
-    which: Which,
-    /// All dead letters of the queue
-    #[arg(long)]
-    all: bool,
-    /// The most jobs, lowest numbers first
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    most: Option<u64>,
+    chosen: Chosen,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 async fn purge(args: &Purge, out: &mut impl Write) -> Result<(), Failed> {
-    args.which.require(args.all, "removes")?;
+    args.chosen.which.require(args.chosen.all, "removes")?;
     let queue = args.queue.find().await?;
-    let (store, filter) = (queue.store(), args.which.filter(args.queue.filter()));
+    let (store, filter) = (queue.store(), args.chosen.which.filter(args.queue.filter()));
     let remove = async |page: Filter| Ok(store.remove(&page).await?);
-    let count = in_pages(&**store, filter, args.most, remove).await?;
+    let count = in_pages(&**store, filter, args.chosen.most, remove).await?;
     if args.json {
         writeln!(out, "{}", json!({ "purged": count }))?;
     } else {
