@@ -4,6 +4,7 @@
 //! against a backend in trouble. This crate runs the production engine in virtual time. It has no second backoff,
 //! jitter or budget.
 
+pub mod bench;
 pub mod cohort;
 pub mod contention;
 pub mod exact;

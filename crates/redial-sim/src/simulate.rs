@@ -4,10 +4,12 @@
 //! stopped early then has the same number of runs of each.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use crate::measure::{Run, Summary};
+use redial_core::Nanos;
+
+use crate::measure::{Run, Summary, Usual};
 use crate::{Scenario, Stream, Subject, cohort, exact};
 
 /// How many runs, with which seed, and on how many threads.
@@ -37,6 +39,10 @@ pub enum Choice {
 
 /// Runs with more calls than this use cohorts, where they are equivalent.
 const MANY: f64 = 2e6;
+
+/// What is usual is measured with about this many calls, over at least this time.
+const ENOUGH_CALLS: f64 = 20_000.0;
+const LEAST_TIME: Nanos = 10_000_000_000;
 
 impl Choice {
     /// The engine for this policy in this scenario. Where cohorts do not [fit](cohort::fits) it is the exact one.
@@ -126,6 +132,23 @@ pub fn simulate_all(
     turns(&jobs, settings, watch, |run| run)
 }
 
+/// What a caller with the patience of this policy achieves by one attempt when nothing is wrong. It is measured by a
+/// run without faults, which is shorter where there are many calls.
+pub fn usual_of(scenario: &Scenario, subject: &Subject, settings: &Settings) -> Usual {
+    let Some(rate) = scenario.rate() else { return Usual::default() };
+    let enough = (ENOUGH_CALLS / rate * 1e9) as Nanos;
+    let healthy = Scenario {
+        duration: scenario.duration.min(enough.max(LEAST_TIME)),
+        ..scenario.without_faults()
+    };
+    let one = subject.one_attempt();
+    let run = match settings.engine.engine(&healthy, &one) {
+        Engine::Exact => exact::run,
+        Engine::Cohort => cohort::run,
+    };
+    run(&healthy, &one, settings.seed, &Watch::default()).outcomes.usual()
+}
+
 /// Makes the first run of every job, then the second of every job, and so on. `keep` selects what is kept of a run
 /// until the end.
 pub(crate) fn turns(
@@ -137,6 +160,15 @@ pub(crate) fn turns(
     let engine =
         |(scenario, subject): &(&Scenario, &Subject)| settings.engine.engine(scenario, subject);
     let engines: Vec<Engine> = jobs.iter().map(engine).collect();
+    let usual: Vec<OnceLock<Usual>> = jobs.iter().map(|_| OnceLock::new()).collect();
+    // Policies with the same deadline are compared with the same run.
+    let first_like = |(scenario, subject): &(&Scenario, &Subject)| {
+        let is_like = |(other, with): &(&Scenario, &Subject)| {
+            std::ptr::eq(*other, *scenario) && with.policy.deadline() == subject.policy.deadline()
+        };
+        jobs.iter().position(is_like).unwrap_or_default()
+    };
+    let measure: Vec<usize> = jobs.iter().map(first_like).collect();
     let next = AtomicU64::new(0);
     let count = u64::from(settings.runs.max(1)) * jobs.len() as u64;
     // Memory grows with the runs that were made: a sweep that will be stopped may have ten billion.
@@ -156,7 +188,10 @@ pub(crate) fn turns(
                         Engine::Exact => exact::run,
                         Engine::Cohort => cohort::run,
                     };
-                    let run = run(jobs[job].0, jobs[job].1, seed, watch);
+                    let (scenario, subject) = jobs[job];
+                    let usual =
+                        usual[measure[job]].get_or_init(|| usual_of(scenario, subject, settings));
+                    let run = run(scenario, subject, seed, watch).compared(usual);
                     if !watch.is_stopped() {
                         let mut made = made[job].lock().unwrap_or_else(PoisonError::into_inner);
                         made.push((number, keep(run)));

@@ -169,6 +169,23 @@ impl Scenario {
         spans.reduce(|(start, end), (from, to)| (start.min(from), end.max(to)))
     }
 
+    /// The same without faults and without a backlog.
+    #[must_use]
+    pub fn without_faults(&self) -> Self {
+        Self {
+            outage: Vec::new(),
+            brownout: Vec::new(),
+            capacity_loss: Vec::new(),
+            cold_cache: Vec::new(),
+            pause: Vec::new(),
+            spike: Vec::new(),
+            restart: Vec::new(),
+            switched_off: Vec::new(),
+            backend: Service { backlog: 0, ..self.backend.clone() },
+            ..self.clone()
+        }
+    }
+
     /// Outages, then brownouts.
     pub fn outages(&self) -> impl Iterator<Item = &Outage> {
         self.outage.iter().chain(&self.brownout)
@@ -180,7 +197,7 @@ impl Scenario {
     }
 
     /// The mean time that a request takes in the backend and on the network, in nanoseconds.
-    fn busy(&self) -> f64 {
+    pub(crate) fn busy(&self) -> f64 {
         self.backend.service.mean() + 2.0 * self.clients.latency.mean()
     }
 

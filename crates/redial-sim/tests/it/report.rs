@@ -1,6 +1,6 @@
 //! Reports of known figures.
 
-use redial_sim::measure::{Run, Series, Summary};
+use redial_sim::measure::{Outcomes, Run, Series, Summary};
 use redial_sim::report::{
     Case, Picture, Question, Rates, Report, count, milliseconds, percent, ratio,
 };
@@ -42,6 +42,7 @@ fn run(collapsed: bool) -> Run {
         healthy_lost: None,
         retries: 50,
         smear_ms: 200.0,
+        outcomes: Outcomes::default(),
         series: Series {
             window_ms: 100.0,
             calls: ten.clone(),
