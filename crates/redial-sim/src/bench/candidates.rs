@@ -81,16 +81,15 @@ fn guarded(cell: &Cell) -> Vec<Named> {
     let longest = cell.timeout.unwrap_or(cell.deadline);
     let slow = BreakerRule::default()
         .failure_ratio(1.0)
-        .slow_after(longest * 19 / 20)
-        .slow_ratio(0.8)
-        .over(Duration::from_secs(2))
+        .slow_calls(longest * 19 / 20, 0.8)
+        .last_time(Duration::from_secs(2))
         .minimum_calls(10)
-        .open(Duration::from_millis(200));
+        .open_for(Duration::from_millis(200), 0.1);
     let failing = BreakerRule::default()
         .failure_ratio(0.5)
-        .over(Duration::from_secs(10))
+        .last_time(Duration::from_secs(10))
         .minimum_calls(20)
-        .open(Duration::from_secs(1));
+        .open_for(Duration::from_secs(1), 0.1);
     let base = |attempts: u32, budget| {
         draft(cell).attempts(attempts).backoff(backoff(cell, 20)).budget(budget)
     };
@@ -120,9 +119,8 @@ type NamedBudget = (&'static str, fn() -> Budget);
 const WINDOW: NamedBudget = ("a fifth of the calls", || {
     Budget::Window(WindowBudget::ratio(0.2).floor(Rate::per_second(0)))
 });
-const TOKENS: NamedBudget = ("tokens 20/2/20", || {
-    Budget::Tokens(TokenBudget::new(20, 2).timeout_cost(20))
-});
+const TOKENS: NamedBudget =
+    ("tokens 20/2/20", || Budget::Tokens(TokenBudget::new(20, 2).timeout_cost(20)));
 
 fn budgets() -> [(&'static str, Budget); 4] {
     [
@@ -144,6 +142,7 @@ fn backoff(cell: &Cell, part: u32) -> Backoff {
 }
 
 fn without_timeouts() -> RetryOn {
-    let kept = RetryOn::transient().classes().filter(|class| *class != Class::Timeout);
-    kept.collect::<Vec<_>>().into_iter().fold(RetryOn::nothing(), RetryOn::class)
+    let all = RetryOn::transient();
+    let kept = all.classes().filter(|class| *class != Class::Timeout);
+    kept.fold(RetryOn::nothing(), RetryOn::class)
 }

@@ -35,6 +35,18 @@ pub struct Plan<'a> {
     pub threads: usize,
 }
 
+impl Plan<'_> {
+    /// About how many runs there will be.
+    pub fn total_runs(&self) -> f64 {
+        let runs = f64::from(self.runs.max(1));
+        let choosing = 1.0 + f64::from(TRIALS) * (1.0 + FINALISTS as f64);
+        let of_cell = |cell| {
+            (self.subjects.len() as f64 + 3.0) * runs + choosing + candidates(cell).len() as f64
+        };
+        self.cells.iter().map(of_cell).sum()
+    }
+}
+
 /// A policy in a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -137,7 +149,6 @@ impl<'a> Bench<'a> {
         let mut policies = Vec::with_capacity(all.len());
         for subject in dressed.collect::<Result<Vec<_>, _>>()? {
             policies.push(Entry { scores: scores(&subject), name: subject.name });
-            watch.advance(0.5 / (all.len().max(1)) as f64);
         }
         let oracle = self.choose(watch);
         let oracle = Entry { scores: scores(&oracle), name: oracle.name };
@@ -147,13 +158,11 @@ impl<'a> Bench<'a> {
     /// The candidate with the least loss, by other seeds than those that are scored.
     fn choose(&self, watch: &Watch) -> Subject {
         let all = candidates(self.cell);
-        let share = 0.5 / (all.len() + FINALISTS) as f64;
         let first = [CHOOSING];
         let troubles = self.troubles(&first, watch);
         let mut ranked: Vec<(Subject, Scores)> = Vec::with_capacity(all.len());
         for subject in all {
             let scores = self.scores(&subject, &first, &troubles, watch);
-            watch.advance(share);
             ranked.push((subject, scores));
         }
         ranked.retain(|(_, scores)| is_eligible(scores));
@@ -163,7 +172,6 @@ impl<'a> Bench<'a> {
         let troubles = self.troubles(&more, watch);
         for (subject, scores) in &mut ranked {
             scores.0.extend(self.scores(subject, &more, &troubles, watch).0);
-            watch.advance(share);
         }
         ranked.retain(|(_, scores)| is_eligible(scores));
         let best = ranked.into_iter().min_by(|(_, a), (_, b)| a.loss().total_cmp(&b.loss()));
@@ -191,7 +199,7 @@ impl<'a> Bench<'a> {
 
     fn run_of(&self, subject: &Subject, number: u64, watch: &Watch) -> Run {
         let seed = Stream::new(self.plan.seed).of(number).bits();
-        exact::run(&self.cell.scenario, subject, seed, &watch.quiet()).compared(&self.usual)
+        exact::run(&self.cell.scenario, subject, seed, watch).compared(&self.usual)
     }
 }
 

@@ -65,10 +65,10 @@ impl Score {
         };
         let (attempts, calls) = (part(&series.attempts), part(&series.calls));
         let most = attempts.iter().copied().fold(0.0, f64::max);
-        let usually = cell.scenario.rate().map_or_else(
-            || run.calls as f64,
-            |rate| (rate * series.window_ms / 1e3).max(1.0),
-        );
+        let usually = cell
+            .scenario
+            .rate()
+            .map_or_else(|| run.calls as f64, |rate| (rate * series.window_ms / 1e3).max(1.0));
         Self {
             loss: loss.max(0.0),
             failed: 1.0 - run.success,
