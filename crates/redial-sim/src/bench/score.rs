@@ -37,7 +37,7 @@ pub struct Score {
     pub loss: f64,
     /// The share of all calls that failed.
     pub failed: f64,
-    /// Attempts ÷ calls in that time.
+    /// Attempts ÷ calls in that time. Where services call others, the amplification of the whole run.
     pub load: f64,
     /// The most attempts in a window of that time, as a multiple of the usual number.
     pub peak: f64,
@@ -72,7 +72,11 @@ impl Score {
         Self {
             loss: loss.max(0.0),
             failed: 1.0 - run.success,
-            load: share(attempts.iter().sum(), calls.iter().sum()),
+            load: if cell.scenario.service.is_empty() {
+                share(attempts.iter().sum(), calls.iter().sum())
+            } else {
+                run.amplification
+            },
             peak: most / usually,
             p99_ms: run.p99_ms,
             collapsed: run.collapsed,

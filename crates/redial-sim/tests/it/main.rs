@@ -1,6 +1,7 @@
 //! The simulator.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod bench;
 mod cohort;
 mod contention;
 mod exact;
