@@ -27,6 +27,7 @@ mod clients;
 mod faults;
 mod read;
 mod service;
+mod service_time;
 mod subject;
 mod text;
 mod time;
@@ -40,9 +41,10 @@ use serde::Deserialize;
 pub use builtin::{BUILT_IN, BuiltIn};
 pub use clients::{Arrivals, Clients, Keys, MOST_CALLERS, MOST_INSTANCES, Pace, Scope, Work};
 pub(crate) use faults::Span;
-pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Spike, SwitchedOff};
+pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
 pub use read::{Problem, Set};
-pub use service::{Answer, Ban, HintGiven, Limit, Servers, Service};
+pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
+pub use service_time::ServiceTime;
 pub use subject::Subject;
 pub(crate) use time::nearest;
 pub use time::{Drawn, Time};
@@ -102,6 +104,9 @@ pub struct Scenario {
     /// The backend is slow at first, and gets faster.
     #[serde(default, deserialize_with = "one_or_many")]
     pub cold_cache: Vec<ColdCache>,
+    /// The backend takes longer for each request for a while.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub slowdown: Vec<Slowdown>,
     /// The backend stands still.
     #[serde(default, deserialize_with = "one_or_many")]
     pub pause: Vec<Pause>,
@@ -160,8 +165,10 @@ impl Scenario {
         let spans = self.outages().map(Outage::span);
         let spans = spans.chain(self.capacity_loss.iter().map(CapacityLoss::span));
         let spans = spans.chain(self.cold_cache.iter().map(ColdCache::span));
+        let spans = spans.chain(self.slowdown.iter().map(Slowdown::span));
         let spans = spans.chain(self.pause.iter().map(Pause::span));
-        let spans = spans.chain(self.spike.iter().map(Spike::span));
+        let spikes = self.spike.iter().filter(|it| it.factor > 1.0);
+        let spans = spans.chain(spikes.map(Spike::span));
         let spans = spans.chain(self.switched_off.iter().map(SwitchedOff::span));
         let spans = spans.chain(self.restart.iter().map(|it| point(it.start)));
         let spans = spans.chain((self.backend.backlog > 0).then(|| point(0)));
