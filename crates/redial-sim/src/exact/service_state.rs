@@ -88,14 +88,14 @@ impl<'a> ServiceState<'a> {
             let count = if limit.each_instance { instances } else { 1 };
             (0..count).map(|_| RateLimit::new(&limit.rule())).collect()
         });
-        let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.shards));
+        let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.parts()));
         Some(Self {
             config: service,
             outages: Outages::new(scenario, name),
             capacity: Capacity::new(scenario, name),
             servers: 0,
             servers_until: 0,
-            shards: (0..service.shards).map(|_| Shard::default()).collect(),
+            shards: (0..service.parts()).map(|_| Shard::default()).collect(),
             simple: service.servers.is_none()
                 && service.calls.is_empty()
                 && service.lost_replies == 0.0
