@@ -27,6 +27,7 @@ impl Report<'_> {
         page.heading("Results");
         page.table(&self.table());
         page.paragraph(&self.reading());
+        self.notes().iter().for_each(|note| page.paragraph(note));
         if let Some(claim) = &self.scenario.claim {
             page.claim(claim, &self.beside_claim());
         }
@@ -102,9 +103,9 @@ impl Page {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
              <title>{title}</title>\n<style>{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
-             <p class=\"dim\">Scenario {}, simulated with the {} engine, seed {}, {} of each {each}.</p>\n",
+             <p class=\"dim\">Scenario {}, simulated by the {}, seed {}, {} of each {each}.</p>\n",
             escape(question.name),
-            escape(question.engine),
+            escape(&question.engine()),
             question.seed,
             match question.runs {
                 1 => "one run".to_owned(),
