@@ -15,6 +15,7 @@ pub mod open_loop;
 pub mod peers;
 mod random;
 pub mod report;
+pub mod scale_model;
 pub mod scenario;
 pub mod simulate;
 pub mod sweep;

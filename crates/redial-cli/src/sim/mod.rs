@@ -83,9 +83,9 @@ pub(crate) struct Args {
     /// The metric that a sweep shows, by its name in the JSON; may be repeated [default: collapse]
     #[arg(long = "metric", value_name = "NAME", requires = "sweeps")]
     metrics: Vec<String>,
-    /// The engine: each caller separately (exact), groups of equal callers (cohort), or cohorts for large scenarios that
-    /// allow it (auto)
-    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort"]).map(|name| engine(&name)))]
+    /// The engine: each caller separately (exact), groups of equal callers (cohort), a smaller scenario whose counts are
+    /// multiplied (scale), or the fastest that is accurate (auto)
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort", "scale"]).map(|name| engine(&name)))]
     engine: Choice,
     /// Number of threads; does not change the result [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -109,6 +109,7 @@ fn engine(name: &str) -> Choice {
     match name {
         "exact" => Choice::Exact,
         "cohort" => Choice::Cohort,
+        "scale" => Choice::Scale,
         _ => Choice::Auto,
     }
 }

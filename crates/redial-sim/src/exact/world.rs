@@ -104,7 +104,7 @@ impl<'a> World<'a> {
         self.set_up();
         // Calls that began are followed to their end, up to this time.
         let cut = self.scenario.duration.saturating_mul(2).saturating_add(60_000_000_000);
-        let (mut reported, mut look) = (0, EVENTS_PER_CHECK);
+        let (mut reported, mut look) = (0.0, EVENTS_PER_CHECK);
         while let Some((now, what)) = self.wheel.pop() {
             if now > cut {
                 break;
@@ -115,17 +115,28 @@ impl<'a> World<'a> {
             self.events += 1;
             if self.events >= look {
                 look = self.events + EVENTS_PER_CHECK;
-                let share = now.min(self.scenario.duration) - reported;
-                watch.advance(share as f64 / self.scenario.duration as f64);
-                reported += share;
+                let done = self.share_done(now).max(reported);
+                watch.advance(done - reported);
+                reported = done;
                 if watch.is_stopped() {
                     break;
                 }
             }
             self.handle(Event::unpack(what), now);
         }
-        watch.advance((self.scenario.duration - reported) as f64 / self.scenario.duration as f64);
+        watch.advance(1.0 - reported);
         self.finish()
+    }
+
+    /// The share of the work that is done: of the time, or of the calls where all begin at once.
+    fn share_done(&self, now: Nanos) -> f64 {
+        match self.scenario.clients.arrivals {
+            Arrivals::Synchronised { callers, .. } => {
+                let steps = u64::from(self.begun) + self.recorder.over();
+                (steps as f64 / (2.0 * f64::from(callers))).min(1.0)
+            }
+            _ => (now as f64 / self.scenario.duration as f64).min(1.0),
+        }
     }
 
     fn set_up(&mut self) {

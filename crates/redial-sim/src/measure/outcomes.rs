@@ -113,6 +113,15 @@ impl Outcomes {
         }
     }
 
+    /// Of a whole of which this is the k-th part.
+    #[must_use]
+    pub(crate) fn times(mut self, k: u64) -> Self {
+        for Stretch { calls, succeeded, over, good, completed } in &mut self.stretches {
+            [calls, succeeded, over, good, completed].into_iter().for_each(|count| *count *= k);
+        }
+        self
+    }
+
     /// What is usual, measured by this run: one of a single attempt, without faults. The first tenth is left out,
     /// because the backend is empty at first.
     pub fn usual(&self) -> Usual {

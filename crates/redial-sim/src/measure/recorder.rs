@@ -183,6 +183,11 @@ impl Recorder {
         self.duplicates += n;
     }
 
+    /// How many calls are over.
+    pub(crate) fn over(&self) -> u64 {
+        self.succeeded + self.failed
+    }
+
     /// How many calls began.
     pub fn count(&self) -> u64 {
         self.calls

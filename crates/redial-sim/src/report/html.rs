@@ -27,6 +27,7 @@ impl Report<'_> {
         page.heading("Results");
         page.table(&self.table());
         page.paragraph(&self.reading());
+        self.notes().iter().for_each(|note| page.paragraph(note));
         if let Some(claim) = &self.scenario.claim {
             page.claim(claim, &self.beside_claim());
         }
@@ -99,9 +100,9 @@ impl Page {
     pub(super) fn new(question: &Question<'_>, scenario: &Scenario, each: &str) -> Self {
         let mut page = Self::titled(&scenario.title);
         page.out.push_str(&format!(
-            "<p class=\"dim\">Scenario {}, simulated with the {} engine, seed {}, {} of each {each}.</p>\n",
+            "<p class=\"dim\">Scenario {}, simulated by the {}, seed {}, {} of each {each}.</p>\n",
             escape(question.name),
-            escape(question.engine),
+            escape(&question.engine()),
             question.seed,
             match question.runs {
                 1 => "one run".to_owned(),

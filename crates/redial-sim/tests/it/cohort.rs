@@ -50,10 +50,12 @@ fn built_in(name: &str, policy: &str, texts: &[&str]) -> (Scenario, Subject) {
 }
 
 fn cohorts((scenario, subject): &(Scenario, Subject), seeds: u64, tick: Option<u64>) -> Vec<Run> {
-    cohort::fits(scenario, subject).unwrap();
-    let tick = tick.unwrap_or_else(|| cohort::tick(scenario, subject));
-    let run = |seed| cohort::run_with_tick(scenario, subject, seed, &Watch::default(), tick);
-    (0..seeds).map(run).collect()
+    let model = match tick {
+        None => cohort::Model::new(scenario, subject),
+        Some(tick) => cohort::Model::with_tick(scenario, subject, tick),
+    };
+    let model = model.unwrap();
+    (0..seeds).map(|seed| model.run(seed, &Watch::default())).collect()
 }
 
 fn exactly((scenario, subject): &(Scenario, Subject), seeds: u64) -> Vec<Run> {
@@ -97,20 +99,20 @@ fn scenarios_that_depend_on_single_clients_are_refused() {
     for (set, want) in cases {
         let texts: Vec<&str> = set.split(' ').collect();
         let (scenario, subject) = queue(&texts);
-        let why = cohort::fits(&scenario, &subject).expect_err(set).to_string();
+        let why = cohort::Model::new(&scenario, &subject).expect_err(set).to_string();
         assert!(why.contains(want) && why.lines().count() == 1, "{set}: {why}");
     }
     let (scenario, subject) = built_in("blip", "full", &["backend.limit={rate=600,burst=20}"]);
-    assert!(cohort::fits(&scenario, &subject).is_err(), "calls stay in step with a limit");
+    assert!(cohort::Model::new(&scenario, &subject).is_err(), "calls stay in step with a limit");
     let (scenario, subject) = queue(&["backend.calls=[\"b\"]", "service.b={}"]);
-    assert!(cohort::fits(&scenario, &subject).is_err());
+    assert!(cohort::Model::new(&scenario, &subject).is_err());
 }
 
 #[test]
 fn a_backend_that_does_not_answer_needs_a_timeout() {
     let silent = ["policy.p.attempt_timeout=\"none\"", "backend.when_full=\"hang\""];
     let (scenario, subject) = queue(&silent);
-    let why = cohort::fits(&scenario, &subject).unwrap_err().to_string();
+    let why = cohort::Model::new(&scenario, &subject).unwrap_err().to_string();
     assert!(why.contains("not answered"), "{why}");
     let single = [silent[0], silent[1], "policy.p.attempts=1", "policy.p.deadline=\"1s\""];
     let runs = cohorts(&queue(&single), 1, None);
@@ -289,7 +291,7 @@ fn collapse_matches_the_exact_engine() {
 fn a_shorter_tick_changes_nothing() {
     let poisson = ["clients.arrivals={poisson={rate=5000}}"];
     for model in [queue(&[]), built_in("blip", "full", &poisson)] {
-        let tick = cohort::tick(&model.0, &model.1);
+        let tick = cohort::Model::new(&model.0, &model.1).unwrap().tick();
         let long = cohorts(&model, 60, Some(tick));
         check_alike("half of a tick", &long, &cohorts(&model, 60, Some(tick / 2)));
     }
@@ -320,8 +322,7 @@ proptest! {
             &format!("policy.p.budget={budget}"),
             "duration=2s", "brownout.start=1s", "capacity_loss.start=\"500ms\"",
         ]);
-        cohort::fits(&scenario, &subject).unwrap();
-        let run = cohort::run(&scenario, &subject, seed, &Watch::default());
+        let run = cohort::Model::new(&scenario, &subject).unwrap().run(seed, &Watch::default());
         let sum = |row: &[f64]| row.iter().sum::<f64>() as u64;
         prop_assert_eq!(sum(&run.series.calls), run.calls);
         prop_assert_eq!(sum(&run.series.succeeded) + sum(&run.series.failed), run.calls);
