@@ -96,7 +96,7 @@ pub struct Method<'a> {
 #[derive(Clone, Debug)]
 enum Model<'a> {
     Exact(&'a Scenario, &'a Subject),
-    Cohort(cohort::Model<'a>),
+    Cohort(Box<cohort::Model<'a>>),
     Scale(Box<ScaleModel>),
 }
 
@@ -107,7 +107,7 @@ impl<'a> Method<'a> {
     }
 
     fn cohort(model: cohort::Model<'a>) -> Self {
-        Self { model: Model::Cohort(model), notes: Vec::new() }
+        Self { model: Model::Cohort(Box::new(model)), notes: Vec::new() }
     }
 
     fn scale(
@@ -115,7 +115,7 @@ impl<'a> Method<'a> {
         subject: &'a Subject,
         why: Option<Refused>,
     ) -> Result<Self, String> {
-        let k = scale_model::scale_of(scenario);
+        let k = scale_model::scale_of(scenario, scale_model::MOST_CALLS);
         if k == 1 {
             return Ok(Self::exact(scenario, subject, why));
         }

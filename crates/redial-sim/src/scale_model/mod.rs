@@ -26,7 +26,7 @@ use crate::scenario::{
 use crate::simulate::Watch;
 use crate::{Scenario, Subject, exact};
 
-/// The most calls in a run of a scale model that [`scale_of`] chooses.
+/// The most calls in a run, unless a simulation sets another limit.
 pub const MOST_CALLS: f64 = 2e6;
 /// A model has at least this many instances, or all of them.
 const LEAST_INSTANCES: f64 = 10.0;
@@ -44,9 +44,9 @@ pub struct ScaleModel {
     distortions: Vec<String>,
 }
 
-/// The smallest k of the form 1, 2 or 5 × 10ⁿ with which a run has at most [`MOST_CALLS`] calls.
-pub fn scale_of(scenario: &Scenario) -> u32 {
-    let least = scenario.calls() / MOST_CALLS;
+/// The smallest k of the form 1, 2 or 5 × 10ⁿ with which a run has at most this many calls.
+pub fn scale_of(scenario: &Scenario, most_calls: f64) -> u32 {
+    let least = scenario.calls() / most_calls;
     let steps = (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u32.pow(power)));
     steps.into_iter().find(|k| f64::from(*k) >= least).unwrap_or(u32::MAX)
 }
