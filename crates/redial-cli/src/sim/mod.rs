@@ -1,5 +1,6 @@
 //! `redial sim SCENARIO`: simulates what a policy does to a backend when many clients use it.
 
+mod bench;
 mod chart;
 mod contention;
 mod output;
@@ -37,10 +38,12 @@ Examples:
   redial sim blip --show > mine.toml               a scenario to edit
   redial sim mine.toml --json
   redial sim mine.toml --sweep load=0.3..0.9:7 --sweep outage=1s..10s:4
+  redial sim --bench --random 100                  rank all presets and peers in random scenarios
+  redial sim --bench blip --policy my.toml --cells
   redial sim contention --clients 1000 --runs 10   five backoffs for writers of one row")]
 pub(crate) struct Args {
     /// The name of a scenario, or the path of a file
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "bench"])]
     scenario: Option<String>,
     /// List the scenarios
     #[arg(long, conflicts_with = "scenario")]
@@ -48,6 +51,16 @@ pub(crate) struct Args {
     /// Print the file of the scenario
     #[arg(long)]
     show: bool,
+    /// Compare policies fairly: in many scenarios, with the same patience, against one attempt and the best policy of each
+    /// [default: all built-in scenarios, all presets and all peers]
+    #[arg(long, conflicts_with_all = ["list", "show", "clients", "sweeps", "engine", "series"])]
+    bench: bool,
+    /// With --bench: in this many random scenarios, which the seed determines
+    #[arg(long, value_name = "N", requires = "bench", conflicts_with = "scenario", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    random: Option<u32>,
+    /// With --bench: print the results of every cell too
+    #[arg(long, requires = "bench", conflicts_with = "json")]
+    cells: bool,
     /// A policy of the scenario, no-retry, a preset, peer:NAME or a policy file; may be repeated [default: the policies of
     /// the scenario]
     #[arg(long = "policy", value_name = "P")]
@@ -108,6 +121,7 @@ const CONTENTION_TITLE: &str =
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     match args.scenario.as_deref() {
+        _ if args.bench => bench::run(args, out),
         None if args.json => list_json(out),
         None => Ok(list(out)?),
         Some(CONTENTION) => contention::run(args, out),

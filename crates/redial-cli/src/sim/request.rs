@@ -159,7 +159,7 @@ pub(super) fn source(name: &str) -> Result<String, Failed> {
 }
 
 /// The scenario's own policies take precedence over files of the same name.
-fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
+pub(super) fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
     let wrong = |why: String| Failed::input(format_args!("--policy {name}"), why);
     match scenario.subject(name) {
         Ok(subject) => Ok(subject),
@@ -177,7 +177,7 @@ fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
 }
 
 /// Quotes a word for a shell.
-fn quote(word: &str) -> String {
+pub(super) fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

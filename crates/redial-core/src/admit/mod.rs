@@ -24,6 +24,7 @@ pub use throttle::ThrottleRule;
 
 pub(crate) use breaker::{MOST_PROBES, Probe};
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::task::Waker;
 
@@ -36,8 +37,9 @@ use throttle::Throttle;
 use crate::decide::{Class, Health, Outcome};
 use crate::policy::Policy;
 use crate::random;
+use crate::schedule::HedgeTimer;
 use crate::stop::Stop;
-use crate::units::Nanos;
+use crate::units::{NEVER, Nanos};
 
 /// The shared state behind a policy, for one destination.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ pub struct Guards {
     guarded: bool,
     /// Whether a success changes the ledger. In the default budget it does not.
     rewarding: bool,
-    /// Whether a first attempt holds nothing except possibly a probe of the breaker.
+    /// Whether a first attempt holds nothing except possibly a probe of the breaker, and is never hedged.
     light: bool,
     /// Whether a guard needs the time of a success.
     timed: bool,
@@ -56,6 +58,8 @@ pub struct Guards {
     rate: Option<RateLimit>,
     concurrency: Option<Concurrency>,
     cooldown: Option<CoolDown>,
+    /// Boxed, because most policies do not hedge.
+    hedges: Option<Box<HedgeTimer>>,
 }
 
 /// The result of admitting an attempt.
@@ -115,7 +119,8 @@ impl Guards {
             || breaker.as_ref().is_some_and(Breaker::times_success)
             || throttle.is_some();
         let rewarding = ledger.rewards_success();
-        let light = !rewarding
+        let light = policy.hedge().is_none()
+            && !rewarding
             && !ledger.counts_in_flight()
             && throttle.is_none()
             && rate.is_none()
@@ -131,6 +136,7 @@ impl Guards {
             rate,
             concurrency,
             cooldown,
+            hedges: policy.hedge().map(|rule| Box::new(HedgeTimer::new(rule))),
         }
     }
 
@@ -161,6 +167,20 @@ impl Guards {
         let breaker = self.breaker.as_ref()?;
         let now = if self.timed { now() } else { started };
         breaker.record(None, Health::Good, now.saturating_sub(started), now)
+    }
+
+    /// How long after the newest attempt in flight a hedge is due; [`NEVER`] without hedges, and while
+    /// too few latencies are known.
+    pub fn hedge_delay(&self) -> Nanos {
+        self.hedges.as_ref().map_or(NEVER, |hedges| hedges.delay())
+    }
+
+    /// Learns from a success, if the delay of hedges is learnt. `taken` is the time since the oldest attempt in flight
+    /// was sent: when a hedge won, its own time says nothing about the slow attempt beside it.
+    pub fn record_latency(&self, taken: Nanos) {
+        if let Some(hedges) = &self.hedges {
+            hedges.record(taken);
+        }
     }
 
     /// Equal for guards that share the account of one budget.

@@ -146,7 +146,7 @@ impl Call {
         if self.stage != Stage::Sent {
             return Err(Stop::Cancelled);
         }
-        if !cx.request.safety.allows(cx.policy.requires_key()) {
+        if !cx.request.safety.allows_hedge(cx.policy) {
             return Err(Stop::Unsafe);
         }
         if self.in_flight == u8::MAX {

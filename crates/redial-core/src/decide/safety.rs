@@ -1,3 +1,5 @@
+use crate::policy::Policy;
+
 /// Whether a request is safe to repeat.
 ///
 /// It only matters if an earlier attempt may have been processed: a request that was never sent, or was
@@ -19,6 +21,12 @@ pub enum Safety {
 }
 
 impl Safety {
+    /// Whether a hedge can be sent beside a request. Of two requests with the same precondition, the second fails because
+    /// of the first.
+    pub fn allows_hedge(self, policy: &Policy) -> bool {
+        self != Self::Conditional && self.allows(policy.requires_key())
+    }
+
     pub(crate) fn allows(self, key_required: bool) -> bool {
         match self {
             Self::Unsafe => false,

@@ -16,7 +16,7 @@ use core::time::Duration;
 use crate::admit::budget::Budget;
 use crate::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
 use crate::decide::RetryOn;
-use crate::schedule::{Backoff, HintRule};
+use crate::schedule::{Backoff, HedgeRule, HintRule};
 use crate::units::{NEVER, Nanos, SECOND, bounded, nanos};
 
 /// A policy that has not been checked yet.
@@ -24,7 +24,7 @@ use crate::units::{NEVER, Nanos, SECOND, bounded, nanos};
 /// Defaults, the same as [`Policy::standard`]: 4 attempts in all; a deadline of 10 s, and no separate timeout for an
 /// attempt or a connection; full jitter, doubling from 100 ms to 2 s; hints honoured up to a minute; a budget of a
 /// tenth of the calls of the last 10 s, with a floor of one retry a second; every transient failure retried; no
-/// breaker, throttle, limit or cool-down; no key required.
+/// hedges, breaker, throttle, limit or cool-down; no key required.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -38,6 +38,8 @@ pub struct Draft {
     deadline: Nanos,
     backoff: Backoff,
     hint: HintRule,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    hedge: Option<HedgeRule>,
     budget: Budget,
     retry_on: RetryOn,
     require_key: bool,
@@ -63,6 +65,7 @@ impl Default for Draft {
             deadline: 10 * SECOND,
             backoff: Backoff::default(),
             hint: HintRule::default(),
+            hedge: None,
             budget: Budget::default(),
             retry_on: RetryOn::transient(),
             require_key: false,
@@ -122,6 +125,11 @@ impl Draft {
     /// Sets how hints of the server are handled.
     pub fn hint(self, hint: HintRule) -> Self {
         Self { hint, ..self }
+    }
+
+    /// Sends another attempt beside a slow one. Hedges count as attempts, and draw on the same budget as retries.
+    pub fn hedge(self, rule: HedgeRule) -> Self {
+        Self { hedge: Some(rule), ..self }
     }
 
     /// Sets the budget, which bounds the retries of all calls together.
@@ -246,6 +254,12 @@ impl Policy {
         &self.0.hint
     }
 
+    /// When slow attempts are hedged, if they are.
+    #[inline]
+    pub fn hedge(&self) -> Option<&HedgeRule> {
+        self.0.hedge.as_ref()
+    }
+
     /// The budget, which bounds the retries of all calls together.
     pub fn budget(&self) -> &Budget {
         &self.0.budget
@@ -286,7 +300,8 @@ impl Policy {
         self.0.concurrency
     }
 
-    /// How long past calls can affect the guards of this policy; `None` if without end.
+    /// How long past calls can affect the guards of this policy; `None` if without end. Learnt latencies do not
+    /// count: they can be learnt again.
     pub fn memory(&self) -> Option<Duration> {
         bounded(self.memory_nanos())
     }

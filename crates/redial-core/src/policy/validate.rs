@@ -8,7 +8,7 @@ use core::fmt;
 use super::Draft;
 use crate::admit::budget::{Budget, ThrottlingBudget, TokenBudget, WindowBudget};
 use crate::admit::{BreakerRule, Lookback, MOST_PROBES, RateRule};
-use crate::schedule::{Backoff, Growth, HintRule, Jitter};
+use crate::schedule::{Backoff, Growth, HedgeDelay, HedgeRule, HintRule, Jitter};
 use crate::units::{DurationText, LONGEST, NEVER, Nanos, ONE, SECOND, billionths};
 
 /// A field of a policy that is out of range.
@@ -101,6 +101,7 @@ pub(super) fn check(draft: &Draft) -> Checked {
     connect(draft)?;
     backoff(&draft.backoff)?;
     hint(&draft.hint)?;
+    draft.hedge.as_ref().map_or(Ok(()), hedge)?;
     budget(&draft.budget)?;
     if let Some(rule) = &draft.breaker {
         breaker(rule)?;
@@ -172,6 +173,19 @@ fn hint(rule: &HintRule) -> Checked {
     let HintRule::Honour { cap, spread, .. } = rule else { return Ok(()) };
     duration("hint.honour.cap", *cap)?;
     spread.map_or(Ok(()), |spread| ratio("hint.honour.spread", spread))
+}
+
+fn hedge(rule: &HedgeRule) -> Checked {
+    match rule.when {
+        HedgeDelay::After(after) => duration("hedge.after", after)?,
+        HedgeDelay::Quantile(ratio) => {
+            let ok = ratio > 0.0 && ratio < 1.0;
+            require(ok, "hedge.quantile", ratio, "above 0 and below 1")?;
+        }
+    }
+    let ok = (0.01..=1000.0).contains(&rule.multiple);
+    require(ok, "hedge.multiple", rule.multiple, "from 0.01 to 1000")?;
+    require((1..=10).contains(&rule.most), "hedge.most", rule.most, "from 1 to 10")
 }
 
 fn budget(budget: &Budget) -> Checked {

@@ -7,10 +7,12 @@ use crate::units::{NEVER, Nanos, bounded, share};
 /// The worst case of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
-    /// Attempts in all.
+    /// Attempts in all, hedges included.
     pub attempts: u32,
-    /// The longest time until the call ends: every attempt times out, and every wait is the longest;
-    /// `None` if it is unbounded.
+    /// Attempts in flight at once: more than 1 only with hedges.
+    pub in_flight: u32,
+    /// The longest time until the call ends: every attempt times out, every wait is the longest, and no hedge is
+    /// sent; `None` if it is unbounded.
     pub elapsed: Option<Duration>,
     /// The same if the server also asks for the longest wait that the policy allows.
     pub elapsed_with_hints: Option<Duration>,
@@ -28,6 +30,7 @@ impl Policy {
         };
         WorstCase {
             attempts: self.attempts(),
+            in_flight: self.attempts().min(self.hedge().map_or(1, |rule| rule.most + 1)),
             elapsed: bounded(self.longest(0)),
             elapsed_with_hints: bounded(self.longest(hinted)),
         }

@@ -3,18 +3,22 @@
 //! Callers that fail together and wait equally long retry together: a thundering herd. The wait has four
 //! parts, each a file here. The [`Backoff`] gives the k-th retry a ceiling; the [`Jitter`] turns the
 //! ceiling into a range to draw from; the server's [`Hint`] is a lower bound; and the deadline is an upper
-//! bound.
+//! bound. A [`HedgeRule`] sends an attempt without waiting for the end of the one before.
 
 mod backoff;
 pub(crate) mod deadline;
+mod hedge;
 mod hint;
 mod jitter;
 mod latency;
 
 pub use backoff::{Backoff, Growth};
+pub use hedge::{HedgeDelay, HedgeRule};
 pub use hint::{Hint, HintRule, TooLong};
 pub use jitter::{Jitter, Range};
 pub use latency::Latency;
+
+pub(crate) use hedge::HedgeTimer;
 
 use crate::policy::Policy;
 use crate::random;

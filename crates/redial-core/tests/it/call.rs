@@ -1,7 +1,7 @@
 use redial_core::admit::budget::{Budget, InflightBudget, WindowBudget};
 use redial_core::decide::{Class, Failure, Outcome, Reach, RetryOn, Safety};
 use redial_core::schedule::{Backoff, Hint, Jitter};
-use redial_core::{Call, Event, NEVER, Policy, Preset, Rate, Stop, Verdict};
+use redial_core::{Call, Draft, Event, NEVER, Policy, Preset, Rate, Stop, Verdict};
 
 use crate::support::{Lab, MS, SECOND, fail, ms, policy};
 
@@ -177,6 +177,26 @@ fn hedges_are_bounded() {
     };
     assert_eq!((held.len(), refused), (255, Stop::Concurrency));
     held.into_iter().for_each(|permit| call.abandon(&lab.cx(), permit, lab.now));
+}
+
+#[test]
+fn what_is_unsafe_or_has_a_precondition_is_not_hedged() {
+    let hedges = |safety, change: fn(Draft) -> Draft| {
+        let mut lab = Lab::new(policy(change));
+        lab.request.safety = safety;
+        let mut call = lab.start();
+        let first = call.admit(&lab.cx(), lab.now).unwrap();
+        let hedge = call.hedge(&lab.cx(), lab.now);
+        call.abandon(&lab.cx(), first, lab.now);
+        hedge.map(|permit| call.abandon(&lab.cx(), permit, lab.now))
+    };
+    for safety in [Safety::ReadOnly, Safety::Idempotent, Safety::Keyed] {
+        assert_eq!(hedges(safety, |p| p), Ok(()), "{safety:?}");
+    }
+    for safety in [Safety::Unsafe, Safety::Conditional] {
+        assert_eq!(hedges(safety, |p| p), Err(Stop::Unsafe), "{safety:?}");
+    }
+    assert_eq!(hedges(Safety::Idempotent, Draft::require_key), Err(Stop::Unsafe));
 }
 
 #[test]

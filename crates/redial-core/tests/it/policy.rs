@@ -2,7 +2,7 @@ use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
-use redial_core::schedule::{Backoff, HintRule, Jitter, TooLong};
+use redial_core::schedule::{Backoff, HedgeRule, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Policy, Preset, Rate, WorstCase};
 use std::time::Duration;
 
@@ -62,6 +62,20 @@ fn hints_are_checked() {
     rejects("hint.honour.cap", "0s", |p| p.hint(honour(0, None)));
     rejects("hint.honour.cap", "none", |p| p.hint(honour(NEVER, None)));
     rejects("hint.honour.spread", "1.5", |p| p.hint(honour(SECOND, Some(1.5))));
+}
+
+#[test]
+fn hedges_are_checked() {
+    let rule = HedgeRule::quantile;
+    rejects("hedge.after", "0s", |p| p.hedge(HedgeRule::after(Duration::ZERO)));
+    for (ratio, text) in [(0.0, "0"), (1.0, "1"), (-0.5, "-0.5"), (f64::NAN, "NaN")] {
+        rejects("hedge.quantile", text, |p| p.hedge(rule(ratio)));
+    }
+    for (multiple, text) in [(0.0, "0"), (1_001.0, "1001"), (f64::NAN, "NaN")] {
+        rejects("hedge.multiple", text, |p| p.hedge(rule(0.5).multiple(multiple)));
+    }
+    rejects("hedge.most", "0", |p| p.hedge(rule(0.5).at_most(0)));
+    rejects("hedge.most", "11", |p| p.hedge(rule(0.5).at_most(11)));
 }
 
 #[test]
@@ -182,7 +196,12 @@ fn the_worst_case_is_the_sum_of_everything_or_the_deadline() {
     let bounded = worst(Preset::FraudScore.into());
     assert_eq!(
         bounded,
-        WorstCase { attempts: 4, elapsed: Some(ms(1_300)), elapsed_with_hints: Some(ms(2_000)) }
+        WorstCase {
+            attempts: 4,
+            in_flight: 1,
+            elapsed: Some(ms(1_300)),
+            elapsed_with_hints: Some(ms(2_000))
+        }
     );
     assert_eq!(worst(Policy::standard()).elapsed, Some(ms(10_000)), "no timeout: the deadline");
     let plain = Backoff::default().jitter(Jitter::None);
@@ -195,6 +214,9 @@ fn the_worst_case_is_the_sum_of_everything_or_the_deadline() {
         "without jitter a hint is not spread"
     );
     assert_eq!(worst(policy(|p| p.without_deadline())).elapsed, None);
+    let hedged = |most| worst(policy(|p| p.hedge(HedgeRule::after(ms(50)).at_most(most))));
+    assert_eq!((hedged(2).in_flight, hedged(2).attempts), (3, 4));
+    assert_eq!(hedged(9).in_flight, 4, "hedges count as attempts");
     let many = policy(|p| {
         let backoff = Backoff::exponential(ms(100), ms(1_000)).jitter(Jitter::Decorrelated);
         p.attempts(1_000_000).attempt_timeout(ms(1)).without_deadline().backoff(backoff)

@@ -6,7 +6,7 @@ use redial_core::admit::budget::{
 };
 use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
 use redial_core::decide::{Class, Failure, RetryOn};
-use redial_core::schedule::{Backoff, HintRule, Jitter, TooLong};
+use redial_core::schedule::{Backoff, HedgeRule, HintRule, Jitter, TooLong};
 use redial_core::{DurationText, NEVER, Policy, Preset, Rate, parse_duration};
 
 use crate::support::{MS, SECOND, ms, policy};
@@ -51,6 +51,15 @@ fn every_kind_of_budget_is_read() {
         Budget::Throttling(ThrottlingBudget::new(10, 0.1))
     );
     assert_eq!(budget("budget = \"none\""), Budget::None);
+}
+
+#[test]
+fn both_kinds_of_hedge_are_read() {
+    let hedge = |text: &str| toml::from_str::<Policy>(text).unwrap().hedge().copied();
+    assert_eq!(hedge("hedge = { after = \"200ms\" }"), Some(HedgeRule::after(ms(200))));
+    let learnt = HedgeRule::quantile(0.95).multiple(1.5).at_most(2);
+    assert_eq!(hedge("hedge = { quantile = 0.95, multiple = 1.5, most = 2 }"), Some(learnt));
+    assert_eq!(hedge(""), None);
 }
 
 #[test]
@@ -108,6 +117,9 @@ fn errors_name_the_mistake() {
     rejects("hint = { honour = { cap = \"1m\", spreed = 1 } }", &["spreed"]);
     rejects("breaker = { lookback = { calls = 0 } }", &["breaker.lookback.calls is 0"]);
     rejects("concurrency = 0", &["concurrency is 0"]);
+    rejects("hedge = {}", &["hedge needs `after` or `quantile`"]);
+    rejects("hedge = { after = \"1s\", quantile = 0.9 }", &["both `after` and `quantile`"]);
+    rejects("hedge = { quantile = 95 }", &["hedge.quantile is 95", "below 1"]);
 }
 
 #[test]
@@ -207,7 +219,11 @@ fn any_policy() -> impl Strategy<Value = Policy> {
                 draft = draft.breaker(BreakerRule::default().last_time(base).slow_calls(base, 0.3));
             }
             if throttle {
+                draft = draft.hedge(HedgeRule::quantile(0.5).multiple(factor).at_most(n.min(10)));
                 draft = draft.throttle(ThrottleRule::k(factor)).without_deadline();
+            }
+            if breaker ^ rate {
+                draft = draft.hedge(HedgeRule::after(base));
             }
             if rate {
                 let rule = RateRule::new(Rate::per_second(n), n);

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
+use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome};
-use redial_core::schedule::{Backoff, Hint, HintRule, Jitter, Latency, Range, TooLong};
-use redial_core::{Event, Nanos, Stop};
+use redial_core::schedule::{Backoff, HedgeRule, Hint, HintRule, Jitter, Latency, Range, TooLong};
+use redial_core::{Event, NEVER, Nanos, Policy, Stop};
 
 use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, fail, mean, ms, policy};
 
@@ -241,6 +242,24 @@ fn a_latency_quantile_is_close_from_above_and_decays_slowly() {
     assert!((100..=113).contains(&take(4_000, 100)));
     assert!(take(400, 1) >= 100, "a few quick ones do not outvote the past");
     assert!(take(20_000, 1) <= 2, "many do");
+}
+
+#[test]
+fn a_hedge_is_due_after_a_multiple_of_a_fixed_or_of_the_usual_time() {
+    let guards = |rule: HedgeRule| Guards::new(&policy(|p| p.hedge(rule)), 1, 0);
+    assert_eq!(Guards::new(&Policy::standard(), 1, 0).hedge_delay(), NEVER);
+    assert_eq!(guards(HedgeRule::after(ms(200)).multiple(1.5)).hedge_delay(), 300 * MS);
+    let learnt = guards(HedgeRule::quantile(0.95).multiple(2.0));
+    let usual = Latency::new(0.95);
+    for taken in 1..=31 {
+        learnt.record_latency(taken * MS);
+        usual.record(taken * MS);
+    }
+    assert_eq!(learnt.hedge_delay(), NEVER, "31 latencies are too few");
+    learnt.record_latency(32 * MS);
+    usual.record(32 * MS);
+    assert_eq!(learnt.hedge_delay(), 2 * usual.quantile());
+    assert!((60 * MS..=72 * MS).contains(&learnt.hedge_delay()));
 }
 
 fn any_backoff() -> impl Strategy<Value = Backoff> {

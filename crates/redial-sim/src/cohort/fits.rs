@@ -11,7 +11,7 @@ use redial_core::schedule::Backoff;
 use redial_core::{Nanos, Policy};
 
 use super::plan::Plan;
-use crate::scenario::{Arrivals, HintGiven, Keys, Time};
+use crate::scenario::{Arrivals, Discipline, HintGiven, Keys, Time};
 use crate::{Scenario, Subject};
 
 /// With more attempts than this a policy has more cohorts than callers.
@@ -96,6 +96,16 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
             "a rate limit for each instance is state of each instance",
         ),
         (backend.hint == HintGiven::Slots, "every slot is promised to a single request"),
+        (backend.discipline != Discipline::Fifo, "only a queue in order of arrival can be counted"),
+        (
+            backend.service.per_request > 0,
+            "the service time depends on how many requests are in service at that moment",
+        ),
+        (backend.reject_cost > 0.0, "the work of rejections is done between single requests"),
+        (
+            backend.error_cost > 0.0 || scenario.outages().any(|it| it.cost > 0.0),
+            "requests that fail after their work are queued among the others",
+        ),
     ])
 }
 

@@ -67,7 +67,7 @@ impl<'a> Plan<'a> {
                 servers: backend.servers.map(|servers| u64::from(servers.0)),
                 most_queued: u64::from(backend.queue),
                 backlog: u64::from(backend.backlog),
-                work: Work::new(backend.service, tick),
+                work: Work::new(backend.service.base, tick),
                 cancels: backend.cancel,
                 lost_replies: backend.lost_replies,
                 timeout: (timeout != NEVER).then(|| ticks(timeout)),
@@ -179,7 +179,7 @@ pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
     let times = [policy.attempt_timeout_nanos(), if policy.attempts() > 1 { first } else { NEVER }];
     let part = times.into_iter().map(|time| time / TICKS_PER_TIME).min().unwrap_or(NEVER);
     let tick = LONGEST_TICK.min(scenario.window / STEPS).min(part);
-    let service = scenario.backend.service;
+    let service = scenario.backend.service.base;
     let mean = service.mean() as Nanos;
     let served = if scenario.backend.servers.is_some() { mean / TICKS_PER_TIME } else { NEVER };
     let tick = tick.min(served).max(SHORTEST_TICK);

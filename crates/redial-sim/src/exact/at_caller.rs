@@ -129,7 +129,7 @@ impl World<'_> {
         let restart = &self.scenario.restart[number];
         let below = self.instances(restart.share);
         self.callers.restart(below);
-        let mut silent = Vec::new();
+        let (mut silent, mut queued) = (Vec::new(), Vec::new());
         for (flight, number) in self.flights.iter_mut().zip(0..) {
             if let Origin::Caller(caller) = flight.target.origin
                 && flight.waiting.is_some()
@@ -138,15 +138,13 @@ impl World<'_> {
                 flight.waiting = None;
                 match flight.stage {
                     Stage::Silent => silent.push(number),
-                    Stage::Queued if self.services[0].config.cancel => {
-                        flight.stage = Stage::Dropped;
-                        self.services[0].drop_queued(flight.target.shard);
-                    }
+                    Stage::Queued if self.services[0].config.cancel => queued.push(number),
                     _ => {}
                 }
             }
         }
         silent.into_iter().for_each(|number| self.forget(number));
+        queued.into_iter().for_each(|number| self.drop_queued(number, now));
         for caller in 0..self.callers.len() {
             if self.callers.instance(caller) < below {
                 self.restart_caller(caller, now);

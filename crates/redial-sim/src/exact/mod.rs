@@ -20,7 +20,9 @@ mod event;
 mod flight;
 mod healthy_shards;
 mod inner;
+mod servers;
 mod service_state;
+mod sharing;
 mod slab;
 mod world;
 

@@ -3,7 +3,7 @@ use redial_core::{Call, NEVER, Nanos, Permit, Stop, Verdict};
 
 use super::callers::{Callers, Executions};
 use super::edge::{Edge, names};
-use super::event::Event;
+use super::event::{Event, REJECTION_DONE, SHARED};
 use super::flight::{Flight, Origin, Target};
 use super::healthy_shards::HealthyShards;
 use super::inner::Inner;
@@ -164,7 +164,7 @@ impl<'a> World<'a> {
                 Target { origin, edge: 0, instance, generation, shard, execution, key, off: None };
             let flight = self.flights.add(Flight::orphan(target));
             self.services[0].adopt();
-            self.services[0].enqueue(shard, flight);
+            self.services[0].enqueue(shard, flight, None, 0);
         }
         (0..shards).for_each(|shard| self.start_queued(0, shard, 0));
     }
@@ -189,6 +189,14 @@ impl<'a> World<'a> {
                 if last < self.callers.len() {
                     self.wheel.push(now, Event::Change(ALL_CALL).pack());
                 }
+            }
+            Event::Change(change @ SHARED..) => {
+                let (service, shard) = Event::shard(SHARED, change);
+                self.finish_shared(service, shard, now);
+            }
+            Event::Change(change @ REJECTION_DONE..) => {
+                let (service, shard) = Event::shard(REJECTION_DONE, change);
+                self.finish_rejection(service, shard, now);
             }
             Event::Change(restart) => self.restart((restart - RESTART) as usize, now),
             Event::Begin(caller) => self.begin(caller, now),
@@ -244,7 +252,7 @@ impl<'a> World<'a> {
                     let verdict = call.settle(&cx, permit, &outcome, now, || self.seed_of(origin));
                     self.apply(origin, &call, verdict, now);
                 }
-                Reception::Serve(0) if self.services[edge.to].is_simple() => {
+                Reception::Serve(0, None) if self.services[edge.to].is_simple() => {
                     self.services[edge.to].serve_at_once(target.shard);
                     if let Origin::Caller(_) = origin {
                         self.recorder.served(now, 1);

@@ -5,6 +5,7 @@
 //! two parameters. Nothing here depends on a terminal: the command draws its own charts from a [`Picture`] and a
 //! [`Table`], which the page uses too.
 
+mod bench;
 mod figure;
 mod html;
 mod json;
@@ -24,6 +25,7 @@ use crate::scenario::Set;
 use crate::simulate::Engine;
 use crate::{Scenario, Subject};
 
+pub use bench::BenchReport;
 pub use number::{count, metric, metrics, milliseconds, named, percent, ratio};
 pub use picture::{Picture, Point};
 pub use progress::Progress;

@@ -17,6 +17,8 @@ mod policy;
 
 use std::fmt::Display;
 
+use redial_core::Nanos;
+
 use crate::measure::Run;
 use crate::scenario::{Arrivals, Clients, Drawn, Keys, Limit, Pace, Servers, Service, Time};
 use crate::simulate::Watch;
@@ -94,7 +96,7 @@ impl ScaleModel {
         self.scenario.calls()
     }
 
-    /// Runs it once, and multiplies the counts back.
+    /// Runs it once, and multiplies the counts back; those of the outcomes over time stay as they are.
     pub fn run(&self, seed: u64, watch: &Watch) -> Run {
         let run = exact::run(&self.scenario, &self.subject, seed, watch);
         let k = u64::from(self.k);
@@ -164,9 +166,13 @@ impl Divider {
 
     /// Divides a bucket or a sample, of which `flow` things a second are added or counted.
     fn bucket(&mut self, what: impl Display, count: u32, by: f64, flow: f64) -> u32 {
+        self.bucket_of(what, count, by, flow * BUCKET_SECONDS)
+    }
+
+    /// The same, of which `kept` is kept in any case.
+    fn bucket_of(&mut self, what: impl Display, count: u32, by: f64, kept: f64) -> u32 {
         let exact = f64::from(count) / by;
-        let kept = (flow * BUCKET_SECONDS).clamp(1.0, f64::from(count.max(1)));
-        let rounded = exact.ceil().max(kept.floor()).min(f64::from(count));
+        let rounded = exact.ceil().max(kept.floor()).max(1.0).min(f64::from(count));
         if (rounded - exact).abs() > UNNOTICED * exact {
             self.note(format_args!(
                 "{what} {count} becomes {rounded}, which stands for {:.0}",
@@ -232,10 +238,13 @@ impl Divider {
             connections,
             limit,
             ban,
+            discipline: _,
             when_full: _,
+            reject_cost: _,
             cancel: _,
             shards: _,
             errors: _,
+            error_cost: _,
             lost_replies: _,
             hint: _,
             calls: _,
@@ -253,8 +262,10 @@ impl Divider {
                 ));
             }
             *count = few as u32;
-            *time = times(*time, slower);
+            time.base = times(time.base, slower);
         }
+        // There are k times fewer requests in service.
+        time.per_request = (time.per_request as f64 * k).round() as Nanos;
         *queue = self.whole(format_args!("{name}.queue"), *queue, k, 0);
         *backlog = self.whole(format_args!("{name}.backlog"), *backlog, k, 0).min(*queue);
         if let Some(Servers(count)) = connections {

@@ -1,4 +1,4 @@
-use redial_core::{Policy, Preset};
+use redial_core::{Draft, Policy, Preset};
 
 use super::Scenario;
 use crate::peers::Peer;
@@ -31,6 +31,16 @@ impl Subject {
                 "the policy {name:?} makes {attempts} attempts, and the simulator supports at most {MOST_ATTEMPTS}"
             )),
         }
+    }
+
+    /// A single attempt with the deadline of this policy.
+    pub fn one_attempt(&self) -> Self {
+        let bare = Draft::bare(1);
+        let draft = match self.policy.deadline() {
+            Some(deadline) => bare.deadline(deadline),
+            None => bare,
+        };
+        Self { policy: draft.build().unwrap_or_else(|_| Policy::standard()), ..Self::no_retry() }
     }
 
     /// The policy that makes a single attempt.

@@ -1,6 +1,7 @@
 //! The simulator.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod bench;
 mod cohort;
 mod contention;
 mod exact;
@@ -11,6 +12,7 @@ mod peers;
 mod random;
 mod recovery;
 mod report;
+mod scale;
 mod scenario;
 mod sweep;
 mod wheel;
