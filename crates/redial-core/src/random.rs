@@ -20,3 +20,13 @@ pub(crate) const fn up_to(top: u64, bits: u64) -> u64 {
 pub(crate) const fn uniform(lo: u64, hi: u64, bits: u64) -> u64 {
     lo + up_to(hi - lo, bits)
 }
+
+/// The largest absolute value of [`normal`].
+pub(crate) const NORMAL_MOST: f64 = 6.0;
+
+/// A number that is nearly normal, with mean 0 and variance 1: twelve uniform ones, added up. A logarithm would need
+/// the standard library.
+pub(crate) fn normal(seed: u64) -> f64 {
+    let sum: u128 = (0..12).map(|k| u128::from(draw(seed, k))).sum();
+    sum as f64 / (1_u128 << 64) as f64 - NORMAL_MOST
+}

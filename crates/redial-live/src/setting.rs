@@ -79,7 +79,7 @@ type Part = (bool, &'static str, &'static str);
 
 const ABSENT: &str = "leave it out";
 
-fn clients(scenario: &Scenario) -> [Part; 9] {
+fn clients(scenario: &Scenario) -> [Part; 11] {
     let clients = &scenario.clients;
     let arrivals = &clients.arrivals;
     let is_unsupported = matches!(arrivals, Arrivals::Ramp { .. } | Arrivals::Synchronised { .. });
@@ -92,13 +92,15 @@ fn clients(scenario: &Scenario) -> [Part; 9] {
         (clients.keys != Keys::Own, "clients.keys", "leave it out: every call has its own key"),
         (clients.work != Work::Idempotent, "clients.work", "idempotent"),
         (clients.keyed, "clients.keyed", ABSENT),
+        (!clients.others.is_empty(), "clients.others", ABSENT),
+        (clients.lifetime.is_some(), "clients.lifetime", ABSENT),
         (clients.requeue.is_some(), "clients.requeue", ABSENT),
         (!clients.latency.is_zero(), "clients.latency", latency),
         (scenario.chain != Chain::default(), "chain", ABSENT),
     ]
 }
 
-fn service(backend: &Service) -> [Part; 16] {
+fn service(backend: &Service) -> [Part; 17] {
     let is_full = backend.servers.is_some() && backend.when_full != Answer::UNAVAILABLE;
     let grows = backend.service.per_request > 0;
     [
@@ -109,6 +111,7 @@ fn service(backend: &Service) -> [Part; 16] {
         (backend.cancel, "backend.cancel", "false"),
         (backend.connections.is_some(), "backend.connections", ABSENT),
         (backend.shards != 1, "backend.shards", "1"),
+        (backend.endpoints != 1, "backend.endpoints", "1"),
         (
             backend.errors > 0.0,
             "backend.errors",

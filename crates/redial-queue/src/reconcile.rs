@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use redial_core::admit::{Guards, RateLimit, RateRule};
 use redial_core::decide::{Class, Failure, Outcome, Safety};
-use redial_core::schedule::{Backoff, Jitter};
 use redial_core::{Call, Context, NEVER, Nanos, Observer, Policy, Request, Stop, Verdict, draw};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -254,9 +253,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
 
     /// The call of a key is over, and the key is not done.
     fn rest(&self, item: Work<K>, stop: Stop, failure: Option<Failure>) {
-        let longest = Duration::from_nanos(self.policy.backoff().cap());
-        let rest = Backoff::constant(longest).jitter(Jitter::Equal);
-        let wait = Duration::from_nanos(rest.delay(1, 0, self.next_seed()));
+        let wait = Duration::from_nanos(self.policy.backoff().rest(self.next_seed()));
         self.tally.stopped(stop);
         let (key, cause) =
             (item.key(), failure.map_or(stop.name(), |failure| failure.class.name()));

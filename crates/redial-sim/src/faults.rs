@@ -34,7 +34,7 @@ impl Outages {
         Self { all, clear_until: 0 }
     }
 
-    /// What a request to this shard gets instead of being served, if an outage hits it.
+    /// What a request to this shard or endpoint gets instead of being served, if an outage hits it.
     #[inline]
     pub fn hit(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Failing> {
         if now < self.clear_until { None } else { self.hit_now(shard, now, stream) }
@@ -43,7 +43,7 @@ impl Outages {
     fn hit_now(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Failing> {
         let hits = |it: &&Outage| {
             it.span().contains(now)
-                && it.shard.is_none_or(|only| only == shard)
+                && it.part().is_none_or(|only| only == shard)
                 && (it.share >= 1.0 || stream.chance(it.share))
         };
         let hit = self.all.iter().find(hits);

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use crate::cohort::Refused;
-use crate::measure::{Run, Usual};
+use crate::measure::Run;
 use crate::report::count;
 use crate::scale_model::{self, ScaleModel};
 use crate::scenario::in_flight_over_limit;
@@ -73,8 +73,8 @@ pub struct Method<'a> {
 #[derive(Clone, Debug)]
 enum Model<'a> {
     Exact(&'a Scenario, &'a Subject),
-    Cohort(cohort::Model<'a>),
-    Scale(ScaleModel),
+    Cohort(Box<cohort::Model<'a>>),
+    Scale(Box<ScaleModel>),
 }
 
 impl<'a> Method<'a> {
@@ -89,7 +89,7 @@ impl<'a> Method<'a> {
     }
 
     fn cohort(model: cohort::Model<'a>) -> Self {
-        Self { model: Model::Cohort(model), notes: Vec::new() }
+        Self { model: Model::Cohort(Box::new(model)), notes: Vec::new() }
     }
 
     fn scale(
@@ -97,14 +97,14 @@ impl<'a> Method<'a> {
         subject: &'a Subject,
         why: Option<Refused>,
     ) -> Result<Self, String> {
-        let k = scale_model::scale_of(scenario);
+        let k = scale_model::scale_of(scenario, scale_model::MOST_CALLS);
         if k == 1 {
             return Ok(Self::exact(scenario, subject, why));
         }
         let model = ScaleModel::new(scenario, subject, k)?;
         let notes = why.iter().map(ToString::to_string);
         let notes = notes.chain(model.distortions().iter().cloned()).collect();
-        Ok(Self { model: Model::Scale(model), notes })
+        Ok(Self { model: Model::Scale(Box::new(model)), notes })
     }
 
     /// Refuses more calls than the exact engine can follow.
@@ -146,22 +146,8 @@ impl<'a> Method<'a> {
         &self.notes
     }
 
-    /// Runs it once, and compares it with what is usual.
-    pub(crate) fn run(&self, seed: u64, watch: &Watch, usual: &Usual) -> Run {
-        let goodput = usual.goodput / f64::from(self.engine().scale());
-        let run = self.alone(seed, watch).compared(&Usual { goodput, ..*usual });
-        // It depends on when single calls began.
-        let recover_ms = run.recover_ms.filter(|_| self.engine() != Engine::Cohort);
-        Run { recover_ms, ..run }
-    }
-
-    /// What a run without faults shows to be usual.
-    pub(crate) fn usual(&self, seed: u64) -> Usual {
-        let usual = self.alone(seed, &Watch::default()).outcomes.usual();
-        Usual { goodput: usual.goodput * f64::from(self.engine().scale()), ..usual }
-    }
-
-    fn alone(&self, seed: u64, watch: &Watch) -> Run {
+    /// Runs it once.
+    pub(crate) fn run(&self, seed: u64, watch: &Watch) -> Run {
         match &self.model {
             Model::Exact(scenario, subject) => exact::run(scenario, subject, seed, watch),
             Model::Cohort(model) => model.run(seed, watch),

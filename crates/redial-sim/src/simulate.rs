@@ -95,7 +95,7 @@ pub fn usual_of(scenario: &Scenario, subject: &Subject, settings: &Settings) -> 
     let one = subject.one_attempt();
     let method = Choice::Auto.method(&healthy, &one);
     let method = method.unwrap_or_else(|why| Method::exact(&healthy, &one, Some(why)));
-    method.usual(settings.seed)
+    method.run(settings.seed, &Watch::default()).outcomes.usual()
 }
 
 /// Makes the first run of every job, then the second of every job, and so on. `keep` selects what is kept of a run
@@ -138,7 +138,11 @@ pub(crate) fn turns<'a>(
                     let (scenario, subject) = jobs[job];
                     let usual =
                         usual[measure[job]].get_or_init(|| usual_of(scenario, subject, settings));
-                    let run = methods[job].run(seed, watch, usual);
+                    let run = methods[job].run(seed, watch).compared(usual);
+                    // It depends on when single calls began.
+                    let is_counted = methods[job].engine() == Engine::Cohort;
+                    let recover_ms = run.recover_ms.filter(|_| !is_counted);
+                    let run = Run { recover_ms, ..run };
                     if !watch.is_stopped() {
                         let mut made = made[job].lock().unwrap_or_else(PoisonError::into_inner);
                         made.push((number, keep(run)));

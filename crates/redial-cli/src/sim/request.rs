@@ -171,7 +171,8 @@ pub(super) fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed
                 true => wrong(why),
                 false => wrong(format!("not a policy of the scenario ({own}), {why}")),
             };
-            Subject::new(name, policy::load(name).map_err(none)?).map_err(wrong)
+            let subject = Subject::new(name, policy::load(name).map_err(none)?);
+            subject.and_then(|subject| scenario.accept(subject)).map_err(wrong)
         }
     }
 }

@@ -18,6 +18,7 @@ mod queue_faults;
 mod redis;
 mod run;
 mod sim;
+mod sim_bench;
 mod sim_errors;
 mod sim_pages;
 mod sim_sweep;

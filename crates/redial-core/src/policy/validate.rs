@@ -159,6 +159,7 @@ fn backoff(backoff: &Backoff) -> Checked {
     }
     match backoff.jitter {
         Jitter::Around(around) => ratio("backoff.jitter.around", around),
+        Jitter::Normal(sd) => ratio("backoff.jitter.normal", sd),
         Jitter::Added(most) => {
             let ok = (1..=backoff.cap).contains(&most);
             let cap = DurationText(backoff.cap);

@@ -135,6 +135,10 @@ impl Backoff {
                 let lo = c.min(cap.saturating_sub(most));
                 (lo, lo.saturating_add(most))
             }
+            Jitter::Normal(sd) => {
+                let off = share(sd * random::NORMAL_MOST, c);
+                (c.saturating_sub(off), c.saturating_add(off).min(cap))
+            }
         };
         Range { lo, hi: hi.max(lo) }
     }
@@ -142,6 +146,11 @@ impl Backoff {
     /// The longest wait before retry `k` after a wait of `previous`.
     pub fn longest(&self, k: u32, previous: Nanos) -> Nanos {
         self.range(k, previous).hi.min(self.cap)
+    }
+
+    /// Whether the draw from a range is uniform, apart from [clipping](Self::clipped).
+    pub fn is_uniform(&self) -> bool {
+        !matches!(self.jitter, Jitter::Normal(_))
     }
 
     /// Whether each range depends on the previous wait.
@@ -166,8 +175,20 @@ impl Backoff {
         }
     }
 
+    /// How long a key or a job rests whose call has stopped: half of the cap, or up to all of it. Those that stop together
+    /// do not start together.
+    pub fn rest(&self, seed: u64) -> Nanos {
+        random::uniform(self.cap / 2, self.cap, random::draw(seed, 1))
+    }
+
     #[inline(never)]
     fn partial(&self, k: u32, previous: Nanos, bits: u64) -> Nanos {
+        if let Jitter::Normal(sd) = self.jitter {
+            let ceiling = self.ceiling(k) as f64;
+            let wait = ceiling * (1.0 + sd * random::normal(bits));
+            // A conversion from a negative number is 0.
+            return (wait as Nanos).min(self.cap);
+        }
         let Range { lo, hi } = self.range(k, previous);
         random::uniform(lo, hi, bits).min(self.cap)
     }

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use crate::units::{Nanos, nanos};
 
-/// How a ceiling becomes a range, from which the wait is drawn uniformly.
+/// How a ceiling becomes a range, from which the wait is drawn: uniformly, unless it says otherwise.
 ///
 /// The *ends* of the range are capped, not the draw: if draws were capped, many callers would wait for
 /// exactly the cap.
@@ -23,6 +23,9 @@ pub enum Jitter {
     /// From the ceiling to this much more; shifted down to fit under the cap.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::duration"))]
     Added(Nanos),
+    /// Normally distributed around the ceiling, for comparison only. The standard deviation is this share of the
+    /// ceiling. A wait is never negative and never above the cap, so some callers wait for exactly the cap.
+    Normal(f64),
 }
 
 impl Jitter {

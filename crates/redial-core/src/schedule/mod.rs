@@ -62,12 +62,12 @@ pub fn wait(
 }
 
 /// The bulk form of [`wait`], for many equal callers: the range on which the wait before retry `k` is
-/// uniform. `None` if it is not uniform, because it depends on earlier waits, draws are clipped, or a hint
-/// falls inside the backoff's range.
+/// uniform. `None` if it is not uniform, because the jitter is normal, it depends on earlier waits, draws are clipped, or a
+/// hint falls inside the backoff's range.
 pub fn range(policy: &Policy, k: u32, hint: Option<Hint>) -> Result<Option<Range>, Stop> {
     let backoff = policy.backoff();
     let drawn = backoff.range(k, 0);
-    let is_uniform = !backoff.remembers() && drawn.hi <= backoff.cap;
+    let is_uniform = backoff.is_uniform() && !backoff.remembers() && drawn.hi <= backoff.cap;
     let plain = is_uniform.then_some(drawn);
     let HintRule::Honour { cap, too_long, .. } = policy.hint_rule() else { return Ok(plain) };
     let Some(hint) = hint else { return Ok(plain) };

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use redial_core::{DurationText, Nanos, nanos};
 
+use crate::scale_model::scale_of;
 use crate::scenario::{BUILT_IN, Problem};
 use crate::{Scenario, Subject};
 
@@ -9,6 +10,9 @@ use crate::{Scenario, Subject};
 const SHORTEST_REQUEST: f64 = 10e6;
 /// The timeout of an attempt is this share of the deadline.
 const TIMEOUTS_PER_DEADLINE: u32 = 5;
+
+/// The most calls of a run: larger scenarios are run as a scale model.
+const MOST_CALLS: f64 = 120_000.0;
 
 /// A scenario, and the patience of its callers.
 #[derive(Clone, Debug)]
@@ -119,6 +123,11 @@ impl Cell {
     /// Its family.
     pub fn family(&self) -> Family {
         if self.timeout.is_some() { Family::Timeout } else { Family::Deadline }
+    }
+
+    /// It is run as a scale model 1:k with this k; 1 if it is small enough.
+    pub fn scale(&self) -> u32 {
+        scale_of(&self.scenario, MOST_CALLS)
     }
 
     /// The patience of its callers, in words.

@@ -8,6 +8,7 @@ use super::candidates::candidates;
 use super::cell::Cell;
 use super::score::{Score, Scores, Trouble};
 use crate::measure::{Run, Usual};
+use crate::scale_model::ScaleModel;
 use crate::simulate::{Choice, Settings, Watch, usual_of};
 use crate::{Stream, Subject, exact};
 
@@ -129,15 +130,17 @@ struct Bench<'a> {
     cell: &'a Cell,
     one_attempt: Subject,
     usual: Usual,
+    /// The scale of the model that is run.
+    k: u32,
 }
 
 impl<'a> Bench<'a> {
     fn new(plan: &'a Plan<'a>, cell: &'a Cell) -> Self {
         let no_retry = Subject::no_retry();
         let one_attempt = cell.dress(&no_retry).unwrap_or(no_retry);
-        let settings = Settings { runs: 1, seed: plan.seed, threads: 1, engine: Choice::Exact };
+        let settings = Settings { runs: 1, seed: plan.seed, threads: 1, engine: Choice::Auto };
         let usual = usual_of(&cell.scenario, &one_attempt, &settings);
-        Self { plan, cell, one_attempt, usual }
+        Self { plan, cell, one_attempt, usual, k: cell.scale() }
     }
 
     fn run(&self, number: usize, watch: &Watch) -> Result<CellResult, String> {
@@ -199,7 +202,13 @@ impl<'a> Bench<'a> {
 
     fn run_of(&self, subject: &Subject, number: u64, watch: &Watch) -> Run {
         let seed = Stream::new(self.plan.seed).of(number).bits();
-        exact::run(&self.cell.scenario, subject, seed, watch).compared(&self.usual)
+        let scenario = &self.cell.scenario;
+        let scaled = || ScaleModel::new(scenario, subject, self.k).ok();
+        let run = match (self.k > 1).then(scaled).flatten() {
+            Some(model) => model.run(seed, watch),
+            None => exact::run(scenario, subject, seed, watch),
+        };
+        run.compared(&self.usual)
     }
 }
 

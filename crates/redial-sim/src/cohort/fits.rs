@@ -72,6 +72,8 @@ fn clients(scenario: &Scenario) -> Result<(), Refused> {
             matches!(clients.arrivals, Arrivals::Constant(_)) && can_turn_away,
             "evenly spaced calls stay in step with evenly freed places",
         ),
+        (!clients.others.is_empty(), "instances have different policies"),
+        (clients.lifetime.is_some(), "every instance is replaced at a time of its own"),
         (clients.requeue.is_some(), "a requeued call has to be followed until it succeeds"),
         (
             matches!(clients.keys, Keys::Zipf { .. }),
@@ -89,6 +91,7 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
             "services hold a request while they call others",
         ),
         (backend.shards > 1, "shards have queues of their own"),
+        (backend.endpoints > 1, "endpoints have queues of their own"),
         (backend.connections.is_some(), "a connection pool is held by single requests"),
         (backend.ban.is_some(), "a ban is for a single instance"),
         (
@@ -141,6 +144,8 @@ fn waits(subject: &Subject) -> Result<(), Refused> {
             policy.attempts() > 1 && policy.backoff().remembers(),
             "a decorrelated wait depends on the one before",
         ),
+        (policy.attempts() > 1 && !policy.backoff().is_uniform(), "normal waits are not uniform"),
+        (policy.hedge().is_some(), "a hedged call has several attempts in flight"),
         (is_clipped(policy.backoff()), "clipped waits accumulate at the cap"),
     ])
 }
@@ -169,7 +174,8 @@ fn window_fits(scenario: &Scenario, policy: &Policy, window: &WindowBudget) -> R
         return Err(Refused("waits outlive the window of the budget"));
     }
     let instances = scenario.clients.instances;
-    if instances == 1 {
+    // Where the budgets of the instances never refuse a retry, neither does their sum.
+    if instances == 1 || !scenario.keeps_state(policy) {
         return Ok(());
     }
     let calls = match scenario.rate() {

@@ -3,9 +3,9 @@
 use redial_core::{Call, NEVER, Nanos};
 
 use super::event::Event;
-use super::flight::{Origin, Stage, Target};
+use super::flight::{Origin, Target};
 use super::world::World;
-use crate::scenario::{Arrivals, SwitchedOff};
+use crate::scenario::{Arrivals, Requeue, SwitchedOff};
 
 impl World<'_> {
     /// Schedules the caller's next call.
@@ -33,7 +33,11 @@ impl World<'_> {
         if !self.callers.is_requeued(caller) {
             self.recorder.calls(now, 1);
         }
-        let call = Call::new(&self.edges[0].policy, now, NEVER);
+        let edge = self.edge_of(instance);
+        let edge = &mut self.edges[edge];
+        let process = edge.begin(instance);
+        let call = Call::new(&edge.policy, now, NEVER);
+        self.callers.set_process(caller, process);
         self.attempt(Origin::Caller(caller), call, now);
     }
 
@@ -42,31 +46,45 @@ impl World<'_> {
         if !self.callers.is_due(caller, true, now) {
             return;
         }
-        self.recorder.woke(1);
         self.callers.await_reply(caller);
-        let mut call = self.callers.call(caller, &self.edges[0].policy);
+        if let Some(race) = self.callers.race(caller) {
+            return self.hedge(race, Origin::Caller(caller), now);
+        }
+        self.recorder.woke(1);
+        let edge = self.edge_of(self.callers.instance(caller));
+        let mut call = self.callers.call(caller, &self.edges[edge].policy);
         if !self.scenario.switched_off.is_empty() {
             let target = self.target(caller);
             if self.off_until(target.instance, now).is_some() {
-                let edge = &self.edges[0];
-                let cx = edge.context(&target);
-                call.cancel(&cx, now);
+                call.cancel(&self.edges[edge].context(&target), now);
                 return self.caller_done(caller, false, now);
             }
         }
         self.attempt(Origin::Caller(caller), call, now);
     }
 
-    /// The target of a caller's attempts.
+    /// The clients' edge with the policy of this instance. The instances of one edge follow those of the one before.
     #[inline(always)]
-    pub(super) fn target(&mut self, caller: u32) -> Target {
+    pub(super) fn edge_of(&self, instance: u32) -> usize {
+        let mut edge = 0;
+        while instance >= self.edges[edge].instances.end {
+            edge += 1;
+        }
+        edge
+    }
+
+    /// The target of a caller's attempts. Where there are endpoints, each attempt has its own.
+    #[inline(always)]
+    pub(super) fn target(&self, caller: u32) -> Target {
         let key = self.callers.key(caller);
         let instance = self.callers.instance(caller);
+        let edge = self.edge_of(instance);
+        let process = self.callers.process(caller);
         Target {
             origin: Origin::Caller(caller),
-            edge: 0,
+            edge: edge as u32,
             instance,
-            generation: self.callers.generation(instance),
+            process: process.unwrap_or_else(|| instance - self.edges[edge].instances.start),
             shard: self.services[0].shard_of(key),
             execution: self
                 .callers
@@ -79,6 +97,11 @@ impl World<'_> {
     }
 
     pub(super) fn caller_done(&mut self, caller: u32, succeeded: bool, now: Nanos) {
+        let instance = self.callers.instance(caller);
+        let edge = self.edge_of(instance);
+        if let Some(process) = self.callers.process(caller) {
+            self.edges[edge].end(process);
+        }
         if let Some(executions) = &mut self.callers.executions {
             let execution = executions.of(caller);
             executions.release(execution);
@@ -86,16 +109,24 @@ impl World<'_> {
         self.callers.schedule(caller, false, NEVER);
         let clients = &self.scenario.clients;
         if let (false, Some(again)) = (succeeded, &clients.requeue) {
-            let next = now + again.draw(&mut self.thinking);
+            let wait = match again {
+                Requeue::After(time) => time.draw(&mut self.thinking),
+                Requeue::Rest => self.edges[edge].policy.backoff().rest(self.thinking.bits()),
+            };
+            let next = now + wait;
             if next < self.scenario.duration {
                 self.callers.set_requeued(caller, true);
                 return self.begin_at(caller, next);
             }
         }
         self.recorder.ended(self.callers.origin(caller), now, succeeded, 1);
+        if let Some(own) = &mut self.own_calls {
+            own.add(instance, succeeded);
+        }
         if let Some(healthy_shards) = &mut self.healthy_shards {
-            let key = self.callers.key(caller);
-            healthy_shards.add(self.services[0].shard_of(key), succeeded);
+            let endpoint = self.endpoints.as_ref().and_then(|endpoints| endpoints.of(caller));
+            let shard = || self.services[0].shard_of(self.callers.key(caller));
+            healthy_shards.add(endpoint.unwrap_or_else(shard), succeeded);
         }
         self.callers.set_requeued(caller, false);
         if self.callers.release(caller) && matches!(clients.arrivals, Arrivals::Closed { .. }) {
@@ -128,23 +159,21 @@ impl World<'_> {
     pub(super) fn restart(&mut self, number: usize, now: Nanos) {
         let restart = &self.scenario.restart[number];
         let below = self.instances(restart.share);
-        self.callers.restart(below);
-        let (mut silent, mut queued) = (Vec::new(), Vec::new());
+        self.edges.iter_mut().for_each(|edge| edge.restart(below));
+        let mut given_up = Vec::new();
         for (flight, number) in self.flights.iter_mut().zip(0..) {
             if let Origin::Caller(caller) = flight.target.origin
                 && flight.waiting.is_some()
                 && self.callers.instance(caller) < below
             {
                 flight.waiting = None;
-                match flight.stage {
-                    Stage::Silent => silent.push(number),
-                    Stage::Queued if self.services[0].config.cancel => queued.push(number),
-                    _ => {}
+                given_up.push(number);
+                if let Some(endpoints) = &mut self.endpoints {
+                    endpoints.landed(&flight.target);
                 }
             }
         }
-        silent.into_iter().for_each(|number| self.forget(number));
-        queued.into_iter().for_each(|number| self.drop_queued(number, now));
+        given_up.into_iter().for_each(|number| self.given_up(number, now));
         for caller in 0..self.callers.len() {
             if self.callers.instance(caller) < below {
                 self.restart_caller(caller, now);
@@ -157,7 +186,7 @@ impl World<'_> {
 
     fn restart_caller(&mut self, caller: u32, now: Nanos) {
         if self.callers.calls(caller) {
-            if self.callers.rests(caller) {
+            if !self.drop_race(caller) && self.callers.rests(caller) {
                 self.recorder.woke(1);
             }
             self.caller_done(caller, false, now);

@@ -242,14 +242,21 @@ impl World<'_> {
             return;
         }
         let Some((call, permit)) = flight.waiting.take() else { return };
+        let target = flight.target;
+        self.given_up(number, now);
+        self.settle(&target, call, permit, &Self::timed_out(), now);
+    }
+
+    /// The caller no longer waits for a request.
+    pub(super) fn given_up(&mut self, number: u32, now: Nanos) {
+        let flight = self.flights.get(number);
         let (target, stage) = (flight.target, flight.stage);
-        let to = self.edges[target.edge as usize].to;
+        let service = &mut self.services[self.edges[target.edge as usize].to];
         if stage == Stage::Silent {
             self.forget(number);
-        } else if stage == Stage::Queued && self.services[to].config.cancel {
+        } else if stage == Stage::Queued && service.config.cancel {
             self.drop_queued(number, now);
         }
-        self.settle(&target, call, permit, &Self::timed_out(), now);
     }
 
     /// Removes a request that has no further events.

@@ -5,6 +5,7 @@ use rand_distr::{Distribution as _, Zipf};
 use redial_core::decide::Outcome;
 use redial_core::{Call, NEVER, Nanos, Policy, Resting, draw, nanos};
 
+use super::edge::Edge;
 use super::slab::Slab;
 use crate::random::below;
 use crate::scenario::{Clients, Keys, Work};
@@ -17,10 +18,12 @@ pub(super) struct Callers {
     instances: u32,
     /// The instance of each caller; computed from the caller's number if the number of callers is fixed.
     of: Option<Vec<u32>>,
-    /// The next event of each caller; only where restarts can make an event stale.
+    /// The next event of each caller; only where restarts or hedges can make an event stale.
     next_events: Option<Vec<NextEvent>>,
-    /// How often each instance was restarted; empty without restarts.
-    generations: Vec<u32>,
+    /// The process that makes the call of each caller; only where processes are replaced.
+    processes: Option<Vec<u32>>,
+    /// The race of each caller's call; only with hedges.
+    races: Option<Vec<Option<u32>>>,
     /// `None` when keys do not matter.
     keys: Option<KeySource>,
     seed: u64,
@@ -73,8 +76,10 @@ struct Execution {
 
 impl Callers {
     /// `keyed` is whether keys matter.
-    pub(super) fn new(scenario: &Scenario, policy: &Policy, keyed: bool, seed: u64) -> Self {
+    pub(super) fn new(scenario: &Scenario, edges: &[Edge<'_>], keyed: bool, seed: u64) -> Self {
         let clients = &scenario.clients;
+        let hedges = edges.iter().any(|edge| edge.most_hedges > 0);
+        let remembers = edges.iter().any(|edge| edge.policy.backoff().remembers());
         let fixed = clients.arrivals.callers();
         let count = fixed.unwrap_or(0) as usize;
         let restarts = !scenario.restart.is_empty();
@@ -84,12 +89,13 @@ impl Callers {
             free: Vec::new(),
             instances: clients.instances,
             of: fixed.is_none().then(Vec::new),
-            next_events: restarts.then(|| vec![NextEvent::default(); count]),
-            generations: vec![0; if restarts { clients.instances as usize } else { 0 }],
+            next_events: (restarts || hedges).then(|| vec![NextEvent::default(); count]),
+            processes: (restarts || clients.lifetime.is_some()).then(|| vec![0; count]),
+            races: hedges.then(|| vec![None; count]),
             keys: keyed.then(|| KeySource::new(clients)),
             seed: Stream::new(seed).of(2).bits(),
             origins: clients.requeue.map(|_| vec![NEVER; count]),
-            drawn: policy.backoff().remembers().then(|| vec![0; count]),
+            drawn: remembers.then(|| vec![0; count]),
             not_before: scenario.backend.ban.map(|_| vec![0; count]),
             executions: track.then(|| Executions {
                 of: vec![0; count],
@@ -114,6 +120,8 @@ impl Callers {
         let number = self.free.pop().unwrap_or_else(|| {
             self.all.push(Caller::default());
             self.next_events.iter_mut().for_each(|all| all.push(NextEvent::default()));
+            self.processes.iter_mut().for_each(|all| all.push(0));
+            self.races.iter_mut().for_each(|all| all.push(None));
             self.executions.iter_mut().for_each(|executions| executions.of.push(0));
             self.of.iter_mut().for_each(|of| of.push(0));
             self.not_before.iter_mut().for_each(|not_before| not_before.push(0));
@@ -193,14 +201,29 @@ impl Callers {
         }
     }
 
+    /// The process that makes its call, where processes are replaced.
     #[inline]
-    pub(super) fn generation(&self, instance: u32) -> u32 {
-        self.generations.get(instance as usize).copied().unwrap_or(0)
+    pub(super) fn process(&self, number: u32) -> Option<u32> {
+        self.processes.as_ref().map(|all| all[number as usize])
     }
 
-    /// Instances below this number lose their state.
-    pub(super) fn restart(&mut self, below: u32) {
-        self.generations.iter_mut().take(below as usize).for_each(|generation| *generation += 1);
+    #[inline]
+    pub(super) fn set_process(&mut self, number: u32, process: u32) {
+        if let Some(all) = &mut self.processes {
+            all[number as usize] = process;
+        }
+    }
+
+    /// The race of its call, if attempts of it are in flight and can be hedged.
+    #[inline]
+    pub(super) fn race(&self, number: u32) -> Option<u32> {
+        self.races.as_ref().and_then(|all| all[number as usize])
+    }
+
+    pub(super) fn set_race(&mut self, number: u32, race: Option<u32>) {
+        if let Some(all) = &mut self.races {
+            all[number as usize] = race;
+        }
     }
 
     /// The seed of its call.
@@ -252,7 +275,7 @@ impl Callers {
         self.not_before.as_ref().is_some_and(|not_before| now < not_before[number as usize])
     }
 
-    /// Whether its call waits for a retry.
+    /// Whether its call waits for a retry. A call in a race does not, although a hedge may be scheduled.
     pub(super) fn rests(&self, number: u32) -> bool {
         let next = self.next_events.as_ref().map(|all| all[number as usize]);
         next.is_some_and(|next| next.calls && next.at != NEVER)

@@ -12,9 +12,9 @@ pub(super) enum Event {
     Change(u32),
     /// A caller begins a call.
     Begin(u32),
-    /// A caller's wait for its retry is over.
+    /// A caller's wait for its retry or its hedge is over.
     Wake(u32),
-    /// A service's wait for the retry of an inner call is over.
+    /// A service's wait for the retry or the hedge of an inner call is over.
     WakeInner(u32),
     /// A request has arrived at its service.
     Arrive(u32),

@@ -18,7 +18,9 @@ pub(super) struct Target {
     pub(super) origin: Origin,
     pub(super) edge: u32,
     pub(super) instance: u32,
-    pub(super) generation: u32,
+    /// The process of the instance, among those with its policy.
+    pub(super) process: u32,
+    /// The shard or the endpoint.
     pub(super) shard: u32,
     /// The execution of its call, where executions are tracked.
     pub(super) execution: u32,
@@ -28,12 +30,21 @@ pub(super) struct Target {
     pub(super) off: Option<Stop>,
 }
 
+/// The call of an attempt in flight.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// The call itself, which has no other attempt in flight.
+    Call(Call),
+    /// The number of its race.
+    Race(u32),
+}
+
 /// An attempt in flight. Its work continues after the caller has stopped waiting.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) target: Target,
     /// `None` once the caller has stopped waiting.
-    pub(super) waiting: Option<(Call, Permit)>,
+    pub(super) waiting: Option<(Held, Permit)>,
     pub(super) expires: Nanos,
     /// Whether its timeout is scheduled.
     pub(super) timed: bool,
@@ -65,11 +76,11 @@ pub(super) enum Stage {
 }
 
 impl Flight {
-    pub(super) fn new(target: Target, call: Call, permit: Permit) -> Self {
+    pub(super) fn new(target: Target, held: Held, permit: Permit) -> Self {
         let (expires, number) = (permit.expires, permit.number);
         Self {
             target,
-            waiting: Some((call, permit)),
+            waiting: Some((held, permit)),
             expires,
             timed: false,
             number,

@@ -1,11 +1,11 @@
-//! How much a faulty shard harms calls to the others. That harm is done by the clients: shared budgets and
+//! How much a faulty shard or endpoint harms calls to the others. That harm is done by the clients: shared budgets and
 //! breakers.
 
 use super::service_state::ServiceState;
 use crate::Scenario;
-use crate::scenario::{BACKEND, Keys};
+use crate::scenario::{BACKEND, Keys, Outage, RetryTo};
 
-/// Counts calls to shards without a fault of their own.
+/// Counts calls to shards or endpoints without a fault of their own. A call that changes its endpoint belongs to none.
 pub(super) struct HealthyShards {
     faulty: Vec<u32>,
     calls: u64,
@@ -15,11 +15,13 @@ pub(super) struct HealthyShards {
 impl HealthyShards {
     pub(super) fn new(scenario: &Scenario, services: &[ServiceState<'_>]) -> Option<Self> {
         let outages = scenario.outages().filter(|it| it.service() == BACKEND);
-        let mut faulty: Vec<u32> = outages.filter_map(|it| it.shard).collect();
-        if matches!(scenario.clients.keys, Keys::Zipf { .. }) {
+        let mut faulty: Vec<u32> = outages.filter_map(Outage::part).collect();
+        if services[0].config.shards > 1 && matches!(scenario.clients.keys, Keys::Zipf { .. }) {
             faulty.push(services[0].shard_of(1));
         }
-        (services[0].config.shards > 1 && !faulty.is_empty()).then_some(Self {
+        let config = services[0].config;
+        let stay = config.shards > 1 || scenario.clients.retry_to == RetryTo::Same;
+        (config.parts() > 1 && stay && !faulty.is_empty()).then_some(Self {
             faulty,
             calls: 0,
             lost: 0,

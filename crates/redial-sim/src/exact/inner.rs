@@ -20,6 +20,10 @@ pub(super) struct Inner {
     key: u64,
     shard: u32,
     pub(super) seed: u64,
+    /// The time of its next event. An event at another time is stale.
+    pub(super) due: Nanos,
+    /// If attempts are in flight and can be hedged.
+    pub(super) race: Option<u32>,
 }
 
 impl World<'_> {
@@ -48,6 +52,8 @@ impl World<'_> {
             key,
             shard: self.services[self.edges[edge].to].shard_of(key),
             seed: self.network.bits(),
+            due: NEVER,
+            race: None,
         };
         let call = Call::new(policy, now, inner.deadline);
         let number = self.inner.add(inner);
@@ -57,6 +63,12 @@ impl World<'_> {
 
     pub(super) fn wake_inner(&mut self, number: u32, now: Nanos) {
         let inner = *self.inner.get(number);
+        if inner.due != now {
+            return;
+        }
+        if let Some(race) = inner.race {
+            return self.hedge(race, Origin::Inner(number), now);
+        }
         let policy = &self.edges[inner.edge as usize].policy;
         let call = Call::wake(inner.resting, inner.drawn, policy, inner.started, inner.deadline);
         self.attempt(Origin::Inner(number), call, now);
@@ -69,7 +81,7 @@ impl World<'_> {
             origin: Origin::Inner(number),
             edge: inner.edge,
             instance: 0,
-            generation: 0,
+            process: 0,
             shard: inner.shard,
             execution: 0,
             key: inner.key,
@@ -85,7 +97,9 @@ impl World<'_> {
         attempts: u32,
         now: Nanos,
     ) {
-        let parent = self.inner.get(number).parent;
+        let inner = self.inner.get(number);
+        inner.due = NEVER;
+        let parent = inner.parent;
         self.inner.remove(number);
         let Some(stop) = stop else {
             if !self.call_next(parent, now) {

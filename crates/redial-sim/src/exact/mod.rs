@@ -16,10 +16,14 @@ mod at_caller;
 mod at_service;
 mod callers;
 mod edge;
+mod endpoints;
 mod event;
 mod flight;
 mod healthy_shards;
 mod inner;
+mod own_calls;
+mod processes;
+mod race;
 mod servers;
 mod service_state;
 mod sharing;
@@ -37,5 +41,5 @@ use world::World;
 /// by then.
 pub fn run(scenario: &Scenario, subject: &Subject, seed: u64, watch: &Watch) -> Run {
     let edges = Edge::all(scenario, subject, seed);
-    World::new(scenario, &edges, seed).run(watch)
+    World::new(scenario, edges, seed).run(watch)
 }

@@ -86,14 +86,14 @@ impl<'a> ServiceState<'a> {
             (Discipline::ProcessorSharing, Some(servers)) => servers.0.into(),
             _ => 0,
         };
-        let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.shards));
+        let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.parts()));
         Some(Self {
             config: service,
             outages: Outages::new(scenario, name),
             capacity: Capacity::new(scenario, name),
             servers: 0,
             servers_until: 0,
-            shards: (0..service.shards).map(|_| Shard::default()).collect(),
+            shards: (0..service.parts()).map(|_| Shard::default()).collect(),
             most_waiting: u64::from(service.queue) + sharing,
             simple: service.servers.is_none()
                 && service.calls.is_empty()

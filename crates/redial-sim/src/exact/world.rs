@@ -3,10 +3,13 @@ use redial_core::{Call, NEVER, Nanos, Permit, Stop, Verdict};
 
 use super::callers::{Callers, Executions};
 use super::edge::{Edge, names};
+use super::endpoints::Endpoints;
 use super::event::{Event, REJECTION_DONE, SHARED};
-use super::flight::{Flight, Origin, Target};
+use super::flight::{Flight, Held, Origin, Target};
 use super::healthy_shards::HealthyShards;
 use super::inner::Inner;
+use super::own_calls::OwnCalls;
+use super::race::Race;
 use super::service_state::{Reception, ServiceState};
 use super::slab::Slab;
 use crate::measure::{Recorder, Run};
@@ -33,16 +36,20 @@ const PREFETCHED: usize = 32;
 /// The state of the simulation at one point in time.
 pub(super) struct World<'a> {
     pub(super) scenario: &'a Scenario,
-    pub(super) edges: &'a [Edge<'a>],
+    pub(super) edges: Vec<Edge<'a>>,
     pub(super) wheel: Wheel,
     pub(super) callers: Callers,
     pub(super) inner: Slab<Inner>,
     pub(super) flights: Slab<Flight>,
+    pub(super) races: Slab<Option<Race>>,
     pub(super) services: Vec<ServiceState<'a>>,
     /// The first edge of each service; the others follow it.
     pub(super) first_inner: Vec<usize>,
     pub(super) recorder: Recorder,
     pub(super) healthy_shards: Option<HealthyShards>,
+    pub(super) own_calls: Option<OwnCalls>,
+    /// `None` if there is only one.
+    pub(super) endpoints: Option<Endpoints>,
     open_loop: OpenLoop<'a>,
     pub(super) network: Stream,
     pub(super) thinking: Stream,
@@ -52,7 +59,7 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(scenario: &'a Scenario, edges: &'a [Edge<'a>], seed: u64) -> Self {
+    pub(super) fn new(scenario: &'a Scenario, edges: Vec<Edge<'a>>, seed: u64) -> Self {
         let streams = Stream::new(seed);
         // Executions are tracked if work must not be done twice.
         let tracked = scenario.clients.work == Work::Unsafe;
@@ -60,9 +67,12 @@ impl<'a> World<'a> {
             ServiceState::new(scenario, name, streams.of(number), tracked)
         });
         let services: Vec<_> = services.collect();
-        let keyed = edges[0].policy.cooldown().is_some()
+        let of_clients =
+            edges.len() - services.iter().map(|it| it.config.calls.len()).sum::<usize>();
+        let mut policies = edges[..of_clients].iter().map(|edge| &edge.policy);
+        let keyed = policies.any(|policy| policy.cooldown().is_some())
             || services.iter().any(|it| it.config.shards > 1 || !it.config.calls.is_empty());
-        let mut next = 1;
+        let mut next = of_clients;
         let first_inner = services.iter().map(|service| {
             let first = next;
             next += service.config.calls.len();
@@ -70,14 +80,17 @@ impl<'a> World<'a> {
         });
         Self {
             scenario,
-            edges,
             wheel: Wheel::default(),
-            callers: Callers::new(scenario, &edges[0].policy, keyed, seed),
+            callers: Callers::new(scenario, &edges[..of_clients], keyed, seed),
+            edges,
             inner: Slab::default(),
             flights: Slab::default(),
+            races: Slab::default(),
             first_inner: first_inner.collect(),
             recorder: Recorder::new(scenario),
             healthy_shards: HealthyShards::new(scenario, &services),
+            own_calls: OwnCalls::new(&scenario.clients),
+            endpoints: Endpoints::new(scenario, streams.of(6)),
             services,
             open_loop: OpenLoop::new(scenario, streams.of(3)),
             network: streams.of(4),
@@ -153,15 +166,15 @@ impl<'a> World<'a> {
 
     /// Fills the queue with the backlog of an earlier fault.
     fn leave_backlog(&mut self) {
-        let shards = self.services[0].config.shards;
+        let shards = self.services[0].config.parts();
         for number in 0..self.services[0].config.backlog {
             let shard = number % shards;
             // There is no caller, and none is looked up, because no reply is awaited.
             let origin = Origin::Caller(u32::MAX);
             let execution = self.callers.executions.as_mut().map_or(0, Executions::without_caller);
-            let (instance, generation, key) = (0, 0, 0);
+            let (instance, process, key) = (0, 0, 0);
             let target =
-                Target { origin, edge: 0, instance, generation, shard, execution, key, off: None };
+                Target { origin, edge: 0, instance, process, shard, execution, key, off: None };
             let flight = self.flights.add(Flight::orphan(target));
             self.services[0].adopt();
             self.services[0].enqueue(shard, flight, None, 0);
@@ -174,7 +187,7 @@ impl<'a> World<'a> {
         match event {
             Event::Change(NEXT_CALL) => self.next_call(now),
             Event::Change(SERVERS) => {
-                let shards = self.services[0].config.shards;
+                let shards = self.services[0].config.parts();
                 (0..shards).for_each(|shard| self.start_queued(0, shard, now));
             }
             Event::Change(ALL_CALL) => {
@@ -231,44 +244,71 @@ impl<'a> World<'a> {
     /// Sends an attempt, if the engine admits it.
     #[inline]
     pub(super) fn attempt(&mut self, origin: Origin, mut call: Call, now: Nanos) {
-        let target = match origin {
-            Origin::Caller(caller) => self.target(caller),
-            Origin::Inner(number) => self.inner_target(number),
+        let target = self.next_target(origin, call.attempts() == 0);
+        let edge = &self.edges[target.edge as usize];
+        match call.admit(&edge.context(&target), now) {
+            Ok(permit) if edge.most_hedges > 0 => self.start_race(&target, call, permit, now),
+            Ok(permit) => self.send(&target, Held::Call(call), permit, now),
+            Err(stop) => self.over(origin, Some(stop), call.attempts(), now),
+        }
+    }
+
+    /// The target of the next attempt.
+    #[inline(always)]
+    pub(super) fn next_target(&mut self, origin: Origin, is_first: bool) -> Target {
+        let caller = match origin {
+            Origin::Caller(caller) => caller,
+            Origin::Inner(number) => return self.inner_target(number),
         };
-        let edges = self.edges;
-        let edge = &edges[target.edge as usize];
-        let cx = edge.context(&target);
-        let permit = match call.admit(&cx, now) {
-            Ok(permit) => permit,
-            Err(stop) => return self.over(origin, Some(stop), call.attempts(), now),
-        };
-        if let (Origin::Caller(_), Some(executions)) = (origin, &mut self.callers.executions) {
+        let mut target = self.target(caller);
+        if let Some(endpoints) = &mut self.endpoints {
+            target.shard = endpoints.choose(caller, target.instance, is_first);
+        }
+        target
+    }
+
+    #[inline(always)]
+    pub(super) fn send(&mut self, target: &Target, held: Held, permit: Permit, now: Nanos) {
+        if let (Origin::Caller(_), Some(executions)) = (target.origin, &mut self.callers.executions)
+        {
             executions.hold(target.execution);
         }
-        if edge.latency.is_zero() {
-            match self.receive(&target, permit.number, now) {
-                Reception::Answer(outcome) if self.services[edge.to].always_replies() => {
-                    self.release(&target);
-                    let verdict = call.settle(&cx, permit, &outcome, now, || self.seed_of(origin));
-                    self.apply(origin, &call, verdict, now);
-                }
-                Reception::Serve(0, None) if self.services[edge.to].is_simple() => {
-                    self.services[edge.to].serve_at_once(target.shard);
-                    if let Origin::Caller(_) = origin {
-                        self.recorder.served(now, 1);
-                    }
-                    let verdict = call.settle(&cx, permit, &Outcome::Success, now, || 0);
-                    self.apply(origin, &call, verdict, now);
-                }
-                reception => {
-                    let flight = self.flights.add(Flight::new(target, call, permit));
-                    self.place(flight, reception, now);
-                }
-            }
-            return;
+        if let Some(endpoints) = &mut self.endpoints {
+            endpoints.sent(target);
         }
-        let flight = self.flights.add(Flight::new(target, call, permit));
-        self.transmit(flight, Event::Arrive(flight), now);
+        let edge = &self.edges[target.edge as usize];
+        let to = edge.to;
+        if !edge.latency.is_zero() {
+            let flight = self.take_off(target, held, permit);
+            return self.transmit(flight, Event::Arrive(flight), now);
+        }
+        match self.receive(target, permit.number, now) {
+            Reception::Answer(outcome) if self.services[to].always_replies() => {
+                self.release(target);
+                self.settle(target, held, permit, &outcome, now);
+            }
+            Reception::Serve(0, None) if self.services[to].is_simple() => {
+                self.services[to].serve_at_once(target.shard);
+                if let Origin::Caller(_) = target.origin {
+                    self.recorder.served(now, 1);
+                }
+                self.settle(target, held, permit, &Outcome::Success, now);
+            }
+            reception => {
+                let flight = self.take_off(target, held, permit);
+                self.place(flight, reception, now);
+            }
+        }
+    }
+
+    #[inline]
+    fn take_off(&mut self, target: &Target, held: Held, permit: Permit) -> u32 {
+        let race = if let Held::Race(race) = held { Some(race) } else { None };
+        let flight = self.flights.add(Flight::new(*target, held, permit));
+        if let Some(race) = race {
+            self.race_took_off(race, flight);
+        }
+        flight
     }
 
     /// Sends a request or a reply over the network.
@@ -295,21 +335,26 @@ impl<'a> World<'a> {
     pub(super) fn settle(
         &mut self,
         target: &Target,
-        mut call: Call,
+        held: Held,
         permit: Permit,
         outcome: &Outcome,
         now: Nanos,
     ) {
-        let edges = self.edges;
-        let edge = &edges[target.edge as usize];
-        let cx = edge.context(target);
+        if let Some(endpoints) = &mut self.endpoints {
+            endpoints.landed(target);
+        }
+        let mut call = match held {
+            Held::Call(call) => call,
+            Held::Race(race) => return self.settle_race(target, race, permit, outcome, now),
+        };
+        let cx = self.edges[target.edge as usize].context(target);
         let verdict = call.settle(&cx, permit, outcome, now, || self.seed_of(target.origin));
         self.apply(target.origin, &call, verdict, now);
     }
 
     /// Acts on the engine's verdict.
     #[inline]
-    fn apply(&mut self, origin: Origin, call: &Call, verdict: Verdict, now: Nanos) {
+    pub(super) fn apply(&mut self, origin: Origin, call: &Call, verdict: Verdict, now: Nanos) {
         match verdict {
             Verdict::Done => self.over(origin, None, call.attempts(), now),
             Verdict::Stop(stop) => self.over(origin, Some(stop), call.attempts(), now),
@@ -317,13 +362,12 @@ impl<'a> World<'a> {
                 (Some(resting), Origin::Caller(caller)) => {
                     self.recorder.waits(wake - now, 1);
                     self.callers.rest(caller, resting, call.drawn());
-                    self.callers.schedule(caller, true, wake);
-                    self.wheel.push(wake, Event::Wake(caller).pack());
+                    self.wake_at(origin, wake);
                 }
                 (Some(resting), Origin::Inner(number)) => {
                     let inner = self.inner.get(number);
                     (inner.resting, inner.drawn) = (resting, call.drawn());
-                    self.wheel.push(wake, Event::WakeInner(number).pack());
+                    self.wake_at(origin, wake);
                 }
                 (None, origin) => self.over(origin, Some(Stop::Attempts), call.attempts(), now),
             },
@@ -331,7 +375,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn seed_of(&self, origin: Origin) -> u64 {
+    pub(super) fn seed_of(&self, origin: Origin) -> u64 {
         match origin {
             Origin::Caller(caller) => self.callers.seed(caller),
             Origin::Inner(number) => self.inner.peek(number).seed,
@@ -360,6 +404,7 @@ impl<'a> World<'a> {
         let run = self.recorder.finish(most.map(|most| most.max(own)), self.events);
         Run {
             healthy_lost: self.healthy_shards.map(|healthy_shards| healthy_shards.lost_share()),
+            own_success: self.own_calls.map(|own_calls| own_calls.success()),
             ..run
         }
     }

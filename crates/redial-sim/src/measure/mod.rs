@@ -50,6 +50,8 @@ pub struct Run {
     pub waiting_max: u64,
     /// The share of failed calls among those to shards without a fault of their own; `None` without such faults.
     pub healthy_lost: Option<f64>,
+    /// The share of the calls with the policy under test that succeeded; `None` unless others have other policies.
+    pub own_success: Option<f64>,
     /// Retries that reached the backend.
     pub retries: u64,
     /// From the first to the last retry.

@@ -221,6 +221,7 @@ impl Recorder {
             delay_sd_ms: variance.max(0.0).sqrt(),
             waiting_max: self.waiting_max,
             healthy_lost: None,
+            own_success: None,
             retries: self.steps.iter().map(|step| step.retries).sum(),
             smear_ms: self.retried.map_or(0.0, |(first, last)| (last - first) as f64 / 1e6),
             series: self.series(),

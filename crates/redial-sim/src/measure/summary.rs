@@ -76,7 +76,7 @@ impl Share {
 type Number = (&'static str, fn(&Run) -> Option<f64>);
 
 /// Every figure of a run, in the order of the reports.
-const NUMBERS: [Number; 17] = [
+const NUMBERS: [Number; 18] = [
     ("calls", |run| Some(run.calls as f64)),
     ("attempts", |run| Some(run.attempts as f64)),
     ("amplification", |run| Some(run.amplification)),
@@ -92,6 +92,7 @@ const NUMBERS: [Number; 17] = [
     ("delay_sd_ms", |run| Some(run.delay_sd_ms)),
     ("waiting_max", |run| Some(run.waiting_max as f64)),
     ("healthy_lost", |run| run.healthy_lost),
+    ("own_success", |run| run.own_success),
     ("retries", |run| Some(run.retries as f64)),
     ("smear_ms", |run| Some(run.smear_ms)),
 ];

@@ -89,7 +89,7 @@ pub fn named(name: &str, number: f64) -> String {
 
 /// Whether its values go from 0 to 1.
 pub(super) fn is_share(name: &str) -> bool {
-    matches!(name, "success" | "goodput_lost" | "healthy_lost" | "collapse")
+    matches!(name, "success" | "goodput_lost" | "healthy_lost" | "own_success" | "collapse")
 }
 
 /// The label of an axis: without the zeros that indicate precision.

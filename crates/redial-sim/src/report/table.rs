@@ -24,12 +24,13 @@ struct Source {
     text: fn(&Case) -> String,
 }
 
-const COLUMNS: [Source; 13] = [
+const COLUMNS: [Source; 14] = [
     Source { name: ["", "policy"], text: |case| case.subject.name.clone() },
     Source { name: ["", "calls"], text: |case| mean(case, "calls", count) },
     Source { name: ["", "attempts"], text: |case| mean(case, "attempts", count) },
     Source { name: ["ampli-", "fication"], text: |case| spread(case, "amplification", ratio) },
     Source { name: ["", "success"], text: success },
+    Source { name: ["own", "success"], text: |case| mean(case, "own_success", percent) },
     Source { name: ["peak", "ratio"], text: |case| spread(case, "peak_ratio", ratio) },
     Source { name: ["time to", "recover"], text: recover },
     Source { name: ["goodput", "lost"], text: |case| mean(case, "goodput_lost", percent) },
@@ -41,15 +42,16 @@ const COLUMNS: [Source; 13] = [
 ];
 
 impl Report<'_> {
-    /// The most important figures. Duplicates, losses of healthy shards, recovery and collapse are only shown where
-    /// they apply.
+    /// The most important figures. Duplicates, losses of healthy shards, the success of the callers under test,
+    /// recovery and collapse are only shown where they apply.
     pub fn table(&self) -> Table {
         let ran: Vec<&Case> = self.cases.iter().filter(|case| case.summary.runs > 0).collect();
         let twice = ran.iter().any(|case| case.summary.mean("duplicates") > 0.0);
-        let apart = ran.iter().any(|case| case.summary.value("healthy_lost").is_some());
+        let has = |name: &str| ran.iter().any(|case| case.summary.value(name).is_some());
         let shown = |source: &&Source| match source.name[0] {
             "dupli-" => twice,
-            "healthy" => apart,
+            "healthy" => has("healthy_lost"),
+            "own" => has("own_success"),
             "collapse" => self.tells_collapse(),
             "time to" => self.can_recover(),
             _ => true,

@@ -20,11 +20,13 @@ use std::fmt::Display;
 use redial_core::Nanos;
 
 use crate::measure::Run;
-use crate::scenario::{Arrivals, Clients, Drawn, Keys, Limit, Pace, Servers, Service, Time};
+use crate::scenario::{
+    Arrivals, Clients, Drawn, Keys, Lifetime, Limit, Pace, Servers, Service, Time,
+};
 use crate::simulate::Watch;
 use crate::{Scenario, Subject, exact};
 
-/// The most calls in a run of a scale model that [`scale_of`] chooses.
+/// The most calls in a run, unless a simulation sets another limit.
 pub const MOST_CALLS: f64 = 2e6;
 /// A model has at least this many instances, or all of them.
 const LEAST_INSTANCES: f64 = 10.0;
@@ -42,9 +44,9 @@ pub struct ScaleModel {
     distortions: Vec<String>,
 }
 
-/// The smallest k of the form 1, 2 or 5 × 10ⁿ with which a run has at most [`MOST_CALLS`] calls.
-pub fn scale_of(scenario: &Scenario) -> u32 {
-    let least = scenario.calls() / MOST_CALLS;
+/// The smallest k of the form 1, 2 or 5 × 10ⁿ with which a run has at most this many calls.
+pub fn scale_of(scenario: &Scenario, most_calls: f64) -> u32 {
+    let least = scenario.calls() / most_calls;
     let steps = (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u32.pow(power)));
     steps.into_iter().find(|k| f64::from(*k) >= least).unwrap_or(u32::MAX)
 }
@@ -65,13 +67,23 @@ impl ScaleModel {
         }
         divider.faults(&mut model);
         let policy = divider.policy(&subject.policy, divider.by_instance(), divider.flow())?;
+        for it in &mut model.clients.others {
+            let other = scenario.subject(&it.policy)?;
+            let name = format!("{} 1:{k}", other.name);
+            let policy = divider.policy(&other.policy, divider.by_instance(), divider.flow())?;
+            model.policy.insert(name.clone(), policy);
+            if other.careless {
+                model.careless.push(name.clone());
+            }
+            it.policy = name;
+        }
         // A service has one set of guards for all of its calls.
         let by = f64::from(k);
         let inner = std::iter::once(&mut model.backend).chain(model.service.values_mut());
         for service in inner.filter(|service| !service.calls.is_empty()) {
             let own = service.policy.as_ref().and_then(|name| scenario.subject(name).ok());
             let own = own.unwrap_or_else(|| subject.clone());
-            let name = format!("{} 1:{k}", own.name);
+            let name = format!("{} 1:{k} in a service", own.name);
             let policy = divider.policy(&own.policy, by, divider.calls_a_second)?;
             model.policy.insert(name.clone(), policy);
             service.policy = Some(name);
@@ -96,7 +108,7 @@ impl ScaleModel {
         self.scenario.calls()
     }
 
-    /// Runs it once, and multiplies the counts back; those of the outcomes over time stay as they are.
+    /// Runs it once, and multiplies the counts back.
     pub fn run(&self, seed: u64, watch: &Watch) -> Run {
         let run = exact::run(&self.scenario, &self.subject, seed, watch);
         let k = u64::from(self.k);
@@ -109,6 +121,7 @@ impl ScaleModel {
             waiting_max: run.waiting_max * k,
             retries: run.retries * k,
             series,
+            outcomes: run.outcomes.of_model(self.k),
             ..run
         }
     }
@@ -188,6 +201,10 @@ impl Divider {
             instances,
             arrivals,
             keys,
+            others,
+            lifetime,
+            choose: _,
+            retry_to: _,
             guards: _,
             work: _,
             keyed: _,
@@ -216,6 +233,12 @@ impl Divider {
             }
         }
         *instances = self.instances;
+        for it in others {
+            self.share("clients.others.share", it.share, self.instances);
+        }
+        if let Some(Lifetime(calls)) = lifetime {
+            *calls = self.whole("clients.lifetime", *calls, self.by_instance(), 1);
+        }
         if subject.policy.cooldown().is_some() {
             match keys {
                 Keys::Own => {}
@@ -243,6 +266,7 @@ impl Divider {
             reject_cost: _,
             cancel: _,
             shards: _,
+            endpoints: _,
             errors: _,
             error_cost: _,
             lost_replies: _,

@@ -6,8 +6,8 @@ use std::fmt;
 use redial_core::{DurationText, Nanos};
 
 use super::{
-    Answer, Arrivals, BACKEND, Discipline, HintGiven, MOST_INSTANCES, Outage, Pace, Restart,
-    Scenario, Scope, Service, SwitchedOff, Time,
+    Answer, Arrivals, BACKEND, Discipline, HintGiven, Others, Outage, Pace, Requeue, Restart,
+    RetryTo, Scenario, Scope, Service, SwitchedOff, Time,
 };
 use crate::measure::STEPS;
 
@@ -42,6 +42,7 @@ fn invalid<T>(path: impl Into<String>, why: impl Into<String>) -> Result<T, Viol
 pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
     policies(scenario)?;
     length(scenario)?;
+    clients(scenario)?;
     arrivals(scenario)?;
     service(BACKEND, &scenario.backend)?;
     for (name, it) in &scenario.service {
@@ -91,6 +92,35 @@ fn length(scenario: &Scenario) -> Result<(), Violation> {
     Ok(())
 }
 
+fn clients(scenario: &Scenario) -> Result<(), Violation> {
+    let clients = &scenario.clients;
+    for others in &clients.others {
+        if let Err(why) = scenario.subject(&others.policy) {
+            return invalid("clients.others", why);
+        }
+    }
+    if let Some((others, _)) = clients.others().find(|(_, count)| *count == 0) {
+        let Others { policy, share } = others;
+        let instances = clients.instances;
+        return invalid(
+            "clients.others",
+            format!(
+                "{share} of {instances} instances is none with the policy {policy:?}: use more instances"
+            ),
+        );
+    }
+    if clients.own() == 0 {
+        return invalid("clients.others", "leaves no instance with the policy under test");
+    }
+    if clients.guards == Scope::Endpoint && clients.retry_to != RetryTo::Same {
+        return invalid(
+            "clients.guards",
+            "guards for each endpoint need calls that stay at theirs: set retry_to = \"same\"",
+        );
+    }
+    Ok(())
+}
+
 fn arrivals(scenario: &Scenario) -> Result<(), Violation> {
     let clients = &scenario.clients;
     if let Arrivals::Constant(Pace::Load(_)) | Arrivals::Poisson(Pace::Load(_)) = clients.arrivals
@@ -112,7 +142,8 @@ fn arrivals(scenario: &Scenario) -> Result<(), Violation> {
     {
         return invalid("clients.arrivals.synchronised.at", "has to be before the end (duration)");
     }
-    if clients.requeue.is_some_and(|time| time.is_zero()) {
+    if clients.requeue.is_some_and(|again| matches!(again, Requeue::After(time) if time.is_zero()))
+    {
         return invalid(
             "clients.requeue",
             "must be above zero, or failing calls would repeat without end",
@@ -122,18 +153,6 @@ fn arrivals(scenario: &Scenario) -> Result<(), Violation> {
         && clients.instances > callers
     {
         return invalid("clients.instances", format!("more instances than callers ({callers})"));
-    }
-    let shards = if clients.guards == Scope::Shard { scenario.backend.shards } else { 1 };
-    let guards =
-        u64::from(clients.instances) * u64::from(shards) * (1 + scenario.restart.len() as u64);
-    if guards > u64::from(MOST_INSTANCES) {
-        return invalid(
-            "clients.instances",
-            format!(
-                "{guards} sets of guards (instances × shards with their own × restarts) are more than the \
-                 {MOST_INSTANCES} that fit into memory"
-            ),
-        );
     }
     how_many(scenario)
 }
@@ -170,6 +189,15 @@ fn service(path: &str, it: &Service) -> Result<(), Violation> {
         return invalid(
             format!("{path}.queue"),
             "a backend without a server limit has no queue: set servers",
+        );
+    }
+    if it.endpoints > 1 && path != BACKEND {
+        return invalid(format!("{path}.endpoints"), "only the backend has endpoints");
+    }
+    if it.endpoints > 1 && it.shards > 1 {
+        return invalid(
+            format!("{path}.endpoints"),
+            "shards are selected by the key, and endpoints by the client: use only one of them",
         );
     }
     if it.backlog > it.queue {
@@ -280,6 +308,17 @@ fn faults(scenario: &Scenario) -> Result<(), Violation> {
             );
         }
         outage_cost(path, it, service)?;
+        let (of_shard, of_endpoint) = (it.shard.is_some(), it.endpoint.is_some());
+        if of_shard && service.endpoints > 1 || of_endpoint && service.shards > 1 {
+            let (has, not) = if of_shard { ("endpoints", "shard") } else { ("shards", "endpoint") };
+            return invalid(format!("{path}.{not}"), format!("the service has {has}, not {not}s"));
+        }
+        if it.endpoint.is_some_and(|endpoint| endpoint >= service.endpoints) {
+            return invalid(
+                format!("{path}.endpoint"),
+                format!("there are {} endpoints, from 0", service.endpoints),
+            );
+        }
         begins(scenario, path, it.start)?;
     }
     scenario.slowdown.iter().try_for_each(|it| {
@@ -348,7 +387,7 @@ pub(crate) fn in_flight_over_limit(scenario: &Scenario) -> Option<u64> {
         || backend.lost_replies > 0.0
         || hangs.into_iter().any(|answer| answer == Answer::Hang);
     let servers = backend.servers.map_or(0, |servers| u64::from(servers.0));
-    let inside = (servers + u64::from(backend.queue)) * u64::from(backend.shards);
+    let inside = (servers + u64::from(backend.queue)) * u64::from(backend.parts());
     let most = MOST_IN_FLIGHT;
     ((slow && callers > most) || inside.min(callers) > most).then_some(callers)
 }

@@ -1,27 +1,42 @@
+use std::fmt;
+
 use redial_core::Nanos;
 use redial_core::decide::Safety;
 use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::text::{count, duration, positive, some_time};
+use super::text::{count, duration, one_or_many, positive, share, some_time};
 use super::time::Time;
 
-/// The most callers that a run can have.
+/// The most callers, and the most instances, that a run can have.
 pub const MOST_CALLERS: u32 = 25_000_000;
-/// The most instances that a run can have: each has guards of its own, which take about two kilobytes.
-pub const MOST_INSTANCES: u32 = 1_000_000;
 
 /// The clients: how many there are, and what and how often they call.
 ///
-/// Defaults: one instance, a key for every call, idempotent work, no network latency.
+/// Defaults: one instance that lives for the whole run, with the policy under test; endpoints chosen at random, and
+/// another one for every further attempt of a call; a key for every call, idempotent work, no network latency.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clients {
     /// Processes. Each has its own budget, breaker and limits, which its callers share.
-    #[serde(default = "one", deserialize_with = "count::<_, 1, MOST_INSTANCES>")]
+    #[serde(default = "one", deserialize_with = "count::<_, 1, MOST_CALLERS>")]
     pub instances: u32,
-    /// Whether an instance has guards for the whole backend, or for each of its shards.
+    /// Whether an instance has guards for the whole backend, or for each of its shards or endpoints.
     #[serde(default)]
     pub guards: Scope,
+    /// How an instance chooses among the endpoints of the backend.
+    #[serde(default)]
+    pub choose: Choose,
+    /// The endpoint of the further attempts of a call.
+    #[serde(default)]
+    pub retry_to: RetryTo,
+    /// Instances with other policies than the one under test.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub others: Vec<Others>,
+    /// After this many calls an instance is replaced by a new one, whose guards know nothing.
+    #[serde(default)]
+    pub lifetime: Option<Lifetime>,
     /// When calls begin.
     pub arrivals: Arrivals,
     /// The keys of calls. Shards and the cool-down depend on them.
@@ -35,7 +50,7 @@ pub struct Clients {
     pub keyed: bool,
     /// A failed call is made again after this time, until it succeeds.
     #[serde(default)]
-    pub requeue: Option<Time>,
+    pub requeue: Option<Requeue>,
     /// How long a request or a reply takes to or from the backend.
     #[serde(default)]
     pub latency: Time,
@@ -54,6 +69,86 @@ pub enum Scope {
     Backend,
     /// One shard.
     Shard,
+    /// One endpoint.
+    Endpoint,
+}
+
+/// How an instance chooses among the endpoints of the backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choose {
+    /// At random.
+    #[default]
+    Random,
+    /// One after the other, from a random one on.
+    RoundRobin,
+    /// Of two random ones, the one with fewer attempts of this instance in flight.
+    TwoChoices,
+}
+
+/// The endpoint of the further attempts of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RetryTo {
+    /// One that the call has not tried, as long as there is one; then any but the last.
+    #[default]
+    Another,
+    /// Chosen anew for every attempt.
+    Any,
+    /// The one of the first attempt.
+    Same,
+}
+
+/// Instances with another policy than the one under test.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Others {
+    /// The name of their policy.
+    pub policy: String,
+    /// The share of the instances, rounded to whole ones.
+    #[serde(deserialize_with = "share")]
+    pub share: f64,
+}
+
+/// How many calls an instance makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Lifetime(#[serde(deserialize_with = "count::<_, 1, 1_000_000_000>")] pub u32);
+
+/// When a failed call is made again. In a file `"rest"`, or a [`Time`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Requeue {
+    /// After this time.
+    After(Time),
+    /// As the `Reconciler` does: after half of the longest wait of the policy, or up to all of it.
+    Rest,
+}
+
+impl<'de> Deserialize<'de> for Requeue {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(RequeueVisitor)
+    }
+}
+
+struct RequeueVisitor;
+
+impl<'de> Visitor<'de> for RequeueVisitor {
+    type Value = Requeue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"rest\", a duration such as \"10ms\", or the table of a distribution")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Requeue, E> {
+        match text {
+            "rest" => Ok(Requeue::Rest),
+            _ => Time::deserialize(StrDeserializer::new(text)).map(Requeue::After),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Requeue, A::Error> {
+        Time::deserialize(MapAccessDeserializer::new(map)).map(Requeue::After)
+    }
 }
 
 /// When calls begin.
@@ -149,6 +244,24 @@ impl Clients {
             (false, Work::Idempotent) => Safety::Idempotent,
             (false, Work::Unsafe) => Safety::Unsafe,
         }
+    }
+
+    /// How many instances have each of the other policies.
+    pub(crate) fn others(&self) -> impl Iterator<Item = (&Others, u32)> {
+        let count = |share: f64| (f64::from(self.instances) * share).round() as u32;
+        self.others.iter().map(move |others| (others, count(others.share)))
+    }
+
+    /// How many instances have the policy under test. They are the first ones.
+    pub(crate) fn own(&self) -> u32 {
+        self.instances.saturating_sub(self.others().map(|(_, count)| count).sum())
+    }
+
+    /// Whether every instance makes a single call.
+    pub(crate) fn call_once(&self) -> bool {
+        let once = matches!(self.arrivals, Arrivals::Synchronised { callers, .. } if callers == self.instances);
+        let again = self.requeue.is_some();
+        !again && (once || self.lifetime == Some(Lifetime(1)))
     }
 }
 

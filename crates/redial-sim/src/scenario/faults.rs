@@ -48,6 +48,9 @@ pub struct Outage {
     /// The only shard that it affects.
     #[serde(default)]
     pub shard: Option<u32>,
+    /// The only endpoint that it affects.
+    #[serde(default)]
+    pub endpoint: Option<u32>,
     /// The service that it affects, if not the backend.
     #[serde(default)]
     pub service: Option<String>,
@@ -168,6 +171,11 @@ impl Outage {
     /// The name of the service that it affects.
     pub(crate) fn service(&self) -> &str {
         self.service.as_deref().unwrap_or(BACKEND)
+    }
+
+    /// The only shard or endpoint that it affects.
+    pub(crate) fn part(&self) -> Option<u32> {
+        self.shard.or(self.endpoint)
     }
 }
 

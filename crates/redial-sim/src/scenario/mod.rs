@@ -40,7 +40,10 @@ use serde::Deserialize;
 
 pub use builtin::{BUILT_IN, BuiltIn};
 pub(crate) use check::in_flight_over_limit;
-pub use clients::{Arrivals, Clients, Keys, MOST_CALLERS, MOST_INSTANCES, Pace, Scope, Work};
+pub use clients::{
+    Arrivals, Choose, Clients, Keys, Lifetime, MOST_CALLERS, Others, Pace, Requeue, RetryTo, Scope,
+    Work,
+};
 pub(crate) use faults::Span;
 pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
 pub use read::{Problem, Set};
@@ -186,6 +189,7 @@ impl Scenario {
             capacity_loss: Vec::new(),
             cold_cache: Vec::new(),
             pause: Vec::new(),
+            slowdown: Vec::new(),
             spike: Vec::new(),
             restart: Vec::new(),
             switched_off: Vec::new(),

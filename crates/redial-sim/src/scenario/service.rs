@@ -21,13 +21,13 @@ pub(super) const LONGEST_QUEUE: u32 = 100_000_000;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Service {
-    /// How many requests each shard serves at once; unlimited if absent.
+    /// How many requests each shard or endpoint serves at once; unlimited if absent.
     pub servers: Option<Servers>,
     /// How long a server takes for a request.
     pub service: ServiceTime,
     /// Which of the waiting requests is served next.
     pub discipline: Discipline,
-    /// How many requests can wait for a server of a shard.
+    /// How many requests can wait for a server of a shard or endpoint.
     #[serde(deserialize_with = "count::<_, 0, LONGEST_QUEUE>")]
     pub queue: u32,
     /// How many requests are queued at the start, without waiting callers: left by an earlier fault.
@@ -47,6 +47,9 @@ pub struct Service {
     /// Partitions with their own servers and queues. A key always goes to the same one.
     #[serde(deserialize_with = "count::<_, 1, 4096>")]
     pub shards: u32,
+    /// Copies with their own servers and queues, among which the client chooses. Only the backend has them.
+    #[serde(deserialize_with = "count::<_, 1, 64>")]
+    pub endpoints: u32,
     /// The share of requests that fail at random.
     #[serde(deserialize_with = "share")]
     pub errors: f64,
@@ -84,6 +87,7 @@ impl Default for Service {
             cancel: false,
             connections: None,
             shards: 1,
+            endpoints: 1,
             errors: 0.0,
             error_cost: 0.0,
             lost_replies: 0.0,
@@ -98,15 +102,20 @@ impl Default for Service {
 }
 
 impl Service {
-    /// Requests a second that all shards can serve with all servers busy; infinite without a limit.
+    /// How many shards or endpoints there are. A service has only one of the two.
+    pub(crate) fn parts(&self) -> u32 {
+        self.shards.max(self.endpoints)
+    }
+
+    /// Requests a second that all shards or endpoints can serve with all servers busy; infinite without a limit.
     pub fn capacity(&self) -> f64 {
-        let (shards, per_request) = (f64::from(self.shards), self.service.per_request as f64);
+        let (parts, per_request) = (f64::from(self.parts()), self.service.per_request as f64);
         match self.servers.map(|servers| f64::from(servers.0)) {
             Some(servers) => {
-                servers * shards * 1e9 / (self.service.base.mean() + servers * per_request)
+                servers * parts * 1e9 / (self.service.base.mean() + servers * per_request)
             }
             // Also for infinitely many requests in service.
-            None => shards * 1e9 / per_request,
+            None => parts * 1e9 / per_request,
         }
     }
 }

@@ -1,10 +1,18 @@
-use redial_core::{Draft, Policy, Preset};
+use redial_core::admit::Guards;
+use redial_core::admit::budget::Budget;
+use redial_core::schedule::HedgeDelay;
+use redial_core::{Draft, MS, Policy, Preset};
 
-use super::Scenario;
+use super::{Requeue, Scenario, Scope};
 use crate::peers::Peer;
 
 /// The most attempts that a simulated policy can make.
 const MOST_ATTEMPTS: u32 = 65_535;
+
+/// The most sets of guards that a run can have. Each takes about two kilobytes.
+const MOST_GUARDS: u64 = 1_000_000;
+/// The shortest backoff cap of a policy whose failed calls rest.
+const SHORTEST_REST: u64 = MS;
 
 /// A policy under test.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +67,10 @@ impl Scenario {
     ///
     /// There is no such policy.
     pub fn subject(&self, name: &str) -> Result<Subject, String> {
+        self.accept(self.find_subject(name)?)
+    }
+
+    fn find_subject(&self, name: &str) -> Result<Subject, String> {
         if let Some(policy) = self.policy.get(name) {
             let careless = self.careless.iter().any(|careless| careless == name);
             return Ok(Subject { careless, ..Subject::new(name, policy.clone())? });
@@ -76,6 +88,60 @@ impl Scenario {
                 "no policy is called {name:?}: use one of this scenario ([policy.NAME]), {NO_RETRY}, a preset ({}), or peer:NAME",
                 Preset::ALL.map(Preset::name).join(", ")
             )),
+        }
+    }
+
+    /// Checks that the policy can be simulated here.
+    ///
+    /// # Errors
+    ///
+    /// Its guards do not fit into memory, or it has no rest to requeue after.
+    pub fn accept(&self, subject: Subject) -> Result<Subject, String> {
+        let Subject { name, policy, .. } = &subject;
+        let clients = &self.clients;
+        if clients.requeue == Some(Requeue::Rest) && policy.backoff().cap() < SHORTEST_REST {
+            return Err(format!(
+                "the policy {name:?} rests for at most its backoff.cap (clients.requeue), which has to be at least 1ms"
+            ));
+        }
+        let sets = u64::from(clients.instances) * u64::from(self.guards_each());
+        if sets > MOST_GUARDS && self.keeps_state(policy) {
+            return Err(format!(
+                "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
+                 own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget, breaker, \
+                 throttle, limit, cool-down or learnt hedges; a budget has none where every instance makes one call, and \
+                 the budget of a new process pays for all its retries"
+            ));
+        }
+        Ok(subject)
+    }
+
+    /// How many sets of guards an instance has.
+    pub(crate) fn guards_each(&self) -> u32 {
+        if self.clients.guards == Scope::Backend { 1 } else { self.backend.parts() }
+    }
+
+    /// Whether the guards of instances with this policy can differ. Otherwise one set without a budget is enough for
+    /// all of them.
+    pub(crate) fn keeps_state(&self, policy: &Policy) -> bool {
+        let learns = policy.hedge().is_some_and(|it| matches!(it.when, HedgeDelay::Quantile(_)));
+        let guarded = policy.breaker().is_some()
+            || policy.throttle().is_some()
+            || policy.rate().is_some()
+            || policy.concurrency().is_some()
+            || policy.cooldown().is_some();
+        learns || guarded || self.can_run_dry(policy)
+    }
+
+    /// Whether the budget of an instance can refuse a retry.
+    fn can_run_dry(&self, policy: &Policy) -> bool {
+        let retries = u64::from(policy.attempts()) - 1;
+        match policy.budget() {
+            Budget::None => false,
+            Budget::Window(_) | Budget::Tokens(_) if self.clients.call_once() => {
+                Guards::new(policy, 1, 0).balance(0).is_some_and(|balance| balance < retries)
+            }
+            _ => retries > 0,
         }
     }
 }

@@ -92,3 +92,11 @@ fn in_a_closed_loop_goodput_counts() {
     let eager = simulate(&scenario, &eager, &SETTINGS, &Watch::default());
     assert_eq!(eager.collapse.value, 1.0, "nearly all of the calls that end succeed, but few do");
 }
+
+#[test]
+fn every_kind_of_fault_can_be_taken_away() {
+    for built_in in redial_sim::scenario::BUILT_IN {
+        let scenario = built_in.read(&[]).unwrap();
+        assert_eq!(scenario.without_faults().fault_span(), None, "{}", built_in.name);
+    }
+}

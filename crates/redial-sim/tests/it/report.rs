@@ -41,6 +41,7 @@ fn run(collapsed: bool) -> Run {
         delay_sd_ms: 3.0,
         waiting_max: 20,
         healthy_lost: None,
+        own_success: None,
         retries: 50,
         smear_ms: 200.0,
         outcomes: Outcomes::default(),
@@ -135,6 +136,8 @@ fn the_table_shows_columns_that_apply() {
     assert!(twice.contains(&"duplicates".to_owned()));
     let apart = titles(&[Run { healthy_lost: Some(0.1), ..run(false) }]);
     assert!(apart.contains(&"healthy lost".to_owned()));
+    let mixed = titles(&[Run { own_success: Some(0.5), ..run(false) }]);
+    assert!(mixed.contains(&"own success".to_owned()));
 }
 
 #[test]

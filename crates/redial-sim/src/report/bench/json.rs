@@ -87,6 +87,7 @@ impl Serialize for Scored<'_> {
         map.serialize_entry("deadline_ms", &(nanos(cell.deadline) as f64 / 1e6))?;
         let timeout = cell.timeout.map(|timeout| nanos(timeout) as f64 / 1e6);
         map.serialize_entry("timeout_ms", &timeout)?;
+        map.serialize_entry("scale", &cell.scale())?;
         let one = Answer { name: "one attempt", scores: &result.one_attempt, result };
         map.serialize_entry("one_attempt", &one)?;
         let oracle = &result.oracle;

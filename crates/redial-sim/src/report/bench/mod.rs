@@ -87,7 +87,10 @@ impl BenchReport<'_> {
     fn cell_row(&self, result: &CellResult, each: bool) -> Vec<String> {
         let cell: &Cell = &self.plan.cells[result.cell];
         let mut row = vec![
-            cell.name.clone(),
+            match cell.scale() {
+                1 => cell.name.clone(),
+                k => format!("{} (1:{k})", cell.name),
+            },
             cell.patience(),
             points(result.one_attempt.loss()),
             points(result.oracle.scores.loss()),

@@ -1,0 +1,156 @@
+//! A slow attempt can be raced: another one is sent beside it, and the first success wins. These are the rules of
+//! the library's runner, which are in `redial/src/race.rs` and `hedge.rs`.
+
+use redial_core::decide::Outcome;
+use redial_core::{Call, NEVER, Nanos, Permit, Verdict};
+
+use super::event::Event;
+use super::flight::{Held, Origin, Target};
+use super::world::World;
+
+/// A call whose attempts can be hedged, while at least one is in flight.
+#[derive(Debug)]
+pub(super) struct Race {
+    call: Call,
+    /// Oldest first.
+    in_flight: Vec<Racer>,
+    /// Whether another hedge may be requested: not after a refusal or a failure.
+    hedging: bool,
+}
+
+#[derive(Debug)]
+struct Racer {
+    number: u32,
+    started: Nanos,
+    /// `None` until it is known that the attempt is not answered at once.
+    flight: Option<u32>,
+}
+
+impl World<'_> {
+    pub(super) fn start_race(&mut self, target: &Target, call: Call, permit: Permit, now: Nanos) {
+        let race = self.races.add(Some(Race { call, in_flight: Vec::new(), hedging: true }));
+        self.set_race(target.origin, Some(race));
+        self.join_race(race, target, permit, now);
+    }
+
+    /// Sends an attempt, and schedules the hedge beside it.
+    fn join_race(&mut self, race: u32, target: &Target, permit: Permit, now: Nanos) {
+        let (number, started) = (permit.number, permit.started);
+        if let Some(race) = self.races.get(race) {
+            race.in_flight.push(Racer { number, started, flight: None });
+        }
+        self.send(target, Held::Race(race), permit, now);
+        // An attempt that is answered at once may have ended the race.
+        if self.race(target.origin) != Some(race) {
+            return;
+        }
+        let edge = &self.edges[target.edge as usize];
+        let (delay, most) = (edge.guards(target).hedge_delay(), edge.most_hedges as usize);
+        let Some(race) = self.races.get(race) else { return };
+        if race.hedging && race.in_flight.len() <= most && delay != NEVER {
+            self.wake_at(target.origin, started.saturating_add(delay));
+        }
+    }
+
+    /// The newest attempt is in flight.
+    pub(super) fn race_took_off(&mut self, race: u32, flight: u32) {
+        let race = self.races.get(race).as_mut();
+        if let Some(newest) = race.and_then(|race| race.in_flight.last_mut()) {
+            newest.flight = Some(flight);
+        }
+    }
+
+    /// The time has come to send a hedge.
+    pub(super) fn hedge(&mut self, number: u32, origin: Origin, now: Nanos) {
+        let target = self.next_target(origin, false);
+        let is_off =
+            matches!(origin, Origin::Caller(_)) && self.off_until(target.instance, now).is_some();
+        let cx = self.edges[target.edge as usize].context(&target);
+        let Some(race) = self.races.get(number) else { return };
+        match race.call.hedge(&cx, now) {
+            Ok(permit) if is_off => race.call.abandon(&cx, permit, now),
+            Ok(permit) => self.join_race(number, &target, permit, now),
+            Err(_) => race.hedging = false,
+        }
+    }
+
+    /// An attempt of a race has ended.
+    pub(super) fn settle_race(
+        &mut self,
+        target: &Target,
+        number: u32,
+        permit: Permit,
+        outcome: &Outcome,
+        now: Nanos,
+    ) {
+        let Some(mut race) = self.races.get(number).take() else { return };
+        let edge = &self.edges[target.edge as usize];
+        let cx = edge.context(target);
+        if let (Outcome::Success, Some(oldest)) = (outcome, race.in_flight.first()) {
+            cx.guards.record_latency(now.saturating_sub(oldest.started));
+        }
+        race.in_flight.retain(|racer| racer.number != permit.number);
+        let verdict = race.call.settle(&cx, permit, outcome, now, || self.seed_of(target.origin));
+        if verdict == Verdict::InFlight {
+            race.hedging = false;
+            *self.races.get(number) = Some(race);
+            return;
+        }
+        for flight in race.in_flight.drain(..).filter_map(|racer| racer.flight) {
+            self.abandon(&mut race.call, flight, now);
+        }
+        self.races.remove(number);
+        self.set_race(target.origin, None);
+        self.apply(target.origin, &race.call, verdict, now);
+    }
+
+    /// The caller no longer waits for an attempt. Its work continues.
+    fn abandon(&mut self, call: &mut Call, number: u32, now: Nanos) {
+        let flight = self.flights.get(number);
+        let Some((_, permit)) = flight.waiting.take() else { return };
+        let target = flight.target;
+        if let Some(endpoints) = &mut self.endpoints {
+            endpoints.landed(&target);
+        }
+        call.abandon(&self.edges[target.edge as usize].context(&target), permit, now);
+        self.given_up(number, now);
+    }
+
+    /// The race of a caller whose instance restarts ends without a result.
+    pub(super) fn drop_race(&mut self, caller: u32) -> bool {
+        let Some(number) = self.race(Origin::Caller(caller)) else { return false };
+        *self.races.get(number) = None;
+        self.races.remove(number);
+        self.set_race(Origin::Caller(caller), None);
+        true
+    }
+
+    fn race(&self, origin: Origin) -> Option<u32> {
+        match origin {
+            Origin::Caller(caller) => self.callers.race(caller),
+            Origin::Inner(number) => self.inner.peek(number).race,
+        }
+    }
+
+    fn set_race(&mut self, origin: Origin, race: Option<u32>) {
+        match origin {
+            Origin::Caller(caller) => self.callers.set_race(caller, race),
+            Origin::Inner(number) => self.inner.get(number).race = race,
+        }
+    }
+
+    /// Schedules the next attempt of a call: a retry or a hedge.
+    pub(super) fn wake_at(&mut self, origin: Origin, at: Nanos) {
+        let event = match origin {
+            Origin::Caller(caller) => {
+                self.callers.schedule(caller, true, at);
+                Event::Wake(caller)
+            }
+            Origin::Inner(number) => {
+                self.inner.get(number).due = at;
+                Event::WakeInner(number)
+            }
+        };
+        self.wheel.push(at, event.pack());
+    }
+}
