@@ -25,6 +25,7 @@ mod builtin;
 mod check;
 mod clients;
 mod faults;
+mod memory;
 mod read;
 mod service;
 mod service_time;
@@ -39,13 +40,13 @@ use redial_core::{Nanos, Policy};
 use serde::Deserialize;
 
 pub use builtin::{BUILT_IN, BuiltIn};
-pub(crate) use check::in_flight_over_limit;
 pub use clients::{
     Arrivals, Choose, Clients, Keys, Lifetime, MOST_CALLERS, Others, Pace, Requeue, RetryTo, Scope,
     Work,
 };
 pub(crate) use faults::Span;
 pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
+pub(crate) use memory::in_flight_over_limit;
 pub use read::{Problem, Set};
 pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
 pub use service_time::ServiceTime;

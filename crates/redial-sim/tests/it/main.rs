@@ -9,6 +9,7 @@ mod explain;
 mod figures;
 mod helpers;
 mod peers;
+mod progress;
 mod random;
 mod recovery;
 mod report;

@@ -61,7 +61,7 @@ fn a_model_of_a_tenth_agrees_with_the_whole() {
         &["policy.p.budget={window={ratio=0.1,floor=\"2/s\"}}", "backend.lost_replies=0.02"],
         &["policy.p.breaker={lookback={time=\"2s\"}}"],
         &["backend.service={base=\"10ms\",per_request=\"25us\"}", "load=0.6"],
-        &["clients.arrivals={closed={callers=20000,think={exponential=\"1s\"}}}"],
+        &["clients.arrivals={closed={callers=15000,think={exponential=\"1s\"}}}"],
     ];
     for sets in cases {
         let (scenario, subject) = whole(sets);
