@@ -11,6 +11,7 @@ pub mod exact;
 pub mod explain;
 pub mod faults;
 pub mod measure;
+mod method;
 pub mod open_loop;
 pub mod peers;
 mod random;

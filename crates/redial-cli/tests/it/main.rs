@@ -21,6 +21,7 @@ mod sim;
 mod sim_bench;
 mod sim_errors;
 mod sim_pages;
+mod sim_scale;
 mod sim_sweep;
 
 use std::ffi::OsStr;

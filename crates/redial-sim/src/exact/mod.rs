@@ -28,6 +28,7 @@ mod servers;
 mod service_state;
 mod sharing;
 mod slab;
+mod totals;
 mod world;
 
 use crate::measure::Run;

@@ -55,6 +55,8 @@ pub struct Outcomes {
     /// Whether calls begin throughout the run.
     continues: bool,
     closed: bool,
+    /// How many calls each counted one stands for.
+    scale: u32,
 }
 
 /// The calls that began in a stretch.
@@ -83,7 +85,14 @@ impl Outcomes {
             faults: scenario.fault_span(),
             continues: rate.is_some(),
             closed: matches!(scenario.clients.arrivals, Arrivals::Closed { .. }),
+            scale: 1,
         }
+    }
+
+    /// Of a model in which a call stands for this many. What chance explains follows from the counted ones.
+    #[must_use]
+    pub(crate) fn of_model(self, scale: u32) -> Self {
+        Self { scale, ..self }
     }
 
     #[inline]
@@ -113,22 +122,13 @@ impl Outcomes {
         }
     }
 
-    /// Of a whole of which this is the k-th part.
-    #[must_use]
-    pub(crate) fn times(mut self, k: u64) -> Self {
-        for Stretch { calls, succeeded, over, good, completed } in &mut self.stretches {
-            [calls, succeeded, over, good, completed].into_iter().for_each(|count| *count *= k);
-        }
-        self
-    }
-
     /// What is usual, measured by this run: one of a single attempt, without faults. The first tenth is left out,
     /// because the backend is empty at first.
     pub fn usual(&self) -> Usual {
         let known = self.known();
         let settled = &known[known.len() / 10..];
         let seconds = self.seconds(settled.len().max(1));
-        let goodput = completed(settled) as f64 / seconds;
+        let goodput = completed(settled) as f64 * f64::from(self.scale) / seconds;
         Usual { success: share_of(settled).unwrap_or(1.0), goodput }
     }
 
@@ -141,8 +141,8 @@ impl Outcomes {
         let first = ((start / self.stretch) as usize).min(last);
         let part = &self.stretches[first..last];
         AtRisk {
-            calls: part.iter().map(|it| it.calls).sum(),
-            succeeded: part.iter().map(|it| it.succeeded).sum(),
+            calls: part.iter().map(|it| it.calls).sum::<u64>() * u64::from(self.scale),
+            succeeded: part.iter().map(|it| it.succeeded).sum::<u64>() * u64::from(self.scale),
             seconds: self.seconds(part.len()),
         }
     }
@@ -193,10 +193,15 @@ impl Outcomes {
         stretches as f64 * self.stretch as f64 / 1e9
     }
 
+    /// The usual number of counted calls that succeed in a second.
+    fn goodput(&self, usual: &Usual) -> f64 {
+        usual.goodput / f64::from(self.scale)
+    }
+
     /// The success of these stretches, as a share of what is usual.
     fn success_of(&self, part: &[Stretch], usual: &Usual) -> f64 {
         if self.closed && usual.goodput > 0.0 {
-            return completed(part) as f64 / (usual.goodput * self.seconds(part.len()));
+            return completed(part) as f64 / (self.goodput(usual) * self.seconds(part.len()));
         }
         share_of(part).map_or(1.0, |share| share / usual.success.max(f64::MIN_POSITIVE))
     }
@@ -204,7 +209,7 @@ impl Outcomes {
     /// Whether fewer calls succeeded than chance explains.
     fn is_bad(&self, it: &Stretch, usual: &Usual) -> bool {
         let (good, expected, failing) = if self.closed && usual.goodput > 0.0 {
-            (it.completed, usual.goodput * self.seconds(1), 1.0)
+            (it.completed, self.goodput(usual) * self.seconds(1), 1.0)
         } else {
             (it.good, usual.success * it.over as f64, 1.0 - usual.success)
         };

@@ -83,7 +83,7 @@ impl ScaleModel {
         for service in inner.filter(|service| !service.calls.is_empty()) {
             let own = service.policy.as_ref().and_then(|name| scenario.subject(name).ok());
             let own = own.unwrap_or_else(|| subject.clone());
-            let name = format!("{} 1:{k}", own.name);
+            let name = format!("{} 1:{k} in a service", own.name);
             let policy = divider.policy(&own.policy, by, divider.calls_a_second)?;
             model.policy.insert(name.clone(), policy);
             service.policy = Some(name);
@@ -121,7 +121,7 @@ impl ScaleModel {
             waiting_max: run.waiting_max * k,
             retries: run.retries * k,
             series,
-            outcomes: run.outcomes.times(k),
+            outcomes: run.outcomes.of_model(self.k),
             ..run
         }
     }
@@ -179,9 +179,13 @@ impl Divider {
 
     /// Divides a bucket or a sample, of which `flow` things a second are added or counted.
     fn bucket(&mut self, what: impl Display, count: u32, by: f64, flow: f64) -> u32 {
+        self.bucket_of(what, count, by, flow * BUCKET_SECONDS)
+    }
+
+    /// The same, of which `kept` is kept in any case.
+    fn bucket_of(&mut self, what: impl Display, count: u32, by: f64, kept: f64) -> u32 {
         let exact = f64::from(count) / by;
-        let kept = (flow * BUCKET_SECONDS).clamp(1.0, f64::from(count.max(1)));
-        let rounded = exact.ceil().max(kept.floor()).min(f64::from(count));
+        let rounded = exact.ceil().max(kept.floor()).max(1.0).min(f64::from(count));
         if (rounded - exact).abs() > UNNOTICED * exact {
             self.note(format_args!(
                 "{what} {count} becomes {rounded}, which stands for {:.0}",
@@ -257,14 +261,14 @@ impl Divider {
             connections,
             limit,
             ban,
+            discipline: _,
             when_full: _,
+            reject_cost: _,
             cancel: _,
             shards: _,
             endpoints: _,
-            discipline: _,
-            reject_cost: _,
-            error_cost: _,
             errors: _,
+            error_cost: _,
             lost_replies: _,
             hint: _,
             calls: _,
@@ -284,8 +288,8 @@ impl Divider {
             *count = few as u32;
             time.base = times(time.base, slower);
         }
-        // A request in service stands for k of them.
-        time.per_request = (time.per_request as f64 * k) as Nanos;
+        // There are k times fewer requests in service.
+        time.per_request = (time.per_request as f64 * k).round() as Nanos;
         *queue = self.whole(format_args!("{name}.queue"), *queue, k, 0);
         *backlog = self.whole(format_args!("{name}.backlog"), *backlog, k, 0).min(*queue);
         if let Some(Servers(count)) = connections {

@@ -2,7 +2,7 @@ use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudg
 use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule};
 use redial_core::{Policy, Rate};
 
-use super::Divider;
+use super::{BUCKET_SECONDS, Divider};
 
 impl Divider {
     /// The policy of callers that make `by` times fewer calls with one set of guards: `flow` a second.
@@ -36,8 +36,10 @@ impl Divider {
             }),
             Budget::Tokens(tokens) => {
                 let least = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);
-                let capacity = self.bucket("budget.tokens.capacity", tokens.capacity, by, flow);
-                Budget::Tokens(TokenBudget { capacity: capacity.max(least), ..tokens })
+                let kept = (flow * BUCKET_SECONDS).max(f64::from(least));
+                let what = "budget.tokens.capacity";
+                let capacity = self.bucket_of(what, tokens.capacity, by, kept);
+                Budget::Tokens(TokenBudget { capacity, ..tokens })
             }
             Budget::Throttling(mut throttling) => {
                 let what = "budget.throttling.capacity";

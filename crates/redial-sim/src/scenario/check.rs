@@ -7,7 +7,7 @@ use redial_core::{DurationText, Nanos};
 
 use super::{
     Answer, Arrivals, BACKEND, Discipline, HintGiven, Others, Outage, Pace, Requeue, Restart,
-    RetryTo, Scenario, Scope, Service, SwitchedOff, Time,
+    RetryTo, Scenario, Scope, Service, SwitchedOff, Time, memory,
 };
 use crate::measure::STEPS;
 
@@ -35,7 +35,7 @@ impl fmt::Display for Violation {
     }
 }
 
-fn invalid<T>(path: impl Into<String>, why: impl Into<String>) -> Result<T, Violation> {
+pub(super) fn invalid<T>(path: impl Into<String>, why: impl Into<String>) -> Result<T, Violation> {
     Err(Violation { path: path.into(), why: why.into() })
 }
 
@@ -51,7 +51,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
     chain(scenario, BACKEND, &mut Vec::new())?;
     reachable(scenario)?;
     needs_servers(scenario)?;
-    memory(scenario)?;
+    memory::check(scenario)?;
     faults(scenario)
 }
 
@@ -354,34 +354,6 @@ fn outage_cost(path: &str, it: &Outage, service: &Service) -> Result<(), Violati
     }
     if it.cost > 0.0 && it.answer == Answer::Connect {
         return invalid(path, "a request without a connection costs no work: use another answer");
-    }
-    Ok(())
-}
-
-/// The most attempts that can be in flight at the same time; each takes about 200 bytes.
-const MOST_IN_FLIGHT: u64 = 20_000_000;
-
-/// Limits the attempts in flight to what fits into memory.
-fn memory(scenario: &Scenario) -> Result<(), Violation> {
-    let backend = &scenario.backend;
-    let at_a_rate = || (scenario.rate().unwrap_or(0.0) * (scenario.busy() / 1e9)) as u64;
-    let callers = scenario.clients.arrivals.callers().map_or_else(at_a_rate, u64::from);
-    let hangs = scenario.outages().map(|it| it.answer).chain([scenario.backend.when_full]);
-    let slow = !scenario.clients.latency.is_zero()
-        || backend.servers.is_none() && !backend.service.is_zero()
-        || backend.lost_replies > 0.0
-        || hangs.into_iter().any(|answer| answer == Answer::Hang);
-    let servers = backend.servers.map_or(0, |servers| u64::from(servers.0));
-    let inside = (servers + u64::from(backend.queue)) * u64::from(backend.parts());
-    let most = MOST_IN_FLIGHT;
-    if (slow && callers > most) || inside.min(callers) > most {
-        return invalid(
-            "clients.arrivals",
-            format!(
-                "{callers} calls can be in flight at the same time, and at most {most} fit into memory: \
-                 use fewer callers, or no network latency and a shorter queue"
-            ),
-        );
     }
     Ok(())
 }

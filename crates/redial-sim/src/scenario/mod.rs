@@ -25,6 +25,7 @@ mod builtin;
 mod check;
 mod clients;
 mod faults;
+mod memory;
 mod read;
 mod service;
 mod service_time;
@@ -45,6 +46,7 @@ pub use clients::{
 };
 pub(crate) use faults::Span;
 pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
+pub(crate) use memory::in_flight_over_limit;
 pub use read::{Problem, Set};
 pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
 pub use service_time::ServiceTime;

@@ -267,8 +267,21 @@ fn every_part_of_the_backend_matches_the_exact_engine() {
     let free =
         ["backend={service={lognormal={median=\"10ms\",p99=\"300ms\"}}}", "capacity_loss=[]"];
     let free = [free[0], free[1], "clients.arrivals={poisson={rate=800}}"];
-    let cases: [&[&str]; 11] =
-        [&[], &silent, &fast, &hinted, &jittered, &cold, &ramp, &rush, &added, &around, &free];
+    let once = ["clients.work=unsafe", "clients.keyed=true", "policy.p.attempt_timeout=none"];
+    let cases: [&[&str]; 12] = [
+        &[],
+        &silent,
+        &fast,
+        &hinted,
+        &jittered,
+        &cold,
+        &ramp,
+        &rush,
+        &added,
+        &around,
+        &free,
+        &once,
+    ];
     for texts in cases {
         let model = queue(texts);
         check_alike(&format!("{texts:?}"), &cohorts(&model, 40, None), &exactly(&model, 40));
@@ -295,6 +308,15 @@ fn a_shorter_tick_changes_nothing() {
         let long = cohorts(&model, 60, Some(tick));
         check_alike("half of a tick", &long, &cohorts(&model, 60, Some(tick / 2)));
     }
+}
+
+#[test]
+fn a_tick_that_is_too_long_is_refused() {
+    let (scenario, subject) = queue(&["backend.service=\"10ms\""]);
+    let with_tick = |tick| cohort::Model::with_tick(&scenario, &subject, tick);
+    assert_eq!(with_tick(2_500_000).unwrap().tick(), 2_500_000);
+    let why = with_tick(5_000_000).unwrap_err().to_string();
+    assert!(why.contains("less than four ticks"), "{why}");
 }
 
 proptest! {

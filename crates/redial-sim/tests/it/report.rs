@@ -4,6 +4,7 @@ use redial_sim::measure::{Outcomes, Run, Series, Summary};
 use redial_sim::report::{
     Case, Picture, Question, Rates, Report, count, milliseconds, percent, ratio,
 };
+use redial_sim::simulate::Engine;
 use redial_sim::{Scenario, Subject};
 
 const TEXT: &str = r#"
@@ -65,7 +66,7 @@ fn with_report<T>(runs: &[Run], wanted: u32, name: &str, look: impl Fn(&Report<'
         sets: &[],
         seed: 7,
         runs: wanted,
-        engine: "exact",
+        engine: Some(Engine::Exact),
         command: "redial sim mine.toml --seed 7",
     };
     let subject = Subject { name: name.to_owned(), ..Subject::no_retry() };

@@ -66,7 +66,7 @@ fn errors_name_their_place() {
     let cases = [
         ("queue = 100", "queu = 100", "line 12, column 1", "unknown field `queu`"),
         ("servers = 10", "servers = 0", "line 10, column 11", "from 1 to"),
-        ("instances = 10", "instances = 1000000000000", "line 6, column 13", "from 1 to 1000000"),
+        ("instances = 10", "instances = 1000000000000", "line 6, column 13", "from 1 to 25000000"),
         ("\"10ms\"", "\"10\"", "line 11", "a duration such as"),
         ("exponential = \"10ms\"", "exponential = \"0s\"", "line 11", "mean above zero"),
         ("exponential = \"10ms\"", "gamma = \"10ms\"", "line 11", "unknown variant `gamma`"),
