@@ -12,5 +12,6 @@ mod random;
 mod recovery;
 mod report;
 mod scenario;
+mod service;
 mod sweep;
 mod wheel;
