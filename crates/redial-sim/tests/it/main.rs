@@ -7,6 +7,8 @@ mod exact;
 mod explain;
 mod figures;
 mod helpers;
+mod lessons;
+mod pages;
 mod peers;
 mod random;
 mod recovery;
