@@ -35,7 +35,7 @@ fn retries_of_shed_requests_are_rejections() {
 #[test]
 fn a_tight_timeout_makes_a_healthy_tail_a_failure() {
     let success = |policy| run(&built_in("heavy-tail", &[]), policy, 10).mean("success");
-    assert_eq!(success("no-retry"), 1.0);
+    assert!(success("no-retry") > 0.9999);
     near("impatient", success("impatient-once"), 0.927, 0.01);
     assert!(success("impatient") < 0.8);
     assert!(success("impatient-budget") > 0.95);
