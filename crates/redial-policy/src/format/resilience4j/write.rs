@@ -110,7 +110,7 @@ fn retry(policy: &Policy, notes: &mut Vec<Note>) -> Fields {
                 "randomizedWaitFactor around the middle of the range; there, the draw is capped";
             Note::approximated("backoff.jitter", text)
         }
-        Jitter::Decorrelated | Jitter::Added(_) => {
+        Jitter::Decorrelated | Jitter::Added(_) | Jitter::Normal(_) => {
             Note::approximated("backoff.jitter", "randomizedWaitFactor = 0.5 around the ceiling")
         }
     });
@@ -125,7 +125,7 @@ fn wait(backoff: &Backoff) -> (Nanos, Option<f64>) {
         Jitter::Full => (base / 2, Some(1.0)),
         Jitter::Equal => (base / 4 * 3, Some(1.0 / 3.0)),
         Jitter::Around(ratio) => (base, Some(ratio)),
-        Jitter::Decorrelated | Jitter::Added(_) => (base, Some(RANDOM)),
+        Jitter::Decorrelated | Jitter::Added(_) | Jitter::Normal(_) => (base, Some(RANDOM)),
     }
 }
 
