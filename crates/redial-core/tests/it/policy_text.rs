@@ -185,6 +185,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         Just(Jitter::Equal),
         Just(Jitter::Decorrelated),
         (0.0..=1.0).prop_map(Jitter::Around),
+        (0.0..=1.0).prop_map(Jitter::Normal),
         (1..MS).prop_map(Jitter::Added),
     ];
     let budget = prop_oneof![

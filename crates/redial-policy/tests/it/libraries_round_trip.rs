@@ -140,7 +140,9 @@ fn in_resilience4j(policy: &Policy) -> Draft {
         Jitter::Equal => (ms(backoff.base / 4 * 3), Jitter::Around(1.0 / 3.0)),
         Jitter::Around(1.0) => (ms(backoff.base) * 2, Jitter::Full),
         Jitter::Around(ratio) => (ms(backoff.base), Jitter::Around(ratio)),
-        Jitter::Decorrelated | Jitter::Added(_) => (ms(backoff.base), Jitter::Around(0.5)),
+        Jitter::Decorrelated | Jitter::Added(_) | Jitter::Normal(_) => {
+            (ms(backoff.base), Jitter::Around(0.5))
+        }
     };
     let wait = wait.min(LONGEST);
     let around = if let Jitter::Around(ratio) = jitter { Some(ratio) } else { None };

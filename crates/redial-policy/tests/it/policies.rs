@@ -95,6 +95,7 @@ fn backoffs() -> BoxedStrategy<Backoff> {
         Just(Jitter::Equal),
         Just(Jitter::Decorrelated),
         (0.0..=1.0).prop_map(Jitter::Around),
+        (0.0..=1.0).prop_map(Jitter::Normal),
         durations().prop_map(Jitter::Added),
     ];
     (growth, durations(), durations(), jitter, any::<bool>())

@@ -43,6 +43,11 @@ pub const BUILT_IN: &[BuiltIn] = built_in![
     "payments",
     "backoff-open",
     "backoff-closed",
+    "endpoint-hangs",
+    "shared-ledger",
+    "mixed",
+    "short-lived",
+    "many-clients",
 ];
 
 impl BuiltIn {

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod bench;
+mod clients;
 mod cohort;
 mod contention;
 mod exact;
 mod explain;
 mod figures;
+mod hedge;
 mod helpers;
 mod lessons;
 mod pages;

@@ -136,6 +136,43 @@ fn errors_name_their_place() {
             "line 6",
             "more instances than callers",
         ),
+        ("instances = 10", "instances = 2000000", "line 3", "more than the 1000000 that fit"),
+        (
+            "instances = 10",
+            "instances = \"each\"",
+            "line 6, column 13",
+            "a fixed number of callers",
+        ),
+        ("instances = 10", "lifetime = 0", "line 6, column 12", "from 1 to"),
+        ("instances = 10", "guards = \"endpoint\"", "line 6, column 10", "retry_to = \"same\""),
+        ("instances = 10", "requeue = \"0s\"", "line 6, column 11", "above zero"),
+        ("instances = 10", "requeue = \"soon\"", "line 6, column 11", "a duration such as"),
+        (
+            "instances = 10",
+            "others = [{ policy = \"mime\", share = 0.1 }]",
+            "line 6, column 10",
+            "no policy is called \"mime\"",
+        ),
+        (
+            "instances = 10",
+            "instances = 10\nothers = [{ policy = \"mine\", share = 0.96 }]",
+            "line 7, column 10",
+            "no instance with the policy under test",
+        ),
+        (
+            "instances = 10",
+            "instances = 10\nothers = [{ policy = \"mine\", share = 0.04 }]",
+            "line 7, column 10",
+            "0.04 of 10 instances",
+        ),
+        ("queue = 100", "endpoints = 4\nshards = 2", "line 12", "use only one of them"),
+        ("queue = 100", "endpoints = 65", "line 12", "from 1 to 64"),
+        (
+            "duration = \"200ms\"",
+            "duration = \"1s\"\nendpoint = 1",
+            "line 17",
+            "1 endpoints, from 0",
+        ),
     ];
     for (from, to, place, what) in cases {
         let message = problem(&FILE.replacen(from, to, 1), &[]);
@@ -165,6 +202,8 @@ fn cycles_and_unreachable_services_are_refused() {
     let cycle = FILE.replace("queue = 100", "queue = 100\ncalls = [\"a\"]")
         + "[service.a]\ncalls = [\"b\"]\n[service.b]\ncalls = [\"a\"]\n";
     assert!(problem(&cycle, &[]).contains("in a cycle"));
+    let copies = FILE.replace("queue = 100", "calls = [\"a\"]") + "[service.a]\nendpoints = 2\n";
+    assert!(problem(&copies, &[]).contains("only the backend has endpoints"));
     let alone = format!("{FILE}[service.a]\n");
     assert!(problem(&alone, &[]).contains("not called by any service"));
 }
