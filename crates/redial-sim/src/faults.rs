@@ -68,7 +68,7 @@ impl Outages {
 
 /// How many servers of a service work, and how fast.
 #[derive(Clone, Debug)]
-pub(crate) struct Capacity {
+pub struct Capacity {
     losses: Vec<CapacityLoss>,
     cold_caches: Vec<ColdCache>,
     /// Ordered by their start.
@@ -77,7 +77,7 @@ pub(crate) struct Capacity {
 
 impl Capacity {
     /// Only the backend loses capacity.
-    pub(crate) fn new(scenario: &Scenario, service: &str) -> Self {
+    pub fn new(scenario: &Scenario, service: &str) -> Self {
         if service != BACKEND {
             return Self { losses: Vec::new(), cold_caches: Vec::new(), pauses: Vec::new() };
         }
@@ -88,7 +88,7 @@ impl Capacity {
     }
 
     /// How many of `all` servers may start work now: none during a pause.
-    pub(crate) fn servers(&self, all: u64, now: Nanos) -> u64 {
+    pub fn servers(&self, all: u64, now: Nanos) -> u64 {
         if self.pauses.iter().any(|it| it.span().contains(now)) {
             return 0;
         }
@@ -104,7 +104,7 @@ impl Capacity {
     }
 
     /// When the number of servers changes next.
-    pub(crate) fn next_change(&self, now: Nanos) -> Nanos {
+    pub fn next_change(&self, now: Nanos) -> Nanos {
         let edges = self.spans().flat_map(|it| [it.start, it.end]);
         edges.filter(|edge| *edge > now).min().unwrap_or(NEVER)
     }
@@ -134,13 +134,13 @@ impl Capacity {
     }
 
     /// How long work takes that is started now and takes `work` with a warm cache.
-    pub(crate) fn service_time(&self, work: Nanos, now: Nanos) -> Nanos {
+    pub fn service_time(&self, work: Nanos, now: Nanos) -> Nanos {
         if self.cold_caches.is_empty() { work } else { nearest(work as f64 / self.speed(now)) }
     }
 
     /// When work is done that starts now and takes this long. Pauses come on top.
     #[inline]
-    pub(crate) fn done(&self, now: Nanos, work: Nanos) -> Nanos {
+    pub fn done(&self, now: Nanos, work: Nanos) -> Nanos {
         self.pauses.iter().fold(now + work, |done, pause| {
             let held_up = (now..=done).contains(&pause.start);
             if held_up { done + pause.duration } else { done }

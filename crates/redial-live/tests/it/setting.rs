@@ -4,6 +4,8 @@ use redial_live::Error;
 
 use crate::try_setting;
 
+const SPIKE: &str = "spike={ start = '0s', duration = '1s', factor = 2 }";
+
 fn refused(sets: &[&str]) -> &'static str {
     match try_setting(sets) {
         Err(Error::Unsupported { path, .. }) => path,
@@ -36,9 +38,7 @@ fn unsupported_parts_are_named() {
         ("backend.calls", &["backend.calls=['b']", "service.b={ service = '1ms' }"]),
         ("outage.answer", &["outage={ start = '0s', duration = '1s', answer = 'hang' }"]),
         ("brownout.answer", &["brownout={ start = '0s', duration = '1s', answer = 500 }"]),
-        ("capacity_loss", &["capacity_loss={ start = '0s', duration = '1s', share = 0.5 }"]),
-        ("cold_cache", &["cold_cache={ start = '0s', duration = '1s', capacity = 0.5 }"]),
-        ("pause", &["pause={ start = '0s', duration = '1s' }"]),
+        ("spike", &[SPIKE, "clients.arrivals={ poisson = { rate = 10 } }"]),
         ("restart", &["restart={ start = '0s', share = 0.5 }"]),
         ("switched_off", &["switched_off={ start = '0s', duration = '1s' }"]),
     ];

@@ -1,5 +1,7 @@
 //! Callers and a server, with TCP between them.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use redial::Policy;
 use redial::admit::budget::Budget;
 use redial::schedule::Backoff;
-use redial_live::{Caller, Client, Log, Naive, Once, Redial, Setting, run, start};
+use redial_live::{Caller, Client, Log, Naive, Once, Redial, Setting, run, serve, start};
 
 use crate::{MS, setting};
 
@@ -116,10 +118,39 @@ fn work_continues_after_its_caller_has_given_up() {
 }
 
 #[test]
+fn callers_of_another_process_are_counted_by_their_paths() {
+    let serving = serve(setting(&["duration=1h"])).unwrap();
+    let mut served = 0;
+    for path in ["/7", "/7", "/8"] {
+        // Hangs up without waiting for the response.
+        let mut stream = TcpStream::connect(serving.address()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: here\r\n\r\n").unwrap();
+        drop(stream);
+        served += 1;
+        while serving.record().read(|log| log.served.len()) < served {
+            thread::yield_now();
+        }
+    }
+    serving.record().ended(0, MS, 2, true);
+    let log = serving.finish().log().clone();
+    let numbers: Vec<u32> = log.attempts.iter().map(|arrived| arrived.number).collect();
+    assert_eq!((numbers.as_slice(), log.ended.len()), (&[1, 2, 1][..], 1));
+}
+
+#[test]
 fn a_brownout_fails_some() {
     let brownout = ["brownout.start=0s", "brownout.duration=60s", "brownout.share=0.5"];
     let log = with(setting(&brownout), Once);
     assert!(!log.refused.is_empty() && !log.served.is_empty());
+}
+
+#[test]
+fn the_calls_of_an_open_loop_have_a_schedule() {
+    let poisson = setting(&["clients.arrivals={ poisson = { rate = 500 } }"]);
+    let scheduled = serve(poisson.clone()).unwrap().begins();
+    let begun = with(poisson, Once).begun;
+    assert_eq!(begun.len(), scheduled.len());
+    assert!(begun.iter().zip(&scheduled).all(|(begun, scheduled)| begun >= scheduled));
 }
 
 #[test]
