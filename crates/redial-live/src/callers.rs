@@ -67,7 +67,7 @@ async fn open<C: Caller>(
 /// When the calls of an open loop begin, each with its instance.
 pub(crate) fn arrivals(shared: &Shared) -> impl Iterator<Item = (Nanos, u32)> {
     let scenario = shared.scenario();
-    let mut arrivals = OpenLoop::new(scenario, shared.stream(0));
+    let mut arrivals = OpenLoop::new(scenario, shared.setting.seed);
     let mut next = 0;
     iter::from_fn(move || {
         next = arrivals.next(next);
@@ -79,9 +79,8 @@ pub(crate) fn arrivals(shared: &Shared) -> impl Iterator<Item = (Nanos, u32)> {
 async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C) -> Nanos {
     let started = shared.now();
     shared.record.begun(started);
-    let client = Client::new(Arc::clone(pool));
-    let succeeded = caller.call(client.clone()).await;
+    let succeeded = caller.call(Client::new(Arc::clone(pool))).await;
     let now = shared.now();
-    shared.record.ended(started, now, client.sent(), succeeded);
+    shared.record.ended(started, now, succeeded);
     now
 }

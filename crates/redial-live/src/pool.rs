@@ -1,5 +1,5 @@
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{error, fmt};
@@ -25,12 +25,11 @@ pub enum Failed {
     Broken,
 }
 
-/// The connection of one call to the backend. It counts the attempts of the call.
+/// The connection of one call to the backend, which counts the attempts of the call.
 #[derive(Clone, Debug)]
 pub struct Client {
     pool: Arc<Pool>,
     call: u64,
-    sent: Arc<AtomicU32>,
 }
 
 /// A pool of connections, as many as were ever needed at once.
@@ -47,7 +46,7 @@ type Sender = SendRequest<Empty<Bytes>>;
 impl Client {
     pub(crate) fn new(pool: Arc<Pool>) -> Self {
         let call = pool.calls.fetch_add(1, Ordering::Relaxed);
-        Self { pool, call, sent: Arc::default() }
+        Self { pool, call }
     }
 
     /// Makes an attempt.
@@ -55,7 +54,6 @@ impl Client {
     /// When the caller stops waiting, the response is still read to its end, so that the connection is reused: the
     /// wasted work of the backend is to be measured, not the cost of new connections.
     pub async fn send(self) -> Result<(), Failed> {
-        self.sent.fetch_add(1, Ordering::Relaxed);
         let timeout = self.pool.shared.setting.timeout;
         let exchange = tokio::spawn(Arc::clone(&self.pool).exchange(self.call));
         let answer = match timeout {
@@ -65,11 +63,6 @@ impl Client {
             None => exchange.await,
         };
         answer.unwrap_or(Err(Failed::Broken))
-    }
-
-    /// How many attempts were made.
-    pub fn sent(&self) -> u32 {
-        self.sent.load(Ordering::Relaxed)
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use redial_live::{Answer, Backend, Setting};
 use redial_sim::open_loop::OpenLoop;
 use redial_sim::simulate::Watch;
-use redial_sim::{Scenario, Stream, Subject, exact};
+use redial_sim::{Scenario, Subject, exact};
 
 use crate::MS;
 
@@ -98,7 +98,7 @@ fn the_simulator_serves_as_many_requests_in_every_window() {
     let scenario = Scenario::read(text, &[]).unwrap();
     let simulated = exact::run(&scenario, &Subject::no_retry(), 1, &Watch::default()).series.served;
     let mut backend = Backend::new(&Setting::of(&scenario).unwrap());
-    let mut arrivals = OpenLoop::new(&scenario, Stream::new(1));
+    let mut arrivals = OpenLoop::new(&scenario, 1);
     let mut served = vec![0.0; simulated.len()];
     let (mut now, mut refused) = (arrivals.next(0), 0);
     while now < scenario.duration {

@@ -79,7 +79,7 @@ impl<'a> World<'a> {
             recorder: Recorder::new(scenario),
             healthy_shards: HealthyShards::new(scenario, &services),
             services,
-            open_loop: OpenLoop::new(scenario, streams.of(3)),
+            open_loop: OpenLoop::new(scenario, seed),
             network: streams.of(4),
             thinking: streams.of(5),
             begun: 0,
