@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use redial_core::Policy;
 use redial_live::{Caller, Client, Error, Live, Once, Redial, Setting, round_trip, run};
-use redial_sim::measure::Summary;
+use redial_sim::measure::Run;
 use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject, exact};
 
 use crate::fidelity::peers::{Backon, Tower};
 use crate::fidelity::{Real, with_latency};
 pub(crate) use report::Report;
-use report::{CellReport, Means, Row};
+use report::{CellReport, Figures, Row};
 
 /// A scenario, and what every caller has set in it.
 struct Cell {
@@ -37,7 +37,7 @@ const CELLS: [Cell; 2] = [
     Cell {
         name: "pause",
         text: include_str!("../../scenarios/pause.toml"),
-        deadline: Duration::from_secs(2),
+        deadline: Duration::from_secs(3),
         timeout: Some(Duration::from_millis(400)),
     },
 ];
@@ -86,31 +86,27 @@ pub(crate) fn measure(runs: u32) -> Result<Report, String> {
     let mut cells = Vec::new();
     for cell in &CELLS {
         let scenario = Scenario::read(cell.text, &[]).map_err(|problem| problem.to_string())?;
+        let virtually = with_latency(&scenario, round_trip);
         let mut rows = Vec::new();
         for way in &WAYS {
             eprintln!("{}: {} …", cell.name, way.name);
             let subject = cell.subject(scenario.subject(way.policy)?)?;
             let live = |setting| (way.live)(cell, setting, subject.policy.clone());
             let real = Real::measure(&scenario, runs, live)?;
-            let simulated = simulate(&with_latency(&scenario, round_trip), &subject, &real.seeds);
+            // With the same seeds, so that the same calls begin.
+            let simulate = |seed: &u64| exact::run(&virtually, &subject, *seed, &Watch::default());
+            let simulated: Vec<Run> = real.seeds.iter().map(simulate).collect();
             rows.push(Row {
                 way: way.name,
                 runs: real.runs.len() as u32,
                 refused: real.refused,
                 refusal: real.refusal.map(|refusal| refusal.to_string()),
-                live: (!real.runs.is_empty()).then(|| Means::of(&Summary::of(&real.runs))),
-                simulated: Means::of(&simulated),
+                figures: Figures::of(&real.runs, &simulated),
             });
         }
         cells.push(CellReport { cell: cell.name, title: scenario.title, rows });
     }
     Ok(Report { runs, round_trip_us: round_trip / 1_000, cells })
-}
-
-/// With the seeds of the real runs, in which the same calls begin.
-fn simulate(scenario: &Scenario, subject: &Subject, seeds: &[u64]) -> Summary {
-    let run = |seed: &u64| exact::run(scenario, subject, *seed, &Watch::default());
-    Summary::of(&seeds.iter().map(run).collect::<Vec<_>>())
 }
 
 impl Cell {

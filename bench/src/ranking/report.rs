@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use redial_live::Lag;
-use redial_sim::measure::Summary;
+use redial_sim::measure::{Run, Spread};
 use serde::Serialize;
 
 use super::python::PACKAGES;
@@ -43,13 +43,21 @@ pub(super) struct Row {
     /// Why the last one was refused.
     pub(super) refusal: Option<String>,
     /// `None` when all were refused.
-    pub(super) live: Option<Means>,
-    pub(super) simulated: Means,
+    pub(super) figures: Option<Figures>,
 }
 
-/// Means over the runs.
+/// Means over the real runs, and over simulated runs with the same seeds.
 #[derive(Debug, Serialize)]
-pub(super) struct Means {
+pub(super) struct Figures {
+    real: Means,
+    simulated: Means,
+    /// By how much the real loss is above the simulated one, and the standard error of that.
+    more: f64,
+    more_se: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Means {
     success: f64,
     /// The failed share of the calls that began from the start of the fault to the end of the run.
     loss: f64,
@@ -59,13 +67,14 @@ pub(super) struct Means {
 }
 
 impl Means {
-    pub(super) fn of(summary: &Summary) -> Self {
-        let loss = summary.value("goodput_lost").unwrap_or_default();
+    fn of(runs: &[Run]) -> Self {
+        let of = |figure: fn(&Run) -> f64| Spread::of(runs.iter().map(figure));
+        let loss = of(|run| run.goodput_lost);
         Self {
-            success: summary.mean("success"),
+            success: of(|run| run.success).mean,
             loss: loss.mean,
             loss_se: loss.standard_error,
-            attempts: summary.mean("amplification"),
+            attempts: of(|run| run.amplification).mean,
         }
     }
 
@@ -79,18 +88,30 @@ impl Means {
     }
 }
 
-impl Row {
+impl Figures {
+    /// Of runs in pairs.
+    pub(super) fn of(real: &[Run], simulated: &[Run]) -> Option<Self> {
+        let pairs = real.iter().zip(simulated);
+        let more = Spread::of(pairs.map(|(real, it)| real.goodput_lost - it.goodput_lost));
+        (!real.is_empty()).then(|| Self {
+            real: Means::of(real),
+            simulated: Means::of(simulated),
+            more: more.mean,
+            more_se: more.standard_error,
+        })
+    }
+
+    /// The figures that differ by more than tolerated.
     fn verdict(&self) -> String {
-        let Some(live) = &self.live else { return "no figures".to_owned() };
-        let simulated = &self.simulated;
-        let far = |live: f64, simulated: f64| (live - simulated).abs() > RATIO_BAR * simulated;
-        let far_share = |live: f64, simulated: f64| {
-            far(live, simulated) && (live - simulated).abs() > SHARE_BAR
+        let Self { real, simulated, .. } = self;
+        let far = |real: f64, simulated: f64| (real - simulated).abs() > RATIO_BAR * simulated;
+        let far_share = |real: f64, simulated: f64| {
+            far(real, simulated) && (real - simulated).abs() > SHARE_BAR
         };
         let all = [
-            (far_share(live.success, simulated.success), "success"),
-            (far_share(live.loss, simulated.loss), "loss"),
-            (far(live.attempts, simulated.attempts), "attempts"),
+            (far_share(real.success, simulated.success), "success"),
+            (far_share(real.loss, simulated.loss), "loss"),
+            (far(real.attempts, simulated.attempts), "attempts"),
         ];
         let red: Vec<_> = all.into_iter().filter_map(|(far, name)| far.then_some(name)).collect();
         if red.is_empty() { "agrees".to_owned() } else { format!("RED: {}", red.join(", ")) }
@@ -109,15 +130,17 @@ struct Pairs {
 impl CellReport {
     fn pairs(&self) -> Pairs {
         let mut pairs = Pairs::default();
-        let rows = || self.rows.iter().filter_map(|row| Some((row, row.live.as_ref()?)));
-        for (index, (row, live)) in rows().enumerate() {
-            for (other, other_live) in rows().skip(index + 1) {
-                let real = live.compare(other_live);
-                match row.simulated.compare(&other.simulated) {
-                    Ordering::Equal => pairs.tied += 1,
-                    _ if real == Ordering::Equal => pairs.tied += 1,
-                    simulated if simulated == real => pairs.same += 1,
-                    _ => pairs.reversed.push(format!("{} and {}", row.way, other.way)),
+        let rows = || self.rows.iter().filter_map(|row| Some((row.way, row.figures.as_ref()?)));
+        for (index, (way, figures)) in rows().enumerate() {
+            for (other_way, other) in rows().skip(index + 1) {
+                let real = figures.real.compare(&other.real);
+                let simulated = figures.simulated.compare(&other.simulated);
+                if real == Ordering::Equal || simulated == Ordering::Equal {
+                    pairs.tied += 1;
+                } else if real == simulated {
+                    pairs.same += 1;
+                } else {
+                    pairs.reversed.push(format!("{way} and {other_way}"));
                 }
             }
         }
@@ -125,9 +148,10 @@ impl CellReport {
     }
 
     /// The policies from the least loss to the greatest; `=` joins neighbours that are tied.
-    fn order(&self, of: impl Fn(&Row) -> Option<&Means>) -> String {
+    fn order(&self, of: impl Fn(&Figures) -> &Means) -> String {
+        let rows = self.rows.iter();
         let mut rows: Vec<_> =
-            self.rows.iter().filter_map(|row| Some((row.way, of(row)?))).collect();
+            rows.filter_map(|row| Some((row.way, of(row.figures.as_ref()?)))).collect();
         rows.sort_by(|(_, a), (_, b)| a.loss.total_cmp(&b.loss));
         let mut text = String::new();
         for (index, (way, means)) in rows.iter().enumerate() {
@@ -167,15 +191,15 @@ impl fmt::Display for Report {
 impl fmt::Display for CellReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.cell, self.title)?;
-        writeln!(f, "{:16}  {:^15}  {:^25}  {:^13}", "", "success", "loss", "attempts/call")?;
+        writeln!(f, "{:16}  {:^15}  {:^37}  {:^13}", "", "success", "loss", "attempts/call")?;
         writeln!(
             f,
-            "{:16}  {:>7} {:>7}  {:>12} {:>12}  {:>6} {:>6}  runs",
-            "policy", "real", "sim", "real", "sim", "real", "sim"
+            "{:16}  {:>7} {:>7}  {:>12} {:>12}  {:>10}  {:>6} {:>6}  runs",
+            "policy", "real", "sim", "real", "sim", "difference", "real", "sim"
         )?;
         self.rows.iter().try_for_each(|row| write!(f, "{row}"))?;
-        writeln!(f, "real:      {}", self.order(|row| row.live.as_ref()))?;
-        writeln!(f, "simulated: {}", self.order(|row| Some(&row.simulated)))?;
+        writeln!(f, "real:      {}", self.order(|it| &it.real))?;
+        writeln!(f, "simulated: {}", self.order(|it| &it.simulated))?;
         let Pairs { same, tied, reversed } = self.pairs();
         write!(f, "pairs: {same} in the same order, {tied} tied, {} reversed", reversed.len())?;
         if reversed.is_empty() { Ok(()) } else { write!(f, "  RED: {}", reversed.join("; ")) }
@@ -184,16 +208,17 @@ impl fmt::Display for CellReport {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let real = |of: fn(&Means) -> f64| self.live.as_ref().map_or(f64::NAN, of);
-        let simulated = &self.simulated;
-        let percent = |share: f64| format!("{:.1}%", share * 100.0);
-        let with_error =
-            |share: f64, error: f64| format!("{:.1} ±{:.1}%", share * 100.0, error * 100.0);
         write!(f, "{:16}", self.way)?;
-        write!(f, "  {:>7} {:>7}", percent(real(|it| it.success)), percent(simulated.success))?;
-        write!(f, "  {:>12}", with_error(real(|it| it.loss), real(|it| it.loss_se)))?;
-        write!(f, " {:>12}", with_error(simulated.loss, simulated.loss_se))?;
-        write!(f, "  {:>6.3} {:>6.3}", real(|it| it.attempts), simulated.attempts)?;
-        writeln!(f, "  {:>4}  {}", self.runs, self.verdict())
+        let Some(figures) = &self.figures else {
+            return writeln!(f, "  no figures: {}", self.refusal.as_deref().unwrap_or_default());
+        };
+        let Figures { real, simulated, more, more_se } = figures;
+        let percent = |share: f64| format!("{:.1}%", share * 100.0);
+        let loss = |it: &Means| format!("{:.1} ±{:.1}%", it.loss * 100.0, it.loss_se * 100.0);
+        write!(f, "  {:>7} {:>7}", percent(real.success), percent(simulated.success))?;
+        write!(f, "  {:>12} {:>12}", loss(real), loss(simulated))?;
+        write!(f, "  {:>+5.1} ±{:.1}", more * 100.0, more_se * 100.0)?;
+        write!(f, "  {:>6.3} {:>6.3}", real.attempts, simulated.attempts)?;
+        writeln!(f, "  {:>4}  {}", self.runs, figures.verdict())
     }
 }

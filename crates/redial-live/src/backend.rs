@@ -15,8 +15,8 @@ use crate::setting::Setting;
 /// Servers, and a queue in order of arrival. Time is an argument and must not go back.
 #[derive(Debug)]
 pub struct Backend {
-    /// `None` without a server limit.
-    servers: Option<u64>,
+    /// The maximum without a server limit.
+    servers: u64,
     capacity: Capacity,
     /// No further request starts before this: the last one starts then, or no server is free earlier.
     earliest: Nanos,
@@ -47,7 +47,7 @@ impl Backend {
         let scenario = setting.scenario();
         let backend = &scenario.backend;
         Self {
-            servers: backend.servers.map(|servers| servers.0.into()),
+            servers: backend.servers.map_or(u64::MAX, |servers| servers.0.into()),
             capacity: Capacity::new(scenario, BACKEND),
             earliest: 0,
             busy: BinaryHeap::new(),
@@ -90,8 +90,7 @@ impl Backend {
             while self.busy.peek().is_some_and(|Reverse(done)| *done <= at) {
                 self.busy.pop();
             }
-            let servers = self.capacity.servers(self.servers.unwrap_or(u64::MAX), at);
-            if (self.busy.len() as u64) < servers {
+            if (self.busy.len() as u64) < self.capacity.servers(self.servers, at) {
                 return at;
             }
             let done = self.busy.peek().map_or(NEVER, |Reverse(done)| *done);
