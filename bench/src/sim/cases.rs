@@ -98,9 +98,9 @@ budget = { window = {} }
 "#,
     )?;
     let subject = scenario.subject("full")?;
-    cohort::fits(&scenario, &subject).map_err(|refused| refused.to_string())?;
+    let model = cohort::Model::new(&scenario, &subject).map_err(|refused| refused.to_string())?;
     let began = Instant::now();
-    let run = cohort::run(&scenario, &subject, seed, &Watch::default());
+    let run = model.run(seed, &Watch::default());
     Ok(Speed { events: run.attempts, wall_s: began.elapsed().as_secs_f64() })
 }
 

@@ -45,7 +45,7 @@ impl Backend {
             free: backend.servers.map(|servers| (0..servers.0).map(|_| Reverse(0)).collect()),
             begins: VecDeque::new(),
             queue: backend.queue as usize,
-            service: backend.service,
+            service: backend.service.base,
             outages: Outages::new(scenario, BACKEND),
             work: root.of(0),
             failures: root.of(1),

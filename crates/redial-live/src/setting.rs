@@ -2,7 +2,7 @@ use std::{error, fmt, io};
 
 use redial_core::{Nanos, SECOND};
 use redial_sim::Scenario;
-use redial_sim::scenario::{Answer, Arrivals, Chain, HintGiven, Keys, Service, Work};
+use redial_sim::scenario::{Answer, Arrivals, Chain, Discipline, HintGiven, Keys, Service, Work};
 
 const MOST_CALLERS: u32 = 100_000;
 const LONGEST: Nanos = 3_600 * SECOND;
@@ -100,11 +100,14 @@ fn clients(scenario: &Scenario) -> [Part; 11] {
     ]
 }
 
-fn service(backend: &Service) -> [Part; 14] {
+fn service(backend: &Service) -> [Part; 17] {
     let is_full = backend.servers.is_some() && backend.when_full != Answer::UNAVAILABLE;
+    let grows = backend.service.per_request > 0;
     [
         (backend.backlog > 0, "backend.backlog", "0"),
         (is_full, "backend.when_full", "503"),
+        (backend.discipline != Discipline::Fifo, "backend.discipline", "fifo"),
+        (backend.reject_cost > 0.0, "backend.reject_cost", "0"),
         (backend.cancel, "backend.cancel", "false"),
         (backend.connections.is_some(), "backend.connections", ABSENT),
         (backend.shards != 1, "backend.shards", "1"),
@@ -121,17 +124,21 @@ fn service(backend: &Service) -> [Part; 14] {
         (!backend.calls.is_empty(), "backend.calls", "leave it out"),
         (!backend.latency.is_zero(), "backend.latency", ABSENT),
         (backend.service.is_zero(), "backend.service", "a time above zero"),
+        (grows, "backend.service.per_request", ABSENT),
     ]
 }
 
-fn faults(scenario: &Scenario) -> [Part; 8] {
+fn faults(scenario: &Scenario) -> [Part; 11] {
     let mut outages = scenario.outage.iter();
     let mut brownouts = scenario.brownout.iter();
     [
         (outages.any(|it| it.answer != Answer::UNAVAILABLE), "outage.answer", "503"),
         (brownouts.any(|it| it.answer != Answer::UNAVAILABLE), "brownout.answer", "503"),
+        (scenario.outage.iter().any(|it| it.cost > 0.0), "outage.cost", "0"),
+        (scenario.brownout.iter().any(|it| it.cost > 0.0), "brownout.cost", "0"),
         (!scenario.capacity_loss.is_empty(), "capacity_loss", ABSENT),
         (!scenario.cold_cache.is_empty(), "cold_cache", ABSENT),
+        (!scenario.slowdown.is_empty(), "slowdown", ABSENT),
         (!scenario.pause.is_empty(), "pause", ABSENT),
         (!scenario.spike.is_empty(), "spike", ABSENT),
         (!scenario.restart.is_empty(), "restart", ABSENT),

@@ -6,9 +6,18 @@
 use redial_core::{NEVER, Nanos};
 
 use crate::scenario::{
-    Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Span, Spike, nearest,
+    Answer, BACKEND, CapacityLoss, ColdCache, Outage, Pause, Slowdown, Span, Spike, nearest,
 };
 use crate::{Scenario, Stream};
+
+/// What a request gets that is not served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Failing {
+    /// The answer.
+    pub answer: Answer,
+    /// The work that precedes it, as a share of a service time; none if zero.
+    pub cost: f32,
+}
 
 /// The outages and brownouts of one service. Queries must not go back in time.
 #[derive(Clone, Debug)]
@@ -27,21 +36,22 @@ impl Outages {
 
     /// What a request to this shard or endpoint gets instead of being served, if an outage hits it.
     #[inline]
-    pub fn hit(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Answer> {
+    pub fn hit(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Failing> {
         if now < self.clear_until { None } else { self.hit_now(shard, now, stream) }
     }
 
-    fn hit_now(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Answer> {
+    fn hit_now(&mut self, shard: u32, now: Nanos, stream: &mut Stream) -> Option<Failing> {
         let hits = |it: &&Outage| {
             it.span().contains(now)
                 && it.part().is_none_or(|only| only == shard)
                 && (it.share >= 1.0 || stream.chance(it.share))
         };
-        let answer = self.all.iter().find(hits).map(|it| it.answer);
-        if answer.is_none() {
+        let hit = self.all.iter().find(hits);
+        let failing = hit.map(|it| Failing { answer: it.answer, cost: it.cost as f32 });
+        if failing.is_none() {
             self.clear_until = self.next_start(now);
         }
-        answer
+        failing
     }
 
     /// Whether an outage is active in a part of this span.
@@ -67,10 +77,11 @@ impl Outages {
 }
 
 /// How many servers of a service work, and how fast.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Capacity {
     losses: Vec<CapacityLoss>,
     cold_caches: Vec<ColdCache>,
+    slowdowns: Vec<Slowdown>,
     /// Ordered by their start.
     pauses: Vec<Pause>,
 }
@@ -79,12 +90,16 @@ impl Capacity {
     /// Only the backend loses capacity.
     pub(crate) fn new(scenario: &Scenario, service: &str) -> Self {
         if service != BACKEND {
-            return Self { losses: Vec::new(), cold_caches: Vec::new(), pauses: Vec::new() };
+            return Self::default();
         }
         let mut pauses = scenario.pause.clone();
         pauses.sort_by_key(|pause| pause.start);
-        let (losses, cold_caches) = (scenario.capacity_loss.clone(), scenario.cold_cache.clone());
-        Self { losses, cold_caches, pauses }
+        Self {
+            losses: scenario.capacity_loss.clone(),
+            cold_caches: scenario.cold_cache.clone(),
+            slowdowns: scenario.slowdown.clone(),
+            pauses,
+        }
     }
 
     /// How many of `all` servers may start work now: none during a pause.
@@ -119,23 +134,27 @@ impl Capacity {
         losses.chain(self.pauses.iter().map(Pause::span))
     }
 
-    /// The speed of a server, as a share of the one with a warm cache. It grows linearly.
+    /// The speed of a server, as a share of the usual one. With a cold cache it grows linearly.
     pub(crate) fn speed(&self, now: Nanos) -> f64 {
         let cold = self.cold_caches.iter().find(|it| it.span().contains(now));
-        cold.map_or(1.0, |it| {
+        let warm = cold.map_or(1.0, |it| {
             let warmth = (now - it.start) as f64 / it.duration as f64;
             it.capacity + (1.0 - it.capacity) * warmth
-        })
+        });
+        let slowdowns = self.slowdowns.iter().filter(|it| it.span().contains(now));
+        slowdowns.fold(warm, |speed, it| speed / it.factor)
     }
 
-    /// The lowest speed that there ever is.
+    /// A lower limit of the speed.
     pub(crate) fn lowest_speed(&self) -> f64 {
-        self.cold_caches.iter().map(|it| it.capacity).fold(1.0, f64::min)
+        let cold = self.cold_caches.iter().map(|it| it.capacity).fold(1.0, f64::min);
+        self.slowdowns.iter().fold(cold, |speed, it| speed / it.factor.max(1.0))
     }
 
-    /// How long work takes that is started now and takes `work` with a warm cache.
+    /// How long work takes that is started now and usually takes `work`.
     pub(crate) fn service_time(&self, work: Nanos, now: Nanos) -> Nanos {
-        if self.cold_caches.is_empty() { work } else { nearest(work as f64 / self.speed(now)) }
+        let steady = self.cold_caches.is_empty() && self.slowdowns.is_empty();
+        if steady { work } else { nearest(work as f64 / self.speed(now)) }
     }
 
     /// When work is done that starts now and takes this long. Pauses come on top.

@@ -4,16 +4,19 @@
 //! against a backend in trouble. This crate runs the production engine in virtual time. It has no second backoff,
 //! jitter or budget.
 
+pub mod bench;
 pub mod cohort;
 pub mod contention;
 pub mod exact;
 pub mod explain;
 pub mod faults;
 pub mod measure;
+mod method;
 pub mod open_loop;
 pub mod peers;
 mod random;
 pub mod report;
+pub mod scale_model;
 pub mod scenario;
 pub mod simulate;
 pub mod sweep;

@@ -4,11 +4,15 @@
 //! stopped early then has the same number of runs of each.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use crate::measure::{Run, Summary};
-use crate::{Scenario, Stream, Subject, cohort, exact};
+use redial_core::Nanos;
+
+pub use crate::method::{Choice, Engine, MOST_CALLS_FOLLOWED, MOST_EXACT_CALLS, Method};
+
+use crate::measure::{Run, Summary, Usual};
+use crate::{Scenario, Stream, Subject};
 
 /// How many runs, with which seed, and on how many threads.
 #[derive(Clone, Copy, Debug)]
@@ -23,56 +27,9 @@ pub struct Settings {
     pub engine: Choice,
 }
 
-/// Which engine to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// Cohorts for large runs where they are equivalent, else the exact engine.
-    #[default]
-    Auto,
-    /// The exact engine.
-    Exact,
-    /// Cohorts where they fit.
-    Cohort,
-}
-
-/// Runs with more calls than this use cohorts, where they are equivalent.
-const MANY: f64 = 2e6;
-
-impl Choice {
-    /// The engine for this policy in this scenario. Where cohorts do not [fit](cohort::fits) it is the exact one.
-    pub fn engine(self, scenario: &Scenario, subject: &Subject) -> Engine {
-        let wanted = match self {
-            Self::Auto => scenario.calls() > MANY,
-            Self::Exact => false,
-            Self::Cohort => true,
-        };
-        if wanted && cohort::fits(scenario, subject).is_ok() {
-            Engine::Cohort
-        } else {
-            Engine::Exact
-        }
-    }
-}
-
-/// An engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Engine {
-    /// [`exact`].
-    #[default]
-    Exact,
-    /// [`cohort`].
-    Cohort,
-}
-
-impl Engine {
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Cohort => "cohort",
-        }
-    }
-}
+/// What is usual is measured with about this many calls, over at least this time.
+const ENOUGH_CALLS: f64 = 20_000.0;
+const LEAST_TIME: Nanos = 10_000_000_000;
 
 /// The progress of a simulation, and a way to stop it.
 #[derive(Debug, Default)]
@@ -99,7 +56,7 @@ impl Watch {
     }
 
     /// A run has progressed by this share.
-    pub(crate) fn advance(&self, share: f64) {
+    pub fn advance(&self, share: f64) {
         self.done.fetch_add((share * 1e9) as u64, Ordering::Relaxed);
     }
 }
@@ -126,17 +83,43 @@ pub fn simulate_all(
     turns(&jobs, settings, watch, |run| run)
 }
 
+/// What a caller with the patience of this policy achieves by one attempt when nothing is wrong. It is measured by a
+/// run without faults, which is shorter where there are many calls.
+pub fn usual_of(scenario: &Scenario, subject: &Subject, settings: &Settings) -> Usual {
+    let Some(rate) = scenario.rate() else { return Usual::default() };
+    let enough = (ENOUGH_CALLS / rate * 1e9) as Nanos;
+    let healthy = Scenario {
+        duration: scenario.duration.min(enough.max(LEAST_TIME)),
+        ..scenario.without_faults()
+    };
+    let one = subject.one_attempt();
+    let method = Choice::Auto.method(&healthy, &one);
+    let method = method.unwrap_or_else(|why| Method::exact(&healthy, &one, Some(why)));
+    method.run(settings.seed, &Watch::default()).outcomes.usual()
+}
+
 /// Makes the first run of every job, then the second of every job, and so on. `keep` selects what is kept of a run
 /// until the end.
-pub(crate) fn turns(
-    jobs: &[(&Scenario, &Subject)],
+pub(crate) fn turns<'a>(
+    jobs: &[(&'a Scenario, &'a Subject)],
     settings: &Settings,
     watch: &Watch,
     keep: impl Fn(Run) -> Run + Sync,
 ) -> Vec<Summary> {
-    let engine =
-        |(scenario, subject): &(&Scenario, &Subject)| settings.engine.engine(scenario, subject);
-    let engines: Vec<Engine> = jobs.iter().map(engine).collect();
+    let method = |(scenario, subject): &(&'a Scenario, &'a Subject)| {
+        let method = settings.engine.method(scenario, subject);
+        method.unwrap_or_else(|why| Method::exact(scenario, subject, Some(why)))
+    };
+    let methods: Vec<Method<'a>> = jobs.iter().map(method).collect();
+    let usual: Vec<OnceLock<Usual>> = jobs.iter().map(|_| OnceLock::new()).collect();
+    // Policies with the same deadline are compared with the same run.
+    let first_like = |(scenario, subject): &(&Scenario, &Subject)| {
+        let is_like = |(other, with): &(&Scenario, &Subject)| {
+            std::ptr::eq(*other, *scenario) && with.policy.deadline() == subject.policy.deadline()
+        };
+        jobs.iter().position(is_like).unwrap_or_default()
+    };
+    let measure: Vec<usize> = jobs.iter().map(first_like).collect();
     let next = AtomicU64::new(0);
     let count = u64::from(settings.runs.max(1)) * jobs.len() as u64;
     // Memory grows with the runs that were made: a sweep that will be stopped may have ten billion.
@@ -152,11 +135,14 @@ pub(crate) fn turns(
                     let (number, job) =
                         (turn / jobs.len() as u64, (turn % jobs.len() as u64) as usize);
                     let seed = Stream::new(settings.seed).of(number).bits();
-                    let run = match engines[job] {
-                        Engine::Exact => exact::run,
-                        Engine::Cohort => cohort::run,
-                    };
-                    let run = run(jobs[job].0, jobs[job].1, seed, watch);
+                    let (scenario, subject) = jobs[job];
+                    let usual =
+                        usual[measure[job]].get_or_init(|| usual_of(scenario, subject, settings));
+                    let run = methods[job].run(seed, watch).compared(usual);
+                    // It depends on when single calls began.
+                    let is_counted = methods[job].engine() == Engine::Cohort;
+                    let recover_ms = run.recover_ms.filter(|_| !is_counted);
+                    let run = Run { recover_ms, ..run };
                     if !watch.is_stopped() {
                         let mut made = made[job].lock().unwrap_or_else(PoisonError::into_inner);
                         made.push((number, keep(run)));
@@ -165,11 +151,12 @@ pub(crate) fn turns(
             });
         }
     });
-    let summaries = made.into_iter().zip(engines).map(|(made, engine)| {
+    let summaries = made.into_iter().zip(&methods).map(|(made, method)| {
         let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Floating-point sums depend on their order, and threads end in any order.
         made.sort_unstable_by_key(|(number, _)| *number);
-        Summary { engine, ..Summary::of(&made.into_iter().map(|(_, run)| run).collect::<Vec<_>>()) }
+        let made: Vec<Run> = made.into_iter().map(|(_, run)| run).collect();
+        Summary { engine: method.engine(), notes: method.notes().to_vec(), ..Summary::of(&made) }
     });
     summaries.collect()
 }

@@ -7,7 +7,7 @@
 use redial_core::{DurationText, parse_duration};
 use serde::Serialize;
 
-use crate::measure::{Run, Series, Summary};
+use crate::measure::{Run, Summary};
 use crate::scenario::{Problem, Set};
 use crate::simulate::{Settings, Watch, turns};
 use crate::{Scenario, Subject};
@@ -163,9 +163,10 @@ impl Sweep {
             .flat_map(|(cell, subjects)| subjects.iter().map(move |subject| (cell, subject)))
             .collect();
         // The curves of ten thousand cells would not fit into memory, and are not shown.
-        let keep = |run| Run { series: Series::default(), ..run };
         let mut by_policy = vec![Vec::with_capacity(self.cells.len()); policies];
-        for (job, summary) in turns(&jobs, settings, watch, keep).into_iter().enumerate() {
+        for (job, summary) in
+            turns(&jobs, settings, watch, Run::without_curves).into_iter().enumerate()
+        {
             by_policy[job % policies].push((summary.runs > 0).then_some(summary));
         }
         by_policy

@@ -2,7 +2,6 @@
 //! clients.
 
 use std::io::{self, Write};
-use std::time::Instant;
 
 use redial_core::schedule::Backoff;
 use redial_sim::contention::{BACKOFFS, Contention, Spread, Summary, backoff};
@@ -10,6 +9,7 @@ use redial_sim::simulate::Choice;
 use serde_json::{Value, json};
 
 use super::Args;
+use super::progress::with_progress;
 use crate::failed::Failed;
 use crate::policy;
 
@@ -25,22 +25,27 @@ struct Case<'a> {
 }
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
-    #[allow(clippy::disallowed_methods, reason = "the elapsed time of the simulation itself")]
-    let started = Instant::now();
     reject_unsupported(args)?;
     let policies = backoffs(args)?;
     let clients = clients(args)?;
     let runs = args.runs.unwrap_or(RUNS);
-    let mut cases = Vec::new();
-    for clients in clients {
-        for &(policy, backoff) in &policies {
+    let all = f64::from(runs) * (clients.len() * policies.len()) as f64;
+    let completed = with_progress(all, |watch| {
+        let each = clients.iter().flat_map(|clients| policies.iter().map(|it| (*clients, *it)));
+        let mut cases = Vec::new();
+        for (clients, (policy, backoff)) in each {
+            if watch.is_stopped() {
+                return Err(Failed::Stopped);
+            }
             let setting = Contention { backoff, clients, runs, seed: args.seed };
             let summary = setting.run(args.threads()).map_err(io::Error::other)?;
+            watch.advance(f64::from(runs));
             cases.push(Case { policy, clients, summary });
         }
-    }
+        Ok(cases)
+    })?;
+    let (cases, wall_ms) = (completed.done?, completed.wall_ms);
     if args.json {
-        let wall_ms = started.elapsed().as_secs_f64() * 1e3;
         return Ok(writeln!(out, "{:#}", describe(args.seed, runs, &cases, wall_ms))?);
     }
     let rows: Vec<_> = cases.chunks(policies.len()).collect();
@@ -60,7 +65,7 @@ fn reject_unsupported(args: &Args) -> Result<(), Failed> {
         ("--show", args.show),
         ("--set", !args.sets.is_empty()),
         ("--sweep", !args.sweeps.is_empty()),
-        ("--engine", args.engine == Choice::Cohort),
+        ("--engine", matches!(args.engine, Choice::Cohort | Choice::Scale)),
         ("--series", args.series),
         ("--svg", args.svg.is_some()),
         ("--html", args.html.is_some()),

@@ -1,5 +1,6 @@
 //! `redial sim SCENARIO`: simulates what a policy does to a backend when many clients use it.
 
+mod bench;
 mod chart;
 mod contention;
 mod output;
@@ -37,10 +38,12 @@ Examples:
   redial sim blip --show > mine.toml               a scenario to edit
   redial sim mine.toml --json
   redial sim mine.toml --sweep load=0.3..0.9:7 --sweep outage=1s..10s:4
+  redial sim --bench --random 100                  rank all presets and peers in random scenarios
+  redial sim --bench blip --policy my.toml --cells
   redial sim contention --clients 1000 --runs 10   five backoffs for writers of one row")]
 pub(crate) struct Args {
     /// The name of a scenario, or the path of a file
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "bench"])]
     scenario: Option<String>,
     /// List the scenarios
     #[arg(long, conflicts_with = "scenario")]
@@ -48,6 +51,16 @@ pub(crate) struct Args {
     /// Print the file of the scenario
     #[arg(long)]
     show: bool,
+    /// Compare policies fairly: in many scenarios, with the same patience, against one attempt and the best policy of each
+    /// [default: all built-in scenarios, all presets and all peers]
+    #[arg(long, conflicts_with_all = ["list", "show", "clients", "sweeps", "engine", "series"])]
+    bench: bool,
+    /// With --bench: in this many random scenarios, which the seed determines
+    #[arg(long, value_name = "N", requires = "bench", conflicts_with = "scenario", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    random: Option<u32>,
+    /// With --bench: print the results of every cell too
+    #[arg(long, requires = "bench", conflicts_with = "json")]
+    cells: bool,
     /// A policy of the scenario, no-retry, a preset, peer:NAME or a policy file; may be repeated [default: the policies of
     /// the scenario]
     #[arg(long = "policy", value_name = "P")]
@@ -70,9 +83,9 @@ pub(crate) struct Args {
     /// The metric that a sweep shows, by its name in the JSON; may be repeated [default: collapse]
     #[arg(long = "metric", value_name = "NAME", requires = "sweeps")]
     metrics: Vec<String>,
-    /// The engine: each caller separately (exact), groups of equal callers (cohort), or cohorts for large scenarios that
-    /// allow it (auto)
-    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort"]).map(|name| engine(&name)))]
+    /// The engine: each caller separately (exact), groups of equal callers (cohort), a smaller scenario whose counts are
+    /// multiplied (scale), or the fastest that is accurate (auto)
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "exact", "cohort", "scale"]).map(|name| engine(&name)))]
     engine: Choice,
     /// Number of threads; does not change the result [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -96,6 +109,7 @@ fn engine(name: &str) -> Choice {
     match name {
         "exact" => Choice::Exact,
         "cohort" => Choice::Cohort,
+        "scale" => Choice::Scale,
         _ => Choice::Auto,
     }
 }
@@ -107,6 +121,7 @@ const CONTENTION_TITLE: &str =
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     match args.scenario.as_deref() {
+        _ if args.bench => bench::run(args, out),
         None if args.json => list_json(out),
         None => Ok(list(out)?),
         Some(CONTENTION) => contention::run(args, out),

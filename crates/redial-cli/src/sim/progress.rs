@@ -1,4 +1,4 @@
-//! Progress of a long simulation on a terminal, and Ctrl-C, which ends it with the results so far.
+//! Progress of a long simulation on standard error, and Ctrl-C, which ends it with the results so far.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use redial_sim::report::Progress;
 use redial_sim::simulate::Watch;
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
@@ -16,7 +17,7 @@ use crate::failed::Failed;
 use crate::run::is_ignored;
 
 const POLL: Duration = Duration::from_millis(50);
-/// Shorter simulations show no progress.
+/// Shorter simulations show no progress on a terminal.
 const SILENT: Duration = Duration::from_secs(1);
 
 /// The result, how long it took, and whether it was stopped.
@@ -52,17 +53,17 @@ pub(crate) fn with_progress<T>(
     let done = thread::scope(|scope| {
         let watch = &watch;
         scope.spawn(move || {
-            let mut is_shown = false;
+            let mut progress = Progress::new(runs);
+            let is_terminal = io::stderr().is_terminal();
             while over.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
                 if interrupted.load(Ordering::Relaxed) {
                     watch.stop();
-                } else if started.elapsed() > SILENT && io::stderr().is_terminal() {
-                    is_shown = true;
-                    show(watch.runs_done(), runs, started.elapsed());
+                } else if started.elapsed() > SILENT {
+                    show(&mut progress, watch.runs_done(), started.elapsed(), is_terminal);
                 }
             }
-            if is_shown {
-                let _ = write!(io::stderr(), "\r\x1b[2K");
+            if is_terminal && started.elapsed() > SILENT {
+                let _ = write!(io::stderr(), "{CLEAR}");
             }
         });
         let done = work(watch);
@@ -73,16 +74,18 @@ pub(crate) fn with_progress<T>(
     Ok(Completed { done, wall_ms, is_stopped: watch.is_stopped() })
 }
 
-fn show(done: f64, runs: f64, elapsed: Duration) {
-    let share = (done / runs).clamp(0.0, 1.0);
-    let left = match share {
-        ..0.02 => String::new(),
-        share => format!(", {:.0} s left", elapsed.as_secs_f64() * (1.0 - share) / share),
-    };
-    // A closed terminal is no reason to stop.
-    let _ = write!(
-        io::stderr(),
-        "\r\x1b[2K{:.0} % ({done:.1} of {runs:.0} runs){left}; Ctrl-C stops and prints the results so far",
-        share * 100.0
-    );
+/// Clears the current line of a terminal.
+const CLEAR: &str = "\r\x1b[2K";
+
+/// A terminal has one line that changes, a log a line now and then. A closed terminal is no reason to stop.
+fn show(progress: &mut Progress, done: f64, elapsed: Duration, is_terminal: bool) {
+    let clear = if is_terminal { CLEAR } else { "" };
+    if let Some(estimate) = progress.estimate(done, elapsed) {
+        let _ = writeln!(io::stderr(), "{clear}{estimate}");
+    }
+    if is_terminal {
+        let _ = write!(io::stderr(), "{clear}{}", progress.line(done, elapsed));
+    } else if let Some(line) = progress.log_line(done, elapsed) {
+        let _ = writeln!(io::stderr(), "{line}");
+    }
 }

@@ -1,20 +1,17 @@
 //! Turns arguments into scenarios, policies and settings. All input errors are found here, before any work begins.
 
 use redial_sim::report::Question;
-use redial_sim::report::count;
 use redial_sim::scenario::{BUILT_IN, BuiltIn, Set};
-use redial_sim::simulate::{Choice, Engine, Settings};
-use redial_sim::{Scenario, Subject, cohort};
+use redial_sim::simulate::{Choice, Engine, Method, Settings};
+use redial_sim::{Scenario, Subject};
 
 use super::{Args, CONTENTION};
 use crate::failed::Failed;
 use crate::policy;
 
-/// The number of simulated calls of each policy by default.
+/// The number of simulated calls of each policy by default, or as much work of another engine.
 const CALLS: f64 = 5e6;
 const MOST_RUNS: f64 = 20.0;
-/// The most calls of a run of the exact engine: more would take too long.
-const MOST_EXACT_CALLS: f64 = 2e9;
 
 pub(super) struct Request<'a> {
     args: &'a Args,
@@ -72,49 +69,26 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The engine for these policies in these scenarios; `mixed` if they differ.
-    pub(super) fn engine<'b>(
+    /// How these policies are simulated in these scenarios.
+    pub(super) fn methods<'b>(
         &self,
-        all: impl Iterator<Item = (&'b Scenario, &'b Subject)> + Clone,
-    ) -> Result<&'static str, Failed> {
+        all: impl Iterator<Item = (&'b Scenario, &'b Subject)>,
+    ) -> Result<Vec<Method<'b>>, Failed> {
         let choice = self.args.engine;
-        for (scenario, subject) in all.clone() {
-            let fits = cohort::fits(scenario, subject);
-            if let (Choice::Cohort, Err(why)) = (choice, &fits) {
-                return Err(Failed::input("--engine cohort", format!("{}: {why}", subject.name)));
-            }
-            let calls = scenario.calls();
-            if calls > MOST_EXACT_CALLS && choice.engine(scenario, subject) == Engine::Exact {
-                let why = match fits {
-                    Err(why) => format!(
-                        "{why}. Lower the rate, the number of callers or the duration, or remove what cohorts cannot \
-                         represent"
-                    ),
-                    Ok(()) => "omit --engine exact: cohorts can represent it".to_owned(),
-                };
-                return Err(Failed::input(
-                    self.name,
-                    format!(
-                        "{}: {} calls in a run are too many for the exact engine (at most {}); {why}",
-                        subject.name,
-                        count(calls),
-                        count(MOST_EXACT_CALLS)
-                    ),
-                ));
-            }
-        }
-        let mut engines = all.map(|(scenario, subject)| choice.engine(scenario, subject).name());
-        let first = engines.next().unwrap_or("exact");
-        Ok(if engines.all(|engine| engine == first) { first } else { "mixed" })
+        let place = if choice == Choice::Cohort { "--engine cohort" } else { self.name };
+        all.map(|(scenario, subject)| {
+            let method = choice.method(scenario, subject);
+            method.map_err(|why| Failed::input(place, format!("{}: {why}", subject.name)))
+        })
+        .collect()
     }
 
-    /// The time of the cohort engine does not depend on the number of calls.
-    pub(super) fn runs(&self, engine: &str) -> u32 {
-        let calls = if engine == "cohort" { 0.0 } else { self.scenario.calls() };
-        self.args.runs.unwrap_or((CALLS / calls.max(1.0)).clamp(1.0, MOST_RUNS) as u32)
+    pub(super) fn runs(&self, methods: &[Method<'_>]) -> u32 {
+        let calls = methods.iter().map(Method::work).fold(1.0, f64::max);
+        self.args.runs.unwrap_or((CALLS / calls).clamp(1.0, MOST_RUNS) as u32)
     }
 
-    /// The runs of a cell, for a sweep with so many calls in all. A map of single runs would be noise.
+    /// The runs of a cell, for a sweep with the work of so many calls in all. A map of single runs would be noise.
     pub(super) fn runs_of_cell(&self, calls: f64) -> u32 {
         self.args.runs.unwrap_or((10.0 * CALLS / calls.max(1.0)).clamp(4.0, MOST_RUNS) as u32)
     }
@@ -122,7 +96,7 @@ impl<'a> Request<'a> {
     pub(super) fn question<'b>(
         &'b self,
         settings: &Settings,
-        engine: &'b str,
+        engine: Option<Engine>,
         command: &'b str,
     ) -> Question<'b> {
         Question {
@@ -152,11 +126,18 @@ impl<'a> Request<'a> {
             Choice::Auto => {}
             Choice::Exact => flag("engine", "exact"),
             Choice::Cohort => flag("engine", "cohort"),
+            Choice::Scale => flag("engine", "scale"),
         }
         flag("seed", &args.seed.to_string());
         flag("runs", &runs.to_string());
         words.join(" ")
     }
+}
+
+/// The engine of all of these; `None` if they differ.
+pub(super) fn common_engine(methods: &[Method<'_>]) -> Option<Engine> {
+    let first = methods.first()?.engine();
+    methods.iter().all(|method| method.engine() == first).then_some(first)
 }
 
 /// The text of the scenario that an argument names: a built-in one, or a file.
@@ -178,7 +159,7 @@ pub(super) fn source(name: &str) -> Result<String, Failed> {
 }
 
 /// The scenario's own policies take precedence over files of the same name.
-fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
+pub(super) fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
     let wrong = |why: String| Failed::input(format_args!("--policy {name}"), why);
     match scenario.subject(name) {
         Ok(subject) => Ok(subject),
@@ -197,7 +178,7 @@ fn subject(scenario: &Scenario, name: &str) -> Result<Subject, Failed> {
 }
 
 /// Quotes a word for a shell.
-fn quote(word: &str) -> String {
+pub(super) fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

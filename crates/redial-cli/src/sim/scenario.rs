@@ -9,7 +9,7 @@ use super::Args;
 use super::chart::{self, MARGIN};
 use super::output::{Form, json};
 use super::progress::with_progress;
-use super::request::Request;
+use super::request::{Request, common_engine};
 use super::table::table;
 use crate::failed::Failed;
 use crate::terminal::Terminal;
@@ -19,8 +19,8 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     let request = Request::read(args, name)?;
     let scenario = &request.scenario;
     let subjects = request.subjects(scenario)?;
-    let engine = request.engine(subjects.iter().map(|subject| (scenario, subject)))?;
-    let settings = request.settings(request.runs(engine));
+    let methods = request.methods(subjects.iter().map(|subject| (scenario, subject)))?;
+    let settings = request.settings(request.runs(&methods));
     let form = Form::of(args)?;
     let all = f64::from(settings.runs) * subjects.len() as f64;
     let mut completed = with_progress(all, |watch| {
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     })?;
     let command = request.command(settings.runs);
     let report = Report {
-        question: request.question(&settings, engine, &command),
+        question: request.question(&settings, common_engine(&methods), &command),
         scenario,
         cases: std::mem::take(&mut completed.done),
         series: args.series,
@@ -54,6 +54,9 @@ fn text(
     let scenario = report.scenario;
     writeln!(out, "{}\n", terminal.bold(&sanitise(&scenario.title)))?;
     table(&report.table(), terminal, out)?;
+    for note in report.notes() {
+        writeln!(out, "\n{}", terminal.wrap(&sanitise(&note)))?;
+    }
     charts(report, terminal, out)?;
     if let Some(claim) = &scenario.claim {
         writeln!(out, "\n{}", terminal.wrap(&format!("Claimed: {}", sanitise(claim))))?;
@@ -79,7 +82,7 @@ fn footer(
         runs => format!("means of {runs} runs of each policy ± standard errors"),
     };
     let why = if chosen { " (about five million calls, at most 20 runs)" } else { "" };
-    let text = format!("Seed {}, {runs}{why}, {} engine:", question.seed, question.engine);
+    let text = format!("Seed {}, {runs}{why}, {}:", question.seed, question.engine());
     writeln!(out, "\n{}\n{}", terminal.wrap(&text), terminal.dim(&sanitise(question.command)))?;
     let fewer = report.cases.iter().filter(|case| case.summary.runs < question.runs);
     for case in fewer {

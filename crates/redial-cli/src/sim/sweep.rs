@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use redial_sim::report::{Cells, SweepReport, count, metric, metrics};
+use redial_sim::simulate::Method;
 use redial_sim::sweep::{Axis, Sweep};
 
 use super::Args;
 use super::output::{Form, json};
 use super::progress::with_progress;
-use super::request::Request;
+use super::request::{Request, common_engine};
 use crate::failed::Failed;
 use crate::terminal::Terminal;
 use crate::text::{aligned, sanitise, widths};
@@ -27,9 +28,10 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     let each = sweep.cells().iter().zip(&subjects);
     let each =
         each.flat_map(|(cell, subjects)| subjects.iter().map(move |subject| (cell, subject)));
-    let engine = request.engine(each)?;
+    let methods = request.methods(each)?;
+    let work = methods.iter().map(Method::work).sum();
+    let settings = request.settings(request.runs_of_cell(work));
     let calls = sweep.calls() * request.policies.len() as f64;
-    let settings = request.settings(request.runs_of_cell(calls));
     let form = Form::of(args)?;
     let (cells, policies, runs) = (sweep.cells().len(), request.policies.len(), settings.runs);
     writeln!(
@@ -49,7 +51,7 @@ pub(super) fn run(args: &Args, name: &str, out: &mut impl Write) -> Result<(), F
     })?;
     let command = request.command(runs);
     let report = SweepReport {
-        question: request.question(&settings, engine, &command),
+        question: request.question(&settings, common_engine(&methods), &command),
         scenario: &request.scenario,
         sweep: &sweep,
         cells: std::mem::take(&mut completed.done),
@@ -118,11 +120,14 @@ fn text(report: &SweepReport<'_>, terminal: Terminal, out: &mut impl Write) -> i
     }
     let question = &report.question;
     let footer = format!(
-        "Seed {}, {} of each cell, {} engine:",
+        "Seed {}, {} of each cell, {}:",
         question.seed,
         counted(question.runs as usize, "run", "runs"),
-        question.engine
+        question.engine()
     );
+    if let Some(note) = report.note() {
+        writeln!(out, "{note}")?;
+    }
     writeln!(out, "{footer}\n{}", terminal.dim(&sanitise(question.command)))
 }
 

@@ -18,8 +18,10 @@ mod queue_faults;
 mod redis;
 mod run;
 mod sim;
+mod sim_bench;
 mod sim_errors;
 mod sim_pages;
+mod sim_scale;
 mod sim_sweep;
 
 use std::ffi::OsStr;

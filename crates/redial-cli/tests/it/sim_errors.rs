@@ -132,7 +132,7 @@ fn conflicting_flags() {
     sim("blip", &["--html", "-", "--svg", "-"], &["--html"]);
     sim("blip", &["--series"], &["--json"]);
     sim("blip", &["--metric", "success"], &["--sweep"]);
-    sim("blip", &["--engine", "fast"], &["auto, exact, cohort"]);
+    sim("blip", &["--engine", "fast"], &["auto, exact, cohort, scale"]);
 }
 
 #[test]
@@ -169,11 +169,11 @@ fn too_many_calls_for_the_exact_engine() {
         &[&many[..], &["--engine", "exact"]].concat(),
         &["redial: blip: full: 3.6T calls", "at most 2G", "omit --engine exact"],
     );
-    let breaker = ["--set", "policy.full.breaker={}"];
+    let closed = "clients.arrivals={closed={callers=10,think=\"1us\"}}";
     sim(
         "blip",
-        &[&many[..], &breaker].concat(),
-        &["3.6T calls", "every instance has a breaker", "Lower the rate"],
+        &["--policy", "full", "--set", closed],
+        &["blip: full: a scale model 1:50 needs at least 50 callers", "a shorter duration"],
     );
 }
 

@@ -57,7 +57,7 @@ struct Batch {
 }
 
 /// The parameters of a backend, in ticks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Build {
     pub(super) servers: Option<u64>,
     pub(super) most_queued: u64,

@@ -20,7 +20,7 @@ const HINT_PARTS: u64 = 16;
 pub(super) struct Cause(pub(super) usize);
 
 /// What is known about every cause.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Causes {
     /// By cause and attempt: the [`WaitingCalls`] in which the calls wait, all equally likely. Empty when the call
     /// is over.

@@ -6,7 +6,7 @@ use crate::Scenario;
 use crate::faults::{Capacity, Outages, mean_spike_factor};
 use crate::scenario::{BACKEND, Span, Spike};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Faults {
     outages: Outages,
     capacity: Capacity,

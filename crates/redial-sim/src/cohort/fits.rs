@@ -5,13 +5,13 @@
 
 use std::fmt;
 
-use redial_core::Policy;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Budget, WindowBudget};
 use redial_core::schedule::Backoff;
+use redial_core::{Nanos, Policy};
 
-use super::plan::{self, Plan};
-use crate::scenario::{Arrivals, HintGiven, Keys, Time, Work};
+use super::plan::Plan;
+use crate::scenario::{Arrivals, Discipline, HintGiven, Keys, Time};
 use crate::{Scenario, Subject};
 
 /// With more attempts than this a policy has more cohorts than callers.
@@ -37,19 +37,10 @@ pub(super) fn refuse(why: &'static str) -> Refused {
     Refused(why)
 }
 
-/// Whether the cohort engine can run this scenario with this policy.
-///
-/// # Errors
-///
-/// It depends on the state of single clients or calls. The message names it.
-pub fn fits(scenario: &Scenario, subject: &Subject) -> Result<(), Refused> {
-    plan(scenario, subject, plan::tick(scenario, subject)).map(|_| ())
-}
-
 pub(super) fn plan<'a>(
     scenario: &'a Scenario,
     subject: &'a Subject,
-    tick: redial_core::Nanos,
+    tick: Nanos,
 ) -> Result<Plan<'a>, Refused> {
     clients(scenario)?;
     backend(scenario)?;
@@ -88,10 +79,6 @@ fn clients(scenario: &Scenario) -> Result<(), Refused> {
             matches!(clients.keys, Keys::Zipf { .. }),
             "frequent keys load their shard more than others",
         ),
-        (
-            clients.work == Work::Unsafe,
-            "work that must not be done twice has to be followed from attempt to attempt",
-        ),
         (matches!(clients.latency, Time::Drawn(_)), "the network latency differs between requests"),
     ])
 }
@@ -112,6 +99,16 @@ fn backend(scenario: &Scenario) -> Result<(), Refused> {
             "a rate limit for each instance is state of each instance",
         ),
         (backend.hint == HintGiven::Slots, "every slot is promised to a single request"),
+        (backend.discipline != Discipline::Fifo, "only a queue in order of arrival can be counted"),
+        (
+            backend.service.per_request > 0,
+            "the service time depends on how many requests are in service at that moment",
+        ),
+        (backend.reject_cost > 0.0, "the work of rejections is done between single requests"),
+        (
+            backend.error_cost > 0.0 || scenario.outages().any(|it| it.cost > 0.0),
+            "requests that fail after their work are queued among the others",
+        ),
     ])
 }
 

@@ -13,7 +13,7 @@
 //!    └──────────────────── granted <───────────── withdraw ────────────> not granted
 //! ```
 //!
-//! [`fits`] reports where calls are not alike. The approximations: events happen in whole ticks; the start of a
+//! [`Model::new`] reports where calls are not alike. The approximations: events happen in whole ticks; the start of a
 //! retried call is known only on average; the instances of a fleet share one budget window. The time to recover
 //! depends on when single calls began, so [`Run::recover_ms`] is `None`. Whether the run collapsed is known.
 
@@ -29,36 +29,62 @@ mod waiting;
 mod work;
 mod world;
 
-pub use fits::{Refused, fits};
+pub use fits::Refused;
 
 use redial_core::Nanos;
 
 use crate::measure::Run;
 use crate::simulate::Watch;
-use crate::{Scenario, Subject, exact};
+use crate::{Scenario, Subject};
+use plan::Plan;
 use world::World;
 
-/// Runs a scenario once. The same seed gives the same run. If `watch` is stopped, the run covers what has happened
-/// by then. What does not [fit](fits) is simulated exactly.
-pub fn run(scenario: &Scenario, subject: &Subject, seed: u64, watch: &Watch) -> Run {
-    run_with_tick(scenario, subject, seed, watch, plan::tick(scenario, subject))
-}
+/// A scenario and a policy whose calls can be counted.
+#[derive(Clone, Debug)]
+pub struct Model<'a>(Plan<'a>);
 
-/// The same with another tick, to test whether its length matters.
-pub fn run_with_tick(
-    scenario: &Scenario,
-    subject: &Subject,
-    seed: u64,
-    watch: &Watch,
-    tick: Nanos,
-) -> Run {
-    match fits::plan(scenario, subject, tick) {
-        Ok(plan) => World::new(plan, seed).run(watch),
-        Err(_) => exact::run(scenario, subject, seed, watch),
+impl<'a> Model<'a> {
+    /// In ticks that suit its times.
+    ///
+    /// # Errors
+    ///
+    /// It depends on the state of single clients or calls, or its times cannot be expressed in ticks. The message
+    /// names the reason.
+    pub fn new(scenario: &'a Scenario, subject: &'a Subject) -> Result<Self, Refused> {
+        Self::with_tick(scenario, subject, plan::tick(scenario, subject))
+    }
+
+    /// In other ticks, to test whether their length matters.
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn with_tick(
+        scenario: &'a Scenario,
+        subject: &'a Subject,
+        tick: Nanos,
+    ) -> Result<Self, Refused> {
+        fits::plan(scenario, subject, tick).map(Self)
+    }
+
+    /// The length of a tick.
+    pub fn tick(&self) -> Nanos {
+        self.0.tick
+    }
+
+    /// How many ticks a run has while calls begin.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.0.scenario.duration / self.0.tick
+    }
+
+    /// Runs it once. The same seed gives the same run. If `watch` is stopped, the run covers what has happened by
+    /// then.
+    pub fn run(&self, seed: u64, watch: &Watch) -> Run {
+        World::new(self.0.clone(), seed).run(watch)
     }
 }
 
-/// The length of a tick of [`run`].
-pub fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
-    plan::tick(scenario, subject)
+/// How many ticks a run would have while calls begin.
+pub(crate) fn ticks(scenario: &Scenario, subject: &Subject) -> u64 {
+    scenario.duration / plan::tick(scenario, subject)
 }

@@ -10,7 +10,7 @@ use super::fits::{Refused, refuse};
 use super::waiting::WaitingCalls;
 use super::work::Work;
 use crate::measure::STEPS;
-use crate::scenario::{Answer, Limit, Time};
+use crate::scenario::{self, Answer, Limit, Time};
 use crate::{Scenario, Subject};
 
 /// The longest tick: with 1 ms the peak of a storm is off by several standard errors.
@@ -25,7 +25,7 @@ const MOST_CELLS: u64 = 16_000_000;
 const MOST_TICKS: u64 = 1 << 31;
 
 /// The initial state of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) subject: &'a Subject,
@@ -67,7 +67,7 @@ impl<'a> Plan<'a> {
                 servers: backend.servers.map(|servers| u64::from(servers.0)),
                 most_queued: u64::from(backend.queue),
                 backlog: u64::from(backend.backlog),
-                work: Work::new(backend.service, tick),
+                work: Work::new(backend.service.base, tick),
                 cancels: backend.cancel,
                 lost_replies: backend.lost_replies,
                 timeout: (timeout != NEVER).then(|| ticks(timeout)),
@@ -101,7 +101,19 @@ impl<'a> Plan<'a> {
         {
             return Err(refuse("the burst of the rate limit is shorter than two ticks"));
         }
+        self.twice()?;
         self.deadline()
+    }
+
+    /// Work that must not be done twice has to be followed from attempt to attempt, if callers can repeat an attempt
+    /// without knowing its outcome.
+    fn twice(&self) -> Result<(), Refused> {
+        let gives_up = self.is_silent() || timeout(self.subject) < self.longest_attempt();
+        let repeats = self.subject.policy.attempts() > 1;
+        if self.scenario.clients.work == scenario::Work::Unsafe && repeats && gives_up {
+            return Err(refuse("work that may be done twice has to be followed between attempts"));
+        }
+        Ok(())
     }
 
     /// A deadline depends on when each call began, so it must not take effect.
@@ -167,7 +179,7 @@ pub(super) fn tick(scenario: &Scenario, subject: &Subject) -> Nanos {
     let times = [policy.attempt_timeout_nanos(), if policy.attempts() > 1 { first } else { NEVER }];
     let part = times.into_iter().map(|time| time / TICKS_PER_TIME).min().unwrap_or(NEVER);
     let tick = LONGEST_TICK.min(scenario.window / STEPS).min(part);
-    let service = scenario.backend.service;
+    let service = scenario.backend.service.base;
     let mean = service.mean() as Nanos;
     let served = if scenario.backend.servers.is_some() { mean / TICKS_PER_TIME } else { NEVER };
     let tick = tick.min(served).max(SHORTEST_TICK);

@@ -17,7 +17,7 @@ const DRAWS: usize = 1 << 16;
 const STEPS: usize = 1 << 11;
 
 /// A distribution of times, in ticks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Work {
     time: Time,
     tick: f64,

@@ -175,7 +175,7 @@ impl World<'_> {
                 }
             }
         }
-        given_up.into_iter().for_each(|number| self.given_up(number));
+        given_up.into_iter().for_each(|number| self.given_up(number, now));
         for caller in 0..self.callers.len() {
             if self.callers.instance(caller) < below {
                 self.restart_caller(caller, now);

@@ -20,11 +20,29 @@ pub(super) enum Event {
     Arrive(u32),
 }
 
+/// Changes of a shard: a server has finished the work of a rejection.
+pub(super) const REJECTION_DONE: u32 = 1 << 27;
+/// The same: shared servers are done with a request, or their number changes.
+pub(super) const SHARED: u32 = 1 << 28;
+/// A service has at most 4096 shards.
+const SHARD_BITS: u32 = 12;
+
 const BITS: u32 = 29;
 /// The highest number of a subject.
 const MOST: u32 = (1 << BITS) - 1;
 
 impl Event {
+    /// A change of this kind in a shard of a service.
+    pub(super) fn of_shard(kind: u32, service: usize, shard: u32) -> Self {
+        Self::Change(kind | (service as u32) << SHARD_BITS | shard)
+    }
+
+    /// The service and the shard of a change of this kind.
+    pub(super) fn shard(kind: u32, change: u32) -> (usize, u32) {
+        let place = change - kind;
+        ((place >> SHARD_BITS) as usize, place & ((1 << SHARD_BITS) - 1))
+    }
+
     #[inline]
     pub(super) fn pack(self) -> u32 {
         let (kind, subject) = match self {

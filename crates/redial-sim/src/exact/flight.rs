@@ -1,6 +1,8 @@
 use redial_core::decide::Outcome;
 use redial_core::{Call, NEVER, Nanos, Permit, Stop};
 
+use crate::faults::Failing;
+
 /// The origin of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
@@ -52,6 +54,8 @@ pub(super) struct Flight {
     pub(super) began: Nanos,
     /// The index of the inner call that is made for it.
     pub(super) inner: u32,
+    /// How it fails when its work is done, if so.
+    pub(super) failing: Option<Failing>,
     /// The outcome that its reply carries.
     pub(super) outcome: Outcome,
 }
@@ -61,9 +65,9 @@ pub(super) struct Flight {
 pub(super) enum Stage {
     /// On the network, in either direction.
     Travelling,
-    /// In the queue.
+    /// In the queue, or sharing the servers.
     Queued,
-    /// In the queue, but will not be served.
+    /// The same, but will not be served.
     Dropped,
     /// Being served, here or by another service.
     Served,
@@ -83,6 +87,7 @@ impl Flight {
             stage: Stage::Travelling,
             began: 0,
             inner: 0,
+            failing: None,
             outcome: Outcome::Success,
         }
     }
@@ -98,6 +103,7 @@ impl Flight {
             stage: Stage::Queued,
             began: 0,
             inner: 0,
+            failing: None,
             outcome: Outcome::Success,
         }
     }

@@ -24,8 +24,11 @@ mod inner;
 mod own_calls;
 mod processes;
 mod race;
+mod servers;
 mod service_state;
+mod sharing;
 mod slab;
+mod totals;
 mod world;
 
 use crate::measure::Run;

@@ -118,7 +118,7 @@ impl World<'_> {
             endpoints.landed(&target);
         }
         call.abandon(&self.edges[target.edge as usize].context(&target), permit, now);
-        self.given_up(number);
+        self.given_up(number, now);
     }
 
     /// The race of a caller whose instance restarts ends without a result.

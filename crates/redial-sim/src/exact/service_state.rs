@@ -1,6 +1,5 @@
-//! The state of one service: servers, queues, limits, and the hints that it gives.
+//! The state of one service: what it lets in, and the hints that it gives. `servers.rs` has the rest.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use redial_core::Nanos;
@@ -8,9 +7,10 @@ use redial_core::admit::{RateLimit, Refusal, Slots};
 use redial_core::decide::Outcome;
 use redial_core::schedule::Hint;
 
-use crate::faults::{Capacity, Outages};
+use super::servers::Shard;
+use crate::faults::{Capacity, Failing, Outages};
 use crate::random::below;
-use crate::scenario::{Answer, HintGiven, Service};
+use crate::scenario::{Answer, Discipline, HintGiven, Service};
 use crate::{Scenario, Stream};
 
 /// What happens to a request that has arrived.
@@ -20,10 +20,10 @@ pub(super) enum Reception {
     Answer(Outcome),
     /// It gets no answer.
     Silence,
-    /// It is served, and takes this long.
-    Serve(Nanos),
-    /// It is queued.
-    Wait,
+    /// It is served, and takes this long. Then it fails, if so.
+    Serve(Nanos, Option<Failing>),
+    /// It is queued, or shares the servers.
+    Wait(Option<Failing>),
 }
 
 #[derive(Debug)]
@@ -32,28 +32,22 @@ pub(super) struct ServiceState<'a> {
     outages: Outages,
     pub(super) capacity: Capacity,
     /// How many servers of a shard may start work, until `servers_until`.
-    servers: u32,
-    servers_until: Nanos,
-    shards: Vec<Shard>,
+    pub(super) servers: u32,
+    pub(super) servers_until: Nanos,
+    pub(super) shards: Vec<Shard>,
+    /// How many requests of a shard can be queued, or share its servers.
+    most_waiting: u64,
     simple: bool,
     /// Whether only outages and a full queue turn requests away, without hints.
     open: bool,
     /// Requests inside, queued or served.
-    inside: u32,
+    pub(super) inside: u32,
     /// Requests that have arrived.
     pub(super) arrived: u64,
     limits: Vec<RateLimit>,
-    slots: Option<Slots>,
+    pub(super) slots: Option<Slots>,
     banned: Vec<Banned>,
-    stream: Stream,
-}
-
-#[derive(Debug, Default)]
-struct Shard {
-    busy: u32,
-    queue: VecDeque<u32>,
-    /// Requests in the queue that will not be served.
-    dropped: u32,
+    pub(super) stream: Stream,
 }
 
 /// The sender of a request.
@@ -88,6 +82,10 @@ impl<'a> ServiceState<'a> {
             let count = if limit.each_instance { instances } else { 1 };
             (0..count).map(|_| RateLimit::new(&limit.rule())).collect()
         });
+        let sharing = match (service.discipline, service.servers) {
+            (Discipline::ProcessorSharing, Some(servers)) => servers.0.into(),
+            _ => 0,
+        };
         let places = service.servers.map_or(0, |servers| servers.0.saturating_mul(service.parts()));
         Some(Self {
             config: service,
@@ -96,6 +94,7 @@ impl<'a> ServiceState<'a> {
             servers: 0,
             servers_until: 0,
             shards: (0..service.parts()).map(|_| Shard::default()).collect(),
+            most_waiting: u64::from(service.queue) + sharing,
             simple: service.servers.is_none()
                 && service.calls.is_empty()
                 && service.lost_replies == 0.0
@@ -128,8 +127,8 @@ impl<'a> ServiceState<'a> {
         self.arrived += 1;
         if self.open && !from.recognised {
             return match self.outages.hit(shard, now, &mut self.stream) {
-                None => self.take_in(shard, now),
-                Some(answer) => answer.outcome().map_or(Reception::Silence, Reception::Answer),
+                None => self.take_in(shard, None, now),
+                Some(failing) => self.fail(shard, failing, now),
             };
         }
         self.receive_checked(shard, from, now)
@@ -141,25 +140,28 @@ impl<'a> ServiceState<'a> {
             slots.arrived(f64::from(u8::from(from.first)), now);
         }
         if self.is_banned(&from, now) {
-            return Reception::Answer(Outcome::of_status(403));
+            return self.reject(shard, Answer::FORBIDDEN, now);
         }
-        if let Some(answer) = self.refuse(shard, from.instance, now) {
-            return match answer.outcome() {
-                Some(outcome) => Reception::Answer(self.hint(outcome, now)),
-                None => Reception::Silence,
-            };
+        if let Some(failing) = self.outages.hit(shard, now, &mut self.stream) {
+            return self.fail(shard, failing, now);
+        }
+        if let Some(answer) = self.refuse(from.instance, now) {
+            return self.reject(shard, answer, now);
+        }
+        let Service { errors, error_cost, .. } = *self.config;
+        if errors > 0.0 && self.stream.chance(errors) {
+            let failing = Failing { answer: Answer::UNAVAILABLE, cost: error_cost as f32 };
+            return self.fail(shard, failing, now);
         }
         if from.recognised {
             return Reception::Answer(Outcome::Success);
         }
-        self.take_in(shard, now)
+        self.take_in(shard, None, now)
     }
 
+    /// The answer to a request that limits do not let in.
     #[inline]
-    fn refuse(&mut self, shard: u32, from: u32, now: Nanos) -> Option<Answer> {
-        if let Some(answer) = self.outages.hit(shard, now, &mut self.stream) {
-            return Some(answer);
-        }
+    fn refuse(&mut self, from: u32, now: Nanos) -> Option<Answer> {
         let limit = match self.limits.len() {
             0 => None,
             1 => self.limits.first(),
@@ -168,91 +170,56 @@ impl<'a> ServiceState<'a> {
         if limit.is_some_and(|limit| limit.take(now).is_err()) {
             return Some(Answer::LIMITED);
         }
-        if self.config.connections.is_some_and(|most| self.inside >= most.0) {
-            return Some(Answer::Connect);
+        let full = self.config.connections.is_some_and(|most| self.inside >= most.0);
+        full.then_some(Answer::Connect)
+    }
+
+    /// A request fails, at once or after its work.
+    fn fail(&mut self, shard: u32, failing: Failing, now: Nanos) -> Reception {
+        if failing.cost > 0.0 {
+            return self.take_in(shard, Some(failing), now);
         }
-        let errors = self.config.errors;
-        (errors > 0.0 && self.stream.chance(errors)).then_some(Answer::UNAVAILABLE)
+        self.answer(failing.answer, now).map_or(Reception::Silence, Reception::Answer)
     }
 
-    /// How many servers of a shard may start work now.
-    #[inline]
-    fn servers(&mut self, now: Nanos) -> u32 {
-        if now >= self.servers_until {
-            self.count_servers(now);
+    /// A request is turned away at once, which still costs work.
+    fn reject(&mut self, shard: u32, answer: Answer, now: Nanos) -> Reception {
+        if self.config.reject_cost > 0.0 {
+            if self.is_shared() {
+                self.progress(shard, now);
+                let work = self.rejection_work(shard, now);
+                self.shards[shard as usize].sharing.add_rejection(work);
+            } else {
+                self.shards[shard as usize].rejected += 1;
+            }
         }
-        self.servers
+        self.answer(answer, now).map_or(Reception::Silence, Reception::Answer)
     }
 
-    #[cold]
-    fn count_servers(&mut self, now: Nanos) {
-        let all = self.config.servers.map_or(u32::MAX, |servers| servers.0);
-        self.servers = self.capacity.servers(all.into(), now) as u32;
-        self.servers_until = self.capacity.next_change(now);
+    /// The outcome of a request that is not served, with a hint; `None` if there is no answer.
+    pub(super) fn answer(&mut self, answer: Answer, now: Nanos) -> Option<Outcome> {
+        answer.outcome().map(|outcome| self.hint(outcome, now))
     }
 
-    fn take_in(&mut self, shard: u32, now: Nanos) -> Reception {
+    fn take_in(&mut self, shard: u32, failing: Option<Failing>, now: Nanos) -> Reception {
         let servers = self.servers(now);
+        let is_shared = self.is_shared();
         let it = &mut self.shards[shard as usize];
-        if it.busy < servers {
+        if it.busy < servers && !is_shared {
             it.busy += 1;
             self.inside += 1;
-            return Reception::Serve(self.work(now));
+            return Reception::Serve(self.work(shard, failing, now), failing);
         }
-        if it.queue.len() as u64 - u64::from(it.dropped) < u64::from(self.config.queue) {
+        if it.waiting() < self.most_waiting {
             self.inside += 1;
-            return Reception::Wait;
+            return Reception::Wait(failing);
         }
-        match self.config.when_full.outcome() {
-            Some(outcome) => Reception::Answer(self.hint(outcome, now)),
-            None => Reception::Silence,
-        }
-    }
-
-    /// How long a server takes for a request that it starts now.
-    fn work(&mut self, now: Nanos) -> Nanos {
-        self.capacity.service_time(self.config.service.draw(&mut self.stream), now)
+        self.reject(shard, self.config.when_full, now)
     }
 
     /// Counts a request that was queued before the start.
     pub(super) fn adopt(&mut self) {
         self.inside += 1;
-    }
-
-    /// Puts a request at the end of the queue.
-    pub(super) fn enqueue(&mut self, shard: u32, request: u32) {
-        self.shards[shard as usize].queue.push_back(request);
-    }
-
-    /// Drops a request from the queue: it will not be served.
-    pub(super) fn drop_queued(&mut self, shard: u32) {
-        self.shards[shard as usize].dropped += 1;
-        self.inside -= 1;
-    }
-
-    /// A dropped request has reached the front.
-    pub(super) fn skip(&mut self, shard: u32) {
-        self.shards[shard as usize].dropped -= 1;
-    }
-
-    /// A server has finished work that it started at `began`.
-    pub(super) fn free(&mut self, shard: u32, began: Nanos, now: Nanos) {
-        self.shards[shard as usize].busy -= 1;
-        if let Some(slots) = &mut self.slots {
-            slots.held(began, now);
-        }
-    }
-
-    /// The next queued request that a server can start. It may have been dropped.
-    pub(super) fn next(&mut self, shard: u32, now: Nanos) -> Option<u32> {
-        let servers = self.servers(now);
-        let it = &mut self.shards[shard as usize];
-        if it.busy >= servers { None } else { it.queue.pop_front() }
-    }
-
-    pub(super) fn begin(&mut self, shard: u32, now: Nanos) -> Nanos {
-        self.shards[shard as usize].busy += 1;
-        self.work(now)
     }
 
     /// A request leaves.

@@ -4,7 +4,7 @@ use redial_core::{Call, NEVER, Nanos, Permit, Stop, Verdict};
 use super::callers::{Callers, Executions};
 use super::edge::{Edge, names};
 use super::endpoints::Endpoints;
-use super::event::Event;
+use super::event::{Event, REJECTION_DONE, SHARED};
 use super::flight::{Flight, Held, Origin, Target};
 use super::healthy_shards::HealthyShards;
 use super::inner::Inner;
@@ -54,8 +54,8 @@ pub(super) struct World<'a> {
     pub(super) network: Stream,
     pub(super) thinking: Stream,
     /// How many callers have begun, where all of them begin at once.
-    begun: u32,
-    events: u64,
+    pub(super) begun: u32,
+    pub(super) events: u64,
 }
 
 impl<'a> World<'a> {
@@ -104,7 +104,7 @@ impl<'a> World<'a> {
         self.set_up();
         // Calls that began are followed to their end, up to this time.
         let cut = self.scenario.duration.saturating_mul(2).saturating_add(60_000_000_000);
-        let (mut reported, mut look) = (0, EVENTS_PER_CHECK);
+        let (mut reported, mut look) = (0.0, EVENTS_PER_CHECK);
         while let Some((now, what)) = self.wheel.pop() {
             if now > cut {
                 break;
@@ -115,16 +115,16 @@ impl<'a> World<'a> {
             self.events += 1;
             if self.events >= look {
                 look = self.events + EVENTS_PER_CHECK;
-                let share = now.min(self.scenario.duration) - reported;
-                watch.advance(share as f64 / self.scenario.duration as f64);
-                reported += share;
+                let done = self.share_done(now).max(reported);
+                watch.advance(done - reported);
+                reported = done;
                 if watch.is_stopped() {
                     break;
                 }
             }
             self.handle(Event::unpack(what), now);
         }
-        watch.advance((self.scenario.duration - reported) as f64 / self.scenario.duration as f64);
+        watch.advance(1.0 - reported);
         self.finish()
     }
 
@@ -166,7 +166,7 @@ impl<'a> World<'a> {
                 Target { origin, edge: 0, instance, process, shard, execution, key, off: None };
             let flight = self.flights.add(Flight::orphan(target));
             self.services[0].adopt();
-            self.services[0].enqueue(shard, flight);
+            self.services[0].enqueue(shard, flight, None, 0);
         }
         (0..shards).for_each(|shard| self.start_queued(0, shard, 0));
     }
@@ -191,6 +191,14 @@ impl<'a> World<'a> {
                 if last < self.callers.len() {
                     self.wheel.push(now, Event::Change(ALL_CALL).pack());
                 }
+            }
+            Event::Change(change @ SHARED..) => {
+                let (service, shard) = Event::shard(SHARED, change);
+                self.finish_shared(service, shard, now);
+            }
+            Event::Change(change @ REJECTION_DONE..) => {
+                let (service, shard) = Event::shard(REJECTION_DONE, change);
+                self.finish_rejection(service, shard, now);
             }
             Event::Change(restart) => self.restart((restart - RESTART) as usize, now),
             Event::Begin(caller) => self.begin(caller, now),
@@ -268,7 +276,7 @@ impl<'a> World<'a> {
                 self.release(target);
                 self.settle(target, held, permit, &outcome, now);
             }
-            Reception::Serve(0) if self.services[to].is_simple() => {
+            Reception::Serve(0, None) if self.services[to].is_simple() => {
                 self.services[to].serve_at_once(target.shard);
                 if let Origin::Caller(_) = target.origin {
                     self.recorder.served(now, 1);
@@ -373,39 +381,5 @@ impl<'a> World<'a> {
     /// The outcome of a timeout.
     pub(super) fn timed_out() -> Outcome {
         Failure::new(Class::Timeout).into()
-    }
-
-    fn finish(self) -> Run {
-        let calls = self.recorder.count().max(1) as f64;
-        let fan_outs = self.fan_outs();
-        let multiplied = self.services.iter().zip(&fan_outs).skip(1);
-        let most =
-            multiplied.map(|(it, fan_out)| it.arrived as f64 / (calls * fan_out)).reduce(f64::max);
-        let own = self.services[0].arrived as f64 / calls;
-        let run = self.recorder.finish(most.map(|most| most.max(own)), self.events);
-        Run {
-            healthy_lost: self.healthy_shards.map(|healthy_shards| healthy_shards.lost_share()),
-            own_success: self.own_calls.map(|own_calls| own_calls.success()),
-            ..run
-        }
-    }
-
-    /// How many requests each service gets for one call when nothing fails.
-    fn fan_outs(&self) -> Vec<f64> {
-        let mut fan_outs = vec![0.0; self.services.len()];
-        fan_outs[0] = 1.0;
-        // In the order of the chain, which is not longer than the number of services.
-        let mut ahead = fan_outs.clone();
-        for _ in 0..self.services.len() {
-            let mut next = vec![0.0; fan_outs.len()];
-            for (from, service) in self.services.iter().enumerate() {
-                for place in 0..service.config.calls.len() {
-                    next[self.edges[self.first_inner[from] + place].to] += ahead[from];
-                }
-            }
-            fan_outs.iter_mut().zip(&next).for_each(|(fan_out, more)| *fan_out += more);
-            ahead = next;
-        }
-        fan_outs
     }
 }

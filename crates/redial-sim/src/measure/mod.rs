@@ -4,9 +4,11 @@
 //! from it in one place, so that two engines, or a simulation and a measurement, can be compared. A [`Summary`]
 //! combines many runs.
 
+mod outcomes;
 mod recorder;
 mod summary;
 
+pub use outcomes::{AtRisk, Outcomes, Usual};
 pub use recorder::Recorder;
 pub(crate) use recorder::STEPS;
 pub use summary::{Share, Spread, Summary};
@@ -27,7 +29,7 @@ pub struct Run {
     pub peak_ratio: f64,
     /// The same for served attempts, first attempts included.
     pub served_peak_ratio: f64,
-    /// From the end of the faults until calls succeeded again nearly as often as before; `None` when they did not,
+    /// From the end of the faults until calls succeeded nearly as often as [usual](Usual); `None` when they did not,
     /// when there were no faults, and from cohorts, which cannot determine it.
     pub recover_ms: Option<f64>,
     /// The share of the calls begun since the first fault that did not succeed.
@@ -38,7 +40,7 @@ pub struct Run {
     pub p99_ms: f64,
     /// How often work that must not be done twice was repeated.
     pub duplicates: u64,
-    /// Whether most calls failed at the end, long after the faults.
+    /// Whether at most half as many calls succeeded at the end, long after the faults, as [usual](Usual).
     pub collapsed: bool,
     /// When the last call ended.
     pub completion_ms: f64,
@@ -56,8 +58,25 @@ pub struct Run {
     pub smear_ms: f64,
     /// The figures over time.
     pub series: Series,
+    /// How calls ended, by when they began.
+    pub outcomes: Outcomes,
     /// How many events the engine processed.
     pub events: u64,
+}
+
+impl Run {
+    /// Determines recovery and collapse by comparison with what is usual.
+    #[must_use]
+    pub fn compared(self, usual: &Usual) -> Self {
+        let (recover_ms, collapsed) = self.outcomes.recovery(usual);
+        Self { recover_ms, collapsed, ..self }
+    }
+
+    /// Without what takes much memory: the curves, and the outcomes over time.
+    #[must_use]
+    pub(crate) fn without_curves(self) -> Self {
+        Self { series: Series::default(), outcomes: Outcomes::default(), ..self }
+    }
 }
 
 /// The figures over time, by window.

@@ -1,20 +1,11 @@
 use hdrhistogram::Histogram;
 use redial_core::Nanos;
 
-use super::{Run, Series};
+use super::{Outcomes, Run, Series, Usual};
 use crate::Scenario;
 
 /// A window slides by a fiftieth of its length.
 pub(crate) const STEPS: u64 = 50;
-/// Success is evaluated over stretches in which about this many calls begin, and that are at least this long.
-const CALLS_PER_STRETCH: f64 = 50.0;
-const SHORTEST_STRETCH: Nanos = 100_000_000;
-/// The share of the earlier success from which on calls count as recovered.
-const RECOVERED: f64 = 0.95;
-/// A stretch may be worse than usual by this many standard deviations.
-const NOISE: f64 = 3.0;
-/// A run has collapsed when at most this share of the earlier success is left at its end.
-const COLLAPSED: f64 = 0.5;
 
 /// Records the events of a run. Times must not decrease, except between attempts by less than a window. `n` equal
 /// events are recorded with one call.
@@ -22,10 +13,7 @@ const COLLAPSED: f64 = 0.5;
 pub struct Recorder {
     clock: Clock,
     steps: Vec<Step>,
-    /// Calls by when they began.
-    stretch: Nanos,
-    stretches_per_nano: f64,
-    began: Vec<Began>,
+    outcomes: Outcomes,
     latency: Histogram<u64>,
     calls: u64,
     attempts: u64,
@@ -39,32 +27,10 @@ pub struct Recorder {
     retried: Option<(Nanos, Nanos)>,
     last_end: Nanos,
     window: Nanos,
-    duration: Nanos,
     rate: Option<f64>,
     /// Callers that begin at once, and how many of their first attempts have not arrived.
     callers: u64,
     to_open: u64,
-    faults: Option<(Nanos, Nanos)>,
-}
-
-/// The calls that began in a stretch.
-#[derive(Clone, Copy, Debug, Default)]
-struct Began {
-    calls: u64,
-    succeeded: u64,
-    /// Calls that ended before the last call began, and how many of them succeeded. Later ones come from a backend
-    /// without load, and do not show whether it has recovered.
-    over: u64,
-    good: u64,
-}
-
-impl Began {
-    /// Whether fewer calls succeeded than this share of them explains.
-    fn is_bad(&self, usual: f64) -> bool {
-        let over = self.over as f64;
-        let noise = NOISE * (over * usual * (1.0 - usual)).sqrt();
-        (self.good as f64) < RECOVERED * usual * over - noise
-    }
 }
 
 /// The events in a fiftieth of a window.
@@ -111,14 +77,10 @@ impl Recorder {
         let at_once = scenario.clients.arrivals.callers().filter(|_| rate.is_none());
         let callers = at_once.map_or(0, u64::from);
         let length = (scenario.window / STEPS).max(1);
-        let calls = rate.map_or(0.0, |rate| CALLS_PER_STRETCH * 1e9 / rate) as Nanos;
-        let stretch = calls.max(SHORTEST_STRETCH).min(scenario.duration);
         Self {
             clock: Clock { length, from: 0, index: 0 },
             steps: vec![Step::default(); (scenario.duration / length) as usize + 1],
-            stretch,
-            stretches_per_nano: 1.0 / stretch as f64,
-            began: Vec::new(),
+            outcomes: Outcomes::new(scenario),
             // Three digits of any value from a microsecond to three weeks; it grows as needed.
             latency: Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are allowed")),
             calls: 0,
@@ -132,11 +94,9 @@ impl Recorder {
             retried: None,
             last_end: 0,
             window: scenario.window,
-            duration: scenario.duration,
             rate,
             callers,
             to_open: callers,
-            faults: scenario.fault_span(),
         }
     }
 
@@ -154,21 +114,12 @@ impl Recorder {
         self.steps.resize(index + index / 8 + 1, Step::default());
     }
 
-    #[inline]
-    fn stretch(&mut self, started: Nanos) -> &mut Began {
-        let index = (started as f64 * self.stretches_per_nano) as usize;
-        if index >= self.began.len() {
-            self.began.resize(index + 1, Began::default());
-        }
-        &mut self.began[index]
-    }
-
     /// Calls began.
     #[inline]
     pub fn calls(&mut self, now: Nanos, n: u64) {
         self.calls += n;
         self.step(now).calls += n;
-        self.stretch(now).calls += n;
+        self.outcomes.began(now, n);
     }
 
     /// Attempts with this number arrived at the backend.
@@ -198,14 +149,7 @@ impl Recorder {
     #[inline]
     pub fn ended(&mut self, started: Nanos, now: Nanos, succeeded: bool, n: u64) {
         self.last_end = self.last_end.max(now);
-        let good = if succeeded { n } else { 0 };
-        let in_time = now < self.duration;
-        let began = self.stretch(started);
-        began.succeeded += good;
-        if in_time {
-            began.over += n;
-            began.good += good;
-        }
+        self.outcomes.ended(started, now, succeeded, n);
         if succeeded {
             self.succeeded += n;
             self.step(now).succeeded += n;
@@ -239,6 +183,11 @@ impl Recorder {
         self.duplicates += n;
     }
 
+    /// How many calls are over.
+    pub(crate) fn over(&self) -> u64 {
+        self.succeeded + self.failed
+    }
+
     /// How many calls began.
     pub fn count(&self) -> u64 {
         self.calls
@@ -252,7 +201,6 @@ impl Recorder {
         // With few calls a second, a window holds one or none.
         let usual = self.rate.map_or(self.callers as f64, |rate| rate * self.window as f64 / 1e9);
         let usual = usual.max(1.0);
-        let (recover_ms, collapsed) = self.recovery();
         let percentile = |share: f64| self.latency.value_at_quantile(share) as f64 / 1e3;
         let (count, sum, squares) = self.waits;
         let variance = (squares - sum * sum / count.max(1.0)) / (count - 1.0).max(1.0);
@@ -263,12 +211,12 @@ impl Recorder {
             success: self.succeeded as f64 / calls,
             peak_ratio: self.peak(|step| step.firsts - step.opening + step.retries) / usual,
             served_peak_ratio: self.peak(|step| step.served) / usual,
-            recover_ms,
-            goodput_lost: self.lost(),
+            recover_ms: None,
+            goodput_lost: self.outcomes.lost_since_fault(),
             p50_ms: percentile(0.5),
             p99_ms: percentile(0.99),
             duplicates: self.duplicates,
-            collapsed,
+            collapsed: false,
             completion_ms: self.last_end as f64 / 1e6,
             delay_sd_ms: variance.max(0.0).sqrt(),
             waiting_max: self.waiting_max,
@@ -277,8 +225,10 @@ impl Recorder {
             retries: self.steps.iter().map(|step| step.retries).sum(),
             smear_ms: self.retried.map_or(0.0, |(first, last)| (last - first) as f64 / 1e6),
             series: self.series(),
+            outcomes: self.outcomes,
             events,
         }
+        .compared(&Usual::default())
     }
 
     /// The maximum over all windows.
@@ -292,38 +242,6 @@ impl Recorder {
             most = most.max(sum);
         }
         most as f64
-    }
-
-    /// How long the recovery took, and whether the run collapsed.
-    fn recovery(&self) -> (Option<f64>, bool) {
-        let Some((start, end)) = self.faults else { return (None, false) };
-        if self.rate.is_none() || end >= self.duration {
-            return (None, false);
-        }
-        let first = (start / self.stretch) as usize;
-        let known = self.began.iter().rposition(|it| it.over > 0).map_or(0, |last| last + 1);
-        let began = &self.began[..known];
-        let after = end.div_ceil(self.stretch) as usize;
-        if known <= after && self.duration - end > self.duration / 10 {
-            return (None, true);
-        }
-        let usual = share_of(&began[..first.min(known)]).unwrap_or(1.0);
-        let bad = began.iter().rposition(|it| it.is_bad(usual));
-        let Some(last) = bad.filter(|last| *last >= first) else { return (Some(0.0), false) };
-        let tail = &began[after.max(known - known.div_ceil(10)).min(known)..];
-        let collapsed = share_of(tail).is_some_and(|share| share <= COLLAPSED * usual);
-        let again = (last as Nanos + 1) * self.stretch;
-        // One good stretch at the end is not a recovery.
-        let recovered = known - last > (known - after.min(known)).div_ceil(10) && !collapsed;
-        (recovered.then(|| again.saturating_sub(end) as f64 / 1e6), collapsed)
-    }
-
-    fn lost(&self) -> f64 {
-        let start = self.faults.map_or(0, |(start, _)| start);
-        let since = self.began.iter().skip((start / self.stretch) as usize);
-        let (calls, good) =
-            since.fold((0, 0), |(calls, good), it| (calls + it.calls, good + it.succeeded));
-        if calls == 0 { 0.0 } else { 1.0 - good as f64 / calls as f64 }
     }
 
     fn series(&self) -> Series {
@@ -341,13 +259,6 @@ impl Recorder {
             failed: row(|step| step.failed),
         }
     }
-}
-
-/// The share of these calls that succeeded; `None` without calls.
-fn share_of(began: &[Began]) -> Option<f64> {
-    let (over, good) =
-        began.iter().fold((0, 0), |(over, good), it| (over + it.over, good + it.good));
-    (over > 0).then(|| good as f64 / over as f64)
 }
 
 impl Step {

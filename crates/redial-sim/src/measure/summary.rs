@@ -16,6 +16,8 @@ pub struct Summary {
     pub series: Series,
     /// The engine that computed the runs.
     pub engine: Engine,
+    /// Why it was not the cohort engine, and what a scale model distorts.
+    pub notes: Vec<String>,
     /// How many events it processed.
     pub events: u64,
 }
@@ -113,8 +115,14 @@ impl Summary {
             collapse: Share::of(runs.iter().filter(|run| run.collapsed).count() as u32, count),
             series,
             engine: Engine::default(),
+            notes: Vec::new(),
             events: runs.iter().map(|run| run.events).sum(),
         }
+    }
+
+    /// Whether there is nothing to say about how it was simulated.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.engine.scale() == 1 && self.notes.is_empty()
     }
 
     /// The figure with this name.

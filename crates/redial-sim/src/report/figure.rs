@@ -57,6 +57,9 @@ fn facts(report: &Report<'_>, Case { summary, .. }: &Case) -> String {
     if report.tells_collapse() {
         facts.push(format!("collapse {}", collapse(summary)));
     }
+    if summary.engine.scale() > 1 {
+        facts.push(format!("scale model 1:{}", summary.engine.scale()));
+    }
     facts.join(" · ")
 }
 

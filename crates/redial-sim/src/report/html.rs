@@ -27,6 +27,7 @@ impl Report<'_> {
         page.heading("Results");
         page.table(&self.table());
         page.paragraph(&self.reading());
+        self.notes().iter().for_each(|note| page.paragraph(note));
         if let Some(claim) = &self.scenario.claim {
             page.claim(claim, &self.beside_claim());
         }
@@ -97,23 +98,30 @@ pub(super) struct Page {
 impl Page {
     /// `each` is what was run: policy or cell.
     pub(super) fn new(question: &Question<'_>, scenario: &Scenario, each: &str) -> Self {
-        let title = escape(&scenario.title);
-        let out = format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-             <title>{title}</title>\n<style>{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
-             <p class=\"dim\">Scenario {}, simulated with the {} engine, seed {}, {} of each {each}.</p>\n",
+        let mut page = Self::titled(&scenario.title);
+        page.out.push_str(&format!(
+            "<p class=\"dim\">Scenario {}, simulated by the {}, seed {}, {} of each {each}.</p>\n",
             escape(question.name),
-            escape(question.engine),
+            escape(&question.engine()),
             question.seed,
             match question.runs {
                 1 => "one run".to_owned(),
                 runs => format!("{runs} runs"),
             },
-        );
-        let mut page = Self { out };
+        ));
         scenario.teaches.split("\n\n").for_each(|text| page.paragraph(text));
         page
+    }
+
+    /// With nothing but a title.
+    pub(super) fn titled(title: &str) -> Self {
+        let title = escape(title);
+        let out = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+             <title>{title}</title>\n<style>{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        );
+        Self { out }
     }
 
     pub(super) fn heading(&mut self, text: &str) {
@@ -182,11 +190,15 @@ impl Page {
 
     /// `made` is the least number of runs of any policy.
     pub(super) fn again(&mut self, question: &Question<'_>, made: Option<u32>) {
-        self.heading("How to reproduce it");
-        self.element("pre", question.command);
+        self.command(question.command);
         if made.is_some_and(|made| made < question.runs) {
             self.paragraph("It was stopped before all runs were made; the results are those of the runs that were made.");
         }
+    }
+
+    pub(super) fn command(&mut self, command: &str) {
+        self.heading("How to reproduce it");
+        self.element("pre", command);
     }
 
     pub(super) fn finish(mut self) -> String {

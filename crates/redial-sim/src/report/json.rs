@@ -5,6 +5,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Case, Question, Report};
 use crate::measure::{Series, Summary};
+use crate::simulate::Engine;
 
 impl Serialize for Report<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -31,7 +32,7 @@ pub(super) fn question<M: SerializeMap>(
     map.serialize_entry("scenario", question.name)?;
     map.serialize_entry("seed", &question.seed)?;
     map.serialize_entry("runs", &question.runs)?;
-    map.serialize_entry("engine", question.engine)
+    map.serialize_entry("engine", question.engine.map_or("mixed", Engine::name))
 }
 
 /// The results of one policy, or of one cell of a sweep.
@@ -60,6 +61,9 @@ impl Serialize for Answer<'_> {
                 collapse(&mut map, summary)?;
             }
         }
+        map.serialize_entry("engine", summary.engine.name())?;
+        map.serialize_entry("scale", &summary.engine.scale())?;
+        map.serialize_entry("notes", &summary.notes)?;
         map.serialize_entry("events", &summary.events)?;
         if self.series {
             map.serialize_entry("series", &Curves(&summary.series))?;

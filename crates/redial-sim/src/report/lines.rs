@@ -22,7 +22,7 @@ impl SweepReport<'_> {
         let svg = Svg::new(WIDTH, 40.0 + row * metrics.len() as f64, &format!("by {}", x.path));
         let mut svg = if alone { svg.alone() } else { svg };
         if alone {
-            svg.text((16.0, 24.0), "name", &self.scenario.title);
+            svg.text((16.0, 24.0), "name", &self.title());
         }
         for (index, metric) in metrics.iter().enumerate() {
             let top = 40.0 + row * index as f64 + 34.0;

@@ -28,7 +28,7 @@ impl SweepReport<'_> {
         );
         let mut svg = if alone { svg.alone() } else { svg };
         if alone {
-            svg.text((16.0, 24.0), "name", &self.scenario.title);
+            svg.text((16.0, 24.0), "name", &self.title());
         }
         let each = self.cells.iter().flat_map(|cells| metrics.iter().map(move |it| (cells, *it)));
         for (index, (cells, metric)) in each.enumerate() {

@@ -5,6 +5,7 @@
 //! two parameters. Nothing here depends on a terminal: the command draws its own charts from a [`Picture`] and a
 //! [`Table`], which the page uses too.
 
+mod bench;
 mod figure;
 mod html;
 mod json;
@@ -12,6 +13,7 @@ mod lines;
 mod map;
 mod number;
 mod picture;
+mod progress;
 mod rates;
 mod scale;
 mod svg;
@@ -20,10 +22,13 @@ mod table;
 
 use crate::measure::Summary;
 use crate::scenario::Set;
+use crate::simulate::Engine;
 use crate::{Scenario, Subject};
 
+pub use bench::BenchReport;
 pub use number::{count, metric, metrics, milliseconds, named, percent, ratio};
 pub use picture::{Picture, Point};
+pub use progress::Progress;
 pub use rates::Rates;
 pub use sweep::{Cells, SweepReport};
 pub use table::{Column, Table};
@@ -56,8 +61,8 @@ pub struct Question<'a> {
     pub seed: u64,
     /// The requested number of runs of each policy.
     pub runs: u32,
-    /// The engine.
-    pub engine: &'a str,
+    /// The engine; `None` if there were several.
+    pub engine: Option<Engine>,
     /// The command that reproduces the report.
     pub command: &'a str,
 }
@@ -69,4 +74,33 @@ pub struct Case {
     pub subject: Subject,
     /// Its results.
     pub summary: Summary,
+}
+
+impl Question<'_> {
+    /// The engine in words.
+    pub fn engine(&self) -> String {
+        self.engine.map_or_else(|| "several engines".to_owned(), |engine| engine.to_string())
+    }
+}
+
+impl Report<'_> {
+    /// How policies were simulated, where a reader has to know: as a scale model, or not by cohorts.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<(&Summary, Vec<&str>)> = Vec::new();
+        for Case { subject, summary } in self.cases.iter().filter(|it| !it.summary.is_plain()) {
+            let alike = |it: &&mut (&Summary, _)| {
+                it.0.engine == summary.engine && it.0.notes == summary.notes
+            };
+            match notes.iter_mut().find(alike) {
+                Some((_, names)) => names.push(&subject.name),
+                None => notes.push((summary, vec![&subject.name])),
+            }
+        }
+        let note = |(summary, names): (&Summary, Vec<&str>)| {
+            let notes = summary.notes.join("; ");
+            let colon = if notes.is_empty() { "" } else { ": " };
+            format!("{}: {}{colon}{notes}.", names.join(", "), summary.engine)
+        };
+        notes.into_iter().map(note).collect()
+    }
 }

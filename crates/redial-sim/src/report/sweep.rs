@@ -54,6 +54,7 @@ impl SweepReport<'_> {
         page.heading("Results");
         let paths: Vec<&str> = self.axes().map(|axis| axis.path.as_str()).collect();
         page.paragraph(&format!("By {}.", paths.join(" and ")));
+        self.note().iter().for_each(|note| page.paragraph(note));
         page.figure(&self.figure(false));
         if self.sweep.y.is_none() {
             let (heads, rows) = self.rows();
@@ -92,6 +93,22 @@ impl SweepReport<'_> {
     pub fn text(&self, cells: &Cells, at: usize, name: &str) -> String {
         let value = cells.summaries[at].as_ref().and_then(|summary| metric(summary, name));
         value.map_or_else(|| "–".to_owned(), |value| named(name, value))
+    }
+
+    /// How many cells are scale models, if any.
+    pub fn note(&self) -> Option<String> {
+        let all = || self.cells.iter().flat_map(|cells| &cells.summaries).flatten();
+        let scales = || all().map(|summary| summary.engine.scale()).filter(|scale| *scale > 1);
+        let (least, most) = (scales().min()?, scales().max()?);
+        let range = if least == most { String::new() } else { format!("1:{least} to ") };
+        let (scaled, count) = (scales().count(), all().count());
+        Some(format!("{scaled} of {count} results are of a scale model {range}1:{most}."))
+    }
+
+    /// The title of a figure.
+    pub(super) fn title(&self) -> String {
+        let note = self.note().map(|note| format!(" ({})", note.trim_end_matches('.')));
+        format!("{}{}", self.scenario.title, note.unwrap_or_default())
     }
 
     fn axes(&self) -> impl Iterator<Item = &Axis> {

@@ -7,8 +7,8 @@ use redial_core::{DurationText, Nanos};
 
 use super::clients::EACH;
 use super::{
-    Answer, Arrivals, BACKEND, Others, Pace, Requeue, Restart, RetryTo, Scenario, Scope, Service,
-    SwitchedOff, Time,
+    Answer, Arrivals, BACKEND, Discipline, HintGiven, Others, Outage, Pace, Requeue, Restart,
+    RetryTo, Scenario, Scope, Service, SwitchedOff, Time, memory,
 };
 use crate::measure::STEPS;
 
@@ -36,7 +36,7 @@ impl fmt::Display for Violation {
     }
 }
 
-fn invalid<T>(path: impl Into<String>, why: impl Into<String>) -> Result<T, Violation> {
+pub(super) fn invalid<T>(path: impl Into<String>, why: impl Into<String>) -> Result<T, Violation> {
     Err(Violation { path: path.into(), why: why.into() })
 }
 
@@ -52,7 +52,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
     chain(scenario, BACKEND, &mut Vec::new())?;
     reachable(scenario)?;
     needs_servers(scenario)?;
-    memory(scenario)?;
+    memory::check(scenario)?;
     faults(scenario)
 }
 
@@ -210,13 +210,46 @@ fn service(path: &str, it: &Service) -> Result<(), Violation> {
     if it.backlog > it.queue {
         return invalid(format!("{path}.backlog"), "has to fit into the queue");
     }
-    if let super::HintGiven::Jittered { from, to } = it.hint
+    if let HintGiven::Jittered { from, to } = it.hint
         && from > to
     {
         return invalid(format!("{path}.hint"), "`from` has to be at most `to`");
     }
-    if it.hint == super::HintGiven::Slots && it.servers.is_none() {
+    if it.hint == HintGiven::Slots && it.servers.is_none() {
         return invalid(format!("{path}.hint"), "slots are shares of a capacity: set servers");
+    }
+    discipline(path, it)?;
+    costs(path, it)
+}
+
+fn discipline(path: &str, it: &Service) -> Result<(), Violation> {
+    if it.discipline != Discipline::Fifo && it.servers.is_none() {
+        return invalid(
+            format!("{path}.discipline"),
+            "without a server limit no request waits for another: set servers",
+        );
+    }
+    if it.discipline == Discipline::ProcessorSharing && it.hint == HintGiven::Slots {
+        return invalid(
+            format!("{path}.hint"),
+            "slots need servers that take one request at a time: use another hint, or another discipline",
+        );
+    }
+    Ok(())
+}
+
+fn costs(path: &str, it: &Service) -> Result<(), Violation> {
+    if it.reject_cost > 0.0 && it.servers.is_none() {
+        return invalid(
+            format!("{path}.reject_cost"),
+            "is a share of the capacity, and the backend has no limit: set servers and service",
+        );
+    }
+    if it.error_cost > 0.0 && (it.errors == 0.0 || it.service.is_zero()) {
+        return invalid(
+            format!("{path}.error_cost"),
+            "has no effect without errors that take time: set errors and service",
+        );
     }
     Ok(())
 }
@@ -281,6 +314,7 @@ fn faults(scenario: &Scenario) -> Result<(), Violation> {
                 format!("there are {} shards, from 0", service.shards),
             );
         }
+        outage_cost(path, it, service)?;
         let (of_shard, of_endpoint) = (it.shard.is_some(), it.endpoint.is_some());
         if of_shard && service.endpoints > 1 || of_endpoint && service.shards > 1 {
             let (has, not) = if of_shard { ("endpoints", "shard") } else { ("shards", "endpoint") };
@@ -294,6 +328,12 @@ fn faults(scenario: &Scenario) -> Result<(), Violation> {
         }
         begins(scenario, path, it.start)?;
     }
+    scenario.slowdown.iter().try_for_each(|it| {
+        if scenario.backend.service.is_zero() {
+            return invalid("slowdown", "the backend takes no time: set backend.service");
+        }
+        begins(scenario, "slowdown", it.start)
+    })?;
     scenario.capacity_loss.iter().try_for_each(|it| begins(scenario, "capacity_loss", it.start))?;
     scenario.cold_cache.iter().try_for_each(|it| {
         if it.capacity > 1.0 {
@@ -314,30 +354,13 @@ fn faults(scenario: &Scenario) -> Result<(), Violation> {
     starts.chain(offs).try_for_each(|(path, start)| begins(scenario, path, start))
 }
 
-/// The most attempts that can be in flight at the same time; each takes about 200 bytes.
-const MOST_IN_FLIGHT: u64 = 20_000_000;
-
-/// Limits the attempts in flight to what fits into memory.
-fn memory(scenario: &Scenario) -> Result<(), Violation> {
-    let backend = &scenario.backend;
-    let at_a_rate = || (scenario.rate().unwrap_or(0.0) * (scenario.busy() / 1e9)) as u64;
-    let callers = scenario.clients.arrivals.callers().map_or_else(at_a_rate, u64::from);
-    let hangs = scenario.outages().map(|it| it.answer).chain([scenario.backend.when_full]);
-    let slow = !scenario.clients.latency.is_zero()
-        || backend.servers.is_none() && !backend.service.is_zero()
-        || backend.lost_replies > 0.0
-        || hangs.into_iter().any(|answer| answer == Answer::Hang);
-    let servers = backend.servers.map_or(0, |servers| u64::from(servers.0));
-    let inside = (servers + u64::from(backend.queue)) * u64::from(backend.parts());
-    let most = MOST_IN_FLIGHT;
-    if (slow && callers > most) || inside.min(callers) > most {
-        return invalid(
-            "clients.arrivals",
-            format!(
-                "{callers} calls can be in flight at the same time, and at most {most} fit into memory: \
-                 use fewer callers, or no network latency and a shorter queue"
-            ),
-        );
+fn outage_cost(path: &str, it: &Outage, service: &Service) -> Result<(), Violation> {
+    let path = format!("{path}.cost");
+    if it.cost > 0.0 && service.service.is_zero() {
+        return invalid(path, "is a share of the service time, which is zero: set service");
+    }
+    if it.cost > 0.0 && it.answer == Answer::Connect {
+        return invalid(path, "a request without a connection costs no work: use another answer");
     }
     Ok(())
 }

@@ -41,6 +41,10 @@ pub struct Outage {
     /// What they get instead.
     #[serde(default = "unavailable")]
     pub answer: Answer,
+    /// What such a request costs, as a share of a service time. Above zero it is queued and served like any other, and
+    /// answered after this work.
+    #[serde(default, deserialize_with = "share")]
+    pub cost: f64,
     /// The only shard that it affects.
     #[serde(default)]
     pub shard: Option<u32>,
@@ -82,6 +86,21 @@ pub struct ColdCache {
     pub capacity: f64,
 }
 
+/// Servers take longer for a while.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slowdown {
+    /// When it starts.
+    #[serde(deserialize_with = "duration")]
+    pub start: Nanos,
+    /// How long it lasts.
+    #[serde(deserialize_with = "some_time")]
+    pub duration: Nanos,
+    /// By how much the service time of a request is multiplied that starts meanwhile.
+    #[serde(deserialize_with = "positive")]
+    pub factor: f64,
+}
+
 /// No work progresses for a while, and then everything continues: garbage collection, a live migration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,7 +113,7 @@ pub struct Pause {
     pub duration: Nanos,
 }
 
-/// More calls for a while.
+/// More calls for a while; with a factor below 1 fewer, which is a lull and not a fault.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spike {
@@ -171,4 +190,4 @@ macro_rules! spans {
     };
 }
 
-spans!(Outage, CapacityLoss, ColdCache, Pause, Spike, SwitchedOff);
+spans!(Outage, CapacityLoss, ColdCache, Slowdown, Pause, Spike, SwitchedOff);

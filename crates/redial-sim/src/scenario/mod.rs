@@ -25,8 +25,10 @@ mod builtin;
 mod check;
 mod clients;
 mod faults;
+mod memory;
 mod read;
 mod service;
+mod service_time;
 mod subject;
 mod text;
 mod time;
@@ -43,9 +45,11 @@ pub use clients::{
     Work,
 };
 pub(crate) use faults::Span;
-pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Spike, SwitchedOff};
+pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
+pub(crate) use memory::in_flight_over_limit;
 pub use read::{Problem, Set};
-pub use service::{Answer, Ban, HintGiven, Limit, Servers, Service};
+pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
+pub use service_time::ServiceTime;
 pub use subject::Subject;
 pub(crate) use time::nearest;
 pub use time::{Drawn, Time};
@@ -105,6 +109,9 @@ pub struct Scenario {
     /// The backend is slow at first, and gets faster.
     #[serde(default, deserialize_with = "one_or_many")]
     pub cold_cache: Vec<ColdCache>,
+    /// The backend takes longer for each request for a while.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub slowdown: Vec<Slowdown>,
     /// The backend stands still.
     #[serde(default, deserialize_with = "one_or_many")]
     pub pause: Vec<Pause>,
@@ -163,13 +170,33 @@ impl Scenario {
         let spans = self.outages().map(Outage::span);
         let spans = spans.chain(self.capacity_loss.iter().map(CapacityLoss::span));
         let spans = spans.chain(self.cold_cache.iter().map(ColdCache::span));
+        let spans = spans.chain(self.slowdown.iter().map(Slowdown::span));
         let spans = spans.chain(self.pause.iter().map(Pause::span));
-        let spans = spans.chain(self.spike.iter().map(Spike::span));
+        let spikes = self.spike.iter().filter(|it| it.factor > 1.0);
+        let spans = spans.chain(spikes.map(Spike::span));
         let spans = spans.chain(self.switched_off.iter().map(SwitchedOff::span));
         let spans = spans.chain(self.restart.iter().map(|it| point(it.start)));
         let spans = spans.chain((self.backend.backlog > 0).then(|| point(0)));
         let spans = spans.map(|it| (it.start, it.end));
         spans.reduce(|(start, end), (from, to)| (start.min(from), end.max(to)))
+    }
+
+    /// The same without faults and without a backlog.
+    #[must_use]
+    pub fn without_faults(&self) -> Self {
+        Self {
+            outage: Vec::new(),
+            brownout: Vec::new(),
+            capacity_loss: Vec::new(),
+            cold_cache: Vec::new(),
+            pause: Vec::new(),
+            slowdown: Vec::new(),
+            spike: Vec::new(),
+            restart: Vec::new(),
+            switched_off: Vec::new(),
+            backend: Service { backlog: 0, ..self.backend.clone() },
+            ..self.clone()
+        }
     }
 
     /// Outages, then brownouts.
@@ -183,7 +210,7 @@ impl Scenario {
     }
 
     /// The mean time that a request takes in the backend and on the network, in nanoseconds.
-    fn busy(&self) -> f64 {
+    pub(crate) fn busy(&self) -> f64 {
         self.backend.service.mean() + 2.0 * self.clients.latency.mean()
     }
 

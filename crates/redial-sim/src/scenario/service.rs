@@ -7,6 +7,7 @@ use redial_core::{Nanos, Rate};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::service_time::ServiceTime;
 use super::text::{count, duration, positive, share, some_time};
 use super::time::Time;
 
@@ -15,15 +16,17 @@ pub(super) const LONGEST_QUEUE: u32 = 100_000_000;
 
 /// The backend, or a service that it calls.
 ///
-/// Defaults: unlimited servers that take no time, work continues when its caller has given up, no lost replies, no
-/// hints.
+/// Defaults: unlimited servers that take no time, requests in order of arrival, work continues when its caller has
+/// given up, rejections and errors cost no work, no lost replies, no hints.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Service {
     /// How many requests each shard or endpoint serves at once; unlimited if absent.
     pub servers: Option<Servers>,
     /// How long a server takes for a request.
-    pub service: Time,
+    pub service: ServiceTime,
+    /// Which of the waiting requests is served next.
+    pub discipline: Discipline,
     /// How many requests can wait for a server of a shard or endpoint.
     #[serde(deserialize_with = "count::<_, 0, LONGEST_QUEUE>")]
     pub queue: u32,
@@ -32,6 +35,10 @@ pub struct Service {
     pub backlog: u32,
     /// What requests get when the queue is full.
     pub when_full: Answer,
+    /// What a rejected request costs, as a share of a service time: one that finds the queue full, no connection, or is
+    /// above the rate limit. It is answered at once, and a server does this work ahead of the queue.
+    #[serde(deserialize_with = "share")]
+    pub reject_cost: f64,
     /// Whether a request leaves the queue when its caller gives up. Otherwise it is still served.
     pub cancel: bool,
     /// How many requests can be inside at once, including requests that wait for other services; others get no
@@ -46,6 +53,10 @@ pub struct Service {
     /// The share of requests that fail at random.
     #[serde(deserialize_with = "share")]
     pub errors: f64,
+    /// What such a request costs, as a share of a service time. Above zero it is queued and served like any other, and
+    /// fails after this work.
+    #[serde(deserialize_with = "share")]
+    pub error_cost: f64,
     /// The share of replies that are lost. The work is done nevertheless.
     #[serde(deserialize_with = "share")]
     pub lost_replies: f64,
@@ -67,15 +78,18 @@ impl Default for Service {
     fn default() -> Self {
         Self {
             servers: None,
-            service: Time::default(),
+            service: ServiceTime::default(),
+            discipline: Discipline::Fifo,
             queue: 0,
             backlog: 0,
             when_full: Answer::UNAVAILABLE,
+            reject_cost: 0.0,
             cancel: false,
             connections: None,
             shards: 1,
             endpoints: 1,
             errors: 0.0,
+            error_cost: 0.0,
             lost_replies: 0.0,
             limit: None,
             hint: HintGiven::None,
@@ -93,11 +107,31 @@ impl Service {
         self.shards.max(self.endpoints)
     }
 
-    /// Requests a second that all shards or endpoints can serve; infinite without a limit.
+    /// Requests a second that all shards or endpoints can serve with all servers busy; infinite without a limit.
     pub fn capacity(&self) -> f64 {
-        let servers = self.servers.map_or(f64::INFINITY, |servers| f64::from(servers.0));
-        servers * f64::from(self.parts()) * 1e9 / self.service.mean()
+        let (parts, per_request) = (f64::from(self.parts()), self.service.per_request as f64);
+        match self.servers.map(|servers| f64::from(servers.0)) {
+            Some(servers) => {
+                servers * parts * 1e9 / (self.service.base.mean() + servers * per_request)
+            }
+            // Also for infinitely many requests in service.
+            None => parts * 1e9 / per_request,
+        }
     }
+}
+
+/// Which of the waiting requests is served next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discipline {
+    /// The oldest.
+    #[default]
+    Fifo,
+    /// The newest.
+    Lifo,
+    /// None waits: with more requests than servers, each progresses at the speed servers / requests. The queue is how
+    /// many more than the servers may be inside.
+    ProcessorSharing,
 }
 
 /// A number of servers or connections, at least one.
@@ -123,6 +157,8 @@ impl Answer {
     pub const UNAVAILABLE: Self = Self::Status(503);
     /// 429.
     pub const LIMITED: Self = Self::Status(429);
+    /// 403.
+    pub(crate) const FORBIDDEN: Self = Self::Status(403);
 
     /// The outcome that the caller sees; `None` if it gets no answer.
     pub fn outcome(self) -> Option<Outcome> {

@@ -1,7 +1,7 @@
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
 use redial_core::schedule::HedgeDelay;
-use redial_core::{MS, Policy, Preset};
+use redial_core::{Draft, MS, Policy, Preset};
 
 use super::{Requeue, Scenario, Scope};
 use crate::peers::Peer;
@@ -39,6 +39,16 @@ impl Subject {
                 "the policy {name:?} makes {attempts} attempts, and the simulator supports at most {MOST_ATTEMPTS}"
             )),
         }
+    }
+
+    /// A single attempt with the deadline of this policy.
+    pub fn one_attempt(&self) -> Self {
+        let bare = Draft::bare(1);
+        let draft = match self.policy.deadline() {
+            Some(deadline) => bare.deadline(deadline),
+            None => bare,
+        };
+        Self { policy: draft.build().unwrap_or_else(|_| Policy::standard()), ..Self::no_retry() }
     }
 
     /// The policy that makes a single attempt.

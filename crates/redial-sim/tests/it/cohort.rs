@@ -50,10 +50,12 @@ fn built_in(name: &str, policy: &str, texts: &[&str]) -> (Scenario, Subject) {
 }
 
 fn cohorts((scenario, subject): &(Scenario, Subject), seeds: u64, tick: Option<u64>) -> Vec<Run> {
-    cohort::fits(scenario, subject).unwrap();
-    let tick = tick.unwrap_or_else(|| cohort::tick(scenario, subject));
-    let run = |seed| cohort::run_with_tick(scenario, subject, seed, &Watch::default(), tick);
-    (0..seeds).map(run).collect()
+    let model = match tick {
+        None => cohort::Model::new(scenario, subject),
+        Some(tick) => cohort::Model::with_tick(scenario, subject, tick),
+    };
+    let model = model.unwrap();
+    (0..seeds).map(|seed| model.run(seed, &Watch::default())).collect()
 }
 
 fn exactly((scenario, subject): &(Scenario, Subject), seeds: u64) -> Vec<Run> {
@@ -89,6 +91,11 @@ fn scenarios_that_depend_on_single_clients_are_refused() {
         ("backend.hint=\"slots\"", "slot"),
         ("backend.hint={fixed=\"150ms\"}", "hint"),
         ("backend.service=\"30us\"", "four ticks"),
+        ("backend.service={base=\"20ms\",per_request=\"1ms\"}", "in service"),
+        ("backend.discipline=\"lifo\"", "order of arrival"),
+        ("backend.reject_cost=0.1", "rejections"),
+        ("backend.errors=0.1 backend.error_cost=1.0", "after their work"),
+        ("brownout.cost=1.0", "after their work"),
         ("restart={start=\"1s\",share=0.5}", "restart"),
         ("switched_off={start=\"1s\",duration=\"1s\"}", "switched off"),
         ("brownout.shard=0", "shard"),
@@ -97,20 +104,20 @@ fn scenarios_that_depend_on_single_clients_are_refused() {
     for (set, want) in cases {
         let texts: Vec<&str> = set.split(' ').collect();
         let (scenario, subject) = queue(&texts);
-        let why = cohort::fits(&scenario, &subject).expect_err(set).to_string();
+        let why = cohort::Model::new(&scenario, &subject).expect_err(set).to_string();
         assert!(why.contains(want) && why.lines().count() == 1, "{set}: {why}");
     }
     let (scenario, subject) = built_in("blip", "full", &["backend.limit={rate=600,burst=20}"]);
-    assert!(cohort::fits(&scenario, &subject).is_err(), "calls stay in step with a limit");
+    assert!(cohort::Model::new(&scenario, &subject).is_err(), "calls stay in step with a limit");
     let (scenario, subject) = queue(&["backend.calls=[\"b\"]", "service.b={}"]);
-    assert!(cohort::fits(&scenario, &subject).is_err());
+    assert!(cohort::Model::new(&scenario, &subject).is_err());
 }
 
 #[test]
 fn a_backend_that_does_not_answer_needs_a_timeout() {
     let silent = ["policy.p.attempt_timeout=\"none\"", "backend.when_full=\"hang\""];
     let (scenario, subject) = queue(&silent);
-    let why = cohort::fits(&scenario, &subject).unwrap_err().to_string();
+    let why = cohort::Model::new(&scenario, &subject).unwrap_err().to_string();
     assert!(why.contains("not answered"), "{why}");
     let single = [silent[0], silent[1], "policy.p.attempts=1", "policy.p.deadline=\"1s\""];
     let runs = cohorts(&queue(&single), 1, None);
@@ -265,8 +272,21 @@ fn every_part_of_the_backend_matches_the_exact_engine() {
     let free =
         ["backend={service={lognormal={median=\"10ms\",p99=\"300ms\"}}}", "capacity_loss=[]"];
     let free = [free[0], free[1], "clients.arrivals={poisson={rate=800}}"];
-    let cases: [&[&str]; 11] =
-        [&[], &silent, &fast, &hinted, &jittered, &cold, &ramp, &rush, &added, &around, &free];
+    let once = ["clients.work=unsafe", "clients.keyed=true", "policy.p.attempt_timeout=none"];
+    let cases: [&[&str]; 12] = [
+        &[],
+        &silent,
+        &fast,
+        &hinted,
+        &jittered,
+        &cold,
+        &ramp,
+        &rush,
+        &added,
+        &around,
+        &free,
+        &once,
+    ];
     for texts in cases {
         let model = queue(texts);
         check_alike(&format!("{texts:?}"), &cohorts(&model, 40, None), &exactly(&model, 40));
@@ -289,10 +309,19 @@ fn collapse_matches_the_exact_engine() {
 fn a_shorter_tick_changes_nothing() {
     let poisson = ["clients.arrivals={poisson={rate=5000}}"];
     for model in [queue(&[]), built_in("blip", "full", &poisson)] {
-        let tick = cohort::tick(&model.0, &model.1);
+        let tick = cohort::Model::new(&model.0, &model.1).unwrap().tick();
         let long = cohorts(&model, 60, Some(tick));
         check_alike("half of a tick", &long, &cohorts(&model, 60, Some(tick / 2)));
     }
+}
+
+#[test]
+fn a_tick_that_is_too_long_is_refused() {
+    let (scenario, subject) = queue(&["backend.service=\"10ms\""]);
+    let with_tick = |tick| cohort::Model::with_tick(&scenario, &subject, tick);
+    assert_eq!(with_tick(2_500_000).unwrap().tick(), 2_500_000);
+    let why = with_tick(5_000_000).unwrap_err().to_string();
+    assert!(why.contains("less than four ticks"), "{why}");
 }
 
 proptest! {
@@ -320,8 +349,7 @@ proptest! {
             &format!("policy.p.budget={budget}"),
             "duration=2s", "brownout.start=1s", "capacity_loss.start=\"500ms\"",
         ]);
-        cohort::fits(&scenario, &subject).unwrap();
-        let run = cohort::run(&scenario, &subject, seed, &Watch::default());
+        let run = cohort::Model::new(&scenario, &subject).unwrap().run(seed, &Watch::default());
         let sum = |row: &[f64]| row.iter().sum::<f64>() as u64;
         prop_assert_eq!(sum(&run.series.calls), run.calls);
         prop_assert_eq!(sum(&run.series.succeeded) + sum(&run.series.failed), run.calls);

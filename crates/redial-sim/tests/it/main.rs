@@ -1,6 +1,7 @@
 //! The simulator.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod bench;
 mod clients;
 mod cohort;
 mod contention;
@@ -9,10 +10,15 @@ mod explain;
 mod figures;
 mod hedge;
 mod helpers;
+mod lessons;
+mod pages;
 mod peers;
+mod progress;
 mod random;
 mod recovery;
 mod report;
+mod scale;
 mod scenario;
+mod service;
 mod sweep;
 mod wheel;

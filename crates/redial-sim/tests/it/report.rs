@@ -1,9 +1,10 @@
 //! Reports of known figures.
 
-use redial_sim::measure::{Run, Series, Summary};
+use redial_sim::measure::{Outcomes, Run, Series, Summary};
 use redial_sim::report::{
     Case, Picture, Question, Rates, Report, count, milliseconds, percent, ratio,
 };
+use redial_sim::simulate::Engine;
 use redial_sim::{Scenario, Subject};
 
 const TEXT: &str = r#"
@@ -43,6 +44,7 @@ fn run(collapsed: bool) -> Run {
         own_success: None,
         retries: 50,
         smear_ms: 200.0,
+        outcomes: Outcomes::default(),
         series: Series {
             window_ms: 100.0,
             calls: ten.clone(),
@@ -64,7 +66,7 @@ fn with_report<T>(runs: &[Run], wanted: u32, name: &str, look: impl Fn(&Report<'
         sets: &[],
         seed: 7,
         runs: wanted,
-        engine: "exact",
+        engine: Some(Engine::Exact),
         command: "redial sim mine.toml --seed 7",
     };
     let subject = Subject { name: name.to_owned(), ..Subject::no_retry() };

@@ -60,6 +60,10 @@ fn any_parameter_can_be_set() {
     assert_eq!(outages[1].start, 6_000_000_000);
 }
 
+/// The load and the capacity that it needs.
+const LIMITED: &str =
+    "load = 0.5 } }\n\n[backend]\nservers = 10\nservice = { exponential = \"10ms\" }\nqueue = 100";
+
 /// One line for each error: what to replace, by what, and the expected place and message.
 #[test]
 fn errors_name_their_place() {
@@ -92,6 +96,30 @@ fn errors_name_their_place() {
         ),
         ("servers = 10\n", "", "line 7", "the backend has no limit"),
         ("queue = 100", "calls = [\"b\"]", "", "there is no [service.b]"),
+        ("queue = 100", "discipline = \"random\"", "line 12", "unknown variant `random`"),
+        (LIMITED, "rate = 5 } }\n\n[backend]\ndiscipline = \"lifo\"", "line 10", "set servers"),
+        (LIMITED, "rate = 5 } }\n\n[backend]\nreject_cost = 0.1", "line 10", "set servers"),
+        ("queue = 100", "error_cost = 0.1", "line 12", "set errors and service"),
+        ("duration = \"200ms\"", "duration = \"1s\"\ncost = 2.0", "line 17", "from 0 to 1"),
+        (
+            "duration = \"200ms\"",
+            "duration = \"1s\"\ncost = 1.0\nanswer = \"connect\"",
+            "line 17",
+            "costs no work",
+        ),
+        (
+            "{ exponential = \"10ms\" }",
+            "{ base = \"10ms\", per_call = \"1ms\" }",
+            "line 11",
+            "unknown field `per_call`",
+        ),
+        ("{ exponential = \"10ms\" }", "{ base = \"10ms\" }", "line 11", "missing field"),
+        (
+            "queue = 100",
+            "hint = \"slots\"\ndiscipline = \"processor-sharing\"",
+            "line 12",
+            "one request at a time",
+        ),
         ("attempts = 2", "attempts = 0", "line 18", "attempts"),
         ("attempts = 2", "attempts = 100000", "line 3", "at most 65535"),
         ("duration = \"10s\"", "duration = \"6d\"", "", "too short for this duration"),

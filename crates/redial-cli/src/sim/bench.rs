@@ -1,0 +1,140 @@
+//! `redial sim --bench`: every policy in many scenarios, under the same conditions.
+
+use std::io::{self, Write};
+
+use redial_core::Preset;
+use redial_sim::bench::{Cell, Family, Plan, bench, random_cells};
+use redial_sim::peers::Peer;
+use redial_sim::report::BenchReport;
+use redial_sim::scenario::{Problem, Set};
+use redial_sim::{Scenario, Subject};
+
+use super::Args;
+use super::output::{Form, json};
+use super::progress::with_progress;
+use super::request::{quote, source, subject};
+use super::table::table;
+use crate::failed::Failed;
+use crate::terminal::Terminal;
+use crate::text::{aligned, sanitise, widths};
+
+/// Runs of each policy in each cell by default.
+const RUNS: u32 = 3;
+
+pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
+    let cells = cells(args)?;
+    let subjects = subjects(args, &cells)?;
+    let form = Form::of(args)?;
+    let plan = Plan {
+        cells: &cells,
+        subjects: &subjects,
+        runs: args.runs.unwrap_or(RUNS),
+        seed: args.seed,
+        threads: args.threads(),
+    };
+    let mut completed = with_progress(plan.total_runs(), |watch| bench(&plan, watch))?;
+    let results = std::mem::replace(&mut completed.done, Ok(Vec::new()));
+    let command = command(args, plan.runs);
+    let report = BenchReport {
+        plan,
+        results: results.map_err(|wrong| Failed::input("--policy", wrong))?,
+        command: &command,
+        wall_ms: completed.wall_ms,
+    };
+    match form {
+        Form::Json => json(&report, false, out)?,
+        Form::Svg(place) => place.put(&report.svg(), out)?,
+        Form::Html(place) => place.put(&report.html(), out)?,
+        Form::Text => text(&report, args.cells, Terminal::of_stdout(), out)?,
+    }
+    completed.end()
+}
+
+fn cells(args: &Args) -> Result<Vec<Cell>, Failed> {
+    let wrong = |name: &str| {
+        let name = name.to_owned();
+        move |problem: Problem| Failed::input(&name, problem)
+    };
+    let sets = args.sets.iter().map(|set| Set::read(set)).collect::<Result<Vec<_>, _>>();
+    let sets = sets.map_err(wrong("--set"))?;
+    match (&args.scenario, args.random) {
+        (Some(name), _) => {
+            let text = source(name)?;
+            let scenario = Scenario::read(&text, &sets).map_err(wrong(name))?;
+            Ok(Cell::of(name, "scenario", &scenario, &text))
+        }
+        (None, _) if !sets.is_empty() => {
+            Err(Failed::input("--set", "needs the name of one scenario"))
+        }
+        (None, Some(count)) => random_cells(count, args.seed).map_err(wrong("--random")),
+        (None, None) => Cell::built_in().map_err(wrong("--bench")),
+    }
+}
+
+/// The given policies; else all presets and all peers.
+fn subjects(args: &Args, cells: &[Cell]) -> Result<Vec<Subject>, Failed> {
+    let Some(cell) = cells.first() else { return Ok(Vec::new()) };
+    let presets = Preset::ALL.into_iter().map(|preset| preset.name().to_owned());
+    let peers = Peer::all().map(|peer| format!("peer:{}", peer.name));
+    let names: Vec<String> = if args.policies.is_empty() {
+        presets.chain(peers).collect()
+    } else {
+        args.policies.clone()
+    };
+    let no_retry = Subject::no_retry();
+    let mut all = vec![no_retry];
+    for name in names {
+        if all.iter().all(|known| known.name != name) {
+            all.push(subject(&cell.scenario, &name)?);
+        }
+    }
+    Ok(all)
+}
+
+fn command(args: &Args, runs: u32) -> String {
+    let mut words = vec!["redial sim".to_owned()];
+    words.extend(args.scenario.as_deref().map(quote));
+    words.push("--bench".to_owned());
+    let mut flag = |flag: &str, value: &str| words.push(format!("--{flag} {}", quote(value)));
+    args.sets.iter().for_each(|set| flag("set", set));
+    args.policies.iter().for_each(|policy| flag("policy", policy));
+    if let Some(count) = args.random {
+        flag("random", &count.to_string());
+    }
+    flag("seed", &args.seed.to_string());
+    flag("runs", &runs.to_string());
+    words.join(" ")
+}
+
+fn text(
+    report: &BenchReport<'_>,
+    each: bool,
+    terminal: Terminal,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for (title, family) in [
+        ("Only the deadline ends an attempt", Some(Family::Deadline)),
+        ("The user has set a timeout of attempts", Some(Family::Timeout)),
+        ("All cells", None),
+    ] {
+        writeln!(out, "{}\n", terminal.bold(title))?;
+        table(&report.table(family), terminal, out)?;
+        writeln!(out)?;
+    }
+    if each {
+        let (heads, rows) = report.cells();
+        let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
+        let widths = widths(&lines);
+        for line in &lines {
+            let is_text = |column: usize| column < 2 || column + 1 == line.len();
+            writeln!(out, "{}", sanitise(aligned(line, &widths, "  ", is_text).trim_end()))?;
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "{}\n", terminal.wrap(BenchReport::reading()))?;
+    let (done, all) = (report.results.len(), report.plan.cells.len());
+    let cells = if done == all { format!("{all} cells") } else { format!("{done} of {all} cells") };
+    let footer =
+        format!("{cells}, seed {}, {} runs of each policy:", report.plan.seed, report.plan.runs);
+    writeln!(out, "{footer}\n{}", terminal.dim(&sanitise(report.command)))
+}

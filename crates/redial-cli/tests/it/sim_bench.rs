@@ -1,0 +1,115 @@
+//! `redial sim --bench`.
+
+use std::fs;
+
+use crate::sim::json;
+use crate::{redial, text};
+
+/// Short, and a single cell of each kind is enough.
+const SMALL: &str = r#"
+title = "A second of errors"
+duration = "6s"
+policies = ["no-retry", "mine"]
+
+[clients]
+instances = 5
+arrivals = { poisson = { rate = 100 } }
+
+[backend]
+servers = 5
+service = { exponential = "10ms" }
+queue = 50
+
+[brownout]
+start = "2s"
+duration = "2s"
+share = 0.3
+
+[policy.mine]
+attempts = 3
+budget = "none"
+backoff = { base = "10ms", cap = "50ms" }
+"#;
+
+fn with_file(look: impl Fn(&str)) {
+    let path = crate::unique("small.toml");
+    fs::write(&path, SMALL).unwrap();
+    look(path.to_str().unwrap());
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_scenario_has_six_cells_and_two_comparators() {
+    with_file(|file| {
+        let args = ["sim", file, "--bench", "--policy", "mine", "--runs", "2", "--json"];
+        let report = json(&args);
+        let cells = report["cells"].as_array().unwrap();
+        let families = cells.iter().map(|cell| cell["family"].as_str().unwrap());
+        assert_eq!(families.filter(|family| *family == "timeout").count(), 3);
+        assert_eq!(cells.len(), 6);
+        for cell in cells {
+            // The first policy is a single attempt, with the same seeds as the comparator.
+            assert_eq!(cell["policies"][0]["policy"], "no-retry");
+            assert_eq!(cell["policies"][0]["loss"], cell["one_attempt"]["loss"]);
+            assert_eq!(cell["policies"][0]["above_one_attempt"], 0.0);
+            assert_eq!(cell["policies"][1]["policy"], "mine");
+            assert!(cell["oracle"]["policy"].is_string());
+        }
+        let medium = &cells[2];
+        assert_eq!((&medium["deadline_ms"], &medium["timeout_ms"]), (&1000.0.into(), &().into()));
+        let loss = |of: &serde_json::Value| of["loss"].as_f64().unwrap();
+        assert!((0.2..0.4).contains(&loss(&medium["one_attempt"])), "{medium:#}");
+        assert!(loss(&medium["policies"][1]) < 0.06, "three attempts of 30% each: {medium:#}");
+        let names = report["policies"].as_array().unwrap().iter().map(|it| &it["policy"]);
+        assert_eq!(names.len(), 3, "the oracle too");
+        assert_eq!(json(&args), report, "the same seed gives the same result");
+    });
+}
+
+#[test]
+fn the_tables_name_every_policy_and_every_cell() {
+    with_file(|file| {
+        let args = ["sim", file, "--bench", "--policy", "mine", "--runs", "1", "--cells"];
+        let output = redial(&args);
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        for part in ["Only the deadline ends an attempt", "timeout of attempts", "All cells"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(said.lines().filter(|line| line.starts_with("mine ")).count(), 3, "{said}");
+        assert_eq!(said.lines().filter(|line| line.starts_with(file)).count(), 6, "{said}");
+        assert!(said.trim_end().ends_with("--bench --policy mine --seed 1 --runs 1"), "{said}");
+        for (flag, start) in [("--svg", "<svg"), ("--html", "<!doctype html>")] {
+            let args = ["sim", file, "--bench", "--policy", "mine", "--runs", "1", flag, "-"];
+            assert!(text(&redial(&args).stdout).starts_with(start));
+        }
+    });
+}
+
+#[test]
+fn random_scenarios_follow_from_the_seed() {
+    let of = |seed: &str| {
+        let args = ["sim", "--bench", "--random", "2", "--runs", "1", "--policy", "standard"];
+        json(&[&args[..], &["--seed", seed, "--json"]].concat())
+    };
+    let report = of("7");
+    assert_eq!(report["cells"].as_array().unwrap().len(), 4);
+    assert_eq!(report, of("7"));
+    assert_ne!(report["cells"][0]["scenario"], of("8")["cells"][0]["scenario"]);
+}
+
+#[test]
+fn impossible_requests_are_refused() {
+    for (args, says) in [
+        (&["sim", "--bench", "--set", "rate=5"][..], "needs the name of one scenario"),
+        (&["sim", "blip", "--bench", "--random", "3"][..], "--random"),
+        (&["sim", "--random", "3"][..], "--bench"),
+        (&["sim", "blip", "--bench", "--sweep", "load=0.1,0.2"][..], "--sweep"),
+        (&["sim", "--bench", "--policy", "nonsense"][..], "nonsense"),
+        (&["sim", "nowhere", "--bench"][..], "nowhere"),
+    ] {
+        let output = redial(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(says), "{args:?}: {}", text(&output.stderr));
+    }
+}

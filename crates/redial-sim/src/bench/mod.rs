@@ -1,0 +1,26 @@
+//! Which policy is best? Every policy in every cell, under the same conditions, with the same score.
+//!
+//! A [`Cell`] is a scenario and the patience of its callers, which is the same for all policies. In one family of cells
+//! only the deadline ends an attempt; in the other the user has set a timeout of attempts, and it applies to every
+//! policy. Two comparators are always present: a single attempt, and the *oracle*, the best of many varied policies
+//! for that cell ([`candidates`]).
+//!
+//! ```text
+//! cell ──> one attempt: when is the trouble over? ──┐
+//!      ──> candidates ──> the best few ──> oracle ──┼──> Score of every run ──> regret, capture
+//!      ──> the policies that are compared ──────────┘
+//! ```
+
+mod candidates;
+mod cell;
+mod draw;
+mod rank;
+mod run;
+mod score;
+
+pub use candidates::candidates;
+pub use cell::{Cell, Family, Patience};
+pub use draw::random_cells;
+pub use rank::{Ranking, rank};
+pub use run::{CellResult, Entry, Plan, bench};
+pub use score::{Mean, Score, Scores};

@@ -1,0 +1,101 @@
+//! The results of all cells, by policy.
+
+use super::cell::{Cell, Family};
+use super::run::{CellResult, Entry};
+use super::score::Mean;
+use crate::measure::Share;
+
+/// A policy loses to one attempt where its loss is higher by more than this.
+const POINT: f64 = 0.01;
+
+/// A policy in all cells of a family, or in all cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranking {
+    /// The policy.
+    pub name: String,
+    /// How many cells.
+    pub cells: usize,
+    /// The mean regret.
+    pub mean_regret: Mean,
+    /// The regret that a twentieth of the cells exceed.
+    pub p95_regret: f64,
+    /// The worst regret, and its cell.
+    pub worst_regret: (f64, usize),
+    /// The mean capture; `None` if no oracle gains a point.
+    pub mean_capture: Option<f64>,
+    /// The most that it loses more than one attempt, and the cell.
+    pub worst_against_one: (f64, usize),
+    /// In how many cells it loses more than one attempt by more than a point.
+    pub loses_to_one: usize,
+    /// The mean load in trouble.
+    pub load: f64,
+    /// The highest load in trouble of any cell.
+    pub worst_load: f64,
+    /// The share of runs that collapsed.
+    pub collapse: Share,
+    /// In how many cells it collapsed and one attempt did not.
+    pub own_collapses: usize,
+    /// The mean regret by all calls of a run instead of those at risk.
+    pub mean_regret_whole_run: f64,
+    /// The most that it loses more than one attempt, by all calls of a run.
+    pub worst_against_one_whole_run: f64,
+    /// In how many cells that is more than a point.
+    pub loses_to_one_whole_run: usize,
+}
+
+/// Every policy in the cells of a family, or in all. The least mean regret first.
+pub fn rank(cells: &[Cell], results: &[CellResult], family: Option<Family>) -> Vec<Ranking> {
+    let wanted = |result: &&CellResult| family.is_none_or(|it| cells[result.cell].family() == it);
+    let results: Vec<&CellResult> = results.iter().filter(wanted).collect();
+    let Some(first) = results.first() else { return Vec::new() };
+    let oracle = ranking("oracle", &results, |result| &result.oracle);
+    let mut all: Vec<Ranking> = (0..first.policies.len())
+        .map(|place| ranking(&first.policies[place].name, &results, |it| &it.policies[place]))
+        .chain([oracle])
+        .collect();
+    all.sort_by(|one, other| one.mean_regret.value.total_cmp(&other.mean_regret.value));
+    all
+}
+
+fn ranking(name: &str, results: &[&CellResult], of: impl Fn(&CellResult) -> &Entry) -> Ranking {
+    let each = || results.iter().map(|result| (*result, &of(result).scores));
+    let regrets: Vec<f64> = each().map(|(result, scores)| result.regret(scores)).collect();
+    let against: Vec<f64> =
+        each().map(|(result, scores)| scores.loss() - result.one_attempt.loss()).collect();
+    let whole: Vec<f64> =
+        each().map(|(result, scores)| scores.failed() - result.one_attempt.failed()).collect();
+    let regrets_whole = each().map(|(it, scores)| (scores.failed() - it.least_failed()).max(0.0));
+    let captures: Vec<f64> = each().filter_map(|(result, scores)| result.capture(scores)).collect();
+    let runs = each().flat_map(|(_, scores)| &scores.0);
+    let mut sorted = regrets.clone();
+    sorted.sort_by(f64::total_cmp);
+    let count = results.len().max(1) as f64;
+    Ranking {
+        name: name.to_owned(),
+        cells: results.len(),
+        mean_regret: Mean::of(&regrets),
+        p95_regret: sorted.get((count * 0.95) as usize).or(sorted.last()).copied().unwrap_or(0.0),
+        worst_regret: worst(&regrets, results),
+        mean_capture: (!captures.is_empty()).then(|| Mean::of(&captures).value),
+        worst_against_one: worst(&against, results),
+        loses_to_one: against.iter().filter(|above| **above > POINT).count(),
+        load: each().map(|(_, scores)| scores.load()).sum::<f64>() / count,
+        worst_load: each().map(|(_, scores)| scores.load()).fold(0.0, f64::max),
+        collapse: Share::of(
+            runs.clone().filter(|run| run.collapsed).count() as u32,
+            runs.count() as u32,
+        ),
+        own_collapses: each()
+            .filter(|(result, scores)| scores.collapses() && !result.one_attempt.collapses())
+            .count(),
+        mean_regret_whole_run: regrets_whole.sum::<f64>() / count,
+        worst_against_one_whole_run: whole.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        loses_to_one_whole_run: whole.iter().filter(|above| **above > POINT).count(),
+    }
+}
+
+/// The highest value, and the place of its cell in the plan.
+fn worst(values: &[f64], results: &[&CellResult]) -> (f64, usize) {
+    let all = values.iter().copied().zip(results.iter().map(|result| result.cell));
+    all.reduce(|most, it| if it.0 > most.0 { it } else { most }).unwrap_or_default()
+}

@@ -1,0 +1,169 @@
+//! The score of a run: what became of the calls that were at risk, and what it cost the backend.
+
+use redial_core::Nanos;
+
+use super::cell::Cell;
+use crate::measure::{Run, Share, Spread, Usual};
+use crate::scenario::Arrivals;
+
+/// Without faults, calls count from this share of the run on: until then the backend fills up.
+const WARM_UP: Nanos = 10;
+
+/// When calls are at risk: from the start of the trouble until a single attempt has recovered from it, or until the
+/// end of a run that does not recover; without a trouble, after the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    start: Nanos,
+    end: Nanos,
+}
+
+impl Trouble {
+    /// As the run of a single attempt shows it.
+    pub(super) fn of(cell: &Cell, one_attempt: &Run) -> Self {
+        let duration = cell.scenario.duration;
+        let Some((start, end)) = cell.scenario.fault_span() else {
+            return Self { start: duration / WARM_UP, end: duration };
+        };
+        let recovered = one_attempt.recover_ms.map(|ms| end + (ms * 1e6) as Nanos);
+        Self { start, end: recovered.unwrap_or(duration).clamp(start + 1, duration.max(start + 1)) }
+    }
+}
+
+/// The score of one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    /// The share of the calls at risk that failed. In a closed loop: by how much fewer calls succeeded in that time
+    /// than usual.
+    pub loss: f64,
+    /// The share of all calls that failed.
+    pub failed: f64,
+    /// Attempts ÷ calls in that time. Where services call others, the amplification of the whole run.
+    pub load: f64,
+    /// The most attempts in a window of that time, as a multiple of the usual number.
+    pub peak: f64,
+    /// The 99th percentile of the latency of successful calls.
+    pub p99_ms: f64,
+    /// Whether it collapsed.
+    pub collapsed: bool,
+}
+
+impl Score {
+    pub(super) fn of(cell: &Cell, run: &Run, trouble: Trouble, usual: &Usual) -> Self {
+        let at_risk = run.outcomes.at_risk(trouble.start, trouble.end);
+        let closed = matches!(cell.scenario.clients.arrivals, Arrivals::Closed { .. });
+        let loss = if closed && usual.goodput > 0.0 {
+            1.0 - at_risk.succeeded as f64 / (usual.goodput * at_risk.seconds)
+        } else {
+            1.0 - share(at_risk.succeeded as f64, at_risk.calls as f64)
+        };
+        let series = &run.series;
+        let window = |at: Nanos| (at as f64 / 1e6 / series.window_ms) as usize;
+        let (first, last) = (window(trouble.start), window(trouble.end));
+        let part = |row: &'_ [f64]| {
+            let last = (last + 1).min(row.len());
+            row[first.min(last)..last].to_vec()
+        };
+        let (attempts, calls) = (part(&series.attempts), part(&series.calls));
+        let most = attempts.iter().copied().fold(0.0, f64::max);
+        let usually = cell
+            .scenario
+            .rate()
+            .map_or_else(|| run.calls as f64, |rate| (rate * series.window_ms / 1e3).max(1.0));
+        Self {
+            loss: loss.max(0.0),
+            failed: 1.0 - run.success,
+            load: if cell.scenario.service.is_empty() {
+                share(attempts.iter().sum(), calls.iter().sum())
+            } else {
+                run.amplification
+            },
+            peak: most / usually,
+            p99_ms: run.p99_ms,
+            collapsed: run.collapsed,
+        }
+    }
+}
+
+/// Nothing of nothing is all of it.
+fn share(part: f64, all: f64) -> f64 {
+    if all > 0.0 { part / all } else { 1.0 }
+}
+
+/// The scores of one policy in one cell, by run. Runs of two policies with the same number have the same seed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scores(pub Vec<Score>);
+
+/// A mean, with half of its 95% confidence interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mean {
+    /// The mean.
+    pub value: f64,
+    /// How far the confidence interval extends to either side.
+    pub margin: f64,
+}
+
+impl Mean {
+    /// Of these values.
+    pub fn of(values: &[f64]) -> Self {
+        let spread = Spread::of(values.iter().copied());
+        Self { value: spread.mean, margin: student(values.len()) * spread.standard_error }
+    }
+}
+
+/// The two-sided 95% quantile of Student's distribution for this many values.
+fn student(values: usize) -> f64 {
+    const QUANTILES: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
+    match values {
+        0 | 1 => 0.0,
+        2..=10 => QUANTILES[values - 2],
+        _ => 1.96 + 2.4 / (values - 1) as f64,
+    }
+}
+
+impl Scores {
+    fn mean(&self, of: impl Fn(&Score) -> f64) -> f64 {
+        self.0.iter().map(of).sum::<f64>() / self.0.len().max(1) as f64
+    }
+
+    /// The mean loss of calls at risk.
+    pub fn loss(&self) -> f64 {
+        self.mean(|score| score.loss)
+    }
+
+    /// The mean share of failed calls.
+    pub fn failed(&self) -> f64 {
+        self.mean(|score| score.failed)
+    }
+
+    /// The mean load in trouble.
+    pub fn load(&self) -> f64 {
+        self.mean(|score| score.load)
+    }
+
+    /// The mean peak.
+    pub fn peak(&self) -> f64 {
+        self.mean(|score| score.peak)
+    }
+
+    /// The mean 99th percentile of the latency of successful calls, in milliseconds.
+    pub fn p99_ms(&self) -> f64 {
+        self.mean(|score| score.p99_ms)
+    }
+
+    /// The share of runs that collapsed.
+    pub fn collapse(&self) -> Share {
+        let collapsed = self.0.iter().filter(|score| score.collapsed).count();
+        Share::of(collapsed as u32, self.0.len() as u32)
+    }
+
+    /// Whether any run collapsed.
+    pub fn collapses(&self) -> bool {
+        self.0.iter().any(|score| score.collapsed)
+    }
+
+    /// By how much the loss is above that of another policy, with the same seeds.
+    pub fn loss_above(&self, other: &Self) -> Mean {
+        let pairs = self.0.iter().zip(&other.0);
+        Mean::of(&pairs.map(|(own, other)| own.loss - other.loss).collect::<Vec<_>>())
+    }
+}

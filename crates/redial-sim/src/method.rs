@@ -1,0 +1,194 @@
+//! How a policy is simulated: by which engine, and at which scale.
+
+use std::fmt::{self, Display};
+
+use crate::cohort::Refused;
+use crate::measure::Run;
+use crate::report::count;
+use crate::scale_model::{self, ScaleModel};
+use crate::scenario::in_flight_over_limit;
+use crate::simulate::Watch;
+use crate::{Scenario, Subject, cohort, exact};
+
+/// Which engine to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Cohorts where they fit and are faster, else the exact engine; a scale model if that would follow more than
+    /// [`MOST_CALLS_FOLLOWED`].
+    #[default]
+    Auto,
+    /// The exact engine.
+    Exact,
+    /// Cohorts.
+    Cohort,
+    /// A scale model, with at most [`scale_model::MOST_CALLS`] in a run.
+    Scale,
+}
+
+/// [`Choice::Auto`] follows at most this many calls of a run one by one: about ten seconds of work.
+pub const MOST_CALLS_FOLLOWED: f64 = 3e7;
+/// The most calls of a run that the exact engine can follow.
+pub const MOST_EXACT_CALLS: f64 = 2e9;
+/// A tick of the cohorts takes about as long as this many calls of the exact engine.
+const CALLS_PER_TICK: f64 = 4.0;
+
+impl Choice {
+    /// How this policy is simulated in this scenario.
+    ///
+    /// # Errors
+    ///
+    /// It is not possible with this choice. The message says what to change.
+    pub fn method<'a>(
+        self,
+        scenario: &'a Scenario,
+        subject: &'a Subject,
+    ) -> Result<Method<'a>, String> {
+        let calls = scenario.calls();
+        let is_dense = calls > CALLS_PER_TICK * cohort::ticks(scenario, subject) as f64;
+        let is_large = calls > MOST_CALLS_FOLLOWED || in_flight_over_limit(scenario).is_some();
+        let model = || cohort::Model::new(scenario, subject);
+        match self {
+            Self::Exact => Method::exact(scenario, subject, None::<Refused>).checked(),
+            Self::Cohort => model().map(Method::cohort).map_err(|why| why.to_string()),
+            Self::Scale => Method::scale(scenario, subject, None),
+            Self::Auto => match is_dense.then(model) {
+                Some(Ok(model)) => Ok(Method::cohort(model)),
+                refused if is_large => {
+                    Method::scale(scenario, subject, refused.and_then(Result::err))
+                }
+                refused => Ok(Method::exact(scenario, subject, refused.and_then(Result::err))),
+            },
+        }
+    }
+}
+
+/// How the runs of a policy are computed.
+#[derive(Clone, Debug)]
+pub struct Method<'a> {
+    model: Model<'a>,
+    /// Why it is not done by cohorts, and what is distorted.
+    notes: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Model<'a> {
+    Exact(&'a Scenario, &'a Subject),
+    Cohort(Box<cohort::Model<'a>>),
+    Scale(Box<ScaleModel>),
+}
+
+impl<'a> Method<'a> {
+    /// By the exact engine, for this reason.
+    pub(crate) fn exact(
+        scenario: &'a Scenario,
+        subject: &'a Subject,
+        why: Option<impl Display>,
+    ) -> Self {
+        let notes = why.iter().map(ToString::to_string).collect();
+        Self { model: Model::Exact(scenario, subject), notes }
+    }
+
+    fn cohort(model: cohort::Model<'a>) -> Self {
+        Self { model: Model::Cohort(Box::new(model)), notes: Vec::new() }
+    }
+
+    fn scale(
+        scenario: &'a Scenario,
+        subject: &'a Subject,
+        why: Option<Refused>,
+    ) -> Result<Self, String> {
+        let k = scale_model::scale_of(scenario, scale_model::MOST_CALLS);
+        if k == 1 {
+            return Ok(Self::exact(scenario, subject, why));
+        }
+        let model = ScaleModel::new(scenario, subject, k)?;
+        let notes = why.iter().map(ToString::to_string);
+        let notes = notes.chain(model.distortions().iter().cloned()).collect();
+        Ok(Self { model: Model::Scale(Box::new(model)), notes })
+    }
+
+    /// Refuses more calls than the exact engine can follow.
+    fn checked(self) -> Result<Self, String> {
+        let Model::Exact(scenario, _) = &self.model else { return Ok(self) };
+        let (calls, in_flight) = (scenario.calls(), in_flight_over_limit(scenario));
+        let what = match in_flight {
+            _ if calls > MOST_EXACT_CALLS => {
+                format!("{} calls in a run (at most {})", count(calls), count(MOST_EXACT_CALLS))
+            }
+            Some(calls) => format!("{} calls in flight", count(calls as f64)),
+            None => return Ok(self),
+        };
+        Err(format!(
+            "{what} are too many for the exact engine: omit --engine exact, or lower the rate"
+        ))
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> Engine {
+        match &self.model {
+            Model::Exact(..) => Engine::Exact,
+            Model::Cohort(_) => Engine::Cohort,
+            Model::Scale(model) => Engine::Scale(model.k()),
+        }
+    }
+
+    /// The work of a run, as the number of calls that the exact engine would follow in the same time.
+    pub fn work(&self) -> f64 {
+        match &self.model {
+            Model::Exact(scenario, _) => scenario.calls(),
+            Model::Cohort(model) => model.ticks() as f64 * CALLS_PER_TICK,
+            Model::Scale(model) => model.calls(),
+        }
+    }
+
+    /// Why it is not done by cohorts, and what is distorted.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Runs it once.
+    pub(crate) fn run(&self, seed: u64, watch: &Watch) -> Run {
+        match &self.model {
+            Model::Exact(scenario, subject) => exact::run(scenario, subject, seed, watch),
+            Model::Cohort(model) => model.run(seed, watch),
+            Model::Scale(model) => model.run(seed, watch),
+        }
+    }
+}
+
+/// An engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// [`exact`].
+    #[default]
+    Exact,
+    /// [`cohort`].
+    Cohort,
+    /// [`exact`], for a [scale model](scale_model) 1:k.
+    Scale(u32),
+}
+
+impl Engine {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Cohort => "cohort",
+            Self::Scale(_) => "scale",
+        }
+    }
+
+    /// By how much the scenario was divided.
+    pub fn scale(self) -> u32 {
+        if let Self::Scale(k) = self { k } else { 1 }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scale(k) => write!(f, "exact engine, a scale model 1:{k}"),
+            other => write!(f, "{} engine", other.name()),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A small panel for each policy: what it gains over one attempt in each cell, in the order of its gains. Below the
+//! line it does harm.
+
+use super::{BenchReport, points};
+use crate::bench::{CellResult, Ranking};
+use crate::report::number::ratio;
+use crate::report::svg::{Svg, brief};
+
+const WIDTH: f64 = 960.0;
+const TOP: f64 = 70.0;
+const ACROSS: usize = 4;
+const PANEL: f64 = 92.0;
+const ROW: f64 = PANEL + 62.0;
+const GAP: f64 = 22.0;
+const LEFT: f64 = 34.0;
+/// The panels show gains and losses up to this many points.
+const MOST: f64 = 0.6;
+
+impl BenchReport<'_> {
+    /// The figure as a standalone file.
+    pub fn svg(&self) -> String {
+        self.figure(true)
+    }
+
+    pub(super) fn figure(&self, alone: bool) -> String {
+        let ranking = self.ranking(None);
+        let rows = ranking.len().div_ceil(ACROSS) as f64;
+        let svg = Svg::new(WIDTH, TOP + ROW * rows, "What each policy gains over one attempt");
+        let mut svg = if alone { svg.alone() } else { svg };
+        if alone {
+            svg.text((LEFT, 24.0), "name", "What each policy gains over one attempt, cell by cell");
+        }
+        let note = format!(
+            "a bar for each of {} cells, in the order of the gains; in points of the calls at risk; below the line: it \
+             loses more than one attempt",
+            self.results.len()
+        );
+        svg.text((LEFT, 46.0), "small dim", &note);
+        let width = (WIDTH - LEFT - GAP * ACROSS as f64) / ACROSS as f64;
+        for (place, it) in ranking.iter().enumerate() {
+            let column = (place % ACROSS) as f64;
+            let left = LEFT + column * (width + GAP);
+            let top = TOP + ROW * (place / ACROSS) as f64 + 30.0;
+            panel(&mut svg, [left, top, width], it, &self.gains(&it.name), column == 0.0);
+        }
+        svg.finish()
+    }
+
+    /// What a policy gains over one attempt in each cell, the largest gain first.
+    fn gains(&self, name: &str) -> Vec<f64> {
+        let of = |result: &CellResult| {
+            let entry = result.policies.iter().find(|entry| entry.name == name);
+            entry.unwrap_or(&result.oracle).scores.loss()
+        };
+        let each = self.results.iter();
+        let mut gains: Vec<f64> =
+            each.map(|result| result.one_attempt.loss() - of(result)).collect();
+        gains.sort_by(|one, other| other.total_cmp(one));
+        gains
+    }
+}
+
+fn panel(svg: &mut Svg, [left, top, width]: [f64; 3], it: &Ranking, gains: &[f64], labels: bool) {
+    let y = |gain: f64| top + PANEL / 2.0 - gain.clamp(-MOST, MOST) / MOST * PANEL / 2.0;
+    svg.text((left, top - 20.0), "name", &brief(&it.name, 24));
+    let facts = format!(
+        "regret {} · load {} · collapses {}",
+        points(it.mean_regret.value),
+        ratio(it.load),
+        it.own_collapses
+    );
+    svg.text((left, top - 5.0), "small dim", &facts);
+    for gain in [-MOST, -MOST / 2.0, MOST / 2.0, MOST] {
+        svg.line((left, y(gain)), (left + width, y(gain)), "rule");
+        if labels {
+            svg.text((left - 4.0, y(gain) + 4.0), "small dim end", &format!("{:.0}", gain * 100.0));
+        }
+    }
+    let bar = width / gains.len().max(1) as f64;
+    for (place, gain) in gains.iter().enumerate() {
+        let (high, low) = (y(gain.max(0.0)), y(gain.min(0.0)));
+        let class = if *gain < 0.0 { "retry" } else { "first" };
+        svg.rect([left + bar * place as f64, high, bar, low - high], class, 1.0);
+    }
+    svg.line((left, y(0.0)), (left + width, y(0.0)), "steady");
+}

@@ -1,0 +1,130 @@
+//! The report as JSON. The same input gives the same bytes, except for `wall_ms`. Losses are shares.
+
+use redial_core::nanos;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::BenchReport;
+use crate::bench::{Cell, CellResult, Family, Ranking, Scores};
+
+impl Serialize for BenchReport<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("seed", &self.plan.seed)?;
+        map.serialize_entry("runs", &self.plan.runs)?;
+        for (name, family) in [
+            ("policies", None),
+            ("policies_deadline", Some(Family::Deadline)),
+            ("policies_timeout", Some(Family::Timeout)),
+        ] {
+            let ranking = self.ranking(family);
+            let rows = ranking.iter().map(|it| Ranked { it, cells: self.plan.cells });
+            map.serialize_entry(name, &rows.collect::<Vec<_>>())?;
+        }
+        let cells = self.results.iter();
+        let cells = cells.map(|result| Scored { cell: &self.plan.cells[result.cell], result });
+        map.serialize_entry("cells", &cells.collect::<Vec<_>>())?;
+        map.serialize_entry("wall_ms", &self.wall_ms)?;
+        map.end()
+    }
+}
+
+struct Ranked<'a> {
+    it: &'a Ranking,
+    cells: &'a [Cell],
+}
+
+impl Serialize for Ranked<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { it, cells } = self;
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("policy", &it.name)?;
+        map.serialize_entry("cells", &it.cells)?;
+        map.serialize_entry("mean_regret", &it.mean_regret.value)?;
+        map.serialize_entry("mean_regret_margin", &it.mean_regret.margin)?;
+        map.serialize_entry("p95_regret", &it.p95_regret)?;
+        map.serialize_entry("worst_regret", &it.worst_regret.0)?;
+        map.serialize_entry("worst_regret_cell", &label(cells, it.worst_regret.1))?;
+        map.serialize_entry("mean_capture", &it.mean_capture)?;
+        map.serialize_entry("worst_against_one_attempt", &it.worst_against_one.0)?;
+        map.serialize_entry(
+            "worst_against_one_attempt_cell",
+            &label(cells, it.worst_against_one.1),
+        )?;
+        map.serialize_entry("cells_lost_to_one_attempt", &it.loses_to_one)?;
+        map.serialize_entry("load", &it.load)?;
+        map.serialize_entry("worst_load", &it.worst_load)?;
+        map.serialize_entry("collapse", &it.collapse.value)?;
+        map.serialize_entry("collapse_low", &it.collapse.low)?;
+        map.serialize_entry("collapse_high", &it.collapse.high)?;
+        map.serialize_entry("own_collapses", &it.own_collapses)?;
+        map.serialize_entry("whole_run_mean_regret", &it.mean_regret_whole_run)?;
+        map.serialize_entry(
+            "whole_run_worst_against_one_attempt",
+            &it.worst_against_one_whole_run,
+        )?;
+        map.serialize_entry("whole_run_cells_lost_to_one_attempt", &it.loses_to_one_whole_run)?;
+        map.end()
+    }
+}
+
+fn label(cells: &[Cell], place: usize) -> Option<String> {
+    cells.get(place).map(|cell| format!("{} ({})", cell.name, cell.family().name()))
+}
+
+struct Scored<'a> {
+    cell: &'a Cell,
+    result: &'a CellResult,
+}
+
+impl Serialize for Scored<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { cell, result } = self;
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("cell", &cell.name)?;
+        map.serialize_entry("kind", cell.kind)?;
+        map.serialize_entry("family", cell.family().name())?;
+        map.serialize_entry("deadline_ms", &(nanos(cell.deadline) as f64 / 1e6))?;
+        let timeout = cell.timeout.map(|timeout| nanos(timeout) as f64 / 1e6);
+        map.serialize_entry("timeout_ms", &timeout)?;
+        map.serialize_entry("scale", &cell.scale())?;
+        let one = Answer { name: "one attempt", scores: &result.one_attempt, result };
+        map.serialize_entry("one_attempt", &one)?;
+        let oracle = &result.oracle;
+        map.serialize_entry(
+            "oracle",
+            &Answer { name: &oracle.name, scores: &oracle.scores, result },
+        )?;
+        let entries = result.policies.iter();
+        let entries = entries.map(|it| Answer { name: &it.name, scores: &it.scores, result });
+        map.serialize_entry("policies", &entries.collect::<Vec<_>>())?;
+        map.serialize_entry("scenario", &cell.text)?;
+        map.end()
+    }
+}
+
+struct Answer<'a> {
+    name: &'a str,
+    scores: &'a Scores,
+    result: &'a CellResult,
+}
+
+impl Serialize for Answer<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { name, scores, result } = self;
+        let above = scores.loss_above(&result.one_attempt);
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("policy", name)?;
+        map.serialize_entry("loss", &scores.loss())?;
+        map.serialize_entry("above_one_attempt", &above.value)?;
+        map.serialize_entry("above_one_attempt_margin", &above.margin)?;
+        map.serialize_entry("regret", &result.regret(scores))?;
+        map.serialize_entry("capture", &result.capture(scores))?;
+        map.serialize_entry("load", &scores.load())?;
+        map.serialize_entry("peak", &scores.peak())?;
+        map.serialize_entry("p99_ms", &scores.p99_ms())?;
+        map.serialize_entry("collapse", &scores.collapse().value)?;
+        map.serialize_entry("failed", &scores.failed())?;
+        map.end()
+    }
+}

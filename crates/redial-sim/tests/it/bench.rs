@@ -1,0 +1,237 @@
+//! The score of policies.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use redial_core::Policy;
+use redial_sim::bench::{
+    Cell, CellResult, Entry, Family, Plan, Score, Scores, bench, candidates, random_cells, rank,
+};
+use redial_sim::report::BenchReport;
+use redial_sim::simulate::Watch;
+use redial_sim::{Scenario, Subject};
+
+/// A second of outage in which nothing is served; a call takes a millisecond.
+const OUTAGE: &str = r#"
+title = "A call every millisecond, and a second of outage"
+duration = "6s"
+policies = ["no-retry"]
+clients = { arrivals = { constant = { rate = 1000 } } }
+backend = { service = "1ms" }
+outage = { start = "2s", duration = "1s" }
+"#;
+
+fn cell(text: &str, deadline: Duration, timeout: Option<Duration>) -> Cell {
+    let scenario = Scenario::read(text, &[]).unwrap();
+    Cell { name: "it".to_owned(), kind: "test", scenario, text: text.to_owned(), deadline, timeout }
+}
+
+fn once_after(wait: Duration) -> Subject {
+    use redial_core::schedule::{Backoff, Jitter};
+    let backoff = Backoff::exponential(wait, wait).jitter(Jitter::None);
+    let policy = redial_core::Draft::bare(2).backoff(backoff).build().unwrap();
+    Subject::new(format!("once after {wait:?}"), policy).unwrap()
+}
+
+fn result(cell: &Cell, subjects: &[Subject], threads: usize) -> CellResult {
+    let cells = std::slice::from_ref(cell);
+    let plan = Plan { cells, subjects, runs: 2, seed: 3, threads };
+    bench(&plan, &Watch::default()).unwrap().remove(0)
+}
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+#[test]
+fn calls_at_risk_are_those_that_begin_until_one_attempt_has_recovered() {
+    let subjects = [Subject::no_retry(), once_after(MS(600)), once_after(MS(1500))];
+    let result = result(&cell(OUTAGE, MS(2000), None), &subjects, 1);
+    let losses: Vec<f64> = result.policies.iter().map(|entry| entry.scores.loss()).collect();
+    // A retry after 600 ms finds the backend up again if its call began in the last 600 ms of the outage.
+    assert_eq!(losses[0], 1.0);
+    assert!((losses[1] - 0.4).abs() < 0.002, "{losses:?}");
+    assert_eq!(losses[2], 0.0);
+    // Every call at risk was tried twice; the retries of the last ones arrive after the trouble.
+    let load = |place: usize| result.policies[place].scores.load();
+    assert_eq!(load(0), 1.0);
+    assert!((load(1) - 1.4).abs() < 0.06, "{}", load(1));
+    assert_eq!(result.one_attempt, result.policies[0].scores, "the same seeds");
+    assert!(
+        result.oracle.scores.load() < 1.6,
+        "no oracle may double the load: {:?}",
+        result.oracle
+    );
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let cells: Vec<Cell> =
+        [300, 2000].map(|deadline| cell(OUTAGE, MS(deadline), Some(MS(100)))).to_vec();
+    let subjects = [once_after(MS(100))];
+    let of = |threads| {
+        let plan = Plan { cells: &cells, subjects: &subjects, runs: 2, seed: 3, threads };
+        let results = bench(&plan, &Watch::default()).unwrap();
+        let entries = results.into_iter().map(|it| (it.one_attempt, it.oracle, it.policies));
+        entries.collect::<Vec<_>>()
+    };
+    assert_eq!(of(1), of(2));
+}
+
+#[test]
+fn every_policy_has_the_patience_of_the_cell() {
+    let own = Policy::draft().attempt_timeout(MS(150)).deadline(MS(2000)).build().unwrap();
+    let own = Subject::new("own", own).unwrap();
+    let times = |cell: &Cell| {
+        let policy = cell.dress(&own).unwrap().policy;
+        (policy.deadline(), policy.attempt_timeout())
+    };
+    let wall = |deadline: u64| cell(OUTAGE, MS(deadline), None);
+    assert_eq!(times(&wall(5000)), (Some(MS(5000)), Some(MS(150))), "it cuts attempts off itself");
+    assert_eq!(times(&wall(100)), (Some(MS(100)), None));
+    let cut = cell(OUTAGE, MS(5000), Some(MS(1000)));
+    assert_eq!(times(&cut), (Some(MS(5000)), Some(MS(1000))));
+}
+
+#[test]
+fn the_oracle_is_chosen_among_many_varied_policies() {
+    for timeout in [None, Some(MS(400))] {
+        let cell = cell(OUTAGE, MS(2000), timeout);
+        let all = candidates(&cell);
+        assert!(all.len() >= 60, "{}", all.len());
+        let names: BTreeSet<&str> = all.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names.len(), all.len());
+        for (place, one) in all.iter().enumerate() {
+            assert_eq!(one.policy.deadline(), Some(MS(2000)), "{}", one.name);
+            assert!(all[..place].iter().all(|it| it.policy != one.policy), "{}", one.name);
+        }
+    }
+}
+
+#[test]
+fn random_scenarios_follow_from_the_seed_and_are_in_range() {
+    let cells = random_cells(68, 5).unwrap();
+    let again = random_cells(68, 5).unwrap();
+    let texts = |cells: &[Cell]| cells.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&cells), texts(&again));
+    assert_ne!(texts(&cells), texts(&random_cells(68, 6).unwrap()));
+    let kinds: BTreeSet<&str> = cells.iter().map(|cell| cell.kind).collect();
+    assert!(kinds.len() >= 15, "{kinds:?}");
+    let families = cells.iter().filter(|cell| cell.family() == Family::Timeout).count();
+    assert_eq!((cells.len(), families), (136, 68));
+    for Cell { scenario, deadline, text, .. } in &cells {
+        let ms = scenario.backend.service.mean() / 1e6;
+        assert!((4.0..260.0).contains(&ms), "{ms} {text}");
+        assert!(scenario.calls() < 25_000.0, "{} {text}", scenario.calls());
+        let times = deadline.as_secs_f64() * 1e3 / ms;
+        assert!((6.0..700.0).contains(&times), "{times} {text}");
+        let load = scenario.rate().unwrap() / scenario.backend.capacity();
+        assert!((0.25..1.0).contains(&load), "{load} {text}");
+    }
+}
+
+fn scores(losses: &[f64], collapsed: bool) -> Scores {
+    let score = Score { loss: 0.0, failed: 0.0, load: 1.2, peak: 2.0, p99_ms: 30.0, collapsed };
+    Scores(losses.iter().map(|loss| Score { loss: *loss, failed: loss / 10.0, ..score }).collect())
+}
+
+fn entry(name: &str, losses: &[f64], collapsed: bool) -> Entry {
+    Entry { name: name.to_owned(), scores: scores(losses, collapsed) }
+}
+
+/// Two cells: retrying helps in the first, and does harm in the second.
+fn results() -> Vec<CellResult> {
+    vec![
+        CellResult {
+            cell: 0,
+            one_attempt: scores(&[0.30, 0.32], false),
+            oracle: entry("best", &[0.0, 0.02], false),
+            policies: vec![entry("eager", &[0.05, 0.07], false), entry("shy", &[0.2, 0.2], false)],
+        },
+        CellResult {
+            cell: 1,
+            one_attempt: scores(&[0.1, 0.1], false),
+            oracle: entry("other", &[0.12, 0.14], false),
+            policies: vec![entry("eager", &[0.9, 0.5], true), entry("shy", &[0.1, 0.08], false)],
+        },
+    ]
+}
+
+#[test]
+fn regret_and_capture_follow_their_formulas() {
+    let (results, cells) = (results(), [None, Some(MS(9))].map(|it| cell(OUTAGE, MS(50), it)));
+    let all = rank(&cells, &results, None);
+    let of = |name: &str| all.iter().find(|it| it.name == name).unwrap();
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+    let eager = of("eager");
+    near(eager.mean_regret.value, (0.05 + 0.6) / 2.0);
+    near(eager.worst_regret.0, 0.6);
+    assert_eq!((eager.worst_regret.1, eager.worst_against_one.1), (1, 1));
+    near(eager.worst_against_one.0, 0.6);
+    near(eager.mean_capture.unwrap(), 0.25 / 0.30);
+    assert_eq!((eager.loses_to_one, eager.own_collapses), (1, 1));
+    near(eager.collapse.value, 0.5);
+    let shy = of("shy");
+    near(shy.mean_regret.value, 0.19 / 2.0);
+    assert_eq!((shy.loses_to_one, shy.own_collapses), (0, 0));
+    assert_eq!(of("oracle").worst_regret.1, 1, "one attempt is better than the oracle there");
+    near(of("oracle").mean_regret.value, 0.03 / 2.0);
+    assert_eq!(
+        all.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
+        ["oracle", "shy", "eager"]
+    );
+    assert_eq!(rank(&cells, &results, Some(Family::Timeout))[0].name, "shy");
+}
+
+#[test]
+fn differences_are_paired() {
+    let (own, other) = (scores(&[0.5, 0.7, 0.9], false), scores(&[0.4, 0.6, 0.8], false));
+    let above = own.loss_above(&other);
+    assert!((above.value - 0.1).abs() < 1e-9 && above.margin < 1e-9, "{above:?}");
+}
+
+#[test]
+fn reports_show_policies_and_cells() {
+    let (results, cells) = (results(), [None, Some(MS(9))].map(|it| cell(OUTAGE, MS(50), it)));
+    let subjects = ["eager", "<i>"].map(|name| Subject::new(name, Policy::standard()).unwrap());
+    let plan = Plan { cells: &cells, subjects: &subjects, runs: 2, seed: 1, threads: 1 };
+    let report = BenchReport { plan, results, command: "redial sim --bench", wall_ms: 1.0 };
+    let (heads, rows) = report.cells();
+    assert_eq!(heads.len(), rows[0].len());
+    assert_eq!(rows[1][1..6], ["50ms, attempts 9ms", "10.0", "13.0", "70.0 ✗", "9.0"]);
+    let table = report.table(None);
+    assert_eq!(table.rows[1][..4], ["shy", "9.5 ±120.7", "19.0", "19.0"]);
+    let html = report.html();
+    assert!(html.contains("&lt;i&gt;") && !html.contains("<i>"), "{html}");
+    assert_eq!(report.svg().matches("class=\"name\"").count(), 4, "a title and three panels");
+}
+
+#[test]
+fn a_stopped_bench_has_the_cells_that_were_completed() {
+    let watch = Watch::default();
+    watch.stop();
+    let cells = [cell(OUTAGE, MS(50), None)];
+    let plan = Plan { cells: &cells, subjects: &[], runs: 1, seed: 1, threads: 1 };
+    assert!(bench(&plan, &watch).unwrap().is_empty());
+}
+
+#[test]
+fn closed_loops_are_scored_by_goodput() {
+    let text = r#"
+title = "Callers that wait for a backend that is down for half of the run"
+duration = "20s"
+policies = ["no-retry"]
+clients = { arrivals = { closed = { callers = 100, think = "100ms" } } }
+backend = { service = "1ms" }
+outage = { start = "5s", duration = "10s" }
+"#;
+    // In the outage 100 callers would make 10 calls a second each; the retry slows them down without any success.
+    let result =
+        result(&cell(text, MS(2000), None), &[Subject::no_retry(), once_after(MS(500))], 1);
+    for entry in &result.policies {
+        assert!(
+            (entry.scores.loss() - 1.0).abs() < 0.05,
+            "{}: {}",
+            entry.name,
+            entry.scores.loss()
+        );
+    }
+}
