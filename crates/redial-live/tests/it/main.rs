@@ -4,6 +4,7 @@
 
 mod backend;
 mod figures;
+mod hedge;
 mod lag;
 mod setting;
 mod traffic;

@@ -73,6 +73,8 @@ impl<'a> World<'a> {
             Budget::Window(window) => Some(window.deposits()),
             _ => None,
         };
+        let fleet = subject.policy.fleet();
+        let ledgers = fleet.map_or(scenario.clients.instances, |_| 1);
         Self {
             policy: &subject.policy,
             clock: Clock { tick, offset: starts.offset() },
@@ -85,7 +87,7 @@ impl<'a> World<'a> {
             limit: plan.limit.map(|rule| RateLimit::new(&rule)),
             errors: scenario.backend.errors,
             lost_replies: scenario.backend.lost_replies,
-            guards: Guards::fleet(&subject.policy, scenario.clients.instances),
+            guards: Guards::fleet(&subject.policy, ledgers),
             deposits,
             requests: Ring::new(latency, rows),
             replies: Ring::new(latency, rows),

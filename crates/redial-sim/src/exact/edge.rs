@@ -25,6 +25,8 @@ pub(super) struct Edge<'a> {
     pub(super) instances: Range<u32>,
     /// Only where processes are replaced, and have guards of their own.
     processes: Option<Processes>,
+    /// The ledger that all processes share: that of a fleet, or one without limit where none is needed.
+    account: Option<Account>,
     stream: Stream,
     pub(super) safety: Safety,
     /// The most hedges beside the oldest attempt of a call; 0 without hedging.
@@ -62,6 +64,7 @@ impl<'a> Edge<'a> {
                     by_part: 0,
                     instances: 0..1,
                     processes: None,
+                    account: None,
                     stream,
                     // What a service may repeat follows from the client's call.
                     safety: scenario.safety(subject),
@@ -82,7 +85,14 @@ impl<'a> Edge<'a> {
         let clients = &scenario.clients;
         let policy = subject.policy.clone();
         let keeps_state = scenario.keeps_state(&policy);
-        let by_process = if keeps_state { scenario.guards_each() } else { 0 };
+        let (by_process, sets) = match scenario.guards_each() {
+            each if keeps_state => (each, instances.len() as u64 * u64::from(each)),
+            _ => (0, 1),
+        };
+        let account = match policy.fleet() {
+            Some(_) => Some(Account::new(policy.budget(), 1)),
+            None => (!keeps_state).then(|| Account::new(&Budget::None, 1)),
+        };
         let replaced = !scenario.restart.is_empty() || clients.lifetime.is_some();
         let lifetime = clients.lifetime.map_or(u32::MAX, |lifetime| lifetime.0);
         let mut edge = Self {
@@ -92,6 +102,7 @@ impl<'a> Edge<'a> {
             processes: (keeps_state && replaced)
                 .then(|| Processes::new(instances.len() as u32, lifetime)),
             instances,
+            account,
             stream,
             safety: scenario.safety(subject),
             most_hedges: most_hedges(&policy),
@@ -99,17 +110,16 @@ impl<'a> Edge<'a> {
             latency: &clients.latency,
             policy,
         };
-        if keeps_state {
-            let sets = edge.instances.len() as u64 * u64::from(by_process);
-            edge.guards = (0..sets).map(|number| edge.fresh(number)).collect();
-        } else {
-            edge.guards.push(Guards::sharing(&edge.policy, &Account::new(&Budget::None, 1), 0));
-        }
+        edge.guards = (0..sets).map(|number| edge.fresh(number)).collect();
         edge
     }
 
     fn fresh(&self, number: u64) -> Guards {
-        Guards::new(&self.policy, 1, self.stream.of(number).bits())
+        let seed = self.stream.of(number).bits();
+        match &self.account {
+            Some(account) => Guards::sharing(&self.policy, account, seed),
+            None => Guards::new(&self.policy, 1, seed),
+        }
     }
 
     /// The process that makes the next call of this instance.

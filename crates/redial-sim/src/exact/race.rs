@@ -62,6 +62,10 @@ impl World<'_> {
 
     /// The time has come to send a hedge.
     pub(super) fn hedge(&mut self, number: u32, origin: Origin, now: Nanos) {
+        // An attempt may have failed since it was scheduled.
+        if !self.races.get(number).as_ref().is_some_and(|race| race.hedging) {
+            return;
+        }
         let target = self.next_target(origin, false);
         let is_caller = matches!(origin, Origin::Caller(_));
         if is_caller && self.off_until(target.instance, now).is_some() {

@@ -108,8 +108,8 @@ impl Scenario {
         if sets > MOST_GUARDS && self.keeps_state(policy) {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
-                 own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget, breaker, \
-                 throttle, limit, cool-down or learnt hedges; a budget has none where every instance makes one call, and \
+                 own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \
+                 breaker, throttle, limit, cool-down or learnt hedges; a budget has none where every instance makes one call, and \
                  the budget of a new process pays for all its retries"
             ));
         }
@@ -121,8 +121,7 @@ impl Scenario {
         if self.clients.guards == Scope::Backend { 1 } else { self.backend.parts() }
     }
 
-    /// Whether the guards of instances with this policy can differ. Otherwise one set without a budget is enough for
-    /// all of them.
+    /// Whether the guards of instances with this policy can differ. Otherwise one set is enough for all of them.
     pub(crate) fn keeps_state(&self, policy: &Policy) -> bool {
         let learns = policy.hedge().is_some_and(|it| matches!(it.when, HedgeDelay::Quantile(_)));
         let guarded = policy.breaker().is_some()
@@ -133,10 +132,11 @@ impl Scenario {
         learns || guarded || self.can_run_dry(policy)
     }
 
-    /// Whether the budget of an instance can refuse a retry.
+    /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
     fn can_run_dry(&self, policy: &Policy) -> bool {
         let retries = u64::from(policy.attempts()) - 1;
         match policy.budget() {
+            _ if policy.fleet().is_some() => false,
             Budget::None => false,
             Budget::Window(_) | Budget::Tokens(_) if self.clients.call_once() => {
                 Guards::new(policy, 1, 0).balance(0).is_some_and(|balance| balance < retries)

@@ -1,7 +1,9 @@
 //! Which endpoint, which policy, whose guards: the client side of the exact engine.
 
+use redial_sim::cohort;
 use redial_sim::measure::Run;
 use redial_sim::scenario::Scenario;
+use redial_sim::simulate::Watch;
 
 use crate::helpers::{attempts, near, once, read_sets, scenario};
 
@@ -166,4 +168,39 @@ fn a_failed_call_rests_as_a_key_of_a_reconciler_does() {
     assert!((30_000.0..31_000.0).contains(&run.completion_ms), "{}", run.completion_ms);
     // 40 rests of 0.75 s on average, and the first attempt.
     near("attempts", run.amplification, 41.0, 0.02);
+}
+
+#[test]
+fn a_fleet_has_one_ledger_whatever_its_size() {
+    let run = |instances: u32, more: &str| {
+        let clients =
+            format!("instances = {instances}\narrivals = {{ poisson = {{ rate = 500 }} }}");
+        let faults = "[outage]\nstart = \"10s\"\nduration = \"10s\"\n\
+                      [restart]\nstart = \"15s\"\nshare = 0.0";
+        let it = scenario("30s", &clients, faults, &format!("attempts = 4\n{more}"));
+        let Run { attempts, success, completion_ms, .. } = once(&it, "it", 1);
+        (attempts, success, completion_ms)
+    };
+    let alone = run(1, "");
+    assert_eq!(run(1000, "fleet = \"it\""), alone);
+    assert_eq!(run(1_500_000, "fleet = \"it\""), alone);
+    // Beside breakers of their own, which never open.
+    let breaker = "breaker = { failure_ratio = 1.0, minimum_calls = 100 }";
+    assert_eq!(run(1000, &format!("fleet = \"it\"\n{breaker}")), alone);
+    assert!(run(1000, "").0 > alone.0 + 2_000, "the floor of a thousand ledgers");
+}
+
+#[test]
+fn cohorts_have_the_ledger_of_a_fleet_and_none_where_it_never_refuses() {
+    let fleet = "instances = 1000\narrivals = { poisson = { rate = 2000 } }";
+    let players = "instances = \"each\"\narrivals = { synchronised = { callers = 20000 } }";
+    let faults = "[outage]\nstart = \"0s\"\nduration = \"2s\"";
+    for (clients, policy) in [(fleet, "fleet = \"it\""), (players, "")] {
+        let it = scenario("20s", clients, faults, policy);
+        let subject = it.subject("it").unwrap();
+        let model = cohort::Model::new(&it, &subject).unwrap();
+        let (counted, followed) = (model.run(1, &Watch::default()), once(&it, "it", 1));
+        near(clients, counted.amplification, followed.amplification, 0.01);
+        near(clients, counted.success, followed.success, 0.01);
+    }
 }

@@ -40,6 +40,9 @@ fn the_first_success_wins() {
     let two = hedged(3, "").replace("\"200ms\"", "\"200ms\", most = 2");
     let first_two_hang = fault(0, 350, "\"hang\"");
     assert_eq!(ended(&callers(1, &two, &first_two_hang)), (410.0, 3, 1.0));
+    // No second hedge after the first attempt has failed: the call waits for the hedge in flight.
+    let failed = two.clone() + "attempt_timeout = \"300ms\"\n";
+    assert_eq!(ended(&callers(1, &failed, &first_two_hang)), (511.0, 3, 1.0));
     // With one hedge at a time the call has to wait for a timeout.
     let one = hedged(3, "attempt_timeout = \"1s\"\n");
     assert_eq!(ended(&callers(1, &one, &first_two_hang)), (1211.0, 3, 1.0));
