@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// A preset, or the path of a policy file, with #NAME if it has several [default: the preset standard without its
     /// deadline]
     #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
-    policy: Option<policy::Named>,
+    pub(super) policy: Option<policy::Named>,
     /// The most attempts, including the first
     #[arg(long, help_heading = POLICY, value_name = "N")]
     attempts: Option<u32>,
@@ -89,8 +89,8 @@ pub(crate) struct Args {
     pub(super) hint: Vec<Regex>,
 
     /// The budget that this call shares: a name (per user), the path of a file, a fleet in Redis
-    /// (redis://[user:password@]host[:port][/db]#FLEET, or rediss:// for TLS), or none [default: the budget of all
-    /// commands with the same name]
+    /// (redis://[user:password@]host[:port][/db]#FLEET, or rediss:// for TLS), or none [default: the fleet
+    /// that the policy names, or else the budget of all commands with the same name]
     #[arg(long, help_heading = BUDGET, value_name = "NAME|PATH|REDIS#FLEET|none", value_parser = Budgeted::read)]
     pub(super) budget: Option<Budgeted>,
     /// Allowed ratio of retries to calls
@@ -174,6 +174,9 @@ impl Args {
         put(backoff, "base", self.base.map(time));
         put(backoff, "cap", self.cap.map(time));
         put(backoff, "jitter", self.jitter.clone());
+        if self.budget.is_some() {
+            all.remove("fleet");
+        }
         if self.budget == Some(Budgeted::No) {
             put(&mut all, "budget", Some("none"));
         } else if self.budget_ratio.is_some() || self.budget_floor.is_some() {

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 
 use nix::sys::signal::Signal;
 use redial::Key;
+use redial::fleet::{Fleet, FleetDraft};
 use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Outcome, Safety};
 use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Verdict, draw};
@@ -354,9 +355,9 @@ fn account(args: &Args, policy: &Policy, seed: u64) -> Result<Account, Failed> {
             "--budget",
             "missing name of the fleet, as in redis://host:6379#checkout; write a # in a password as %23",
         )),
-        Some(Budgeted::By { url, fleet }) => {
-            Account::of_fleet(policy, url, fleet).map_err(|wrong| Failed::input("--budget", wrong))
-        }
+        Some(Budgeted::By { url, fleet }) => Fleet::open(url, fleet)
+            .and_then(|fleet| Account::of_fleet(policy, fleet))
+            .map_err(|wrong| Failed::input("--budget", wrong)),
         Some(Budgeted::In(_)) if !can_share => Err(Failed::input(
             "--budget",
             "the policy's budget cannot be shared: only a window or tokens can; set --budget-ratio too",
@@ -365,6 +366,16 @@ fn account(args: &Args, policy: &Policy, seed: u64) -> Result<Account, Failed> {
             Failed::input("--budget", format!("{error}; name another budget, or none"))
         }),
         None if !can_share => Ok(Account::own(policy, seed)),
+        None if policy.fleet().is_some() => {
+            let named = args.policy.as_ref().and_then(|named| named.location.as_ref());
+            let (location, fleet) = named
+                .zip(policy.fleet())
+                .ok_or_else(|| Failed::input("--policy", "the ledger of its fleet is not known"))?;
+            Fleet::at(location, fleet)
+                .and_then(FleetDraft::open)
+                .and_then(|fleet| Account::of_fleet(policy, fleet))
+                .map_err(|wrong| Failed::input("--policy", wrong))
+        }
         None => {
             let place = Place::of_program(&args.command[0]);
             Ok(Account::shared(policy, seed, &place).unwrap_or_else(|error| {

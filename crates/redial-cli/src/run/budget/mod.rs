@@ -13,6 +13,7 @@ pub(super) use place::Place;
 use std::io;
 
 use nix::sys::signal::Signal;
+use redial::Fleet;
 use redial_core::admit::Guards;
 use redial_core::{Invalid, Nanos, Policy};
 
@@ -38,8 +39,8 @@ impl Account {
         FileBudget::shared(policy, seed, place).map(|budget| Self::File(Box::new(budget)))
     }
 
-    pub(super) fn of_fleet(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {
-        FleetBudget::new(policy, url, name).map(Self::Fleet)
+    pub(super) fn of_fleet(policy: &Policy, fleet: Fleet) -> Result<Self, Invalid> {
+        FleetBudget::new(policy, fleet).map(Self::Fleet)
     }
 
     pub(super) fn warn(&mut self, warning: String) {
