@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use redial_core::fleet::Location;
 use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};
 use regex_lite::Regex;
 use toml::Table;
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     /// A preset, or the path of a policy file, with #NAME if it has several [default: the preset standard without its
     /// deadline]
     #[arg(long, help_heading = POLICY, value_name = "POLICY", value_parser = policy::Named::read)]
-    pub(super) policy: Option<policy::Named>,
+    policy: Option<policy::Named>,
     /// The most attempts, including the first
     #[arg(long, help_heading = POLICY, value_name = "N")]
     attempts: Option<u32>,
@@ -155,6 +156,12 @@ impl Args {
         };
         let draft = if self.changes() { self.changed(&draft)? } else { draft };
         draft.build().map_err(|wrong| format!("{}{wrong}", flag(wrong.field())))
+    }
+
+    /// The fleet that the policy names, and where its ledger is, unless a flag names another budget.
+    pub(super) fn fleet(&self) -> Option<(&Location, &str)> {
+        let named = self.policy.as_ref().filter(|_| self.budget.is_none())?;
+        named.location.as_ref().zip(named.policy.fleet())
     }
 
     fn changes(&self) -> bool {
