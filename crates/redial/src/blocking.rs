@@ -17,7 +17,8 @@ impl<C> Retry<C> {
     /// Runs a blocking operation on this thread.
     ///
     /// Nothing can interrupt the operation itself: hand [`Attempt::timeout`] to its socket. Waits have
-    /// the resolution of the operating system's sleep, which on Linux is about 0.1 ms.
+    /// the resolution of the operating system's sleep, which on Linux is about 0.1 ms. It does not hedge: a thread makes one
+    /// attempt at a time.
     ///
     /// ```
     /// use std::net::TcpStream;

@@ -25,7 +25,7 @@
 //!   [`idempotent`](Retry::idempotent), [`keyed`](Retry::keyed) or [`conditional`](Retry::conditional).
 //! - Change the policy: [`Policy::edit`] and [`Draft::build`].
 //! - Run: [`run`](Retry::run) on tokio, [`run_blocking`](Retry::run_blocking) without a runtime,
-//!   [`hedged`](Retry::hedged) when a slow answer should be raced, [`until`](Retry::until) to poll.
+//!   [`until`](Retry::until) to poll. A policy with [`hedge`](Draft::hedge) races slow attempts.
 //! - Keep hosts apart: [`scope`](Retry::scope). Watch: [`observe`](Retry::observe). Share a budget:
 //!   [`RetryBudget`].
 //!
@@ -137,7 +137,6 @@ pub use ext::RetryableBlocking;
 #[cfg(feature = "fleet")]
 pub use fleet::Fleet;
 #[cfg(feature = "tokio")]
-pub use hedge::Hedge;
 pub use inbound::Inbound;
 pub use retry::Retry;
 
@@ -151,7 +150,9 @@ pub mod decide {
 
 /// When is the next attempt?
 pub mod schedule {
-    pub use redial_core::schedule::{Backoff, Growth, Hint, HintRule, Jitter, TooLong};
+    pub use redial_core::schedule::{
+        Backoff, Growth, HedgeDelay, HedgeRule, Hint, HintRule, Jitter, TooLong,
+    };
 }
 
 /// Is there budget for the attempt?

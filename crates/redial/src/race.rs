@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use redial_core::{NEVER, Nanos, Permit};
 
 use crate::clock::{Clock, Tokio};
-use crate::hedge::Hedge;
 use crate::retry::Retry;
 use crate::run::within;
 use crate::session::Session;
@@ -18,6 +17,8 @@ pub(crate) struct Race<R: Borrow<Retry<C>>, C, F> {
     pub(crate) session: Session<R, C, Tokio>,
     /// Oldest first.
     in_flight: Vec<(Permit, Pin<Box<F>>)>,
+    /// The most hedges beside the oldest attempt.
+    most: usize,
     /// Whether another hedge may be requested. Not after a refusal, so that an empty budget is asked once,
     /// and not after a failure, which is followed by a wait. The next race hedges again.
     hedging: bool,
@@ -32,7 +33,8 @@ pub(crate) enum Next<T> {
 
 impl<R: Borrow<Retry<C>>, C, F> Race<R, C, F> {
     pub(crate) fn new(session: Session<R, C, Tokio>) -> Self {
-        Self { session, in_flight: Vec::new(), hedging: true }
+        let most = session.retry().policy().hedge().map_or(0, |rule| rule.most as usize);
+        Self { session, in_flight: Vec::new(), most, hedging: true }
     }
 
     /// Adds the attempt that the session admitted last.
@@ -57,19 +59,22 @@ impl<R: Borrow<Retry<C>>, C, F> Race<R, C, F> {
         !self.in_flight.is_empty()
     }
 
-    /// Records how long the race took. When a hedge won, its own time says nothing about the slow attempt
-    /// beside it, so the oldest counts.
-    pub(crate) fn record(&self, hedge: &Hedge) {
+    /// Records how long the race took, since its oldest attempt.
+    pub(crate) fn record(&self) {
+        if self.most == 0 {
+            return;
+        }
         let permits = self.in_flight.iter().map(|(permit, _)| permit).chain(&self.session.permit);
         if let Some(oldest) = permits.map(|permit| permit.started).min() {
-            hedge.record(Tokio::now().saturating_sub(oldest));
+            let taken = Tokio::now().saturating_sub(oldest);
+            self.session.retry().guards().record_latency(taken);
         }
     }
 
-    fn hedge_at(&self, hedge: &Hedge) -> Nanos {
+    fn hedge_at(&self) -> Nanos {
         match self.in_flight.last() {
-            Some((newest, _)) if self.hedging && self.in_flight.len() <= hedge.most() => {
-                newest.started.saturating_add(hedge.delay())
+            Some((newest, _)) if self.hedging && self.in_flight.len() <= self.most => {
+                newest.started.saturating_add(self.session.retry().guards().hedge_delay())
             }
             _ => NEVER,
         }
@@ -77,8 +82,8 @@ impl<R: Borrow<Retry<C>>, C, F> Race<R, C, F> {
 }
 
 impl<R: Borrow<Retry<C>>, C, F: Future> Race<R, C, F> {
-    pub(crate) async fn next(&mut self, hedge: &Hedge) -> Next<F::Output> {
-        let hedge_at = self.hedge_at(hedge);
+    pub(crate) async fn next(&mut self) -> Next<F::Output> {
+        let hedge_at = self.hedge_at();
         let first_to_expire = self.in_flight.iter().map(|(permit, _)| permit.expires).enumerate();
         let (expired, expires) =
             first_to_expire.min_by_key(|(_, expires)| *expires).unwrap_or((0, NEVER));

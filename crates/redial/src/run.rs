@@ -1,4 +1,4 @@
-use std::future::{Future, pending};
+use std::future::{Future, Pending, pending};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -22,6 +22,9 @@ impl<C> Retry<C> {
     /// call and gives back what it was charged and had not sent. Waits and timeouts have the resolution
     /// of tokio's timer, which is 1 ms, rounded up. An operation that changes something it borrows wants
     /// [`run_with`](Self::run_with).
+    ///
+    /// A policy with [`hedge`](crate::Draft::hedge) sends another attempt beside a slow one, if repeating is safe. The first
+    /// success wins, and the other attempts are dropped.
     ///
     /// # Panics
     ///
@@ -62,6 +65,8 @@ impl<C> Retry<C> {
 
     /// As [`run`](Self::run), with a context that every attempt borrows in turn: a connection, a cursor,
     /// a buffer.
+    ///
+    /// It does not hedge, because two attempts cannot borrow the context at once.
     ///
     /// Today's compiler can spawn it only when the value and error types have no lifetime and no trait
     /// object in them.
@@ -115,6 +120,12 @@ impl<C> Retry<C> {
         } else {
             let mut session = Session::start(self, now, self.latest());
             let attempt = session.first().map_err(Error::adapt::<T, C>)?;
+            if self.policy().hedge().is_some()
+                && let Some(start) = op.coexisting()
+            {
+                let call = Box::pin(self.race(session, attempt, start));
+                return call.await.map_err(Error::adapt::<T, C>);
+            }
             let result = match session.current() {
                 None => within(op.start(attempt), attempt.expires).await,
                 // Boxed, so that calls without a span do not carry its size.
@@ -165,18 +176,28 @@ impl<C> Retry<C> {
 /// would keep the future from being `Send`.
 trait Operation {
     type Output;
+    /// An attempt that others can be in flight beside.
+    type Coexisting: Future<Output = Self::Output>;
 
     fn start(&mut self, attempt: Attempt) -> impl Future<Output = Self::Output>;
+
+    /// Starts attempts that can be in flight together; `None` if they borrow a context in turn.
+    fn coexisting(&mut self) -> Option<impl FnMut(Attempt) -> Self::Coexisting>;
 }
 
 struct Plain<F>(F);
 
 impl<F: FnMut(Attempt) -> Fut, Fut: Future> Operation for Plain<F> {
     type Output = Fut::Output;
+    type Coexisting = Fut;
 
     #[inline(always)]
     fn start(&mut self, attempt: Attempt) -> impl Future<Output = Fut::Output> {
         (self.0)(attempt)
+    }
+
+    fn coexisting(&mut self) -> Option<impl FnMut(Attempt) -> Fut> {
+        Some(&mut self.0)
     }
 }
 
@@ -184,9 +205,14 @@ struct Lending<'a, X, F, R>(&'a mut X, F, PhantomData<fn() -> R>);
 
 impl<X, R, F: AsyncFnMut(&mut X, Attempt) -> R> Operation for Lending<'_, X, F, R> {
     type Output = R;
+    type Coexisting = Pending<R>;
 
     fn start(&mut self, attempt: Attempt) -> impl Future<Output = R> {
         (self.1)(self.0, attempt)
+    }
+
+    fn coexisting(&mut self) -> Option<impl FnMut(Attempt) -> Pending<R>> {
+        None::<fn(Attempt) -> Pending<R>>
     }
 }
 

@@ -7,8 +7,6 @@ use std::time::Duration;
 
 #[cfg(feature = "http-client")]
 use redial_core::NEVER;
-#[cfg(feature = "http-client")]
-use redial_core::decide::Safety;
 use redial_core::decide::{Class, Classifier, Failure, Outcome};
 use redial_core::schedule::Hint;
 use redial_core::{Call, Context, Nanos, Permit, Stop, Verdict, nanos};
@@ -145,6 +143,11 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         }
     }
 
+    #[cfg(feature = "tokio")]
+    pub(crate) fn retry(&self) -> &Retry<C> {
+        self.retry.borrow()
+    }
+
     /// Requests an attempt beside those in flight.
     #[cfg(feature = "tokio")]
     pub(crate) fn hedge(&mut self) -> Option<Attempt> {
@@ -264,10 +267,6 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
 /// For a runner that knows more about the request than a closure tells.
 #[cfg(feature = "http-client")]
 impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
-    pub(crate) fn retry(&self) -> &Retry<C> {
-        self.retry.borrow()
-    }
-
     pub(crate) fn retry_mut(&mut self) -> &mut R {
         &mut self.retry
     }
@@ -302,11 +301,10 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         self.call.deadline()
     }
 
-    /// Whether a hedge makes sense. The second of two requests with the same precondition fails because of
-    /// the first.
+    /// Whether the request may be hedged at all.
     pub(crate) fn may_hedge(&self) -> bool {
-        let safety = self.retry.borrow().context().request.safety;
-        !matches!(safety, Safety::Unsafe | Safety::Conditional)
+        let retry = self.retry();
+        retry.context().request.safety.allows_hedge(retry.policy())
     }
 
     /// The call cannot continue.

@@ -40,6 +40,7 @@ fn the_page_on_scenarios_shows_one_and_names_every_key() {
         "[outage]",
         "[capacity_loss]",
         "[cold_cache]",
+        "[slowdown]",
         "[pause]",
         "[spike]",
         "[restart]",

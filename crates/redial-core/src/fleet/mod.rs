@@ -20,8 +20,12 @@
 
 mod earnings;
 mod instance;
+mod location;
+mod name;
 
 pub use instance::{Changes, Instance, Role};
+pub use location::{Location, Secret};
+pub use name::{check_name, is_name_byte};
 
 use crate::admit::budget::WindowBudget;
 use crate::units::{Nanos, ONE, SECOND};

@@ -11,6 +11,7 @@ pub use presets::Preset;
 pub use validate::Invalid;
 pub use worst::WorstCase;
 
+use alloc::string::String;
 use core::time::Duration;
 
 use crate::admit::budget::Budget;
@@ -41,6 +42,8 @@ pub struct Draft {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     hedge: Option<HedgeRule>,
     budget: Budget,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    fleet: Option<String>,
     retry_on: RetryOn,
     require_key: bool,
     refuse_nested: bool,
@@ -67,6 +70,7 @@ impl Default for Draft {
             hint: HintRule::default(),
             hedge: None,
             budget: Budget::default(),
+            fleet: None,
             retry_on: RetryOn::transient(),
             require_key: false,
             refuse_nested: false,
@@ -137,6 +141,12 @@ impl Draft {
         Self { budget, ..self }
     }
 
+    /// Makes the budget, which has to be a window, one for all instances of this fleet. The policy only carries the name:
+    /// until its runner is given the fleet's ledger, the budget is that of one process.
+    pub fn fleet(self, name: impl Into<String>) -> Self {
+        Self { fleet: Some(name.into()), ..self }
+    }
+
     /// Sets which failures are repeated.
     pub fn retry_on(self, retry_on: RetryOn) -> Self {
         Self { retry_on, ..self }
@@ -184,7 +194,8 @@ impl Draft {
     ///
     /// Names the first field that is out of range, its value, and the range: durations are above
     /// zero and at most 366 days, ratios from 0 to 1, counts at least 1; `backoff.base` is at most
-    /// `backoff.cap`, `attempt_timeout` at most `deadline`, and `connect_timeout` at most both.
+    /// `backoff.cap`, `attempt_timeout` at most `deadline`, and `connect_timeout` at most both; only a window budget
+    /// has a `fleet`.
     pub fn build(self) -> Result<Policy, Invalid> {
         validate::check(&self)?;
         Ok(Policy(self))
@@ -263,6 +274,11 @@ impl Policy {
     /// The budget, which bounds the retries of all calls together.
     pub fn budget(&self) -> &Budget {
         &self.0.budget
+    }
+
+    /// The fleet whose instances share the budget, if they do.
+    pub fn fleet(&self) -> Option<&str> {
+        self.0.fleet.as_deref()
     }
 
     /// Which failures are repeated.

@@ -8,6 +8,7 @@ use core::fmt;
 use super::Draft;
 use crate::admit::budget::{Budget, ThrottlingBudget, TokenBudget, WindowBudget};
 use crate::admit::{BreakerRule, Lookback, MOST_PROBES, RateRule};
+use crate::fleet::check_name;
 use crate::schedule::{Backoff, Growth, HedgeDelay, HedgeRule, HintRule, Jitter};
 use crate::units::{DurationText, LONGEST, NEVER, Nanos, ONE, SECOND, billionths};
 
@@ -103,6 +104,17 @@ pub(super) fn check(draft: &Draft) -> Checked {
     hint(&draft.hint)?;
     draft.hedge.as_ref().map_or(Ok(()), hedge)?;
     budget(&draft.budget)?;
+    if let Some(name) = &draft.fleet {
+        check_name("fleet", name, 1)?;
+        require(
+            name != "none",
+            "fleet",
+            name,
+            "another name, because \"none\" stands for no fleet",
+        )?;
+        let shared = matches!(draft.budget, Budget::Window(_));
+        require(shared, "fleet", name, "unset, because only a window budget can be shared")?;
+    }
     if let Some(rule) = &draft.breaker {
         breaker(rule)?;
     }

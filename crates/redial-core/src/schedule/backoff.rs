@@ -183,13 +183,11 @@ impl Backoff {
 
     #[inline(never)]
     fn partial(&self, k: u32, previous: Nanos, bits: u64) -> Nanos {
-        if let Jitter::Normal(sd) = self.jitter {
-            let ceiling = self.ceiling(k) as f64;
-            let wait = ceiling * (1.0 + sd * random::normal(bits));
-            // A conversion from a negative number is 0.
-            return (wait as Nanos).min(self.cap);
-        }
         let Range { lo, hi } = self.range(k, previous);
+        if let Jitter::Normal(sd) = self.jitter {
+            let wait = self.ceiling(k) as f64 * (1.0 + sd * random::normal(bits));
+            return (wait as Nanos).clamp(lo, hi).min(self.cap);
+        }
         random::uniform(lo, hi, bits).min(self.cap)
     }
 }

@@ -142,10 +142,10 @@ mod text {
 
         fn try_from(fields: Fields) -> Result<Self, Self::Error> {
             let when = match (fields.after, fields.quantile) {
-                (NEVER, None) => return Err("hedge needs `after` or `quantile`"),
+                (NEVER, None) => return Err("needs `after` or `quantile`"),
                 (NEVER, Some(ratio)) => HedgeDelay::Quantile(ratio),
                 (after, None) => HedgeDelay::After(after),
-                (_, Some(_)) => return Err("hedge has both `after` and `quantile`: keep one"),
+                (_, Some(_)) => return Err("has both `after` and `quantile`: keep one"),
             };
             Ok(Self { when, multiple: fields.multiple, most: fields.most })
         }

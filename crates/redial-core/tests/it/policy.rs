@@ -2,6 +2,7 @@ use redial_core::admit::budget::{
     Budget, InflightBudget, ThrottlingBudget, TokenBudget, WindowBudget,
 };
 use redial_core::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
+use redial_core::fleet::{Location, Secret};
 use redial_core::schedule::{Backoff, HedgeRule, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Policy, Preset, Rate, WorstCase};
 use std::time::Duration;
@@ -119,6 +120,50 @@ fn other_budgets_are_checked() {
     rejects("budget.inflight.ratio", "2", inflight(2.0, 3));
     rejects("budget.inflight.ratio", "0", inflight(0.0, 0));
     rejects("budget.inflight.floor", "4294967295", inflight(0.1, u32::MAX));
+}
+
+#[test]
+fn only_a_window_has_a_fleet() {
+    rejects("fleet", "\"a b\"", |p| p.fleet("a b"));
+    rejects("fleet", "none", |p| p.fleet("none"));
+    rejects("fleet", "shop", |p| p.budget(Budget::None).fleet("shop"));
+    assert_eq!(policy(|p| p.fleet("shop")).fleet(), Some("shop"));
+}
+
+#[test]
+fn the_ledger_of_a_fleet_is_checked_and_its_password_not_shown() {
+    let location = |redis: &str| Location {
+        redis: redis.to_owned(),
+        user: None,
+        password: Some(Secret::Env("P".to_owned())),
+        ca_file: None,
+    };
+    for redis in ["redis://h", "rediss://h:6379/0", "redis://[::1]:1"] {
+        assert_eq!(location(redis).check(), Ok(()), "{redis}");
+    }
+    for redis in [
+        "",
+        "h:6379",
+        "http://h",
+        "redis://",
+        "redis://:6379",
+        "redis:///0",
+        "redis://h?x",
+        "redis://h#x",
+    ] {
+        assert_eq!(location(redis).check().unwrap_err().field(), "redis", "{redis}");
+    }
+    let secret = location("redis://me:se@cret@h:1").check().unwrap_err();
+    assert_eq!((secret.field(), secret.value()), ("redis", "redis://…@h:1"));
+    let field = |change: fn(&mut Location)| {
+        let mut location = location("redis://h");
+        change(&mut location);
+        location.check().unwrap_err().field().to_owned()
+    };
+    assert_eq!(field(|it| (it.user, it.password) = (Some("u".to_owned()), None)), "user");
+    assert_eq!(field(|it| it.user = Some(String::new())), "user");
+    assert_eq!(field(|it| it.password = Some(Secret::File(String::new()))), "password");
+    assert_eq!(field(|it| it.ca_file = Some("ca.pem".to_owned())), "ca_file");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn errors_name_the_mistake() {
     rejects("hint = { honour = { cap = \"1m\", spreed = 1 } }", &["spreed"]);
     rejects("breaker = { lookback = { calls = 0 } }", &["breaker.lookback.calls is 0"]);
     rejects("concurrency = 0", &["concurrency is 0"]);
-    rejects("hedge = {}", &["hedge needs `after` or `quantile`"]);
+    rejects("hedge = {}", &["needs `after` or `quantile`"]);
     rejects("hedge = { after = \"1s\", quantile = 0.9 }", &["both `after` and `quantile`"]);
     rejects("hedge = { quantile = 95 }", &["hedge.quantile is 95", "below 1"]);
 }
@@ -185,6 +185,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         Just(Jitter::Equal),
         Just(Jitter::Decorrelated),
         (0.0..=1.0).prop_map(Jitter::Around),
+        (0.0..=1.0).prop_map(Jitter::Normal),
         (1..MS).prop_map(Jitter::Added),
     ];
     let budget = prop_oneof![

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use redial_core::admit::Guards;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Backoff, HedgeRule, Hint, HintRule, Jitter, Latency, Range, TooLong};
-use redial_core::{Event, NEVER, Nanos, Policy, Stop};
+use redial_core::{Event, NEVER, Nanos, Policy, Stop, draw};
 
 use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, fail, mean, ms, policy};
 
@@ -40,7 +40,9 @@ fn no_attempt_number_overflows() {
         Backoff::summed(ms(1), day),
     ] {
         for k in [0, 1, 2, 62, 63, 64, 65, 1_000, u32::MAX - 1, u32::MAX] {
-            for jitter in [Jitter::Full, Jitter::Decorrelated, Jitter::Around(1.0)] {
+            for jitter in
+                [Jitter::Full, Jitter::Decorrelated, Jitter::Around(1.0), Jitter::Normal(1.0)]
+            {
                 let delay = backoff.jitter(jitter).delay(k, u64::MAX, 3);
                 assert!(delay <= backoff.ceiling(u32::MAX), "{backoff:?} {k}");
             }
@@ -67,6 +69,36 @@ fn ranges_of_every_jitter() {
     check(Jitter::Around(0.2), 5, 0, 800, 1000);
     check(Jitter::Added(50 * MS), 2, 0, 200, 250);
     check(Jitter::Added(300 * MS), 9, 0, 700, 1000);
+    check(Jitter::Normal(0.1), 2, 0, 80, 320);
+    check(Jitter::Normal(0.2), 3, 0, 0, 880);
+}
+
+#[test]
+fn normal_jitter_has_the_shares_of_a_normal_distribution() {
+    let backoff = Backoff::exponential(ms(100), ms(1_000)).jitter(Jitter::Normal(0.2));
+    let waits: Vec<_> = (0..20_000).map(|seed| backoff.delay(1, 0, draw(seed, 0))).collect();
+    let share = |from: u64, to: u64| {
+        let inside = waits.iter().filter(|wait| (from * MS..to * MS).contains(*wait));
+        inside.count() as f64 / waits.len() as f64
+    };
+    for (from, to, expected) in
+        [(80, 120, 0.683), (60, 140, 0.954), (0, 100, 0.5), (100, 113, 0.242)]
+    {
+        let found = share(from, to);
+        assert!((found - expected).abs() < 0.012, "{from} to {to} ms: {found}");
+    }
+    // Draws above the cap wait for exactly the cap.
+    let at_cap = (0..1_000).filter(|seed| backoff.delay(9, 0, draw(*seed, 0)) == 1_000 * MS);
+    assert!((450..550).contains(&at_cap.count()));
+}
+
+#[test]
+fn a_key_rests_for_half_of_the_cap_or_up_to_all_of_it() {
+    let backoff = Backoff::exponential(ms(1), ms(1_000)).jitter(Jitter::None);
+    let rests: Vec<_> = (0..1_000).map(|seed| backoff.rest(draw(seed, 0))).collect();
+    assert!(rests.iter().all(|rest| (500 * MS..=1_000 * MS).contains(rest)));
+    let early = rests.iter().filter(|rest| **rest < 750 * MS).count();
+    assert!((440..560).contains(&early), "{early} of 1000 in the first half");
 }
 
 #[test]
@@ -269,6 +301,7 @@ fn any_backoff() -> impl Strategy<Value = Backoff> {
         Just(Jitter::Equal),
         Just(Jitter::Decorrelated),
         (0.0..=1.0).prop_map(Jitter::Around),
+        (0.0..=1.0).prop_map(Jitter::Normal),
         (1..=1_000 * MS).prop_map(Jitter::Added),
     ];
     let growth = prop_oneof![Just(None), Just(Some(2.0)), (1.0..=20.0).prop_map(Some)];

@@ -68,6 +68,9 @@ pub(super) fn merge(under: &mut Table, over: &Table) {
 fn merge_at(under: &mut Table, over: &Table, path: &str) {
     for entry in over.entries() {
         let path = join(path, &entry.key);
+        if let Some(other) = fields::alternative(&path).filter(|other| over.get(other).is_none()) {
+            under.remove(other);
+        }
         match &entry.node.value {
             Value::Text(none) if none == "none" && fields::kind(&path) == Kind::Optional => {
                 under.remove(&entry.key);

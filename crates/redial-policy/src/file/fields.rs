@@ -28,14 +28,16 @@ pub(super) enum Kind {
     BareChoice,
 }
 
-static FIELDS: [Field; 15] = [
+static FIELDS: [Field; 17] = [
     Field::new("attempts", |policy| Some(policy.attempts().to_string())).distinctive(),
     Field::new("attempt_timeout", |policy| duration(policy.attempt_timeout_nanos())).distinctive(),
     Field::new("connect_timeout", |policy| duration(policy.connect_timeout_nanos())),
     Field::new("deadline", |policy| duration(policy.deadline_nanos())),
     Field::new("backoff", |policy| duration(policy.backoff().base)).distinctive(),
     Field::new("hint", hint).kind(Kind::Choice),
+    Field::new("hedge", hedge).kind(Kind::Optional),
     Field::new("budget", budget).kind(Kind::Choice),
+    Field::new("fleet", |policy| policy.fleet().map(str::to_owned)).kind(Kind::Optional),
     Field::new("retry_on", |policy| Some(retry_on(policy))).distinctive(),
     Field::new("require_key", |policy| yes(policy.requires_key())),
     Field::new("refuse_nested", |policy| yes(policy.refuses_nested())),
@@ -57,6 +59,9 @@ const NESTED: [(&str, Kind); 5] = [
     ("breaker.minimum_calls", Kind::Optional),
     ("hint.honour.spread", Kind::Optional),
 ];
+
+/// Fields of which a table has one. Another one replaces it.
+const ALTERNATIVES: [(&str, &str); 2] = [("hedge.after", "quantile"), ("hedge.quantile", "after")];
 
 /// What the table of a policy in a file has besides.
 const IN_FILES: [&str; 2] = ["extends", "setting"];
@@ -106,6 +111,11 @@ pub(super) fn kind(path: &str) -> Kind {
     top.or_else(nested).unwrap_or(Kind::Plain)
 }
 
+/// The field of the same table that this one replaces.
+pub(super) fn alternative(path: &str) -> Option<&'static str> {
+    ALTERNATIVES.iter().find(|(known, _)| *known == path).map(|(_, other)| *other)
+}
+
 fn duration(nanos: Nanos) -> Option<String> {
     (nanos != NEVER).then(|| DurationText(nanos).to_string())
 }
@@ -116,6 +126,10 @@ fn yes(is_set: bool) -> Option<String> {
 
 fn hint(policy: &Policy) -> Option<String> {
     (*policy.hint_rule() != HintRule::Ignore).then(|| "honoured hints".to_owned())
+}
+
+fn hedge(policy: &Policy) -> Option<String> {
+    policy.hedge().map(|_| "hedges".to_owned())
 }
 
 fn budget(policy: &Policy) -> Option<String> {

@@ -11,6 +11,11 @@
 //! [policy.payments]
 //! extends  = "payment-processor"      # a preset, or another policy of this file
 //! attempts = 3
+//! fleet    = "payments"               # its instances share the budget
+//!
+//! [fleet.payments]                    # where the ledger is of policies with fleet = "payments"
+//! redis    = "redis://redis.internal:6379/0"
+//! password = { file = "/run/secrets/redis" }
 //!
 //! [[route]]
 //! host    = "payments.internal"
@@ -22,11 +27,13 @@
 
 mod extend;
 pub(crate) mod fields;
+mod fleets;
 mod print;
 mod read;
 mod routes;
 mod setting;
 
+use redial_core::fleet::Location;
 use redial_core::{Nanos, Policy, Rate};
 pub(crate) use routes::{is_method, is_path};
 
@@ -44,6 +51,8 @@ pub struct File {
     pub policies: Vec<Named>,
     /// Which requests use which policy. The first route that matches decides.
     pub routes: Vec<Route>,
+    /// Where the ledgers are of the fleets that policies name, in the order of the file.
+    pub fleets: Vec<(String, Location)>,
     /// The setting of all policies.
     pub setting: Setting,
 }
@@ -79,11 +88,20 @@ impl File {
             return true;
         }
         let entries = top.entries();
-        let is_known = |entry: &Entry| is_name(entry) || ["policy", "route"].contains(&&*entry.key);
+        let is_known =
+            |entry: &Entry| is_name(entry) || ["policy", "route", "fleet"].contains(&&*entry.key);
         let only_known = entries.iter().all(is_known);
         let has_field = entries.iter().any(|entry| fields::is_field(&entry.key));
         entries.iter().any(|entry| fields::is_distinctive(&entry.key))
             || only_known && (policies.is_some() || has_field)
+    }
+}
+
+impl File {
+    /// Where the ledger of a policy's fleet is, if the policy has one.
+    pub fn location(&self, policy: &Policy) -> Option<&Location> {
+        let fleet = policy.fleet()?;
+        self.fleets.iter().find(|(name, _)| name == fleet).map(|(_, location)| location)
     }
 }
 

@@ -2,6 +2,8 @@ use std::fmt::Write as _;
 
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, CoolDownRule, ThrottleRule};
+use redial_core::fleet::{Location, Secret};
+use redial_core::schedule::{HedgeDelay, HedgeRule};
 use redial_core::{DurationText, Policy};
 
 use super::extend::join;
@@ -24,6 +26,9 @@ impl File {
                 table.set(entry("setting", Value::Table(setting)));
             }
             section(&format!("[policy.{}]", Value::toml_key(&named.name)), &table, &mut out);
+        }
+        for (name, location) in &self.fleets {
+            section(&format!("[fleet.{}]", Value::toml_key(name)), &fleet(location), &mut out);
         }
         for route in &self.routes {
             section("[[route]]", &self::route(route), &mut out);
@@ -65,7 +70,7 @@ pub(super) fn policy(policy: &Policy) -> Table {
     short
 }
 
-/// A policy with the same budget, guards and cooldown as this one, all at their defaults.
+/// A policy with the same kinds of hedge, budget and guards as this one, all at their defaults.
 fn defaults_of(policy: &Policy) -> Policy {
     let budget = match policy.budget() {
         Budget::Window(_) => Budget::Window(WindowBudget::default()),
@@ -74,6 +79,16 @@ fn defaults_of(policy: &Policy) -> Policy {
         Budget::None | Budget::Throttling(_) => Budget::default(),
     };
     let mut draft = Policy::draft().budget(budget);
+    if let Some(rule) = policy.hedge() {
+        // Neither delay has a default.
+        let when = match rule.when {
+            HedgeDelay::After(after) => HedgeDelay::After(if after == 1 { 2 } else { 1 }),
+            HedgeDelay::Quantile(ratio) => {
+                HedgeDelay::Quantile(if ratio == 0.5 { 0.25 } else { 0.5 })
+            }
+        };
+        draft = draft.hedge(HedgeRule { when, multiple: 1.0, most: 1 });
+    }
     if policy.breaker().is_some() {
         draft = draft.breaker(BreakerRule::default());
     }
@@ -137,6 +152,20 @@ fn setting(setting: &Setting) -> Table {
         setting.timer.map(|timer| ("timer", duration(timer))),
         setting.queue.map(|most| ("queue", queue(most))),
         (!setting.chain.is_empty()).then(|| ("chain", chain())),
+    ])
+}
+
+fn fleet(location: &Location) -> Table {
+    let text = |text: &String| Value::from(text.as_str());
+    let password = location.password.as_ref().map(|secret| match secret {
+        Secret::File(path) => Value::table([("file", text(path))]),
+        Secret::Env(name) => Value::table([("env", text(name))]),
+    });
+    table([
+        Some(("redis", text(&location.redis))),
+        location.user.as_ref().map(|user| ("user", text(user))),
+        password.map(|password| ("password", password)),
+        location.ca_file.as_ref().map(|path| ("ca_file", text(path))),
     ])
 }
 

@@ -4,7 +4,7 @@ use redial_core::{Draft, Policy};
 use serde::Deserialize;
 
 use super::extend::{self, Parent, join};
-use super::{File, MOST_POLICIES, Named, Setting, fields, routes, setting};
+use super::{File, MOST_POLICIES, Named, Setting, fields, fleets, routes, setting};
 use crate::found::Places;
 use crate::source::{Place, Problem, SourceId, Span};
 use crate::tree::de::{Clamped, De};
@@ -19,7 +19,7 @@ pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>),
         return Err(Problem::whole("empty file: a policy starts with [policy.NAME]"));
     };
     let is_bare = top.get("policy").is_none() && top.get("route").is_none();
-    let known = if is_bare { fields::names() } else { vec!["policy", "route", "setting"] };
+    let known = if is_bare { fields::names() } else { vec!["policy", "route", "fleet", "setting"] };
     top.deny_unknown(&known)?;
     let written = if is_bare {
         if first.key == "setting" && top.table()?.entries().len() == 1 {
@@ -44,6 +44,7 @@ pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>),
         places.push(of);
         file.policies.push(named);
     }
+    file.fleets = fleets::read(&top, &file.policies, &places)?;
     file.routes = routes::read(&top, &file.policies, &mut places, source)?;
     Ok((file, places))
 }

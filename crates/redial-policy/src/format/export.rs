@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use redial_core::schedule::{Backoff, Growth, Jitter};
-use redial_core::{DurationText, NEVER, Nanos, Policy};
+use redial_core::{DurationText, LONGEST, NEVER, Nanos, Policy};
 
 use super::time;
 use crate::file::{File, Named, Queue, Route, fields};
@@ -136,6 +136,19 @@ pub(super) fn dropped(policy: &Policy, exported: &[&str]) -> Vec<Note> {
         Some(Note::dropped(field.name, text))
     };
     lost.filter_map(note).collect()
+}
+
+/// The delay of hedges as another system has it, if it is a fixed one and hedges are sent at all.
+pub(super) fn hedge_delay(policy: &Policy) -> Option<Nanos> {
+    let delay = policy.hedge().filter(|_| policy.attempts() > 1)?.fixed_delay()?;
+    Some(delay.clamp(1, LONGEST))
+}
+
+/// The note on a system that has either retries or hedges.
+pub(super) fn hedges_instead(theirs: &str) -> Note {
+    let text =
+        format!("{theirs}; it excludes retries there: a failure sends the next hedge at once");
+    Note::approximated("hedge", text)
 }
 
 /// Our runners do not retry unsafe requests; other systems do not check.

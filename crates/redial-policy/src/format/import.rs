@@ -16,6 +16,9 @@ use crate::tree::{Cursor, Node, Truncated};
 /// The most findings about one config: a text of a million misspelt names must not become a gigabyte of findings.
 const MOST_FINDINGS: usize = 20;
 
+/// The note on a system whose hedges replace retries.
+pub(super) const HEDGE_AFTER_FAILURE: &str = "a failure sends the next hedge at once there; here the attempts in flight go on, and a retry follows when all have failed";
+
 /// The most hosts for which a route is repeated.
 const MOST_HOSTS: usize = 16;
 

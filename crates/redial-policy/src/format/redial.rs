@@ -5,7 +5,9 @@ use super::{Format, Written, policies};
 use crate::file::{File, Route};
 use crate::found::Found;
 use crate::inputs::{Document, Language, Reading};
+use crate::rules::reading::UNUSED_FLEET;
 use crate::source::Problem;
+use crate::tree::{Node, Table, Truncated};
 
 pub(super) static SYSTEM: System = System {
     name: "redial",
@@ -30,6 +32,7 @@ fn read(documents: &[Document], reading: &mut Reading) {
     for document in documents.iter().filter(|document| document.language == Language::Toml) {
         match File::of(&document.node, document.source) {
             Ok((file, places)) => {
+                unused_fleets(document, &file, reading);
                 for (named, places) in file.policies.iter().zip(places) {
                     let is_own = |route: &&Route| route.policy == named.name;
                     reading.found.push(Found {
@@ -46,6 +49,17 @@ fn read(documents: &[Document], reading: &mut Reading) {
             }
             Err(problem) => reading.problems.push((document.source, problem)),
         }
+    }
+}
+
+fn unused_fleets(document: &Document, file: &File, reading: &mut Reading) {
+    let is_used = |name: &str| file.policies.iter().any(|one| one.policy.fleet() == Some(name));
+    let fleets = document.node.get("fleet").and_then(Node::table).map_or(&[][..], Table::entries);
+    for entry in fleets.iter().filter(|entry| !is_used(&entry.key)) {
+        let place = document.place(entry.key_span);
+        let message = format!("no policy names the fleet `{}`", Truncated(&entry.key));
+        let help = format!("write `fleet = \"{}\"` in the policy that shares it", entry.key);
+        reading.findings.push(UNUSED_FLEET.finding(place, place, message, help));
     }
 }
 

@@ -40,11 +40,14 @@ fn no_budget(case: &Case<'_>) -> Option<Violation> {
     if *policy.budget() != Budget::None {
         return None;
     }
-    let attempts = policy.attempts();
-    let message = format!(
-        "no retry budget: when all calls fail, {} send {attempts} times the normal load to a backend that cannot serve it once",
-        case.clients()
+    let (attempts, clients) = (policy.attempts(), case.clients());
+    let mut message = format!(
+        "no retry budget: when all calls fail, {clients} send {attempts} times the normal load to a backend that cannot serve it once"
     );
+    if policy.hedge().is_some() {
+        let times = policy.worst_case().in_flight;
+        message = format!("{message}, and when all are slow, hedges send {times} times the load");
+    }
     let guarded = policy.breaker().is_some() || policy.throttle().is_some();
     let help = match case.system().advice.add_budget {
         Some(help) => help,
@@ -63,7 +66,7 @@ pub fn per_second(rate: Rate) -> f64 {
 
 fn floor_exceeds_share(case: &Case<'_>) -> Option<Violation> {
     let Budget::Window(budget) = *case.retrying()?.budget() else { return None };
-    let (clients, capacity) = (case.setting().clients?, case.setting().capacity?);
+    let (clients, capacity) = (case.floors()?, case.setting().capacity?);
     let together = per_second(budget.floor) * f64::from(clients);
     let share = together / per_second(capacity);
     if share <= 0.1 || together == 0.0 {
@@ -120,10 +123,9 @@ fn retries_on_a_call(case: &Case<'_>) -> (f64, &'static str) {
 
 /// The retries per call that a window's floor adds, if they are known.
 fn floor_of_a_call(case: &Case<'_>, window: WindowBudget) -> f64 {
-    let clients = case.setting().clients.map_or(1.0, f64::from);
-    let calls =
-        case.setting().calls.filter(|calls| calls.count > 0 && case.setting().clients.is_some());
-    calls.map_or(0.0, |calls| per_second(window.floor) * clients / per_second(calls))
+    let calls = case.setting().calls.filter(|calls| calls.count > 0);
+    let floor = case.floors().map(|floors| per_second(window.floor) * f64::from(floors));
+    floor.zip(calls).map_or(0.0, |(floor, calls)| floor / per_second(calls))
 }
 
 const TARGET: f64 = 1.5;

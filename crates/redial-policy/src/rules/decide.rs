@@ -98,16 +98,16 @@ fn unsafe_without_key(case: &Case<'_>) -> Option<Violation> {
 }
 
 /// Requests that must not be processed twice.
-struct Requests {
+pub(super) struct Requests {
     /// For example "POST requests".
-    what: String,
+    pub(super) what: String,
     /// The index of the first route with such a request.
-    route: usize,
+    pub(super) route: usize,
 }
 
 impl Requests {
     /// The unsafe requests without a key. If nothing checks safety, requests of unknown methods count as unsafe.
-    fn unsafe_ones(case: &Case<'_>) -> Option<Self> {
+    pub(super) fn unsafe_ones(case: &Case<'_>) -> Option<Self> {
         let Found { routes, checks_safety, format, .. } = case.found;
         // Another system was configured not to make these retries. Ours was asked to make them, and refuses.
         if *checks_safety && *format != Format::Redial {

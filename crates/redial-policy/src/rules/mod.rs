@@ -5,6 +5,7 @@ pub mod admit;
 pub mod breaker;
 pub mod decide;
 pub mod fleet;
+pub mod hedge;
 pub mod reading;
 pub mod schedule;
 pub mod time;
@@ -57,6 +58,9 @@ pub const ALL: &[&Rule] = &[
     &time::ATTEMPT_TIMEOUT_NOT_BELOW_DEADLINE,
     &time::DELAYS_DO_NOT_FIT,
     &time::NO_TIMEOUT,
+    &hedge::HEDGES_UNSAFE,
+    &hedge::HEDGE_NEVER_FIRES,
+    &hedge::HEDGE_TOO_EARLY,
     &admit::NO_BUDGET,
     &admit::FLOOR_EXCEEDS_SHARE,
     &admit::MULTIPLIER_ABOVE_TARGET,
@@ -74,6 +78,7 @@ pub const ALL: &[&Rule] = &[
     &reading::UNUSED_SUPPRESSION,
     &reading::UNKNOWN_RULE,
     &reading::REFUSED_AT_START,
+    &reading::UNUSED_FLEET,
 ];
 
 /// The rule with this name.
@@ -156,6 +161,11 @@ impl<'a> Case<'a> {
     /// Whether there is neither a deadline nor a timeout, which is a finding of its own.
     fn has_no_end(&self) -> bool {
         self.policy().attempt_timeout().is_none() && self.policy().deadline().is_none()
+    }
+
+    /// How many processes have a floor of their own, if that is known. A fleet has one.
+    fn floors(&self) -> Option<u32> {
+        if self.policy().fleet().is_some() { Some(1) } else { self.setting().clients }
     }
 
     /// "1 client", "200 clients", or "many clients" if the number is unknown.

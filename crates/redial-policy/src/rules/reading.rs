@@ -75,6 +75,15 @@ pub static UNKNOWN_RULE: Rule = Rule {
     check: None,
 };
 
+/// A fleet that is not used.
+pub static UNUSED_FLEET: Rule = Rule {
+    name: "unused-fleet",
+    severity: Severity::Warning,
+    about: "the ledger of a fleet is described, and no policy names the fleet, so every process has a budget of its own",
+    origin: "a misspelt or forgotten `fleet` multiplies the floor by the number of processes",
+    check: None,
+};
+
 /// Values that the system's own validator rejects.
 pub static REFUSED_AT_START: Rule = Rule {
     name: "refused-at-start",

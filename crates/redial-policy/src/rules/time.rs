@@ -79,7 +79,7 @@ fn slower_than_slo(case: &Case<'_>) -> Option<Violation> {
 }
 
 /// Rounded down to whole milliseconds, but not to zero.
-fn rounded_down(nanos: Nanos) -> Nanos {
+pub(super) fn rounded_down(nanos: Nanos) -> Nanos {
     if nanos < MS { nanos.max(1) } else { nanos - nanos % MS }
 }
 

@@ -294,7 +294,8 @@ impl<'de> de::MapAccess<'de> for Fields<'_, 'de> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let entry =
             self.value.take().ok_or_else(|| Error::Bare("a value without a name".into(), None))?;
-        seed.deserialize(self.of.below(&entry.key, &entry.node))
+        // What a type rejects after it was read belongs to its value.
+        self.of.below(&entry.key, &entry.node).visit(|value| seed.deserialize(value))
     }
 }
 

@@ -1,11 +1,12 @@
 use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
-use redial_core::schedule::{HintRule, Jitter};
+use redial_core::fleet::Secret;
+use redial_core::schedule::{HedgeRule, HintRule, Jitter};
 use redial_core::{Policy, Preset};
 use redial_policy::file::File;
 use redial_policy::{Format, Found, Inputs, Language, Source};
 
-use crate::policies::{files, policies};
+use crate::policies::{files, policies, with_fleets};
 
 /// The last policy of a file.
 fn last(text: &str) -> Policy {
@@ -24,18 +25,19 @@ proptest! {
     fn an_empty_policy_equals_the_one_it_extends(policy in policies()) {
         let mut file = File::read("[policy.a]").unwrap();
         file.policies[0].policy = policy.clone();
-        let text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
+        let text = with_fleets(file).to_toml() + "\n[policy.b]\nextends = \"a\"\n";
         prop_assert_eq!(last(&text), policy, "{}", text);
     }
 
     #[test]
     fn a_complete_policy_does_not_depend_on_what_it_extends(over in policies(), under in policies()) {
         let mut file = File::read("[policy.a]\n[policy.b]").unwrap();
-        file.policies[0].policy = under;
+        (file.policies[0].policy, file.policies[1].policy) = (under, over.clone());
+        let mut file = with_fleets(file);
         file.policies.pop();
         let whole = toml::Value::try_from(&over).unwrap();
         let mut text = file.to_toml() + "\n[policy.b]\nextends = \"a\"\n";
-        let optional = ["breaker", "throttle", "rate", "concurrency", "cooldown"];
+        let optional = ["hedge", "fleet", "breaker", "throttle", "rate", "concurrency", "cooldown"];
         for name in optional.iter().filter(|name| whole.get(name).is_none()) {
             text += &format!("{name} = \"none\"\n");
         }
@@ -223,4 +225,42 @@ fn the_examples_in_the_documentation_are_valid() {
     assert!(payments.policy.breaker().is_none() && file.policies[0].policy.breaker().is_some());
     let setting = payments.setting.within(&file.setting);
     assert_eq!((setting.slo, setting.clients), (Some(5_000_000_000), Some(200)));
+}
+
+#[test]
+fn another_delay_replaces_an_inherited_one() {
+    let base =
+        "[policy.a]\nhedge = { after = '1s', most = 2 }\n[policy.b]\nextends = 'a'\nhedge = ";
+    let hedge = |own: &str| last(&format!("{base}{own}")).hedge().copied();
+    let rule = HedgeRule::quantile(0.9).at_most(2);
+    assert_eq!(hedge("{ quantile = 0.9 }"), Some(rule));
+    assert_eq!(hedge("{ multiple = 2 }").and_then(|rule| rule.fixed_delay()), Some(2_000_000_000));
+    assert_eq!(hedge("'none'"), None);
+}
+
+#[test]
+fn a_fleet_has_its_ledger_in_the_file() {
+    let text = "[policy.a]\nfleet = 'shop'\n[policy.b]\n[fleet.shop]\nredis = 'redis://h'\n\
+                password = { env = 'P' }";
+    let file = File::read(text).unwrap();
+    let location = file.location(&file.policies[0].policy).unwrap();
+    assert_eq!((location.redis.as_str(), &location.user), ("redis://h", &None));
+    assert_eq!(location.password, Some(Secret::Env("P".to_owned())));
+    assert_eq!(file.location(&file.policies[1].policy), None);
+}
+
+#[test]
+fn a_floor_of_a_fleet_is_not_multiplied() {
+    let text =
+        "[setting]\nclients = 200\ncapacity = '1000/s'\n[policy.a]\nbudget.window.floor = '10/s'\n";
+    let findings = |text: &str| {
+        let mut inputs = Inputs::new();
+        inputs.add(Source::new("a.toml", text.into()).unwrap(), None).unwrap();
+        let found = inputs.read(None).found;
+        let findings = redial_policy::rules::review(&found).into_iter();
+        findings.map(|finding| finding.rule.name).collect::<Vec<_>>()
+    };
+    assert_eq!(findings(text), ["floor-exceeds-share"]);
+    let shared = format!("{text}fleet = 'a'\n[fleet.a]\nredis = 'redis://h'");
+    assert_eq!(findings(&shared), [""; 0]);
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, ThrottlingBudget, TokenBudget};
 use redial_core::admit::{BreakerRule, Lookback, RateRule, ThrottleRule};
 use redial_core::decide::{Class, RetryOn};
-use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
+use redial_core::schedule::{Backoff, Growth, HedgeRule, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
 use redial_policy::file::{File, Named, Route, Setting};
 use redial_policy::{Format, Inputs, Reading, Source};
@@ -24,7 +24,7 @@ fn file(policy: &Policy) -> File {
         Named { name: "a.b".to_owned(), policy: policy.clone(), setting: Setting::default() };
     let path = Some("/shop.Orders/*".to_owned());
     let route = Route { path, policy: "a.b".to_owned(), ..Route::default() };
-    File { policies: vec![named], routes: vec![route], setting: Setting::default() }
+    File { policies: vec![named], routes: vec![route], ..File::default() }
 }
 
 fn read(format: Format, text: &str) -> Reading {
@@ -97,7 +97,8 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
     }
     let others = [1, 3, 5, 6, 7, 9, 10, 11, 12, 15, 16].into_iter();
     on = others.filter(|code| has(&[*code])).fold(on, RetryOn::code);
-    if policy.attempts() == 1 || on == RetryOn::nothing() {
+    let hedges = hedge_delay(policy);
+    if policy.attempts() == 1 || on == RetryOn::nothing() && hedges.is_none() {
         return None;
     }
     let growth = Growth::Exponential(match policy.backoff().growth {
@@ -108,6 +109,11 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
     let backoff = Backoff { growth, jitter: Jitter::Around(0.2), clip: false, ..*policy.backoff() };
     let mut draft =
         plain(policy.attempts().min(5)).backoff(backoff).retry_on(on).hint(exactly(LONGEST));
+    if let Some(delay) = hedges {
+        let attempts = policy.attempts().min(policy.hedge().unwrap().most + 1).min(5);
+        let rule = HedgeRule::after(Duration::from_nanos(delay)).at_most(attempts - 1);
+        draft = draft.attempts(attempts).hedge(rule).backoff(Backoff::default());
+    }
     if let Budget::Throttling(ThrottlingBudget { capacity, ratio }) = *policy.budget() {
         let ratio = (ratio * 1000.0).round() / 1000.0;
         draft = draft.budget(Budget::Throttling(ThrottlingBudget { capacity, ratio }));
@@ -116,6 +122,12 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
         draft = draft.deadline(deadline);
     }
     Some(draft)
+}
+
+/// The delay of hedges, where only a fixed one exists, and only instead of retries.
+fn hedge_delay(policy: &Policy) -> Option<Nanos> {
+    let delay = policy.hedge().filter(|_| policy.attempts() > 1)?.fixed_delay()?;
+    Some(delay.clamp(1, LONGEST))
 }
 
 /// resilience4j: whole milliseconds, jitter around a middle, no deadline, no budget, no conditions.
@@ -128,7 +140,9 @@ fn in_resilience4j(policy: &Policy) -> Draft {
         Jitter::Equal => (ms(backoff.base / 4 * 3), Jitter::Around(1.0 / 3.0)),
         Jitter::Around(1.0) => (ms(backoff.base) * 2, Jitter::Full),
         Jitter::Around(ratio) => (ms(backoff.base), Jitter::Around(ratio)),
-        Jitter::Decorrelated | Jitter::Added(_) => (ms(backoff.base), Jitter::Around(0.5)),
+        Jitter::Decorrelated | Jitter::Added(_) | Jitter::Normal(_) => {
+            (ms(backoff.base), Jitter::Around(0.5))
+        }
     };
     let wait = wait.min(LONGEST);
     let around = if let Jitter::Around(ratio) = jitter { Some(ratio) } else { None };
@@ -202,7 +216,16 @@ fn in_dotnet(policy: &Policy) -> Option<Draft> {
     let total = ticks(policy.deadline_nanos().clamp(10 * MS, DAY));
     let attempt = ticks(policy.attempt_timeout_nanos().min(total).clamp(10 * MS, DAY / 2));
     let draft = plain(policy.attempts()).backoff(in_polly(policy.backoff())).retry_on(usual());
-    let honours = *policy.hint_rule() != HintRule::Ignore;
+    let honours = *policy.hint_rule() != HintRule::Ignore && hedge_delay(policy).is_none();
+    let draft = match hedge_delay(policy) {
+        None => draft,
+        Some(delay) => {
+            let most = policy.hedge().unwrap().most.min(policy.attempts() - 1);
+            let delay = Duration::from_nanos(ticks(delay.min(DAY)));
+            let draft = plain(most + 1).retry_on(usual());
+            draft.hedge(HedgeRule::after(delay).at_most(most))
+        }
+    };
     Some(
         draft
             .deadline(Duration::from_nanos(total))

@@ -42,6 +42,7 @@ fn file() -> File {
             route("shop.prod.svc.cluster.local", "/cart", &["GET", "PUT"], "cart"),
         ],
         setting: Setting { queue: Some(Queue::Bounded(64)), ..Setting::default() },
+        ..File::default()
     }
 }
 

@@ -10,7 +10,8 @@ use redial_core::admit::budget::{
 };
 use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule, ThrottleRule};
 use redial_core::decide::{Class, RetryOn};
-use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
+use redial_core::fleet::{Location, Secret};
+use redial_core::schedule::{Backoff, Growth, HedgeDelay, HedgeRule, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
 use redial_policy::file::{File, Layer, Named, Queue, Route, Setting};
 
@@ -25,22 +26,24 @@ pub(crate) fn policies() -> BoxedStrategy<Policy> {
         prop_oneof![Just(4), 1..=10_u32, counts()],
         times,
         backoffs(),
-        hints(),
-        budgets(),
+        (hints(), option::of(hedges())),
+        (budgets(), option::of("[a-m][a-z.:/_-]{0,8}")),
         rest,
         guards(),
     )
-        .prop_map(
-            |(attempts, (deadline, timeout, connect), backoff, hint, budget, rest, guards)| {
-                let (retry_on, key, nested) = rest;
-                let draft = Policy::draft().attempts(attempts).backoff(backoff).hint(hint);
-                let draft = draft.budget(budget).retry_on(retry_on);
-                let draft = if key { draft.require_key() } else { draft };
-                let draft = if nested { draft.refuse_nested() } else { draft };
-                let draft = limited(draft, deadline, timeout, connect);
-                guards.on(draft).build().expect("the strategy makes valid policies")
-            },
-        )
+        .prop_map(|(attempts, times, backoff, (hint, hedge), (budget, fleet), rest, guards)| {
+            let (deadline, timeout, connect) = times;
+            let (retry_on, key, nested) = rest;
+            let draft = Policy::draft().attempts(attempts).backoff(backoff).hint(hint);
+            let draft = hedge.into_iter().fold(draft, Draft::hedge);
+            let fleet = fleet.filter(|_| matches!(budget, Budget::Window(_)));
+            let draft = fleet.into_iter().fold(draft.budget(budget), Draft::fleet);
+            let draft = draft.retry_on(retry_on);
+            let draft = if key { draft.require_key() } else { draft };
+            let draft = if nested { draft.refuse_nested() } else { draft };
+            let draft = limited(draft, deadline, timeout, connect);
+            guards.on(draft).build().expect("the strategy makes valid policies")
+        })
         .boxed()
 }
 
@@ -92,6 +95,7 @@ fn backoffs() -> BoxedStrategy<Backoff> {
         Just(Jitter::Equal),
         Just(Jitter::Decorrelated),
         (0.0..=1.0).prop_map(Jitter::Around),
+        (0.0..=1.0).prop_map(Jitter::Normal),
         durations().prop_map(Jitter::Added),
     ];
     (growth, durations(), durations(), jitter, any::<bool>())
@@ -115,6 +119,18 @@ fn hints() -> BoxedStrategy<HintRule> {
         honour.prop_map(|(cap, too_long, spread)| HintRule::Honour { cap, too_long, spread }),
     ]
     .boxed()
+}
+
+fn hedges() -> BoxedStrategy<HedgeRule> {
+    let quantile = prop_oneof![Just(0.5), Just(0.95), 0.001..0.999];
+    let when = prop_oneof![
+        durations().prop_map(HedgeDelay::After),
+        Just(HedgeDelay::After(1)),
+        quantile.prop_map(HedgeDelay::Quantile),
+    ];
+    (when, prop_oneof![Just(1.0), 0.01..=1000.0], 1..=10_u32)
+        .prop_map(|(when, multiple, most)| HedgeRule { when, multiple, most })
+        .boxed()
 }
 
 fn budgets() -> BoxedStrategy<Budget> {
@@ -284,9 +300,32 @@ pub(crate) fn files() -> impl Strategy<Value = File> {
             let policy = |at: prop::sample::Index| at.get(&policies).name.clone();
             let routes = routes.into_iter();
             let routes = routes.map(|(route, at)| Route { policy: policy(at), ..route }).collect();
-            File { policies, routes, setting }
+            with_fleets(File { policies, routes, setting, ..File::default() })
         },
     )
+}
+
+/// The file with a ledger for each fleet that its policies name.
+pub(crate) fn with_fleets(mut file: File) -> File {
+    for named in &file.policies {
+        let Some(fleet) = named.policy.fleet() else { continue };
+        if file.fleets.iter().any(|(name, _)| name == fleet) {
+            continue;
+        }
+        let password = match fleet.len() % 3 {
+            0 => None,
+            1 => Some(Secret::Env("REDIS_PASSWORD".to_owned())),
+            _ => Some(Secret::File("/run/secrets/\"redis\"".to_owned())),
+        };
+        let location = Location {
+            redis: format!("rediss://redis-{}:6379/0", fleet.len()),
+            user: password.as_ref().map(|_| "redial".to_owned()),
+            password,
+            ca_file: fleet.starts_with('a').then(|| "/etc/ca.pem".to_owned()),
+        };
+        file.fleets.push((fleet.to_owned(), location));
+    }
+    file
 }
 
 fn maybe<T: Default + Clone + std::fmt::Debug>(

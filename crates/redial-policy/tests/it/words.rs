@@ -14,7 +14,8 @@ fn config(format: Format) -> (&'static str, &'static str) {
             // tidy-allow: the name in Envoy's API
             "routes: [{match: {prefix: /}, route: {cluster: c, timeout: 5s, retry_policy: {num_retries: 2, retry_on: reset, \
              per_try_timeout: 1s, retry_back_off: {base_interval: 0.1s, max_interval: 1s}, \
-             rate_limited_retry_back_off: {reset_headers: [], max_interval: 60s}}}}]\n\
+             rate_limited_retry_back_off: {reset_headers: [], max_interval: 60s}}}}, {match: {prefix: /h}, route: {cluster: c, \
+             hedge_policy: {hedge_on_per_try_timeout: true}, retry_policy: {retry_on: reset, per_try_timeout: 1s}}}]\n\
              clusters: [{name: c, circuit_breakers: {thresholds: [{retry_budget: {}}]}}]",
         ),
         Format::Istio => (
@@ -41,7 +42,8 @@ fn config(format: Format) -> (&'static str, &'static str) {
         Format::Grpc => (
             "x.json",
             r#"{"methodConfig": [{"name": [{}], "timeout": "5s", "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.1s",
-            "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}],
+            "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}},
+            {"name": [{"service": "a"}], "hedgingPolicy": {"maxAttempts": 2, "hedgingDelay": "1s"}}],
             "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}"#,
         ),
         Format::Resilience4j => (
@@ -55,7 +57,7 @@ fn config(format: Format) -> (&'static str, &'static str) {
         Format::DotNet => (
             "x.json",
             r#"{"A": {"Retry": {"MaxRetryAttempts": 3, "UseJitter": true, "Delay": "00:00:01", "MaxDelay": "00:00:05"},
-            "AttemptTimeout": {"Timeout": "00:00:02"}, "TotalRequestTimeout": {"Timeout": "00:00:10"}}}"#,
+            "AttemptTimeout": {"Timeout": "00:00:02"}, "TotalRequestTimeout": {"Timeout": "00:00:10"}}, "B": {"Hedging": {"MaxHedgedAttempts": 1, "Delay": "00:00:01"}}}"#,
         ),
     }
 }

@@ -97,9 +97,8 @@ impl World<'_> {
     }
 
     pub(super) fn caller_done(&mut self, caller: u32, succeeded: bool, now: Nanos) {
-        let instance = self.callers.instance(caller);
-        let edge = self.edge_of(instance);
         if let Some(process) = self.callers.process(caller) {
+            let edge = self.edge_of(self.callers.instance(caller));
             self.edges[edge].end(process);
         }
         if let Some(executions) = &mut self.callers.executions {
@@ -111,7 +110,10 @@ impl World<'_> {
         if let (false, Some(again)) = (succeeded, &clients.requeue) {
             let wait = match again {
                 Requeue::After(time) => time.draw(&mut self.thinking),
-                Requeue::Rest => self.edges[edge].policy.backoff().rest(self.thinking.bits()),
+                Requeue::Rest => {
+                    let edge = self.edge_of(self.callers.instance(caller));
+                    self.edges[edge].policy.backoff().rest(self.thinking.bits())
+                }
             };
             let next = now + wait;
             if next < self.scenario.duration {
@@ -121,7 +123,7 @@ impl World<'_> {
         }
         self.recorder.ended(self.callers.origin(caller), now, succeeded, 1);
         if let Some(own) = &mut self.own_calls {
-            own.add(instance, succeeded);
+            own.add(self.callers.instance(caller), succeeded);
         }
         if let Some(healthy_shards) = &mut self.healthy_shards {
             let endpoint = self.endpoints.as_ref().and_then(|endpoints| endpoints.of(caller));

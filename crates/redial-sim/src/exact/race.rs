@@ -63,12 +63,13 @@ impl World<'_> {
     /// The time has come to send a hedge.
     pub(super) fn hedge(&mut self, number: u32, origin: Origin, now: Nanos) {
         let target = self.next_target(origin, false);
-        let is_off =
-            matches!(origin, Origin::Caller(_)) && self.off_until(target.instance, now).is_some();
+        let is_caller = matches!(origin, Origin::Caller(_));
+        if is_caller && self.off_until(target.instance, now).is_some() {
+            return;
+        }
         let cx = self.edges[target.edge as usize].context(&target);
         let Some(race) = self.races.get(number) else { return };
         match race.call.hedge(&cx, now) {
-            Ok(permit) if is_off => race.call.abandon(&cx, permit, now),
             Ok(permit) => self.join_race(number, &target, permit, now),
             Err(_) => race.hedging = false,
         }

@@ -75,7 +75,7 @@ impl Sharing {
         loop {
             let Reverse((end, request)) = self.ends.peek().copied()?;
             let is_idle = self.requests + self.rejections == 0;
-            if f64::from_bits(end) > self.attained && !is_idle {
+            if self.time_until(end) >= 0.5 && !is_idle {
                 return None;
             }
             self.ends.pop();
@@ -90,18 +90,21 @@ impl Sharing {
     /// of servers changes.
     pub(super) fn set_timer(&mut self, change: Nanos) -> Option<Nanos> {
         let Reverse((end, _)) = self.ends.peek().copied()?;
-        let left = (f64::from_bits(end) - self.attained).max(0.0);
-        let at = match self.servers {
-            0 => change,
-            servers => {
-                let time = left * self.sharers() / f64::from(servers);
-                change.min(self.until.saturating_add(time.ceil() as Nanos))
-            }
-        };
+        let at = change.min(self.until.saturating_add(self.time_until(end).round() as Nanos));
         (at < self.timer).then(|| {
             self.timer = at;
             at
         })
+    }
+
+    /// How long it takes until this end, in nanoseconds, unless something changes.
+    fn time_until(&self, end: u64) -> f64 {
+        match self.servers {
+            0 => f64::INFINITY,
+            servers => {
+                (f64::from_bits(end) - self.attained).max(0.0) * self.sharers() / f64::from(servers)
+            }
+        }
     }
 
     /// Whether the event that is due happens now. Then none is due any more.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use redial_core::{DurationText, Nanos};
 
+use super::clients::EACH;
 use super::{
     Answer, Arrivals, BACKEND, Discipline, HintGiven, Others, Outage, Pace, Requeue, Restart,
     RetryTo, Scenario, Scope, Service, SwitchedOff, Time, memory,
@@ -40,9 +41,9 @@ pub(super) fn invalid<T>(path: impl Into<String>, why: impl Into<String>) -> Res
 }
 
 pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
+    clients(scenario)?;
     policies(scenario)?;
     length(scenario)?;
-    clients(scenario)?;
     arrivals(scenario)?;
     service(BACKEND, &scenario.backend)?;
     for (name, it) in &scenario.service {
@@ -94,6 +95,12 @@ fn length(scenario: &Scenario) -> Result<(), Violation> {
 
 fn clients(scenario: &Scenario) -> Result<(), Violation> {
     let clients = &scenario.clients;
+    if clients.instances == EACH {
+        return invalid(
+            "clients.instances",
+            "`each` needs a fixed number of callers: use a number, or other arrivals",
+        );
+    }
     for others in &clients.others {
         if let Err(why) = scenario.subject(&others.policy) {
             return invalid("clients.others", why);

@@ -4,7 +4,7 @@ use redial_core::Nanos;
 use redial_core::decide::Safety;
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, IntoDeserializer as _, MapAccess, Unexpected, Visitor};
 
 use super::text::{count, duration, one_or_many, positive, share, some_time};
 use super::time::Time;
@@ -19,8 +19,9 @@ pub const MOST_CALLERS: u32 = 25_000_000;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clients {
-    /// Processes. Each has its own budget, breaker and limits, which its callers share.
-    #[serde(default = "one", deserialize_with = "count::<_, 1, MOST_CALLERS>")]
+    /// Processes. Each has its own budget, breaker and limits, which its callers share. In a file a number, or
+    /// `"each"`: one for each caller.
+    #[serde(default = "one", deserialize_with = "instances")]
     pub instances: u32,
     /// Whether an instance has guards for the whole backend, or for each of its shards or endpoints.
     #[serde(default)]
@@ -58,6 +59,30 @@ pub struct Clients {
 
 fn one() -> u32 {
     1
+}
+
+/// As many instances as callers, until the callers are known.
+pub(super) const EACH: u32 = u32::MAX;
+
+fn instances<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    struct Instances;
+    impl Visitor<'_> for Instances {
+        type Value = u32;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a whole number from 1 to {MOST_CALLERS}, or \"each\"")
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<u32, E> {
+            let each = (text == "each").then_some(EACH);
+            each.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        }
+        fn visit_i64<E: Error>(self, number: i64) -> Result<u32, E> {
+            count::<_, 1, MOST_CALLERS>(number.into_deserializer())
+        }
+        fn visit_u64<E: Error>(self, number: u64) -> Result<u32, E> {
+            count::<_, 1, MOST_CALLERS>(number.into_deserializer())
+        }
+    }
+    from.deserialize_any(Instances)
 }
 
 /// The scope of the guards of an instance.
@@ -243,6 +268,13 @@ impl Clients {
             (true, _) => Safety::Keyed,
             (false, Work::Idempotent) => Safety::Idempotent,
             (false, Work::Unsafe) => Safety::Unsafe,
+        }
+    }
+
+    /// Replaces `"each"` by the number of callers, if it is fixed.
+    pub(super) fn count_instances(&mut self) {
+        if let (EACH, Some(callers)) = (self.instances, self.arrivals.callers()) {
+            self.instances = callers;
         }
     }
 

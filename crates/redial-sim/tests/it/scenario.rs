@@ -60,6 +60,10 @@ fn any_parameter_can_be_set() {
     assert_eq!(outages[1].start, 6_000_000_000);
 }
 
+/// The load and the capacity that it needs.
+const LIMITED: &str =
+    "load = 0.5 } }\n\n[backend]\nservers = 10\nservice = { exponential = \"10ms\" }\nqueue = 100";
+
 /// One line for each error: what to replace, by what, and the expected place and message.
 #[test]
 fn errors_name_their_place() {
@@ -92,6 +96,30 @@ fn errors_name_their_place() {
         ),
         ("servers = 10\n", "", "line 7", "the backend has no limit"),
         ("queue = 100", "calls = [\"b\"]", "", "there is no [service.b]"),
+        ("queue = 100", "discipline = \"random\"", "line 12", "unknown variant `random`"),
+        (LIMITED, "rate = 5 } }\n\n[backend]\ndiscipline = \"lifo\"", "line 10", "set servers"),
+        (LIMITED, "rate = 5 } }\n\n[backend]\nreject_cost = 0.1", "line 10", "set servers"),
+        ("queue = 100", "error_cost = 0.1", "line 12", "set errors and service"),
+        ("duration = \"200ms\"", "duration = \"1s\"\ncost = 2.0", "line 17", "from 0 to 1"),
+        (
+            "duration = \"200ms\"",
+            "duration = \"1s\"\ncost = 1.0\nanswer = \"connect\"",
+            "line 17",
+            "costs no work",
+        ),
+        (
+            "{ exponential = \"10ms\" }",
+            "{ base = \"10ms\", per_call = \"1ms\" }",
+            "line 11",
+            "unknown field `per_call`",
+        ),
+        ("{ exponential = \"10ms\" }", "{ base = \"10ms\" }", "line 11", "missing field"),
+        (
+            "queue = 100",
+            "hint = \"slots\"\ndiscipline = \"processor-sharing\"",
+            "line 12",
+            "one request at a time",
+        ),
         ("attempts = 2", "attempts = 0", "line 18", "attempts"),
         ("attempts = 2", "attempts = 100000", "line 3", "at most 65535"),
         ("duration = \"10s\"", "duration = \"6d\"", "", "too short for this duration"),
@@ -107,6 +135,43 @@ fn errors_name_their_place() {
             "closed = { callers = 5, think = \"1s\" }",
             "line 6",
             "more instances than callers",
+        ),
+        ("instances = 10", "instances = 2000000", "line 3", "more than the 1000000 that fit"),
+        (
+            "instances = 10",
+            "instances = \"each\"",
+            "line 6, column 13",
+            "a fixed number of callers",
+        ),
+        ("instances = 10", "lifetime = 0", "line 6, column 12", "from 1 to"),
+        ("instances = 10", "guards = \"endpoint\"", "line 6, column 10", "retry_to = \"same\""),
+        ("instances = 10", "requeue = \"0s\"", "line 6, column 11", "above zero"),
+        ("instances = 10", "requeue = \"soon\"", "line 6, column 11", "a duration such as"),
+        (
+            "instances = 10",
+            "others = [{ policy = \"mime\", share = 0.1 }]",
+            "line 6, column 10",
+            "no policy is called \"mime\"",
+        ),
+        (
+            "instances = 10",
+            "instances = 10\nothers = [{ policy = \"mine\", share = 0.96 }]",
+            "line 7, column 10",
+            "no instance with the policy under test",
+        ),
+        (
+            "instances = 10",
+            "instances = 10\nothers = [{ policy = \"mine\", share = 0.04 }]",
+            "line 7, column 10",
+            "0.04 of 10 instances",
+        ),
+        ("queue = 100", "endpoints = 4\nshards = 2", "line 12", "use only one of them"),
+        ("queue = 100", "endpoints = 65", "line 12", "from 1 to 64"),
+        (
+            "duration = \"200ms\"",
+            "duration = \"1s\"\nendpoint = 1",
+            "line 17",
+            "1 endpoints, from 0",
         ),
     ];
     for (from, to, place, what) in cases {
@@ -137,6 +202,8 @@ fn cycles_and_unreachable_services_are_refused() {
     let cycle = FILE.replace("queue = 100", "queue = 100\ncalls = [\"a\"]")
         + "[service.a]\ncalls = [\"b\"]\n[service.b]\ncalls = [\"a\"]\n";
     assert!(problem(&cycle, &[]).contains("in a cycle"));
+    let copies = FILE.replace("queue = 100", "calls = [\"a\"]") + "[service.a]\nendpoints = 2\n";
+    assert!(problem(&copies, &[]).contains("only the backend has endpoints"));
     let alone = format!("{FILE}[service.a]\n");
     assert!(problem(&alone, &[]).contains("not called by any service"));
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use redial_core::fleet::{Location, check_name};
 use redial_core::{DurationText, Invalid, nanos};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 use rustls::RootCertStore;
@@ -12,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 
 use super::event::FleetEvent;
 use super::handle::{Config, Fleet};
-use super::name;
+use super::secret;
 use crate::link::{Address, Trust};
 
 const ADDRESS: &str = "redis://[user:password@]host[:port][/database], or rediss:// for TLS";
@@ -26,6 +27,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[must_use = "a draft does nothing until it is opened"]
 pub struct FleetDraft {
     url: String,
+    /// The user, if it is not in the address, and the password.
+    credentials: Option<(Option<String>, String)>,
     name: String,
     prefix: String,
     timeout: Duration,
@@ -39,12 +42,24 @@ impl FleetDraft {
     pub(super) fn new(url: &str, name: &str) -> Self {
         Self {
             url: url.to_owned(),
+            credentials: None,
             name: name.to_owned(),
             prefix: "redial:fleet:".to_owned(),
             timeout: Duration::from_millis(250),
             ca_file: None,
             observer: None,
         }
+    }
+
+    /// The fleet whose ledger is at `location`. Reads the password.
+    pub(super) fn at(location: &Location, name: &str) -> Result<Self, Invalid> {
+        location.check()?;
+        let password = location.password.as_ref().map(secret::resolve).transpose()?;
+        Ok(Self {
+            credentials: password.map(|password| (location.user.clone(), password)),
+            ca_file: location.ca_file.as_ref().map(PathBuf::from),
+            ..Self::new(&location.redis, name)
+        })
     }
 
     /// Sets the prefix of all keys.
@@ -69,15 +84,38 @@ impl FleetDraft {
 
     /// Validates the options and starts the fleet's thread. Does not wait for the network.
     pub fn open(self) -> Result<Fleet, Invalid> {
-        name::check("fleet.name", &self.name, 1)?;
-        name::check("fleet.prefix", &self.prefix, 0)?;
+        check_name("fleet.name", &self.name, 1)?;
+        check_name("fleet.prefix", &self.prefix, 0)?;
         if !(SHORTEST..=LONGEST).contains(&self.timeout) {
             let value = DurationText(nanos(self.timeout)).to_string();
             return Err(Invalid::new("fleet.timeout", value, "1ms to 60s"));
         }
-        let address = address(&self.url, self.ca_file.as_deref())?;
+        let address = self.address()?;
         let Self { name, prefix, timeout, observer, .. } = self;
         Fleet::start(address, Config { name, prefix, timeout, observer })
+    }
+
+    fn address(&self) -> Result<Address, Invalid> {
+        let url = self.url.as_str();
+        let wrong =
+            |allowed: &'static str| Invalid::new("fleet.url", without_password(url), allowed);
+        let mut info: ConnectionInfo = url.into_connection_info().map_err(|_| wrong(ADDRESS))?;
+        if let Some((user, password)) = &self.credentials {
+            let mut settings = info.redis_settings().clone().set_password(password);
+            if let Some(user) = user {
+                settings = settings.set_username(user);
+            }
+            info = info.set_redis_settings(settings);
+        }
+        let trust = match (info.addr(), &self.ca_file) {
+            (ConnectionAddr::TcpTls { insecure: true, .. }, _) => {
+                return Err(wrong("without #insecure: put a private certificate into a CA file"));
+            }
+            (ConnectionAddr::TcpTls { .. }, Some(path)) => Trust::Roots(Arc::new(roots(path)?)),
+            (_, Some(_)) => return Err(wrong("rediss://… with a CA file")),
+            (_, None) => Trust::System,
+        };
+        Ok(Address::new(info, trust))
     }
 }
 
@@ -92,20 +130,6 @@ impl fmt::Debug for FleetDraft {
             .field("ca_file", ca_file)
             .finish_non_exhaustive()
     }
-}
-
-fn address(url: &str, ca_file: Option<&Path>) -> Result<Address, Invalid> {
-    let wrong = |allowed: &'static str| Invalid::new("fleet.url", without_password(url), allowed);
-    let info: ConnectionInfo = url.into_connection_info().map_err(|_| wrong(ADDRESS))?;
-    let trust = match (info.addr(), ca_file) {
-        (ConnectionAddr::TcpTls { insecure: true, .. }, _) => {
-            return Err(wrong("without #insecure: put a private certificate into a CA file"));
-        }
-        (ConnectionAddr::TcpTls { .. }, Some(ca_file)) => Trust::Roots(Arc::new(roots(ca_file)?)),
-        (_, Some(_)) => return Err(wrong("rediss://… with a CA file")),
-        (_, None) => Trust::System,
-    };
-    Ok(Address::new(info, trust))
 }
 
 fn roots(path: &Path) -> Result<RootCertStore, Invalid> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Budget, WindowBudget};
-use redial_core::fleet::{Instance, Role, Terms};
+use redial_core::fleet::{Instance, Location, Role, Terms};
 use redial_core::{Invalid, NEVER, Policy};
 use redis::Script;
 use tokio::sync::Notify;
@@ -100,6 +100,16 @@ impl Fleet {
         FleetDraft::new(url, name)
     }
 
+    /// The fleet `name`, whose ledger is where a policy file says. Reads the password, and the observer and other options can
+    /// still be set.
+    ///
+    /// # Errors
+    ///
+    /// A field of `location` is not valid, or the password is not found.
+    pub fn at(location: &Location, name: &str) -> Result<FleetDraft, Invalid> {
+        FleetDraft::at(location, name)
+    }
+
     pub(super) fn start(address: Address, config: Config) -> Result<Self, Invalid> {
         let shared = Arc::new(Shared {
             config,
@@ -154,9 +164,12 @@ impl Fleet {
         ended && shared.inbox().confirmed
     }
 
-    /// Adds an instance for this policy, which needs a window budget.
+    /// Adds an instance for this policy, which needs a window budget, and no other fleet.
     pub(crate) fn join(&self, policy: &Policy, role: Role) -> Result<Membership, Invalid> {
         let name = self.name().to_owned();
+        if let Some(other) = policy.fleet().filter(|other| *other != name) {
+            return Err(Invalid::new("fleet", other, format!("{name}, the fleet that was opened")));
+        }
         let Some((guards, ledger)) = self.lease(policy, name) else {
             let allowed = "a window, which is the only kind that a fleet can share";
             return Err(Invalid::new("budget", kind(policy.budget()), allowed));

@@ -38,6 +38,7 @@ mod ledger;
 pub(crate) mod metrics;
 mod name;
 mod one_shot;
+mod secret;
 mod stats;
 mod sync;
 
@@ -47,5 +48,5 @@ pub use event::FleetEvent;
 pub use handle::Fleet;
 pub(crate) use handle::Membership;
 pub use one_shot::OneShot;
-pub use redial_core::fleet::Terms;
+pub use redial_core::fleet::{Location, Secret, Terms};
 pub use stats::{FleetStats, Syncs};

@@ -227,7 +227,7 @@ impl<C> Retry<C> {
     ///
     /// # Errors
     ///
-    /// The policy's budget is not a window.
+    /// The policy's budget is not a window, or the policy names another fleet.
     #[cfg(feature = "fleet")]
     pub fn fleet(self, fleet: &Fleet) -> Result<Self, Invalid> {
         let membership = fleet.join(self.policy(), Role::Member)?;

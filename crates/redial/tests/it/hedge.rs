@@ -1,12 +1,17 @@
 use std::cell::Cell;
-use std::time::Duration;
 
 use redial::admit::budget::WindowBudget;
 use redial::decide::Class;
-use redial::{Hedge, Retry, RetryBudget, Stop};
+use redial::schedule::HedgeRule;
+use redial::{Draft, Retry, RetryBudget, Stop};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Fault, Log, RESET, ms, plain, unbounded};
+
+/// With hedges after so many milliseconds.
+fn after(delay: u64) -> impl FnOnce(Draft) -> Draft {
+    move |p| p.hedge(HedgeRule::after(ms(delay)))
+}
 
 /// Attempt n takes the n-th time; how many were dropped before their end.
 struct Dropped<'a>(&'a Cell<u32>);
@@ -19,10 +24,10 @@ impl Drop for Dropped<'_> {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_success_wins_and_the_loser_is_dropped() {
-    let retry = Retry::new(unbounded(|p| p)).idempotent();
+    let retry = Retry::new(unbounded(after(50))).idempotent();
     let (start, dropped) = (Instant::now(), Cell::new(0));
     let winner = retry
-        .hedged(&Hedge::after(ms(50)), |attempt| {
+        .run(|attempt| {
             let dropped = &dropped;
             async move {
                 let guard = Dropped(dropped);
@@ -38,9 +43,9 @@ async fn the_first_success_wins_and_the_loser_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn a_quick_answer_is_not_hedged() {
     let log = Log::default();
-    let retry = Retry::new(unbounded(|p| p)).idempotent().observe(log.clone());
+    let retry = Retry::new(unbounded(after(50))).idempotent().observe(log.clone());
     let answer = retry
-        .hedged(&Hedge::after(ms(50)), |attempt| async move {
+        .run(|attempt| async move {
             sleep(ms(40)).await;
             Ok::<_, Fault>(attempt.number())
         })
@@ -51,25 +56,25 @@ async fn a_quick_answer_is_not_hedged() {
 #[tokio::test(start_paused = true)]
 async fn hedges_and_retries_draw_on_one_ledger() {
     let budget = RetryBudget::new(WindowBudget::ratio(0.1)).unwrap();
-    let retry = Retry::new(plain(|p| p)).idempotent().budget(&budget);
-    let hedge = Hedge::after(ms(10)).at_most(9);
+    let rule = HedgeRule::after(ms(10)).at_most(9);
+    let retry = Retry::new(plain(|p| p.hedge(rule))).idempotent().budget(&budget);
     let slow = |_| async {
         sleep(ms(100)).await;
         Err::<(), _>(RESET)
     };
-    let error = retry.hedged(&hedge, slow).await.unwrap_err();
+    let error = retry.run(slow).await.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (4, Stop::Attempts));
     assert_eq!(retry.balance(), Some(7));
     while budget.try_withdraw() {}
-    let error = retry.hedged(&hedge, slow).await.unwrap_err();
+    let error = retry.run(slow).await.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (1, Stop::Budget), "no hedge, and no retry");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_safe_is_not_hedged() {
-    let retry = Retry::new(unbounded(|p| p));
+    let retry = Retry::new(unbounded(after(1)));
     let answer = retry
-        .hedged(&Hedge::after(ms(1)), |attempt| async move {
+        .run(|attempt| async move {
             sleep(ms(500)).await;
             Ok::<_, Fault>(attempt.number())
         })
@@ -79,10 +84,10 @@ async fn what_is_not_safe_is_not_hedged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hedged_call_retries_when_all_failed_and_stops_at_a_permanent_failure() {
-    let retry = Retry::new(unbounded(|p| p)).idempotent();
+    let retry = Retry::new(unbounded(after(10))).idempotent();
     let start = Instant::now();
     let answer = retry
-        .hedged(&Hedge::after(ms(10)), |attempt| async move {
+        .run(|attempt| async move {
             sleep(ms(20)).await;
             if attempt.number() < 3 { Err(RESET) } else { Ok(attempt.number()) }
         })
@@ -91,7 +96,7 @@ async fn a_hedged_call_retries_when_all_failed_and_stops_at_a_permanent_failure(
     assert_eq!((answer, start.elapsed()), (Ok(3), ms(150)));
 
     let error = retry
-        .hedged(&Hedge::after(ms(10)), |attempt| async move {
+        .run(|attempt| async move {
             sleep(ms(15)).await;
             let class = if attempt.number() == 1 { Class::Permanent } else { Class::Reset };
             Err::<(), _>(Fault(class, ""))
@@ -111,10 +116,10 @@ async fn a_hint_that_comes_during_a_race_holds_after_it() {
             Failure::new(Class::Throttled).hint(redial::schedule::Hint::AtLeast(ms(*hint))).into()
         }
     };
-    let retry = Retry::new(unbounded(|p| p)).idempotent().classify(judge);
+    let retry = Retry::new(unbounded(after(10))).idempotent().classify(judge);
     let start = Instant::now();
     let answer = retry
-        .hedged(&Hedge::after(ms(10)), |attempt| async move {
+        .run(|attempt| async move {
             sleep(ms(20)).await;
             match attempt.number() {
                 1 => Err(5_000),
@@ -149,37 +154,40 @@ async fn a_hint_holds_for_one_wait() {
     assert_eq!(log.delays(), [1_000_000_000, 200_000_000, 400_000_000]);
 }
 
+/// The context of `run_with` is borrowed by one attempt at a time, and a thread makes one attempt at a time.
 #[tokio::test(start_paused = true)]
-async fn a_quantile_that_is_none_never_hedges() {
-    for ratio in [-1.0, 1.5, f64::NAN] {
-        let (retry, hedge) = (Retry::new(unbounded(|p| p)).idempotent(), Hedge::quantile(ratio));
-        for n in 0..100 {
-            let slow = |attempt: redial::Attempt| async move {
-                sleep(ms(if n > 90 { 1_000 } else { 1 })).await;
-                Ok::<_, Fault>(attempt.number())
-            };
-            assert_eq!(retry.hedged(&hedge, slow).await, Ok(1), "{ratio}");
-        }
-    }
+async fn attempts_that_cannot_coexist_are_not_hedged() {
+    let retry = Retry::new(unbounded(after(1))).idempotent();
+    let mut seen = Vec::new();
+    let answer = retry.run_with(&mut seen, async |seen, attempt| {
+        sleep(ms(500)).await;
+        seen.push(attempt.number());
+        Ok::<_, Fault>(())
+    });
+    assert_eq!((answer.await, seen), (Ok(()), vec![1]));
+    let slow = |attempt: redial::Attempt| {
+        std::thread::sleep(ms(3));
+        Ok::<_, Fault>(attempt.number())
+    };
+    assert_eq!(retry.run_blocking(slow), Ok(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn attempts_of_a_race_have_their_own_timeouts() {
-    let policy = unbounded(|p| p.attempt_timeout(ms(100)).attempts(2));
+    let policy = unbounded(|p| after(60)(p.attempt_timeout(ms(100)).attempts(2)));
     let retry = Retry::new(policy).idempotent();
     let start = Instant::now();
     let never = |_| std::future::pending::<Result<(), Fault>>();
-    let error = retry.hedged(&Hedge::after(ms(60)), never).await.unwrap_err();
+    let error = retry.run(never).await.unwrap_err();
     assert_eq!((error.attempts(), start.elapsed()), (2, ms(160)));
     assert_eq!(error.failure().unwrap().class, Class::Timeout);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_race_gives_back_every_place() {
-    let retry = Retry::new(unbounded(|p| p.concurrency(2))).idempotent();
+    let retry = Retry::new(unbounded(|p| after(10)(p.concurrency(2)))).idempotent();
     let never = |_| std::future::pending::<Result<(), Fault>>();
-    let hedge = Hedge::after(ms(10));
-    let call = retry.hedged(&hedge, never);
+    let call = retry.run(never);
     assert!(tokio::time::timeout(ms(50), call).await.is_err());
     let quick = |_| async {
         sleep(ms(1)).await;
@@ -192,26 +200,26 @@ async fn dropping_a_race_gives_back_every_place() {
 #[tokio::test(start_paused = true)]
 async fn a_quantile_is_learned_first() {
     let log = Log::default();
-    let retry = Retry::new(unbounded(|p| p)).idempotent().observe(log.clone());
-    let hedge = Hedge::quantile(0.9);
+    let policy = unbounded(|p| p.hedge(HedgeRule::quantile(0.9)));
+    let retry = Retry::new(policy).idempotent().observe(log.clone());
     let slow = |attempt: redial::Attempt| async move {
         sleep(ms(if attempt.number() == 1 { 1_000 } else { 10 })).await;
         Ok::<_, Fault>(attempt.number())
     };
-    assert_eq!(retry.hedged(&hedge, slow).await, Ok(1), "nothing is known yet");
+    assert_eq!(retry.run(slow).await, Ok(1), "nothing is known yet");
     for n in 0..200_u64 {
         let usual = |_| async move {
             sleep(ms(20 + n % 10)).await;
             Ok::<_, Fault>(())
         };
-        retry.hedged(&hedge, usual).await.unwrap();
+        retry.run(usual).await.unwrap();
     }
     let start = Instant::now();
-    assert_eq!(retry.hedged(&hedge, slow).await, Ok(2));
+    assert_eq!(retry.run(slow).await, Ok(2));
     let hedged_at = start.elapsed() - ms(10);
     assert!(
         (ms(28)..=ms(34)).contains(&hedged_at),
         "the ninth tenth of 20 to 29 ms: {hedged_at:?}"
     );
-    assert!(hedged_at < Duration::from_secs(1));
+    assert_eq!(retry.scope("elsewhere").run(slow).await, Ok(1), "nothing is known of another host");
 }

@@ -283,7 +283,8 @@ async fn whatever_the_types_are_it_can_be_spawned() {
     let retry = Retry::new(unbounded(|p| p));
     let boxed = retry.clone().retry_if(|_: &Boxed| true);
     let text = retry.clone().retry_if(|_: &&'static str| true);
-    let hedge = redial::Hedge::after(ms(10));
+    let policy = unbounded(|p| p.hedge(redial::schedule::HedgeRule::after(ms(10))));
+    let hedged = Retry::new(policy).retry_if(|_: &Boxed| true);
     let spawned = [
         tokio::spawn({
             let retry = boxed.clone();
@@ -297,9 +298,9 @@ async fn whatever_the_types_are_it_can_be_spawned() {
             let retry = boxed.clone();
             async move { (|| async { Ok::<_, Boxed>("value") }).retry(&retry).await.is_ok() }
         }),
-        tokio::spawn(async move {
-            boxed.hedged(&hedge, |_| async { Ok::<_, Boxed>("value") }).await.is_ok()
-        }),
+        tokio::spawn(
+            async move { hedged.run(|_| async { Ok::<_, Boxed>("value") }).await.is_ok() },
+        ),
     ];
     for call in spawned {
         assert!(call.await.unwrap());

@@ -1,6 +1,7 @@
 //! The standard resilience handler of .NET binds its options from any section of `appsettings.json`, and
 //! ignores case. Its validators check the options together, and a process with invalid options does not start.
 
+mod hedging;
 mod read;
 mod write;
 
@@ -23,6 +24,7 @@ pub(super) static SYSTEM: System = System {
         ("attempts", "Retry.MaxRetryAttempts"),
         ("attempt_timeout", "AttemptTimeout.Timeout"),
         ("deadline", "TotalRequestTimeout.Timeout"),
+        ("hedge.after", "Hedging.Delay"),
         ("backoff.base", "Retry.Delay"),
         ("backoff.cap", "Retry.MaxDelay"),
         ("backoff.jitter", "Retry.UseJitter"),

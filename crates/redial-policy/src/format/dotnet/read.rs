@@ -6,15 +6,15 @@ use redial_core::{Draft, DurationText, NEVER, Nanos, SECOND};
 
 use super::super::import::{Import, Metadata};
 use super::super::{Format, exactly, usual_failures};
-use super::{ABOVE_DELAY, AROUND, GROWTH, TICK, get, is_section, standard_breaker};
+use super::{ABOVE_DELAY, AROUND, GROWTH, TICK, get, hedging, is_section, standard_breaker};
 use crate::file::{Queue, Setting};
 use crate::found::Note;
 use crate::inputs::{Document, Reading};
 use crate::rules::reading::{ATTEMPTS_OR_RETRIES, REFUSED_AT_START};
 use crate::source::Problem;
-use crate::tree::Cursor;
+use crate::tree::{Cursor, Node, Table, Value};
 
-const DAY: Nanos = 24 * 3600 * SECOND;
+pub(super) const DAY: Nanos = 24 * 3600 * SECOND;
 
 pub(super) fn read(documents: &[Document], reading: &mut Reading) {
     for document in documents {
@@ -41,26 +41,34 @@ fn section(document: &Document, here: &Cursor<'_>, reading: &mut Reading) -> Res
     let name = if here.path().is_empty() { "standard" } else { here.path() }.replace('.', ":");
     let (format, mut setting) = (Format::DotNet, Setting::default());
     let total = timeout(here, "TotalRequestTimeout", "deadline", 30 * SECOND, &mut import)?;
-    if let Some(hedging) = get(here, "Hedging") {
-        import.dropped(&hedging, "a policy has no hedging: one attempt is left");
-        if let Some(endpoint) = get(here, "Endpoint") {
-            import.dropped(&endpoint, "belongs to hedging");
+    let hedging = get(here, "Hedging");
+    let no_endpoint = Node { span: here.node.span, value: Value::Table(Table::default()) };
+    // With hedges, the limits of an attempt are those of its endpoint.
+    let (guards, attempt) = if hedging.is_some() {
+        let endpoint = get(here, "Endpoint");
+        (endpoint.unwrap_or_else(|| here.with("Endpoint", &no_endpoint)), "Timeout")
+    } else {
+        (here.clone(), "AttemptTimeout")
+    };
+    let attempt = timeout(&guards, attempt, "attempt_timeout", 10 * SECOND, &mut import)?;
+    let mut draft = match &hedging {
+        Some(hedging) => {
+            unknown(here, &["TotalRequestTimeout", "Hedging", "Endpoint"], &mut import);
+            unknown(&guards, &["RateLimiter", "CircuitBreaker", "Timeout"], &mut import);
+            hedging::read(hedging, &mut import)?
         }
-        unknown(here, &["TotalRequestTimeout", "Hedging", "Endpoint"], &mut import);
-        let draft = Draft::bare(1).deadline(Duration::from_nanos(total));
-        import.finish(draft, Metadata { format, name, routes: Vec::new(), setting }, reading);
-        return Ok(());
-    }
-    unknown(here, &KNOWN, &mut import);
-    let attempt = timeout(here, "AttemptTimeout", "attempt_timeout", 10 * SECOND, &mut import)?;
-    let mut draft = retry(here, total, &mut import)?;
-    let breaker = breaker(here, &mut import)?;
-    validate(here, (total, attempt, sampling(&breaker)), &mut import);
+        None => {
+            unknown(here, &KNOWN, &mut import);
+            retry(here, total, &mut import)?
+        }
+    };
+    let breaker = breaker(&guards, &mut import)?;
+    validate(&guards, (total, attempt, sampling(&breaker)), &mut import);
     draft = draft
         .deadline(Duration::from_nanos(total))
         .attempt_timeout(Duration::from_nanos(attempt.min(total)))
         .breaker(breaker);
-    draft = limiter(here, draft, &mut setting, &mut import)?;
+    draft = limiter(&guards, draft, &mut setting, &mut import)?;
     let text = "set in code; the default of 408, 429, 5xx, failed requests and timeouts becomes connect, reset, timeout, throttled, \
                 overloaded and server-error";
     import.notes.push(Note::approximated("ShouldHandle", text));
@@ -68,7 +76,7 @@ fn section(document: &Document, here: &Cursor<'_>, reading: &mut Reading) -> Res
     Ok(())
 }
 
-fn unknown(here: &Cursor<'_>, known: &[&str], import: &mut Import<'_>) {
+pub(super) fn unknown(here: &Cursor<'_>, known: &[&str], import: &mut Import<'_>) {
     for (name, field) in here.fields() {
         if !known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             import.unknown(name, &field, known);
@@ -328,7 +336,10 @@ fn limiter(
 }
 
 /// A `TimeSpan`: `[d.]hh:mm[:ss[.fffffff]]`, or whole days.
-fn span(here: &Cursor<'_>, range: std::ops::RangeInclusive<Nanos>) -> Result<Nanos, Problem> {
+pub(super) fn span(
+    here: &Cursor<'_>,
+    range: std::ops::RangeInclusive<Nanos>,
+) -> Result<Nanos, Problem> {
     let text = here.scalar()?;
     let nanos = time_span(text.trim()).ok_or_else(|| {
         let problem = here.problem(format_args!("invalid TimeSpan {}", here.node.value));

@@ -2,9 +2,9 @@ use redial_core::admit::{BreakerRule, Lookback};
 use redial_core::schedule::{Backoff, Growth, HintRule, Jitter};
 use redial_core::{DurationText, NEVER, Nanos, Policy, SECOND};
 
-use super::super::export::{dropped, safety};
+use super::super::export::{dropped, hedge_delay, safety};
 use super::super::{Written, policies};
-use super::{ABOVE_DELAY, AROUND, TICK};
+use super::{ABOVE_DELAY, AROUND, TICK, hedging};
 use crate::file::{File, Named, Queue};
 use crate::found::Note;
 use crate::source::Problem;
@@ -45,7 +45,7 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
     } else {
         timeout("attempt_timeout", attempt, DAY / 2, &mut notes)
     };
-    let retry = retry(policy, &mut notes);
+    let hedge = hedge_delay(policy).map(|delay| hedging::write(policy, delay, &mut notes));
     let breaker = breaker(policy.breaker(), attempt, &mut notes);
     let mut limits = vec![("PermitLimit", policy.concurrency().unwrap_or(NO_LIMIT).into())];
     match policy.concurrency() {
@@ -60,18 +60,29 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
         limits.push(("QueueLimit", places.into()));
         notes.push(Note::kept("setting.queue", "QueueLimit"));
     }
-    let exported =
-        ["attempts", "backoff", "attempt_timeout", "deadline", "hint", "breaker", "concurrency"];
+    let limits = Value::table([("DefaultRateLimiterOptions", Value::table(limits))]);
+    let [total, attempt] = [total, attempt].map(|it| Value::table([("Timeout", span(it))]));
+    let mut exported = vec!["attempts", "attempt_timeout", "deadline", "breaker", "concurrency"];
+    let section = if let Some(hedge) = hedge {
+        exported.push("hedge");
+        let endpoint = [("RateLimiter", limits), ("CircuitBreaker", breaker), ("Timeout", attempt)];
+        Value::table([
+            ("TotalRequestTimeout", total),
+            ("Hedging", hedge),
+            ("Endpoint", Value::table(endpoint)),
+        ])
+    } else {
+        exported.extend(["backoff", "hint"]);
+        Value::table([
+            ("RateLimiter", limits),
+            ("TotalRequestTimeout", total),
+            ("Retry", retry(policy, &mut notes)),
+            ("CircuitBreaker", breaker),
+            ("AttemptTimeout", attempt),
+        ])
+    };
     notes.extend(dropped(policy, &exported));
     notes.push(safety());
-    let limits = Value::table([("DefaultRateLimiterOptions", Value::table(limits))]);
-    let section = Value::table([
-        ("RateLimiter", limits),
-        ("TotalRequestTimeout", Value::table([("Timeout", span(total))])),
-        ("Retry", retry),
-        ("CircuitBreaker", breaker),
-        ("AttemptTimeout", Value::table([("Timeout", span(attempt))])),
-    ]);
     Ok((section, notes))
 }
 
@@ -184,7 +195,7 @@ fn calls(rule: &BreakerRule) -> u32 {
 }
 
 /// Rounded to ticks, and at least one.
-fn ticks(nanos: Nanos) -> Nanos {
+pub(super) fn ticks(nanos: Nanos) -> Nanos {
     (nanos.saturating_add(TICK / 2) / TICK).max(1) * TICK
 }
 

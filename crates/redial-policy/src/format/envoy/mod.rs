@@ -21,6 +21,7 @@ pub(super) static SYSTEM: System = System {
     words: Words::Names(&[
         ("attempts", RETRIES),
         ("attempt_timeout", "per_try_timeout"),
+        ("hedge.after", "per_try_timeout"),
         ("deadline", "timeout"),
         ("backoff.base", "retry_back_off.base_interval"),
         ("backoff.cap", "retry_back_off.max_interval"),

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use redial_core::admit::budget::{Budget, InflightBudget};
 use redial_core::decide::RetryOn;
-use redial_core::schedule::{Backoff, HintRule, TooLong};
+use redial_core::schedule::{Backoff, HedgeRule, HintRule, TooLong};
 use redial_core::{Draft, MS, NEVER, Nanos};
 
 use super::super::Format;
@@ -20,6 +20,8 @@ use crate::tree::Cursor;
 const ROUTE_TIMEOUT: Nanos = 15_000 * MS;
 /// The default `connect_timeout` of a cluster.
 const CONNECT_TIMEOUT: Nanos = 5_000 * MS;
+/// The most hedges of a policy.
+const MOST_HEDGES: u32 = 10;
 /// The default bound of a cluster on retries in flight.
 const RETRIES_IN_FLIGHT: u32 = 3;
 
@@ -202,7 +204,7 @@ fn draft(
         Some(here) => import.retries(&here, 0)?,
         None => 2,
     };
-    let draft = times(site, Draft::bare(attempts), import)?;
+    let draft = times(site, attempts, import)?;
     let backoff = backoff(retry, import)?;
     let draft = hint(retry, draft.backoff(backoff), import)?;
     let draft = on(retry, draft, import)?;
@@ -226,14 +228,13 @@ fn draft(
     Ok(draft)
 }
 
-const NO_COUNTERPART: [(&str, &str); 7] = [
+const NO_COUNTERPART: [(&str, &str); 6] = [
     ("per_try_idle_timeout", "a policy has no idle timeout"),
     ("retry_priority", "a policy does not select hosts"),
     ("retry_host_predicate", "a policy does not select hosts"),
     ("host_selection_retry_max_attempts", "a policy does not select hosts"),
     ("retry_options_predicates", "a policy does not select hosts"),
     ("retriable_headers", "a policy does not match response headers"),
-    ("hedge_policy", "a policy has no hedging"),
 ];
 
 /// All fields of a retry policy.
@@ -253,14 +254,32 @@ const FIELDS: [&str; 13] = [
     "retriable_request_headers",
 ];
 
-fn times(site: &Site<'_, '_>, draft: Draft, import: &mut Import<'_>) -> Result<Draft, Problem> {
+fn times(site: &Site<'_, '_>, attempts: u32, import: &mut Import<'_>) -> Result<Draft, Problem> {
+    let draft = Draft::bare(attempts);
     let timeouts = Timeouts {
         call: field(site.action, "timeout"),
         attempt: field(site.retry, "per_try_timeout"),
         default: if cluster(site.action).is_some() { ROUTE_TIMEOUT } else { NEVER },
         read: time::seconds,
     };
-    timeouts.apply(draft, import)
+    let draft = timeouts.apply(draft, import)?;
+    let Some(hedges) = field(site.action, "hedge_policy") else { return Ok(draft) };
+    let on_timeout = field(&hedges, "hedge_on_per_try_timeout");
+    if !on_timeout.map_or(Ok(false), |here| here.boolean())? {
+        import.dropped(&hedges, "without hedge_on_per_try_timeout it has no effect");
+        return Ok(draft);
+    }
+    let timeout = draft.clone().build().ok().and_then(|policy| policy.attempt_timeout());
+    let Some(timeout) = timeout.filter(|_| attempts > 1) else {
+        import.dropped(&hedges, "without retries and a per_try_timeout it has no effect");
+        return Ok(draft);
+    };
+    import.places.put("hedge.after", import.places.of("attempt_timeout"));
+    let text = "hedge.after = per_try_timeout: the first attempt goes on, so there is no attempt_timeout; Envoy adds the \
+                backoff";
+    import.approximated(&hedges, "hedge", text);
+    let rule = HedgeRule::after(timeout).at_most((attempts - 1).min(MOST_HEDGES));
+    Ok(draft.without_attempt_timeout().hedge(rule))
 }
 
 /// Full jitter over the sum of all doublings, by default from 25 ms up to ten times the base.

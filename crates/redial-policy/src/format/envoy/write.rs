@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use redial_core::schedule::{HintRule, TooLong};
-use redial_core::{DurationText, Policy};
+use redial_core::{DurationText, Nanos, Policy};
 
 use super::super::{Written, export, time};
 use super::limits::{Retries, percent};
@@ -35,7 +35,7 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
         let mut lines = Vec::new();
         actions.insert(named.name.as_str(), action(named, &mut lines));
         clusters.push(cluster(file, named, &mut lines));
-        let own = ["connect_timeout", "hint", "require_key", "concurrency"];
+        let own = ["connect_timeout", "hint", "hedge", "require_key", "concurrency"];
         lines.extend(export::dropped(&named.policy, &[&export::PROXY[..], &own].concat()));
         notes.push((named.name.clone(), lines));
     }
@@ -126,14 +126,37 @@ fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
     if deadline.is_none() {
         notes.push(Note::kept("deadline", "none, as a timeout of 0"));
     }
-    Value::table([
+    let hedge = hedge(policy, notes);
+    let mut fields = vec![
         ("cluster", Value::from(named.name.as_str())),
         ("timeout", Value::from(time::as_seconds(deadline.unwrap_or(0)))),
-        ("retry_policy", retry_policy(policy, notes)),
-    ])
+        ("retry_policy", retry_policy(policy, hedge, notes)),
+    ];
+    if hedge.is_some() {
+        let on_timeout = Value::table([("hedge_on_per_try_timeout", true.into())]);
+        fields.push(("hedge_policy", on_timeout));
+    }
+    Value::table(fields)
 }
 
-fn retry_policy(policy: &Policy, notes: &mut Vec<Note>) -> Value {
+/// The per-try timeout at which Envoy hedges, if the policy hedges after a fixed time and has no attempt timeout.
+fn hedge(policy: &Policy, notes: &mut Vec<Note>) -> Option<Nanos> {
+    policy.hedge()?;
+    let delay = export::hedge_delay(policy).filter(|_| policy.attempt_timeout().is_none());
+    notes.push(match delay {
+        Some(_) => Note::approximated(
+            "hedge",
+            "hedge_on_per_try_timeout; Envoy adds the backoff to the delay, and has up to all attempts in flight",
+        ),
+        None => Note::dropped(
+            "hedge",
+            "Envoy hedges at a fixed per_try_timeout, which an attempt_timeout takes up",
+        ),
+    });
+    delay.map(time::whole_ms)
+}
+
+fn retry_policy(policy: &Policy, hedge: Option<Nanos>, notes: &mut Vec<Note>) -> Value {
     let conditions = retry_on::write(policy.retry_on(), notes);
     let listed = (!conditions.codes.is_empty()).then_some("retriable-status-codes");
     let tokens: Vec<_> = conditions.tokens.into_iter().chain(listed).collect();
@@ -146,7 +169,8 @@ fn retry_policy(policy: &Policy, notes: &mut Vec<Note>) -> Value {
         let codes = conditions.codes.iter().map(|code| Value::from(u32::from(*code)));
         fields.push(("retriable_status_codes", Value::list(codes)));
     }
-    if let Some(timeout) = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes) {
+    let own = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes);
+    if let Some(timeout) = own.or(hedge) {
         fields.push(("per_try_timeout", Value::from(time::as_seconds(timeout))));
     }
     let backoff = export::summed(policy, true, notes);

@@ -20,6 +20,7 @@ pub(super) static SYSTEM: System = System {
         ("deadline", "timeout"),
         ("backoff.base", "initialBackoff"),
         ("backoff.cap", "maxBackoff"),
+        ("hedge.after", "hedgingPolicy.hedgingDelay"),
         ("budget", "retryThrottling"),
         ("retry_on", "retryableStatusCodes"),
     ]),

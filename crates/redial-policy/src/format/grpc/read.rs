@@ -1,16 +1,18 @@
 use std::collections::HashSet;
+use std::time::Duration;
 
 use redial_core::admit::budget::{Budget, ThrottlingBudget};
 use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
-use redial_core::schedule::{Backoff, Growth, Jitter};
+use redial_core::schedule::{Backoff, Growth, HedgeRule, Jitter};
 use redial_core::{Draft, LONGEST, Nanos, parse_duration};
 
-use super::super::import::{Import, Metadata};
+use super::super::import::{HEDGE_AFTER_FAILURE, Import, Metadata};
 use super::super::{Format, exactly};
 use super::{
     DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
 };
 use crate::file::{Route, Setting};
+use crate::found::Note;
 use crate::inputs::{Document, Reading};
 use crate::rules::reading::SILENTLY_CLAMPED;
 use crate::source::Problem;
@@ -80,9 +82,7 @@ fn routes(
     import: &mut Import<'_>,
 ) -> Result<(String, Vec<Route>), Problem> {
     let Some(list) = method.get("name") else {
-        import
-            .notes
-            .push(crate::Note::dropped(method.path(), "without `name` it applies to no method"));
+        import.notes.push(Note::dropped(method.path(), "without `name` it applies to no method"));
         return Ok((method.path().to_owned(), Vec::new()));
     };
     let mut routes = Vec::new();
@@ -132,11 +132,7 @@ fn policy(method: &Cursor<'_>, import: &mut Import<'_>) -> Result<Option<Draft>,
                 .help("gRPC rejects a method with both retries and hedging"));
         }
         (Some(retry), None) => retries(retry, import)?,
-        (None, Some(hedging)) => {
-            let text = "a policy has no hedging: one attempt is left";
-            import.dropped(hedging, text);
-            Draft::bare(1)
-        }
+        (None, Some(hedging)) => hedges(hedging, import)?,
     };
     for field in ["waitForReady", "maxRequestMessageBytes", "maxResponseMessageBytes"] {
         if let Some(here) = method.get(field) {
@@ -149,7 +145,7 @@ fn policy(method: &Cursor<'_>, import: &mut Import<'_>) -> Result<Option<Draft>,
     if let Some(timeout) = method.get("timeout") {
         let deadline = duration(&timeout)?;
         import.kept(&timeout, "deadline", "deadline: it spans all attempts");
-        draft = draft.deadline(std::time::Duration::from_nanos(deadline));
+        draft = draft.deadline(Duration::from_nanos(deadline));
     }
     Ok(Some(draft))
 }
@@ -198,9 +194,37 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
     if let Some(here) = retry.get("perAttemptRecvTimeout") {
         let text = "attempt_timeout; gRPC restarts it with every message";
         import.approximated(&here, "attempt_timeout", text);
-        draft = draft.attempt_timeout(std::time::Duration::from_nanos(duration(&here)?));
+        draft = draft.attempt_timeout(Duration::from_nanos(duration(&here)?));
     }
     Ok(draft)
+}
+
+fn hedges(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem> {
+    import.unknown_but(hedging, &["maxAttempts", "hedgingDelay", "nonFatalStatusCodes"]);
+    let Some(most) = hedging.get("maxAttempts") else {
+        return Err(hedging.problem("missing field `maxAttempts`"));
+    };
+    let attempts = attempts(&most, import)?;
+    let delay = match hedging.get("hedgingDelay") {
+        Some(here) if here.node.text() != Some("0s") => {
+            import.kept(&here, "hedge.after", "hedge.after");
+            duration(&here)?
+        }
+        _ => {
+            let text = "hedge.after = 1ns: all attempts are sent at once";
+            import.notes.push(Note::approximated(hedging.path(), text));
+            1
+        }
+    };
+    import.notes.push(Note::approximated(hedging.path(), HEDGE_AFTER_FAILURE));
+    let retry_on = match hedging.get("nonFatalStatusCodes").filter(|it| it.items().next().is_some())
+    {
+        Some(here) => statuses(&here, import)?,
+        None => RetryOn::nothing(),
+    };
+    import.places.put("hedge", import.place(hedging));
+    let rule = HedgeRule::after(Duration::from_nanos(delay)).at_most(attempts - 1);
+    Ok(Draft::bare(attempts).hedge(rule).retry_on(retry_on).hint(exactly(LONGEST)))
 }
 
 fn attempts(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<u32, Problem> {

@@ -5,7 +5,7 @@ use redial_core::decide::{Class, GRPC_STATUSES, RetryOn};
 use redial_core::schedule::{Growth, HintRule, Jitter};
 use redial_core::{NEVER, Nanos, Policy};
 
-use super::super::export::{dropped, safety};
+use super::super::export::{dropped, hedge_delay, hedges_instead, safety};
 use super::super::{Written, policies};
 use super::{
     DEADLINE_EXCEEDED, INTERNAL, JITTER, MOST_ATTEMPTS, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN,
@@ -33,11 +33,14 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             fields.push(("timeout", seconds(policy.deadline_nanos())));
             notes.push(Note::kept("deadline", "timeout"));
         }
-        if let Some(retry) = retries(policy, &mut notes) {
+        let mut exported = vec!["attempts", "backoff", "deadline", "retry_on", "hint"];
+        if let Some(delay) = hedge_delay(policy) {
+            fields.push(("hedgingPolicy", hedges(policy, delay, &mut notes)));
+            exported.push("hedge");
+        } else if let Some(retry) = retries(policy, &mut notes) {
             fields.push(("retryPolicy", retry));
         }
         methods.push(Value::table(fields));
-        let mut exported = vec!["attempts", "backoff", "deadline", "retry_on", "hint"];
         match (policy.budget(), budget) {
             (Budget::Throttling(mine), Some(budget)) if *mine == budget => {
                 notes.push(Note::kept("budget", "retryThrottling"));
@@ -111,6 +114,31 @@ fn names(
     names.into_iter().map(value).collect()
 }
 
+fn hedges(policy: &Policy, delay: Nanos, notes: &mut Vec<Note>) -> Value {
+    let attempts = policy.worst_case().in_flight.min(MOST_ATTEMPTS);
+    notes.push(hedges_instead("hedgingPolicy"));
+    let text = format!("maxAttempts = {attempts}: the attempts that may be in flight together");
+    notes.push(Note::approximated("attempts", text));
+    notes.push(hint(policy));
+    let codes = codes(policy.retry_on(), notes).into_iter();
+    let names = codes.map(|code| Value::from(GRPC_STATUSES[usize::from(code)]));
+    Value::table([
+        ("maxAttempts", attempts.into()),
+        ("hedgingDelay", seconds(delay)),
+        ("nonFatalStatusCodes", Value::list(names)),
+    ])
+}
+
+fn hint(policy: &Policy) -> Note {
+    match policy.hint_rule() {
+        HintRule::Ignore => Note::dropped("hint", "gRPC always honours the server's pushback"),
+        HintRule::Honour { .. } => {
+            let text = "the server's pushback is honoured exactly and without a cap; Retry-After is not read";
+            Note::approximated("hint", text)
+        }
+    }
+}
+
 /// `None` if nothing is retried.
 fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
     let codes = codes(policy.retry_on(), notes);
@@ -143,15 +171,7 @@ fn retries(policy: &Policy, notes: &mut Vec<Note>) -> Option<Value> {
     if backoff.jitter != Jitter::Around(JITTER) {
         notes.push(Note::approximated("backoff.jitter", "gRPC's jitter is always ±20%"));
     }
-    match policy.hint_rule() {
-        HintRule::Ignore => {
-            notes.push(Note::dropped("hint", "gRPC always honours the server's pushback"));
-        }
-        HintRule::Honour { .. } => {
-            let text = "the server's pushback is honoured exactly and without a cap; Retry-After is not read";
-            notes.push(Note::approximated("hint", text));
-        }
-    }
+    notes.push(hint(policy));
     let names = codes.into_iter().map(|code| Value::from(GRPC_STATUSES[usize::from(code)]));
     Some(Value::table([
         ("maxAttempts", policy.attempts().min(MOST_ATTEMPTS).into()),

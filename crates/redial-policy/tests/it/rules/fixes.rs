@@ -51,6 +51,14 @@ fn check(rule: &str, text: &str) {
 }
 
 #[test]
+fn hedges() {
+    check("hedge-never-fires", "[policy.p]\nattempt_timeout = '1s'\nhedge = { after = '2s' }");
+    check("hedge-never-fires", "[policy.p]\nhedge = { after = '1s', multiple = 30 }");
+    check("hedge-never-fires", "[policy.p]\nattempts = 1\nhedge = { quantile = 0.9 }");
+    check("hedge-too-early", "[policy.p]\nhedge = { quantile = 0.4 }");
+}
+
+#[test]
 fn one_field() {
     for jitter in ["jitter = 'none'", "base = '1s', cap = '1s', jitter = 'none'"] {
         check("no-jitter", &format!("[policy.p]\nbackoff = {{ {jitter} }}"));

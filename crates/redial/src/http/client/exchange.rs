@@ -5,7 +5,6 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use http::{Request, Response};
@@ -111,7 +110,7 @@ where
 
     /// Awaits an attempt, or another one that is sent beside it.
     async fn receive(&mut self, call: Inside<S::Future>) -> Received<R> {
-        if self.outgoing.options.hedge.is_none() {
+        if self.race.session.retry().policy().hedge().is_none() {
             let result = within(call, self.race.session.expires()).await;
             return result.map(|result| result.map_err(Into::into));
         }
@@ -121,10 +120,8 @@ where
 
     /// Awaits the attempts in flight, and sends hedges beside them.
     async fn receive_next(&mut self) -> Received<R> {
-        let options = Arc::clone(&self.outgoing.options);
-        let hedge = options.hedge.as_ref()?;
         loop {
-            if let Next::Ended(result) = self.race.next(hedge).await {
+            if let Next::Ended(result) = self.race.next().await {
                 return result.map(|result| result.map_err(Into::into));
             }
             match self.hedge().await {
@@ -134,10 +131,10 @@ where
         }
     }
 
-    /// Another attempt beside the slow one, if repeating is safe, the body is in memory, the client below is
-    /// ready and the engine admits it.
+    /// Another attempt beside the slow one, if repeating is safe, the body has been read completely, the client below
+    /// is ready and the engine admits it.
     async fn hedge(&mut self) -> Option<Inside<S::Future>> {
-        if !self.outgoing.is_whole() {
+        if !self.outgoing.can_share_body() {
             return None;
         }
         self.update_session();
@@ -235,9 +232,7 @@ where
     }
 
     fn succeed(&mut self, response: Response<Answer<R>>) -> Response<Answer<R>> {
-        if let Some(hedge) = &self.outgoing.options.hedge {
-            self.race.record(hedge);
-        }
+        self.race.record();
         self.race.session.succeed();
         match self.race.session.attempts() {
             1 => response,

@@ -90,11 +90,7 @@ where
         };
         let retry = route.retry(options);
         let Prepared { request, outgoing, times } = Prepared::new(options, retry, parts, body);
-        // A race needs each of its attempts in a box.
-        let fast = match options.hedge {
-            None => FastAttempt::admit(retry, times.now, times.latest),
-            Some(_) => None,
-        };
+        let fast = FastAttempt::admit(retry, times.now, times.latest);
         let Some(attempt) = fast.map(FastAttempt::into_owned) else {
             return Self { state: Self::exchange(service, outgoing, retry, &times, request) };
         };

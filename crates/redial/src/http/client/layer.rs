@@ -6,13 +6,14 @@ use redial_core::decide::{Outcome, Reach};
 use tower_layer::Layer;
 
 use super::RetryService;
+use crate::Retry;
 use crate::http::names;
-use crate::{Hedge, Retry};
 
 /// Retries the requests of an HTTP or gRPC client.
 ///
 /// One [`Retry`] for all requests, or one per [`route`](Self::route). A request is repeated when its method,
 /// its headers or the `Retry` say that this is safe; a response that is not repeated is returned as it came.
+/// A policy with [`hedge`](crate::Draft::hedge) races slow requests; only those whose body has been read completely are hedged.
 ///
 /// Defaults: request bodies up to 64 KiB can be sent again, `redial-timeout-ms` carries what is left of the
 /// deadline (`grpc-timeout` in gRPC), `redial-attempt` counts from the second attempt on, one set of guards
@@ -46,7 +47,6 @@ pub(super) struct Options {
     pub(super) bare_keys: bool,
     pub(super) per_host: bool,
     pub(super) trailers: bool,
-    pub(super) hedge: Option<Hedge>,
 }
 
 type Judge = dyn Fn(&response::Parts, Outcome) -> Outcome + Send + Sync;
@@ -85,7 +85,6 @@ impl RetryLayer {
             bare_keys: false,
             per_host: false,
             trailers: false,
-            hedge: None,
         }))
     }
 
@@ -170,13 +169,6 @@ impl RetryLayer {
     /// Writes idempotency keys without the quotes that the draft asks for.
     pub fn bare_keys(self) -> Self {
         self.set(|options| options.bare_keys = true)
-    }
-
-    /// Sends a second attempt beside a slow one and takes the first success; the other attempt is cancelled.
-    /// Only requests that are safe to repeat and whose body is in memory are hedged, and hedges are paid from
-    /// the same budget as retries.
-    pub fn hedge(self, hedge: Hedge) -> Self {
-        self.set(|options| options.hedge = Some(hedge))
     }
 
     /// Reads the first frame of a gRPC response, so that a failure in trailers that follow no message is

@@ -169,9 +169,9 @@ impl<B> Outgoing<B> {
         }
     }
 
-    /// Whether several attempts can send the body at once.
-    pub(super) fn is_whole(&self) -> bool {
-        matches!(&self.original, Original::Kept { body: Kept::Whole(_), .. })
+    /// Whether several attempts can send the body at once: all of it is kept.
+    pub(super) fn can_share_body(&self) -> bool {
+        matches!(&self.original, Original::Kept { body, .. } if body.has_ended() && !body.is_lost())
     }
 
     /// The request again, after [`rewind`](Self::rewind), as this attempt with so much time left. `None`

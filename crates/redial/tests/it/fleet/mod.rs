@@ -1,5 +1,6 @@
 mod encrypted;
 mod faults;
+mod location;
 mod redis;
 mod reply_limit;
 mod retry;

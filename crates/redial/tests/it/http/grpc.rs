@@ -13,7 +13,8 @@ use http_body_util::{BodyExt as _, Empty};
 use redial::decide::{Class, Reach, Safety};
 use redial::http::tonic::RetryChannel;
 use redial::http::{Attempts, Replay, RetryLayer, Transport};
-use redial::{Draft, Hedge, Retry, Stop};
+use redial::schedule::HedgeRule;
+use redial::{Draft, Retry, Stop};
 use tokio::net::TcpListener;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
@@ -353,8 +354,8 @@ async fn unavailable_in_trailers_may_have_been_processed() {
             Ok::<_, Infallible>(Response::new(in_trailers("14")))
         });
         for hedged in [false, true] {
-            let looking = layer(|p| p).look_at_trailers();
-            let looking = if hedged { looking.hedge(Hedge::after(ms(1_000))) } else { looking };
+            let rule = HedgeRule::after(ms(1_000));
+            let looking = layer(|p| if hedged { p.hedge(rule) } else { p }).look_at_trailers();
             let response = looking.layer(server).oneshot(asked_for(safety)).await.unwrap();
             assert_eq!(Attempts::of(response.extensions()).made(), made);
             let trailers = response.into_body().collect().await.unwrap().trailers().cloned();

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use redial::admit::BreakerRule;
 use redial::decide::{Class, Classify, Failure};
+use redial::schedule::HedgeRule;
 use redial::schedule::{Backoff, Hint};
 use redial::telemetry::Registry;
-use redial::{CancelToken, Draft, Event, Hedge, Inbound, Policy, Retry};
+use redial::{CancelToken, Draft, Event, Inbound, Policy, Retry};
 
 use super::scrape::scrape;
 use crate::support::{Fault, Log, RESET, Script, ms, plain, unbounded};
@@ -135,9 +136,8 @@ async fn a_future_that_is_dropped_leaves_nothing_in_flight() {
 #[tokio::test(start_paused = true)]
 async fn hedges_are_attempts_and_their_losers_end() {
     let registry = Registry::new();
-    let retry = metered(&registry, unbounded(|p| p));
-    let hedge = Hedge::after(ms(50));
-    let winner = retry.hedged(&hedge, |attempt| async move {
+    let retry = metered(&registry, unbounded(|p| p.hedge(HedgeRule::after(ms(50)))));
+    let winner = retry.run(|attempt| async move {
         let slow = if attempt.number() == 1 { ms(5_000) } else { ms(20) };
         tokio::time::sleep(slow).await;
         Ok::<_, Fault>(attempt.number())

@@ -5,8 +5,9 @@ use opentelemetry::trace::{FutureExt as _, SpanKind, TraceContextExt as _, Trace
 use opentelemetry::trace::{Status, TracerProvider as _};
 use redial::admit::RateRule;
 use redial::decide::Class;
+use redial::schedule::HedgeRule;
 use redial::telemetry::Meter;
-use redial::{Hedge, Rate, Retry, RetryableBlocking as _, Stop};
+use redial::{Rate, Retry, RetryableBlocking as _, Stop};
 
 use super::spans::{Recorder, is_error, text, texts};
 use crate::support::{Fault, RESET, Script, ms, unbounded};
@@ -125,7 +126,8 @@ async fn a_poll_is_not_a_failure() {
 async fn hedges_are_siblings_and_the_loser_is_cancelled() {
     let recorder = Recorder::new();
     let tracer = recorder.provider.tracer("test");
-    let retry = Retry::new(unbounded(|p| p)).idempotent().traced(recorder.otel());
+    let policy = unbounded(|p| p.hedge(HedgeRule::after(ms(50))));
+    let retry = Retry::new(policy).idempotent().traced(recorder.otel());
     let op = |attempt: redial::Attempt| {
         let tracer = &tracer;
         async move {
@@ -135,8 +137,7 @@ async fn hedges_are_siblings_and_the_loser_is_cancelled() {
             Ok::<_, Fault>(attempt.number())
         }
     };
-    let hedge = Hedge::after(ms(50));
-    assert_eq!(retry.hedged(&hedge, op).await.unwrap(), 2);
+    assert_eq!(retry.run(op).await.unwrap(), 2);
     let call = recorder.root();
     let attempts = recorder.below(&call);
     assert_eq!(texts(&attempts, "redial.attempt"), ["1", "2"]);

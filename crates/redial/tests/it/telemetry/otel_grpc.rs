@@ -4,23 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bytes::Bytes;
-use http_body_util::Full;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
+use redial::Retry;
 use redial::http::RetryLayer;
 use redial::http::tonic::RetryChannel;
-use redial::{Hedge, Retry};
+use redial::schedule::HedgeRule;
 use tokio::net::TcpListener;
-use tonic::body::Body;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
-use tower::ServiceExt as _;
 
 use super::otel_http::quick;
 use super::spans::{Recorder, is_error, texts};
@@ -57,11 +54,8 @@ impl Metrics {
 }
 
 fn client(address: SocketAddr, layer: &RetryLayer) -> HealthClient<RetryChannel<Channel>> {
-    HealthClient::new(RetryChannel::new(channel(address), layer))
-}
-
-fn channel(address: SocketAddr) -> Channel {
-    Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy()
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+    HealthClient::new(RetryChannel::new(channel, layer))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,16 +110,10 @@ async fn a_hedge_is_counted_as_one() {
     let router = Server::builder().add_service(served);
     tokio::spawn(router.serve_with_incoming(TcpIncoming::from(listener)));
     let otel = recorder.otel().grpc_with("dns:///health:1", metrics.provider.meter("redial"));
-    let retry = Retry::new(quick()).idempotent().traced(otel);
-    let layer = RetryLayer::new(retry).hedge(Hedge::after(ms(50)));
-    // A complete body: the body of tonic's client is a stream, which is not hedged.
-    let body = Body::new(Full::from(Bytes::from_static(&[0; 5])));
-    let request = http::Request::post("/grpc.health.v1.Health/Check")
-        .header("content-type", "application/grpc")
-        .header("te", "trailers");
-    let channel = RetryChannel::new(channel(address), &layer);
-    let response = channel.oneshot(request.body(body).unwrap()).await.unwrap();
-    assert_eq!(response.status(), 200);
+    let policy = quick().edit().hedge(HedgeRule::after(ms(50))).build().unwrap();
+    let layer = RetryLayer::new(Retry::new(policy).idempotent().traced(otel));
+    let response = client(address, &layer).check(HealthCheckRequest::default()).await.unwrap();
+    assert_eq!(response.into_inner().status, 1);
     assert_eq!(metrics.counts("grpc.client.call.hedges"), (1, 1));
     assert_eq!(metrics.counts("grpc.client.call.retries"), (0, 0));
     let attempts = recorder.below(&recorder.root());

@@ -16,7 +16,8 @@ use opentelemetry_sdk::trace::SpanData;
 use redial::http::RetryLayer;
 use redial::http::reqwest::{SendWith as _, client_builder, middleware};
 use redial::schedule::Backoff;
-use redial::{Hedge, Policy, Retry};
+use redial::schedule::HedgeRule;
+use redial::{Policy, Retry};
 use tokio::net::TcpListener;
 
 use super::spans::{Recorder, is_error, text, texts};
@@ -194,9 +195,10 @@ async fn hedged_requests_are_siblings_and_the_loser_is_cancelled() {
     install_propagator();
     let recorder = Recorder::new();
     let (site, address) = Site::start_silent(&[], 1).await;
-    let retry = Retry::new(quick()).traced(recorder.otel());
+    let policy = quick().edit().hedge(HedgeRule::after(ms(20))).build().unwrap();
+    let retry = Retry::new(policy).traced(recorder.otel());
     let client = client_builder(retry.policy()).build().unwrap();
-    let layer = RetryLayer::new(retry).hedge(Hedge::after(ms(20)));
+    let layer = RetryLayer::new(retry);
     let response = client.get(format!("http://{address}/")).send_through(&layer).await.unwrap();
     // They have ended before the response is returned.
     let call = recorder.root();

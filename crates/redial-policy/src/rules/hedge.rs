@@ -1,0 +1,91 @@
+//! Rules about hedges: is a second request safe, does it come in time, and not too often?
+
+use redial_core::DurationText;
+use redial_core::schedule::HedgeDelay;
+
+use super::admit::percent;
+use super::decide::Requests;
+use super::time::rounded_down;
+use super::{Case, Rule, Violation};
+use crate::finding::Severity;
+
+/// Hedges of unsafe requests.
+pub static HEDGES_UNSAFE: Rule = Rule {
+    name: "hedges-unsafe",
+    severity: Severity::Error,
+    about: "requests that are not idempotent are hedged without a key, so the server may process both",
+    origin: "gRPC proposal A6: hedging is for methods that are safe to execute several times",
+    check: Some(hedges_unsafe),
+};
+
+/// Hedges that are never sent.
+pub static HEDGE_NEVER_FIRES: Rule = Rule {
+    name: "hedge-never-fires",
+    severity: Severity::Warning,
+    about: "the attempt or the call ends before its hedge would be sent, or the hedge is one attempt too many",
+    origin: "\"The Tail at Scale\": a hedge is sent while the first request is outstanding",
+    check: Some(hedge_never_fires),
+};
+
+/// Hedges of usual requests.
+pub static HEDGE_TOO_EARLY: Rule = Rule {
+    name: "hedge-too-early",
+    severity: Severity::Warning,
+    about: "more than half of the calls are hedged, which nearly doubles the load",
+    origin: "\"The Tail at Scale\": a hedge after the 95th percentile adds about 5% load",
+    check: Some(hedge_too_early),
+};
+
+fn hedges_unsafe(case: &Case<'_>) -> Option<Violation> {
+    case.retrying()?.hedge()?;
+    let Requests { what, route } = Requests::unsafe_ones(case)?;
+    if case.found.checks_safety {
+        let message = format!(
+            "{what} carry no idempotency key, so Redial will not hedge them: a slow one stays slow"
+        );
+        let help = "send an idempotency key and write `key = true` in the route, or remove `hedge`";
+        let violation = Violation::new(format!("route[{route}]"), message, help);
+        return Some(violation.at_most(Severity::Warning, true));
+    }
+    let message = format!(
+        "{what} will be sent again while the first is in progress, and nothing shows that they carry an idempotency \
+         key: the server may process both"
+    );
+    let help =
+        "send an idempotency key, the same for every attempt, or hedge only requests that read";
+    Some(Violation::new("hedge", message, help))
+}
+
+fn hedge_never_fires(case: &Case<'_>) -> Option<Violation> {
+    let (policy, system) = (case.policy(), case.system());
+    let rule = policy.hedge()?;
+    if policy.attempts() == 1 {
+        let message = "a call makes one attempt, and hedges count as attempts: none is sent";
+        return Some(Violation::new("hedge", message, system.set_attempts(2)));
+    }
+    let end = policy.attempt_timeout_nanos().min(policy.deadline_nanos());
+    let delay = rule.fixed_delay().filter(|delay| *delay >= end)?;
+    let what = if policy.attempt_timeout_nanos() == end { "an attempt" } else { "the call" };
+    let message = format!(
+        "{what} ends after {}, before its hedge would be sent, after {}",
+        DurationText(end),
+        DurationText(delay)
+    );
+    let sooner = rounded_down((end as f64 / 4.0 / rule.multiple) as u64);
+    Some(Violation::new("hedge.after", message, system.set_time("hedge.after", sooner)))
+}
+
+fn hedge_too_early(case: &Case<'_>) -> Option<Violation> {
+    let rule = case.retrying()?.hedge()?;
+    let HedgeDelay::Quantile(ratio) = rule.when else { return None };
+    // Above 1, how many attempts are slower than the multiple is unknown.
+    if ratio >= 0.5 || rule.multiple > 1.0 {
+        return None;
+    }
+    let message = format!(
+        "at least {} of the attempts take longer than the quantile {ratio} and are hedged: they nearly double the load, or use up \
+         the budget of the retries",
+        percent(1.0 - ratio)
+    );
+    Some(Violation::new("hedge.quantile", message, case.system().set("hedge.quantile", 0.95)))
+}
