@@ -134,7 +134,8 @@ fn json_has_the_documented_fields() {
     );
     let results = blip["results"].as_array().unwrap();
     let names: Vec<_> = results.iter().map(|result| result["policy"].as_str().unwrap()).collect();
-    assert_eq!(names, ["no-retry", "none", "equal", "full", "standard"]);
+    let policies = ["no-retry", "none", "equal", "full", "decorrelated", "normal", "standard"];
+    assert_eq!(names, policies);
     for result in results {
         for name in NUMBERS {
             assert!(result[name].is_f64(), "{name}: {result}");

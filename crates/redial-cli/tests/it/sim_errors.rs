@@ -109,7 +109,7 @@ fn more_than_can_be_simulated() {
 #[test]
 fn an_unknown_policy() {
     let says =
-        ["--policy standrad", "equal, full, none, no-retry", "payment-processor", "No such file"];
+        ["--policy standrad", "full, none, normal, no-retry", "payment-processor", "No such file"];
     sim("blip", &["--policy", "standrad"], &says);
     sim(
         "blip",
@@ -172,7 +172,7 @@ fn too_many_calls_for_the_exact_engine() {
     let closed = "clients.arrivals={closed={callers=10,think=\"1us\"}}";
     sim(
         "blip",
-        &["--policy", "full", "--set", closed],
+        &["--policy", "full", "--set", closed, "--set", "backend.service=0s"],
         &["blip: full: a scale model 1:50 needs at least 50 callers", "a shorter duration"],
     );
 }
