@@ -22,8 +22,9 @@ impl World<'_> {
             from.recognised = executions.is_some_and(|it| it.is_recognised(target.execution));
         }
         let to = self.edges[target.edge as usize].to;
-        let reception = self.services[to].receive(target.shard, from, now);
-        if self.services[to].config.reject_cost > 0.0 {
+        let service = &mut self.services[to];
+        let reception = service.receive(target.shard, from, now);
+        if service.config.reject_cost > 0.0 {
             self.start_queued(to, target.shard, now);
         }
         if let (Origin::Caller(caller), Reception::Answer(outcome)) = (target.origin, &reception) {

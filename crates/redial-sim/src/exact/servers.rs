@@ -43,8 +43,9 @@ impl ServiceState<'_> {
     }
 
     /// How long a server takes for a request that it starts now.
+    #[inline(always)]
     pub(super) fn work(&mut self, shard: u32, failing: Option<Failing>, now: Nanos) -> Nanos {
-        let time = self.config.service;
+        let time = &self.config.service;
         let mut work = time.base.draw(&mut self.stream);
         if time.per_request > 0 {
             let it = &self.shards[shard as usize];

@@ -175,6 +175,7 @@ impl<'a> ServiceState<'a> {
     }
 
     /// A request fails, at once or after its work.
+    #[inline]
     fn fail(&mut self, shard: u32, failing: Failing, now: Nanos) -> Reception {
         if failing.cost > 0.0 {
             return self.take_in(shard, Some(failing), now);
@@ -197,8 +198,10 @@ impl<'a> ServiceState<'a> {
     }
 
     /// The outcome of a request that is not served, with a hint; `None` if there is no answer.
+    #[inline(always)]
     pub(super) fn answer(&mut self, answer: Answer, now: Nanos) -> Option<Outcome> {
-        answer.outcome().map(|outcome| self.hint(outcome, now))
+        let outcome = answer.outcome()?;
+        Some(if self.config.hint == HintGiven::None { outcome } else { self.hint(outcome, now) })
     }
 
     fn take_in(&mut self, shard: u32, failing: Option<Failing>, now: Nanos) -> Reception {
