@@ -16,7 +16,9 @@ mod engine;
 mod fidelity;
 mod fleet;
 mod http;
+mod pip;
 mod queue;
+mod ranking;
 mod run;
 mod sim;
 mod storm;
@@ -25,8 +27,8 @@ mod threads;
 mod timers;
 mod webhooks;
 
-use std::env;
 use std::process::ExitCode;
+use std::{env, fmt};
 
 const HELP: &str = "\
 usage: redial-bench [COMMAND]
@@ -43,6 +45,9 @@ usage: redial-bench [COMMAND]
   queue [--json] [--pending N] [--seconds N]
                     the queues, in memory and durable, beside their peers; N jobs wait in the SQLite file (1000000), and
                     workers run for N seconds (20); `cargo xtask bench queue` builds the peers and starts a Postgres
+  ranking [--json] [--runs N]
+                    retry libraries for Rust and Python in two kinds of trouble, ranked by simulated and by real calls:
+                    means of N runs (10); takes half an hour and needs pip3 (`cargo xtask bench ranking`)
   run [--json]      how much longer `redial run -- true` takes than `true` (`cargo xtask bench run` builds it)
   sim [--json]      the simulator beside SimPy and a bare timing wheel, and the published figures that it has
                     to reproduce (`--seed N` before --json repeats a run); needs valgrind and pip3
@@ -55,7 +60,7 @@ usage: redial-bench [COMMAND]
   allocs NAME       allocations per call of one case
   cases             the names of the cases
 
-Without a command: all of them except `fidelity`, `fleet`, `queue`, `run` and `webhooks`. A missed bar is marked RED; the exit code is 0
+Without a command: all of them except `fidelity`, `fleet`, `queue`, `ranking`, `run` and `webhooks`. A missed bar is marked RED; the exit code is 0
 if everything could be measured.";
 
 fn main() -> ExitCode {
@@ -79,13 +84,14 @@ fn dispatch(args: &[&str]) -> Result<(), String> {
         ["check", "--json"] => check::measure().map(|report| print_json(&report)),
         ["engine"] => engine::measure().map(|report| print!("{report}")),
         ["engine", "--json"] => engine::measure().map(|report| print_json(&report)),
-        ["fidelity", rest @ ..] => fidelity(rest),
+        ["fidelity", rest @ ..] => real_traffic(rest, fidelity::measure),
         ["fleet"] => fleet::measure().map(|report| print!("{report}")),
         ["fleet", "--json"] => fleet::measure().map(|report| print_json(&report)),
         ["http"] => http::measure().map(|report| print!("{report}")),
         ["http", "--json"] => http::measure().map(|report| print_json(&report)),
         ["queue", args @ ..] => queue::command(args),
         ["queue-case", args @ ..] => queue::run_case(args),
+        ["ranking", rest @ ..] => real_traffic(rest, ranking::measure),
         ["run"] => run::measure().map(|report| print!("{report}")),
         ["run", "--json"] => run::measure().map(|report| print_json(&report)),
         ["sim", args @ ..] => sim::command(args),
@@ -112,7 +118,10 @@ fn dispatch(args: &[&str]) -> Result<(), String> {
     }
 }
 
-fn fidelity(args: &[&str]) -> Result<(), String> {
+fn real_traffic<R: fmt::Display + serde::Serialize>(
+    args: &[&str],
+    measure: fn(u32) -> Result<R, String>,
+) -> Result<(), String> {
     let (json, args) = match args {
         ["--json", rest @ ..] => (true, rest),
         all => (false, all),
@@ -122,7 +131,7 @@ fn fidelity(args: &[&str]) -> Result<(), String> {
         ["--runs", n] => n.parse().map_err(|_| format!("{n:?} is not a number of runs"))?,
         _ => return Err(format!("unknown options {:?}\n\n{HELP}", args.join(" "))),
     };
-    let report = fidelity::measure(runs)?;
+    let report = measure(runs)?;
     if json {
         print_json(&report);
     } else {

@@ -18,8 +18,8 @@ const BESIDE_PEERS: &str = "queue";
 const PEERS: [&str; 4] = ["apalis-postgres", "apalis-sqlite", "effectum", "graphile-worker"];
 /// The benchmark that needs a Redis.
 const WITH_REDIS: &str = "fleet";
-/// The benchmark that sends real traffic and rejects its own figures if it wakes up too late.
-const REAL_TIME: &str = "fidelity";
+/// The benchmarks that send real traffic and reject their own figures if they wake up too late.
+const REAL_TIME: [&str; 2] = ["fidelity", "ranking"];
 
 /// Runs `redial-bench` with `args` and returns its exit code.
 pub fn run(args: &[String]) -> Result<u8, String> {
@@ -29,7 +29,7 @@ pub fn run(args: &[String]) -> Result<u8, String> {
         succeed(build.args(PROFILE), "the command is measured")?;
     }
     let code = match args.first().map(String::as_str) {
-        Some(REAL_TIME) => ahead_of_others(args)?,
+        Some(name) if REAL_TIME.contains(&name) => ahead_of_others(args)?,
         Some(BESIDE_PEERS) => beside_peers(args)?,
         Some(WITH_REDIS) => {
             let redis = Redis::start()?;

@@ -73,7 +73,7 @@ pub const TOOLS: &[Tool] = &[
     Tool {
         package: "python3-pip",
         program: "pip3",
-        why: "tests install Envoy with it, and `cargo xtask bench sim` installs SimPy",
+        why: "tests install Envoy with it, and benchmarks install SimPy and retry libraries",
         used_by: &[Use::Test, Use::Bench],
         service: None,
     },

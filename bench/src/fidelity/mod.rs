@@ -2,7 +2,7 @@
 //! with a real capacity, and the simulator with the same file: a blip, in which the backend is down for 200 ms, and
 //! a brownout, in which it fails three requests in ten. Peers are used unmodified.
 
-mod peers;
+pub(crate) mod peers;
 mod report;
 
 use redial_core::{Nanos, Policy};
@@ -72,7 +72,8 @@ pub(crate) fn measure(runs: u32) -> Result<Report, String> {
         for way in &WAYS {
             eprintln!("{name}: {} …", way.name);
             let subject = scenario.subject(way.policy)?;
-            let real = Real::measure(&scenario, way, &subject, runs).map_err(message)?;
+            let live = |setting| (way.live)(setting, &subject.policy).map_err(message);
+            let real = Real::measure(&scenario, runs, live)?;
             rows.push(Row {
                 scenario: name,
                 way: way.name,
@@ -80,7 +81,7 @@ pub(crate) fn measure(runs: u32) -> Result<Report, String> {
                 refused: real.refused,
                 refusal: real.refusal.map(|refusal| refusal.to_string()),
                 live: (!real.runs.is_empty()).then(|| Means::of(&Summary::of(&real.runs))),
-                simulated: Means::of(&simulated(&scenario, &subject, round_trip)),
+                simulated: Means::of(&simulated(&with_latency(&scenario, round_trip), &subject)),
             });
         }
     }
@@ -88,30 +89,34 @@ pub(crate) fn measure(runs: u32) -> Result<Report, String> {
 }
 
 /// The real runs of one way of retrying.
-struct Real {
-    runs: Vec<Run>,
+pub(crate) struct Real {
+    pub(crate) runs: Vec<Run>,
+    /// The seeds of these runs.
+    pub(crate) seeds: Vec<u64>,
     /// How many runs gave no figures.
-    refused: u32,
+    pub(crate) refused: u32,
     /// Why the last of them gave none.
-    refusal: Option<Refusal>,
+    pub(crate) refusal: Option<Refusal>,
 }
 
 impl Real {
     /// Makes the requested number of runs, and more to replace refused ones, up to a limit.
-    fn measure(
+    pub(crate) fn measure(
         scenario: &Scenario,
-        way: &Way,
-        subject: &Subject,
         wanted: u32,
-    ) -> Result<Self, Error> {
-        let mut real = Self { runs: Vec::new(), refused: 0, refusal: None };
+        live: impl Fn(Setting) -> Result<Live, String>,
+    ) -> Result<Self, String> {
+        let mut real = Self { runs: Vec::new(), seeds: Vec::new(), refused: 0, refusal: None };
         for seed in 1..=MOST_TRIES * u64::from(wanted) {
             if real.runs.len() == wanted as usize {
                 break;
             }
-            let setting = Setting::of(scenario)?.seed(seed);
-            match (way.live)(setting, &subject.policy)?.figures() {
-                Ok(run) => real.runs.push(run),
+            let setting = Setting::of(scenario).map_err(|error| error.to_string())?.seed(seed);
+            match live(setting)?.figures() {
+                Ok(run) => {
+                    real.runs.push(run);
+                    real.seeds.push(seed);
+                }
                 Err(refusal) => {
                     real.refusal = Some(refusal);
                     real.refused += 1;
@@ -123,10 +128,13 @@ impl Real {
 }
 
 /// The same file, with the latency of loopback.
-fn simulated(scenario: &Scenario, subject: &Subject, round_trip: Nanos) -> Summary {
+pub(crate) fn with_latency(scenario: &Scenario, round_trip: Nanos) -> Scenario {
     let clients = Clients { latency: Time::Always(round_trip / 2), ..scenario.clients.clone() };
-    let scenario = Scenario { clients, ..scenario.clone() };
+    Scenario { clients, ..scenario.clone() }
+}
+
+fn simulated(scenario: &Scenario, subject: &Subject) -> Summary {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let settings = Settings { runs: SIMULATED_RUNS, seed: 1, threads, engine: Choice::Exact };
-    simulate(&scenario, subject, &settings, &Watch::default())
+    simulate(scenario, subject, &settings, &Watch::default())
 }

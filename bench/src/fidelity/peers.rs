@@ -17,16 +17,16 @@ const BASE: Duration = Duration::from_millis(100);
 const CAP: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 4;
 
-pub(super) struct Backon(ExponentialBuilder);
+pub(crate) struct Backon(ExponentialBuilder);
 
 impl Backon {
     /// Three retries, after 1, 2 and 4 s, without jitter.
-    pub(super) fn by_default() -> Self {
+    pub(crate) fn by_default() -> Self {
         Self(ExponentialBuilder::default())
     }
 
     /// As close to our standard policy as it can be configured.
-    pub(super) fn like_ours() -> Self {
+    pub(crate) fn like_ours() -> Self {
         let builder = ExponentialBuilder::default().with_min_delay(BASE).with_max_delay(CAP);
         Self(builder.with_max_times(ATTEMPTS as usize - 1).with_jitter())
     }
@@ -40,14 +40,14 @@ impl Caller for Backon {
 
 /// Its own budget and backoff, in a policy as its documentation recommends.
 #[derive(Clone)]
-pub(super) struct Tower {
+pub(crate) struct Tower {
     left: u32,
     budget: Arc<TpsBudget>,
     backoff: ExponentialBackoff,
 }
 
 impl Tower {
-    pub(super) fn standard() -> Self {
+    pub(crate) fn standard() -> Self {
         let maker = ExponentialBackoffMaker::new(BASE, CAP, 0.99, HasherRng::default());
         let backoff = maker.expect("a valid range").make_backoff();
         Self { left: ATTEMPTS - 1, budget: Arc::default(), backoff }

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use redial_core::decide::Safety;
-use redial_core::{Nanos, Policy, parse_duration};
+use redial_core::fleet::Location;
+use redial_core::schedule::HedgeDelay;
+use redial_core::{NEVER, Nanos, Policy, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
 
+use crate::policy::Named;
 use crate::text::{aligned, widths};
 use crate::{duration, policy};
 
@@ -54,12 +57,14 @@ pub(crate) struct Args {
 #[derive(Clone)]
 struct Subject {
     policy: Policy,
+    location: Option<Location>,
     peer: Option<&'static Peer>,
 }
 
 impl Subject {
     fn read(name: &str) -> Result<Self, String> {
-        Ok(Self { policy: policy::load(name)?, peer: policy::peer(name)? })
+        let Named { policy, location, .. } = Named::read(name)?;
+        Ok(Self { policy, location, peer: policy::peer(name)? })
     }
 
     /// A peer that does not check safety repeats every call.
@@ -113,6 +118,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     waits(&answer, out)?;
     runs(&answer, out)?;
     worst_case(&answer, out)?;
+    hedges(&answer, out)?;
+    fleet(&args.policy, out)?;
     args.policy.peer.map_or(Ok(()), |peer| describe(peer, out))
 }
 
@@ -202,11 +209,42 @@ fn runs(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
 fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let worst = answer.worst_case;
     write!(out, "Worst case: {} attempts, ", worst.attempts)?;
+    if worst.in_flight > 1 {
+        write!(out, "up to {} in flight at once, ", worst.in_flight)?;
+    }
     let (Some(plain), Some(hinted)) = (worst.elapsed, worst.elapsed_with_hints) else {
         return writeln!(out, "with no limit on their duration.");
     };
     let (plain, hinted) = (duration::text(plain), duration::text(hinted));
     writeln!(out, "{plain} in all; {hinted} if the server sends hints.")
+}
+
+fn hedges(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
+    let Some(rule) = answer.policy.hedge() else { return Ok(()) };
+    let delay = match rule.when {
+        HedgeDelay::After(_) => short(rule.fixed_delay().unwrap_or(NEVER)),
+        HedgeDelay::Quantile(ratio) if rule.multiple == 1.0 => {
+            format!("the {ratio} quantile of the latencies")
+        }
+        HedgeDelay::Quantile(ratio) => {
+            format!("{} times the {ratio} quantile of the latencies", rule.multiple)
+        }
+    };
+    writeln!(
+        out,
+        "Hedges: another attempt beside one that takes longer than {delay}, if repeating is safe. Hedges count as\n\
+         attempts and draw on the budget. The steps and waits above are those without hedges."
+    )
+}
+
+fn fleet(subject: &Subject, out: &mut impl Write) -> io::Result<()> {
+    let Some(name) = subject.policy.fleet() else { return Ok(()) };
+    let place = subject.location.as_ref().map(|location| format!(", in {}", location.redis));
+    writeln!(
+        out,
+        "Fleet: the budget is one for all instances of {name}{}. The budget above is that of a single process.",
+        place.unwrap_or_default()
+    )
 }
 
 fn print(

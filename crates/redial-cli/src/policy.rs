@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use redial_core::fleet::Location;
 use redial_core::{Policy, Preset};
 use redial_policy::file::File as PolicyFile;
 use redial_policy::nearest;
@@ -13,11 +14,16 @@ use crate::check::human::plain_problem;
 
 /// Loads the policy that an argument names: a preset, `peer:NAME`, or a file.
 pub(crate) fn load(name: &str) -> Result<Policy, String> {
+    Named::read(name).map(|named| named.policy)
+}
+
+/// The policy, and where the ledger of its fleet is.
+fn find(name: &str) -> Result<(Policy, Option<Location>), String> {
     if let Some(peer) = peer(name)? {
-        return Ok(peer.policy());
+        return Ok((peer.policy(), None));
     }
     if let Some(preset) = Preset::from_name(name) {
-        return Ok(preset.into());
+        return Ok((preset.into(), None));
     }
     let (path, chosen) = match name.rsplit_once('#') {
         // The name of a file may contain `#`.
@@ -53,7 +59,11 @@ pub(crate) fn read_file(path: &str) -> io::Result<String> {
 }
 
 /// A file is one policy, or has policies in tables `[policy.NAME]`.
-fn from_file(text: &str, path: &str, chosen: Option<&str>) -> Result<Policy, String> {
+fn from_file(
+    text: &str,
+    path: &str,
+    chosen: Option<&str>,
+) -> Result<(Policy, Option<Location>), String> {
     let file = policy_file(text, path)?;
     let names = || file.policies.iter().map(|named| named.name.as_str()).collect::<Vec<_>>();
     let found = match chosen {
@@ -75,7 +85,7 @@ fn from_file(text: &str, path: &str, chosen: Option<&str>) -> Result<Policy, Str
             }
         },
     };
-    Ok(found.policy.clone())
+    Ok((found.policy.clone(), file.location(&found.policy).cloned()))
 }
 
 /// All policies of a file, by name.
@@ -96,11 +106,14 @@ fn policy_file(text: &str, path: &str) -> Result<PolicyFile, String> {
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) policy: Policy,
+    /// Where the ledger of its fleet is, if it names one.
+    pub(crate) location: Option<Location>,
 }
 
 impl Named {
     pub(crate) fn read(name: &str) -> Result<Self, String> {
-        Ok(Self { name: name.to_owned(), policy: load(name)? })
+        let (policy, location) = find(name)?;
+        Ok(Self { name: name.to_owned(), policy, location })
     }
 }
 

@@ -80,6 +80,7 @@ fn worst_case(policy: &Policy) -> Value {
     let ms = |limit: Option<Duration>| limit.map(|limit| limit.as_nanos() as f64 / 1e6);
     json!({
         "attempts": worst.attempts,
+        "in_flight": worst.in_flight,
         "elapsed_ms": ms(worst.elapsed),
         "elapsed_with_hints_ms": ms(worst.elapsed_with_hints),
     })

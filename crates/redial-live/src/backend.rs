@@ -5,9 +5,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use redial_core::Nanos;
+use redial_core::{NEVER, Nanos};
 use redial_sim::Stream;
-use redial_sim::faults::Outages;
+use redial_sim::faults::{Capacity, Outages};
 use redial_sim::scenario::{BACKEND, Time};
 
 use crate::setting::Setting;
@@ -15,8 +15,13 @@ use crate::setting::Setting;
 /// Servers, and a queue in order of arrival. Time is an argument and must not go back.
 #[derive(Debug)]
 pub struct Backend {
-    /// When each server is free again; `None` without a server limit.
-    free: Option<BinaryHeap<Reverse<Nanos>>>,
+    /// The maximum without a server limit.
+    servers: u64,
+    capacity: Capacity,
+    /// No further request starts before this: the last one starts then, or no server is free earlier.
+    earliest: Nanos,
+    /// When the requests that are in service at `earliest` are done.
+    busy: BinaryHeap<Reverse<Nanos>>,
     /// When queued requests start, in ascending order.
     begins: VecDeque<Nanos>,
     queue: usize,
@@ -42,7 +47,10 @@ impl Backend {
         let scenario = setting.scenario();
         let backend = &scenario.backend;
         Self {
-            free: backend.servers.map(|servers| (0..servers.0).map(|_| Reverse(0)).collect()),
+            servers: backend.servers.map_or(u64::MAX, |servers| servers.0.into()),
+            capacity: Capacity::new(scenario, BACKEND),
+            earliest: 0,
+            busy: BinaryHeap::new(),
             begins: VecDeque::new(),
             queue: backend.queue as usize,
             service: backend.service.base,
@@ -60,19 +68,33 @@ impl Backend {
         while self.begins.front().is_some_and(|begin| *begin <= now) {
             self.begins.pop_front();
         }
-        let Some(free) = &mut self.free else {
-            return Answer::DoneAt(now + self.service.draw(&mut self.work));
-        };
-        let begin = free.peek().map_or(now, |Reverse(free)| now.max(*free));
+        self.earliest = self.begin(now);
+        let begin = self.earliest;
         if begin > now {
             if self.begins.len() >= self.queue {
                 return Answer::Refused;
             }
             self.begins.push_back(begin);
         }
-        let done = begin + self.service.draw(&mut self.work);
-        free.pop();
-        free.push(Reverse(done));
+        let work = self.service.draw(&mut self.work);
+        let done = self.capacity.done(begin, self.capacity.service_time(work, begin));
+        self.busy.push(Reverse(done));
         Answer::DoneAt(done)
+    }
+
+    /// When a server can start a request that arrives now: after all earlier ones, as soon as fewer are in service
+    /// than there are servers.
+    fn begin(&mut self, now: Nanos) -> Nanos {
+        let mut at = now.max(self.earliest);
+        loop {
+            while self.busy.peek().is_some_and(|Reverse(done)| *done <= at) {
+                self.busy.pop();
+            }
+            if (self.busy.len() as u64) < self.capacity.servers(self.servers, at) {
+                return at;
+            }
+            let done = self.busy.peek().map_or(NEVER, |Reverse(done)| *done);
+            at = done.min(self.capacity.next_change(at));
+        }
     }
 }

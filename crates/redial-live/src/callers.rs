@@ -1,3 +1,4 @@
+use std::iter;
 use std::sync::Arc;
 
 use redial_core::Nanos;
@@ -48,19 +49,12 @@ async fn open<C: Caller>(
     instances: &[Arc<C>],
     tasks: &mut JoinSet<()>,
 ) {
-    let scenario = shared.scenario();
-    let mut arrivals = OpenLoop::new(scenario, shared.stream(0));
-    let mut next = 0;
-    loop {
-        next = arrivals.next(next);
-        if next >= scenario.duration {
-            return;
-        }
+    for (begin, instance) in arrivals(shared) {
         // A timer wakes once a millisecond; then all calls that are due begin.
-        if next > shared.now() {
-            shared.wait_until(next).await;
+        if begin > shared.now() {
+            shared.wait_until(begin).await;
         }
-        let caller = Arc::clone(&instances[arrivals.instance() as usize]);
+        let caller = Arc::clone(&instances[instance as usize]);
         let (shared, pool) = (Arc::clone(shared), Arc::clone(pool));
         tasks.spawn(async move {
             call(&shared, &pool, &*caller).await;
@@ -70,13 +64,23 @@ async fn open<C: Caller>(
     }
 }
 
+/// When the calls of an open loop begin, each with its instance.
+pub(crate) fn arrivals(shared: &Shared) -> impl Iterator<Item = (Nanos, u32)> {
+    let scenario = shared.scenario();
+    let mut arrivals = OpenLoop::new(scenario, shared.setting.seed);
+    let mut next = 0;
+    iter::from_fn(move || {
+        next = arrivals.next(next);
+        (next < scenario.duration).then(|| (next, arrivals.instance()))
+    })
+}
+
 /// Makes one call; returns when it ended.
 async fn call<C: Caller>(shared: &Shared, pool: &Arc<Pool>, caller: &C) -> Nanos {
     let started = shared.now();
     shared.record.begun(started);
-    let client = Client::new(Arc::clone(pool));
-    let succeeded = caller.call(client.clone()).await;
+    let succeeded = caller.call(Client::new(Arc::clone(pool))).await;
     let now = shared.now();
-    shared.record.ended(started, now, client.sent(), succeeded);
+    shared.record.ended(started, now, succeeded);
     now
 }

@@ -8,6 +8,7 @@
 //! - [`Caller`]: how a call is made, with or without retries. [`Redial`], [`Naive`] and [`Once`] are here; peers
 //!   are where their crates are dependencies.
 //! - [`run`] and [`start`]: server and callers on separate threads, so that neither waits for the other.
+//! - [`serve`]: only the server, for callers in another process.
 //! - [`Live`]: the results. There are no figures when the load generator was the bottleneck.
 //!
 //! ```
@@ -39,6 +40,7 @@ mod loopback;
 mod pool;
 mod record;
 mod server;
+mod serving;
 mod setting;
 mod shared;
 
@@ -50,4 +52,5 @@ pub use live::{Live, Running, run, start};
 pub use loopback::round_trip;
 pub use pool::{Client, Failed};
 pub use record::{Arrived, Ended, Log, Record};
+pub use serving::{Serving, serve};
 pub use setting::{Error, Setting};

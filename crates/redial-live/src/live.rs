@@ -90,8 +90,7 @@ impl Running {
             // A panic of a caller ends only its own task, so this thread does not panic.
             drop(callers.join());
         }
-        let busy = self.busy.share(self.now());
-        Live { shared: Arc::clone(&self.shared), log: self.shared.record.take(), busy }
+        Live::new(&self.shared, self.busy)
     }
 }
 
@@ -105,6 +104,11 @@ impl Drop for Running {
 }
 
 impl Live {
+    pub(crate) fn new(shared: &Arc<Shared>, busy: CpuTime) -> Self {
+        let busy = busy.share(shared.now());
+        Self { shared: Arc::clone(shared), log: shared.record.take(), busy }
+    }
+
     /// The setting.
     pub fn setting(&self) -> &Setting {
         &self.shared.setting

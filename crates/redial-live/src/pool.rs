@@ -1,5 +1,5 @@
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{error, fmt};
@@ -25,11 +25,11 @@ pub enum Failed {
     Broken,
 }
 
-/// The connection of one call to the backend. It counts the attempts of the call.
+/// The connection of one call to the backend, which counts the attempts of the call.
 #[derive(Clone, Debug)]
 pub struct Client {
     pool: Arc<Pool>,
-    sent: Arc<AtomicU32>,
+    call: u64,
 }
 
 /// A pool of connections, as many as were ever needed at once.
@@ -38,13 +38,15 @@ pub(crate) struct Pool {
     address: SocketAddr,
     shared: Arc<Shared>,
     idle: Mutex<Vec<Sender>>,
+    calls: AtomicU64,
 }
 
 type Sender = SendRequest<Empty<Bytes>>;
 
 impl Client {
     pub(crate) fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, sent: Arc::default() }
+        let call = pool.calls.fetch_add(1, Ordering::Relaxed);
+        Self { pool, call }
     }
 
     /// Makes an attempt.
@@ -52,9 +54,8 @@ impl Client {
     /// When the caller stops waiting, the response is still read to its end, so that the connection is reused: the
     /// wasted work of the backend is to be measured, not the cost of new connections.
     pub async fn send(self) -> Result<(), Failed> {
-        let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let timeout = self.pool.shared.setting.timeout;
-        let exchange = tokio::spawn(Arc::clone(&self.pool).exchange(number));
+        let exchange = tokio::spawn(Arc::clone(&self.pool).exchange(self.call));
         let answer = match timeout {
             Some(timeout) => tokio::time::timeout(Duration::from_nanos(timeout), exchange)
                 .await
@@ -63,20 +64,15 @@ impl Client {
         };
         answer.unwrap_or(Err(Failed::Broken))
     }
-
-    /// How many attempts were made.
-    pub fn sent(&self) -> u32 {
-        self.sent.load(Ordering::Relaxed)
-    }
 }
 
 impl Pool {
     pub(crate) fn new(address: SocketAddr, shared: Arc<Shared>) -> Self {
-        Self { address, shared, idle: Mutex::default() }
+        Self { address, shared, idle: Mutex::default(), calls: AtomicU64::new(0) }
     }
 
-    async fn exchange(self: Arc<Self>, number: u32) -> Result<(), Failed> {
-        let answer = self.try_exchange(number).await;
+    async fn exchange(self: Arc<Self>, call: u64) -> Result<(), Failed> {
+        let answer = self.try_exchange(call).await;
         let Some(status) = answer else {
             self.shared.record.broken();
             return Err(Failed::Broken);
@@ -85,10 +81,10 @@ impl Pool {
     }
 
     /// The status of the response, if there is one.
-    async fn try_exchange(&self, number: u32) -> Option<u16> {
+    async fn try_exchange(&self, call: u64) -> Option<u16> {
         let mut sender = self.sender().await?;
-        // The server learns the attempt number from the path.
-        let request = Request::get(format!("/{number}")).body(Empty::new()).ok()?;
+        // The server counts the attempts of a call by its number in the path.
+        let request = Request::get(format!("/{call}")).body(Empty::new()).ok()?;
         let response = sender.send_request(request).await.ok()?;
         let status = response.status().as_u16();
         // To its end, so that the connection can be reused.

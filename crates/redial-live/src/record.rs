@@ -40,8 +40,6 @@ pub struct Ended {
     pub started: Nanos,
     /// When it was over.
     pub at: Nanos,
-    /// How many attempts it made.
-    pub attempts: u32,
     /// Whether one of them was answered in time.
     pub succeeded: bool,
 }
@@ -73,8 +71,8 @@ impl Record {
     }
 
     /// A call that began at `started` is over.
-    pub fn ended(&self, started: Nanos, now: Nanos, attempts: u32, succeeded: bool) {
-        self.log().ended.push(Ended { started, at: now, attempts, succeeded });
+    pub fn ended(&self, started: Nanos, now: Nanos, succeeded: bool) {
+        self.log().ended.push(Ended { started, at: now, succeeded });
     }
 
     /// Reads the events. Server and callers are blocked meanwhile.

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -33,7 +34,7 @@ impl Server {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let state = Arc::new(ServerState {
-            backend: Mutex::new(Backend::new(&shared.setting)),
+            service: Mutex::new((Backend::new(&shared.setting), HashMap::new())),
             shared: Arc::clone(shared),
         });
         let serve = move || {
@@ -65,7 +66,8 @@ impl Drop for Server {
 
 /// The state that all connections share.
 struct ServerState {
-    backend: Mutex<Backend>,
+    /// The backend, and how many attempts of each call have arrived.
+    service: Mutex<(Backend, HashMap<u64, u32>)>,
     shared: Arc<Shared>,
 }
 
@@ -88,7 +90,9 @@ async fn accept(listener: TcpListener, state: Arc<ServerState>) {
 async fn serve(stream: TcpStream, state: Arc<ServerState>) {
     let service = service_fn(|request| answer(request, &state));
     if stream.set_nodelay(true).is_ok() {
-        let server = http1::Builder::new();
+        let mut server = http1::Builder::new();
+        // The work of a caller that has hung up continues.
+        server.half_close(true);
         // The caller notices and counts a broken connection.
         drop(server.serve_connection(TokioIo::new(stream), service).await);
     }
@@ -99,12 +103,15 @@ async fn answer(
     state: &ServerState,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     let shared = &state.shared;
-    let number = request.uri().path().trim_start_matches('/').parse().unwrap_or(1);
+    let call = request.uri().path().trim_start_matches('/').parse().unwrap_or(0);
     let answer = {
+        let mut service = state.service.lock().unwrap_or_else(PoisonError::into_inner);
+        let (backend, attempts) = &mut *service;
+        let number = attempts.entry(call).or_default();
+        *number += 1;
         // Read under the lock, so that time does not go back for the backend.
-        let mut backend = state.backend.lock().unwrap_or_else(PoisonError::into_inner);
         let now = shared.now();
-        shared.record.attempt(now, number);
+        shared.record.attempt(now, *number);
         let answer = backend.arrive(now);
         if answer == Answer::Refused {
             shared.record.refused(now);

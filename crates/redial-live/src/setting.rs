@@ -37,7 +37,8 @@ impl Setting {
     /// # Errors
     ///
     /// The scenario has a part that real traffic does not support; the error names it. Supported are calls at a
-    /// rate or in a closed loop, and a backend with servers, a queue, outages and brownouts.
+    /// rate or in a closed loop, and a backend with servers, a queue, outages, brownouts, capacity losses, cold caches
+    /// and pauses.
     pub fn of(scenario: &Scenario) -> Result<Self, Error> {
         match unsupported(scenario) {
             Some((path, can)) => Err(Error::Unsupported { path, can }),
@@ -128,7 +129,7 @@ fn service(backend: &Service) -> [Part; 17] {
     ]
 }
 
-fn faults(scenario: &Scenario) -> [Part; 11] {
+fn faults(scenario: &Scenario) -> [Part; 7] {
     let mut outages = scenario.outage.iter();
     let mut brownouts = scenario.brownout.iter();
     [
@@ -136,10 +137,6 @@ fn faults(scenario: &Scenario) -> [Part; 11] {
         (brownouts.any(|it| it.answer != Answer::UNAVAILABLE), "brownout.answer", "503"),
         (scenario.outage.iter().any(|it| it.cost > 0.0), "outage.cost", "0"),
         (scenario.brownout.iter().any(|it| it.cost > 0.0), "brownout.cost", "0"),
-        (!scenario.capacity_loss.is_empty(), "capacity_loss", ABSENT),
-        (!scenario.cold_cache.is_empty(), "cold_cache", ABSENT),
-        (!scenario.slowdown.is_empty(), "slowdown", ABSENT),
-        (!scenario.pause.is_empty(), "pause", ABSENT),
         (!scenario.spike.is_empty(), "spike", ABSENT),
         (!scenario.restart.is_empty(), "restart", ABSENT),
         (!scenario.switched_off.is_empty(), "switched_off", ABSENT),

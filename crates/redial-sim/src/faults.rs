@@ -78,7 +78,7 @@ impl Outages {
 
 /// How many servers of a service work, and how fast.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Capacity {
+pub struct Capacity {
     losses: Vec<CapacityLoss>,
     cold_caches: Vec<ColdCache>,
     slowdowns: Vec<Slowdown>,
@@ -88,7 +88,7 @@ pub(crate) struct Capacity {
 
 impl Capacity {
     /// Only the backend loses capacity.
-    pub(crate) fn new(scenario: &Scenario, service: &str) -> Self {
+    pub fn new(scenario: &Scenario, service: &str) -> Self {
         if service != BACKEND {
             return Self::default();
         }
@@ -103,7 +103,7 @@ impl Capacity {
     }
 
     /// How many of `all` servers may start work now: none during a pause.
-    pub(crate) fn servers(&self, all: u64, now: Nanos) -> u64 {
+    pub fn servers(&self, all: u64, now: Nanos) -> u64 {
         if self.pauses.iter().any(|it| it.span().contains(now)) {
             return 0;
         }
@@ -119,7 +119,7 @@ impl Capacity {
     }
 
     /// When the number of servers changes next.
-    pub(crate) fn next_change(&self, now: Nanos) -> Nanos {
+    pub fn next_change(&self, now: Nanos) -> Nanos {
         let edges = self.spans().flat_map(|it| [it.start, it.end]);
         edges.filter(|edge| *edge > now).min().unwrap_or(NEVER)
     }
@@ -152,14 +152,14 @@ impl Capacity {
     }
 
     /// How long work takes that is started now and usually takes `work`.
-    pub(crate) fn service_time(&self, work: Nanos, now: Nanos) -> Nanos {
+    pub fn service_time(&self, work: Nanos, now: Nanos) -> Nanos {
         let steady = self.cold_caches.is_empty() && self.slowdowns.is_empty();
         if steady { work } else { nearest(work as f64 / self.speed(now)) }
     }
 
     /// When work is done that starts now and takes this long. Pauses come on top.
     #[inline]
-    pub(crate) fn done(&self, now: Nanos, work: Nanos) -> Nanos {
+    pub fn done(&self, now: Nanos, work: Nanos) -> Nanos {
         self.pauses.iter().fold(now + work, |done, pause| {
             let held_up = (now..=done).contains(&pause.start);
             if held_up { done + pause.duration } else { done }

@@ -48,7 +48,9 @@ impl Choice {
         let is_large = calls > MOST_CALLS_FOLLOWED || in_flight_over_limit(scenario).is_some();
         let model = || cohort::Model::new(scenario, subject);
         match self {
-            Self::Exact => Method::exact(scenario, subject, None::<Refused>).checked(),
+            Self::Exact => {
+                can_follow(scenario).map(|()| Method::exact(scenario, subject, None::<Refused>))
+            }
             Self::Cohort => model().map(Method::cohort).map_err(|why| why.to_string()),
             Self::Scale => Method::scale(scenario, subject, None),
             Self::Auto => match is_dense.then(model) {
@@ -60,6 +62,19 @@ impl Choice {
             },
         }
     }
+}
+
+/// Refuses more calls than the exact engine can follow.
+fn can_follow(scenario: &Scenario) -> Result<(), String> {
+    let (calls, in_flight) = (scenario.calls(), in_flight_over_limit(scenario));
+    let what = match in_flight {
+        _ if calls > MOST_EXACT_CALLS => {
+            format!("{} calls in a run (at most {})", count(calls), count(MOST_EXACT_CALLS))
+        }
+        Some(calls) => format!("{} calls in flight", count(calls as f64)),
+        None => return Ok(()),
+    };
+    Err(format!("{what} are too many for the exact engine: omit --engine exact, or lower the rate"))
 }
 
 /// How the runs of a policy are computed.
@@ -105,22 +120,6 @@ impl<'a> Method<'a> {
         let notes = why.iter().map(ToString::to_string);
         let notes = notes.chain(model.distortions().iter().cloned()).collect();
         Ok(Self { model: Model::Scale(Box::new(model)), notes })
-    }
-
-    /// Refuses more calls than the exact engine can follow.
-    fn checked(self) -> Result<Self, String> {
-        let Model::Exact(scenario, _) = &self.model else { return Ok(self) };
-        let (calls, in_flight) = (scenario.calls(), in_flight_over_limit(scenario));
-        let what = match in_flight {
-            _ if calls > MOST_EXACT_CALLS => {
-                format!("{} calls in a run (at most {})", count(calls), count(MOST_EXACT_CALLS))
-            }
-            Some(calls) => format!("{} calls in flight", count(calls as f64)),
-            None => return Ok(self),
-        };
-        Err(format!(
-            "{what} are too many for the exact engine: omit --engine exact, or lower the rate"
-        ))
     }
 
     /// The engine.

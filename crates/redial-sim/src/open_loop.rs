@@ -7,6 +7,9 @@ use crate::faults::spike_factor;
 use crate::scenario::{Arrivals, Spike, nearest};
 use crate::{Scenario, Stream};
 
+/// The number of its stream of random numbers among those of a run.
+const STREAM: u64 = 3;
+
 /// The calls of a scenario that arrive at a rate.
 #[derive(Debug)]
 pub struct OpenLoop<'a> {
@@ -19,15 +22,15 @@ pub struct OpenLoop<'a> {
 }
 
 impl<'a> OpenLoop<'a> {
-    /// No call has begun.
-    pub fn new(scenario: &'a Scenario, stream: Stream) -> Self {
+    /// No call has begun. The same seed gives the same calls, simulated or real.
+    pub fn new(scenario: &'a Scenario, seed: u64) -> Self {
         Self {
             arrivals: &scenario.clients.arrivals,
             rate: scenario.rate().unwrap_or(0.0),
             spikes: &scenario.spike,
             instances: scenario.clients.instances,
             count: 0,
-            stream,
+            stream: Stream::new(seed).of(STREAM),
         }
     }
 

@@ -12,7 +12,7 @@ use redial_core::Nanos;
 pub use crate::method::{Choice, Engine, MOST_CALLS_FOLLOWED, MOST_EXACT_CALLS, Method};
 
 use crate::measure::{Run, Summary, Usual};
-use crate::{Scenario, Stream, Subject};
+use crate::{Scenario, Stream, Subject, scale_model};
 
 /// How many runs, with which seed, and on how many threads.
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +93,12 @@ pub fn usual_of(scenario: &Scenario, subject: &Subject, settings: &Settings) -> 
         ..scenario.without_faults()
     };
     let one = subject.one_attempt();
-    let method = Choice::Auto.method(&healthy, &one);
-    let method = method.unwrap_or_else(|why| Method::exact(&healthy, &one, Some(why)));
-    method.run(settings.seed, &Watch::default()).outcomes.usual()
+    // It is not part of the progress, so it is short.
+    let methods = [Choice::Auto, Choice::Scale].map(|choice| choice.method(&healthy, &one));
+    let method = methods.iter().flatten().find(|method| method.work() <= scale_model::MOST_CALLS);
+    method.map_or_else(Usual::default, |method| {
+        method.run(settings.seed, &Watch::default()).outcomes.usual()
+    })
 }
 
 /// Makes the first run of every job, then the second of every job, and so on. `keep` selects what is kept of a run

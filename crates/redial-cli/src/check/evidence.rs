@@ -62,7 +62,7 @@ pub(super) static EVIDENCE: &[Evidence] = &[
         measure_text: "share of the callers that hit the backend in the same 50 ms after a blip",
         fix_text: "with full jitter",
         // Callers without earlier calls have earned no retry budget.
-        prepare: |policy| policy.edit().budget(Budget::None).build().ok(),
+        prepare: |policy| policy.edit().budget(Budget::None).without_fleet().build().ok(),
         fix: |subject, _| {
             let backoff = subject.policy.backoff().jitter(Jitter::Full);
             edited(subject, subject.policy.edit().backoff(backoff).build().ok())

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use redial_core::fleet::Location;
 use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};
 use regex_lite::Regex;
 use toml::Table;
@@ -89,8 +90,8 @@ pub(crate) struct Args {
     pub(super) hint: Vec<Regex>,
 
     /// The budget that this call shares: a name (per user), the path of a file, a fleet in Redis
-    /// (redis://[user:password@]host[:port][/db]#FLEET, or rediss:// for TLS), or none [default: the budget of all
-    /// commands with the same name]
+    /// (redis://[user:password@]host[:port][/db]#FLEET, or rediss:// for TLS), or none [default: the fleet
+    /// that the policy names, or else the budget of all commands with the same name]
     #[arg(long, help_heading = BUDGET, value_name = "NAME|PATH|REDIS#FLEET|none", value_parser = Budgeted::read)]
     pub(super) budget: Option<Budgeted>,
     /// Allowed ratio of retries to calls
@@ -157,6 +158,12 @@ impl Args {
         draft.build().map_err(|wrong| format!("{}{wrong}", flag(wrong.field())))
     }
 
+    /// The fleet that the policy names, and where its ledger is, unless a flag names another budget.
+    pub(super) fn fleet(&self) -> Option<(&Location, &str)> {
+        let named = self.policy.as_ref().filter(|_| self.budget.is_none())?;
+        named.location.as_ref().zip(named.policy.fleet())
+    }
+
     fn changes(&self) -> bool {
         let plain = self.attempts.is_none() && self.attempt_timeout.is_none();
         let plain = plain && self.deadline.is_none() && self.base.is_none() && self.cap.is_none();
@@ -174,6 +181,9 @@ impl Args {
         put(backoff, "base", self.base.map(time));
         put(backoff, "cap", self.cap.map(time));
         put(backoff, "jitter", self.jitter.clone());
+        if self.budget.is_some() {
+            all.remove("fleet");
+        }
         if self.budget == Some(Budgeted::No) {
             put(&mut all, "budget", Some("none"));
         } else if self.budget_ratio.is_some() || self.budget_floor.is_some() {

@@ -32,14 +32,12 @@ use std::process::ExitCode;
 
 use nix::sys::signal::Signal;
 use redial::Key;
-use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Outcome, Safety};
 use redial_core::{Call, Context, NEVER, Nanos, Permit, Policy, Request, Stop, Verdict, draw};
 
 use crate::failed::Failed;
-use args::Budgeted;
 use attempt::{End, Setting};
-use budget::{Account, LockWait, Place};
+use budget::{Account, LockWait};
 use group::Grouping;
 use log::Log;
 use output::Routes;
@@ -110,7 +108,7 @@ impl Run {
         let policy = args.policy().map_err(Failed::Input)?;
         let key = Key::fresh();
         let seed = draw(Key::fresh().as_u128() as u64, 0);
-        let account = account(args, &policy, seed)?;
+        let account = Account::of(args, &policy, seed)?;
         let patterns = Patterns {
             retry: args.retry_on_output.clone(),
             stop: args.stop_on_output.clone(),
@@ -344,36 +342,6 @@ fn context<'a>(
     // The user states that the command is safe to repeat, and the command has an idempotency key.
     let request = Request { safety: Safety::Keyed, off, ..Request::default() };
     Context { policy, guards, observer: None, request }
-}
-
-fn account(args: &Args, policy: &Policy, seed: u64) -> Result<Account, Failed> {
-    let can_share = matches!(policy.budget(), Budget::Window(_) | Budget::Tokens(_));
-    match &args.budget {
-        Some(Budgeted::No) => Ok(Account::own(policy, seed)),
-        Some(Budgeted::By { fleet, .. }) if fleet.is_empty() => Err(Failed::input(
-            "--budget",
-            "missing name of the fleet, as in redis://host:6379#checkout; write a # in a password as %23",
-        )),
-        Some(Budgeted::By { url, fleet }) => {
-            Account::of_fleet(policy, url, fleet).map_err(|wrong| Failed::input("--budget", wrong))
-        }
-        Some(Budgeted::In(_)) if !can_share => Err(Failed::input(
-            "--budget",
-            "the policy's budget cannot be shared: only a window or tokens can; set --budget-ratio too",
-        )),
-        Some(Budgeted::In(place)) => Account::shared(policy, seed, place).map_err(|error| {
-            Failed::input("--budget", format!("{error}; name another budget, or none"))
-        }),
-        None if !can_share => Ok(Account::own(policy, seed)),
-        None => {
-            let place = Place::of_program(&args.command[0]);
-            Ok(Account::shared(policy, seed, &place).unwrap_or_else(|error| {
-                let mut own = Account::own(policy, seed);
-                own.warn(format!("the budget is not shared: {error}; see --budget"));
-                own
-            }))
-        }
-    }
 }
 
 /// Why the attempt failed, for people.

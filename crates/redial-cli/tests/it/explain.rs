@@ -128,7 +128,7 @@ fn json_has_the_steps_the_waits_the_runs_and_the_worst_case() {
     assert_eq!(answer["waits"][0], wait);
     assert_eq!(answer["runs"], serde_json::json!([[100.0, 200.0, 400.0], [100.0, 200.0, 400.0]]));
     let worst = serde_json::json!({ "attempts": 4, "elapsed_ms": 1300.0,
-        "elapsed_with_hints_ms": 10000.0 });
+        "elapsed_with_hints_ms": 10000.0, "in_flight": 1 });
     assert_eq!(answer["worst_case"], worst);
     assert_eq!(answer["cap"], serde_json::json!({ "ms": 2000.0, "retry": null }));
     assert_eq!(answer["policy"]["attempt_timeout"], "150ms");
@@ -182,4 +182,29 @@ fn the_page_shows_what_the_command_prints() {
             before.split(' ').chain([outcomes]).chain(after.split_whitespace()).collect();
         assert_eq!(text(&redial(&args).stdout), printed);
     }
+}
+
+#[test]
+fn hedges_and_the_fleet_are_shown() {
+    let file = File::new(
+        "hedged.toml",
+        "[policy.a]\nhedge = { after = '200ms', multiple = 1.5, most = 2 }\nfleet = 'shop'\n\
+         [policy.b]\nhedge.quantile = 0.95\n[fleet.shop]\nredis = 'redis://redis.internal'\n",
+    );
+    let shown = |name: &str| {
+        let output = explain(&["--policy", &format!("{}#{name}", file.path())]);
+        text(&output.stdout).to_owned()
+    };
+    for line in [
+        "Worst case: 4 attempts, up to 3 in flight at once, ",
+        "Hedges: another attempt beside one that takes longer than 300 ms, if",
+        "Fleet: the budget is one for all instances of shop, in redis://redis.internal.",
+    ] {
+        assert!(shown("a").contains(line), "{}", shown("a"));
+    }
+    assert!(
+        shown("b").contains("longer than the 0.95 quantile of the latencies"),
+        "{}",
+        shown("b")
+    );
 }

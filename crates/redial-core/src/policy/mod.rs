@@ -147,6 +147,11 @@ impl Draft {
         Self { fleet: Some(name.into()), ..self }
     }
 
+    /// Gives every instance a budget of its own.
+    pub fn without_fleet(self) -> Self {
+        Self { fleet: None, ..self }
+    }
+
     /// Sets which failures are repeated.
     pub fn retry_on(self, retry_on: RetryOn) -> Self {
         Self { retry_on, ..self }

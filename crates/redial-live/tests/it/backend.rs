@@ -2,6 +2,9 @@
 
 use proptest::prelude::*;
 use redial_live::{Answer, Backend, Setting};
+use redial_sim::open_loop::OpenLoop;
+use redial_sim::simulate::Watch;
+use redial_sim::{Scenario, Subject, exact};
 
 use crate::MS;
 
@@ -36,7 +39,7 @@ fn without_a_queue_only_places_count() {
 #[test]
 fn without_a_server_limit_every_request_is_served_at_once() {
     let text = crate::CALM.replace("servers = 8, ", "").replace(", queue = 200", "");
-    let scenario = redial_sim::Scenario::read(&text, &[]).unwrap();
+    let scenario = Scenario::read(&text, &[]).unwrap();
     let mut backend = Backend::new(&Setting::of(&scenario).unwrap());
     assert!((0..10_000).all(|_| backend.arrive(7 * MS) == Answer::DoneAt(15 * MS)));
 }
@@ -49,6 +52,64 @@ fn an_outage_refuses_new_requests_and_finishes_started_ones() {
         assert_eq!(backend.arrive(ms * MS), Answer::Refused, "at {ms} ms");
     }
     assert_eq!(backend.arrive(25 * MS), Answer::DoneAt(35 * MS));
+}
+
+fn done_at(sets: &[&str], arrivals: &[u64]) -> Vec<u64> {
+    let mut backend = Backend::new(&setting(sets));
+    let done = arrivals.iter().map(|ms| match backend.arrive(ms * MS) {
+        Answer::DoneAt(at) => at / MS,
+        Answer::Refused => panic!("refused at {ms} ms"),
+    });
+    done.collect()
+}
+
+#[test]
+fn a_pause_delays_started_requests_and_starts_no_others() {
+    let pause = ["pause.start=5ms", "pause.duration=20ms"];
+    assert_eq!(done_at(&pause, &[0, 5, 6, 40]), [30, 35, 40, 50]);
+}
+
+#[test]
+fn lost_servers_finish_their_requests() {
+    let loss = ["capacity_loss={ start = '5ms', duration = '20ms', share = 0.5 }"];
+    assert_eq!(done_at(&loss, &[4, 4, 5, 5, 5, 40]), [14, 14, 24, 34, 35, 50]);
+}
+
+#[test]
+fn a_cold_cache_slows_requests_by_when_they_start() {
+    let cold = ["cold_cache={ start = '0s', duration = '40ms', capacity = 0.5 }"];
+    // Speeds of 0.5 at the start and 0.75 after 20 ms.
+    assert_eq!(done_at(&cold, &[0, 0, 1, 40]), [20, 20, 33, 50]);
+}
+
+#[test]
+fn the_simulator_serves_as_many_requests_in_every_window() {
+    let text = r#"
+        title = "Servers that come and go"
+        duration = "4s"
+        window = "50ms"
+        policies = ["no-retry"]
+        clients = { arrivals = { constant = { rate = 97 } } }
+        backend = { servers = 5, service = "40ms", queue = 20 }
+        capacity_loss = { start = "500ms", duration = "700ms", share = 0.6 }
+        pause = [{ start = "1700ms", duration = "150ms" }, { start = "1s", duration = "90ms" }]
+        cold_cache = { start = "2500ms", duration = "1s", capacity = 0.2 }
+    "#;
+    let scenario = Scenario::read(text, &[]).unwrap();
+    let simulated = exact::run(&scenario, &Subject::no_retry(), 1, &Watch::default()).series.served;
+    let mut backend = Backend::new(&Setting::of(&scenario).unwrap());
+    let mut arrivals = OpenLoop::new(&scenario, 1);
+    let mut served = vec![0.0; simulated.len()];
+    let (mut now, mut refused) = (arrivals.next(0), 0);
+    while now < scenario.duration {
+        match backend.arrive(now) {
+            Answer::DoneAt(at) => served[(at / scenario.window) as usize] += 1.0,
+            Answer::Refused => refused += 1,
+        }
+        now = arrivals.next(now);
+    }
+    assert_eq!(served, simulated);
+    assert!(refused > 0);
 }
 
 #[test]

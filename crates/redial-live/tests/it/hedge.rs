@@ -55,6 +55,7 @@ fn real(scenario: &Scenario, spans: &[Answer]) -> End {
     let policy = scenario.subject("it").unwrap().policy;
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
+        #[allow(clippy::disallowed_methods, reason = "the time of the paused runtime")]
         let (start, attempts) = (Instant::now(), Cell::new(0));
         let retry = Retry::new(policy).retry_if(|_: &&str| true);
         let result = retry

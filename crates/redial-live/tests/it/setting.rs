@@ -4,6 +4,8 @@ use redial_live::Error;
 
 use crate::try_setting;
 
+const SPIKE: &str = "spike={ start = '0s', duration = '1s', factor = 2 }";
+
 fn refused(sets: &[&str]) -> &'static str {
     match try_setting(sets) {
         Err(Error::Unsupported { path, .. }) => path,
@@ -41,10 +43,7 @@ fn unsupported_parts_are_named() {
         ("brownout.answer", &["brownout={ start = '0s', duration = '1s', answer = 500 }"]),
         ("outage.cost", &["outage={ start = '0s', duration = '1s', cost = 1.0 }"]),
         ("brownout.cost", &["brownout={ start = '0s', duration = '1s', cost = 1.0 }"]),
-        ("capacity_loss", &["capacity_loss={ start = '0s', duration = '1s', share = 0.5 }"]),
-        ("cold_cache", &["cold_cache={ start = '0s', duration = '1s', capacity = 0.5 }"]),
-        ("slowdown", &["slowdown={ start = '0s', duration = '1s', factor = 3 }"]),
-        ("pause", &["pause={ start = '0s', duration = '1s' }"]),
+        ("spike", &[SPIKE, "clients.arrivals={ poisson = { rate = 10 } }"]),
         ("restart", &["restart={ start = '0s', share = 0.5 }"]),
         ("switched_off", &["switched_off={ start = '0s', duration = '1s' }"]),
     ];

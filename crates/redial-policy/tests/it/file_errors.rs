@@ -9,6 +9,49 @@ fn check(text: &str, message: &str, at: &str) {
 }
 
 #[test]
+fn hedges_and_fleets() {
+    for (text, message, at) in [
+        ("hedge = {}", "hedge: needs `after` or `quantile`", "{}"),
+        (
+            "hedge = { after = '1s', quantile = 0.9 }",
+            "hedge: has both `after` and `quantile`: keep one",
+            "{ after = '1s', quantile = 0.9 }",
+        ),
+        ("hedge.quantile = 95", "hedge.quantile: must be above 0 and below 1, but is 95", "95"),
+        (
+            "[policy.a]\nfleet = 'shp'\n[fleet.shop]\nredis = 'redis://h'",
+            "no fleet `shp` in this file; did you mean `shop`?",
+            "'shp'",
+        ),
+        (
+            "fleet = 'shop'",
+            "no fleet `shop` in this file; say where its ledger is: [fleet.shop] with redis = \"redis://…\", beside \
+             [policy.NAME]",
+            "'shop'",
+        ),
+        (
+            "[policy.a]\nfleet = 'x'\nbudget = 'none'\n[fleet.x]\nredis = 'redis://h'",
+            "policy.a.fleet: must be unset, because only a window budget can be shared, but is x",
+            "'x'",
+        ),
+        (
+            "[policy.a]\n[fleet.x]\nredis = 'redis://u:pw@h'",
+            "fleet.x.redis: must be an address without user and password: write user = \"…\" and password = { file = \
+             \"…\" } or { env = \"…\" }, but is redis://…@h",
+            "'redis://u:pw@h'",
+        ),
+        (
+            "[policy.a]\n[fleet.x]\nredis = 'redis://h'\npassword = 'pw'",
+            "fleet.x.password: must be one of file, env, but is `pw`",
+            "'pw'",
+        ),
+        ("[policy.a]\n[fleet.x]\nuser = 'u'", "fleet.x: missing field `redis`", "[fleet.x]"),
+    ] {
+        check(text, message, at);
+    }
+}
+
+#[test]
 fn invalid_values_list_what_is_allowed() {
     for (text, message, at) in [
         ("attempts = -1", "attempts: must be a whole number from 1 to 1000000, but is -1", "-1"),
@@ -46,41 +89,6 @@ fn invalid_values_list_what_is_allowed() {
             "policy.a.backoff.base: must be at most backoff.cap, which is 1ms, but is 500ms",
             "backoff",
         ),
-        ("hedge = {}", "hedge: needs `after` or `quantile`", "{}"),
-        (
-            "hedge = { after = '1s', quantile = 0.9 }",
-            "hedge: has both `after` and `quantile`: keep one",
-            "{ after = '1s', quantile = 0.9 }",
-        ),
-        ("hedge.quantile = 95", "hedge.quantile: must be above 0 and below 1, but is 95", "95"),
-        (
-            "[policy.a]\nfleet = 'shp'\n[fleet.shop]\nredis = 'redis://h'",
-            "no fleet `shp` in this file; did you mean `shop`?",
-            "'shp'",
-        ),
-        (
-            "fleet = 'shop'",
-            "no fleet `shop` in this file; say where its ledger is: [fleet.shop] with redis = \"redis://…\", beside \
-             [policy.NAME]",
-            "'shop'",
-        ),
-        (
-            "[policy.a]\nfleet = 'x'\nbudget = 'none'\n[fleet.x]\nredis = 'redis://h'",
-            "policy.a.fleet: must be unset, because only a window budget can be shared, but is x",
-            "'x'",
-        ),
-        (
-            "[policy.a]\n[fleet.x]\nredis = 'redis://u:pw@h'",
-            "fleet.x.redis: must be an address without user and password: write user = \"…\" and password = { file = \
-             \"…\" } or { env = \"…\" }, but is redis://…@h",
-            "'redis://u:pw@h'",
-        ),
-        (
-            "[policy.a]\n[fleet.x]\nredis = 'redis://h'\npassword = 'pw'",
-            "fleet.x.password: must be one of file, env, but is `pw`",
-            "'pw'",
-        ),
-        ("[policy.a]\n[fleet.x]\nuser = 'u'", "fleet.x: missing field `redis`", "[fleet.x]"),
         (
             "retry_on = 'connect'",
             "retry_on: must be a list of classes and status codes such as [\"connect\", \"timeout\", 503], but is \"connect\"",

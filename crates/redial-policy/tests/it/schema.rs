@@ -37,10 +37,22 @@ fn it_accepts_printed_files() {
     });
 }
 
+/// Both accept the first texts, and refuse the others.
+fn agree(good: &[&str], bad: &[&str]) {
+    let schema = Schema::new();
+    for good in good {
+        assert!(File::read(good).is_ok(), "{good}: {:?}", File::read(good));
+        assert!(schema.accepts(good), "{good}");
+    }
+    for bad in bad {
+        assert!(File::read(bad).is_err(), "{bad}");
+        assert!(!schema.accepts(bad), "{bad}");
+    }
+}
+
 #[test]
 fn it_agrees_with_the_reader() {
-    let schema = Schema::new();
-    for good in [
+    let good = [
         "attempts = 1",
         "[policy.a]\nextends = 'web'\nbreaker = 'none'\nconcurrency = 'none'",
         "deadline = ' 1h 30m '",
@@ -50,14 +62,8 @@ fn it_agrees_with_the_reader() {
         "budget = { tokens = {} }",
         "hint = { honour = { spread = 'none' } }",
         "[policy.a]\n[[route]]\npolicy = 'a'\npath = '/*'\nmethods = ['get']",
-        "hedge = { quantile = 0.95, multiple = 1.5 }",
-        "[policy.a]\nhedge = 'none'\nfleet = 'none'",
-        "[policy.a]\nfleet = 'x/y:1'\n[fleet.'x/y:1']\nredis = 'redis://[::1]:6379/0'",
-    ] {
-        assert!(File::read(good).is_ok(), "{good}: {:?}", File::read(good));
-        assert!(schema.accepts(good), "{good}");
-    }
-    for bad in [
+    ];
+    let bad = [
         "attempts = 0",
         "attempts = 1000001",
         "attempts = 2.5",
@@ -103,6 +109,18 @@ fn it_agrees_with_the_reader() {
         "[policy.a]\n[setting]\nmultiplier = 0.5",
         "[policy.a]\n[setting]\nchain = [{ attempts = 3 }]",
         "[policy.a]\nattempts = 3\n[other]",
+    ];
+    agree(&good, &bad);
+}
+
+#[test]
+fn it_agrees_on_hedges_and_fleets() {
+    let good = [
+        "hedge = { quantile = 0.95, multiple = 1.5 }",
+        "[policy.a]\nhedge = 'none'\nfleet = 'none'",
+        "[policy.a]\nfleet = 'x/y:1'\n[fleet.'x/y:1']\nredis = 'redis://[::1]:6379/0'",
+    ];
+    let bad = [
         "hedge = { after = '1s', quantile = 0.9 }",
         "hedge = { quantile = 1 }",
         "hedge = { after = '1s', multiple = 0 }",
@@ -115,10 +133,8 @@ fn it_agrees_with_the_reader() {
         "[policy.a]\n[fleet.x]\nredis = 'redis://h'\nuser = 'u'",
         "[policy.a]\n[fleet.x]\nredis = 'redis://h'\npassword = 'secret'",
         "[policy.a]\n[fleet.x]\nredis = 'redis://h'\npassword = { env = 'A', file = 'b' }",
-    ] {
-        assert!(File::read(bad).is_err(), "{bad}");
-        assert!(!schema.accepts(bad), "{bad}");
-    }
+    ];
+    agree(&good, &bad);
 }
 
 /// Files with every field.

@@ -14,6 +14,9 @@ const TIMEOUTS_PER_DEADLINE: u32 = 5;
 /// The most calls of a run: larger scenarios are run as a scale model.
 const MOST_CALLS: f64 = 120_000.0;
 
+/// The most attempts of a call. Only endless loops with hardly any wait come to it, and a run of them would not end.
+const MOST_ATTEMPTS: u32 = 20;
+
 /// A scenario, and the patience of its callers.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -148,7 +151,8 @@ impl Cell {
     pub fn dress(&self, subject: &Subject) -> Result<Subject, String> {
         let policy = &subject.policy;
         let own = policy.attempt_timeout().filter(|own| *own < self.deadline);
-        let draft = policy.edit().deadline(self.deadline);
+        let attempts = policy.attempts().min(MOST_ATTEMPTS);
+        let draft = policy.edit().attempts(attempts).deadline(self.deadline);
         let draft = match self.timeout.or(own) {
             Some(timeout) => draft.attempt_timeout(timeout),
             None => draft.without_attempt_timeout(),

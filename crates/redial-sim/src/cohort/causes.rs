@@ -166,8 +166,8 @@ fn hints(outcome: &Outcome, given: HintGiven) -> Vec<Option<Hinted>> {
 
 /// Whether the engine retries after this outcome, budgets aside.
 fn repeats(scenario: &Scenario, subject: &Subject, outcome: &Outcome) -> bool {
-    let unbound = subject.policy.edit().attempts(2).budget(Budget::None).without_deadline();
-    let Ok(policy) = unbound.build() else { return false };
+    let unbound = subject.policy.edit().attempts(2).budget(Budget::None).without_fleet();
+    let Ok(policy) = unbound.without_deadline().build() else { return false };
     let guards = Guards::new(&policy, 1, 0);
     let safety = scenario.safety(subject);
     let request = Request { safety, ..Request::default() };

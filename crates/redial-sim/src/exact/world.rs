@@ -92,7 +92,7 @@ impl<'a> World<'a> {
             own_calls: OwnCalls::new(&scenario.clients),
             endpoints: Endpoints::new(scenario, streams.of(6)),
             services,
-            open_loop: OpenLoop::new(scenario, streams.of(3)),
+            open_loop: OpenLoop::new(scenario, seed),
             network: streams.of(4),
             thinking: streams.of(5),
             begun: 0,

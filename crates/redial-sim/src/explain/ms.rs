@@ -36,6 +36,7 @@ pub(super) fn lists<S: Serializer>(lists: &[Vec<Nanos>], to: S) -> Result<S::Ok,
 #[serde(remote = "WorstCase")]
 pub(super) struct WorstCaseMs {
     attempts: u32,
+    in_flight: u32,
     #[serde(rename = "elapsed_ms", serialize_with = "limit")]
     elapsed: Option<Duration>,
     #[serde(rename = "elapsed_with_hints_ms", serialize_with = "limit")]

@@ -3,7 +3,7 @@ use std::time::Duration;
 /// Simulations that take longer than this are announced.
 const LONG: Duration = Duration::from_secs(10);
 /// The first estimate is made after this time, with at least this share done.
-const FIRST: (Duration, f64) = (Duration::from_secs(1), 0.001);
+const FIRST: (Duration, f64) = (Duration::from_secs(2), 0.005);
 /// The time between two lines in a log.
 const EVERY: Duration = Duration::from_secs(10);
 

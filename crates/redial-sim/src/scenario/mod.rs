@@ -56,6 +56,8 @@ pub use time::{Drawn, Time};
 
 use text::{one_or_many, some_time};
 
+use crate::faults::mean_spike_factor;
+
 /// The name of the service that clients call.
 pub const BACKEND: &str = "backend";
 
@@ -161,7 +163,9 @@ impl Scenario {
     /// The approximate number of calls in a run.
     pub fn calls(&self) -> f64 {
         let callers = || self.clients.arrivals.callers().map_or(0.0, f64::from);
-        self.rate().map_or_else(callers, |rate| rate * self.duration as f64 / 1e9)
+        let run = Span { start: 0, end: self.duration };
+        let busy = mean_spike_factor(&self.spike, run) * self.duration as f64 / 1e9;
+        self.rate().map_or_else(callers, |rate| rate * busy)
     }
 
     /// From the start of the first fault to the end of the last; `None` without faults.

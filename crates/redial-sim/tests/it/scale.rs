@@ -95,7 +95,7 @@ fn check(name: &str, small: &Summary, large: &Summary) {
     for ((row, mine), (_, theirs)) in small.series.rows().into_iter().zip(large.series.rows()) {
         let (mine, theirs) = (mine.iter().sum::<f64>(), theirs.iter().sum::<f64>());
         // Few calls fail, and their number varies with the seed.
-        let tolerated = 0.06 * theirs + 0.002 * calls;
+        let tolerated = 0.06 * theirs + 0.005 * calls;
         assert!((mine - theirs).abs() <= tolerated, "{name}: {row} {mine} and {theirs}");
     }
 }

@@ -149,6 +149,7 @@ fn lease(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
     let default = if args.exec.is_some() { standard } else { redial_queue::delivery::standard };
     let policy = args.policy.as_ref().map_or_else(default, |named| named.policy.clone());
+    check_fleets(args)?;
     args.exec.as_deref().map_or(Ok(()), check_syntax)?;
     let log = Arc::new(Log::new(args.log));
     let deliverer = match &args.exec {
@@ -164,6 +165,22 @@ pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
     };
     log.stderr().flush(wait);
     done.map_err(Failed::reported)
+}
+
+/// A fleet has one budget, and a worker one for each destination.
+fn check_fleets(args: &Args) -> Result<(), Failed> {
+    let own = args.policy.iter().map(|named| (&named.name, &named.policy));
+    let named = args.policies.iter().flatten().map(|(name, policy)| (name, policy));
+    for (name, policy) in own.chain(named) {
+        if let Some(fleet) = policy.fleet() {
+            let why = format!(
+                "shares its budget with the fleet `{fleet}`, but a worker has a budget of its own for each destination: \
+                 extend the policy with fleet = \"none\""
+            );
+            return Err(Failed::input(name, why));
+        }
+    }
+    Ok(())
 }
 
 async fn work(

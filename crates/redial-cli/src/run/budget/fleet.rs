@@ -36,10 +36,9 @@ pub(in crate::run) struct FleetBudget {
 }
 
 impl FleetBudget {
-    pub(super) fn new(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {
-        let fleet = Fleet::open(url, name)?;
+    pub(super) fn new(policy: &Policy, fleet: Fleet) -> Result<Self, Invalid> {
         let account = fleet.one_shot(policy)?;
-        let name = format!("fleet {name}");
+        let name = format!("fleet {}", fleet.name());
         Ok(Self { fleet, account, name, warnings: Vec::new() })
     }
 

@@ -13,11 +13,15 @@ pub(super) use place::Place;
 use std::io;
 
 use nix::sys::signal::Signal;
+use redial::fleet::{Fleet, FleetDraft};
 use redial_core::admit::Guards;
+use redial_core::admit::budget::Budget;
 use redial_core::{Invalid, Nanos, Policy};
 
+use super::args::{Args, Budgeted};
 use super::clock;
 use super::signals::Signals;
+use crate::failed::Failed;
 use file::FileBudget;
 use fleet::FleetBudget;
 
@@ -30,16 +34,52 @@ pub(super) enum Account {
 }
 
 impl Account {
-    pub(super) fn own(policy: &Policy, seed: u64) -> Self {
+    /// The budget that the arguments name.
+    pub(super) fn of(args: &Args, policy: &Policy, seed: u64) -> Result<Self, Failed> {
+        if let Some((location, fleet)) = args.fleet() {
+            return Self::of_fleet(policy, Fleet::at(location, fleet))
+                .map_err(|wrong| Failed::input("--policy", wrong));
+        }
+        let can_share = matches!(policy.budget(), Budget::Window(_) | Budget::Tokens(_));
+        match &args.budget {
+            Some(Budgeted::No) => Ok(Self::own(policy, seed)),
+            Some(Budgeted::By { fleet, .. }) if fleet.is_empty() => Err(Failed::input(
+                "--budget",
+                "missing name of the fleet, as in redis://host:6379#checkout; write a # in a password as %23",
+            )),
+            Some(Budgeted::By { url, fleet }) => {
+                Self::of_fleet(policy, Ok(Fleet::draft(url, fleet)))
+                    .map_err(|wrong| Failed::input("--budget", wrong))
+            }
+            Some(Budgeted::In(_)) if !can_share => Err(Failed::input(
+                "--budget",
+                "the policy's budget cannot be shared: only a window or tokens can; set --budget-ratio too",
+            )),
+            Some(Budgeted::In(place)) => Self::shared(policy, seed, place).map_err(|error| {
+                Failed::input("--budget", format!("{error}; name another budget, or none"))
+            }),
+            None if !can_share => Ok(Self::own(policy, seed)),
+            None => {
+                let place = Place::of_program(&args.command[0]);
+                Ok(Self::shared(policy, seed, &place).unwrap_or_else(|error| {
+                    let mut own = Self::own(policy, seed);
+                    own.warn(format!("the budget is not shared: {error}; see --budget"));
+                    own
+                }))
+            }
+        }
+    }
+
+    fn own(policy: &Policy, seed: u64) -> Self {
         Self::File(Box::new(FileBudget::own(policy, seed)))
     }
 
-    pub(super) fn shared(policy: &Policy, seed: u64, place: &Place) -> io::Result<Self> {
+    fn shared(policy: &Policy, seed: u64, place: &Place) -> io::Result<Self> {
         FileBudget::shared(policy, seed, place).map(|budget| Self::File(Box::new(budget)))
     }
 
-    pub(super) fn of_fleet(policy: &Policy, url: &str, name: &str) -> Result<Self, Invalid> {
-        FleetBudget::new(policy, url, name).map(Self::Fleet)
+    fn of_fleet(policy: &Policy, fleet: Result<FleetDraft, Invalid>) -> Result<Self, Invalid> {
+        FleetBudget::new(policy, fleet?.open()?).map(Self::Fleet)
     }
 
     pub(super) fn warn(&mut self, warning: String) {

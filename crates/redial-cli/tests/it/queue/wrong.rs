@@ -27,7 +27,11 @@ fn the_store_must_be_named_and_valid() {
 #[test]
 fn wrong_usage_is_reported_before_any_work() {
     let lab = Lab::new();
+    let fleet = "[policy.a]\nfleet = 'shop'\n[fleet.shop]\nredis = 'redis://h'";
+    lab.scratch.file("fleet.toml", fleet);
     for (args, says) in [
+        (&["queue", "work", "--policy", "fleet.toml"][..], "the fleet `shop`, but a worker has"),
+        (&["queue", "work", "--policies", "fleet.toml"], "fleet = \"none\""),
         (&["queue", "add", "--payload", "@nowhere"][..], "nowhere"),
         (&["queue", "add", "--payload", "x", "--priority", "8"], "--priority"),
         (&["queue", "add", "--payload", "x", "--after", "5"], "a duration such as"),

@@ -301,3 +301,45 @@ fn the_commands_of_the_page_work() {
     let warning = text(&output.stderr).lines().find(|line| line.contains("credit")).unwrap();
     assert!(PAGE.contains(&format!("\n{warning}\n")), "{warning}");
 }
+
+/// A policy file with a fleet whose password is `password`.
+fn fleet_file(lab: &Lab, redis: &Redis, password: &str) -> String {
+    let text = format!(
+        "[policy.nightly]\nextends = 'standard'\ndeadline = 'none'\nfleet = 'nightly'\n\
+         backoff = {{ base = '200ms', cap = '200ms', jitter = 'none' }}\n\
+         budget.window = {{ ratio = 1.0, floor = '0/s' }}\n\
+         [fleet.nightly]\nredis = '{}'\npassword = {password}\n",
+        redis.url()
+    );
+    fs::write(lab.path("policy.toml"), text).unwrap();
+    "policy.toml".to_owned()
+}
+
+#[test]
+fn a_policy_that_names_a_fleet_uses_its_ledger() {
+    let (lab, redis) = (Lab::new(), Redis::start_with(&["--requirepass", "secret"]));
+    fs::write(lab.path("password"), "secret\n").unwrap();
+    let file = fleet_file(&lab, &redis, "{ file = 'password' }");
+    let flags = ["--policy", file.as_str(), "--log", "json"];
+    let output = run(&lab, &flags, "[ $REDIAL_ATTEMPT = 2 ]");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let redis_cli = |command: &str| redis.ask(&format!("AUTH secret\r\n{command}"));
+    eventually(|| redis_cli("EXISTS redial:fleet:nightly").is_some_and(|it| it.contains(":1")));
+    let own = run(&lab, &[&flags[..], &["--budget", "none"]].concat(), "[ $REDIAL_ATTEMPT = 4 ]");
+    assert_eq!(code(&own), 0, "a flag overrides the policy: {}", text(&own.stderr));
+}
+
+#[test]
+fn a_missing_password_is_an_error_that_names_its_place() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    for (password, place) in [
+        ("{ file = 'no-such-file' }", "fleet.password.file is no-such-file"),
+        ("{ env = 'REDIAL_NO_SUCH' }", "fleet.password.env is REDIAL_NO_SUCH"),
+    ] {
+        let file = fleet_file(&lab, &redis, password);
+        let output = run(&lab, &["--policy", &file], "echo x >> ran");
+        assert_eq!(code(&output), 2);
+        assert!(text(&output.stderr).contains(place), "{}", text(&output.stderr));
+    }
+    assert!(!lab.path("ran").exists(), "the command does not start");
+}

@@ -1,0 +1,152 @@
+//! Does the simulator rank policies as real traffic does? Libraries for Rust and Python, unmodified and with their
+//! defaults, make the same calls over TCP against the same server, once while half of the requests fail, and once
+//! while the server stands still; and the simulator runs their policies in the same two files.
+
+mod python;
+mod report;
+
+use std::time::Duration;
+
+use redial_core::Policy;
+use redial_live::{Caller, Client, Error, Live, Once, Redial, Setting, round_trip, run};
+use redial_sim::measure::Run;
+use redial_sim::simulate::Watch;
+use redial_sim::{Scenario, Subject, exact};
+
+use crate::fidelity::peers::{Backon, Tower};
+use crate::fidelity::{Real, with_latency};
+pub(crate) use report::Report;
+use report::{CellReport, Figures, Row};
+
+/// A scenario, and what every caller has set in it.
+struct Cell {
+    name: &'static str,
+    text: &'static str,
+    deadline: Duration,
+    /// The timeout of an attempt.
+    timeout: Option<Duration>,
+}
+
+const CELLS: [Cell; 2] = [
+    Cell {
+        name: "errors",
+        text: include_str!("../../scenarios/errors.toml"),
+        deadline: Duration::from_secs(2),
+        timeout: None,
+    },
+    Cell {
+        name: "pause",
+        text: include_str!("../../scenarios/pause.toml"),
+        deadline: Duration::from_secs(3),
+        timeout: Some(Duration::from_millis(400)),
+    },
+];
+
+/// A way of retrying.
+struct Way {
+    name: &'static str,
+    /// The policy that represents it in the scenario.
+    policy: &'static str,
+    live: fn(&Cell, Setting, Policy) -> Result<Live, String>,
+}
+
+const WAYS: [Way; 8] = [
+    Way { name: "no retry", policy: "no-retry", live: |cell, it, _| cell.run(it, || Once) },
+    Way {
+        name: "redial, standard",
+        policy: "standard",
+        live: |_, it, policy| message(run(it, |_| Redial::new(policy.clone()))),
+    },
+    Way {
+        name: "backon",
+        policy: "peer:backon",
+        live: |cell, it, _| cell.run(it, Backon::by_default),
+    },
+    Way { name: "tower", policy: "tower", live: |cell, it, _| cell.run(it, Tower::standard) },
+    Way {
+        name: "tenacity",
+        policy: "peer:tenacity",
+        live: |cell, it, _| cell.run_python(it, "tenacity"),
+    },
+    Way {
+        name: "backoff",
+        policy: "peer:python-backoff",
+        live: |cell, it, _| cell.run_python(it, "backoff"),
+    },
+    Way {
+        name: "stamina",
+        policy: "peer:stamina",
+        live: |cell, it, _| cell.run_python(it, "stamina"),
+    },
+    Way { name: "urllib3", policy: "urllib3", live: |cell, it, _| cell.run_python(it, "urllib3") },
+];
+
+pub(crate) fn measure(runs: u32) -> Result<Report, String> {
+    let round_trip = message(round_trip())?;
+    let mut cells = Vec::new();
+    for cell in &CELLS {
+        let scenario = Scenario::read(cell.text, &[]).map_err(|problem| problem.to_string())?;
+        let virtually = with_latency(&scenario, round_trip);
+        let mut rows = Vec::new();
+        for way in &WAYS {
+            eprintln!("{}: {} …", cell.name, way.name);
+            let subject = cell.subject(scenario.subject(way.policy)?)?;
+            let live = |setting| (way.live)(cell, setting, subject.policy.clone());
+            let real = Real::measure(&scenario, runs, live)?;
+            // With the same seeds, so that the same calls begin.
+            let simulate = |seed: &u64| exact::run(&virtually, &subject, *seed, &Watch::default());
+            let simulated: Vec<Run> = real.seeds.iter().map(simulate).collect();
+            rows.push(Row {
+                way: way.name,
+                runs: real.runs.len() as u32,
+                refused: real.refused,
+                refusal: real.refusal.map(|refusal| refusal.to_string()),
+                figures: Figures::of(&real.runs, &simulated),
+            });
+        }
+        cells.push(CellReport { cell: cell.name, title: scenario.title, rows });
+    }
+    Ok(Report { runs, round_trip_us: round_trip / 1_000, cells })
+}
+
+impl Cell {
+    /// The policy with the deadline and the timeout of this cell.
+    fn subject(&self, subject: Subject) -> Result<Subject, String> {
+        let draft = subject.policy.edit().deadline(self.deadline);
+        let draft = match self.timeout {
+            Some(timeout) => draft.attempt_timeout(timeout),
+            None => draft.without_attempt_timeout(),
+        };
+        let policy = draft.build().map_err(|invalid| invalid.to_string())?;
+        Ok(Subject { policy, ..subject })
+    }
+
+    /// Callers that have neither a deadline nor a timeout of their own.
+    fn run<C: Caller>(&self, setting: Setting, caller: fn() -> C) -> Result<Live, String> {
+        let setting = match self.timeout {
+            Some(timeout) => setting.timeout(redial_core::nanos(timeout)),
+            None => setting,
+        };
+        message(run(setting, |_| Patient { caller: caller(), deadline: self.deadline }))
+    }
+
+    fn run_python(&self, setting: Setting, library: &str) -> Result<Live, String> {
+        python::run(library, setting, self.deadline, self.timeout)
+    }
+}
+
+/// Waits no longer for a call than until its deadline.
+struct Patient<C> {
+    caller: C,
+    deadline: Duration,
+}
+
+impl<C: Caller> Caller for Patient<C> {
+    async fn call(&self, client: Client) -> bool {
+        tokio::time::timeout(self.deadline, self.caller.call(client)).await.unwrap_or(false)
+    }
+}
+
+fn message<T>(result: Result<T, Error>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}

@@ -1,0 +1,79 @@
+//! Libraries for Python, in a process of their own.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use redial_core::Nanos;
+use redial_live::{Live, Setting, serve};
+use serde::{Deserialize, Serialize};
+
+use crate::pip::installed;
+
+/// Pinned, because figures of other versions may differ.
+pub(super) const PACKAGES: [&str; 5] =
+    ["aiohttp==3.14.5", "backoff==2.2.1", "stamina==26.1.0", "tenacity==9.2.1", "urllib3==2.8.0"];
+const SCRIPT: &str = include_str!("callers.py");
+
+#[derive(Serialize)]
+struct Plan {
+    host: String,
+    port: u16,
+    /// The time since the start of the server.
+    now: Nanos,
+    begins: Vec<Nanos>,
+    deadline: f64,
+    timeout: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    /// When each call began and ended, and whether it succeeded.
+    calls: Vec<(Nanos, Nanos, bool)>,
+    /// When wake-ups were scheduled, and when they happened.
+    woke: Vec<(Nanos, Nanos)>,
+    /// Attempts without a connection.
+    broken: u32,
+}
+
+/// Runs a scenario with the callers of this library.
+pub(super) fn run(
+    library: &str,
+    setting: Setting,
+    deadline: Duration,
+    timeout: Option<Duration>,
+) -> Result<Live, String> {
+    let failed = |error: std::io::Error| format!("python3: {error}");
+    let mut python = Command::new("python3");
+    python.args(["-c", SCRIPT, library]).env("PYTHONPATH", installed(&PACKAGES)?);
+    let mut python = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let (Some(mut stdin), Some(stdout)) = (python.stdin.take(), python.stdout.take()) else {
+        return Err("python3 has no pipes".to_owned());
+    };
+    let mut printed = BufReader::new(stdout);
+    // After its imports, because the clock of the scenario starts with the server.
+    printed.read_line(&mut String::new()).map_err(failed)?;
+    let serving = serve(setting).map_err(|error| error.to_string())?;
+    let plan = Plan {
+        host: serving.address().ip().to_string(),
+        port: serving.address().port(),
+        begins: serving.begins(),
+        deadline: deadline.as_secs_f64(),
+        timeout: timeout.map(|timeout| timeout.as_secs_f64()),
+        now: serving.now(),
+    };
+    writeln!(stdin, "{}", serde_json::json!(plan)).map_err(failed)?;
+    let mut text = String::new();
+    printed.read_to_string(&mut text).map_err(failed)?;
+    let status = python.wait().map_err(failed)?;
+    let outcome: Outcome = serde_json::from_str(&text).map_err(|error| {
+        format!("python3 ended with {status}, and its result is invalid: {error}")
+    })?;
+    for (started, ended, succeeded) in outcome.calls {
+        serving.record().begun(started);
+        serving.record().ended(started, ended, succeeded);
+    }
+    outcome.woke.into_iter().for_each(|(wanted, now)| serving.lag().woke(wanted, now));
+    (0..outcome.broken).for_each(|_| serving.record().broken());
+    Ok(serving.finish())
+}
