@@ -7,7 +7,11 @@ use super::{BUCKET_SECONDS, Divider};
 impl Divider {
     /// The policy of callers that make `by` times fewer calls with one set of guards: `flow` a second.
     pub(super) fn policy(&mut self, of: &Policy, by: f64, flow: f64) -> Result<Policy, String> {
-        let mut draft = of.edit().budget(self.budget(of.budget(), by, flow));
+        // A fleet has one ledger for all of its calls.
+        let (ledger_by, ledger_flow) =
+            of.fleet().map_or((by, flow), |_| (self.k, self.calls_a_second));
+        let budget = self.budget(of.budget(), ledger_by, ledger_flow);
+        let mut draft = of.edit().budget(budget);
         if let Some(rule) = of.breaker() {
             draft = draft.breaker(self.breaker(rule, by, flow));
         }

@@ -2,6 +2,7 @@
 
 use redial_sim::cohort;
 use redial_sim::measure::Run;
+use redial_sim::scale_model::ScaleModel;
 use redial_sim::scenario::Scenario;
 use redial_sim::simulate::Watch;
 
@@ -203,4 +204,15 @@ fn cohorts_have_the_ledger_of_a_fleet_and_none_where_it_never_refuses() {
         near(clients, counted.amplification, followed.amplification, 0.01);
         near(clients, counted.success, followed.success, 0.08);
     }
+}
+
+#[test]
+fn a_scale_model_divides_the_floor_of_a_fleet() {
+    let clients = "instances = 1000\narrivals = { poisson = { rate = 5000 } }";
+    let faults = "[outage]\nstart = \"10s\"\nduration = \"10s\"";
+    let policy = "fleet = \"it\"\nbudget = { window = { floor = \"500/s\" } }";
+    let it = scenario("30s", clients, faults, policy);
+    let model = ScaleModel::new(&it, &it.subject("it").unwrap(), 10).unwrap();
+    let (model, whole) = (model.run(1, &Watch::default()), once(&it, "it", 1));
+    near("retries", model.retries as f64, whole.retries as f64, 0.05);
 }
