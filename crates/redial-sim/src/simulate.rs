@@ -12,7 +12,9 @@ use redial_core::Nanos;
 pub use crate::method::{Choice, Engine, MOST_CALLS_FOLLOWED, MOST_EXACT_CALLS, Method};
 
 use crate::measure::{Run, Summary, Usual};
-use crate::{Scenario, Stream, Subject, scale_model};
+use crate::scale_model::{ScaleModel, scale_of};
+use crate::scenario::Arrivals;
+use crate::{Scenario, Stream, Subject};
 
 /// How many runs, with which seed, and on how many threads.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,8 @@ pub struct Settings {
 /// What is usual is measured with about this many calls, over at least this time.
 const ENOUGH_CALLS: f64 = 20_000.0;
 const LEAST_TIME: Nanos = 10_000_000_000;
+/// With more calls than this it is measured by a scale model.
+const MOST_CALLS_OF_USUAL: f64 = 2e5;
 
 /// The progress of a simulation, and a way to stop it.
 #[derive(Debug, Default)]
@@ -83,22 +87,24 @@ pub fn simulate_all(
     turns(&jobs, settings, watch, |run| run)
 }
 
-/// What a caller with the patience of this policy achieves by one attempt when nothing is wrong. It is measured by a
-/// run without faults, which is shorter where there are many calls.
-pub fn usual_of(scenario: &Scenario, subject: &Subject, settings: &Settings) -> Usual {
+/// What one attempt achieves when nothing is wrong. It is measured by a run without faults, which is shorter where
+/// there are many calls.
+pub fn usual_of(scenario: &Scenario, one_attempt: &Subject, seed: u64) -> Usual {
     let Some(rate) = scenario.rate() else { return Usual::default() };
     let enough = (ENOUGH_CALLS / rate * 1e9) as Nanos;
-    let healthy = Scenario {
-        duration: scenario.duration.min(enough.max(LEAST_TIME)),
-        ..scenario.without_faults()
-    };
-    let one = subject.one_attempt();
+    let is_steady = !matches!(scenario.clients.arrivals, Arrivals::Ramp { .. });
+    let longest = if is_steady { enough.max(LEAST_TIME) } else { Nanos::MAX };
+    let healthy =
+        Scenario { duration: scenario.duration.min(longest), ..scenario.without_faults() };
     // It is not part of the progress, so it is short.
-    let methods = [Choice::Auto, Choice::Scale].map(|choice| choice.method(&healthy, &one));
-    let method = methods.iter().flatten().find(|method| method.work() <= scale_model::MOST_CALLS);
-    method.map_or_else(Usual::default, |method| {
-        method.run(settings.seed, &Watch::default()).outcomes.usual()
-    })
+    let auto = Choice::Auto.method(&healthy, one_attempt).ok();
+    let model =
+        || ScaleModel::new(&healthy, one_attempt, scale_of(&healthy, MOST_CALLS_OF_USUAL)).ok();
+    let outcomes = match auto.filter(|method| method.work() <= MOST_CALLS_OF_USUAL) {
+        Some(method) => Some(method.run(seed, &Watch::default()).outcomes),
+        None => model().map(|model| model.run(seed, &Watch::default()).outcomes),
+    };
+    outcomes.map_or_else(Usual::default, |outcomes| outcomes.usual())
 }
 
 /// Makes the first run of every job, then the second of every job, and so on. `keep` selects what is kept of a run
@@ -115,10 +121,10 @@ pub(crate) fn turns<'a>(
     };
     let methods: Vec<Method<'a>> = jobs.iter().map(method).collect();
     let usual: Vec<OnceLock<Usual>> = jobs.iter().map(|_| OnceLock::new()).collect();
-    // Policies with the same deadline are compared with the same run.
+    // Policies with the same patience are compared with the same run.
     let first_like = |(scenario, subject): &(&Scenario, &Subject)| {
         let is_like = |(other, with): &(&Scenario, &Subject)| {
-            std::ptr::eq(*other, *scenario) && with.policy.deadline() == subject.policy.deadline()
+            std::ptr::eq(*other, *scenario) && with.one_attempt() == subject.one_attempt()
         };
         jobs.iter().position(is_like).unwrap_or_default()
     };
@@ -139,8 +145,8 @@ pub(crate) fn turns<'a>(
                         (turn / jobs.len() as u64, (turn % jobs.len() as u64) as usize);
                     let seed = Stream::new(settings.seed).of(number).bits();
                     let (scenario, subject) = jobs[job];
-                    let usual =
-                        usual[measure[job]].get_or_init(|| usual_of(scenario, subject, settings));
+                    let usual = usual[measure[job]]
+                        .get_or_init(|| usual_of(scenario, &subject.one_attempt(), settings.seed));
                     let run = methods[job].run(seed, watch).compared(usual);
                     // It depends on when single calls began.
                     let is_counted = methods[job].engine() == Engine::Cohort;

@@ -61,7 +61,10 @@ fn cells(args: &Args) -> Result<Vec<Cell>, Failed> {
         (Some(name), _) => {
             let text = source(name)?;
             let scenario = Scenario::read(&text, &sets).map_err(wrong(name))?;
-            Ok(Cell::of(name, "scenario", &scenario, &text))
+            let sets = args.sets.iter().map(|set| format!("# --set {set}\n"));
+            let text = sets.chain([text]).collect::<String>();
+            Cell::of(name, "scenario", &scenario, &text)
+                .map_err(|why| Failed::input(name, format!("has no cells: {why}")))
         }
         (None, _) if !sets.is_empty() => {
             Err(Failed::input("--set", "needs the name of one scenario"))

@@ -62,13 +62,13 @@ pub(crate) struct Args {
     #[arg(long, requires = "bench", conflicts_with = "json")]
     cells: bool,
     /// A policy of the scenario, no-retry, a preset, peer:NAME or a policy file; may be repeated [default: the policies of
-    /// the scenario]
+    /// the scenario; with --bench all presets and peers]
     #[arg(long = "policy", value_name = "P")]
     policies: Vec<String>,
     /// Seed of the random numbers: the same seed gives the same result
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Number of runs of each case, each with other random numbers [default: see below]
+    /// Number of runs of each case, each with other random numbers [default: see below; with --bench 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
     /// Number of callers, or of instances if calls arrive at a rate; with contention, may be repeated

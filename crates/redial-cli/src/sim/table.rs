@@ -9,7 +9,12 @@ use crate::terminal::Terminal;
 use crate::text::{aligned, sanitise, widths};
 
 /// The columns that are left out on a narrow terminal, in this order.
-const LESS_IMPORTANT: [&str; 9] = [
+const LESS_IMPORTANT: [&str; 14] = [
+    "worst cell",
+    "whole-run regret",
+    "done twice",
+    "worst load",
+    "p95",
     "calls",
     "p50",
     "attempts",

@@ -8,7 +8,7 @@ use crate::{redial, text};
 /// Short, and a single cell of each kind is enough.
 const SMALL: &str = r#"
 title = "A second of errors"
-duration = "6s"
+duration = "12s"
 policies = ["no-retry", "mine"]
 
 [clients]

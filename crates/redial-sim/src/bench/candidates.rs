@@ -17,7 +17,7 @@ pub fn candidates(cell: &Cell) -> Vec<Subject> {
     let drafts = retries(cell).into_iter().chain(hedges(cell)).chain(guarded(cell));
     let subjects = drafts.filter_map(|(name, draft)| {
         let subject = Subject::new(name, draft.build().ok()?).ok()?;
-        cell.dress(&subject).ok()
+        cell.with_patience(&subject).ok()
     });
     subjects.collect()
 }
@@ -41,8 +41,7 @@ fn retries(cell: &Cell) -> Vec<Named> {
     all
 }
 
-/// Where only the deadline is a wall a policy may cut slow attempts off; where the user does, it may repeat them or
-/// not.
+/// In the family of deadlines a policy may cut slow attempts off; where the user does, it may repeat them or not.
 fn slow_attempts(cell: &Cell, draft: Draft) -> [(&'static str, Draft); 2] {
     match cell.timeout {
         None => {

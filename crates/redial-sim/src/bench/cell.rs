@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use redial_core::{DurationText, Nanos, nanos};
+use redial_core::{DurationText, nanos};
 
 use crate::scale_model::scale_of;
 use crate::scenario::{BUILT_IN, Problem};
@@ -14,7 +14,8 @@ const TIMEOUTS_PER_DEADLINE: u32 = 5;
 /// The most calls of a run: larger scenarios are run as a scale model.
 const MOST_CALLS: f64 = 120_000.0;
 
-/// The most attempts of a call. Only endless loops with hardly any wait come to it, and a run of them would not end.
+/// The most attempts of a call. A loop without an end and with hardly any wait makes as many until the deadline, evenly
+/// spaced, because a run of it would not end.
 const MOST_ATTEMPTS: u32 = 20;
 
 /// A scenario, and the patience of its callers.
@@ -90,11 +91,26 @@ impl Patience {
 }
 
 impl Cell {
-    /// The cells of a scenario: every patience, in both families.
-    pub fn of(name: &str, kind: &'static str, scenario: &Scenario, text: &str) -> Vec<Self> {
-        let request = scenario.busy().max(SHORTEST_REQUEST);
+    /// The cells of a scenario: every patience that its run is long enough for, in both families.
+    ///
+    /// # Errors
+    ///
+    /// The policies of a cell cannot be compared in it.
+    pub fn of(
+        name: &str,
+        kind: &'static str,
+        scenario: &Scenario,
+        text: &str,
+    ) -> Result<Vec<Self>, &'static str> {
+        if scenario.clients.requeue.is_some() {
+            return Err("failed calls are made again until they succeed, so none is lost");
+        }
+        if !scenario.clients.others.is_empty() {
+            return Err("most calls may be those of other policies");
+        }
+        let request = scenario.request_time().max(SHORTEST_REQUEST);
         let cell = |patience: Patience, family: Family| {
-            let deadline = Duration::from_nanos((request * patience.times()) as Nanos);
+            let deadline = Duration::from_millis((request * patience.times() / 1e6) as u64);
             let timeout = (family == Family::Timeout).then(|| deadline / TIMEOUTS_PER_DEADLINE);
             Self {
                 name: format!("{name} {}", patience.name()),
@@ -106,10 +122,19 @@ impl Cell {
             }
         };
         let patiences = Patience::ALL.into_iter();
-        patiences.flat_map(|it| Family::ALL.map(|family| cell(it, family))).collect()
+        let all = patiences.flat_map(|it| Family::ALL.map(|family| cell(it, family)));
+        Ok(all.filter(Self::is_long_enough).collect())
     }
 
-    /// The cells of all built-in scenarios.
+    /// Whether calls that begin after the trouble can end within the run.
+    fn is_long_enough(&self) -> bool {
+        let scenario = &self.scenario;
+        let end = scenario.fault_span().map(|(_, end)| end).filter(|end| *end < scenario.duration);
+        let left = scenario.duration - end.unwrap_or(scenario.duration / 2);
+        scenario.rate().is_none() || nanos(self.deadline) <= left
+    }
+
+    /// The cells of all built-in scenarios in which policies can be compared.
     ///
     /// # Errors
     ///
@@ -118,7 +143,7 @@ impl Cell {
         let mut cells = Vec::new();
         for it in BUILT_IN {
             let scenario = it.read(&[])?;
-            cells.extend(Self::of(it.name, it.name, &scenario, it.text));
+            cells.extend(Self::of(it.name, it.name, &scenario, it.text).unwrap_or_default());
         }
         Ok(cells)
     }
@@ -142,27 +167,33 @@ impl Cell {
         }
     }
 
-    /// The policy with the patience of this cell instead of its own. Where only the deadline is a wall, a policy that
-    /// ends attempts sooner still does.
+    /// The policy with the patience of this cell instead of its own. In the family of deadlines, a policy that ends
+    /// attempts sooner still does.
     ///
     /// # Errors
     ///
     /// The policy does not allow it.
-    pub fn dress(&self, subject: &Subject) -> Result<Subject, String> {
+    pub fn with_patience(&self, subject: &Subject) -> Result<Subject, String> {
         let policy = &subject.policy;
         let own = policy.attempt_timeout().filter(|own| *own < self.deadline);
-        let attempts = policy.attempts().min(MOST_ATTEMPTS);
-        let draft = policy.edit().attempts(attempts).deadline(self.deadline);
-        let draft = match self.timeout.or(own) {
+        let mut draft = policy.edit().deadline(self.deadline);
+        draft = match self.timeout.or(own) {
             Some(timeout) => draft.attempt_timeout(timeout),
             None => draft.without_attempt_timeout(),
         };
-        let longest = self.timeout.or(own).unwrap_or(self.deadline);
-        let draft = match policy.connect_timeout() {
-            Some(connect) => draft.connect_timeout(connect.min(longest)),
-            None => draft,
-        };
+        if let Some(connect) = policy.connect_timeout() {
+            let longest = self.timeout.or(own).unwrap_or(self.deadline);
+            draft = draft.connect_timeout(connect.min(longest));
+        }
+        if policy.attempts() > MOST_ATTEMPTS {
+            let least = nanos(self.deadline / MOST_ATTEMPTS);
+            let mut backoff = *policy.backoff();
+            if backoff.cap < least {
+                (backoff.base, backoff.cap) = (least, least);
+            }
+            draft = draft.attempts(MOST_ATTEMPTS).backoff(backoff);
+        }
         let policy = draft.build().map_err(|wrong| format!("{}: {wrong}", subject.name))?;
-        Ok(Subject { policy, ..subject.clone() })
+        self.scenario.accept(Subject { policy, ..subject.clone() })
     }
 }

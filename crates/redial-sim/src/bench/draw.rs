@@ -6,7 +6,7 @@ use std::time::Duration;
 use redial_core::{DurationText, Nanos, nanos};
 
 use super::cell::{Cell, Family};
-use crate::scenario::Problem;
+use crate::scenario::{Problem, Z99};
 use crate::{Scenario, Stream};
 
 /// A run has about this many calls at most: the number of servers, and with it the rate, is lowered until it does.
@@ -213,29 +213,14 @@ impl Draw {
 
     fn service(&mut self) -> String {
         let mean = self.service_ms;
-        let time = |ms: f64| DurationText((ms * 1e6) as Nanos).to_string();
         if self.heavy_tail {
             let times = self.between(8.0, 40.0);
-            // The mean of such a distribution is well above its median.
-            let sigma = times.ln() / 2.326;
-            let median = mean / (sigma * sigma / 2.0).exp();
-            return format!(
-                "{{ lognormal = {{ median = \"{}\", p99 = \"{}\" }} }}",
-                time(median),
-                time(median * times)
-            );
+            return lognormal(mean, times);
         }
         match self.stream.between(0, 2) {
             0 => format!("\"{}\"", time(mean)),
             1 => format!("{{ exponential = \"{}\" }}", time(mean)),
-            _ => {
-                let median = mean / (1.0_f64 / 2.0 * (4.0_f64.ln() / 2.326).powi(2)).exp();
-                format!(
-                    "{{ lognormal = {{ median = \"{}\", p99 = \"{}\" }} }}",
-                    time(median),
-                    time(median * 4.0)
-                )
-            }
+            _ => lognormal(mean, 4.0),
         }
     }
 
@@ -243,12 +228,9 @@ impl Draw {
         let places = self.shards.max(self.endpoints);
         let servers = (self.servers / places).max(1);
         let patience_ms = nanos(self.timeout) as f64 / 1e6;
-        let queue = if self.sheds { 1.0 } else { self.spread(QUEUE) };
-        let queue = if self.sheds {
-            f64::from(servers)
-        } else {
-            f64::from(servers) * patience_ms / self.service_ms * queue
-        };
+        // A server that sheds has a short queue.
+        let times = self.spread(QUEUE) * patience_ms / self.service_ms;
+        let queue = f64::from(servers) * if self.sheds { 1.0 } else { times };
         // Servers were divided among the places, so the capacity may have changed by rounding.
         let rate = self.rate() * f64::from(servers * places) / f64::from(self.servers);
         let window = DurationText((self.duration() / 200).max(1_000_000));
@@ -290,4 +272,16 @@ impl Draw {
 
 fn whole_ms(ms: f64) -> Duration {
     Duration::from_millis((ms.round() as u64).max(1))
+}
+
+fn time(ms: f64) -> String {
+    DurationText((ms * 1e6) as Nanos).to_string()
+}
+
+/// With this mean, and a 99th percentile of this many times the median.
+fn lognormal(mean: f64, times: f64) -> String {
+    let sigma = times.ln() / Z99;
+    let median = mean / (sigma * sigma / 2.0).exp();
+    let (median, p99) = (time(median), time(median * times));
+    format!("{{ lognormal = {{ median = \"{median}\", p99 = \"{p99}\" }} }}")
 }

@@ -1,5 +1,7 @@
 //! The results of all cells, by policy.
 
+use std::collections::BTreeMap;
+
 use super::cell::{Cell, Family};
 use super::run::{CellResult, Entry};
 use super::score::Mean;
@@ -15,7 +17,7 @@ pub struct Ranking {
     pub name: String,
     /// How many cells.
     pub cells: usize,
-    /// The mean regret.
+    /// The mean regret. Its confidence interval takes the cells of a scenario for one observation.
     pub mean_regret: Mean,
     /// The regret that a twentieth of the cells exceed.
     pub p95_regret: f64,
@@ -33,6 +35,8 @@ pub struct Ranking {
     pub worst_load: f64,
     /// The share of runs that collapsed.
     pub collapse: Share,
+    /// The highest share of calls of any cell whose work was done twice, though it must not be.
+    pub worst_duplicates: f64,
     /// In how many cells it collapsed and one attempt did not.
     pub own_collapses: usize,
     /// The mean regret by all calls of a run instead of those at risk.
@@ -48,16 +52,23 @@ pub fn rank(cells: &[Cell], results: &[CellResult], family: Option<Family>) -> V
     let wanted = |result: &&CellResult| family.is_none_or(|it| cells[result.cell].family() == it);
     let results: Vec<&CellResult> = results.iter().filter(wanted).collect();
     let Some(first) = results.first() else { return Vec::new() };
-    let oracle = ranking("oracle", &results, |result| &result.oracle);
+    let oracle = ranking("oracle", cells, &results, |result| &result.oracle);
     let mut all: Vec<Ranking> = (0..first.policies.len())
-        .map(|place| ranking(&first.policies[place].name, &results, |it| &it.policies[place]))
+        .map(|place| {
+            ranking(&first.policies[place].name, cells, &results, |it| &it.policies[place])
+        })
         .chain([oracle])
         .collect();
     all.sort_by(|one, other| one.mean_regret.value.total_cmp(&other.mean_regret.value));
     all
 }
 
-fn ranking(name: &str, results: &[&CellResult], of: impl Fn(&CellResult) -> &Entry) -> Ranking {
+fn ranking(
+    name: &str,
+    cells: &[Cell],
+    results: &[&CellResult],
+    of: impl Fn(&CellResult) -> &Entry,
+) -> Ranking {
     let each = || results.iter().map(|result| (*result, &of(result).scores));
     let regrets: Vec<f64> = each().map(|(result, scores)| result.regret(scores)).collect();
     let against: Vec<f64> =
@@ -73,8 +84,8 @@ fn ranking(name: &str, results: &[&CellResult], of: impl Fn(&CellResult) -> &Ent
     Ranking {
         name: name.to_owned(),
         cells: results.len(),
-        mean_regret: Mean::of(&regrets),
-        p95_regret: sorted.get((count * 0.95) as usize).or(sorted.last()).copied().unwrap_or(0.0),
+        mean_regret: Mean { value: mean(&regrets), margin: margin(cells, results, &regrets) },
+        p95_regret: sorted.get((count * 0.95).ceil() as usize - 1).copied().unwrap_or(0.0),
         worst_regret: worst(&regrets, results),
         mean_capture: (!captures.is_empty()).then(|| Mean::of(&captures).value),
         worst_against_one: worst(&against, results),
@@ -85,6 +96,7 @@ fn ranking(name: &str, results: &[&CellResult], of: impl Fn(&CellResult) -> &Ent
             runs.clone().filter(|run| run.collapsed).count() as u32,
             runs.count() as u32,
         ),
+        worst_duplicates: each().map(|(_, scores)| scores.duplicates()).fold(0.0, f64::max),
         own_collapses: each()
             .filter(|(result, scores)| scores.collapses() && !result.one_attempt.collapses())
             .count(),
@@ -92,6 +104,19 @@ fn ranking(name: &str, results: &[&CellResult], of: impl Fn(&CellResult) -> &Ent
         worst_against_one_whole_run: whole.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         loses_to_one_whole_run: whole.iter().filter(|above| **above > POINT).count(),
     }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Half of the confidence interval of the mean over scenarios.
+fn margin(cells: &[Cell], results: &[&CellResult], values: &[f64]) -> f64 {
+    let mut scenarios: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (result, value) in results.iter().zip(values) {
+        scenarios.entry(&cells[result.cell].text).or_default().push(*value);
+    }
+    Mean::of(&scenarios.values().map(|of_one| mean(of_one)).collect::<Vec<_>>()).margin
 }
 
 /// The highest value, and the place of its cell in the plan.

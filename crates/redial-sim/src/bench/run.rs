@@ -9,7 +9,7 @@ use super::cell::Cell;
 use super::score::{Score, Scores, Trouble};
 use crate::measure::{Run, Usual};
 use crate::scale_model::ScaleModel;
-use crate::simulate::{Choice, Settings, Watch, usual_of};
+use crate::simulate::{Watch, usual_of};
 use crate::{Stream, Subject, exact};
 
 /// The most load in trouble that an oracle may cause.
@@ -137,9 +137,8 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(plan: &'a Plan<'a>, cell: &'a Cell) -> Self {
         let no_retry = Subject::no_retry();
-        let one_attempt = cell.dress(&no_retry).unwrap_or(no_retry);
-        let settings = Settings { runs: 1, seed: plan.seed, threads: 1, engine: Choice::Auto };
-        let usual = usual_of(&cell.scenario, &one_attempt, &settings);
+        let one_attempt = cell.with_patience(&no_retry).unwrap_or(no_retry);
+        let usual = usual_of(&cell.scenario, &one_attempt, plan.seed);
         Self { plan, cell, one_attempt, usual, k: cell.scale() }
     }
 
@@ -148,7 +147,7 @@ impl<'a> Bench<'a> {
         let scored: Vec<u64> = (0..u64::from(runs)).collect();
         let troubles = self.troubles(&scored, watch);
         let scores = |subject: &Subject| self.scores(subject, &scored, &troubles, watch);
-        let dressed = all.iter().map(|subject| self.cell.dress(subject));
+        let dressed = all.iter().map(|subject| self.cell.with_patience(subject));
         let mut policies = Vec::with_capacity(all.len());
         for subject in dressed.collect::<Result<Vec<_>, _>>()? {
             policies.push(Entry { scores: scores(&subject), name: subject.name });
@@ -183,7 +182,7 @@ impl<'a> Bench<'a> {
 
     fn troubles(&self, numbers: &[u64], watch: &Watch) -> Vec<Trouble> {
         let runs = numbers.iter().map(|number| self.run_of(&self.one_attempt, *number, watch));
-        runs.map(|run| Trouble::of(self.cell, &run)).collect()
+        runs.map(|run| Trouble::of(self.cell, &run, &self.usual)).collect()
     }
 
     fn scores(
@@ -203,10 +202,11 @@ impl<'a> Bench<'a> {
     fn run_of(&self, subject: &Subject, number: u64, watch: &Watch) -> Run {
         let seed = Stream::new(self.plan.seed).of(number).bits();
         let scenario = &self.cell.scenario;
-        let scaled = || ScaleModel::new(scenario, subject, self.k).ok();
-        let run = match (self.k > 1).then(scaled).flatten() {
-            Some(model) => model.run(seed, watch),
-            None => exact::run(scenario, subject, seed, watch),
+        let scaled = || ScaleModel::new(scenario, subject, self.k);
+        let run = match (self.k > 1).then(scaled) {
+            Some(Ok(model)) => model.run(seed, watch),
+            // A cell has enough callers for its scale, so this happens only for a policy that cannot be divided.
+            Some(Err(_)) | None => exact::run(scenario, subject, seed, watch),
         };
         run.compared(&self.usual)
     }

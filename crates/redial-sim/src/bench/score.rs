@@ -19,13 +19,13 @@ pub(super) struct Trouble {
 
 impl Trouble {
     /// As the run of a single attempt shows it.
-    pub(super) fn of(cell: &Cell, one_attempt: &Run) -> Self {
+    pub(super) fn of(cell: &Cell, one_attempt: &Run, usual: &Usual) -> Self {
         let duration = cell.scenario.duration;
-        let Some((start, end)) = cell.scenario.fault_span() else {
+        let Some((start, _)) = cell.scenario.fault_span() else {
             return Self { start: duration / WARM_UP, end: duration };
         };
-        let recovered = one_attempt.recover_ms.map(|ms| end + (ms * 1e6) as Nanos);
-        Self { start, end: recovered.unwrap_or(duration).clamp(start + 1, duration.max(start + 1)) }
+        let end = one_attempt.outcomes.trouble_end(usual).unwrap_or(duration);
+        Self { start, end: end.clamp(start + 1, duration.max(start + 1)) }
     }
 }
 
@@ -43,6 +43,8 @@ pub struct Score {
     pub peak: f64,
     /// The 99th percentile of the latency of successful calls.
     pub p99_ms: f64,
+    /// The share of all calls whose work was done twice, though it must not be.
+    pub duplicates: f64,
     /// Whether it collapsed.
     pub collapsed: bool,
 }
@@ -58,7 +60,7 @@ impl Score {
         };
         let series = &run.series;
         let window = |at: Nanos| (at as f64 / 1e6 / series.window_ms) as usize;
-        let (first, last) = (window(trouble.start), window(trouble.end));
+        let (first, last) = (window(trouble.start), window(trouble.end - 1));
         let part = |row: &'_ [f64]| {
             let last = (last + 1).min(row.len());
             row[first.min(last)..last].to_vec()
@@ -79,12 +81,13 @@ impl Score {
             },
             peak: most / usually,
             p99_ms: run.p99_ms,
+            duplicates: run.duplicates as f64 / run.calls.max(1) as f64,
             collapsed: run.collapsed,
         }
     }
 }
 
-/// Nothing of nothing is all of it.
+/// 1 if there is nothing.
 fn share(part: f64, all: f64) -> f64 {
     if all > 0.0 { part / all } else { 1.0 }
 }
@@ -148,6 +151,11 @@ impl Scores {
     /// The mean 99th percentile of the latency of successful calls, in milliseconds.
     pub fn p99_ms(&self) -> f64 {
         self.mean(|score| score.p99_ms)
+    }
+
+    /// The mean share of calls whose work was done twice.
+    pub fn duplicates(&self) -> f64 {
+        self.mean(|score| score.duplicates)
     }
 
     /// The share of runs that collapsed.

@@ -9,6 +9,8 @@ use crate::scenario::Arrivals;
 /// Success is evaluated over stretches in which about this many calls begin, and that are at least this long.
 const CALLS_PER_STRETCH: f64 = 50.0;
 const SHORTEST_STRETCH: Nanos = 100_000_000;
+/// The grid on which calls at risk are counted.
+const STARTS_PER_STRETCH: Nanos = 16;
 /// The share of the usual success from which on calls count as recovered.
 const RECOVERED: f64 = 0.95;
 /// A stretch may be worse than usual by this many standard deviations.
@@ -49,6 +51,7 @@ pub struct Outcomes {
     stretch: Nanos,
     stretches_per_nano: f64,
     stretches: Vec<Stretch>,
+    starts: Starts,
     duration: Nanos,
     /// From the start of the first fault to the end of the last.
     faults: Option<(Nanos, Nanos)>,
@@ -72,6 +75,53 @@ struct Stretch {
     completed: u64,
 }
 
+/// Calls by when they began, on a finer grid than that of the stretches. A fault starts at one of its lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Starts {
+    length: Nanos,
+    /// How much the grid is shifted.
+    offset: Nanos,
+    per_nano: f64,
+    all: Vec<Start>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Start {
+    calls: u64,
+    succeeded: u64,
+}
+
+impl Starts {
+    fn new(stretch: Nanos, fault: Nanos) -> Self {
+        let length = (stretch / STARTS_PER_STRETCH).max(1);
+        let offset = length - fault % length;
+        Self { length, offset, per_nano: 1.0 / length as f64, all: Vec::new() }
+    }
+
+    #[inline]
+    fn at(&mut self, started: Nanos) -> &mut Start {
+        let index = ((started + self.offset) as f64 * self.per_nano) as usize;
+        if index >= self.all.len() {
+            self.all.resize(index + 1, Start::default());
+        }
+        &mut self.all[index]
+    }
+
+    fn between(&self, start: Nanos, end: Nanos) -> &[Start] {
+        let Some(length) = std::num::NonZeroU64::new(self.length) else { return &[] };
+        let first = ((start + self.offset).div_ceil(length.get()) as usize).min(self.all.len());
+        let last = ((end + self.offset) / length) as usize;
+        &self.all[first..last.clamp((first + 1).min(self.all.len()), self.all.len())]
+    }
+
+    /// The end of the last part with calls that failed.
+    fn last_failure(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
+        let part = self.between(start, end);
+        let last = part.iter().rposition(|it| it.succeeded < it.calls)? as Nanos;
+        Some(((start + self.offset).div_ceil(self.length) + last + 1) * self.length - self.offset)
+    }
+}
+
 impl Outcomes {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let rate = scenario.rate();
@@ -81,6 +131,7 @@ impl Outcomes {
             stretch,
             stretches_per_nano: 1.0 / stretch as f64,
             stretches: Vec::new(),
+            starts: Starts::new(stretch, scenario.fault_span().map_or(0, |(start, _)| start)),
             duration: scenario.duration,
             faults: scenario.fault_span(),
             continues: rate.is_some(),
@@ -107,6 +158,7 @@ impl Outcomes {
     #[inline]
     pub(super) fn began(&mut self, now: Nanos, n: u64) {
         self.at(now).calls += n;
+        self.starts.at(now).calls += n;
     }
 
     #[inline]
@@ -115,6 +167,8 @@ impl Outcomes {
         let good = if succeeded { n } else { 0 };
         let began = self.at(started);
         began.succeeded += good;
+        self.starts.at(started).succeeded += good;
+        let began = self.at(started);
         if in_time {
             began.over += n;
             began.good += good;
@@ -132,25 +186,38 @@ impl Outcomes {
         Usual { success: share_of(settled).unwrap_or(1.0), goodput }
     }
 
-    /// The calls that began from `start` until before `end`.
+    /// The calls that began from `start` until before `end`. A part of the grid that is only partly in that time is left
+    /// out: calls before a trouble would dilute its loss.
     pub fn at_risk(&self, start: Nanos, end: Nanos) -> AtRisk {
-        if self.stretches.is_empty() {
-            return AtRisk::default();
-        }
-        let last = (end.div_ceil(self.stretch) as usize).min(self.stretches.len());
-        let first = ((start / self.stretch) as usize).min(last);
-        let part = &self.stretches[first..last];
+        let end = end.min(self.duration).max(start);
+        let part = self.starts.between(start, end);
         AtRisk {
             calls: part.iter().map(|it| it.calls).sum::<u64>() * u64::from(self.scale),
             succeeded: part.iter().map(|it| it.succeeded).sum::<u64>() * u64::from(self.scale),
-            seconds: self.seconds(part.len()),
+            seconds: (end - start) as f64 / 1e9,
         }
     }
 
     /// The share of the calls begun since the first fault that did not succeed.
     pub(super) fn lost_since_fault(&self) -> f64 {
-        let since = self.at_risk(self.faults.map_or(0, |(start, _)| start), Nanos::MAX);
-        if since.calls == 0 { 0.0 } else { 1.0 - since.succeeded as f64 / since.calls as f64 }
+        let first = self.faults.map_or(0, |(start, _)| start / self.stretch) as usize;
+        let since = &self.stretches[first.min(self.stretches.len())..];
+        let calls: u64 = since.iter().map(|it| it.calls).sum();
+        let succeeded: u64 = since.iter().map(|it| it.succeeded).sum();
+        if calls == 0 { 0.0 } else { 1.0 - succeeded as f64 / calls as f64 }
+    }
+
+    /// When the trouble was over: the end of the faults, or the start of the last call that failed because of them;
+    /// `None` if it was not over by the end.
+    pub fn trouble_end(&self, usual: &Usual) -> Option<Nanos> {
+        let (_, end) = self.faults?;
+        self.recovery(usual).0?;
+        let bad = self.known().iter().rposition(|it| self.is_bad(it, usual));
+        let failed = bad.and_then(|last| {
+            let start = last as Nanos * self.stretch;
+            self.starts.last_failure(start, start + self.stretch)
+        });
+        Some(failed.unwrap_or(0).max(end))
     }
 
     /// How long the recovery took, and whether the run collapsed.

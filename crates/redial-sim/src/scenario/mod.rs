@@ -51,8 +51,8 @@ pub use read::{Problem, Set};
 pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
 pub use service_time::ServiceTime;
 pub use subject::Subject;
-pub(crate) use time::nearest;
 pub use time::{Drawn, Time};
+pub(crate) use time::{Z99, nearest};
 
 use text::{one_or_many, some_time};
 
@@ -214,8 +214,20 @@ impl Scenario {
     }
 
     /// The mean time that a request takes in the backend and on the network, in nanoseconds.
-    pub(crate) fn busy(&self) -> f64 {
+    fn busy(&self) -> f64 {
         self.backend.service.mean() + 2.0 * self.clients.latency.mean()
+    }
+
+    /// The same, with the services that the backend calls.
+    pub(crate) fn request_time(&self) -> f64 {
+        2.0 * self.clients.latency.mean() + self.time_in(&self.backend)
+    }
+
+    /// In a scenario that was checked, services do not call each other in circles.
+    fn time_in(&self, service: &Service) -> f64 {
+        let called = service.calls.iter().filter_map(|name| self.service.get(name));
+        let calls = called.map(|it| 2.0 * service.latency.mean() + self.time_in(it));
+        service.service.mean() + calls.sum::<f64>()
     }
 
     /// The service with this name.

@@ -41,13 +41,9 @@ impl Subject {
         }
     }
 
-    /// A single attempt with the deadline of this policy.
+    /// A single attempt with the whole deadline of this policy.
     pub fn one_attempt(&self) -> Self {
-        let bare = Draft::bare(1);
-        let draft = match self.policy.deadline() {
-            Some(deadline) => bare.deadline(deadline),
-            None => bare,
-        };
+        let draft = self.policy.deadline().into_iter().fold(Draft::bare(1), Draft::deadline);
         Self { policy: draft.build().unwrap_or_else(|_| Policy::standard()), ..Self::no_retry() }
     }
 

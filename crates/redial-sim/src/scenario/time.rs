@@ -51,7 +51,7 @@ pub enum Drawn {
 }
 
 /// The 99th percentile of the standard normal distribution.
-const Z99: f64 = 2.326_347_874_040_841;
+pub(crate) const Z99: f64 = 2.326_347_874_040_841;
 
 impl Default for Time {
     fn default() -> Self {

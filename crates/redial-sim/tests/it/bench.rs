@@ -81,7 +81,7 @@ fn every_policy_has_the_patience_of_the_cell() {
     let own = Policy::draft().attempt_timeout(MS(150)).deadline(MS(2000)).build().unwrap();
     let own = Subject::new("own", own).unwrap();
     let times = |cell: &Cell| {
-        let policy = cell.dress(&own).unwrap().policy;
+        let policy = cell.with_patience(&own).unwrap().policy;
         (policy.deadline(), policy.attempt_timeout())
     };
     let wall = |deadline: u64| cell(OUTAGE, MS(deadline), None);
@@ -129,7 +129,15 @@ fn random_scenarios_follow_from_the_seed_and_are_in_range() {
 }
 
 fn scores(losses: &[f64], collapsed: bool) -> Scores {
-    let score = Score { loss: 0.0, failed: 0.0, load: 1.2, peak: 2.0, p99_ms: 30.0, collapsed };
+    let score = Score {
+        loss: 0.0,
+        failed: 0.0,
+        load: 1.2,
+        peak: 2.0,
+        p99_ms: 30.0,
+        duplicates: 0.0,
+        collapsed,
+    };
     Scores(losses.iter().map(|loss| Score { loss: *loss, failed: loss / 10.0, ..score }).collect())
 }
 
@@ -198,7 +206,7 @@ fn reports_show_policies_and_cells() {
     assert_eq!(heads.len(), rows[0].len());
     assert_eq!(rows[1][1..6], ["50ms, attempts 9ms", "10.0", "13.0", "70.0 ✗", "9.0"]);
     let table = report.table(None);
-    assert_eq!(table.rows[1][..4], ["shy", "9.5 ±120.7", "19.0", "19.0"]);
+    assert_eq!(table.rows[1][..4], ["shy", "9.5 ±0.0", "19.0", "19.0"]);
     let html = report.html();
     assert!(html.contains("&lt;i&gt;") && !html.contains("<i>"), "{html}");
     assert_eq!(report.svg().matches("class=\"name\"").count(), 4, "a title and three panels");
@@ -234,4 +242,30 @@ outage = { start = "5s", duration = "10s" }
             entry.scores.loss()
         );
     }
+}
+
+/// One attempt with a timeout fails often even when nothing is wrong. The trouble is over when it is as good as that.
+#[test]
+fn with_a_timeout_one_attempt_recovers_to_what_it_usually_achieves() {
+    let text = OUTAGE.replace("\"1ms\"", "{ exponential = \"50ms\" }");
+    let cut = result(&cell(&text, MS(500), Some(MS(100))), &[], 1);
+    // In the outage all calls fail; if the whole rest of the run counted, it would be a third.
+    assert!(cut.one_attempt.loss() > 0.9, "{:?}", cut.one_attempt);
+}
+
+#[test]
+fn calls_before_a_short_trouble_do_not_dilute_its_loss() {
+    let text =
+        OUTAGE.replace("rate = 1000", "rate = 10").replace("start = \"2s\"", "start = \"2070ms\"");
+    let short = result(&cell(&text, MS(500), None), &[], 1);
+    assert_eq!(short.one_attempt.loss(), 1.0, "{:?}", short.one_attempt);
+}
+
+#[test]
+fn some_scenarios_and_patiences_have_no_cells() {
+    let of = |text: &str| Cell::of("it", "test", &Scenario::read(text, &[]).unwrap(), text);
+    // 500 times ten milliseconds are longer than the three seconds that are left after the outage.
+    assert_eq!(of(OUTAGE).unwrap().len(), 4);
+    let again = OUTAGE.replace("rate = 1000 } }", "rate = 1000 } }, requeue = \"1s\"");
+    assert!(of(&again).unwrap_err().contains("until they succeed"));
 }

@@ -75,7 +75,7 @@ budget = "none"
 fn a_collapse_needs_no_fault() {
     let scenario = Scenario::read(OVERLOADED, &[]).unwrap();
     let eager = scenario.subject("eager").unwrap();
-    assert!(usual_of(&scenario, &eager, &SETTINGS).success > 0.95);
+    assert!(usual_of(&scenario, &eager.one_attempt(), 1).success > 0.95);
     let of =
         |name| simulate(&scenario, &scenario.subject(name).unwrap(), &SETTINGS, &Watch::default());
     assert_eq!(of("patient").collapse.value, 0.0);

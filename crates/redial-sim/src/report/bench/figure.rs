@@ -13,8 +13,8 @@ const PANEL: f64 = 92.0;
 const ROW: f64 = PANEL + 62.0;
 const GAP: f64 = 22.0;
 const LEFT: f64 = 34.0;
-/// The panels show gains and losses up to this many points.
-const MOST: f64 = 0.6;
+/// No policy gains or loses more than all calls.
+const MOST: f64 = 1.0;
 
 impl BenchReport<'_> {
     /// The figure as a standalone file.

@@ -58,6 +58,7 @@ impl Serialize for Ranked<'_> {
         map.serialize_entry("collapse_low", &it.collapse.low)?;
         map.serialize_entry("collapse_high", &it.collapse.high)?;
         map.serialize_entry("own_collapses", &it.own_collapses)?;
+        map.serialize_entry("worst_duplicates", &it.worst_duplicates)?;
         map.serialize_entry("whole_run_mean_regret", &it.mean_regret_whole_run)?;
         map.serialize_entry(
             "whole_run_worst_against_one_attempt",
@@ -124,6 +125,7 @@ impl Serialize for Answer<'_> {
         map.serialize_entry("peak", &scores.peak())?;
         map.serialize_entry("p99_ms", &scores.p99_ms())?;
         map.serialize_entry("collapse", &scores.collapse().value)?;
+        map.serialize_entry("duplicates", &scores.duplicates())?;
         map.serialize_entry("failed", &scores.failed())?;
         map.end()
     }

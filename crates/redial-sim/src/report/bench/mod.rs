@@ -24,11 +24,12 @@ pub struct BenchReport<'a> {
 /// With more policies than this the table of cells shows only the best and the worst of them.
 const MOST_COLUMNS: usize = 6;
 
-const COLUMNS: [[&str; 2]; 12] = [
+const COLUMNS: [[&str; 2]; 14] = [
     ["", "policy"],
     ["mean", "regret"],
     ["", "p95"],
     ["", "worst"],
+    ["worst", "cell"],
     ["", "capture"],
     ["against one", "attempt"],
     ["cells", "lost"],
@@ -36,6 +37,7 @@ const COLUMNS: [[&str; 2]; 12] = [
     ["worst", "load"],
     ["", "collapse"],
     ["own", "collapses"],
+    ["done", "twice"],
     ["whole-run", "regret"],
 ];
 
@@ -53,6 +55,7 @@ impl BenchReport<'_> {
                 format!("{} ±{}", points(it.mean_regret.value), points(it.mean_regret.margin)),
                 points(it.p95_regret),
                 points(it.worst_regret.0),
+                self.label(it.worst_regret),
                 it.mean_capture.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0)),
                 signed(it.worst_against_one.0),
                 it.loses_to_one.to_string(),
@@ -60,6 +63,7 @@ impl BenchReport<'_> {
                 ratio(it.worst_load),
                 format!("{:.1} %", it.collapse.value * 100.0),
                 it.own_collapses.to_string(),
+                format!("{:.1} %", it.worst_duplicates * 100.0),
                 points(it.mean_regret_whole_run),
             ]
         });
@@ -67,6 +71,12 @@ impl BenchReport<'_> {
             columns: COLUMNS.iter().map(|name| Column { name: *name }).collect(),
             rows: rows.collect(),
         }
+    }
+
+    /// The name of a cell with a regret.
+    fn label(&self, (regret, cell): (f64, usize)) -> String {
+        let cell = self.plan.cells.get(cell).filter(|_| regret > 0.0005);
+        cell.map_or("–".to_owned(), |cell| format!("{}, {}", cell.name, cell.family().name()))
     }
 
     /// The table of the cells: its headings and rows. Losses are in percent of the calls at risk.
@@ -116,7 +126,7 @@ impl BenchReport<'_> {
          attempt, or the oracle, the best of many policies for the cell). Capture: the gain over one attempt, as a share \
          of the oracle's. Against one attempt: the most that the policy loses more than one attempt; cells lost: how often \
          that is more than a point. Load: attempts ÷ calls in trouble. Own collapses: cells in which it collapses and one \
-         attempt does not. Whole-run regret: by all calls of a run."
+         attempt does not. Done twice: the highest share of calls of any cell whose work was repeated although it must not be. Whole-run regret: by all calls of a run."
     }
 }
 
