@@ -222,7 +222,8 @@ fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
 fn hedges(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let Some(rule) = answer.policy.hedge() else { return Ok(()) };
     let delay = match rule.when {
-        HedgeDelay::After(_) => short(rule.fixed_delay().unwrap_or(NEVER)),
+        HedgeDelay::After(delay) if rule.multiple == 1.0 => short(delay),
+        HedgeDelay::After(delay) => format!("{} times {}", rule.multiple, short(delay)),
         HedgeDelay::Quantile(ratio) if rule.multiple == 1.0 => {
             format!("the {ratio} quantile of the latencies")
         }
