@@ -222,8 +222,7 @@ fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
 fn hedges(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     let Some(rule) = answer.policy.hedge() else { return Ok(()) };
     let delay = match rule.when {
-        HedgeDelay::After(delay) if rule.multiple == 1.0 => short(delay),
-        HedgeDelay::After(delay) => format!("{} times {}", rule.multiple, short(delay)),
+        HedgeDelay::After(_) => short(rule.fixed_delay().unwrap_or(NEVER)),
         HedgeDelay::Quantile(ratio) if rule.multiple == 1.0 => {
             format!("the {ratio} quantile of the latencies")
         }
@@ -233,8 +232,9 @@ fn hedges(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "Hedges: another attempt beside one that takes longer than {delay}, if repeating is safe. Hedges count as\n\
-         attempts and draw on the budget. The steps and waits above are those without hedges."
+        "Hedges: another attempt beside one that takes longer than {delay}, if repeating is safe; at most {} at a time.\n\
+         Hedges count as attempts and draw on the budget. The steps and waits above are those without hedges.",
+        rule.most
     )
 }
 
