@@ -232,8 +232,9 @@ fn hedges(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "Hedges: another attempt beside one that takes longer than {delay}, if repeating is safe. Hedges count as\n\
-         attempts and draw on the budget. The steps and waits above are those without hedges."
+        "Hedges: another attempt beside one that takes longer than {delay}, if repeating is safe; at most {} at a time.\n\
+         Hedges count as attempts and draw on the budget. The steps and waits above are those without hedges.",
+        rule.most
     )
 }
 

@@ -87,22 +87,29 @@ pub struct Problem {
     pub message: String,
     /// How to fix it, if the message does not tell.
     pub help: Option<String>,
+    /// Whether the text there may be a secret, so that it must not be shown.
+    pub is_secret: bool,
 }
 
 impl Problem {
     /// A problem at this span.
     pub fn at(span: Span, message: impl Into<String>) -> Self {
-        Self { span: Some(span), message: message.into(), help: None }
+        Self { span: Some(span), ..Self::whole(message) }
     }
 
     /// A problem with the whole text.
     pub fn whole(message: impl Into<String>) -> Self {
-        Self { span: None, message: message.into(), help: None }
+        Self { span: None, message: message.into(), help: None, is_secret: false }
     }
 
     /// Adds help.
     pub fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
+    }
+
+    /// The text there may be a secret.
+    pub(crate) fn secret(self) -> Self {
+        Self { is_secret: true, ..self }
     }
 }
 

@@ -74,7 +74,7 @@ pub struct Reconciler<K: Hash + Eq + Clone> {
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> Reconciler<K> {
-    /// Workers over this queue, with this policy.
+    /// Workers over this queue, with this policy. Its budget is that of this pool, even if the policy names a fleet.
     pub fn new(queue: WorkQueue<K>, policy: Policy) -> Self {
         let (seed, clock) = (queue.seed(), queue.clock());
         Self {

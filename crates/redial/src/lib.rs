@@ -136,7 +136,6 @@ pub use ext::Retryable;
 pub use ext::RetryableBlocking;
 #[cfg(feature = "fleet")]
 pub use fleet::Fleet;
-#[cfg(feature = "tokio")]
 pub use inbound::Inbound;
 pub use retry::Retry;
 

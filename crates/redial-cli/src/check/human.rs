@@ -75,6 +75,7 @@ fn problem(
     let title = Level::ERROR.primary_title(sanitise(&problem.message));
     let mut group = Group::with_title(title);
     group = match (problem.span, position) {
+        (Some(_), Some(position)) if problem.is_secret => group.element(origin(name, position)),
         (Some(span), Some(position)) => shown(group, name, text, span, position),
         _ => group.element(Origin::path(sanitise(name))),
     };
@@ -103,8 +104,11 @@ fn shown<'a>(
     if is_whole {
         return group.element(snippet.path(sanitise(name)));
     }
-    let origin = Origin::path(sanitise(name)).line(position.line).char_column(position.column);
-    group.element(origin).element(snippet)
+    group.element(origin(name, position)).element(snippet)
+}
+
+fn origin<'a>(name: &str, position: Position) -> Origin<'a> {
+    Origin::path(sanitise(name)).line(position.line).char_column(position.column)
 }
 
 /// `2 errors, 1 warning in 3 files; 14 policies`

@@ -163,6 +163,7 @@ impl From<WorkerError> for Failed {
         match error {
             WorkerError::Store(error) => error.into(),
             WorkerError::Handler(why) => Self::Other(why),
+            WorkerError::Policy(invalid) => Self::Input(invalid.to_string()),
         }
     }
 }

@@ -47,6 +47,26 @@ fn human_output_has_the_line_and_the_fix() {
 }
 
 #[test]
+fn passwords_are_not_repeated() {
+    let scratch = Scratch::new("passwords");
+    for line in [
+        "redis = 'redis://h'\npassword = 'hunter2'",
+        "redis = 'redis://h'\npasword = 'hunter2'",
+        "redis = 'redis://me:hunter2@h'",
+        "redis = 'unix:///s?pass=hunter2'",
+    ] {
+        let path =
+            scratch.file("policy.toml", format!("[policy.a]\nfleet = 'x'\n[fleet.x]\n{line}"));
+        for format in ["human", "json", "sarif", "github"] {
+            let output = check(&[&path, "--format", format]);
+            let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+            assert!(said.contains("policy.toml") && !said.contains("hunter2"), "{said}");
+            assert_eq!(output.status.code(), Some(2), "{said}");
+        }
+    }
+}
+
+#[test]
 fn the_denied_severity_decides() {
     exits(GOOD, &[], 0);
     exits(NO_JITTER, &[], 1);

@@ -197,7 +197,7 @@ fn hedges_and_the_fleet_are_shown() {
     };
     for line in [
         "Worst case: 4 attempts, up to 3 in flight at once, ",
-        "Hedges: another attempt beside one that takes longer than 300 ms, if",
+        "Hedges: another attempt beside one that takes longer than 300 ms, if repeating is safe; at most 2 at a time.",
         "Fleet: the budget is one for all instances of shop, in redis://redis.internal.",
     ] {
         assert!(shown("a").contains(line), "{}", shown("a"));

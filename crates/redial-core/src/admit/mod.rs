@@ -119,7 +119,8 @@ impl Guards {
             || breaker.as_ref().is_some_and(Breaker::times_success)
             || throttle.is_some();
         let rewarding = ledger.rewards_success();
-        let light = policy.hedge().is_none()
+        let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
+        let light = hedge.is_none()
             && !rewarding
             && !ledger.counts_in_flight()
             && throttle.is_none()

@@ -294,7 +294,7 @@ impl Call {
                 if cx.policy.retry_on().contains(failure) {
                     cx.guards.ledger.attempt_failed();
                 }
-                decide::repeat(cx.policy, cx.request.safety, failure)
+                decide::repeat(cx.policy, cx.request.safety, failure, self.in_flight > 0)
                     .and_then(|()| self.again(&cx, Some(failure), failure.hint, now, seed))
             }
         };

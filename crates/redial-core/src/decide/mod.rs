@@ -22,15 +22,23 @@ pub use safety::Safety;
 use crate::policy::Policy;
 use crate::stop::Stop;
 
-/// Whether a failed attempt may be repeated at all.
+/// Whether a failed attempt may be repeated at all, or another one awaited that is `in_flight`: that one may succeed after
+/// any failure but one that it shares, because the request itself is wrong.
 ///
 /// The order of the checks decides which reason is reported: a stop signal from below outranks
 /// everything, and `Unsafe` is only reported for a failure that would otherwise have been repeated.
-pub(crate) fn repeat(policy: &Policy, safety: Safety, failure: &Failure) -> Result<(), Stop> {
+pub(crate) fn repeat(
+    policy: &Policy,
+    safety: Safety,
+    failure: &Failure,
+    in_flight: bool,
+) -> Result<(), Stop> {
     if failure.stop {
         Err(Stop::ToldToStop)
     } else if failure.class == Class::Cancelled {
         Err(Stop::Cancelled)
+    } else if in_flight && failure.class != Class::Permanent {
+        Ok(())
     } else if !policy.retry_on().contains(failure) {
         Err(Stop::Permanent)
     } else if failure.reach == Reach::Unknown && !safety.allows(policy.requires_key()) {

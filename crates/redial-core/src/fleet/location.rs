@@ -56,12 +56,12 @@ impl Location {
     pub fn check(&self) -> Result<(), Invalid> {
         let scheme = ["redis://", "rediss://"].into_iter().find(|it| self.redis.starts_with(it));
         let host = scheme.map_or("", |scheme| &self.redis[scheme.len()..]);
-        if let Some((_, host)) = self.redis.rsplit_once('@') {
-            let shown = format!("{}…@{host}", scheme.unwrap_or_default());
-            return Err(Invalid::new("redis", shown, CREDENTIALS));
+        let shown = || without_password(&self.redis);
+        if self.redis.contains('@') {
+            return Err(Invalid::new("redis", shown(), CREDENTIALS));
         }
         if host.is_empty() || host.starts_with([':', '/']) || host.contains(['?', '#', ' ']) {
-            return Err(Invalid::new("redis", self.redis.clone(), ADDRESS));
+            return Err(Invalid::new("redis", shown(), ADDRESS));
         }
         if self.user.is_some() && self.password.is_none() {
             let user = self.user.clone().unwrap_or_default();
@@ -82,5 +82,18 @@ impl Location {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The address of a ledger for an error message. The password is before the host, or in the query parameters of a socket.
+#[doc(hidden)]
+pub fn without_password(url: &str) -> String {
+    let (scheme, rest) =
+        url.split_once("://").map_or(("", url), |(scheme, _)| url.split_at(scheme.len() + 3));
+    match (rest.rsplit_once('@'), rest.split_once('?')) {
+        (Some(_), Some(_)) => format!("{scheme}…"),
+        (Some((_, host)), None) => format!("{scheme}…@{host}"),
+        (None, Some((address, _))) => format!("{scheme}{address}"),
+        (None, None) => url.into(),
     }
 }

@@ -24,7 +24,10 @@ mod location;
 mod name;
 
 pub use instance::{Changes, Instance, Role};
+#[doc(hidden)]
+pub use location::without_password;
 pub use location::{Location, Secret};
+#[doc(hidden)]
 pub use name::{check_name, is_name_byte};
 
 use crate::admit::budget::WindowBudget;

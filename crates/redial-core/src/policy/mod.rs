@@ -136,6 +136,11 @@ impl Draft {
         Self { hedge: Some(rule), ..self }
     }
 
+    /// Sends no attempt beside a slow one.
+    pub fn without_hedge(self) -> Self {
+        Self { hedge: None, ..self }
+    }
+
     /// Sets the budget, which bounds the retries of all calls together.
     pub fn budget(self, budget: Budget) -> Self {
         Self { budget, ..self }

@@ -259,6 +259,22 @@ fn a_failed_attempt_waits_for_the_one_beside_it() {
     call.abandon(&lab.cx(), second, lab.now);
 }
 
+/// A failure that is not retried does not end a call that may still succeed.
+#[test]
+fn the_first_success_wins_whatever_failed_before_it() {
+    let check = |last: Outcome, end| {
+        let lab = Lab::new(policy(|p| p.retry_on(RetryOn::nothing())));
+        let mut call = lab.start();
+        let first = call.admit(&lab.cx(), lab.now).unwrap();
+        let second = call.hedge(&lab.cx(), lab.now).unwrap();
+        let failed = call.settle(&lab.cx(), second, &fail(Class::Overloaded), lab.now, || 0);
+        assert_eq!(failed, Verdict::InFlight);
+        assert_eq!(call.settle(&lab.cx(), first, &last, lab.now, || 0), end);
+    };
+    check(Outcome::Success, Verdict::Done);
+    check(fail(Class::Overloaded), Verdict::Stop(Stop::Permanent));
+}
+
 #[test]
 fn an_unsafe_call_is_not_hedged() {
     let mut lab = Lab::new(Policy::standard());

@@ -153,8 +153,15 @@ fn the_ledger_of_a_fleet_is_checked_and_its_password_not_shown() {
     ] {
         assert_eq!(location(redis).check().unwrap_err().field(), "redis", "{redis}");
     }
-    let secret = location("redis://me:se@cret@h:1").check().unwrap_err();
-    assert_eq!((secret.field(), secret.value()), ("redis", "redis://…@h:1"));
+    for (redis, shown) in [
+        ("redis://me:se@cret@h:1", "redis://…@h:1"),
+        ("redis://me:se?cret@h", "redis://…"),
+        ("unix:///s?pass=secret", "unix:///s"),
+        ("unix:///s?pass=se@cret", "unix://…"),
+    ] {
+        let secret = location(redis).check().unwrap_err();
+        assert_eq!((secret.field(), secret.value()), ("redis", shown));
+    }
     let field = |change: fn(&mut Location)| {
         let mut location = location("redis://h");
         change(&mut location);

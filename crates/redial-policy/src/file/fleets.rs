@@ -6,7 +6,7 @@ use crate::found::Places;
 use crate::source::Problem;
 use crate::suggest::did_you_mean;
 use crate::tree::de::{Clamped, De};
-use crate::tree::{Cursor, Truncated};
+use crate::tree::{Cursor, Truncated, Value};
 
 /// Reads where the ledgers of fleets are. Every fleet that a policy names has to be here.
 pub(super) fn read(
@@ -22,7 +22,7 @@ pub(super) fn read(
             return Err(fleets.problem(format_args!("more than {MOST_POLICIES} fleets")));
         }
         for (name, here) in fleets.fields() {
-            known.push((name.to_owned(), location(name, &here)?));
+            known.push((name.to_owned(), location(name, &here).map_err(Problem::secret)?));
         }
     }
     for (named, places) in policies.iter().zip(places) {
@@ -37,6 +37,9 @@ pub(super) fn read(
 fn location(name: &str, here: &Cursor<'_>) -> Result<Location, Problem> {
     check_name("name", name, 1)
         .map_err(|invalid| here.problem(format_args!("a name must be {}", invalid.allowed())))?;
+    if let Some(password) = here.get("password").filter(|here| here.node.table().is_none()) {
+        return Err(password.problem("must be { file = \"…\" } or { env = \"…\" }"));
+    }
     let clamped = Clamped::default();
     let location = Location::deserialize(De::new(here.clone(), &clamped)).map_err(Problem::from)?;
     location.check().map_err(|invalid| {
@@ -49,8 +52,9 @@ fn location(name: &str, here: &Cursor<'_>) -> Result<Location, Problem> {
 fn undefined(fleet: &str, known: &[(String, Location)], places: &Places) -> Problem {
     let help = did_you_mean(fleet, known.iter().map(|(name, _)| name.as_str())).unwrap_or_else(
         || {
+            let key = Value::toml_key(fleet);
             format!(
-                "say where its ledger is: [fleet.{fleet}] with redis = \"redis://…\", beside [policy.NAME]"
+                "say where its ledger is: [fleet.{key}] with redis = \"redis://…\", beside [policy.NAME]"
             )
         },
     );

@@ -80,12 +80,10 @@ fn defaults_of(policy: &Policy) -> Policy {
     };
     let mut draft = Policy::draft().budget(budget);
     if let Some(rule) = policy.hedge() {
-        // Neither delay has a default.
+        // Neither delay has a default: use the other kind, so that it is always printed.
         let when = match rule.when {
-            HedgeDelay::After(after) => HedgeDelay::After(if after == 1 { 2 } else { 1 }),
-            HedgeDelay::Quantile(ratio) => {
-                HedgeDelay::Quantile(if ratio == 0.5 { 0.25 } else { 0.5 })
-            }
+            HedgeDelay::After(_) => HedgeDelay::Quantile(0.5),
+            HedgeDelay::Quantile(_) => HedgeDelay::After(1),
         };
         draft = draft.hedge(HedgeRule { when, multiple: 1.0, most: 1 });
     }

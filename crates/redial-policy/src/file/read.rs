@@ -8,7 +8,7 @@ use super::{File, MOST_POLICIES, Named, Setting, fields, fleets, routes, setting
 use crate::found::Places;
 use crate::source::{Place, Problem, SourceId, Span};
 use crate::tree::de::{Clamped, De};
-use crate::tree::{Cursor, MOST_NODES, Node, Table, Truncated, Value};
+use crate::tree::{Cursor, Entry, MOST_NODES, Node, Table, Truncated, Value};
 
 /// The most values in a policy, excluding inherited ones.
 const MOST_VALUES: usize = 2_000;
@@ -22,7 +22,12 @@ pub(super) fn read(node: &Node, source: SourceId) -> Result<(File, Vec<Places>),
     let known = if is_bare { fields::names() } else { vec!["policy", "route", "fleet", "setting"] };
     top.deny_unknown(&known)?;
     let written = if is_bare {
-        if first.key == "setting" && top.table()?.entries().len() == 1 {
+        let describes_policy = |entry: &Entry| match entry.key.as_str() {
+            "setting" => false,
+            "fleet" => entry.node.table().is_none(),
+            _ => true,
+        };
+        if !top.table()?.entries().iter().any(describes_policy) {
             return Err(no_policy());
         }
         let mut own = top.table()?.clone();

@@ -129,9 +129,10 @@ pub(super) const PROXY: [&str; 6] =
 pub(super) fn dropped(policy: &Policy, exported: &[&str]) -> Vec<Note> {
     let lost = fields::all().filter(|field| !exported.contains(&field.name));
     let note = |field: &fields::Field| {
-        let text = match (field.value)(policy)?.as_str() {
-            "true" => "no counterpart".to_owned(),
-            value => format!("no counterpart for {value}"),
+        let text = match (field.name, (field.value)(policy)?.as_str()) {
+            ("fleet", _) => "no counterpart: every instance has the whole floor".to_owned(),
+            (_, "true") => "no counterpart".to_owned(),
+            (_, value) => format!("no counterpart for {value}"),
         };
         Some(Note::dropped(field.name, text))
     };

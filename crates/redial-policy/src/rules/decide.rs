@@ -85,14 +85,14 @@ fn retried_unknowns(policy: &Policy) -> Vec<String> {
 
 fn retries_500_unsafe(case: &Case<'_>) -> Option<Violation> {
     let is_only = retried_unknowns(case.retrying()?) == ["500"];
-    let requests = Requests::unsafe_ones(case).filter(|_| is_only)?;
+    let requests = Requests::retried(case).filter(|_| is_only)?;
     Some(requests.without_key(case, "a 500", "stop retrying 500"))
 }
 
 fn unsafe_without_key(case: &Case<'_>) -> Option<Violation> {
     let unknowns = retried_unknowns(case.retrying()?);
     let has_others = unknowns.iter().any(|unknown| unknown != "500");
-    let requests = Requests::unsafe_ones(case).filter(|_| has_others)?;
+    let requests = Requests::retried(case).filter(|_| has_others)?;
     let or = "retry only failures before processing: connect, refused, throttled";
     Some(requests.without_key(case, &unknowns.join(", "), or))
 }
@@ -106,13 +106,17 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// The unsafe requests without a key. If nothing checks safety, requests of unknown methods count as unsafe.
-    pub(super) fn unsafe_ones(case: &Case<'_>) -> Option<Self> {
-        let Found { routes, checks_safety, format, .. } = case.found;
+    /// The unsafe requests without a key that are retried.
+    fn retried(case: &Case<'_>) -> Option<Self> {
+        let Found { checks_safety, format, .. } = case.found;
         // Another system was configured not to make these retries. Ours was asked to make them, and refuses.
-        if *checks_safety && *format != Format::Redial {
-            return None;
-        }
+        let is_configured = *checks_safety && *format != Format::Redial;
+        Self::unsafe_ones(case, *checks_safety).filter(|_| !is_configured)
+    }
+
+    /// The unsafe requests without a key. If nothing checks safety, requests of unknown methods count as unsafe.
+    pub(super) fn unsafe_ones(case: &Case<'_>, checks_safety: bool) -> Option<Self> {
+        let routes = &case.found.routes;
         let keyless = || routes.iter().enumerate().filter(|(_, route)| !route.key);
         let is_unsafe = |method: &str| match method {
             "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" => false,
@@ -129,7 +133,7 @@ impl Requests {
         }
         let any = routes.is_empty() || keyless().any(|(_, route)| route.methods.is_empty());
         let what = "requests of every method".to_owned();
-        (any && !case.found.checks_safety).then_some(Self { what, route: 0 })
+        (any && !checks_safety).then_some(Self { what, route: 0 })
     }
 
     /// Other systems retry such a request. Ours does not, which is safe but may be unexpected.

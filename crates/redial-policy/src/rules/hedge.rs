@@ -8,6 +8,7 @@ use super::decide::Requests;
 use super::time::rounded_down;
 use super::{Case, Rule, Violation};
 use crate::finding::Severity;
+use crate::format::Format;
 
 /// Hedges of unsafe requests.
 pub static HEDGES_UNSAFE: Rule = Rule {
@@ -22,7 +23,7 @@ pub static HEDGES_UNSAFE: Rule = Rule {
 pub static HEDGE_NEVER_FIRES: Rule = Rule {
     name: "hedge-never-fires",
     severity: Severity::Warning,
-    about: "the attempt or the call ends before its hedge would be sent, or the hedge is one attempt too many",
+    about: "the attempt or the call ends before its hedge would be sent, or `attempts` is 1, which leaves none for a hedge",
     origin: "\"The Tail at Scale\": a hedge is sent while the first request is outstanding",
     check: Some(hedge_never_fires),
 };
@@ -38,8 +39,10 @@ pub static HEDGE_TOO_EARLY: Rule = Rule {
 
 fn hedges_unsafe(case: &Case<'_>) -> Option<Violation> {
     case.retrying()?.hedge()?;
-    let Requests { what, route } = Requests::unsafe_ones(case)?;
-    if case.found.checks_safety {
+    // Where other systems can be restricted to safe requests, it is their retries, not their hedges.
+    let checks_safety = case.found.checks_safety && case.found.format == Format::Redial;
+    let Requests { what, route } = Requests::unsafe_ones(case, checks_safety)?;
+    if checks_safety {
         let message = format!(
             "{what} carry no idempotency key, so Redial will not hedge them: a slow one stays slow"
         );
@@ -67,7 +70,7 @@ fn hedge_never_fires(case: &Case<'_>) -> Option<Violation> {
     let delay = rule.fixed_delay().filter(|delay| *delay >= end)?;
     let what = if policy.attempt_timeout_nanos() == end { "an attempt" } else { "the call" };
     let message = format!(
-        "{what} ends after {}, before its hedge would be sent, after {}",
+        "{what} times out after {}, so its hedge, due after {}, is never sent",
         DurationText(end),
         DurationText(delay)
     );

@@ -11,7 +11,7 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
             "recursion limit" => "nested too deep",
             other => other,
         };
-        Problem { span, message: message.to_owned(), help: None }
+        Problem { span, ..Problem::whole(message) }
     })?;
     let span = Span::new(0..text.len());
     let value = self::table(table.into_inner(), &mut Bounds::new(), 1)?;

@@ -215,7 +215,7 @@ fn the_examples_in_the_documentation_are_valid() {
     let page = include_str!("../../../../docs/policy.md");
     let blocks = page.split("```").skip(1).step_by(2);
     let blocks: Vec<_> = blocks.filter_map(|block| block.strip_prefix("toml\n")).collect();
-    assert_eq!(blocks.len(), 3);
+    assert_eq!(blocks.len(), 4);
     for block in &blocks {
         assert!(File::read(block).is_ok(), "{:?}", File::read(block));
     }

@@ -24,6 +24,12 @@ fn hedges_and_fleets() {
             "'shp'",
         ),
         (
+            "fleet = 'eu/shop'",
+            "no fleet `eu/shop` in this file; say where its ledger is: [fleet.\"eu/shop\"] with redis = \"redis://…\", beside \
+             [policy.NAME]",
+            "'eu/shop'",
+        ),
+        (
             "fleet = 'shop'",
             "no fleet `shop` in this file; say where its ledger is: [fleet.shop] with redis = \"redis://…\", beside \
              [policy.NAME]",
@@ -42,7 +48,7 @@ fn hedges_and_fleets() {
         ),
         (
             "[policy.a]\n[fleet.x]\nredis = 'redis://h'\npassword = 'pw'",
-            "fleet.x.password: must be one of file, env, but is `pw`",
+            "fleet.x.password: must be { file = \"…\" } or { env = \"…\" }",
             "'pw'",
         ),
         ("[policy.a]\n[fleet.x]\nuser = 'u'", "fleet.x: missing field `redis`", "[fleet.x]"),

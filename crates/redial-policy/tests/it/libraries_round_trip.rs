@@ -216,12 +216,13 @@ fn in_dotnet(policy: &Policy) -> Option<Draft> {
     let total = ticks(policy.deadline_nanos().clamp(10 * MS, DAY));
     let attempt = ticks(policy.attempt_timeout_nanos().min(total).clamp(10 * MS, DAY / 2));
     let draft = plain(policy.attempts()).backoff(in_polly(policy.backoff())).retry_on(usual());
-    let honours = *policy.hint_rule() != HintRule::Ignore && hedge_delay(policy).is_none();
-    let draft = match hedge_delay(policy) {
+    let delay = hedge_delay(policy).filter(|delay| *delay <= DAY);
+    let honours = *policy.hint_rule() != HintRule::Ignore && delay.is_none();
+    let draft = match delay {
         None => draft,
         Some(delay) => {
             let most = policy.hedge().unwrap().most.min(policy.attempts() - 1);
-            let delay = Duration::from_nanos(ticks(delay.min(DAY)));
+            let delay = Duration::from_nanos(ticks(delay));
             let draft = plain(most + 1).retry_on(usual());
             draft.hedge(HedgeRule::after(delay).at_most(most))
         }

@@ -113,19 +113,10 @@ fn tenfold(policy: &Policy) -> Backoff {
     summed(base, (base * 10).min(YEAR))
 }
 
-/// Envoy hedges when the timeout of an attempt passes, and lets the attempt go on.
-fn hedged(policy: &Policy, draft: Draft) -> Draft {
-    let delay = policy.hedge().and_then(HedgeRule::fixed_delay);
-    let is_free = policy.attempts() > 1 && policy.attempt_timeout().is_none();
-    let Some(delay) = delay.filter(|_| is_free) else { return draft };
-    let delay = ms(delay.clamp(1, YEAR)).min(ms(policy.deadline_nanos()));
-    draft.hedge(HedgeRule::after(std(delay)).at_most((policy.attempts() - 1).min(10)))
-}
-
 fn of_envoy(policy: &Policy) -> Option<Policy> {
     let Backoff { base, cap, growth, .. } = *policy.backoff();
     let cap = if growth == Growth::Constant { base } else { cap };
-    let draft = hedged(policy, bounds(policy)).backoff(summed(ms(base), ms(cap)));
+    let draft = bounds(policy).backoff(summed(ms(base), ms(cap)));
     let draft = match policy.hint_rule() {
         HintRule::Ignore => draft,
         HintRule::Honour { cap, .. } => draft.hint(HintRule::Honour {

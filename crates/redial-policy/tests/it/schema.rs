@@ -160,7 +160,8 @@ const FULL: &[&str] = &[
      breaker = { lookback = { time = '9s' } }",
     "budget = { throttling = { capacity = 9, ratio = 0.2 } }
      hedge = { after = '1s', multiple = 2, most = 2 }",
-    "hedge = { quantile = 0.9 }",
+    "hedge = { quantile = 0.9 }
+     backoff = { jitter = { normal = 0.2 } }",
     "[policy.a]
      fleet = 'f'
      [fleet.f]

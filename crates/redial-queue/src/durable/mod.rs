@@ -28,6 +28,6 @@ pub use store::{
     Claim, Claimed, Claims, Edit, Filter, Lease, Redrive, Reply, Settled, Settlement, Store,
     StoreError, Verdict,
 };
-pub use worker::{Gauge, Report, Until, Worker, WorkerError, WorkerStats, standard};
+pub use worker::{Gauge, Report, Until, Worker, WorkerError, WorkerStats, check_policy, standard};
 #[cfg(feature = "delivery")]
 pub(crate) use worker::{built, draft};

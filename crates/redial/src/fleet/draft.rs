@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redial_core::fleet::{Location, check_name};
+use redial_core::fleet::{Location, check_name, without_password};
 use redial_core::{DurationText, Invalid, nanos};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 use rustls::RootCertStore;
@@ -147,14 +147,4 @@ fn roots(path: &Path) -> Result<RootCertStore, Invalid> {
         return Err(wrong("no certificate found".to_owned()));
     }
     Ok(roots)
-}
-
-fn without_password(url: &str) -> String {
-    // The password of a socket is in its query parameters.
-    let url = url.split_once('?').map_or(url, |(url, _)| url);
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
-        (None, Some((_, host))) => format!("…@{host}"),
-        (_, None) => url.to_owned(),
-    }
 }

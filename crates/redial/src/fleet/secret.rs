@@ -15,8 +15,7 @@ pub(super) fn resolve(secret: &Secret) -> Result<String, Invalid> {
             ("fleet.password.file", "a readable file with the password", read_file(path))
         }
         Secret::Env(name) => {
-            let read = env::var(name).map_err(io::Error::other);
-            ("fleet.password.env", "an environment variable with the password", read)
+            ("fleet.password.env", "an environment variable with the password", read_env(name))
         }
     };
     let wrong = |why: &str| Invalid::new(field, format!("{} ({why})", secret.place()), allowed);
@@ -26,6 +25,12 @@ pub(super) fn resolve(secret: &Secret) -> Result<String, Invalid> {
         "" => Err(wrong("empty")),
         password => Ok(password.to_owned()),
     }
+}
+
+/// [`env::var`] would repeat the content of a variable that is not UTF-8.
+fn read_env(name: &str) -> io::Result<String> {
+    let content = env::var_os(name).ok_or_else(|| io::Error::other("not set"))?;
+    content.into_string().map_err(|_| io::Error::other("not UTF-8"))
 }
 
 fn read_file(path: &str) -> io::Result<String> {

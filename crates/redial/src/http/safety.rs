@@ -24,6 +24,13 @@ pub fn safety(method: &Method, headers: &HeaderMap) -> Safety {
     if conditional { Safety::Conditional } else { Safety::Unsafe }
 }
 
+/// Whether the request changes something under a precondition: of two such requests, the second fails because of the first,
+/// whatever else makes repeating safe.
+pub(crate) fn is_conditional(method: &Method, headers: &HeaderMap) -> bool {
+    let conditions = [header::IF_MATCH, header::IF_NONE_MATCH, header::IF_UNMODIFIED_SINCE];
+    !is_read(method) && conditions.iter().any(|name| headers.contains_key(name))
+}
+
 /// Whether the request only reads, so that it needs no key.
 #[inline]
 pub(crate) fn is_read(method: &Method) -> bool {

@@ -71,7 +71,8 @@ impl KeySource {
 }
 
 impl Retry {
-    /// Calls under this policy, with fresh guards.
+    /// Calls under this policy, with fresh guards. If the policy names a fleet, the budget is nevertheless that of this
+    /// process until `Retry::fleet` is given the ledger.
     ///
     /// What an error means is asked of the error itself, through
     /// [`Classify`](redial_core::decide::Classify). A request that may have reached the server is
@@ -214,7 +215,7 @@ impl<C> Retry<C> {
         self
     }
 
-    /// Draws on `budget` instead of the policy's own, together with everything else that does. Destinations of
+    /// Draws on `budget` instead of the policy's own, and instead of its fleet's, together with everything else that does. Destinations of
     /// [`scope`](Self::scope) share it too. Call it before cloning: clones that were made before keep their budget, and
     /// breaker and limits are then separate from theirs too.
     pub fn budget(self, budget: &RetryBudget) -> Self {

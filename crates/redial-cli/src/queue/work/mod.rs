@@ -14,7 +14,7 @@ use std::time::Duration;
 use redial_core::{Policy, Preset};
 use redial_queue::WorkEvent;
 use redial_queue::delivery::{Deliverer, Secrets};
-use redial_queue::durable::{Job, Report, Until, Worker, WorkerError, standard};
+use redial_queue::durable::{Job, Report, Until, Worker, WorkerError, check_policy, standard};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -149,7 +149,7 @@ fn lease(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
     let default = if args.exec.is_some() { standard } else { redial_queue::delivery::standard };
     let policy = args.policy.as_ref().map_or_else(default, |named| named.policy.clone());
-    check_fleets(args)?;
+    check_policies(args)?;
     args.exec.as_deref().map_or(Ok(()), check_syntax)?;
     let log = Arc::new(Log::new(args.log));
     let deliverer = match &args.exec {
@@ -167,18 +167,15 @@ pub(super) async fn run(args: &Args, _: &mut impl Write) -> Result<(), Failed> {
     done.map_err(Failed::reported)
 }
 
-/// A fleet has one budget, and a worker one for each destination.
-fn check_fleets(args: &Args) -> Result<(), Failed> {
+/// Before the store is opened, and with the names of the policies.
+fn check_policies(args: &Args) -> Result<(), Failed> {
     let own = args.policy.iter().map(|named| (&named.name, &named.policy));
     let named = args.policies.iter().flatten().map(|(name, policy)| (name, policy));
     for (name, policy) in own.chain(named) {
-        if let Some(fleet) = policy.fleet() {
-            let why = format!(
-                "shares its budget with the fleet `{fleet}`, but a worker has a budget of its own for each destination: \
-                 extend the policy with fleet = \"none\""
-            );
-            return Err(Failed::input(name, why));
-        }
+        check_policy(policy).map_err(|invalid| {
+            let help = "extend the policy with fleet = \"none\"";
+            Failed::input(name, format_args!("{invalid}; {help}"))
+        })?;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ fn wrong_usage_is_reported_before_any_work() {
     let fleet = "[policy.a]\nfleet = 'shop'\n[fleet.shop]\nredis = 'redis://h'";
     lab.scratch.file("fleet.toml", fleet);
     for (args, says) in [
-        (&["queue", "work", "--policy", "fleet.toml"][..], "the fleet `shop`, but a worker has"),
+        (&["queue", "work", "--policy", "fleet.toml"][..], "fleet is shop, but must be unset"),
         (&["queue", "work", "--policies", "fleet.toml"], "fleet = \"none\""),
         (&["queue", "add", "--payload", "@nowhere"][..], "nowhere"),
         (&["queue", "add", "--payload", "x", "--priority", "8"], "--priority"),

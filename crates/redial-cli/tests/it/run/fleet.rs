@@ -2,9 +2,11 @@
 #![allow(clippy::print_stdout, reason = "the page on fleet budgets has these numbers")]
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Output, Stdio};
 
 use serde_json::Value;
@@ -228,6 +230,20 @@ fn times_are_converted_to_the_clock_of_the_call() {
         let (code, took) = timed(&limit.replace("200ms", "10m"), "exit 0");
         assert!(code == 0 && took < 60_000.0, "{limit}: {code} after {took} ms");
     }
+}
+
+#[test]
+fn a_password_that_is_not_text_is_not_repeated() {
+    let lab = Lab::new();
+    let policy = lab.path("fleet.toml");
+    let fleet = "[fleet.shop]\nredis = 'redis://h'\npassword = { env = 'REDIS_PASSWORD' }";
+    fs::write(&policy, format!("[policy.a]\nfleet = 'shop'\n{fleet}")).unwrap();
+    let mut command = lab.command(&["--policy", policy.to_str().unwrap()], "echo x >> count");
+    command.env("REDIS_PASSWORD", OsStr::from_bytes(b"hush\xff"));
+    let output = command.output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!((code(&output), lab.read("count").as_str()), (2, ""), "{stderr}");
+    assert!(stderr.contains("REDIS_PASSWORD (not UTF-8)") && !stderr.contains("hush"), "{stderr}");
 }
 
 #[test]

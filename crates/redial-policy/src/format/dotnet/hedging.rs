@@ -10,7 +10,7 @@ use super::super::export::hedges_instead;
 use super::super::import::{HEDGE_AFTER_FAILURE, Import};
 use super::super::usual_failures;
 use super::get;
-use super::read::{DAY, span, unknown};
+use super::read::{DAY, span, time_span, unknown};
 use super::write::{as_span, ticks};
 use crate::found::Note;
 use crate::source::Problem;
@@ -34,7 +34,7 @@ pub(super) fn read(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draf
     let draft = Draft::bare(most + 1).retry_on(usual_failures());
     import.notes.push(Note::approximated(hedging.path(), HEDGE_AFTER_FAILURE));
     let delay = match get(hedging, "Delay") {
-        Some(here) if here.scalar()?.trim_start().starts_with('-') => {
+        Some(here) if here.scalar()?.trim().strip_prefix('-').and_then(time_span).is_some() => {
             import.dropped(
                 &here,
                 "a negative delay: an attempt follows only a failure, as a retry here",
@@ -64,8 +64,5 @@ pub(super) fn write(policy: &Policy, delay: Nanos, notes: &mut Vec<Note>) -> Val
     notes.push(hedges_instead("Hedging"));
     let text = format!("MaxHedgedAttempts = {most}: the hedges that may be in flight together");
     notes.push(Note::approximated("attempts", text));
-    Value::table([
-        ("MaxHedgedAttempts", most.into()),
-        ("Delay", as_span(ticks(delay.min(DAY))).into()),
-    ])
+    Value::table([("MaxHedgedAttempts", most.into()), ("Delay", as_span(ticks(delay)).into())])
 }

@@ -40,21 +40,22 @@ fn section(document: &Document, here: &Cursor<'_>, reading: &mut Reading) -> Res
     let mut import = Import::new(document, here);
     let name = if here.path().is_empty() { "standard" } else { here.path() }.replace('.', ":");
     let (format, mut setting) = (Format::DotNet, Setting::default());
-    let total = timeout(here, "TotalRequestTimeout", "deadline", 30 * SECOND, &mut import)?;
+    let top = Limits { here: here.clone(), prefix: "", attempt: "AttemptTimeout" };
+    let total = top.timeout("TotalRequestTimeout", "deadline", 30 * SECOND, &mut import)?;
     let hedging = get(here, "Hedging");
     let no_endpoint = Node { span: here.node.span, value: Value::Table(Table::default()) };
-    // With hedges, the limits of an attempt are those of its endpoint.
-    let (guards, attempt) = if hedging.is_some() {
+    let limits = if hedging.is_some() {
         let endpoint = get(here, "Endpoint");
-        (endpoint.unwrap_or_else(|| here.with("Endpoint", &no_endpoint)), "Timeout")
+        let endpoint = endpoint.unwrap_or_else(|| here.with("Endpoint", &no_endpoint));
+        Limits { here: endpoint, prefix: "Endpoint:", attempt: "Timeout" }
     } else {
-        (here.clone(), "AttemptTimeout")
+        top
     };
-    let attempt = timeout(&guards, attempt, "attempt_timeout", 10 * SECOND, &mut import)?;
+    let attempt = limits.timeout(limits.attempt, "attempt_timeout", 10 * SECOND, &mut import)?;
     let mut draft = match &hedging {
         Some(hedging) => {
             unknown(here, &["TotalRequestTimeout", "Hedging", "Endpoint"], &mut import);
-            unknown(&guards, &["RateLimiter", "CircuitBreaker", "Timeout"], &mut import);
+            unknown(&limits.here, &["RateLimiter", "CircuitBreaker", "Timeout"], &mut import);
             hedging::read(hedging, &mut import)?
         }
         None => {
@@ -62,13 +63,13 @@ fn section(document: &Document, here: &Cursor<'_>, reading: &mut Reading) -> Res
             retry(here, total, &mut import)?
         }
     };
-    let breaker = breaker(&guards, &mut import)?;
-    validate(&guards, (total, attempt, sampling(&breaker)), &mut import);
+    let breaker = limits.breaker(&mut import)?;
+    limits.validate(here, (total, attempt, sampling(&breaker)), &mut import);
     draft = draft
         .deadline(Duration::from_nanos(total))
         .attempt_timeout(Duration::from_nanos(attempt.min(total)))
         .breaker(breaker);
-    draft = limiter(&guards, draft, &mut setting, &mut import)?;
+    draft = limits.limiter(draft, &mut setting, &mut import)?;
     let text = "set in code; the default of 408, 429, 5xx, failed requests and timeouts becomes connect, reset, timeout, throttled, \
                 overloaded and server-error";
     import.notes.push(Note::approximated("ShouldHandle", text));
@@ -82,24 +83,6 @@ pub(super) fn unknown(here: &Cursor<'_>, known: &[&str], import: &mut Import<'_>
             import.unknown(name, &field, known);
         }
     }
-}
-
-fn timeout(
-    here: &Cursor<'_>,
-    name: &str,
-    field: &'static str,
-    default: Nanos,
-    import: &mut Import<'_>,
-) -> Result<Nanos, Problem> {
-    let Some(section) = get(here, name) else {
-        let text = format!("{field} = {}, the default", DurationText(default));
-        import.notes.push(Note::kept(name, text));
-        return Ok(default);
-    };
-    unknown(&section, &["Timeout", "Name"], import);
-    let Some(timeout) = get(&section, "Timeout") else { return Ok(default) };
-    import.kept(&timeout, field, field);
-    span(&timeout, SECOND / 100..=DAY)
 }
 
 fn retry(here: &Cursor<'_>, total: Nanos, import: &mut Import<'_>) -> Result<Draft, Problem> {
@@ -226,39 +209,6 @@ fn jitter_note(here: Option<&Cursor<'_>>, jitter: Jitter, import: &mut Import<'_
     }
 }
 
-fn breaker(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<BreakerRule, Problem> {
-    let mut rule = standard_breaker();
-    let Some(breaker) = get(here, "CircuitBreaker") else {
-        let text = "breaker: by default 10% of at least 100 calls in 30 s, open for 5 s";
-        import.notes.push(Note::kept("CircuitBreaker", text));
-        return Ok(rule);
-    };
-    let known = ["FailureRatio", "MinimumThroughput", "SamplingDuration", "BreakDuration", "Name"];
-    unknown(&breaker, &known, import);
-    if let Some(ratio) = get(&breaker, "FailureRatio") {
-        rule.failure_ratio = ratio.number()?;
-        if !(0.0..=1.0).contains(&rule.failure_ratio) {
-            return Err(
-                ratio.problem(format_args!("must be from 0 to 1, but is {}", rule.failure_ratio))
-            );
-        }
-        import.kept(&ratio, "breaker.failure_ratio", "breaker.failure_ratio");
-    }
-    if let Some(calls) = get(&breaker, "MinimumThroughput") {
-        rule.minimum_calls = Some(calls.count(2..=1_000_000)?);
-        import.kept(&calls, "breaker.minimum_calls", "breaker.minimum_calls");
-    }
-    if let Some(time) = get(&breaker, "SamplingDuration") {
-        rule = rule.last_time(Duration::from_nanos(span(&time, SECOND / 2..=DAY)?));
-        import.kept(&time, "breaker.lookback", "breaker.lookback.time");
-    }
-    if let Some(time) = get(&breaker, "BreakDuration") {
-        rule.open = span(&time, SECOND / 2..=DAY)?;
-        import.kept(&time, "breaker.open", "breaker.open");
-    }
-    Ok(rule)
-}
-
 fn sampling(rule: &BreakerRule) -> Nanos {
     match rule.lookback {
         redial_core::admit::Lookback::Time(window) => window,
@@ -266,73 +216,145 @@ fn sampling(rule: &BreakerRule) -> Nanos {
     }
 }
 
-/// Reports what .NET's own validator would reject.
-fn validate(
-    here: &Cursor<'_>,
-    (total, attempt, sampling): (Nanos, Nanos, Nanos),
-    import: &mut Import<'_>,
-) {
-    let at = |names: [&str; 2]| {
-        names.iter().find_map(|name| get(here, name)).unwrap_or_else(|| here.clone())
-    };
-    let text = DurationText;
-    if attempt > total {
-        let message = format!(
-            "the attempt timeout of {} exceeds the total timeout of {}",
-            text(attempt),
-            text(total)
-        );
-        let help = "raise the total timeout, or lower the attempt timeout";
-        let at = at(["AttemptTimeout", "TotalRequestTimeout"]);
-        import.finding(&REFUSED_AT_START, &at, message, help);
-        import.approximated(
-            &at,
-            "attempt_timeout",
-            "attempt_timeout = deadline, which ends the attempt anyway",
-        );
-    }
-    if sampling < attempt.saturating_mul(2) {
-        let message = format!(
-            "the breaker's sampling duration of {} is below two attempt timeouts of {}",
-            text(sampling),
-            text(attempt)
-        );
-        let help =
-            format!("raise the sampling duration to at least {}", text(attempt.saturating_mul(2)));
-        import.finding(&REFUSED_AT_START, &at(["CircuitBreaker", "AttemptTimeout"]), message, help);
-    }
+/// The limits of an attempt. With hedges they are those of its endpoint.
+struct Limits<'a> {
+    here: Cursor<'a>,
+    /// What precedes their names in notes.
+    prefix: &'static str,
+    /// The name of the attempt timeout.
+    attempt: &'static str,
 }
 
-fn limiter(
-    here: &Cursor<'_>,
-    draft: Draft,
-    setting: &mut Setting,
-    import: &mut Import<'_>,
-) -> Result<Draft, Problem> {
-    let limiter = get(here, "RateLimiter");
-    let options = limiter.as_ref().and_then(|limiter| get(limiter, "DefaultRateLimiterOptions"));
-    if let Some(limiter) = &limiter {
-        unknown(limiter, &["DefaultRateLimiterOptions", "Name"], import);
+impl Limits<'_> {
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
-    if let Some(options) = &options {
-        unknown(options, &["PermitLimit", "QueueLimit", "QueueProcessingOrder"], import);
+
+    fn timeout(
+        &self,
+        name: &str,
+        field: &'static str,
+        default: Nanos,
+        import: &mut Import<'_>,
+    ) -> Result<Nanos, Problem> {
+        let Some(section) = get(&self.here, name) else {
+            let text = format!("{field} = {}, the default", DurationText(default));
+            import.notes.push(Note::kept(self.name(name), text));
+            return Ok(default);
+        };
+        unknown(&section, &["Timeout", "Name"], import);
+        let Some(timeout) = get(&section, "Timeout") else { return Ok(default) };
+        import.kept(&timeout, field, field);
+        span(&timeout, SECOND / 100..=DAY)
     }
-    let field = |name: &str| options.as_ref().and_then(|options| get(options, name));
-    if let Some(queue) = field("QueueLimit") {
-        let places = queue.count(0..=i32::MAX as u32)?;
-        setting.queue =
-            Some(if places == i32::MAX as u32 { Queue::Unbounded } else { Queue::Bounded(places) });
-        import.kept(&queue, "queue", "queue");
+
+    fn breaker(&self, import: &mut Import<'_>) -> Result<BreakerRule, Problem> {
+        let mut rule = standard_breaker();
+        let Some(breaker) = get(&self.here, "CircuitBreaker") else {
+            let text = "breaker: by default 10% of at least 100 calls in 30 s, open for 5 s";
+            import.notes.push(Note::kept(self.name("CircuitBreaker"), text));
+            return Ok(rule);
+        };
+        let known =
+            ["FailureRatio", "MinimumThroughput", "SamplingDuration", "BreakDuration", "Name"];
+        unknown(&breaker, &known, import);
+        if let Some(ratio) = get(&breaker, "FailureRatio") {
+            rule.failure_ratio = ratio.number()?;
+            if !(0.0..=1.0).contains(&rule.failure_ratio) {
+                return Err(ratio
+                    .problem(format_args!("must be from 0 to 1, but is {}", rule.failure_ratio)));
+            }
+            import.kept(&ratio, "breaker.failure_ratio", "breaker.failure_ratio");
+        }
+        if let Some(calls) = get(&breaker, "MinimumThroughput") {
+            rule.minimum_calls = Some(calls.count(2..=1_000_000)?);
+            import.kept(&calls, "breaker.minimum_calls", "breaker.minimum_calls");
+        }
+        if let Some(time) = get(&breaker, "SamplingDuration") {
+            rule = rule.last_time(Duration::from_nanos(span(&time, SECOND / 2..=DAY)?));
+            import.kept(&time, "breaker.lookback", "breaker.lookback.time");
+        }
+        if let Some(time) = get(&breaker, "BreakDuration") {
+            rule.open = span(&time, SECOND / 2..=DAY)?;
+            import.kept(&time, "breaker.open", "breaker.open");
+        }
+        Ok(rule)
     }
-    let Some(permits) = field("PermitLimit") else {
-        let text = "concurrency = 1000, the default; it limits calls there, including their waits, and attempts in flight here";
-        import.notes.push(Note::approximated("RateLimiter", text));
-        return Ok(draft.concurrency(1000));
-    };
-    let text =
-        "concurrency; it limits calls there, including their waits, and attempts in flight here";
-    import.approximated(&permits, "concurrency", text);
-    Ok(draft.concurrency(permits.count(1..=1_000_000)?))
+
+    /// Reports what .NET's own validator would reject.
+    fn validate(
+        &self,
+        top: &Cursor<'_>,
+        (total, attempt, sampling): (Nanos, Nanos, Nanos),
+        import: &mut Import<'_>,
+    ) {
+        let attempts = get(&self.here, self.attempt);
+        let text = DurationText;
+        if attempt > total {
+            let message = format!(
+                "the attempt timeout of {} exceeds the total timeout of {}",
+                text(attempt),
+                text(total)
+            );
+            let help = "raise the total timeout, or lower the attempt timeout";
+            let at = attempts.clone().or_else(|| get(top, "TotalRequestTimeout"));
+            let at = at.as_ref().unwrap_or(top);
+            import.finding(&REFUSED_AT_START, at, message, help);
+            import.approximated(
+                at,
+                "attempt_timeout",
+                "attempt_timeout = deadline, which ends the attempt anyway",
+            );
+        }
+        if sampling < attempt.saturating_mul(2) {
+            let message = format!(
+                "the breaker's sampling duration of {} is below two attempt timeouts of {}",
+                text(sampling),
+                text(attempt)
+            );
+            let help = format!(
+                "raise the sampling duration to at least {}",
+                text(attempt.saturating_mul(2))
+            );
+            let at = get(&self.here, "CircuitBreaker").or(attempts);
+            import.finding(&REFUSED_AT_START, at.as_ref().unwrap_or(top), message, help);
+        }
+    }
+
+    fn limiter(
+        &self,
+        draft: Draft,
+        setting: &mut Setting,
+        import: &mut Import<'_>,
+    ) -> Result<Draft, Problem> {
+        let limiter = get(&self.here, "RateLimiter");
+        let options =
+            limiter.as_ref().and_then(|limiter| get(limiter, "DefaultRateLimiterOptions"));
+        if let Some(limiter) = &limiter {
+            unknown(limiter, &["DefaultRateLimiterOptions", "Name"], import);
+        }
+        if let Some(options) = &options {
+            unknown(options, &["PermitLimit", "QueueLimit", "QueueProcessingOrder"], import);
+        }
+        let field = |name: &str| options.as_ref().and_then(|options| get(options, name));
+        if let Some(queue) = field("QueueLimit") {
+            let places = queue.count(0..=i32::MAX as u32)?;
+            setting.queue = Some(if places == i32::MAX as u32 {
+                Queue::Unbounded
+            } else {
+                Queue::Bounded(places)
+            });
+            import.kept(&queue, "queue", "queue");
+        }
+        let Some(permits) = field("PermitLimit") else {
+            let text = "concurrency = 1000, the default; it limits calls there, including their waits, and attempts in flight here";
+            import.notes.push(Note::approximated(self.name("RateLimiter"), text));
+            return Ok(draft.concurrency(1000));
+        };
+        let text = "concurrency; it limits calls there, including their waits, and attempts in flight here";
+        import.approximated(&permits, "concurrency", text);
+        Ok(draft.concurrency(permits.count(1..=1_000_000)?))
+    }
 }
 
 /// A `TimeSpan`: `[d.]hh:mm[:ss[.fffffff]]`, or whole days.
@@ -353,7 +375,7 @@ pub(super) fn span(
     Err(here.problem(format_args!("must be from {least} to {most}, but is {is}")))
 }
 
-fn time_span(text: &str) -> Option<Nanos> {
+pub(super) fn time_span(text: &str) -> Option<Nanos> {
     let number = |text: &str, below: Nanos| -> Option<Nanos> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse().ok().filter(|number| digits && *number < below)

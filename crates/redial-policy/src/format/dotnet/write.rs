@@ -45,7 +45,9 @@ fn section(named: &Named, queue: Option<Queue>) -> Result<(Value, Vec<Note>), Pr
     } else {
         timeout("attempt_timeout", attempt, DAY / 2, &mut notes)
     };
-    let hedge = hedge_delay(policy).map(|delay| hedging::write(policy, delay, &mut notes));
+    // A shorter delay would hedge more requests.
+    let delay = hedge_delay(policy).filter(|delay| *delay <= DAY);
+    let hedge = delay.map(|delay| hedging::write(policy, delay, &mut notes));
     let breaker = breaker(policy.breaker(), attempt, &mut notes);
     let mut limits = vec![("PermitLimit", policy.concurrency().unwrap_or(NO_LIMIT).into())];
     match policy.concurrency() {

@@ -20,6 +20,7 @@ use crate::tree::Cursor;
 const ROUTE_TIMEOUT: Nanos = 15_000 * MS;
 /// The default `connect_timeout` of a cluster.
 const CONNECT_TIMEOUT: Nanos = 5_000 * MS;
+const HEDGES: &str = "hedge_policy";
 /// The most hedges of a policy.
 const MOST_HEDGES: u32 = 10;
 /// The default bound of a cluster on retries in flight.
@@ -135,6 +136,8 @@ struct Site<'a, 'b> {
     retry: &'b Cursor<'a>,
     /// The route action that has the policy, or inherits it.
     action: &'b Cursor<'a>,
+    /// The action's own, or that of its virtual host.
+    hedges: Option<Cursor<'a>>,
     matching: Option<Cursor<'a>>,
     domains: Option<&'b Cursor<'a>>,
     name: Option<&'a str>,
@@ -151,18 +154,20 @@ impl<'a> Reader<'a, '_> {
                     continue;
                 };
                 let policy = field(&action, "retry_policy").or_else(|| own.clone());
+                let hedges = field(&action, HEDGES).or_else(|| field(here, HEDGES));
                 let name = route.get("name").and_then(|name| name.node.text());
                 if let Some(retry) = &policy {
                     let (action, domains) = (&action, domains.as_ref());
                     let matching = field(&route, "match");
-                    self.found(&Site { retry, action, matching, domains, name });
+                    self.found(&Site { retry, action, hedges, matching, domains, name });
                 }
             }
             return;
         }
         if let Some(retry) = &own {
             let name = here.get("name").and_then(|name| name.node.text());
-            return self.found(&Site { retry, action: here, matching: None, domains: None, name });
+            let (hedges, matching, domains) = (field(here, HEDGES), None, None);
+            return self.found(&Site { retry, action: here, hedges, matching, domains, name });
         }
         below(here).for_each(|below| self.visit(&below));
     }
@@ -263,21 +268,21 @@ fn times(site: &Site<'_, '_>, attempts: u32, import: &mut Import<'_>) -> Result<
         read: time::seconds,
     };
     let draft = timeouts.apply(draft, import)?;
-    let Some(hedges) = field(site.action, "hedge_policy") else { return Ok(draft) };
-    let on_timeout = field(&hedges, "hedge_on_per_try_timeout");
+    let Some(hedges) = &site.hedges else { return Ok(draft) };
+    let on_timeout = field(hedges, "hedge_on_per_try_timeout");
     if !on_timeout.map_or(Ok(false), |here| here.boolean())? {
-        import.dropped(&hedges, "without hedge_on_per_try_timeout it has no effect");
+        import.dropped(hedges, "without hedge_on_per_try_timeout it has no effect");
         return Ok(draft);
     }
     let timeout = draft.clone().build().ok().and_then(|policy| policy.attempt_timeout());
     let Some(timeout) = timeout.filter(|_| attempts > 1) else {
-        import.dropped(&hedges, "without retries and a per_try_timeout it has no effect");
+        import.dropped(hedges, "without retries and a per_try_timeout it has no effect");
         return Ok(draft);
     };
     import.places.put("hedge.after", import.places.of("attempt_timeout"));
     let text = "hedge.after = per_try_timeout: the first attempt goes on, so there is no attempt_timeout; Envoy adds the \
                 backoff";
-    import.approximated(&hedges, "hedge", text);
+    import.approximated(hedges, "hedge", text);
     let rule = HedgeRule::after(timeout).at_most((attempts - 1).min(MOST_HEDGES));
     Ok(draft.without_attempt_timeout().hedge(rule))
 }

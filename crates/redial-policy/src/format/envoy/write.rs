@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use redial_core::schedule::{HintRule, TooLong};
-use redial_core::{DurationText, Nanos, Policy};
+use redial_core::{DurationText, Policy};
 
 use super::super::{Written, export, time};
 use super::limits::{Retries, percent};
@@ -126,37 +126,18 @@ fn action(named: &Named, notes: &mut Vec<Note>) -> Value {
     if deadline.is_none() {
         notes.push(Note::kept("deadline", "none, as a timeout of 0"));
     }
-    let hedge = hedge(policy, notes);
-    let mut fields = vec![
+    if policy.hedge().is_some() {
+        let text = "Envoy hedges requests of every method: retriable_request_headers restrict only its retries";
+        notes.push(Note::dropped("hedge", text));
+    }
+    Value::table([
         ("cluster", Value::from(named.name.as_str())),
         ("timeout", Value::from(time::as_seconds(deadline.unwrap_or(0)))),
-        ("retry_policy", retry_policy(policy, hedge, notes)),
-    ];
-    if hedge.is_some() {
-        let on_timeout = Value::table([("hedge_on_per_try_timeout", true.into())]);
-        fields.push(("hedge_policy", on_timeout));
-    }
-    Value::table(fields)
+        ("retry_policy", retry_policy(policy, notes)),
+    ])
 }
 
-/// The per-try timeout at which Envoy hedges, if the policy hedges after a fixed time and has no attempt timeout.
-fn hedge(policy: &Policy, notes: &mut Vec<Note>) -> Option<Nanos> {
-    policy.hedge()?;
-    let delay = export::hedge_delay(policy).filter(|_| policy.attempt_timeout().is_none());
-    notes.push(match delay {
-        Some(_) => Note::approximated(
-            "hedge",
-            "hedge_on_per_try_timeout; Envoy adds the backoff to the delay, and has up to all attempts in flight",
-        ),
-        None => Note::dropped(
-            "hedge",
-            "Envoy hedges at a fixed per_try_timeout, which an attempt_timeout takes up",
-        ),
-    });
-    delay.map(time::whole_ms)
-}
-
-fn retry_policy(policy: &Policy, hedge: Option<Nanos>, notes: &mut Vec<Note>) -> Value {
+fn retry_policy(policy: &Policy, notes: &mut Vec<Note>) -> Value {
     let conditions = retry_on::write(policy.retry_on(), notes);
     let listed = (!conditions.codes.is_empty()).then_some("retriable-status-codes");
     let tokens: Vec<_> = conditions.tokens.into_iter().chain(listed).collect();
@@ -169,8 +150,8 @@ fn retry_policy(policy: &Policy, hedge: Option<Nanos>, notes: &mut Vec<Note>) ->
         let codes = conditions.codes.iter().map(|code| Value::from(u32::from(*code)));
         fields.push(("retriable_status_codes", Value::list(codes)));
     }
-    let own = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes);
-    if let Some(timeout) = own.or(hedge) {
+    let timeout = export::limit("attempt_timeout", policy.attempt_timeout_nanos(), notes);
+    if let Some(timeout) = timeout {
         fields.push(("per_try_timeout", Value::from(time::as_seconds(timeout))));
     }
     let backoff = export::summed(policy, true, notes);

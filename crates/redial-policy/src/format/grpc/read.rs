@@ -163,7 +163,7 @@ fn retries(retry: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Problem
     let field = |name: &str| {
         retry.get(name).ok_or_else(|| retry.problem(format_args!("missing field `{name}`")))
     };
-    let attempts = attempts(&field("maxAttempts")?, import)?;
+    let attempts = attempts(&field("maxAttempts")?, "retryPolicy", import)?;
     let (initial, most) = (field("initialBackoff")?, field("maxBackoff")?);
     let (base, cap) = (duration(&initial)?, duration(&most)?);
     let multiplier = field("backoffMultiplier")?;
@@ -204,31 +204,30 @@ fn hedges(hedging: &Cursor<'_>, import: &mut Import<'_>) -> Result<Draft, Proble
     let Some(most) = hedging.get("maxAttempts") else {
         return Err(hedging.problem("missing field `maxAttempts`"));
     };
-    let attempts = attempts(&most, import)?;
-    let delay = match hedging.get("hedgingDelay") {
-        Some(here) if here.node.text() != Some("0s") => {
-            import.kept(&here, "hedge.after", "hedge.after");
-            duration(&here)?
-        }
+    let attempts = attempts(&most, "hedgingPolicy", import)?;
+    let written = hedging.get("hedgingDelay");
+    let delay = written.as_ref().map_or(Ok(0), seconds)?;
+    match &written {
+        Some(here) if delay > 0 => import.kept(here, "hedge.after", "hedge.after"),
         _ => {
             let text = "hedge.after = 1ns: all attempts are sent at once";
             import.notes.push(Note::approximated(hedging.path(), text));
-            1
         }
-    };
+    }
     import.notes.push(Note::approximated(hedging.path(), HEDGE_AFTER_FAILURE));
-    let retry_on = match hedging.get("nonFatalStatusCodes").filter(|it| it.items().next().is_some())
-    {
-        Some(here) => statuses(&here, import)?,
-        None => RetryOn::nothing(),
+    let retry_on = match hedging.get("nonFatalStatusCodes") {
+        Some(here) if here.list()?.next().is_some() => statuses(&here, import)?,
+        _ => RetryOn::nothing(),
     };
     import.places.put("hedge", import.place(hedging));
-    let rule = HedgeRule::after(Duration::from_nanos(delay)).at_most(attempts - 1);
+    let rule = HedgeRule::after(Duration::from_nanos(delay.max(1))).at_most(attempts - 1);
     Ok(Draft::bare(attempts).hedge(rule).retry_on(retry_on).hint(exactly(LONGEST)))
 }
 
-fn attempts(here: &Cursor<'_>, import: &mut Import<'_>) -> Result<u32, Problem> {
-    let help = "it counts attempts, including the first; to disable retries, remove `retryPolicy`";
+fn attempts(here: &Cursor<'_>, section: &str, import: &mut Import<'_>) -> Result<u32, Problem> {
+    let help = format!(
+        "it counts attempts, including the first; for a single attempt, remove `{section}`"
+    );
     let attempts = here.count(2..=u32::MAX).map_err(|problem| problem.help(help))?;
     if attempts <= MOST_ATTEMPTS {
         import.kept(here, "attempts", "attempts: both include the first");
@@ -288,8 +287,15 @@ fn failures(codes: &[u16]) -> RetryOn {
     })
 }
 
-/// Seconds such as `0.1s` or `.5s`, down to a nanosecond.
 fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
+    match seconds(here)? {
+        0 => Err(here.problem("must be above 0s")),
+        nanos => Ok(nanos),
+    }
+}
+
+/// Seconds such as `0.1s` or `.5s`, down to a nanosecond.
+fn seconds(here: &Cursor<'_>) -> Result<Nanos, Problem> {
     let help = "write seconds as a string: \"0.1s\"";
     let text = here.scalar()?;
     let seconds = text.strip_suffix('s').filter(|digits| {
@@ -301,7 +307,6 @@ fn duration(here: &Cursor<'_>) -> Result<Nanos, Problem> {
     })?;
     let zero = if seconds.starts_with('.') { "0" } else { "" };
     match parse_duration(&format!("{zero}{seconds}s")) {
-        Ok(0) => Err(here.problem("must be above 0s")),
         Ok(nanos) if nanos <= LONGEST => Ok(nanos),
         _ => Err(here.problem(format_args!("invalid duration {}", here.node.value)).help(help)),
     }

@@ -33,12 +33,13 @@ pub(super) fn write(file: &File) -> Result<Written, Problem> {
             fields.push(("timeout", seconds(policy.deadline_nanos())));
             notes.push(Note::kept("deadline", "timeout"));
         }
-        let mut exported = vec!["attempts", "backoff", "deadline", "retry_on", "hint"];
+        let mut exported = vec!["attempts", "deadline", "retry_on", "hint"];
         if let Some(delay) = hedge_delay(policy) {
             fields.push(("hedgingPolicy", hedges(policy, delay, &mut notes)));
             exported.push("hedge");
         } else if let Some(retry) = retries(policy, &mut notes) {
             fields.push(("retryPolicy", retry));
+            exported.push("backoff");
         }
         methods.push(Value::table(fields));
         match (policy.budget(), budget) {

@@ -1,6 +1,8 @@
 use std::error::Error;
 use std::fmt;
 
+use redial_core::Invalid;
+
 use super::super::StoreError;
 
 /// Why a worker has stopped by itself.
@@ -10,6 +12,8 @@ pub enum WorkerError {
     Store(StoreError),
     /// The handler reports that [no job can be done](super::super::Handled::WorkerFailed) here.
     Handler(String),
+    /// A policy that workers [cannot apply](super::check_policy).
+    Policy(Invalid),
 }
 
 impl From<StoreError> for WorkerError {
@@ -23,6 +27,7 @@ impl fmt::Display for WorkerError {
         match self {
             Self::Store(error) => error.fmt(f),
             Self::Handler(why) => f.write_str(why),
+            Self::Policy(invalid) => invalid.fmt(f),
         }
     }
 }
@@ -31,7 +36,7 @@ impl Error for WorkerError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Store(error) => error.source(),
-            Self::Handler(_) => None,
+            Self::Handler(_) | Self::Policy(_) => None,
         }
     }
 }

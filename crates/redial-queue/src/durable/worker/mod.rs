@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::schedule::{Backoff, HintRule, TooLong};
-use redial_core::{Draft, Nanos, Observer, Policy, nanos};
+use redial_core::{Draft, Invalid, Nanos, Observer, Policy, nanos};
 
 use super::{DurableQueue, Handler, Job};
 use crate::clock::Clock;
@@ -51,6 +51,23 @@ pub(crate) fn draft() -> Draft {
     let hint = HintRule::honour(Duration::from_secs(24 * 3600), TooLong::Clip);
     let draft = Policy::draft().attempts(16).backoff(backoff).hint(hint).without_deadline();
     draft.attempt_timeout(Duration::from_secs(30))
+}
+
+/// Whether workers can apply a policy: not if it shares its budget with a fleet, because a worker has a budget of its own
+/// for each destination.
+///
+/// # Errors
+///
+/// The policy has a fleet.
+pub fn check_policy(policy: &Policy) -> Result<(), Invalid> {
+    match policy.fleet() {
+        None => Ok(()),
+        Some(fleet) => Err(Invalid::new(
+            "fleet",
+            fleet,
+            "unset, because a worker has a budget of its own for each destination",
+        )),
+    }
 }
 
 /// Builds a policy of this crate. A test builds each of them, so this does not fail.
@@ -205,13 +222,13 @@ impl Worker {
     /// # Errors
     ///
     /// The store has stopped, or rejects a request; requests to a store that cannot be reached are repeated. Or the handler
-    /// reports that [no job can be done](super::Handled::WorkerFailed) here.
+    /// reports that [no job can be done](super::Handled::WorkerFailed) here. Or a policy is one that [`check_policy`] refuses.
     pub async fn run<H: Handler>(
         self,
         handler: H,
         stop: impl Future<Output = ()>,
     ) -> Result<Report, WorkerError> {
-        Run::new(self, handler).run(stop).await
+        Run::new(self, handler)?.run(stop).await
     }
 
     fn prefetched(&self) -> usize {

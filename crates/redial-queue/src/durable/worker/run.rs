@@ -20,7 +20,7 @@ use super::fetch::Fetch;
 use super::leases::Leases;
 use super::outbox::{Outbox, Outgoing};
 use super::reporter::Reporter;
-use super::{Report, Until, Worker, WorkerError};
+use super::{Report, Until, Worker, WorkerError, check_policy};
 use crate::clock::Clock;
 
 /// The most jobs that are held, settlements in flight included, as a multiple of those that can run or wait. Where a commit
@@ -53,12 +53,14 @@ enum Event {
 }
 
 impl<H: Handler> Run<H> {
-    pub(super) fn new(mut config: Worker, handler: H) -> Self {
+    pub(super) fn new(mut config: Worker, handler: H) -> Result<Self, WorkerError> {
         let clock = config.gauge.clock();
-        let policy = config.policy.get_or_insert_with(|| handler.policy());
+        let policy = &*config.policy.get_or_insert_with(|| handler.policy());
+        let mut policies = config.policies.values().chain([policy]);
+        policies.try_for_each(check_policy).map_err(WorkerError::Policy)?;
         let engine = Engine::new(policy, &config.policies, config.observer.clone());
         let (workers, places) = (config.workers, config.places());
-        Self {
+        Ok(Self {
             fetch: Fetch::new(&config),
             leases: Leases::new(config.lease),
             attempts: Attempts::new(handler, engine, clock, workers, places),
@@ -68,7 +70,7 @@ impl<H: Handler> Run<H> {
             fatal: None,
             clock,
             config,
-        }
+        })
     }
 
     pub(super) async fn run(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use redial_core::Policy;
 use redial_queue::durable::{Handled, Job, NewJob, Until, WorkerError, is_shortage};
 
 use super::{Log, policy, work, worker};
@@ -49,6 +50,18 @@ async fn a_worker_that_can_do_no_job_stops_with_its_error_and_charges_none() {
     assert!(jobs.iter().all(|job| job.progress.attempts == 0), "none is charged");
     let report = work(worker(&shop), |_| async { Handled::Done }).await;
     assert_eq!(report.done, 50);
+}
+
+#[tokio::test]
+async fn a_policy_with_a_fleet_is_refused() {
+    let shop = sqlite::open().await;
+    let shared = || Policy::draft().fleet("shop").build().unwrap();
+    let named = worker(&shop).policies([("pay".to_owned(), shared())]);
+    for worker in [worker(&shop).policy(shared()), named] {
+        let ended = worker.run(|_: Arc<Job>| async { Handled::Done }, pending()).await;
+        let Err(WorkerError::Policy(invalid)) = ended else { panic!("{ended:?}") };
+        assert_eq!((invalid.field(), invalid.value()), ("fleet", "shop"));
+    }
 }
 
 #[test]

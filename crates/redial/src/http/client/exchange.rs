@@ -131,10 +131,10 @@ where
         }
     }
 
-    /// Another attempt beside the slow one, if repeating is safe, the body has been read completely, the client below
-    /// is ready and the engine admits it.
+    /// Another attempt beside the slow one, if repeating is safe, the request allows it, the client below is ready and the
+    /// engine admits it.
     async fn hedge(&mut self) -> Option<Inside<S::Future>> {
-        if !self.outgoing.can_share_body() {
+        if !self.outgoing.can_hedge() {
             return None;
         }
         self.update_session();

@@ -169,9 +169,12 @@ impl<B> Outgoing<B> {
         }
     }
 
-    /// Whether several attempts can send the body at once: all of it is kept.
-    pub(super) fn can_share_body(&self) -> bool {
-        matches!(&self.original, Original::Kept { body, .. } if body.has_ended() && !body.is_lost())
+    /// Whether several attempts can be in flight at once: all of the body is kept, and no precondition lets only one succeed.
+    pub(super) fn can_hedge(&self) -> bool {
+        let Original::Kept { parts, body } = &self.original else { return false };
+        body.has_ended()
+            && !body.is_lost()
+            && !safety::is_conditional(&parts.method, &parts.headers)
     }
 
     /// The request again, after [`rewind`](Self::rewind), as this attempt with so much time left. `None`

@@ -60,7 +60,7 @@ fn a_password_that_is_not_found_is_an_error_at_opening() {
     let unset = error(Secret::Env("REDIAL_NO_SUCH_VARIABLE".to_owned()));
     assert_eq!(
         unset,
-        "fleet.password.env is REDIAL_NO_SUCH_VARIABLE (environment variable not found), but must be an environment \
+        "fleet.password.env is REDIAL_NO_SUCH_VARIABLE (not set), but must be an environment \
          variable with the password"
     );
     let empty = TempFile::new("\n");

@@ -1,5 +1,6 @@
 //! Attempts beside one that is slow.
 
+use http::Method;
 use redial::http::RetryLayer;
 use redial::schedule::{Backoff, HedgeRule, Jitter};
 use redial::{Draft, Retry};
@@ -140,12 +141,25 @@ async fn a_hedge_has_a_timeout_of_its_own() {
 /// The second of two requests with one precondition fails because of the first.
 #[tokio::test(start_paused = true)]
 async fn what_carries_a_precondition_is_not_hedged() {
-    let server = Server::new(&[status(200).after(ms(1_000)), status(412)]);
-    let layer = layer(unbounded(after_100));
-    let mut request = post();
-    request.headers_mut().insert("if-match", "\"v7\"".parse().unwrap());
-    let response = client(&server, &layer).oneshot(request).await.unwrap();
-    assert_eq!((response.status().as_u16(), server.asked()), (200, 1));
+    let check = async |method: Method, headers: &[(&'static str, &str)], asked| {
+        let server = Server::new(&[status(200).after(ms(1_000)), status(200).after(ms(1_000))]);
+        let mut request = post();
+        *request.method_mut() = method.clone();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        client(&server, &layer(unbounded(after_100))).oneshot(request).await.unwrap();
+        assert_eq!(server.asked(), asked, "{method} {headers:?}");
+    };
+    let (tag, key) = (("if-match", "\"v7\""), ("idempotency-key", "k"));
+    check(Method::POST, &[tag], 1).await;
+    check(Method::POST, &[tag, key], 1).await;
+    check(Method::POST, &[key], 2).await;
+    check(Method::PUT, &[("if-none-match", "*")], 1).await;
+    check(Method::PUT, &[("if-unmodified-since", "Thu, 01 Jan 1970 00:00:00 GMT")], 1).await;
+    check(Method::PUT, &[], 2).await;
+    check(Method::DELETE, &[("if-match", "*")], 1).await;
+    check(Method::GET, &[("if-none-match", "\"v7\"")], 2).await;
 }
 
 #[tokio::test(start_paused = true)]
