@@ -54,7 +54,7 @@ impl World<'_> {
         let edge = self.edge_of(self.callers.instance(caller));
         let mut call = self.callers.call(caller, &self.edges[edge].policy);
         if !self.scenario.switched_off.is_empty() {
-            let target = self.target(caller);
+            let target = self.begun_target(caller);
             if self.off_until(target.instance, now).is_some() {
                 call.cancel(&self.edges[edge].context(&target), now);
                 return self.caller_done(caller, false, now);
@@ -94,6 +94,14 @@ impl World<'_> {
             key,
             off: None,
         }
+    }
+
+    /// The target of a call that has made an attempt, without the choice of an endpoint for the next one. Its guards are
+    /// those of the call: guards by endpoint need calls that stay at theirs.
+    pub(super) fn begun_target(&self, caller: u32) -> Target {
+        let target = self.target(caller);
+        let endpoint = self.endpoints.as_ref().and_then(|endpoints| endpoints.of(caller));
+        Target { shard: endpoint.unwrap_or(target.shard), ..target }
     }
 
     pub(super) fn caller_done(&mut self, caller: u32, succeeded: bool, now: Nanos) {

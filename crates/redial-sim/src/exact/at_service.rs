@@ -140,7 +140,7 @@ impl World<'_> {
         self.services[to].drop_queued(shard, now);
         if self.services[to].is_shared() {
             self.watch_shared(to, shard, now);
-        } else if let Some(mut queue) = self.services[to].littered_queue(shard) {
+        } else if let Some(mut queue) = self.services[to].queue_to_compact(shard) {
             queue.retain(|number| {
                 let dropped = self.flights.get(*number).stage == Stage::Dropped;
                 if dropped {

@@ -45,14 +45,13 @@ impl<'a> Edge<'a> {
         let mut edges = vec![Self::of_clients(scenario, subject, 0..own, stream.clone())];
         for (others, count) in scenario.clients.others() {
             let first = edges.last().map_or(0, |edge| edge.instances.end);
-            if let Ok(subject) = scenario.subject(&others.policy) {
-                let stream = stream.of(u64::MAX - u64::from(first));
-                edges.push(Self::of_clients(scenario, &subject, first..first + count, stream));
-            }
+            let subject = known_subject(scenario, &others.policy);
+            let stream = stream.of(u64::MAX - u64::from(first));
+            edges.push(Self::of_clients(scenario, &subject, first..first + count, stream));
         }
         let of_clients = edges.len();
         for service in names.iter().filter_map(|name| scenario.service(name)) {
-            let own = service.policy.as_ref().and_then(|name| scenario.subject(name).ok());
+            let own = service.policy.as_ref().map(|name| known_subject(scenario, name));
             let by = own.as_ref().unwrap_or(subject);
             for callee in &service.calls {
                 let stream = stream.of((1 + edges.len() - of_clients) as u64);
@@ -183,6 +182,12 @@ impl<'a> Edge<'a> {
 /// The services in order: the backend, then the others by name.
 pub(super) fn names(scenario: &Scenario) -> Vec<&str> {
     std::iter::once(BACKEND).chain(scenario.service.keys().map(String::as_str)).collect()
+}
+
+/// A policy that the scenario names.
+fn known_subject(scenario: &Scenario, name: &str) -> Subject {
+    let subject = scenario.subject(name);
+    subject.unwrap_or_else(|why| unreachable!("checked when the scenario was read: {why}"))
 }
 
 fn most_hedges(policy: &Policy) -> u32 {

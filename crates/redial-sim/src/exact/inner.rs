@@ -62,10 +62,12 @@ impl World<'_> {
     }
 
     pub(super) fn wake_inner(&mut self, number: u32, now: Nanos) {
-        let inner = *self.inner.get(number);
+        let inner = self.inner.get(number);
         if inner.due != now {
             return;
         }
+        inner.due = NEVER;
+        let inner = *inner;
         if let Some(race) = inner.race {
             return self.hedge(race, Origin::Inner(number), now);
         }

@@ -66,7 +66,10 @@ impl World<'_> {
         if !self.races.get(number).as_ref().is_some_and(|race| race.hedging) {
             return;
         }
-        let target = self.next_target(origin, false);
+        let target = match origin {
+            Origin::Caller(caller) => self.begun_target(caller),
+            Origin::Inner(number) => self.inner_target(number),
+        };
         let is_caller = matches!(origin, Origin::Caller(_));
         if is_caller && self.off_until(target.instance, now).is_some() {
             return;
@@ -74,7 +77,10 @@ impl World<'_> {
         let cx = self.edges[target.edge as usize].context(&target);
         let Some(race) = self.races.get(number) else { return };
         match race.call.hedge(&cx, now) {
-            Ok(permit) => self.join_race(number, &target, permit, now),
+            Ok(permit) => {
+                let target = self.next_target(origin, false);
+                self.join_race(number, &target, permit, now);
+            }
             Err(_) => race.hedging = false,
         }
     }

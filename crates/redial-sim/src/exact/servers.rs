@@ -23,7 +23,7 @@ pub(super) struct Shard {
 }
 
 /// In a queue with the newest first, dropped requests are removed when there are this many, and more than others.
-const MANY_DROPPED: u32 = 64;
+const COMPACT_FROM: u32 = 64;
 
 impl ServiceState<'_> {
     /// How many servers of a shard may start work now.
@@ -122,10 +122,10 @@ impl ServiceState<'_> {
 
     /// The queue, if so many of its requests were dropped that they should be removed. In a queue with the newest
     /// first they may never reach the front.
-    pub(super) fn littered_queue(&mut self, shard: u32) -> Option<VecDeque<u32>> {
+    pub(super) fn queue_to_compact(&mut self, shard: u32) -> Option<VecDeque<u32>> {
         let it = &mut self.shards[shard as usize];
-        let littered = it.dropped >= MANY_DROPPED && it.dropped as usize > it.queue.len() / 2;
-        (littered && self.config.discipline == Discipline::Lifo).then(|| {
+        let compact = it.dropped >= COMPACT_FROM && it.dropped as usize > it.queue.len() / 2;
+        (compact && self.config.discipline == Discipline::Lifo).then(|| {
             it.dropped = 0;
             mem::take(&mut it.queue)
         })

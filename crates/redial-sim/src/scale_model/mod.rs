@@ -88,7 +88,6 @@ impl ScaleModel {
             model.policy.insert(name.clone(), policy);
             service.policy = Some(name);
         }
-        divider.distortions.dedup();
         let subject = Subject { policy, ..subject.clone() };
         Ok(Self { scenario: model, subject, k, distortions: divider.distortions })
     }
@@ -164,7 +163,10 @@ impl Divider {
     }
 
     fn note(&mut self, what: impl Display) {
-        self.distortions.push(what.to_string());
+        let what = what.to_string();
+        if !self.distortions.contains(&what) {
+            self.distortions.push(what);
+        }
     }
 
     /// Divides a number of whole things.

@@ -86,7 +86,7 @@ pub struct ColdCache {
     pub capacity: f64,
 }
 
-/// Servers take longer for a while.
+/// Servers take longer for a while; with a factor below 1 they are faster, which is not a fault.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slowdown {

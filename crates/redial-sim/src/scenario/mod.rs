@@ -160,6 +160,12 @@ impl Scenario {
         }
     }
 
+    /// The most calls that begin in a second; `None` when there is no rate.
+    pub(crate) fn peak_rate(&self) -> Option<f64> {
+        let spikes: f64 = self.spike.iter().map(|spike| spike.factor.max(1.0)).product();
+        self.rate().map(|rate| rate * spikes)
+    }
+
     /// The approximate number of calls in a run.
     pub fn calls(&self) -> f64 {
         let callers = || self.clients.arrivals.callers().map_or(0.0, f64::from);
@@ -174,7 +180,8 @@ impl Scenario {
         let spans = self.outages().map(Outage::span);
         let spans = spans.chain(self.capacity_loss.iter().map(CapacityLoss::span));
         let spans = spans.chain(self.cold_cache.iter().map(ColdCache::span));
-        let spans = spans.chain(self.slowdown.iter().map(Slowdown::span));
+        let slowdowns = self.slowdown.iter().filter(|it| it.factor > 1.0);
+        let spans = spans.chain(slowdowns.map(Slowdown::span));
         let spans = spans.chain(self.pause.iter().map(Pause::span));
         let spikes = self.spike.iter().filter(|it| it.factor > 1.0);
         let spans = spans.chain(spikes.map(Spike::span));

@@ -64,7 +64,7 @@ fn any_parameter_can_be_set() {
 const LIMITED: &str =
     "load = 0.5 } }\n\n[backend]\nservers = 10\nservice = { exponential = \"10ms\" }\nqueue = 100";
 
-/// One line for each error: what to replace, by what, and the expected place and message.
+/// One line for each error.
 #[test]
 fn errors_name_their_place() {
     let cases = [
@@ -96,6 +96,29 @@ fn errors_name_their_place() {
         ),
         ("servers = 10\n", "", "line 7", "the backend has no limit"),
         ("queue = 100", "calls = [\"b\"]", "", "there is no [service.b]"),
+        ("attempts = 2", "attempts = 0", "line 18", "attempts"),
+        ("attempts = 2", "attempts = 100000", "line 3", "at most 65535"),
+        ("duration = \"10s\"", "duration = \"6d\"", "", "too short for this duration"),
+        ("duration = \"10s\"", "duration = \"0s\"", "line 2", "above zero"),
+        (
+            "poisson = { load = 0.5 }",
+            "closed = { callers = 50, think = { uniform = { from = \"0s\", to = \"0s\" } } }",
+            "line 7",
+            "would call without end",
+        ),
+        (
+            "poisson = { load = 0.5 }",
+            "closed = { callers = 5, think = \"1s\" }",
+            "line 6",
+            "more instances than callers",
+        ),
+    ];
+    check(&cases);
+}
+
+#[test]
+fn errors_of_the_work_of_a_backend_name_their_place() {
+    check(&[
         ("queue = 100", "discipline = \"random\"", "line 12", "unknown variant `random`"),
         (LIMITED, "rate = 5 } }\n\n[backend]\ndiscipline = \"lifo\"", "line 10", "set servers"),
         (LIMITED, "rate = 5 } }\n\n[backend]\nreject_cost = 0.1", "line 10", "set servers"),
@@ -120,22 +143,12 @@ fn errors_name_their_place() {
             "line 12",
             "one request at a time",
         ),
-        ("attempts = 2", "attempts = 0", "line 18", "attempts"),
-        ("attempts = 2", "attempts = 100000", "line 3", "at most 65535"),
-        ("duration = \"10s\"", "duration = \"6d\"", "", "too short for this duration"),
-        ("duration = \"10s\"", "duration = \"0s\"", "line 2", "above zero"),
-        (
-            "poisson = { load = 0.5 }",
-            "closed = { callers = 50, think = { uniform = { from = \"0s\", to = \"0s\" } } }",
-            "line 7",
-            "would call without end",
-        ),
-        (
-            "poisson = { load = 0.5 }",
-            "closed = { callers = 5, think = \"1s\" }",
-            "line 6",
-            "more instances than callers",
-        ),
+    ]);
+}
+
+#[test]
+fn errors_of_clients_and_endpoints_name_their_place() {
+    check(&[
         ("instances = 10", "instances = 2000000", "line 3", "more than the 1000000 that fit"),
         (
             "instances = 10",
@@ -173,7 +186,11 @@ fn errors_name_their_place() {
             "line 17",
             "1 endpoints, from 0",
         ),
-    ];
+    ]);
+}
+
+/// What to replace, by what, and the expected place and message.
+fn check(cases: &[(&str, &str, &str, &str)]) {
     for (from, to, place, what) in cases {
         let message = problem(&FILE.replacen(from, to, 1), &[]);
         assert!(message.contains(place), "{to}: no {place:?} in {message}");

@@ -1,23 +1,19 @@
 //! Checks across fields: parts that do not fit together, and more work than a machine can do.
 
+mod clients;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
 use redial_core::{DurationText, Nanos};
 
-use super::clients::EACH;
 use super::{
-    Answer, Arrivals, BACKEND, Discipline, HintGiven, Others, Outage, Pace, Requeue, Restart,
-    RetryTo, Scenario, Scope, Service, SwitchedOff, Time, memory,
+    Answer, BACKEND, Discipline, HintGiven, Outage, Restart, Scenario, Service, SwitchedOff, memory,
 };
 use crate::measure::STEPS;
 
 /// The most steps that a run is recorded in; a step is a fiftieth of the window.
 const MOST_STEPS: u64 = 4_000_000;
-/// The most calls that a run can make at its rate.
-const MOST_CALLS: f64 = 1e13;
-/// The most calls that can begin in a second: times are whole nanoseconds.
-const MOST_A_SECOND: f64 = 1e9;
 /// The most requests to services that one call may cause when nothing fails.
 const MOST_REQUESTS: u64 = 256;
 /// The deepest chain of services.
@@ -41,10 +37,10 @@ pub(super) fn invalid<T>(path: impl Into<String>, why: impl Into<String>) -> Res
 }
 
 pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
-    clients(scenario)?;
+    clients::check(scenario)?;
     policies(scenario)?;
     length(scenario)?;
-    arrivals(scenario)?;
+    clients::arrivals(scenario)?;
     service(BACKEND, &scenario.backend)?;
     for (name, it) in &scenario.service {
         service(&format!("service.{name}"), it)?;
@@ -88,98 +84,6 @@ fn length(scenario: &Scenario) -> Result<(), Violation> {
             format!(
                 "too short for this duration: a run has at most {MOST_STEPS} steps of a fiftieth of the window; use {least}, or a shorter duration"
             ),
-        );
-    }
-    Ok(())
-}
-
-fn clients(scenario: &Scenario) -> Result<(), Violation> {
-    let clients = &scenario.clients;
-    if clients.instances == EACH {
-        return invalid(
-            "clients.instances",
-            "`each` needs a fixed number of callers: use a number, or other arrivals",
-        );
-    }
-    for others in &clients.others {
-        if let Err(why) = scenario.subject(&others.policy) {
-            return invalid("clients.others", why);
-        }
-    }
-    if let Some((others, _)) = clients.others().find(|(_, count)| *count == 0) {
-        let Others { policy, share } = others;
-        let instances = clients.instances;
-        return invalid(
-            "clients.others",
-            format!(
-                "{share} of {instances} instances is none with the policy {policy:?}: use more instances"
-            ),
-        );
-    }
-    if clients.own() == 0 {
-        return invalid("clients.others", "leaves no instance with the policy under test");
-    }
-    if clients.guards == Scope::Endpoint && clients.retry_to != RetryTo::Same {
-        return invalid(
-            "clients.guards",
-            "guards for each endpoint need calls that stay at theirs: set retry_to = \"same\"",
-        );
-    }
-    Ok(())
-}
-
-fn arrivals(scenario: &Scenario) -> Result<(), Violation> {
-    let clients = &scenario.clients;
-    if let Arrivals::Constant(Pace::Load(_)) | Arrivals::Poisson(Pace::Load(_)) = clients.arrivals
-        && !scenario.backend.capacity().is_finite()
-    {
-        return invalid(
-            "clients.arrivals",
-            "a load is a share of the capacity, and the backend has no limit: set backend.servers and backend.service, or a rate",
-        );
-    }
-    if let Arrivals::Closed { think: Time::Always(0), .. } = clients.arrivals {
-        return invalid(
-            "clients.arrivals.closed.think",
-            "must be above zero: callers that are turned away at once would call without end",
-        );
-    }
-    if let Arrivals::Synchronised { at, .. } = clients.arrivals
-        && at >= scenario.duration
-    {
-        return invalid("clients.arrivals.synchronised.at", "has to be before the end (duration)");
-    }
-    if clients.requeue.is_some_and(|again| matches!(again, Requeue::After(time) if time.is_zero()))
-    {
-        return invalid(
-            "clients.requeue",
-            "must be above zero, or failing calls would repeat without end",
-        );
-    }
-    if let Some(callers) = clients.arrivals.callers()
-        && clients.instances > callers
-    {
-        return invalid("clients.instances", format!("more instances than callers ({callers})"));
-    }
-    how_many(scenario)
-}
-
-fn how_many(scenario: &Scenario) -> Result<(), Violation> {
-    let spikes: f64 = scenario.spike.iter().map(|spike| spike.factor.max(1.0)).product();
-    let rate = scenario.rate().unwrap_or(0.0) * spikes;
-    if rate > MOST_A_SECOND {
-        return invalid(
-            "clients.arrivals",
-            format!("{rate:.0e} calls a second are more than the maximum of {MOST_A_SECOND:.0e}"),
-        );
-    }
-    let below = |share: f64| (f64::from(scenario.clients.instances) * share).ceil();
-    let bursts = scenario.restart.iter().map(|it| below(it.share) * f64::from(it.burst));
-    let calls = rate * scenario.duration as f64 / 1e9 + bursts.sum::<f64>();
-    if calls > MOST_CALLS {
-        return invalid(
-            "clients.arrivals",
-            format!("{calls:.0e} calls are more than a run can make ({MOST_CALLS:.0e})"),
         );
     }
     Ok(())
