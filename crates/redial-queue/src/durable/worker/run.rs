@@ -56,8 +56,8 @@ impl<H: Handler> Run<H> {
     pub(super) fn new(mut config: Worker, handler: H) -> Result<Self, WorkerError> {
         let clock = config.gauge.clock();
         let policy = &*config.policy.get_or_insert_with(|| handler.policy());
-        let mut policies = config.policies.values().chain([policy]);
-        policies.try_for_each(check_policy).map_err(WorkerError::Policy)?;
+        let named = config.policies.values().try_for_each(check_policy);
+        named.and_then(|()| check_policy(policy)).map_err(WorkerError::Policy)?;
         let engine = Engine::new(policy, &config.policies, config.observer.clone());
         let (workers, places) = (config.workers, config.places());
         Ok(Self {
