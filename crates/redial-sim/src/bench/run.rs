@@ -101,6 +101,11 @@ impl CellResult {
 ///
 /// A policy cannot have the patience of a cell.
 pub fn bench(plan: &Plan<'_>, watch: &Watch) -> Result<Vec<CellResult>, String> {
+    for cell in plan.cells {
+        for subject in plan.subjects {
+            cell.with_patience(subject).map_err(|why| format!("{}: {why}", cell.name))?;
+        }
+    }
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     thread::scope(|scope| {

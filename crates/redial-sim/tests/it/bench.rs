@@ -269,3 +269,16 @@ fn some_scenarios_and_patiences_have_no_cells() {
     let again = OUTAGE.replace("rate = 1000 } }", "rate = 1000 } }, requeue = \"1s\"");
     assert!(of(&again).unwrap_err().contains("until they succeed"));
 }
+
+#[test]
+fn every_preset_and_peer_fits_every_built_in_cell() {
+    let scenario = Scenario::read(OUTAGE, &[]).unwrap();
+    let presets = redial_core::Preset::ALL.map(|preset| preset.name().to_owned());
+    let peers = redial_sim::peers::Peer::all().map(|peer| format!("peer:{}", peer.name));
+    for name in presets.into_iter().chain(peers) {
+        let subject = scenario.subject(&name).unwrap();
+        for cell in Cell::built_in().unwrap() {
+            cell.with_patience(&subject).unwrap_or_else(|why| panic!("{}: {why}", cell.name));
+        }
+    }
+}
