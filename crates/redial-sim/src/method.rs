@@ -6,7 +6,7 @@ use crate::cohort::Refused;
 use crate::measure::Run;
 use crate::report::count;
 use crate::scale_model::{self, ScaleModel};
-use crate::scenario::in_flight_over_limit;
+use crate::scenario::{guards_over_limit, in_flight_over_limit};
 use crate::simulate::Watch;
 use crate::{Scenario, Subject, cohort, exact};
 
@@ -45,11 +45,14 @@ impl Choice {
     ) -> Result<Method<'a>, String> {
         let calls = scenario.calls();
         let is_dense = calls > CALLS_PER_TICK * cohort::ticks(scenario, subject) as f64;
-        let is_large = calls > MOST_CALLS_FOLLOWED || in_flight_over_limit(scenario).is_some();
+        let is_large = calls > MOST_CALLS_FOLLOWED
+            || in_flight_over_limit(scenario).is_some()
+            || guards_over_limit(scenario, &subject.policy).is_some();
         let model = || cohort::Model::new(scenario, subject);
         match self {
             Self::Exact => {
-                can_follow(scenario).map(|()| Method::exact(scenario, subject, None::<Refused>))
+                can_follow(scenario, subject)?;
+                Ok(Method::exact(scenario, subject, None::<Refused>))
             }
             Self::Cohort => model().map(Method::cohort).map_err(|why| why.to_string()),
             Self::Scale => Method::scale(scenario, subject, None),
@@ -65,7 +68,14 @@ impl Choice {
 }
 
 /// Refuses more calls than the exact engine can follow.
-fn can_follow(scenario: &Scenario) -> Result<(), String> {
+fn can_follow(scenario: &Scenario, subject: &Subject) -> Result<(), String> {
+    if let Some(sets) = guards_over_limit(scenario, &subject.policy) {
+        return Err(format!(
+            "{} sets of guards, with those of replaced processes whose calls are under way, do not fit into memory: use a \
+             longer clients.lifetime, a shorter deadline, or a lower rate",
+            count(sets as f64)
+        ));
+    }
     let (calls, in_flight) = (scenario.calls(), in_flight_over_limit(scenario));
     let what = match in_flight {
         _ if calls > MOST_EXACT_CALLS => {
@@ -114,6 +124,7 @@ impl<'a> Method<'a> {
     ) -> Result<Self, String> {
         let k = scale_model::scale_of(scenario, scale_model::MOST_CALLS);
         if k == 1 {
+            can_follow(scenario, subject)?;
             return Ok(Self::exact(scenario, subject, why));
         }
         let model = ScaleModel::new(scenario, subject, k)?;

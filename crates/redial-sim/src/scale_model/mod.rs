@@ -81,8 +81,10 @@ impl ScaleModel {
         let by = f64::from(k);
         let inner = std::iter::once(&mut model.backend).chain(model.service.values_mut());
         for service in inner.filter(|service| !service.calls.is_empty()) {
-            let own = service.policy.as_ref().and_then(|name| scenario.subject(name).ok());
-            let own = own.unwrap_or_else(|| subject.clone());
+            let own = match &service.policy {
+                Some(name) => scenario.subject(name)?,
+                None => subject.clone(),
+            };
             let name = format!("{} 1:{k} in a service", own.name);
             let policy = divider.policy(&own.policy, by, divider.calls_a_second)?;
             model.policy.insert(name.clone(), policy);

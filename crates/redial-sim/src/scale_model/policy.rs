@@ -1,9 +1,9 @@
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule};
-use redial_core::schedule::HedgeDelay;
 use redial_core::{Policy, Rate};
 
 use super::{BUCKET_SECONDS, Divider, UNNOTICED};
+use crate::scenario::learns_hedges;
 
 impl Divider {
     /// The policy of callers that make `by` times fewer calls with one set of guards: `flow` a second.
@@ -28,8 +28,7 @@ impl Divider {
             let places = self.whole("cooldown.places", rule.places, by, 1);
             draft = draft.cooldown(CoolDownRule { places, ..*rule });
         }
-        let learns = of.hedge().is_some_and(|it| matches!(it.when, HedgeDelay::Quantile(_)));
-        if learns && by > 1.0 + UNNOTICED {
+        if learns_hedges(of) && by > 1.0 + UNNOTICED {
             self.note(format_args!(
                 "a learnt hedge.after needs 32 calls of an instance, which take {by:.0} times as long"
             ));

@@ -1,11 +1,28 @@
+use redial_core::{Nanos, Policy, nanos};
+
 use super::check::{Violation, invalid};
-use super::{Answer, Scenario};
+use super::{Answer, Choose, Lifetime, Scenario};
 
 /// The most attempts that can be in flight at the same time; each takes about 200 bytes.
 const MOST_IN_FLIGHT: u64 = 20_000_000;
+/// The most sets of guards that a run can have. Each takes about two kilobytes.
+pub(super) const MOST_GUARDS: u64 = 1_000_000;
+/// The most instances × endpoints whose attempts in flight are counted, in four bytes each.
+const MOST_COUNTED: u64 = 250_000_000;
 
 /// Limits the attempts in flight to what fits into memory. Calls at a rate need not be followed one by one.
 pub(super) fn check(scenario: &Scenario) -> Result<(), Violation> {
+    let (clients, endpoints) = (&scenario.clients, scenario.backend.endpoints);
+    let counted = u64::from(clients.instances) * u64::from(endpoints);
+    if clients.choose == Choose::TwoChoices && counted > MOST_COUNTED {
+        return invalid(
+            "clients.choose",
+            format!(
+                "each instance counts its attempts at each endpoint, and {counted} counts are more than the {MOST_COUNTED} \
+                 that fit into memory: use fewer instances, or choose = \"random\""
+            ),
+        );
+    }
     match in_flight_over_limit(scenario) {
         Some(callers) if scenario.clients.arrivals.callers().is_some() => invalid(
             "clients.arrivals",
@@ -33,4 +50,22 @@ pub(crate) fn in_flight_over_limit(scenario: &Scenario) -> Option<u64> {
     let inside = (servers + u64::from(backend.queue)) * u64::from(backend.parts());
     let most = MOST_IN_FLIGHT;
     ((slow && callers > most) || inside.min(callers) > most).then_some(callers)
+}
+
+/// How many sets of guards with state there can be at the same time, if they do not fit into memory. A process that was
+/// replaced keeps its guards until its calls are over.
+pub(crate) fn guards_over_limit(scenario: &Scenario, policy: &Policy) -> Option<u64> {
+    let replaced = scenario.clients.lifetime.map_or(0.0, |Lifetime(calls)| {
+        most_under_way(scenario, policy).min(scenario.calls() / f64::from(calls))
+    });
+    let processes = u64::from(scenario.clients.instances) + replaced as u64;
+    let sets = processes * u64::from(scenario.guards_each());
+    (sets > MOST_GUARDS && scenario.keeps_state(policy)).then_some(sets)
+}
+
+/// The most calls that can be under way at the same time.
+fn most_under_way(scenario: &Scenario, policy: &Policy) -> f64 {
+    let longest = policy.deadline().map_or(Nanos::MAX, nanos);
+    let at_a_rate = || scenario.peak_rate().unwrap_or(0.0) * longest as f64 / 1e9;
+    scenario.clients.arrivals.callers().map_or_else(at_a_rate, f64::from)
 }

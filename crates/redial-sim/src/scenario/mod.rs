@@ -46,11 +46,12 @@ pub use clients::{
 };
 pub(crate) use faults::Span;
 pub use faults::{CapacityLoss, ColdCache, Outage, Pause, Restart, Slowdown, Spike, SwitchedOff};
-pub(crate) use memory::in_flight_over_limit;
+pub(crate) use memory::{guards_over_limit, in_flight_over_limit};
 pub use read::{Problem, Set};
 pub use service::{Answer, Ban, Discipline, HintGiven, Limit, Servers, Service};
 pub use service_time::ServiceTime;
 pub use subject::Subject;
+pub(crate) use subject::learns_hedges;
 pub use time::{Drawn, Time};
 pub(crate) use time::{Z99, nearest};
 

@@ -3,14 +3,12 @@ use redial_core::admit::budget::Budget;
 use redial_core::schedule::HedgeDelay;
 use redial_core::{Draft, MS, Policy, Preset};
 
+use super::memory::MOST_GUARDS;
 use super::{Requeue, Scenario, Scope};
 use crate::peers::Peer;
 
 /// The most attempts that a simulated policy can make.
 const MOST_ATTEMPTS: u32 = 65_535;
-
-/// The most sets of guards that a run can have. Each takes about two kilobytes.
-const MOST_GUARDS: u64 = 1_000_000;
 /// The shortest backoff cap of a policy whose failed calls rest.
 const SHORTEST_REST: u64 = MS;
 
@@ -119,13 +117,12 @@ impl Scenario {
 
     /// Whether the guards of instances with this policy can differ. Otherwise one set is enough for all of them.
     pub(crate) fn keeps_state(&self, policy: &Policy) -> bool {
-        let learns = policy.hedge().is_some_and(|it| matches!(it.when, HedgeDelay::Quantile(_)));
         let guarded = policy.breaker().is_some()
             || policy.throttle().is_some()
             || policy.rate().is_some()
             || policy.concurrency().is_some()
             || policy.cooldown().is_some();
-        learns || guarded || self.can_run_dry(policy)
+        learns_hedges(policy) || guarded || self.can_run_dry(policy)
     }
 
     /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
@@ -140,4 +137,9 @@ impl Scenario {
             _ => retries > 0,
         }
     }
+}
+
+/// Whether a policy hedges after a time that each client has to learn.
+pub(crate) fn learns_hedges(policy: &Policy) -> bool {
+    policy.hedge().is_some_and(|it| matches!(it.when, HedgeDelay::Quantile(_)))
 }

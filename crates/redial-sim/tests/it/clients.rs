@@ -40,6 +40,20 @@ fn a_retry_goes_to_another_endpoint_unless_set_otherwise() {
 }
 
 #[test]
+fn a_refused_hedge_tries_no_endpoint() {
+    // The first attempt occupies the only place until its timeout, so no hedge is sent beside it. Of two endpoints the
+    // second attempt tries the other one.
+    let policy = attempts(2)
+        + "attempt_timeout = \"300ms\"\nhedge = { after = \"100ms\" }\nconcurrency = 1\n";
+    let clients = "arrivals = { constant = { rate = 1 } }";
+    let rest = "[backend]\nendpoints = 2\nservice = \"5ms\"\n\
+                [outage]\nstart = \"0s\"\nduration = \"200s\"\nendpoint = 0\nanswer = \"hang\"\n";
+    let run = once(&scenario("100s", clients, rest, &policy), "it", 1);
+    assert_eq!(run.success, 1.0);
+    assert!(run.retries > 30, "{}", run.retries);
+}
+
+#[test]
 fn taking_turns_loads_endpoints_evenly() {
     // Each endpoint can serve exactly a quarter of the calls.
     let backend = "servers = 1\nservice = \"40ms\"";

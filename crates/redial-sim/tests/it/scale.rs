@@ -110,7 +110,7 @@ fn a_model_of_the_whole_is_the_whole() {
 
 #[test]
 fn what_does_not_divide_is_named() {
-    let cases: [(&[&str], u32, &str); 10] = [
+    let cases: [(&[&str], u32, &str); 11] = [
         (&[], 1000, "backend.servers 400 becomes 1, and a request takes 2.50 times as long"),
         (&["backend.queue=3"], 10, "backend.queue 3 becomes 0 instead of 0.30"),
         (&["backend.connections=7"], 100, "backend.connections 7 becomes 1 instead of 0.07"),
@@ -124,6 +124,11 @@ fn what_does_not_divide_is_named() {
             &["rate=6000000", "policy.p.breaker={}"],
             1000,
             "lookback.calls 100 becomes 60, which stands",
+        ),
+        (
+            &["policy.p.hedge={quantile=0.9}"],
+            1000,
+            "needs 32 calls of an instance, which take 10 times as long",
         ),
         (&["policy.p.budget={inflight={}}"], 100, "budget.inflight.floor 3 becomes 0"),
     ];
@@ -201,6 +206,11 @@ fn the_fastest_accurate_engine_is_chosen() {
     let slow = ["rate=1e8", "backend.service=\"1s\""];
     let why = engine("blip", "full", &slow, Choice::Exact).unwrap_err();
     assert!(why.contains("100M calls in flight"), "{why}");
+    // Each process makes five calls, and 1.2M of them can wait for the end of their last one.
+    let short = ["rate=100000", "duration=60s"];
+    let why = engine("short-lived", "standard", &short, Choice::Exact).unwrap_err();
+    assert!(why.contains("1.2M sets of guards"), "{why}");
+    assert_eq!(engine("short-lived", "no-retry", &short, Choice::Exact), plain(Engine::Exact));
 }
 
 #[test]

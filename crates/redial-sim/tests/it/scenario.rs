@@ -51,6 +51,11 @@ fn any_parameter_can_be_set() {
     assert_eq!(set(&["backend.service=20ms"]).backend.capacity(), 500.0);
     assert_eq!(set(&["policy.mine.attempts=5"]).subject("mine").unwrap().policy.attempts(), 5);
     assert_eq!(set(&["title=a b"]).title, "a b");
+    let slow = |factor: &str| {
+        set(&[&format!("slowdown={{start=\"1s\",duration=\"5s\",factor={factor}}}")])
+    };
+    assert_eq!(slow("2").fault_span(), Some((1_000_000_000, 6_000_000_000)));
+    assert_eq!(slow("1").fault_span(), set(&[]).fault_span());
     let twice =
         FILE.replace("[outage]", "[[outage]]") + "[[outage]]\nstart = \"5s\"\nduration = \"1s\"\n";
     let twice = twice.replace("[policy.mine]\nattempts = 2\n", "").replace("\"mine\", ", "");
@@ -158,6 +163,20 @@ fn errors_of_clients_and_endpoints_name_their_place() {
         ),
         ("instances = 10", "lifetime = 0", "line 6, column 12", "from 1 to"),
         ("instances = 10", "guards = \"endpoint\"", "line 6, column 10", "retry_to = \"same\""),
+        (
+            "instances = 10",
+            "guards = \"endpoint\"\nretry_to = \"same\"",
+            "line 6, column 10",
+            "set backend.endpoints",
+        ),
+        (
+            "instances = 10",
+            "choose = \"two-choices\"",
+            "line 6, column 10",
+            "set backend.endpoints",
+        ),
+        ("instances = 10", "retry_to = \"any\"", "line 6, column 12", "set backend.endpoints"),
+        ("instances = 10", "guards = \"shard\"", "line 6, column 10", "set backend.shards"),
         ("instances = 10", "requeue = \"0s\"", "line 6, column 11", "above zero"),
         ("instances = 10", "requeue = \"soon\"", "line 6, column 11", "a duration such as"),
         (
@@ -231,4 +250,9 @@ fn more_than_fits_into_memory_is_refused_before_it_begins() {
     let set = [Set::read("clients.latency=10ms").unwrap()];
     let message = fleet.read(&set).unwrap_err().to_string();
     assert!(message.contains("at most 20000000 fit into memory"), "{message}");
+    let counts =
+        FILE.replacen("instances = 10", "instances = 4000000\nchoose = \"two-choices\"", 1);
+    let counts = counts.replacen("queue = 100", "endpoints = 63", 1);
+    let message = problem(&counts, &["policies=[\"no-retry\"]"]);
+    assert!(message.contains("252000000 counts"), "{message}");
 }
