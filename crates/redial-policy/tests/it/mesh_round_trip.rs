@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redial_core::admit::budget::{Budget, Deposit, InflightBudget, WindowBudget};
 use redial_core::decide::{Class, Outcome, RetryOn};
-use redial_core::schedule::{Backoff, Growth, HedgeRule, HintRule, Jitter, TooLong};
+use redial_core::schedule::{Backoff, Growth, HintRule, Jitter, TooLong};
 use redial_core::{Draft, NEVER, Nanos, Policy, Rate};
 use redial_policy::file::{File, Named, Setting};
 use redial_policy::{Format, Inputs, Source};
