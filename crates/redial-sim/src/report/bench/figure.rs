@@ -77,10 +77,12 @@ fn panel(svg: &mut Svg, [left, top, width]: [f64; 3], it: &Ranking, gains: &[f64
         }
     }
     let bar = width / gains.len().max(1) as f64;
-    for (place, gain) in gains.iter().enumerate() {
-        let (high, low) = (y(gain.max(0.0)), y(gain.min(0.0)));
-        let class = if *gain < 0.0 { "retry" } else { "first" };
-        svg.rect([left + bar * place as f64, high, bar, low - high], class, 1.0);
-    }
+    let mut draw = |of: fn(f64) -> f64, class: &str| {
+        let ends = gains.iter().zip(1..);
+        let ends = ends.map(|(gain, number)| (y(of(*gain)), left + bar * f64::from(number)));
+        svg.steps(left, ends, Some(y(0.0)), class);
+    };
+    draw(|gain| gain.max(0.0), "first");
+    draw(|gain| gain.min(0.0), "retry");
     svg.line((left, y(0.0)), (left + width, y(0.0)), "steady");
 }
