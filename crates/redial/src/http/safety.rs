@@ -26,6 +26,7 @@ pub fn safety(method: &Method, headers: &HeaderMap) -> Safety {
 
 /// Whether the request changes something under a precondition: of two such requests, the second fails because of the first,
 /// whatever else makes repeating safe.
+#[cfg(feature = "http-client")]
 pub(crate) fn is_conditional(method: &Method, headers: &HeaderMap) -> bool {
     let conditions = [header::IF_MATCH, header::IF_NONE_MATCH, header::IF_UNMODIFIED_SINCE];
     !is_read(method) && conditions.iter().any(|name| headers.contains_key(name))
