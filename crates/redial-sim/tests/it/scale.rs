@@ -128,7 +128,7 @@ fn what_does_not_divide_is_named() {
         (
             &["policy.p.hedge={quantile=0.9}"],
             1000,
-            "needs 32 calls of an instance, which take 10 times as long",
+            "needs 32 calls of an instance, which take 100 times as long",
         ),
         (&["policy.p.budget={inflight={}}"], 100, "budget.inflight.floor 3 becomes 0"),
     ];
@@ -206,10 +206,10 @@ fn the_fastest_accurate_engine_is_chosen() {
     let slow = ["rate=1e8", "backend.service=\"1s\""];
     let why = engine("blip", "full", &slow, Choice::Exact).unwrap_err();
     assert!(why.contains("100M calls in flight"), "{why}");
-    // Each process makes five calls, and 1.2M of them can wait for the end of their last one.
-    let short = ["rate=100000", "duration=60s"];
+    // 2.4M processes make five calls each, and 2M calls can be under way before the deadline of 10 s.
+    let short = ["rate=200000", "duration=60s"];
     let why = engine("short-lived", "standard", &short, Choice::Exact).unwrap_err();
-    assert!(why.contains("1.2M sets of guards"), "{why}");
+    assert!(why.contains("2M sets of guards"), "{why}");
     assert_eq!(engine("short-lived", "no-retry", &short, Choice::Exact), plain(Engine::Exact));
 }
 
