@@ -34,7 +34,8 @@ fn location(redis: &str, user: Option<&str>, password: Option<Secret>) -> Locati
 
 #[test]
 fn the_password_comes_from_a_file_without_its_newline() {
-    let redis = Redis::start(&["--user", "redial on >s3cret@/# ~* +@all", "--user", "default off"]);
+    let user = ["--user", "redial", "on", ">s3cret@/#", "~*", "+@all"];
+    let redis = Redis::start(&[&user[..], &["--user", "default", "off"]].concat());
     for text in ["s3cret@/#", "s3cret@/#\n", "s3cret@/#\r\n"] {
         let file = TempFile::new(text);
         let location = location(&redis.url(), Some("redial"), Some(file.secret()));
