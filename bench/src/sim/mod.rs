@@ -81,7 +81,7 @@ fn closed(seed: u64) -> Result<Vec<Line>, String> {
     Ok(vec![
         line(what, ours)
             .beside("M, bare wheel of 1M", bare.millions())
-            .ratio_bar(Bar::AtLeast(0.6)),
+            .ratio_bar(Bar::AtLeast(0.5)),
         line(what, ours).beside("M, SimPy at 100k", simpy.millions()).ratio_bar(Bar::AtLeast(40.0)),
         line(what, ours).beside("M, the aim", 10.0),
         line("our wheel, 1M events, nothing else", own)
