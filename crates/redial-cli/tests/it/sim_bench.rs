@@ -57,6 +57,7 @@ fn a_scenario_has_six_cells_and_two_comparators() {
         }
         let medium = &cells[2];
         assert_eq!((&medium["deadline_ms"], &medium["timeout_ms"]), (&1000.0.into(), &().into()));
+        assert_eq!(cells[3]["timeout_ms"], 200.0);
         let loss = |of: &serde_json::Value| of["loss"].as_f64().unwrap();
         assert!((0.2..0.4).contains(&loss(&medium["one_attempt"])), "{medium:#}");
         assert!(loss(&medium["policies"][1]) < 0.06, "three attempts of 30% each: {medium:#}");

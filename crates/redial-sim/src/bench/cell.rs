@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use redial_core::{DurationText, nanos};
 
-use crate::scale_model::scale_of;
+use crate::scale_model::{ScaleModel, scale_of};
 use crate::scenario::{BUILT_IN, Problem};
 use crate::{Scenario, Subject};
 
 /// The shortest time that counts as that of a request: where the backend takes none, patience would be zero.
 const SHORTEST_REQUEST: f64 = 10e6;
-/// The timeout of an attempt is this share of the deadline.
+/// How many timeouts of an attempt the deadline lasts.
 const TIMEOUTS_PER_DEADLINE: u32 = 5;
 
 /// The most calls of a run: larger scenarios are run as a scale model.
@@ -195,7 +195,10 @@ impl Cell {
         }
         let policy = draft.build().map_err(|wrong| format!("{}: {wrong}", subject.name))?;
         let subject = Subject { policy, ..subject.clone() };
-        // A scale model has fewer guards than the scenario.
-        if self.scale() > 1 { Ok(subject) } else { self.scenario.accept(subject) }
+        match self.scale() {
+            1 => self.scenario.accept(subject),
+            // It has fewer guards than the scenario, and every policy of a cell has to be divided alike.
+            k => ScaleModel::new(&self.scenario, &subject, k).map(|_| subject),
+        }
     }
 }

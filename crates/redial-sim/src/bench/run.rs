@@ -152,9 +152,9 @@ impl<'a> Bench<'a> {
         let scored: Vec<u64> = (0..u64::from(runs)).collect();
         let troubles = self.troubles(&scored, watch);
         let scores = |subject: &Subject| self.scores(subject, &scored, &troubles, watch);
-        let dressed = all.iter().map(|subject| self.cell.with_patience(subject));
+        let subjects = all.iter().map(|subject| self.cell.with_patience(subject));
         let mut policies = Vec::with_capacity(all.len());
-        for subject in dressed.collect::<Result<Vec<_>, _>>()? {
+        for subject in subjects.collect::<Result<Vec<_>, _>>()? {
             policies.push(Entry { scores: scores(&subject), name: subject.name });
         }
         let oracle = self.choose(watch);
@@ -210,7 +210,7 @@ impl<'a> Bench<'a> {
         let scaled = || ScaleModel::new(scenario, subject, self.k);
         let run = match (self.k > 1).then(scaled) {
             Some(Ok(model)) => model.run(seed, watch),
-            // A cell has enough callers for its scale, so this happens only for a policy that cannot be divided.
+            // The policies of a cell can be divided: `Cell::with_patience` has tried.
             Some(Err(_)) | None => exact::run(scenario, subject, seed, watch),
         };
         run.compared(&self.usual)

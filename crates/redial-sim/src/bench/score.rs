@@ -6,7 +6,7 @@ use super::cell::Cell;
 use crate::measure::{Run, Share, Spread, Usual};
 use crate::scenario::Arrivals;
 
-/// Without faults, calls count from this share of the run on: until then the backend fills up.
+/// Without faults, the first of this many parts of the run does not count: the backend fills up.
 const WARM_UP: Nanos = 10;
 
 /// When calls are at risk: from the start of the trouble until a single attempt has recovered from it, or until the

@@ -165,10 +165,9 @@ impl Outcomes {
     pub(super) fn ended(&mut self, started: Nanos, now: Nanos, succeeded: bool, n: u64) {
         let in_time = now < self.duration;
         let good = if succeeded { n } else { 0 };
-        let began = self.at(started);
-        began.succeeded += good;
         self.starts.at(started).succeeded += good;
         let began = self.at(started);
+        began.succeeded += good;
         if in_time {
             began.over += n;
             began.good += good;
