@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use redial_core::Preset;
-use redial_sim::bench::{Cell, Family, Plan, bench, random_cells};
+use redial_sim::bench::{Cell, Plan, bench, outages, random_cells};
 use redial_sim::peers::Peer;
 use redial_sim::report::BenchReport;
 use redial_sim::scenario::{Problem, Set};
+use redial_sim::simulate::Watch;
 use redial_sim::{Scenario, Subject};
 
 use super::Args;
@@ -27,20 +28,19 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Failed> {
     let form = Form::of(args)?;
     let plan = Plan {
         cells: &cells,
+        outages: args.scenario.is_none(),
         subjects: &subjects,
         runs: args.runs.unwrap_or(RUNS),
         seed: args.seed,
         threads: args.threads(),
     };
-    let mut completed = with_progress(plan.total_runs(), |watch| bench(&plan, watch))?;
-    let results = std::mem::replace(&mut completed.done, Ok(Vec::new()));
+    let run = |watch: &Watch| Ok((outages(&plan, watch)?, bench(&plan, watch)?));
+    let mut completed = with_progress(plan.total_runs(), run)?;
+    let done = std::mem::replace(&mut completed.done, Ok(Default::default()));
+    let (outages, results) = done.map_err(|wrong: String| Failed::input("--policy", wrong))?;
     let command = command(args, plan.runs);
-    let report = BenchReport {
-        plan,
-        results: results.map_err(|wrong| Failed::input("--policy", wrong))?,
-        command: &command,
-        wall_ms: completed.wall_ms,
-    };
+    let report =
+        BenchReport { plan, results, outages, command: &command, wall_ms: completed.wall_ms };
     match form {
         Form::Json => json(&report, false, out)?,
         Form::Svg(place) => place.put(&report.svg(), out)?,
@@ -115,13 +115,9 @@ fn text(
     terminal: Terminal,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    for (title, family) in [
-        ("Only the deadline ends an attempt", Some(Family::Deadline)),
-        ("The user has set a timeout of attempts", Some(Family::Timeout)),
-        ("All cells", None),
-    ] {
-        writeln!(out, "{}\n", terminal.bold(title))?;
-        table(&report.table(family), terminal, out)?;
+    for (title, each) in report.tables() {
+        writeln!(out, "{}\n", terminal.bold(&title))?;
+        table(&each, terminal, out)?;
         writeln!(out)?;
     }
     if each {
@@ -135,6 +131,11 @@ fn text(
         writeln!(out)?;
     }
     writeln!(out, "{}\n", terminal.wrap(BenchReport::reading()))?;
+    if let Some((title, bars)) = report.bar_table() {
+        writeln!(out, "{}\n", terminal.bold(&sanitise(&title)))?;
+        table(&bars, terminal, out)?;
+        writeln!(out, "\n{}\n", terminal.wrap(BenchReport::reading_bars()))?;
+    }
     let (done, all) = (report.results.len(), report.plan.cells.len());
     let cells = if done == all { format!("{all} cells") } else { format!("{done} of {all} cells") };
     let footer =

@@ -11,7 +11,7 @@ use crate::text::{aligned, sanitise, widths};
 /// The columns that are left out on a narrow terminal, in this order.
 const LESS_IMPORTANT: [&str; 14] = [
     "worst cell",
-    "whole-run regret",
+    "in cell",
     "done twice",
     "worst load",
     "p95",

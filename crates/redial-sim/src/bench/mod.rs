@@ -10,17 +10,23 @@
 //!      ──> candidates ──> the best few ──> oracle ──┼──> Score of every run ──> regret, capture
 //!      ──> the policies that are compared ──────────┘
 //! ```
+//!
+//! Beside the cells there are [`outages`], in which only attempts are counted. [`bars`] are what a default should keep.
 
+mod bars;
 mod candidates;
 mod cell;
 mod draw;
+mod outage;
 mod rank;
 mod run;
 mod score;
 
+pub use bars::{Bar, Unit, bars, judged};
 pub use candidates::candidates;
 pub use cell::{Cell, Family, Patience};
 pub use draw::random_cells;
-pub use rank::{Ranking, rank};
+pub use outage::{Outage, outages};
+pub use rank::{Figures, Ranking, rank};
 pub use run::{CellResult, Entry, Plan, bench};
-pub use score::{Mean, Score, Scores};
+pub use score::{Mean, Measure, Score, Scores};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::cell::{Cell, Family};
 use super::run::{CellResult, Entry};
-use super::score::Mean;
+use super::score::{Mean, Measure};
 use crate::measure::Share;
 
 /// A policy loses to one attempt where its loss is higher by more than this.
@@ -17,38 +17,58 @@ pub struct Ranking {
     pub name: String,
     /// How many cells.
     pub cells: usize,
-    /// The mean regret. Its confidence interval takes the cells of a scenario for one observation.
-    pub mean_regret: Mean,
-    /// The regret that a twentieth of the cells exceed.
-    pub p95_regret: f64,
-    /// The worst regret, and its cell.
-    pub worst_regret: (f64, usize),
+    /// By the calls at risk.
+    pub at_risk: Figures,
+    /// By all calls of a run.
+    pub whole_run: Figures,
     /// The mean capture; `None` if no oracle gains a point.
     pub mean_capture: Option<f64>,
-    /// The most that it loses more than one attempt, and the cell.
-    pub worst_against_one: (f64, usize),
-    /// In how many cells it loses more than one attempt by more than a point.
-    pub loses_to_one: usize,
     /// The mean load in trouble.
     pub load: f64,
     /// The highest load in trouble of any cell.
     pub worst_load: f64,
+    /// Attempts ÷ calls of a whole run, the mean over the cells.
+    pub attempts_per_call: f64,
     /// The share of runs that collapsed.
     pub collapse: Share,
     /// The highest share of calls of any cell whose work was done twice, though it must not be.
     pub worst_duplicates: f64,
     /// In how many cells it collapsed and one attempt did not.
     pub own_collapses: usize,
-    /// The mean regret by all calls of a run instead of those at risk.
-    pub mean_regret_whole_run: f64,
-    /// The most that it loses more than one attempt, by all calls of a run.
-    pub worst_against_one_whole_run: f64,
-    /// In how many cells that is more than a point.
-    pub loses_to_one_whole_run: usize,
 }
 
-/// Every policy in the cells of a family, or in all. The least mean regret first.
-pub fn rank(cells: &[Cell], results: &[CellResult], family: Option<Family>) -> Vec<Ranking> {
+/// How much a policy loses, by one measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// The mean regret. Its confidence interval takes the cells of a scenario for one observation.
+    pub mean_regret: Mean,
+    /// The regret that a twentieth of the cells exceed.
+    pub p95_regret: f64,
+    /// The worst regret, and its cell.
+    pub worst_regret: (f64, usize),
+    /// The most that it loses more than one attempt, and the cell.
+    pub worst_against_one: (f64, usize),
+    /// In how many cells it loses more than one attempt by more than a point.
+    pub loses_to_one: usize,
+}
+
+impl Ranking {
+    /// The figures by this measure.
+    pub fn by(&self, measure: Measure) -> &Figures {
+        match measure {
+            Measure::AtRisk => &self.at_risk,
+            Measure::WholeRun => &self.whole_run,
+        }
+    }
+}
+
+/// Every policy in the cells of a family, or in all. The least mean regret by this measure first.
+pub fn rank(
+    cells: &[Cell],
+    results: &[CellResult],
+    family: Option<Family>,
+    measure: Measure,
+) -> Vec<Ranking> {
     let wanted = |result: &&CellResult| family.is_none_or(|it| cells[result.cell].family() == it);
     let results: Vec<&CellResult> = results.iter().filter(wanted).collect();
     let Some(first) = results.first() else { return Vec::new() };
@@ -59,7 +79,8 @@ pub fn rank(cells: &[Cell], results: &[CellResult], family: Option<Family>) -> V
         })
         .chain([oracle])
         .collect();
-    all.sort_by(|one, other| one.mean_regret.value.total_cmp(&other.mean_regret.value));
+    let regret = |it: &Ranking| it.by(measure).mean_regret.value;
+    all.sort_by(|one, other| regret(one).total_cmp(&regret(other)));
     all
 }
 
@@ -70,28 +91,19 @@ fn ranking(
     of: impl Fn(&CellResult) -> &Entry,
 ) -> Ranking {
     let each = || results.iter().map(|result| (*result, &of(result).scores));
-    let regrets: Vec<f64> = each().map(|(result, scores)| result.regret(scores)).collect();
-    let against: Vec<f64> =
-        each().map(|(result, scores)| scores.loss() - result.one_attempt.loss()).collect();
-    let whole: Vec<f64> =
-        each().map(|(result, scores)| scores.failed() - result.one_attempt.failed()).collect();
-    let regrets_whole = each().map(|(it, scores)| (scores.failed() - it.least_failed()).max(0.0));
     let captures: Vec<f64> = each().filter_map(|(result, scores)| result.capture(scores)).collect();
     let runs = each().flat_map(|(_, scores)| &scores.0);
-    let mut sorted = regrets.clone();
-    sorted.sort_by(f64::total_cmp);
-    let count = results.len().max(1) as f64;
+    let loads: Vec<f64> = each().map(|(_, scores)| scores.load()).collect();
+    let attempts: Vec<f64> = each().map(|(_, scores)| scores.attempts_per_call()).collect();
     Ranking {
         name: name.to_owned(),
         cells: results.len(),
-        mean_regret: Mean { value: mean(&regrets), margin: margin(cells, results, &regrets) },
-        p95_regret: sorted.get((count * 0.95).ceil() as usize - 1).copied().unwrap_or(0.0),
-        worst_regret: worst(&regrets, results),
-        mean_capture: (!captures.is_empty()).then(|| Mean::of(&captures).value),
-        worst_against_one: worst(&against, results),
-        loses_to_one: against.iter().filter(|above| **above > POINT).count(),
-        load: each().map(|(_, scores)| scores.load()).sum::<f64>() / count,
-        worst_load: each().map(|(_, scores)| scores.load()).fold(0.0, f64::max),
+        at_risk: figures(Measure::AtRisk, cells, results, &of),
+        whole_run: figures(Measure::WholeRun, cells, results, &of),
+        mean_capture: (!captures.is_empty()).then(|| mean(&captures)),
+        load: mean(&loads),
+        worst_load: loads.into_iter().fold(0.0, f64::max),
+        attempts_per_call: mean(&attempts),
         collapse: Share::of(
             runs.clone().filter(|run| run.collapsed).count() as u32,
             runs.count() as u32,
@@ -100,9 +112,28 @@ fn ranking(
         own_collapses: each()
             .filter(|(result, scores)| scores.collapses() && !result.one_attempt.collapses())
             .count(),
-        mean_regret_whole_run: regrets_whole.sum::<f64>() / count,
-        worst_against_one_whole_run: whole.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        loses_to_one_whole_run: whole.iter().filter(|above| **above > POINT).count(),
+    }
+}
+
+fn figures(
+    by: Measure,
+    cells: &[Cell],
+    results: &[&CellResult],
+    of: impl Fn(&CellResult) -> &Entry,
+) -> Figures {
+    let each = || results.iter().map(|result| (*result, &of(result).scores));
+    let regrets: Vec<f64> = each().map(|(result, scores)| result.regret(by, scores)).collect();
+    let against: Vec<f64> =
+        each().map(|(result, scores)| by.of(scores) - by.of(&result.one_attempt)).collect();
+    let mut sorted = regrets.clone();
+    sorted.sort_by(f64::total_cmp);
+    let p95 = (sorted.len() as f64 * 0.95).ceil() as usize;
+    Figures {
+        mean_regret: Mean { value: mean(&regrets), margin: margin(cells, results, &regrets) },
+        p95_regret: sorted.get(p95.saturating_sub(1)).copied().unwrap_or(0.0),
+        worst_regret: worst(&regrets, results),
+        worst_against_one: worst(&against, results),
+        loses_to_one: against.iter().filter(|above| **above > POINT).count(),
     }
 }
 

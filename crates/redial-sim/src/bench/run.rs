@@ -6,7 +6,8 @@ use std::thread;
 
 use super::candidates::candidates;
 use super::cell::Cell;
-use super::score::{Score, Scores, Trouble};
+use super::outage::outage_runs;
+use super::score::{Measure, Score, Scores, Trouble};
 use crate::measure::{Run, Usual};
 use crate::scale_model::ScaleModel;
 use crate::simulate::{Watch, usual_of};
@@ -26,6 +27,8 @@ const CHOOSING: u64 = 1 << 32;
 pub struct Plan<'a> {
     /// The cells.
     pub cells: &'a [Cell],
+    /// Whether [`outages`](super::outages) are run too.
+    pub outages: bool,
     /// The policies that are compared, each with the patience of the cell.
     pub subjects: &'a [Subject],
     /// Runs of each policy in each cell.
@@ -44,7 +47,7 @@ impl Plan<'_> {
         let of_cell = |cell| {
             (self.subjects.len() as f64 + 3.0) * runs + choosing + candidates(cell).len() as f64
         };
-        self.cells.iter().map(of_cell).sum()
+        self.cells.iter().map(of_cell).sum::<f64>() + outage_runs(self) as f64
     }
 }
 
@@ -71,19 +74,10 @@ pub struct CellResult {
 }
 
 impl CellResult {
-    /// The least loss among the comparators.
-    pub fn least_loss(&self) -> f64 {
-        self.one_attempt.loss().min(self.oracle.scores.loss())
-    }
-
-    /// The least share of failed calls among the comparators.
-    pub fn least_failed(&self) -> f64 {
-        self.one_attempt.failed().min(self.oracle.scores.failed())
-    }
-
     /// By how much a policy loses more than the best comparator.
-    pub fn regret(&self, of: &Scores) -> f64 {
-        (of.loss() - self.least_loss()).max(0.0)
+    pub fn regret(&self, by: Measure, of: &Scores) -> f64 {
+        let least = by.of(&self.one_attempt).min(by.of(&self.oracle.scores));
+        (by.of(of) - least).max(0.0)
     }
 
     /// What a policy gains over one attempt, as a share of what the oracle gains; `None` where that is less than a
@@ -106,31 +100,44 @@ pub fn bench(plan: &Plan<'_>, watch: &Watch) -> Result<Vec<CellResult>, String> 
             cell.with_patience(subject).map_err(|why| format!("{}: {why}", cell.name))?;
         }
     }
+    let job = |number: usize| Bench::new(plan, &plan.cells[number]).run(number, watch);
+    in_parallel(plan.cells.len(), plan.threads, watch, job).into_iter().collect()
+}
+
+/// Does the jobs with numbers below `count`. The results are those of the jobs that were completed before a stop, in
+/// order.
+pub(super) fn in_parallel<T: Send>(
+    count: usize,
+    threads: usize,
+    watch: &Watch,
+    job: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..plan.threads.clamp(1, plan.cells.len().max(1)) {
+        for _ in 0..threads.clamp(1, count.max(1)) {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(cell) = plan.cells.get(number) else { return };
-                    let result = Bench::new(plan, cell).run(number, watch);
+                    if number >= count {
+                        return;
+                    }
+                    let result = job(number);
                     if watch.is_stopped() {
                         return;
                     }
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
                 }
             });
         }
     });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-    results.sort_by_key(|result| result.cell);
-    Ok(results)
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// One cell.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     plan: &'a Plan<'a>,
     cell: &'a Cell,
     one_attempt: Subject,
@@ -140,7 +147,7 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(plan: &'a Plan<'a>, cell: &'a Cell) -> Self {
+    pub(super) fn new(plan: &'a Plan<'a>, cell: &'a Cell) -> Self {
         let no_retry = Subject::no_retry();
         let one_attempt = cell.with_patience(&no_retry).unwrap_or(no_retry);
         let usual = usual_of(&cell.scenario, &one_attempt, plan.seed);
@@ -148,18 +155,25 @@ impl<'a> Bench<'a> {
     }
 
     fn run(&self, number: usize, watch: &Watch) -> Result<CellResult, String> {
-        let (runs, all) = (self.plan.runs.max(1), self.plan.subjects);
-        let scored: Vec<u64> = (0..u64::from(runs)).collect();
+        let scored: Vec<u64> = (0..u64::from(self.plan.runs.max(1))).collect();
         let troubles = self.troubles(&scored, watch);
         let scores = |subject: &Subject| self.scores(subject, &scored, &troubles, watch);
-        let subjects = all.iter().map(|subject| self.cell.with_patience(subject));
-        let mut policies = Vec::with_capacity(all.len());
-        for subject in subjects.collect::<Result<Vec<_>, _>>()? {
-            policies.push(Entry { scores: scores(&subject), name: subject.name });
-        }
-        let oracle = self.choose(watch);
-        let oracle = Entry { scores: scores(&oracle), name: oracle.name };
+        let entry = |subject: Subject| Entry { scores: scores(&subject), name: subject.name };
+        let policies = self.subjects()?.into_iter().map(entry).collect();
+        let oracle = entry(self.choose(watch));
         Ok(CellResult { cell: number, one_attempt: scores(&self.one_attempt), oracle, policies })
+    }
+
+    /// The load in trouble of each policy, by one run.
+    pub(super) fn loads(&self, watch: &Watch) -> Result<Vec<f64>, String> {
+        let troubles = self.troubles(&[0], watch);
+        let load = |subject: &Subject| self.scores(subject, &[0], &troubles, watch).load();
+        Ok(self.subjects()?.iter().map(load).collect())
+    }
+
+    /// The policies that are compared, with the patience of the cell.
+    fn subjects(&self) -> Result<Vec<Subject>, String> {
+        self.plan.subjects.iter().map(|subject| self.cell.with_patience(subject)).collect()
     }
 
     /// The candidate with the least loss, by other seeds than those that are scored.

@@ -39,6 +39,8 @@ pub struct Score {
     pub failed: f64,
     /// Attempts ÷ calls in that time. Where services call others, the amplification of the whole run.
     pub load: f64,
+    /// Attempts ÷ calls of the whole run.
+    pub attempts_per_call: f64,
     /// The most attempts in a window of that time, as a multiple of the usual number.
     pub peak: f64,
     /// The 99th percentile of the latency of successful calls.
@@ -79,6 +81,7 @@ impl Score {
             } else {
                 run.amplification
             },
+            attempts_per_call: run.amplification,
             peak: most / usually,
             p99_ms: run.p99_ms,
             duplicates: run.duplicates as f64 / run.calls.max(1) as f64,
@@ -95,6 +98,28 @@ fn share(part: f64, all: f64) -> f64 {
 /// The scores of one policy in one cell, by run. Runs of two policies with the same number have the same seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scores(pub Vec<Score>);
+
+/// Which calls count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// All calls of a run, which a longer run dilutes.
+    WholeRun,
+    /// The calls at risk.
+    AtRisk,
+}
+
+impl Measure {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::WholeRun, Self::AtRisk];
+
+    /// The share of these calls that are lost.
+    pub fn of(self, scores: &Scores) -> f64 {
+        match self {
+            Self::WholeRun => scores.failed(),
+            Self::AtRisk => scores.loss(),
+        }
+    }
+}
 
 /// A mean, with half of its 95% confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -141,6 +166,11 @@ impl Scores {
     /// The mean load in trouble.
     pub fn load(&self) -> f64 {
         self.mean(|score| score.load)
+    }
+
+    /// The mean of attempts ÷ calls of the whole run.
+    pub fn attempts_per_call(&self) -> f64 {
+        self.mean(|score| score.attempts_per_call)
     }
 
     /// The mean peak.

@@ -35,7 +35,7 @@ fn once_after(wait: Duration) -> Subject {
 
 fn result(cell: &Cell, subjects: &[Subject], threads: usize) -> CellResult {
     let cells = std::slice::from_ref(cell);
-    let plan = Plan { cells, subjects, runs: 2, seed: 3, threads };
+    let plan = Plan { cells, outages: false, subjects, runs: 2, seed: 3, threads };
     bench(&plan, &Watch::default()).unwrap().remove(0)
 }
 
@@ -68,7 +68,8 @@ fn the_number_of_threads_changes_nothing() {
         [300, 2000].map(|deadline| cell(OUTAGE, MS(deadline), Some(MS(100)))).to_vec();
     let subjects = [once_after(MS(100))];
     let of = |threads| {
-        let plan = Plan { cells: &cells, subjects: &subjects, runs: 2, seed: 3, threads };
+        let plan =
+            Plan { cells: &cells, outages: false, subjects: &subjects, runs: 2, seed: 3, threads };
         let results = bench(&plan, &Watch::default()).unwrap();
         let entries = results.into_iter().map(|it| (it.one_attempt, it.oracle, it.policies));
         entries.collect::<Vec<_>>()
@@ -200,7 +201,8 @@ fn differences_are_paired() {
 fn reports_show_policies_and_cells() {
     let (results, cells) = (results(), [None, Some(MS(9))].map(|it| cell(OUTAGE, MS(50), it)));
     let subjects = ["eager", "<i>"].map(|name| Subject::new(name, Policy::standard()).unwrap());
-    let plan = Plan { cells: &cells, subjects: &subjects, runs: 2, seed: 1, threads: 1 };
+    let plan =
+        Plan { cells: &cells, outages: false, subjects: &subjects, runs: 2, seed: 1, threads: 1 };
     let report = BenchReport { plan, results, command: "redial sim --bench", wall_ms: 1.0 };
     let (heads, rows) = report.cells();
     assert_eq!(heads.len(), rows[0].len());
@@ -217,7 +219,7 @@ fn a_stopped_bench_has_the_cells_that_were_completed() {
     let watch = Watch::default();
     watch.stop();
     let cells = [cell(OUTAGE, MS(50), None)];
-    let plan = Plan { cells: &cells, subjects: &[], runs: 1, seed: 1, threads: 1 };
+    let plan = Plan { cells: &cells, outages: false, subjects: &[], runs: 1, seed: 1, threads: 1 };
     assert!(bench(&plan, &watch).unwrap().is_empty());
 }
 

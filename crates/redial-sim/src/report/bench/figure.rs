@@ -2,7 +2,7 @@
 //! line it does harm.
 
 use super::{BenchReport, points};
-use crate::bench::{CellResult, Ranking};
+use crate::bench::{CellResult, Measure, Ranking};
 use crate::report::number::ratio;
 use crate::report::svg::{Svg, brief};
 
@@ -23,7 +23,7 @@ impl BenchReport<'_> {
     }
 
     pub(super) fn figure(&self, alone: bool) -> String {
-        let ranking = self.ranking(None);
+        let ranking = self.ranking(None, Measure::AtRisk);
         let rows = ranking.len().div_ceil(ACROSS) as f64;
         let svg = Svg::new(WIDTH, TOP + ROW * rows, "What each policy gains over one attempt");
         let mut svg = if alone { svg.alone() } else { svg };
@@ -65,7 +65,7 @@ fn panel(svg: &mut Svg, [left, top, width]: [f64; 3], it: &Ranking, gains: &[f64
     svg.text((left, top - 20.0), "name", &brief(&it.name, 24));
     let facts = format!(
         "regret {} · load {} · collapses {}",
-        points(it.mean_regret.value),
+        points(it.at_risk.mean_regret.value),
         ratio(it.load),
         it.own_collapses
     );

@@ -1,11 +1,14 @@
 //! The report as JSON. The same input gives the same bytes, except for `wall_ms`. Losses are shares.
 
+use std::collections::BTreeMap;
+
 use redial_core::nanos;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::BenchReport;
-use crate::bench::{Cell, CellResult, Family, Ranking, Scores};
+use crate::Subject;
+use crate::bench::{Bar, Cell, CellResult, Family, Figures, Measure, Outage, Ranking, Scores};
 
 impl Serialize for BenchReport<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -17,10 +20,14 @@ impl Serialize for BenchReport<'_> {
             ("policies_deadline", Some(Family::Deadline)),
             ("policies_timeout", Some(Family::Timeout)),
         ] {
-            let ranking = self.ranking(family);
+            let ranking = self.ranking(family, Measure::AtRisk);
             let rows = ranking.iter().map(|it| Ranked { it, cells: self.plan.cells });
             map.serialize_entry(name, &rows.collect::<Vec<_>>())?;
         }
+        let (policy, bars) = self.bars();
+        map.serialize_entry("bars", &bars.iter().map(|it| Kept(policy, it)).collect::<Vec<_>>())?;
+        let outages = self.outages.iter().map(|it| Down(it, self.plan.subjects));
+        map.serialize_entry("outages", &outages.collect::<Vec<_>>())?;
         let cells = self.results.iter();
         let cells = cells.map(|result| Scored { cell: &self.plan.cells[result.cell], result });
         map.serialize_entry("cells", &cells.collect::<Vec<_>>())?;
@@ -40,37 +47,73 @@ impl Serialize for Ranked<'_> {
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("policy", &it.name)?;
         map.serialize_entry("cells", &it.cells)?;
-        map.serialize_entry("mean_regret", &it.mean_regret.value)?;
-        map.serialize_entry("mean_regret_margin", &it.mean_regret.margin)?;
-        map.serialize_entry("p95_regret", &it.p95_regret)?;
-        map.serialize_entry("worst_regret", &it.worst_regret.0)?;
-        map.serialize_entry("worst_regret_cell", &label(cells, it.worst_regret.1))?;
+        figures(&mut map, "", &it.at_risk, cells)?;
+        figures(&mut map, "whole_run_", &it.whole_run, cells)?;
         map.serialize_entry("mean_capture", &it.mean_capture)?;
-        map.serialize_entry("worst_against_one_attempt", &it.worst_against_one.0)?;
-        map.serialize_entry(
-            "worst_against_one_attempt_cell",
-            &label(cells, it.worst_against_one.1),
-        )?;
-        map.serialize_entry("cells_lost_to_one_attempt", &it.loses_to_one)?;
         map.serialize_entry("load", &it.load)?;
         map.serialize_entry("worst_load", &it.worst_load)?;
+        map.serialize_entry("attempts_per_call", &it.attempts_per_call)?;
         map.serialize_entry("collapse", &it.collapse.value)?;
         map.serialize_entry("collapse_low", &it.collapse.low)?;
         map.serialize_entry("collapse_high", &it.collapse.high)?;
         map.serialize_entry("own_collapses", &it.own_collapses)?;
         map.serialize_entry("worst_duplicates", &it.worst_duplicates)?;
-        map.serialize_entry("whole_run_mean_regret", &it.mean_regret_whole_run)?;
-        map.serialize_entry(
-            "whole_run_worst_against_one_attempt",
-            &it.worst_against_one_whole_run,
-        )?;
-        map.serialize_entry("whole_run_cells_lost_to_one_attempt", &it.loses_to_one_whole_run)?;
         map.end()
     }
 }
 
+fn figures<M: SerializeMap>(
+    map: &mut M,
+    prefix: &str,
+    it: &Figures,
+    cells: &[Cell],
+) -> Result<(), M::Error> {
+    let key = |name: &str| format!("{prefix}{name}");
+    let (regret, against) = (it.worst_regret, it.worst_against_one);
+    map.serialize_entry(&key("mean_regret"), &it.mean_regret.value)?;
+    map.serialize_entry(&key("mean_regret_margin"), &it.mean_regret.margin)?;
+    map.serialize_entry(&key("p95_regret"), &it.p95_regret)?;
+    map.serialize_entry(&key("worst_regret"), &regret.0)?;
+    map.serialize_entry(&key("worst_regret_cell"), &label(cells, regret.1))?;
+    map.serialize_entry(&key("worst_against_one_attempt"), &against.0)?;
+    map.serialize_entry(&key("worst_against_one_attempt_cell"), &label(cells, against.1))?;
+    map.serialize_entry(&key("cells_lost_to_one_attempt"), &it.loses_to_one)
+}
+
 fn label(cells: &[Cell], place: usize) -> Option<String> {
     cells.get(place).map(|cell| format!("{} ({})", cell.name, cell.family().name()))
+}
+
+struct Kept<'a>(&'a str, &'a Bar);
+
+impl Serialize for Kept<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self(policy, bar) = self;
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("policy", policy)?;
+        map.serialize_entry("group", bar.group)?;
+        map.serialize_entry("what", &bar.what)?;
+        map.serialize_entry("value", &bar.value)?;
+        map.serialize_entry("at_risk", &bar.at_risk)?;
+        map.serialize_entry("limit", &bar.limit)?;
+        map.serialize_entry("kept", &bar.is_kept())?;
+        map.end()
+    }
+}
+
+struct Down<'a>(&'a Outage, &'a [Subject]);
+
+impl Serialize for Down<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self(outage, subjects) = self;
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("answer", outage.answer)?;
+        map.serialize_entry("clients", &outage.clients)?;
+        let names = subjects.iter().map(|subject| &subject.name);
+        let each: BTreeMap<_, _> = names.zip(&outage.attempts_per_call).collect();
+        map.serialize_entry("attempts_per_call", &each)?;
+        map.end()
+    }
 }
 
 struct Scored<'a> {
@@ -119,9 +162,11 @@ impl Serialize for Answer<'_> {
         map.serialize_entry("loss", &scores.loss())?;
         map.serialize_entry("above_one_attempt", &above.value)?;
         map.serialize_entry("above_one_attempt_margin", &above.margin)?;
-        map.serialize_entry("regret", &result.regret(scores))?;
+        map.serialize_entry("regret", &result.regret(Measure::AtRisk, scores))?;
+        map.serialize_entry("whole_run_regret", &result.regret(Measure::WholeRun, scores))?;
         map.serialize_entry("capture", &result.capture(scores))?;
         map.serialize_entry("load", &scores.load())?;
+        map.serialize_entry("attempts_per_call", &scores.attempts_per_call())?;
         map.serialize_entry("peak", &scores.peak())?;
         map.serialize_entry("p99_ms", &scores.p99_ms())?;
         map.serialize_entry("collapse", &scores.collapse().value)?;

@@ -1,10 +1,12 @@
 //! The report of a bench: a table of the policies, one of the cells, JSON, a figure and a page.
 
+mod bars;
 mod figure;
 mod json;
 mod page;
 
-use crate::bench::{Cell, CellResult, Entry, Family, Plan, Ranking, rank};
+use crate::bench::Measure::{self, AtRisk, WholeRun};
+use crate::bench::{Cell, CellResult, Entry, Family, Figures, Outage, Plan, Ranking, rank};
 use crate::report::number::ratio;
 use crate::report::{Column, Table};
 
@@ -15,6 +17,8 @@ pub struct BenchReport<'a> {
     pub plan: Plan<'a>,
     /// The results of the cells that were completed.
     pub results: Vec<CellResult>,
+    /// The outages that were completed.
+    pub outages: Vec<Outage>,
     /// The command that reproduces the report.
     pub command: &'a str,
     /// The time that it took.
@@ -24,52 +28,82 @@ pub struct BenchReport<'a> {
 /// With more policies than this the table of cells shows only the best and the worst of them.
 const MOST_COLUMNS: usize = 6;
 
-const COLUMNS: [[&str; 2]; 14] = [
-    ["", "policy"],
-    ["mean", "regret"],
-    ["", "p95"],
-    ["", "worst"],
-    ["worst", "cell"],
-    ["", "capture"],
-    ["against one", "attempt"],
-    ["cells", "lost"],
-    ["", "load"],
-    ["worst", "load"],
-    ["", "collapse"],
-    ["own", "collapses"],
-    ["done", "twice"],
-    ["whole-run", "regret"],
+/// A column of the table of the policies.
+struct Source {
+    name: [&'static str; 2],
+    /// The measure whose table has it; `None` if both have it.
+    only: Option<Measure>,
+    text: fn(&BenchReport<'_>, &Ranking, &Figures) -> String,
+}
+
+const COLUMNS: &[Source] = &[
+    Source::new(["", "policy"], None, |_, it, _| it.name.clone()),
+    Source::new(["mean", "regret"], None, |_, _, by| {
+        format!("{} ±{}", points(by.mean_regret.value), points(by.mean_regret.margin))
+    }),
+    Source::new(["", "p95"], None, |_, _, by| points(by.p95_regret)),
+    Source::new(["", "worst"], None, |_, _, by| points(by.worst_regret.0)),
+    Source::new(["worst", "cell"], None, |report, _, by| report.label(by.worst_regret)),
+    Source::new(["", "capture"], Some(AtRisk), |_, it, _| {
+        it.mean_capture.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0))
+    }),
+    Source::new(["against one", "attempt"], None, |_, _, by| signed(by.worst_against_one.0)),
+    Source::new(["in", "cell"], None, |report, _, by| report.label(by.worst_against_one)),
+    Source::new(["cells", "lost"], None, |_, _, by| by.loses_to_one.to_string()),
+    Source::new(["", "load"], Some(AtRisk), |_, it, _| ratio(it.load)),
+    Source::new(["worst", "load"], Some(AtRisk), |_, it, _| ratio(it.worst_load)),
+    Source::new(["attempts", "per call"], Some(WholeRun), |_, it, _| ratio(it.attempts_per_call)),
+    Source::new(["", "collapse"], Some(WholeRun), |_, it, _| {
+        format!("{:.1} %", it.collapse.value * 100.0)
+    }),
+    Source::new(["own", "collapses"], Some(WholeRun), |_, it, _| it.own_collapses.to_string()),
+    Source::new(["done", "twice"], Some(WholeRun), |_, it, _| {
+        format!("{:.1} %", it.worst_duplicates * 100.0)
+    }),
 ];
 
+impl Source {
+    const fn new(
+        name: [&'static str; 2],
+        only: Option<Measure>,
+        text: fn(&BenchReport<'_>, &Ranking, &Figures) -> String,
+    ) -> Self {
+        Self { name, only, text }
+    }
+}
+
 impl BenchReport<'_> {
-    /// The policies in the cells of a family, or in all cells; the least mean regret first.
-    pub fn ranking(&self, family: Option<Family>) -> Vec<Ranking> {
-        rank(self.plan.cells, &self.results, family)
+    /// The policies in the cells of a family, or in all cells; the least mean regret by this measure first.
+    pub fn ranking(&self, family: Option<Family>, by: Measure) -> Vec<Ranking> {
+        rank(self.plan.cells, &self.results, family, by)
     }
 
-    /// The table of the policies. Losses are in points.
-    pub fn table(&self, family: Option<Family>) -> Table {
-        let rows = self.ranking(family).into_iter().map(|it| {
-            vec![
-                it.name,
-                format!("{} ±{}", points(it.mean_regret.value), points(it.mean_regret.margin)),
-                points(it.p95_regret),
-                points(it.worst_regret.0),
-                self.label(it.worst_regret),
-                it.mean_capture.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0)),
-                signed(it.worst_against_one.0),
-                it.loses_to_one.to_string(),
-                ratio(it.load),
-                ratio(it.worst_load),
-                format!("{:.1} %", it.collapse.value * 100.0),
-                it.own_collapses.to_string(),
-                format!("{:.1} %", it.worst_duplicates * 100.0),
-                points(it.mean_regret_whole_run),
-            ]
+    /// The tables of the policies, each with a title. Losses are in points.
+    pub fn tables(&self) -> Vec<(String, Table)> {
+        let families = [
+            ("Only the deadline ends an attempt", Some(Family::Deadline)),
+            ("The user has set a timeout of attempts", Some(Family::Timeout)),
+            ("All cells", None),
+        ];
+        let measures = [("all calls of a run", WholeRun), ("calls at risk", AtRisk)];
+        let each = families.into_iter().flat_map(|(title, family)| {
+            measures.map(|(of, by)| (format!("{title}: in points of {of}"), self.table(family, by)))
         });
+        each.chain(self.outage_table().map(|table| {
+            ("A total outage: attempts per call, by the number of clients".to_owned(), table)
+        }))
+        .collect()
+    }
+
+    /// The policies by this measure.
+    pub fn table(&self, family: Option<Family>, by: Measure) -> Table {
+        let sources = || COLUMNS.iter().filter(|it| it.only.is_none_or(|only| only == by));
+        let row = |it: &Ranking| -> Vec<String> {
+            sources().map(|source| (source.text)(self, it, it.by(by))).collect()
+        };
         Table {
-            columns: COLUMNS.iter().map(|name| Column { name: *name }).collect(),
-            rows: rows.collect(),
+            columns: sources().map(|source| Column { name: source.name }).collect(),
+            rows: self.ranking(family, by).iter().map(row).collect(),
         }
     }
 
@@ -121,12 +155,13 @@ impl BenchReport<'_> {
 
     /// The meaning of the columns.
     pub fn reading() -> &'static str {
-        "Losses are shares of the calls at risk: those that begin between the start of the trouble and the time when a \
-         single attempt has recovered from it. Regret, in points: the loss above that of the better comparator (one \
-         attempt, or the oracle, the best of many policies for the cell). Capture: the gain over one attempt, as a share \
-         of the oracle's. Against one attempt: the most that the policy loses more than one attempt; cells lost: how often \
-         that is more than a point. Load: attempts ÷ calls in trouble. Own collapses: cells in which it collapses and one \
-         attempt does not. Done twice: the highest share of calls of any cell whose work was repeated although it must not be. Whole-run regret: by all calls of a run."
+        "Calls at risk are those that begin between the start of the trouble and the time when a single attempt has \
+         recovered from it; a loss of them is not diluted by the rest of the run. Regret, in points: the share of the calls \
+         that is lost above that of the better comparator (one attempt, or the oracle, the best of many policies for the \
+         cell). Capture: the gain over one attempt, as a share of the oracle's. Against one attempt: the most that the policy \
+         loses more than one attempt; cells lost: how often that is more than a point. Load: attempts ÷ calls in trouble. \
+         Attempts per call: those of the whole run. Own collapses: cells in which it collapses and one attempt does not. Done \
+         twice: the highest share of calls of any cell whose work was repeated although it must not be."
     }
 }
 

@@ -1,7 +1,6 @@
 //! A self-contained page.
 
 use super::BenchReport;
-use crate::bench::Family;
 use crate::report::html::Page;
 
 impl BenchReport<'_> {
@@ -14,13 +13,14 @@ impl BenchReport<'_> {
             self.plan.seed
         ));
         page.paragraph(Self::reading());
-        for (title, family) in [
-            ("All cells", None),
-            ("Only the deadline ends an attempt", Some(Family::Deadline)),
-            ("The user has set a timeout of attempts", Some(Family::Timeout)),
-        ] {
-            page.heading(title);
-            page.table(&self.table(family));
+        if let Some((title, table)) = self.bar_table() {
+            page.heading(&title);
+            page.paragraph(Self::reading_bars());
+            page.table(&table);
+        }
+        for (title, table) in self.tables() {
+            page.heading(&title);
+            page.table(&table);
         }
         page.figure(&self.figure(false));
         page.heading("The cells");
