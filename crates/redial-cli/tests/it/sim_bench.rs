@@ -63,6 +63,20 @@ fn a_scenario_has_six_cells_and_two_comparators() {
         assert!(loss(&medium["policies"][1]) < 0.06, "three attempts of 30% each: {medium:#}");
         let names = report["policies"].as_array().unwrap().iter().map(|it| &it["policy"]);
         assert_eq!(names.len(), 3, "the oracle too");
+        let mine = report["policies_timeout"].as_array().unwrap();
+        let mine = mine.iter().find(|it| it["policy"] == "mine").unwrap();
+        assert!(mine["attempts_per_call"].as_f64().unwrap() > 1.0, "{mine:#}");
+        let bars = report["bars"].as_array().unwrap();
+        let bar = |what: &str| {
+            let is_it = |bar: &&serde_json::Value| bar["group"] == "timeout" && bar["what"] == what;
+            bars.iter().find(is_it).unwrap()
+        };
+        assert_eq!((bars.len(), &bars[0]["policy"]), (12, &"mine".into()), "no peers, no outages");
+        assert_eq!(bar("p95 regret")["value"], mine["whole_run_p95_regret"]);
+        assert_eq!(bar("p95 regret")["at_risk"], mine["p95_regret"]);
+        assert_eq!(bar("attempts per call")["value"], mine["attempts_per_call"]);
+        assert_eq!(bar("attempts per call")["limit"], 1.06);
+        assert_eq!(report["outages"], serde_json::json!([]));
         assert_eq!(json(&args), report, "the same seed gives the same result");
     });
 }
@@ -77,7 +91,8 @@ fn the_tables_name_every_policy_and_every_cell() {
         for part in ["Only the deadline ends an attempt", "timeout of attempts", "All cells"] {
             assert!(said.contains(part), "{said}");
         }
-        assert_eq!(said.lines().filter(|line| line.starts_with("mine ")).count(), 3, "{said}");
+        assert_eq!(said.lines().filter(|line| line.starts_with("mine ")).count(), 6, "{said}");
+        assert!(said.contains("What a default should keep: mine"), "{said}");
         assert_eq!(said.lines().filter(|line| line.starts_with(file)).count(), 6, "{said}");
         assert!(said.trim_end().ends_with("--bench --policy mine --seed 1 --runs 1"), "{said}");
         for (flag, start) in [("--svg", "<svg"), ("--html", "<!doctype html>")] {
@@ -95,6 +110,13 @@ fn random_scenarios_follow_from_the_seed() {
     };
     let report = of("7");
     assert_eq!(report["cells"].as_array().unwrap().len(), 4);
+    let attempts = |outage: usize, of: &str| &report["outages"][outage]["attempts_per_call"][of];
+    assert_eq!(attempts(5, "no-retry"), 1.0);
+    let bars = report["bars"].as_array().unwrap();
+    let (limited, many) = (&bars[bars.len() - 2], &bars[bars.len() - 1]);
+    assert_eq!((&limited["group"], &limited["limit"]), (&"outage".into(), &1.2.into()));
+    assert_eq!(&limited["value"], attempts(4, "standard"));
+    assert_eq!((&many["value"], &many["kept"]), (attempts(5, "standard"), &().into()));
     assert_eq!(report, of("7"));
     assert_ne!(report["cells"][0]["scenario"], of("8")["cells"][0]["scenario"]);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use redial_core::Policy;
 use redial_sim::bench::{
-    Cell, CellResult, Entry, Family, Plan, Score, Scores, bench, candidates, random_cells, rank,
+    Cell, CellResult, Entry, Family, Measure, Plan, Score, Scores, bench, candidates, random_cells,
+    rank,
 };
 use redial_sim::report::BenchReport;
 use redial_sim::simulate::Watch;
@@ -134,12 +135,19 @@ fn scores(losses: &[f64], collapsed: bool) -> Scores {
         loss: 0.0,
         failed: 0.0,
         load: 1.2,
+        attempts_per_call: 1.0,
         peak: 2.0,
         p99_ms: 30.0,
         duplicates: 0.0,
         collapsed,
     };
-    Scores(losses.iter().map(|loss| Score { loss: *loss, failed: loss / 10.0, ..score }).collect())
+    let of = |loss: &f64| Score {
+        loss: *loss,
+        failed: loss / 10.0,
+        attempts_per_call: 1.0 + loss,
+        ..score
+    };
+    Scores(losses.iter().map(of).collect())
 }
 
 fn entry(name: &str, losses: &[f64], collapsed: bool) -> Entry {
@@ -167,27 +175,36 @@ fn results() -> Vec<CellResult> {
 #[test]
 fn regret_and_capture_follow_their_formulas() {
     let (results, cells) = (results(), [None, Some(MS(9))].map(|it| cell(OUTAGE, MS(50), it)));
-    let all = rank(&cells, &results, None);
+    let all = rank(&cells, &results, None, Measure::AtRisk);
     let of = |name: &str| all.iter().find(|it| it.name == name).unwrap();
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
     let eager = of("eager");
-    near(eager.mean_regret.value, (0.05 + 0.6) / 2.0);
-    near(eager.worst_regret.0, 0.6);
-    assert_eq!((eager.worst_regret.1, eager.worst_against_one.1), (1, 1));
-    near(eager.worst_against_one.0, 0.6);
+    for (figures, times) in [(&eager.at_risk, 1.0), (&eager.whole_run, 0.1)] {
+        near(figures.mean_regret.value, (0.05 + 0.6) / 2.0 * times);
+        near(figures.p95_regret, 0.6 * times);
+        near(figures.worst_regret.0, 0.6 * times);
+        near(figures.worst_against_one.0, 0.6 * times);
+        assert_eq!((figures.worst_regret.1, figures.worst_against_one.1), (1, 1));
+        assert_eq!(figures.loses_to_one, 1);
+    }
     near(eager.mean_capture.unwrap(), 0.25 / 0.30);
-    assert_eq!((eager.loses_to_one, eager.own_collapses), (1, 1));
+    near(eager.attempts_per_call, (1.06 + 1.7) / 2.0);
+    assert_eq!(eager.own_collapses, 1);
     near(eager.collapse.value, 0.5);
     let shy = of("shy");
-    near(shy.mean_regret.value, 0.19 / 2.0);
-    assert_eq!((shy.loses_to_one, shy.own_collapses), (0, 0));
-    assert_eq!(of("oracle").worst_regret.1, 1, "one attempt is better than the oracle there");
-    near(of("oracle").mean_regret.value, 0.03 / 2.0);
+    near(shy.at_risk.mean_regret.value, 0.19 / 2.0);
+    assert_eq!((shy.at_risk.loses_to_one, shy.own_collapses), (0, 0));
+    assert_eq!(
+        of("oracle").at_risk.worst_regret.1,
+        1,
+        "one attempt is better than the oracle there"
+    );
+    near(of("oracle").at_risk.mean_regret.value, 0.03 / 2.0);
     assert_eq!(
         all.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
         ["oracle", "shy", "eager"]
     );
-    assert_eq!(rank(&cells, &results, Some(Family::Timeout))[0].name, "shy");
+    assert_eq!(rank(&cells, &results, Some(Family::Timeout), Measure::AtRisk)[0].name, "shy");
 }
 
 #[test]
@@ -203,12 +220,21 @@ fn reports_show_policies_and_cells() {
     let subjects = ["eager", "<i>"].map(|name| Subject::new(name, Policy::standard()).unwrap());
     let plan =
         Plan { cells: &cells, outages: false, subjects: &subjects, runs: 2, seed: 1, threads: 1 };
-    let report = BenchReport { plan, results, command: "redial sim --bench", wall_ms: 1.0 };
+    let report = BenchReport {
+        plan,
+        results,
+        outages: Vec::new(),
+        command: "redial sim --bench",
+        wall_ms: 1.0,
+    };
     let (heads, rows) = report.cells();
     assert_eq!(heads.len(), rows[0].len());
     assert_eq!(rows[1][1..6], ["50ms, attempts 9ms", "10.0", "13.0", "70.0 ✗", "9.0"]);
-    let table = report.table(None);
-    assert_eq!(table.rows[1][..4], ["shy", "9.5 ±0.0", "19.0", "19.0"]);
+    let of = |by| report.table(None, by).rows.remove(1);
+    assert_eq!(of(Measure::AtRisk)[..4], ["shy", "9.5 ±0.0", "19.0", "19.0"]);
+    assert_eq!(of(Measure::WholeRun)[..5], ["shy", "0.9 ±0.0", "1.9", "1.9", "it, deadline"]);
+    assert_eq!(report.table(Some(Family::Deadline), Measure::AtRisk).rows[1][4], "it");
+    assert_eq!(report.bar_table(), None, "neither is the default");
     let html = report.html();
     assert!(html.contains("&lt;i&gt;") && !html.contains("<i>"), "{html}");
     assert_eq!(report.svg().matches("class=\"name\"").count(), 4, "a title and three panels");

@@ -1,6 +1,7 @@
 //! The simulator.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod bars;
 mod bench;
 mod clients;
 mod cohort;

@@ -1,6 +1,6 @@
 //! What a default should keep, and what every policy costs a backend that is down.
 
-use super::{BenchReport, points};
+use super::BenchReport;
 use crate::Subject;
 use crate::bench::{Bar, Family, Measure, Unit, bars, judged};
 use crate::report::number::ratio;
@@ -28,9 +28,9 @@ impl BenchReport<'_> {
         let row = |bar: &Bar| {
             let text = |value: f64| match bar.unit {
                 Unit::Share => format!("{:.1} %", value * 100.0),
-                Unit::Points => points(value),
+                Unit::Points => format!("{:.2}", value * 100.0),
                 Unit::Cells => format!("{value:.0}"),
-                Unit::Attempts => ratio(value),
+                Unit::Attempts => format!("{value:.3}"),
             };
             let optional = |value: Option<f64>| value.map_or("–".to_owned(), text);
             let kept = bar.is_kept().map_or("–", |kept| if kept { "yes" } else { "no" });
@@ -51,8 +51,10 @@ impl BenchReport<'_> {
 
     /// The meaning of the bars.
     pub fn reading_bars() -> &'static str {
-        "Bars are what a default should keep, so that users need not choose. They are in points of all calls of a run, with \
-         the value by the calls at risk beside them. They do not change the exit status."
+        "A default should keep these bars, so that users need not choose. Losses are in points of all calls of a run, with \
+         those of the calls at risk beside them. Deadline: only the deadline ends an attempt. Timeout: the user has set a \
+         timeout of attempts. Outage: 1,000 calls a second, divided among the clients, meet a backend that is down for 30 s, \
+         answers 503 or refuses connections. The exit status does not depend on the bars."
     }
 
     pub(super) fn outage_table(&self) -> Option<Table> {

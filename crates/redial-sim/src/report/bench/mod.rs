@@ -33,8 +33,11 @@ struct Source {
     name: [&'static str; 2],
     /// The measure whose table has it; `None` if both have it.
     only: Option<Measure>,
-    text: fn(&BenchReport<'_>, &Ranking, &Figures) -> String,
+    text: Text,
 }
+
+/// The first argument names a cell.
+type Text = fn(&dyn Fn((f64, usize)) -> String, &Ranking, &Figures) -> String;
 
 const COLUMNS: &[Source] = &[
     Source::new(["", "policy"], None, |_, it, _| it.name.clone()),
@@ -43,12 +46,12 @@ const COLUMNS: &[Source] = &[
     }),
     Source::new(["", "p95"], None, |_, _, by| points(by.p95_regret)),
     Source::new(["", "worst"], None, |_, _, by| points(by.worst_regret.0)),
-    Source::new(["worst", "cell"], None, |report, _, by| report.label(by.worst_regret)),
+    Source::new(["worst", "cell"], None, |label, _, by| label(by.worst_regret)),
     Source::new(["", "capture"], Some(AtRisk), |_, it, _| {
         it.mean_capture.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0))
     }),
     Source::new(["against one", "attempt"], None, |_, _, by| signed(by.worst_against_one.0)),
-    Source::new(["in", "cell"], None, |report, _, by| report.label(by.worst_against_one)),
+    Source::new(["in", "cell"], None, |label, _, by| label(by.worst_against_one)),
     Source::new(["cells", "lost"], None, |_, _, by| by.loses_to_one.to_string()),
     Source::new(["", "load"], Some(AtRisk), |_, it, _| ratio(it.load)),
     Source::new(["worst", "load"], Some(AtRisk), |_, it, _| ratio(it.worst_load)),
@@ -63,11 +66,7 @@ const COLUMNS: &[Source] = &[
 ];
 
 impl Source {
-    const fn new(
-        name: [&'static str; 2],
-        only: Option<Measure>,
-        text: fn(&BenchReport<'_>, &Ranking, &Figures) -> String,
-    ) -> Self {
+    const fn new(name: [&'static str; 2], only: Option<Measure>, text: Text) -> Self {
         Self { name, only, text }
     }
 }
@@ -98,19 +97,20 @@ impl BenchReport<'_> {
     /// The policies by this measure.
     pub fn table(&self, family: Option<Family>, by: Measure) -> Table {
         let sources = || COLUMNS.iter().filter(|it| it.only.is_none_or(|only| only == by));
+        let label = |(above, cell): (f64, usize)| match (self.plan.cells.get(cell), family) {
+            (Some(cell), Some(_)) if above > 0.0005 => cell.name.clone(),
+            (Some(cell), None) if above > 0.0005 => {
+                format!("{}, {}", cell.name, cell.family().name())
+            }
+            _ => "–".to_owned(),
+        };
         let row = |it: &Ranking| -> Vec<String> {
-            sources().map(|source| (source.text)(self, it, it.by(by))).collect()
+            sources().map(|source| (source.text)(&label, it, it.by(by))).collect()
         };
         Table {
             columns: sources().map(|source| Column { name: source.name }).collect(),
             rows: self.ranking(family, by).iter().map(row).collect(),
         }
-    }
-
-    /// The name of a cell with a regret.
-    fn label(&self, (regret, cell): (f64, usize)) -> String {
-        let cell = self.plan.cells.get(cell).filter(|_| regret > 0.0005);
-        cell.map_or("–".to_owned(), |cell| format!("{}, {}", cell.name, cell.family().name()))
     }
 
     /// The table of the cells: its headings and rows. Losses are in percent of the calls at risk.
