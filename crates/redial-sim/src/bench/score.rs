@@ -109,9 +109,6 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::WholeRun, Self::AtRisk];
-
     /// The share of these calls that are lost.
     pub fn of(self, scores: &Scores) -> f64 {
         match self {
