@@ -229,6 +229,9 @@ fn hedges(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
         HedgeDelay::Quantile(ratio) => {
             format!("{} times the {ratio} quantile of the latencies", rule.multiple)
         }
+        HedgeDelay::Share(ratio) => {
+            format!("{:.2} of the time that is left", ratio * rule.multiple)
+        }
     };
     writeln!(
         out,

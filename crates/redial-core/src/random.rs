@@ -21,6 +21,12 @@ pub(crate) const fn uniform(lo: u64, hi: u64, bits: u64) -> u64 {
     lo + up_to(hi - lo, bits)
 }
 
+/// Whether something with this probability happens.
+#[inline]
+pub(crate) fn chance(odds: f64, bits: u64) -> bool {
+    ((bits >> 11) as f64) < odds * (1_u64 << 53) as f64
+}
+
 /// The largest absolute value of [`normal`].
 pub(crate) const NORMAL_MOST: f64 = 6.0;
 

@@ -20,6 +20,8 @@ pub enum Stop {
     BreakerOpen,
     /// The adaptive throttle refused the attempt.
     Throttled,
+    /// Only timeouts come back, so some calls are not sent.
+    Stalled,
     /// The rate limit refused the attempt.
     RateLimit,
     /// The concurrency limit refused the attempt.
@@ -40,7 +42,7 @@ pub enum Stop {
 
 impl Stop {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Permanent,
         Self::Unsafe,
         Self::Attempts,
@@ -49,6 +51,7 @@ impl Stop {
         Self::Budget,
         Self::BreakerOpen,
         Self::Throttled,
+        Self::Stalled,
         Self::RateLimit,
         Self::Concurrency,
         Self::CoolDown,
@@ -59,7 +62,7 @@ impl Stop {
         Self::Cancelled,
     ];
 
-    const NAMES: [(&'static str, &'static str); 16] = [
+    const NAMES: [(&'static str, &'static str); 17] = [
         ("permanent", "the failure is not one that the policy repeats"),
         (
             "unsafe",
@@ -71,6 +74,7 @@ impl Stop {
         ("budget", "the retry budget is dry"),
         ("breaker-open", "the circuit breaker is open"),
         ("throttled", "the adaptive throttle refused the attempt"),
+        ("stalled", "only timeouts come back, so some calls are not sent"),
         ("rate-limit", "the rate limit refused the attempt"),
         ("concurrency", "the concurrency limit refused the attempt"),
         ("cool-down", "the same key was retried a moment ago"),

@@ -39,6 +39,74 @@ pub(crate) mod rate {
     }
 }
 
+/// `"1/30s"`, or nothing.
+pub(crate) mod rate_or_none {
+    use super::*;
+    use crate::units::Rate;
+
+    pub(crate) fn serialize<S: Serializer>(rate: &Option<Rate>, to: S) -> Result<S::Ok, S::Error> {
+        match rate {
+            Some(rate) => super::rate::serialize(rate, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Rate>, D::Error> {
+        super::rate::deserialize(from).map(Some)
+    }
+}
+
+/// A table, or `"none"` for a rule that is on by default.
+pub(crate) mod switch {
+    use core::fmt;
+    use core::marker::PhantomData;
+
+    use serde::de::MapAccess;
+    use serde::de::value::MapAccessDeserializer;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(
+        rule: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match rule {
+            Some(rule) => rule.serialize(to),
+            None => to.serialize_str("none"),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        from.deserialize_any(Switch(PhantomData))
+    }
+
+    struct Switch<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Switch<T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table, or \"none\"")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Option<T>, E> {
+            match text {
+                "none" => Ok(None),
+                other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+            }
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+}
+
 struct Text<T>(&'static str, fn(&str) -> Result<T, Unreadable>);
 
 impl<T> Visitor<'_> for Text<T> {

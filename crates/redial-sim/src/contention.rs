@@ -12,10 +12,11 @@
 use std::thread;
 
 use redial_core::admit::Guards;
-use redial_core::admit::budget::Budget;
 use redial_core::decide::{Class, Failure, Outcome};
 use redial_core::schedule::{Backoff, Jitter};
-use redial_core::{Call, Context, Invalid, MS, NEVER, Nanos, Permit, Policy, Request, Verdict};
+use redial_core::{
+    Call, Context, Draft, Invalid, MS, NEVER, Nanos, Permit, Policy, Request, Verdict,
+};
 
 pub use crate::measure::Spread;
 use crate::scenario::{Drawn, Time};
@@ -100,8 +101,7 @@ impl Contention {
 
     /// In this model clients never give up, so only the backoff of a policy matters.
     fn policy(&self) -> Result<Policy, Invalid> {
-        let draft = Policy::draft().backoff(self.backoff).budget(Budget::None);
-        draft.attempts(1_000_000).without_deadline().build()
+        Draft::bare(1_000_000).backoff(self.backoff).build()
     }
 }
 

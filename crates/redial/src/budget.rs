@@ -8,7 +8,7 @@ use std::thread;
 
 use redial_core::admit::budget::{Account, Budget, WindowBudget};
 use redial_core::decide::Class;
-use redial_core::{Invalid, Policy};
+use redial_core::{Invalid, Policy, Preset};
 
 use crate::clock::{Ambient, Clock};
 #[cfg(feature = "fleet")]
@@ -80,7 +80,7 @@ impl RetryBudget {
 
     /// The policy that validates the budget.
     pub(crate) fn policy(budget: WindowBudget) -> Result<Policy, Invalid> {
-        Policy::draft().budget(Budget::Window(budget)).build()
+        Preset::Standard01.draft().budget(Budget::Window(budget)).build()
     }
 
     /// Records a call, which earns its share of a retry. Retries are not calls.

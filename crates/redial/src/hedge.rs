@@ -31,11 +31,8 @@ impl<C> Retry<C> {
             let result = match race.next().await {
                 Next::Ended(result) => result,
                 Next::HedgeDue => {
-                    match race.session.hedge() {
-                        Some(attempt) => {
-                            race.start(inside(race.session.current(), || start(attempt)));
-                        }
-                        None => race.stop_hedging(),
+                    if let Some(attempt) = race.hedge() {
+                        race.start(inside(race.session.current(), || start(attempt)));
                     }
                     continue;
                 }

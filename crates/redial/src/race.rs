@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use redial_core::{NEVER, Nanos, Permit};
 
+use crate::attempt::Attempt;
 use crate::clock::{Clock, Tokio};
 use crate::retry::Retry;
 use crate::run::within;
@@ -19,9 +20,10 @@ pub(crate) struct Race<R: Borrow<Retry<C>>, C, F> {
     in_flight: Vec<(Permit, Pin<Box<F>>)>,
     /// The most hedges beside the oldest attempt.
     most: usize,
-    /// Whether another hedge may be requested. Not after a refusal, so that an empty budget is asked once,
-    /// and not after a failure, which is followed by a wait. The next race hedges again.
+    /// Whether hedges may be requested. Not after a failure, which is followed by a wait; the next race hedges again.
     hedging: bool,
+    /// When the next one is.
+    hedge_at: Nanos,
 }
 
 /// What happens next in a race.
@@ -34,13 +36,16 @@ pub(crate) enum Next<T> {
 impl<R: Borrow<Retry<C>>, C, F> Race<R, C, F> {
     pub(crate) fn new(session: Session<R, C, Tokio>) -> Self {
         let most = session.retry().policy().hedge().map_or(0, |rule| rule.most as usize);
-        Self { session, in_flight: Vec::new(), most, hedging: true }
+        Self { session, in_flight: Vec::new(), most, hedging: true, hedge_at: NEVER }
     }
 
     /// Adds the attempt that the session admitted last.
     pub(crate) fn start(&mut self, attempt: F) {
         if let Some(permit) = self.session.permit.take() {
+            let sent = permit.started;
             self.in_flight.push((permit, Box::pin(attempt)));
+            let may = self.hedging && self.in_flight.len() <= self.most;
+            self.hedge_at = if may { self.session.hedge_at(sent) } else { NEVER };
         }
     }
 
@@ -50,7 +55,13 @@ impl<R: Borrow<Retry<C>>, C, F> Race<R, C, F> {
     }
 
     pub(crate) fn stop_hedging(&mut self) {
-        self.hedging = false;
+        (self.hedging, self.hedge_at) = (false, NEVER);
+    }
+
+    /// Requests an attempt beside those in flight.
+    pub(crate) fn hedge(&mut self) -> Option<Attempt> {
+        let newest = self.in_flight.last()?.0.started;
+        self.session.hedge(newest).map_err(|again| self.hedge_at = again).ok()
     }
 
     /// Whether other attempts are in flight beside the one that the session settles next.
@@ -70,20 +81,11 @@ impl<R: Borrow<Retry<C>>, C, F> Race<R, C, F> {
             self.session.retry().guards().record_latency(taken);
         }
     }
-
-    fn hedge_at(&self) -> Nanos {
-        match self.in_flight.last() {
-            Some((newest, _)) if self.hedging && self.in_flight.len() <= self.most => {
-                newest.started.saturating_add(self.session.retry().guards().hedge_delay())
-            }
-            _ => NEVER,
-        }
-    }
 }
 
 impl<R: Borrow<Retry<C>>, C, F: Future> Race<R, C, F> {
     pub(crate) async fn next(&mut self) -> Next<F::Output> {
-        let hedge_at = self.hedge_at();
+        let hedge_at = self.hedge_at;
         let first_to_expire = self.in_flight.iter().map(|(permit, _)| permit.expires).enumerate();
         let (expired, expires) =
             first_to_expire.min_by_key(|(_, expires)| *expires).unwrap_or((0, NEVER));

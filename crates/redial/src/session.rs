@@ -148,12 +148,18 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         self.retry.borrow()
     }
 
-    /// Requests an attempt beside those in flight.
+    /// When an attempt beside the newest in flight is due.
     #[cfg(feature = "tokio")]
-    pub(crate) fn hedge(&mut self) -> Option<Attempt> {
+    pub(crate) fn hedge_at(&self, sent: Nanos) -> Nanos {
+        self.call.hedge_at(&limited(self.retry.borrow(), self.number, self.barred), sent)
+    }
+
+    /// Requests an attempt beside those in flight. `Err` is when to ask again.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn hedge(&mut self, sent: Nanos) -> Result<Attempt, Nanos> {
         let cx = limited(self.retry.borrow(), self.number, self.barred);
-        let permit = self.call.hedge(&cx, K::now()).ok()?;
-        Some(self.sent(permit))
+        let permit = self.call.hedge(&cx, sent, K::now()).map_err(|refused| refused.again)?;
+        Ok(self.sent(permit))
     }
 
     #[inline(always)]

@@ -151,8 +151,8 @@ impl Args {
     pub(super) fn policy(&self) -> Result<Policy, String> {
         let draft = match &self.policy {
             Some(named) => named.policy.edit(),
-            // A command may take hours.
-            None => Preset::Standard.draft().without_deadline(),
+            // A command may take hours, and a process that runs one command has no other to learn from.
+            None => Preset::Standard01.draft().without_deadline(),
         };
         let draft = if self.changes() { self.changed(&draft)? } else { draft };
         draft.build().map_err(|wrong| format!("{}{wrong}", flag(wrong.field())))

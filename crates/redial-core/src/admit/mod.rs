@@ -9,9 +9,11 @@ mod breaker;
 pub mod budget;
 mod cooldown;
 mod limit;
+mod pace;
 mod scopes;
 mod sliding;
 mod slots;
+mod stall;
 mod throttle;
 pub mod turnstile;
 
@@ -20,6 +22,7 @@ pub use cooldown::CoolDownRule;
 pub use limit::{RateLimit, RateRule};
 pub use scopes::Scopes;
 pub use slots::{Refusal, Slots};
+pub use stall::StallRule;
 pub use throttle::ThrottleRule;
 
 pub(crate) use breaker::{MOST_PROBES, Probe};
@@ -32,6 +35,8 @@ use breaker::{Breaker, Pass};
 use budget::{Account, Budget, Charge, Lease, Ledger, Saved};
 use cooldown::CoolDown;
 use limit::Concurrency;
+use pace::Pace;
+use stall::Stall;
 use throttle::Throttle;
 
 use crate::decide::{Class, Health, Outcome};
@@ -58,7 +63,13 @@ pub struct Guards {
     rate: Option<RateLimit>,
     concurrency: Option<Concurrency>,
     cooldown: Option<CoolDown>,
-    /// Boxed, because most policies do not hedge.
+    stall: Option<Stall>,
+    /// Whether a guard reads the pace of the destination.
+    paced: bool,
+    pace: Pace,
+    /// No retry is paid for while successes take more than this many times as long as usual.
+    slowdown: Option<f64>,
+    /// Boxed, because a learnt delay is large.
     hedges: Option<Box<HedgeTimer>>,
 }
 
@@ -110,18 +121,26 @@ impl Guards {
         let rate = policy.rate().map(RateLimit::new);
         let concurrency = policy.concurrency().map(Concurrency::new);
         let cooldown = policy.cooldown().map(CoolDown::new);
-        let guarded = breaker.is_some()
+        let stall = policy.stall().map(|rule| Stall::new(rule, random::draw(seed, 2)));
+        let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
+        let slowdown = match policy.budget() {
+            Budget::Tokens(tokens) => tokens.slowdown,
+            _ => None,
+        };
+        let paced = stall.is_some() || slowdown.is_some() || hedge.is_some_and(|it| it.overtaken);
+        let guarded = paced
+            || breaker.is_some()
             || throttle.is_some()
             || rate.is_some()
             || concurrency.is_some()
             || cooldown.is_some();
         let timed = ledger.times_success()
             || breaker.as_ref().is_some_and(Breaker::times_success)
-            || throttle.is_some();
+            || throttle.is_some()
+            || paced;
         let rewarding = ledger.rewards_success();
-        let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
         let light = hedge.is_none()
-            && !rewarding
+            && (!rewarding || ledger.rewards_simply())
             && !ledger.counts_in_flight()
             && throttle.is_none()
             && rate.is_none()
@@ -137,6 +156,10 @@ impl Guards {
             rate,
             concurrency,
             cooldown,
+            stall,
+            paced,
+            pace: Pace::default(),
+            slowdown,
             hedges: policy.hedge().map(|rule| Box::new(HedgeTimer::new(rule))),
         }
     }
@@ -154,7 +177,10 @@ impl Guards {
     /// [`Call::resume`](crate::Call::resume).
     #[inline(always)]
     pub fn pass(&self, stripe: usize, now: Nanos) -> bool {
-        if !self.light || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed()) {
+        if !self.light
+            || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed())
+            || self.stall.as_ref().is_some_and(|stall| stall.is_near(&self.pace))
+        {
             return false;
         }
         self.deposit(stripe, 1, now);
@@ -165,15 +191,31 @@ impl Guards {
     /// needs it. Returns the breaker's new state if it changed: slow successes can open it.
     #[inline(always)]
     pub fn passed(&self, started: Nanos, now: impl FnOnce() -> Nanos) -> Option<BreakerState> {
-        let breaker = self.breaker.as_ref()?;
+        if self.rewarding {
+            self.ledger.reward_simply();
+        }
+        let paced = self.paced && self.pace.wants(started);
+        if !paced && self.breaker.is_none() {
+            return None;
+        }
         let now = if self.timed { now() } else { started };
+        if paced {
+            self.pace.succeeded(started, now);
+        }
+        let breaker = self.breaker.as_ref()?;
         breaker.record(None, Health::Good, now.saturating_sub(started), now)
     }
 
-    /// How long after the newest attempt in flight a hedge is due; [`NEVER`] without hedges, and while
+    /// When a hedge beside an attempt that was sent at `sent` is due; [`NEVER`] without hedges, and while
     /// too few latencies are known.
-    pub fn hedge_delay(&self) -> Nanos {
-        self.hedges.as_ref().map_or(NEVER, |hedges| hedges.delay())
+    pub fn hedge_at(&self, sent: Nanos, deadline: Nanos) -> Nanos {
+        let left = deadline.saturating_sub(sent);
+        self.hedges.as_ref().map_or(NEVER, |hedges| sent.saturating_add(hedges.delay(left)))
+    }
+
+    /// Whether an attempt that was sent later than this has succeeded.
+    pub(crate) fn has_overtaken(&self, sent: Nanos) -> bool {
+        self.pace.has_overtaken(sent)
     }
 
     /// Learns from a success, if the delay of hedges is learnt. `taken` is the time since the oldest attempt in flight
@@ -221,9 +263,17 @@ impl Guards {
         self.breaker.is_some()
     }
 
-    /// The probability that the throttle refuses the next attempt; 0 without a throttle.
+    /// The probability that the throttle refuses the next attempt, or that a stall does; 0 without both.
     pub fn refusal(&self, now: Nanos) -> f64 {
-        self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now))
+        let throttled = self.throttle.as_ref().map_or(0.0, |throttle| throttle.refusal(now));
+        let stalled = self.stall.as_ref().map_or(0.0, |stall| stall.refusal(&self.pace, now));
+        throttled.max(stalled)
+    }
+
+    /// Charges a retry or a hedge.
+    pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
+        let saturated = self.slowdown.is_some_and(|times| self.pace.is_slow(times));
+        if saturated { None } else { self.ledger.charge(class, now) }
     }
 
     /// Deposits for `n` calls at once. Only windows take deposits.
@@ -263,6 +313,9 @@ impl Guards {
     fn enter_guarded(&self, retry: bool, key: u64, now: Nanos) -> Result<Entry, Stop> {
         if self.breaker.as_ref().is_some_and(|breaker| breaker.is_shut(now)) {
             return Err(Stop::BreakerOpen);
+        }
+        if self.stall.as_ref().is_some_and(|stall| !stall.admits(&self.pace, now)) {
+            return Err(Stop::Stalled);
         }
         if self.throttle.as_ref().is_some_and(|throttle| !throttle.admits(now)) {
             return Err(Stop::Throttled);
@@ -316,6 +369,9 @@ impl Guards {
         now: Nanos,
     ) -> Option<BreakerState> {
         self.release_concurrency();
+        if self.paced {
+            self.keep_pace(outcome, taken, now);
+        }
         let (health, accepted) = match outcome {
             Outcome::Success | Outcome::NotYet(_) => (Health::Good, Some(true)),
             Outcome::Failure(failure) => (failure.class.health(), failure.class.accepted()),
@@ -324,6 +380,18 @@ impl Guards {
             throttle.learn(accepted, now);
         }
         self.breaker.as_ref()?.record(probe, health, taken, now)
+    }
+
+    /// Only our own timeouts count: an answer, even a 504, comes from a server that does not stand still.
+    fn keep_pace(&self, outcome: &Outcome, taken: Nanos, now: Nanos) {
+        let sent = now.saturating_sub(taken);
+        match outcome {
+            Outcome::Success if self.pace.wants(sent) => self.pace.succeeded(sent, now),
+            Outcome::Failure(it) if it.class == Class::Timeout && it.code == 0 => {
+                self.pace.timed_out(taken, now);
+            }
+            _ => {}
+        }
     }
 
     /// Why an attempt at `at` is certain to be refused, so that the call stops at once instead of waiting.

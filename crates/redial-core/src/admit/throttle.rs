@@ -68,8 +68,7 @@ impl Throttle {
     pub(crate) fn admits(&self, now: Nanos) -> bool {
         let odds = self.refusal(now);
         let request = self.requests.fetch_add(1, Ordering::AcqRel);
-        odds <= 0.0
-            || (random::draw(self.seed, request) >> 11) as f64 >= odds * (1_u64 << 53) as f64
+        odds <= 0.0 || !random::chance(odds, random::draw(self.seed, request))
     }
 
     /// Records whether a request was accepted; `None` if it was cancelled.

@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::policy::Policy;
 use crate::schedule::{self, Hint, deadline};
 use crate::stop::Stop;
-use crate::units::Nanos;
+use crate::units::{NEVER, Nanos};
 
 /// The right to send one attempt.
 #[derive(Debug)]
@@ -51,6 +51,15 @@ pub enum Verdict {
     InFlight,
     /// The call is over.
     Stop(Stop),
+}
+
+/// Why there is no hedge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoHedge {
+    /// What refuses it; `None` if the attempt has not been overtaken.
+    pub reason: Option<Stop>,
+    /// When to ask again; [`NEVER`] if not.
+    pub again: Nanos,
 }
 
 /// The state of one call, in 32 bytes.
@@ -141,8 +150,31 @@ impl Call {
         sent
     }
 
-    /// Grants another attempt beside the ones in flight. A refusal does not end the call.
-    pub fn hedge(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
+    /// When a hedge beside the newest attempt in flight, sent at `sent`, is due; [`NEVER`] if none is to be sent.
+    pub fn hedge_at(&self, cx: &Context<'_>, sent: Nanos) -> Nanos {
+        let allowed =
+            cx.request.safety.allows_hedge(cx.policy) && self.attempts_left(cx, true).is_ok();
+        if allowed { cx.guards.hedge_at(sent, self.deadline) } else { NEVER }
+    }
+
+    /// Grants another attempt beside the ones in flight, of which the newest was sent at `sent`. A refusal does not end
+    /// the call.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no hedge, and when to ask again.
+    pub fn hedge(&mut self, cx: &Context<'_>, sent: Nanos, now: Nanos) -> Result<Permit, NoHedge> {
+        let again = cx.policy.hedge().map_or(NEVER, |rule| rule.again(sent, now));
+        if again != NEVER && !cx.guards.has_overtaken(sent) {
+            return Err(NoHedge { reason: None, again });
+        }
+        self.send_beside(cx, now).map_err(|stop| {
+            let again = if stop == Stop::Budget { again } else { NEVER };
+            NoHedge { reason: Some(stop), again }
+        })
+    }
+
+    fn send_beside(&mut self, cx: &Context<'_>, now: Nanos) -> Result<Permit, Stop> {
         if self.stage != Stage::Sent {
             return Err(Stop::Cancelled);
         }
@@ -368,7 +400,7 @@ impl Call {
     }
 
     fn pay(&mut self, cx: &Context<'_>, class: Class, now: Nanos) -> Result<(), Stop> {
-        let Some(charge) = cx.guards.ledger.charge(class, now) else {
+        let Some(charge) = cx.guards.charge(class, now) else {
             cx.emit(|| Event::BudgetDry);
             return Err(Stop::Budget);
         };

@@ -14,8 +14,8 @@ pub use worst::WorstCase;
 use alloc::string::String;
 use core::time::Duration;
 
-use crate::admit::budget::Budget;
-use crate::admit::{BreakerRule, CoolDownRule, RateRule, ThrottleRule};
+use crate::admit::budget::{Budget, TokenBudget};
+use crate::admit::{BreakerRule, CoolDownRule, RateRule, StallRule, ThrottleRule};
 use crate::decide::RetryOn;
 use crate::schedule::{Backoff, HedgeRule, HintRule};
 use crate::units::{NEVER, Nanos, SECOND, bounded, nanos};
@@ -23,9 +23,10 @@ use crate::units::{NEVER, Nanos, SECOND, bounded, nanos};
 /// A policy that has not been checked yet.
 ///
 /// Defaults, the same as [`Policy::standard`]: 4 attempts in all; a deadline of 10 s, and no separate timeout for an
-/// attempt or a connection; full jitter, doubling from 100 ms to 2 s; hints honoured up to a minute; a budget of a
-/// tenth of the calls of the last 10 s, with a floor of one retry a second; every transient failure retried; no
-/// hedges, breaker, throttle, limit or cool-down; no key required.
+/// attempt or a connection; full jitter, doubling from 100 ms to 2 s; hints honoured up to a minute; up to three hedges,
+/// each after a third of the time that is left, beside an attempt that a later one has overtaken; a budget that retries
+/// [earn](TokenBudget::earned); calls held back from a destination that [answers nothing](StallRule); every transient
+/// failure retried; no breaker, throttle, limit or cool-down; no key required.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -39,7 +40,7 @@ pub struct Draft {
     deadline: Nanos,
     backoff: Backoff,
     hint: HintRule,
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::switch"))]
     hedge: Option<HedgeRule>,
     budget: Budget,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -57,6 +58,8 @@ pub struct Draft {
     concurrency: Option<u32>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     cooldown: Option<CoolDownRule>,
+    #[cfg_attr(feature = "serde", serde(with = "crate::text::switch"))]
+    stall: Option<StallRule>,
 }
 
 impl Default for Draft {
@@ -68,8 +71,8 @@ impl Default for Draft {
             deadline: 10 * SECOND,
             backoff: Backoff::default(),
             hint: HintRule::default(),
-            hedge: None,
-            budget: Budget::default(),
+            hedge: Some(HedgeRule::share(1.0 / 3.0).at_most(3).if_overtaken()),
+            budget: Budget::Tokens(TokenBudget::earned()),
             fleet: None,
             retry_on: RetryOn::transient(),
             require_key: false,
@@ -79,6 +82,7 @@ impl Default for Draft {
             rate: None,
             concurrency: None,
             cooldown: None,
+            stall: Some(StallRule::default()),
         }
     }
 }
@@ -87,7 +91,7 @@ impl Draft {
     /// Only a number of attempts: no deadline, no budget, hints ignored. Many other systems default to this.
     pub fn bare(attempts: u32) -> Self {
         let bare = Self { budget: Budget::None, hint: HintRule::Ignore, ..Self::default() };
-        bare.attempts(attempts).without_deadline()
+        bare.attempts(attempts).without_deadline().without_hedge().without_stall()
     }
 
     /// Attempts in all, the first one included.
@@ -196,6 +200,16 @@ impl Draft {
     /// Limits how often the same key is retried.
     pub fn cooldown(self, rule: CoolDownRule) -> Self {
         Self { cooldown: Some(rule), ..self }
+    }
+
+    /// Holds calls back while a destination answers nothing.
+    pub fn stall(self, rule: StallRule) -> Self {
+        Self { stall: Some(rule), ..self }
+    }
+
+    /// Sends calls to a destination that answers nothing, too.
+    pub fn without_stall(self) -> Self {
+        Self { stall: None, ..self }
     }
 
     /// Validates all fields.
@@ -335,6 +349,11 @@ impl Policy {
     /// The cool-down, if there is one.
     pub fn cooldown(&self) -> Option<&CoolDownRule> {
         self.0.cooldown.as_ref()
+    }
+
+    /// When calls are held back from a destination that answers nothing, if they are.
+    pub fn stall(&self) -> Option<&StallRule> {
+        self.0.stall.as_ref()
     }
 }
 

@@ -12,8 +12,11 @@ use crate::units::Rate;
 /// A named policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// For most calls: 4 attempts, full jitter from 100 ms to 2 s, 10 s in all.
+    /// For most calls: 4 attempts, full jitter from 100 ms to 2 s, 10 s in all; a budget that retries earn.
     Standard,
+    /// The default until version 0.1, for comparison: as [`Standard`](Self::Standard), with a budget of a tenth of the
+    /// calls, and neither hedges nor calls held back.
+    Standard01,
     /// A quick scoring call on the path of a request: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.
     FraudScore,
     /// Payments: 4 attempts, 500 ms to 20 s. Needs an idempotency key. Of the statuses, only 429, 500 and 503
@@ -29,8 +32,9 @@ pub enum Preset {
 
 impl Preset {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Standard,
+        Self::Standard01,
         Self::FraudScore,
         Self::PaymentProcessor,
         Self::Web,
@@ -42,6 +46,7 @@ impl Preset {
     pub fn name(self) -> &'static str {
         match self {
             Self::Standard => "standard",
+            Self::Standard01 => "standard-0.1",
             Self::FraudScore => "fraud-score",
             Self::PaymentProcessor => "payment-processor",
             Self::Web => "web",
@@ -58,16 +63,18 @@ impl Preset {
     /// Its settings.
     pub fn draft(self) -> Draft {
         let backoff = |base, cap| Backoff::exponential(ms(base), ms(cap));
+        let tenth = Draft::default().budget(Budget::default()).without_hedge().without_stall();
         let floor = |rate| Budget::Window(WindowBudget::default().floor(rate));
         let draft = Draft::default();
         match self {
             Self::Standard => draft,
-            Self::FraudScore => draft
+            Self::Standard01 => tenth,
+            Self::FraudScore => tenth
                 .attempt_timeout(ms(150))
                 .deadline(ms(2_000))
                 .budget(floor(Rate::per_second(10)))
                 .retry_on(wire().code(408).code(429).code(502).code(503).code(504)),
-            Self::PaymentProcessor => draft
+            Self::PaymentProcessor => tenth
                 .backoff(backoff(500, 20_000))
                 .deadline(ms(60_000))
                 .require_key()
@@ -90,7 +97,7 @@ impl From<Preset> for Policy {
 }
 
 impl Policy {
-    /// Full jitter, 4 attempts, a 10% budget, a deadline of 10 s.
+    /// Full jitter, 4 attempts, a deadline of 10 s, a budget that retries earn.
     pub fn standard() -> Self {
         Preset::Standard.into()
     }

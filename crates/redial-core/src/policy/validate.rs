@@ -113,7 +113,12 @@ pub(super) fn check(draft: &Draft) -> Checked {
             "another name, because \"none\" stands for no fleet",
         )?;
         let shared = matches!(draft.budget, Budget::Window(_));
-        require(shared, "fleet", name, "unset, because only a window budget can be shared")?;
+        require(
+            shared,
+            "fleet",
+            name,
+            "with a window budget, the only one that can be shared: add budget = { window = {} }",
+        )?;
     }
     if let Some(rule) = &draft.breaker {
         breaker(rule)?;
@@ -142,6 +147,10 @@ pub(super) fn check(draft: &Draft) -> Checked {
     if let Some(rule) = &draft.cooldown {
         duration("cooldown.every", rule.every)?;
         count("cooldown.places", rule.places)?;
+    }
+    if let Some(rule) = &draft.stall {
+        count("stall.timeouts", rule.timeouts)?;
+        ratio("stall.most", rule.most)?;
     }
     Ok(())
 }
@@ -194,6 +203,10 @@ fn hedge(rule: &HedgeRule) -> Checked {
         HedgeDelay::Quantile(ratio) => {
             let ok = ratio > 0.0 && ratio < 1.0;
             require(ok, "hedge.quantile", ratio, "above 0 and below 1")?;
+        }
+        HedgeDelay::Share(ratio) => {
+            let ok = ratio > 0.0 && ratio < 1.0;
+            require(ok, "hedge.share", ratio, "above 0 and below 1")?;
         }
     }
     let ok = (0.01..=1000.0).contains(&rule.multiple);
@@ -251,7 +264,20 @@ fn tokens(budget: &TokenBudget) -> Checked {
         let allowed = format!("from 1 to budget.tokens.capacity, which is {}", budget.capacity);
         require(ok, field, cost, allowed)?;
     }
-    Ok(())
+    let most = format!("at most budget.tokens.capacity, which is {}", budget.capacity);
+    if let Some(opening) = budget.opening {
+        require(opening <= budget.capacity, "budget.tokens.opening", opening, most.clone())?;
+    }
+    require(budget.bonus <= budget.capacity, "budget.tokens.bonus", budget.bonus, most)?;
+    let most = "at most a million";
+    require(budget.bootstrap <= 1_000_000, "budget.tokens.bootstrap", budget.bootstrap, most)?;
+    if let Some(floor) = budget.floor {
+        count("budget.tokens.floor", floor.count)?;
+        duration("budget.tokens.floor", floor.per)?;
+    }
+    let slowdown = budget.slowdown.unwrap_or(1.0);
+    let ok = (1.0..=1000.0).contains(&slowdown);
+    require(ok, "budget.tokens.slowdown", slowdown, "from 1 to 1000")
 }
 
 fn breaker(rule: &BreakerRule) -> Checked {

@@ -1,10 +1,10 @@
 //! A slow attempt can be raced: another one is sent beside it, and the first success wins. The delay before it is a fixed
-//! time, or what most attempts to this destination take.
+//! time, what most attempts to this destination take, or a share of the time that is left.
 
 use core::time::Duration;
 
 use super::Latency;
-use crate::units::{NEVER, Nanos, nanos, share};
+use crate::units::{LONGEST, MS, NEVER, Nanos, nanos, share};
 
 /// When to send another attempt beside a slow one.
 ///
@@ -19,6 +19,10 @@ pub struct HedgeRule {
     pub multiple: f64,
     /// The most hedges in flight beside the oldest attempt.
     pub most: u32,
+    /// Only beside an attempt that a later one has overtaken: one that was sent after it, and has succeeded. It is then
+    /// lost, or stuck, and not one of many in a queue, which hedges would make longer. As long as it is not overtaken, this
+    /// is asked again.
+    pub overtaken: bool,
 }
 
 /// What the delay before a hedge is taken from.
@@ -28,6 +32,9 @@ pub enum HedgeDelay {
     After(Nanos),
     /// A quantile of the latencies of this destination. Nothing is hedged before 32 of them are known.
     Quantile(f64),
+    /// A share of the time from when the newest attempt was sent until the deadline. Without a deadline nothing is
+    /// hedged.
+    Share(f64),
 }
 
 impl HedgeRule {
@@ -42,8 +49,18 @@ impl HedgeRule {
         Self::new(HedgeDelay::Quantile(ratio))
     }
 
+    /// Hedges an attempt that takes longer than this share of the time until the deadline.
+    pub fn share(ratio: f64) -> Self {
+        Self::new(HedgeDelay::Share(ratio))
+    }
+
     const fn new(when: HedgeDelay) -> Self {
-        Self { when, multiple: 1.0, most: 1 }
+        Self { when, multiple: 1.0, most: 1, overtaken: false }
+    }
+
+    /// Only hedges attempts that a later one has overtaken.
+    pub fn if_overtaken(self) -> Self {
+        Self { overtaken: true, ..self }
     }
 
     /// Waits this many times the delay.
@@ -60,7 +77,16 @@ impl HedgeRule {
     pub fn fixed_delay(&self) -> Option<Nanos> {
         match self.when {
             HedgeDelay::After(delay) => Some(share(self.multiple, delay)),
-            HedgeDelay::Quantile(_) => None,
+            HedgeDelay::Quantile(_) | HedgeDelay::Share(_) => None,
+        }
+    }
+
+    /// When to ask again after a hedge beside an attempt sent at `sent` was refused for now.
+    pub(crate) fn again(&self, sent: Nanos, now: Nanos) -> Nanos {
+        if self.overtaken {
+            now.saturating_add((now.saturating_sub(sent) / 4).max(MS))
+        } else {
+            NEVER
         }
     }
 }
@@ -70,6 +96,7 @@ impl HedgeRule {
 pub(crate) enum HedgeTimer {
     Fixed(Nanos),
     Learnt { latency: Latency, multiple: f64 },
+    Share(f64),
 }
 
 impl HedgeTimer {
@@ -79,12 +106,16 @@ impl HedgeTimer {
             (HedgeDelay::Quantile(ratio), multiple) => {
                 Self::Learnt { latency: Latency::new(ratio), multiple }
             }
+            (HedgeDelay::Share(ratio), multiple) => Self::Share(ratio * multiple),
         }
     }
 
-    pub(crate) fn delay(&self) -> Nanos {
+    /// The delay beside an attempt that has this much time until the deadline.
+    pub(crate) fn delay(&self, left: Nanos) -> Nanos {
         match self {
             Self::Fixed(delay) => *delay,
+            Self::Share(_) if left >= LONGEST => NEVER,
+            Self::Share(ratio) => share(*ratio, left),
             Self::Learnt { latency, multiple } => match latency.quantile() {
                 NEVER => NEVER,
                 usual => share(*multiple, usual),
@@ -99,7 +130,7 @@ impl HedgeTimer {
     }
 }
 
-/// `{ after = "200ms" }` or `{ quantile = 0.95 }`, with `multiple` and `most`.
+/// `{ after = "200ms" }`, `{ quantile = 0.95 }` or `{ share = 0.33 }`, with `multiple`, `most` and `overtaken`.
 #[cfg(feature = "serde")]
 mod text {
     use super::{HedgeDelay, HedgeRule};
@@ -112,8 +143,12 @@ mod text {
         after: Nanos,
         #[serde(skip_serializing_if = "Option::is_none")]
         quantile: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        share: Option<f64>,
         multiple: f64,
         most: u32,
+        #[serde(skip_serializing_if = "core::ops::Not::not")]
+        overtaken: bool,
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -123,17 +158,26 @@ mod text {
 
     impl Default for Fields {
         fn default() -> Self {
-            Self { after: NEVER, quantile: None, multiple: 1.0, most: 1 }
+            Self {
+                after: NEVER,
+                quantile: None,
+                share: None,
+                multiple: 1.0,
+                most: 1,
+                overtaken: false,
+            }
         }
     }
 
     impl From<HedgeRule> for Fields {
         fn from(rule: HedgeRule) -> Self {
-            let (after, quantile) = match rule.when {
-                HedgeDelay::After(after) => (after, None),
-                HedgeDelay::Quantile(ratio) => (NEVER, Some(ratio)),
-            };
-            Self { after, quantile, multiple: rule.multiple, most: rule.most }
+            let HedgeRule { when, multiple, most, overtaken } = rule;
+            let fields = Self { multiple, most, overtaken, ..Self::default() };
+            match when {
+                HedgeDelay::After(after) => Self { after, ..fields },
+                HedgeDelay::Quantile(ratio) => Self { quantile: Some(ratio), ..fields },
+                HedgeDelay::Share(ratio) => Self { share: Some(ratio), ..fields },
+            }
         }
     }
 
@@ -141,13 +185,15 @@ mod text {
         type Error = &'static str;
 
         fn try_from(fields: Fields) -> Result<Self, Self::Error> {
-            let when = match (fields.after, fields.quantile) {
-                (NEVER, None) => return Err("needs `after` or `quantile`"),
-                (NEVER, Some(ratio)) => HedgeDelay::Quantile(ratio),
-                (after, None) => HedgeDelay::After(after),
-                (_, Some(_)) => return Err("has both `after` and `quantile`: keep one"),
+            let Fields { after, quantile, share, multiple, most, overtaken } = fields;
+            let when = match (after, quantile, share) {
+                (NEVER, None, None) => return Err("needs `after`, `quantile` or `share`"),
+                (NEVER, Some(ratio), None) => HedgeDelay::Quantile(ratio),
+                (NEVER, None, Some(ratio)) => HedgeDelay::Share(ratio),
+                (after, None, None) => HedgeDelay::After(after),
+                _ => return Err("has more than one of `after`, `quantile` and `share`: keep one"),
             };
-            Ok(Self { when, multiple: fields.multiple, most: fields.most })
+            Ok(Self { when, multiple, most, overtaken })
         }
     }
 }

@@ -83,9 +83,9 @@ fn defaults_of(policy: &Policy) -> Policy {
         // Neither delay has a default: use the other kind, so that it is always printed.
         let when = match rule.when {
             HedgeDelay::After(_) => HedgeDelay::Quantile(0.5),
-            HedgeDelay::Quantile(_) => HedgeDelay::After(1),
+            HedgeDelay::Quantile(_) | HedgeDelay::Share(_) => HedgeDelay::After(1),
         };
-        draft = draft.hedge(HedgeRule { when, multiple: 1.0, most: 1 });
+        draft = draft.hedge(HedgeRule { when, multiple: 1.0, most: 1, overtaken: false });
     }
     if policy.breaker().is_some() {
         draft = draft.breaker(BreakerRule::default());

@@ -7,9 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redial::Retry;
-use redial_core::Policy;
-use redial_core::admit::budget::Budget;
 use redial_core::schedule::Backoff;
+use redial_core::{Draft, Preset};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -79,13 +78,12 @@ impl Pool {
         let tls = trust.connector()?;
         let backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(200));
         // Six attempts bound it; a budget would fail an enqueue in a burst of deadlocks.
-        let draft = Policy::draft().attempts(6).backoff(backoff).budget(Budget::None);
-        let policy = draft.without_deadline().build();
+        let policy = Draft::bare(6).backoff(backoff).build();
         let policy = policy.map_err(|invalid| StoreError::Invalid(invalid.to_string()))?;
         Ok(Self {
             config,
             tls,
-            connecting: Retry::new(Policy::standard()).idempotent(),
+            connecting: Retry::new(Preset::Standard01.into()).idempotent(),
             conflicts: Retry::new(policy).idempotent(),
             schema: format!("\"{schema}\""),
             timeout,

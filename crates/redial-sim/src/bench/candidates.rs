@@ -131,7 +131,8 @@ fn budgets() -> [(&'static str, Budget); 4] {
 }
 
 fn draft(cell: &Cell) -> Draft {
-    Draft::default().deadline(cell.deadline).without_attempt_timeout()
+    let plain = Draft::default().without_hedge().without_stall();
+    plain.deadline(cell.deadline).without_attempt_timeout()
 }
 
 /// Full jitter from this part of the deadline to four times that.

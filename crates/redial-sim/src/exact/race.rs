@@ -2,7 +2,7 @@
 //! the library's runner, which are in `redial/src/race.rs` and `hedge.rs`.
 
 use redial_core::decide::Outcome;
-use redial_core::{Call, NEVER, Nanos, Permit, Verdict};
+use redial_core::{Call, NEVER, Nanos, NoHedge, Permit, Verdict};
 
 use super::event::Event;
 use super::flight::{Held, Origin, Target};
@@ -14,7 +14,7 @@ pub(super) struct Race {
     call: Call,
     /// Oldest first.
     in_flight: Vec<Racer>,
-    /// Whether another hedge may be requested: not after a refusal or a failure.
+    /// Whether another hedge may be requested: not after a failure.
     hedging: bool,
 }
 
@@ -45,10 +45,11 @@ impl World<'_> {
             return;
         }
         let edge = &self.edges[target.edge as usize];
-        let (delay, most) = (edge.guards(target).hedge_delay(), edge.most_hedges as usize);
+        let (cx, most) = (edge.context(target), edge.most_hedges as usize);
         let Some(race) = self.races.get(race) else { return };
-        if race.hedging && race.in_flight.len() <= most && delay != NEVER {
-            self.wake_at(target.origin, started.saturating_add(delay));
+        let hedge_at = race.call.hedge_at(&cx, started);
+        if race.hedging && race.in_flight.len() <= most && hedge_at != NEVER {
+            self.wake_at(target.origin, hedge_at);
         }
     }
 
@@ -76,12 +77,14 @@ impl World<'_> {
         }
         let cx = self.edges[target.edge as usize].context(&target);
         let Some(race) = self.races.get(number) else { return };
-        match race.call.hedge(&cx, now) {
+        let newest = race.in_flight.last().map_or(now, |racer| racer.started);
+        match race.call.hedge(&cx, newest, now) {
             Ok(permit) => {
                 let target = self.next_target(origin, false);
                 self.join_race(number, &target, permit, now);
             }
-            Err(_) => race.hedging = false,
+            Err(NoHedge { again: NEVER, .. }) => race.hedging = false,
+            Err(NoHedge { again, .. }) => self.wake_at(origin, again),
         }
     }
 

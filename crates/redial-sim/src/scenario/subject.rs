@@ -47,7 +47,8 @@ impl Subject {
 
     /// The policy that makes a single attempt.
     pub fn no_retry() -> Self {
-        let policy = Policy::draft().attempts(1).build().unwrap_or_else(|_| Policy::standard());
+        let draft = Policy::draft().attempts(1).without_hedge().without_stall();
+        let policy = draft.build().unwrap_or_else(|_| Policy::standard());
         Self { name: NO_RETRY.to_owned(), policy, careless: false }
     }
 }
@@ -121,7 +122,8 @@ impl Scenario {
             || policy.throttle().is_some()
             || policy.rate().is_some()
             || policy.concurrency().is_some()
-            || policy.cooldown().is_some();
+            || policy.cooldown().is_some()
+            || policy.stall().is_some();
         learns_hedges(policy) || guarded || self.can_run_dry(policy)
     }
 
@@ -141,5 +143,5 @@ impl Scenario {
 
 /// Whether a policy hedges after a time that each client has to learn.
 pub(crate) fn learns_hedges(policy: &Policy) -> bool {
-    policy.hedge().is_some_and(|it| matches!(it.when, HedgeDelay::Quantile(_)))
+    policy.hedge().is_some_and(|it| it.overtaken || matches!(it.when, HedgeDelay::Quantile(_)))
 }

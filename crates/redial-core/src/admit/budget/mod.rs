@@ -131,7 +131,7 @@ impl Ledger {
             Self::None | Self::Inflight(_) => Some(Charge::default()),
             Self::Window(window) => window.charge(now),
             Self::Lease(lease) => lease.charge(now),
-            Self::Tokens(tokens) => tokens.charge(class),
+            Self::Tokens(tokens) => tokens.charge(class, now),
             Self::Throttling(throttling) => throttling.open().then(Charge::default),
         }
     }
@@ -240,6 +240,21 @@ impl Ledger {
             Self::Tokens(_) | Self::Throttling(_) => true,
             Self::Lease(lease) => lease.deposits_on(Deposit::Success),
             _ => self.times_success(),
+        }
+    }
+
+    /// Whether a success needs neither the time nor a stripe: [`Ledger::reward_simply`] is all of it.
+    pub(crate) fn rewards_simply(&self) -> bool {
+        matches!(self, Self::Tokens(_) | Self::Throttling(_))
+    }
+
+    /// A first attempt succeeded.
+    #[inline(always)]
+    pub(crate) fn reward_simply(&self) {
+        if let Self::Tokens(tokens) = self {
+            tokens.succeeded(None);
+        } else if let Self::Throttling(throttling) = self {
+            throttling.succeeded();
         }
     }
 

@@ -2,17 +2,27 @@
 
 use super::Charge;
 use crate::decide::Class;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
+use crate::units::{Nanos, Rate, SECOND};
 
 /// The bucket of the AWS SDKs: a retry costs tokens by the kind of failure; a success returns what its own
 /// retry cost, or one token if it needed none.
 ///
-/// Defaults: 500 tokens; a retry costs 5, or 10 after a timeout, or 5 after throttling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// With a bonus, retries that succeed pay for further ones: [`TokenBudget::earned`]. Retries that fail are then bounded by
+/// what has succeeded, whatever the number of calls:
+///
+/// ```text
+/// cost · failed retries ≤ opening + bootstrap + successes without a retry + bonus · retries that succeeded
+///                         + cost · (1 + floor · time)
+/// ```
+///
+/// Defaults: 500 tokens, full at first; a retry costs 5, or 10 after a timeout, or 5 after throttling; no bonus, and no
+/// regard to how slow the destination is.
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
 pub struct TokenBudget {
-    /// The size of the bucket, which starts full.
+    /// The size of the bucket.
     pub capacity: u32,
     /// The cost of a retry.
     pub cost: u32,
@@ -20,18 +30,64 @@ pub struct TokenBudget {
     pub timeout_cost: u32,
     /// The cost of a retry after throttling.
     pub throttled_cost: u32,
+    /// What is in the bucket at first. `None` is a full bucket.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub opening: Option<u32>,
+    /// What a new process has besides, until something succeeds. It does not pay for retries after timeouts: when a
+    /// destination stands still, many new processes would all have some.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    pub bootstrap: u32,
+    /// What a retry that succeeds earns, besides its cost.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    pub bonus: u32,
+    /// No retry is paid for while successes take more than this many times as long as usual: the destination is
+    /// saturated, and a retry would displace another call. `None` is never.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub slowdown: Option<f64>,
+    /// Retries that are allowed although the bucket is empty, so that a process with little else to do can find out that
+    /// its destination is back.
+    #[cfg_attr(
+        feature = "serde",
+        serde(with = "crate::text::rate_or_none", skip_serializing_if = "Option::is_none")
+    )]
+    pub floor: Option<Rate>,
+}
+
+#[cfg(feature = "serde")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(bonus: &u32) -> bool {
+    *bonus == 0
 }
 
 impl Default for TokenBudget {
     fn default() -> Self {
-        Self { capacity: 500, cost: 5, timeout_cost: 10, throttled_cost: 5 }
+        Self { timeout_cost: 10, ..Self::new(500, 5) }
     }
 }
 
 impl TokenBudget {
     /// A full bucket of this size; every retry costs `cost`.
     pub fn new(capacity: u32, cost: u32) -> Self {
-        Self { capacity, cost, timeout_cost: cost, throttled_cost: cost }
+        Self {
+            capacity,
+            cost,
+            timeout_cost: cost,
+            throttled_cost: cost,
+            opening: None,
+            bootstrap: 0,
+            bonus: 0,
+            slowdown: None,
+            floor: None,
+        }
+    }
+
+    /// The budget of [`Policy::standard`](crate::Policy::standard), which earns what it spends. It holds ten retries and
+    /// opens with one; a new process has two more until something succeeds. Twenty successes earn a retry, and so do two
+    /// retries that succeed; one after a timeout counts double. An empty bucket still allows one in 30 s. Nothing is paid
+    /// for while successes take three times as long as usual.
+    pub fn earned() -> Self {
+        let tokens = Self::new(200, 20).timeout_cost(40).opening(20).bootstrap(40).bonus(10);
+        tokens.slowdown(3.0).floor(Rate { count: 1, per: 30 * SECOND })
     }
 
     /// Sets the cost of a retry after a timeout.
@@ -43,17 +99,52 @@ impl TokenBudget {
     pub fn throttled_cost(self, cost: u32) -> Self {
         Self { throttled_cost: cost, ..self }
     }
+
+    /// Sets what is in the bucket at first.
+    pub fn opening(self, tokens: u32) -> Self {
+        Self { opening: Some(tokens), ..self }
+    }
+
+    /// Sets what a new process has besides, until something succeeds.
+    pub fn bootstrap(self, tokens: u32) -> Self {
+        Self { bootstrap: tokens, ..self }
+    }
+
+    /// Sets what a retry that succeeds earns, besides its cost.
+    pub fn bonus(self, tokens: u32) -> Self {
+        Self { bonus: tokens, ..self }
+    }
+
+    /// Pays for no retry while successes take more than this many times as long as usual.
+    pub fn slowdown(self, times: f64) -> Self {
+        Self { slowdown: Some(times), ..self }
+    }
+
+    /// Allows so many retries although the bucket is empty.
+    pub fn floor(self, floor: Rate) -> Self {
+        Self { floor: Some(floor), ..self }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Tokens {
     budget: TokenBudget,
     pub(super) level: AtomicU32,
+    /// What is left of the bootstrap.
+    bootstrap: AtomicU32,
+    /// When an empty bucket allows the next retry; 0 if it has refused none.
+    free_at: AtomicU64,
 }
 
 impl Tokens {
     pub(crate) fn new(budget: &TokenBudget) -> Self {
-        Self { budget: *budget, level: AtomicU32::new(budget.capacity) }
+        let opening = budget.opening.unwrap_or(budget.capacity);
+        Self {
+            budget: *budget,
+            level: AtomicU32::new(opening),
+            bootstrap: AtomicU32::new(budget.bootstrap),
+            free_at: AtomicU64::new(0),
+        }
     }
 
     fn cost(&self, class: Class) -> u32 {
@@ -64,9 +155,20 @@ impl Tokens {
         }
     }
 
-    pub(crate) fn charge(&self, class: Class) -> Option<Charge> {
+    pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
         let cost = self.cost(class);
-        change(&self.level, |level| level.checked_sub(cost)).then_some(Charge(cost))
+        let pays = |from: &AtomicU32| change(from, |level| level.checked_sub(cost));
+        let answered = class != Class::Timeout;
+        let paid = pays(&self.level) || (answered && pays(&self.bootstrap)) || self.is_free(now);
+        paid.then_some(Charge(cost))
+    }
+
+    /// Whether the floor pays. It counts from the first refusal, so that many new processes do not all have one.
+    fn is_free(&self, now: Nanos) -> bool {
+        let Some(floor) = self.budget.floor else { return false };
+        let next = now.saturating_add(floor.per / u64::from(floor.count.max(1)));
+        let take = |at: u64| (at == 0 || at <= now).then_some(next);
+        update(&self.free_at, take).is_ok_and(|before| before != 0)
     }
 
     pub(crate) fn withdraw_up_to(&self, n: u64, class: Class) -> u64 {
@@ -79,8 +181,13 @@ impl Tokens {
         granted
     }
 
+    /// Every success earns one token, and one of a retry its cost and the bonus instead.
+    #[inline(always)]
     pub(crate) fn succeeded(&self, charge: Option<Charge>) {
-        self.refund(charge.unwrap_or(Charge(1)));
+        let earned = charge.map_or(1, |Charge(cost)| cost.saturating_add(self.budget.bonus));
+        if fill(&self.level, earned, self.budget.capacity) {
+            self.bootstrap.store(0, Ordering::Release);
+        }
     }
 
     pub(crate) fn refund(&self, charge: Charge) {
@@ -159,9 +266,13 @@ fn change(level: &AtomicU32, step: impl FnMut(u32) -> Option<u32>) -> bool {
     level.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok()
 }
 
-/// A full bucket is not written to, so that most successes write nothing.
-fn fill(level: &AtomicU32, amount: u32, capacity: u32) {
-    change(level, |level| (level < capacity).then(|| level.saturating_add(amount).min(capacity)));
+/// A full bucket is not written to, so that most successes write nothing. Returns whether it was written to.
+#[inline(always)]
+fn fill(level: &AtomicU32, amount: u32, capacity: u32) -> bool {
+    level.load(Ordering::Relaxed) < capacity
+        && change(level, |level| {
+            (level < capacity).then(|| level.saturating_add(amount).min(capacity))
+        })
 }
 
 /// The level may have been saved with a larger capacity.

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redial_core::schedule::{Backoff, HintRule, TooLong};
-use redial_core::{Draft, Invalid, Nanos, Observer, Policy, nanos};
+use redial_core::{Draft, Invalid, Nanos, Observer, Policy, Preset, nanos};
 
 use super::{DurableQueue, Handler, Job};
 use crate::clock::Clock;
@@ -40,7 +40,7 @@ use crate::watch::Watch;
 use run::Run;
 
 /// The policy of jobs that name none, unless the worker has another: 16 attempts, full jitter doubling from 5 s to 1 h, an
-/// attempt timeout of 30 s, no deadline, and the usual budget. Hints of servers are honoured for up to a day.
+/// attempt timeout of 30 s, no deadline, and a budget of a tenth of the jobs with a floor of one retry a second. Hints of servers are honoured for up to a day.
 pub fn standard() -> Policy {
     built(draft())
 }
@@ -49,8 +49,9 @@ pub fn standard() -> Policy {
 pub(crate) fn draft() -> Draft {
     let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(3600));
     let hint = HintRule::honour(Duration::from_secs(24 * 3600), TooLong::Clip);
-    let draft = Policy::draft().attempts(16).backoff(backoff).hint(hint).without_deadline();
-    draft.attempt_timeout(Duration::from_secs(30))
+    // A budget that only successes fill could hold back the last jobs of a queue for good.
+    let draft = Preset::Standard01.draft().attempts(16).backoff(backoff).hint(hint);
+    draft.without_deadline().attempt_timeout(Duration::from_secs(30))
 }
 
 /// Whether workers can apply a policy: not if it shares its budget with a fleet, because a worker has a budget of its own

@@ -124,30 +124,30 @@ where
             if let Next::Ended(result) = self.race.next().await {
                 return result.map(|result| result.map_err(Into::into));
             }
-            match self.hedge().await {
-                Some(call) => self.race.start(call),
-                None => self.race.stop_hedging(),
+            if !self.may_hedge() {
+                self.race.stop_hedging();
+            } else if let Some(call) = self.hedge().await {
+                self.race.start(call);
             }
         }
     }
 
-    /// Another attempt beside the slow one, if repeating is safe, the request allows it, the client below is ready and the
-    /// engine admits it.
-    async fn hedge(&mut self) -> Option<Inside<S::Future>> {
-        if !self.outgoing.can_hedge() {
-            return None;
-        }
+    /// Whether repeating is safe, and the request allows another attempt beside the slow one.
+    fn may_hedge(&mut self) -> bool {
         self.update_session();
-        if !self.race.session.may_hedge() {
-            return None;
-        }
+        self.outgoing.can_hedge() && self.race.session.may_hedge()
+    }
+
+    /// Another attempt beside the slow one, if the client below is ready and the engine admits it.
+    async fn hedge(&mut self) -> Option<Inside<S::Future>> {
         // Readiness that is not used is given back with the clone.
         let mut service = self.service.clone();
         let ready = poll_fn(|cx| Poll::Ready(service.poll_ready(cx))).await;
         if !matches!(ready, Poll::Ready(Ok(()))) {
+            self.race.stop_hedging();
             return None;
         }
-        let attempt = self.race.session.hedge()?;
+        let attempt = self.race.hedge()?;
         let request = self.outgoing.again(attempt.number(), attempt.left())?;
         Some(call(&mut service, &self.race.session, request))
     }

@@ -11,9 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::response::Parts;
 use http::{Request, Response, StatusCode};
-use redial_core::admit::budget::Budget;
 use redial_core::schedule::{Backoff, Jitter};
-use redial_core::{Policy, Preset, Stop};
+use redial_core::{Draft, Policy, Preset, Stop};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 use tower_service::Service;
@@ -150,7 +149,7 @@ impl<St: Store> Shared<St> {
 /// lease has a lower bound here.
 fn write_policy(lease: Duration) -> Policy {
     let backoff = Backoff::exponential(FIRST_DELAY, LONGEST_DELAY).jitter(Jitter::Equal);
-    let draft = Policy::draft().budget(Budget::None).backoff(backoff).attempts(1_000_000);
+    let draft = Draft::bare(1_000_000).backoff(backoff);
     let deadline = lease.clamp(LEAST_DEADLINE, MOST_DEADLINE);
     draft.deadline(deadline).build().unwrap_or_else(|_| Policy::standard())
 }

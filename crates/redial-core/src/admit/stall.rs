@@ -1,0 +1,80 @@
+//! A queue that is longer than callers wait for is worked off for nobody: whatever comes out of it has been given up. It
+//! stays like that as long as calls are sent at the old rate, retries or not. So when only timeouts come back, some calls
+//! are refused instead of sent, until one succeeds.
+
+use super::pace::Pace;
+use crate::random;
+use crate::sync::{AtomicU64, Ordering};
+use crate::units::Nanos;
+
+/// When to hold calls back from a destination that answers nothing.
+///
+/// After `timeouts` attempts in a row without an answer, the share of refused calls grows with the time since the last
+/// success: from nothing after one timeout to `most` after 1 + 2·`most` timeouts. A success ends it.
+///
+/// Defaults: 5 attempts, and half of the calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
+pub struct StallRule {
+    /// Attempts in a row without an answer.
+    pub timeouts: u32,
+    /// The largest share of the calls that is refused.
+    pub most: f64,
+}
+
+impl Default for StallRule {
+    fn default() -> Self {
+        Self { timeouts: 5, most: 0.5 }
+    }
+}
+
+impl StallRule {
+    /// Holds back up to this share of the calls.
+    pub fn most(share: f64) -> Self {
+        Self { most: share, ..Self::default() }
+    }
+
+    /// Sets how many attempts in a row have to be without an answer.
+    pub fn timeouts(self, timeouts: u32) -> Self {
+        Self { timeouts, ..self }
+    }
+}
+
+/// How fast the share of refused calls grows, for each timeout without a success.
+const GROWTH: f64 = 0.5;
+
+#[derive(Debug)]
+pub(crate) struct Stall {
+    rule: StallRule,
+    drawn: AtomicU64,
+    seed: u64,
+}
+
+impl Stall {
+    pub(crate) fn new(rule: &StallRule, seed: u64) -> Self {
+        Self { rule: *rule, drawn: AtomicU64::new(0), seed }
+    }
+
+    /// Whether calls may have to be refused.
+    #[inline(always)]
+    pub(crate) fn is_near(&self, pace: &Pace) -> bool {
+        pace.timeouts() >= self.rule.timeouts
+    }
+
+    pub(crate) fn admits(&self, pace: &Pace, now: Nanos) -> bool {
+        let odds = self.refusal(pace, now);
+        odds <= 0.0 || {
+            let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
+            !random::chance(odds, random::draw(self.seed, drawn))
+        }
+    }
+
+    /// The probability that the next attempt is refused.
+    pub(crate) fn refusal(&self, pace: &Pace, now: Nanos) -> f64 {
+        if !self.is_near(pace) {
+            return 0.0;
+        }
+        (GROWTH * (pace.silence(now) - 1.0)).clamp(0.0, self.rule.most)
+    }
+}
