@@ -349,7 +349,8 @@ impl Call {
         self.step = self.step.saturating_add(1);
         // A backoff that has started over needs another stream, or it would draw the same waits again.
         let seed = seed.wrapping_add(u64::from(self.attempts.wrapping_sub(self.step)));
-        let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, seed);
+        let left = self.deadline.saturating_sub(now);
+        let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, left, seed);
         let wake = wait.and_then(|wait| deadline::wake(now, wait.delay, self.deadline));
         if let Some(hint) = hint {
             cx.emit(|| match (wait, wake) {

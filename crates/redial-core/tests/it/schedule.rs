@@ -128,20 +128,41 @@ fn full_jitter_is_uniform_with_half_the_ceiling_as_its_mean() {
 }
 
 #[test]
-fn a_hint_is_a_floor_spread_over_a_tenth() {
+fn a_hint_is_a_floor_spread_over_as_long_again() {
     let hinted =
         |seconds: u64| Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(seconds * 1_000)));
     let mut lab = Lab::new(policy(|p| p.deadline(ms(120_000)).attempts(2)));
     let waits: Vec<_> = (0..2_000)
         .map(|_| lab.call(&[hinted(7).into(), Outcome::Success]).waits[0] - 7 * SECOND)
         .collect();
-    assert!(waits.iter().all(|over| *over <= 7 * SECOND / 10));
-    assert!(chi_square(&waits, 7 * SECOND / 10) < CHI_SQUARE_LIMIT);
+    assert!(waits.iter().all(|over| *over <= 7 * SECOND));
+    assert!(chi_square(&waits, 7 * SECOND) < CHI_SQUARE_LIMIT);
 
     let longer = Backoff::exponential(ms(10_000), ms(10_000)).jitter(Jitter::None);
     let mut lab = Lab::new(policy(|p| p.deadline(ms(120_000)).backoff(longer)));
     let waits = lab.call(&[hinted(7).into(), Outcome::Success]).waits;
     assert_eq!(waits, [10 * SECOND], "a wait that is longer than the hint stays");
+}
+
+#[test]
+fn a_hint_is_spread_only_as_far_as_the_deadline_leaves_time_for_the_attempt() {
+    let outcome = Failure::new(Class::Throttled).hint(Hint::AtLeast(ms(7_000))).into();
+    let spread_over = |policy: Policy| {
+        let mut lab = Lab::new(policy);
+        let waits: Vec<_> = (0..2_000)
+            .map(|_| lab.call(&[outcome, Outcome::Success]).waits[0] - 7 * SECOND)
+            .collect();
+        let longest = *waits.iter().max().unwrap();
+        assert!(chi_square(&waits, longest) < CHI_SQUARE_LIMIT);
+        longest.div_ceil(10 * MS) * 10
+    };
+    assert_eq!(spread_over(policy(|p| p.deadline(ms(20_000)))), 7_000, "all of it");
+    assert_eq!(spread_over(policy(|p| p.deadline(ms(11_000)))), 3_000, "three quarters of 4 s");
+    let timed = policy(|p| p.deadline(ms(11_000)).attempt_timeout(ms(200)));
+    assert_eq!(spread_over(timed), 3_800, "all but the timeout of the attempt");
+
+    let mut lab = Lab::new(policy(|p| p.deadline(ms(7_000))));
+    assert_eq!(lab.call(&[outcome]).end, Err(Stop::Deadline), "the hint itself does not fit");
 }
 
 #[test]
@@ -345,6 +366,27 @@ proptest! {
         prop_assert!(delay >= lo.min(backoff.ceiling(u32::MAX)) && delay <= hi);
         prop_assert_eq!(delay, backoff.delay(k, previous, seed));
     }
+
+    #[test]
+    fn a_hinted_wait_is_in_the_bulk_range_and_ends_before_the_deadline(
+        backoff in any_backoff(),
+        k in 1..20_u32,
+        (after, left) in (1..60 * SECOND, 1..200 * SECOND),
+        (timeout, spread) in (1..20_000_u64, proptest::option::of(0.0..=1.0)),
+        seed in any::<u64>(),
+    ) {
+        let rule = HintRule::Honour { cap: 60 * SECOND, too_long: TooLong::Stop, spread };
+        let policy = policy(|p| {
+            p.backoff(backoff).hint(rule).attempt_timeout(ms(timeout)).deadline(ms(200_000))
+        });
+        let hint = Some(Hint::AtLeast(std::time::Duration::from_nanos(after)));
+        let wait = redial_core::schedule::wait(&policy, k, 0, hint, left, seed).unwrap();
+        prop_assert!(wait.delay >= after);
+        prop_assert!(wait.delay == wait.drawn || after >= left || wait.delay < left);
+        if let Some(Range { lo, hi }) = redial_core::schedule::range(&policy, k, hint, left).unwrap() {
+            prop_assert!((lo..=hi).contains(&wait.delay), "{} to {}: {:?}", lo, hi, wait);
+        }
+    }
 }
 
 #[test]
@@ -356,7 +398,8 @@ fn waits_are_uniform_on_their_range() {
     for (backoff, hint, want) in [
         (full, None, Some((0, 200))),
         (full.jitter(Jitter::Equal), None, Some((100, 200))),
-        (full, hint(1_000), Some((1_000, 1_100))),
+        (full, hint(1_000), Some((1_000, 2_000))),
+        (full, hint(6_000), Some((6_000, 9_000))),
         (none, hint(1_000), Some((1_000, 1_000))),
         (full, hint(150), None),
         (none, hint(50), Some((200, 200))),
@@ -365,11 +408,12 @@ fn waits_are_uniform_on_their_range() {
         (full.jitter(Jitter::Added(1_900 * MS)).clipped(), None, None),
     ] {
         let policy = policy(|p| p.backoff(backoff));
-        let got = range(&policy, 2, hint).unwrap();
+        let left = 10 * SECOND;
+        let got = range(&policy, 2, hint, left).unwrap();
         assert_eq!(got.map(|it| (it.lo / MS, it.hi / MS)), want, "{backoff:?} {hint:?}");
         let Some(Range { lo, hi }) = got else { continue };
         let waits: Vec<_> =
-            (0..1_000).map(|seed| wait(&policy, 2, 0, hint, seed).unwrap().delay).collect();
+            (0..1_000).map(|seed| wait(&policy, 2, 0, hint, left, seed).unwrap().delay).collect();
         assert!(waits.iter().all(|wait| (lo..=hi).contains(wait)), "{backoff:?} {hint:?}");
         let middle = mean(&waits);
         let error = (hi - lo) as f64 / 12_000_f64.sqrt();
@@ -377,5 +421,5 @@ fn waits_are_uniform_on_their_range() {
     }
     let short = HintRule::honour(ms(1_000), TooLong::Stop);
     let policy = policy(|p| p.hint(short));
-    assert_eq!(range(&policy, 1, hint(1_001)), Err(Stop::HintTooLong));
+    assert_eq!(range(&policy, 1, hint(1_001), NEVER), Err(Stop::HintTooLong));
 }
