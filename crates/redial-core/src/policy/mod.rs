@@ -198,6 +198,11 @@ impl Draft {
         Self { cooldown: Some(rule), ..self }
     }
 
+    /// Allows any number of retries for a key.
+    pub fn without_cooldown(self) -> Self {
+        Self { cooldown: None, ..self }
+    }
+
     /// Validates all fields.
     ///
     /// # Errors

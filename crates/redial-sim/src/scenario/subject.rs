@@ -103,8 +103,8 @@ impl Scenario {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \
-                 breaker, throttle, limit, cool-down or learnt hedges; a budget has none where every instance makes one call, and \
-                 the budget of a new process pays for all its retries"
+                 breaker, throttle, limit, cool-down or learnt hedges; where every instance makes one call, neither has a budget \
+                 that pays for all retries of a new process, nor the cool-down of a policy with one retry"
             ));
         }
         Ok(subject)
@@ -120,9 +120,15 @@ impl Scenario {
         let guarded = policy.breaker().is_some()
             || policy.throttle().is_some()
             || policy.rate().is_some()
-            || policy.concurrency().is_some()
-            || policy.cooldown().is_some();
-        learns_hedges(policy) || guarded || self.can_run_dry(policy)
+            || policy.concurrency().is_some();
+        let refuses = self.can_cool_down(policy) || self.can_run_dry(policy);
+        learns_hedges(policy) || guarded || refuses
+    }
+
+    /// Whether the cool-down of an instance can refuse a retry. The first retry of a new process is never refused.
+    pub(crate) fn can_cool_down(&self, policy: &Policy) -> bool {
+        let one_retry = self.clients.call_once() && policy.attempts() <= 2;
+        policy.cooldown().is_some() && !one_retry
     }
 
     /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
