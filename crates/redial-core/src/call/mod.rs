@@ -190,8 +190,7 @@ impl Call {
         verdict
     }
 
-    /// Hands back the permit of an attempt that is no longer needed: the loser of a hedge, or an attempt of a
-    /// dropped call.
+    /// Hands back the permit of an attempt that is no longer needed: the loser of a hedge, or one of a dropped call.
     pub fn abandon(&mut self, cx: &Context<'_>, permit: Permit, now: Nanos) {
         self.land(cx, permit, &Failure::new(Class::Cancelled).into(), now);
     }
