@@ -222,8 +222,7 @@ impl Call {
         verdict
     }
 
-    /// Hands back the permit of an attempt that is no longer needed: the loser of a hedge, or an attempt of a
-    /// dropped call.
+    /// Hands back the permit of an attempt that is no longer needed: the loser of a hedge, or one of a dropped call.
     pub fn abandon(&mut self, cx: &Context<'_>, permit: Permit, now: Nanos) {
         self.land(cx, permit, &Failure::new(Class::Cancelled).into(), now);
     }
@@ -381,7 +380,8 @@ impl Call {
         self.step = self.step.saturating_add(1);
         // A backoff that has started over needs another stream, or it would draw the same waits again.
         let seed = seed.wrapping_add(u64::from(self.attempts.wrapping_sub(self.step)));
-        let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, seed);
+        let left = self.deadline.saturating_sub(now);
+        let wait = schedule::wait(cx.policy, self.step, self.drawn, hint, left, seed);
         let wake = wait.and_then(|wait| deadline::wake(now, wait.delay, self.deadline));
         if let Some(hint) = hint {
             cx.emit(|| match (wait, wake) {

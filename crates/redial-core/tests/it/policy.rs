@@ -244,7 +244,7 @@ fn the_worst_case_is_the_sum_of_everything_or_the_deadline() {
     let worst = |policy: Policy| policy.worst_case();
     let fraud = worst(Policy::from(Preset::FraudScore).edit().without_deadline().build().unwrap());
     assert_eq!((fraud.attempts, fraud.elapsed), (4, Some(ms(4 * 150 + 100 + 200 + 400))));
-    assert_eq!(fraud.elapsed_with_hints, Some(ms(4 * 150 + 3 * 66_000)));
+    assert_eq!(fraud.elapsed_with_hints, Some(ms(4 * 150 + 3 * 120_000)));
     let bounded = worst(Preset::FraudScore.into());
     assert_eq!(
         bounded,

@@ -45,7 +45,7 @@ pub(super) fn plan<'a>(
     clients(scenario)?;
     backend(scenario)?;
     faults(scenario)?;
-    guards(&subject.policy)?;
+    guards(scenario, &subject.policy)?;
     waits(subject)?;
     budget(scenario, &subject.policy)?;
     Plan::new(scenario, subject, tick)
@@ -124,13 +124,13 @@ fn faults(scenario: &Scenario) -> Result<(), Refused> {
     ])
 }
 
-fn guards(policy: &Policy) -> Result<(), Refused> {
+fn guards(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
     first_of(&[
         (policy.breaker().is_some(), "every instance has a breaker with a state of its own"),
         (policy.throttle().is_some(), "every instance has a throttle with a state of its own"),
         (policy.rate().is_some(), "every instance has a rate limit of its own"),
         (policy.concurrency().is_some(), "every instance has a concurrency limit of its own"),
-        (policy.cooldown().is_some(), "the cool-down knows when each key was last retried"),
+        (scenario.can_cool_down(policy), "the cool-down knows when each key was last retried"),
         (policy.attempts() > MOST_ATTEMPTS, "there are more than 64 attempts"),
     ])
 }

@@ -1,5 +1,5 @@
-use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
+use redial_core::admit::{Guards, StallRule};
 use redial_core::schedule::HedgeDelay;
 use redial_core::{Draft, MS, Policy, Preset};
 
@@ -104,8 +104,8 @@ impl Scenario {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \
-                 breaker, throttle, limit, cool-down or learnt hedges; a budget has none where every instance makes one call, and \
-                 the budget of a new process pays for all its retries"
+                 breaker, throttle, limit, cool-down or learnt hedges; where every instance makes one call, neither has a budget \
+                 that pays for all retries of a new process, nor the cool-down of a policy with one retry"
             ));
         }
         Ok(subject)
@@ -121,10 +121,28 @@ impl Scenario {
         let guarded = policy.breaker().is_some()
             || policy.throttle().is_some()
             || policy.rate().is_some()
-            || policy.concurrency().is_some()
-            || policy.cooldown().is_some()
-            || policy.stall().is_some();
-        learns_hedges(policy) || guarded || self.can_run_dry(policy)
+            || policy.concurrency().is_some();
+        let refuses = self.can_cool_down(policy) || self.can_run_dry(policy);
+        let learns = learns_hedges(policy) || self.can_overtake(policy) || self.can_stall(policy);
+        learns || guarded || refuses
+    }
+
+    /// Whether attempts of an instance can overtake each other. One with a single call makes no others.
+    fn can_overtake(&self, policy: &Policy) -> bool {
+        policy.hedge().is_some_and(|rule| rule.overtaken) && !self.clients.call_once()
+    }
+
+    /// Whether an instance can hold calls back. One with a single call can only after all its attempts.
+    fn can_stall(&self, policy: &Policy) -> bool {
+        let too_few =
+            |rule: &StallRule| self.clients.call_once() && policy.attempts() <= rule.timeouts;
+        policy.stall().is_some_and(|rule| !too_few(rule))
+    }
+
+    /// Whether the cool-down of an instance can refuse a retry. The first retry of a new process is never refused.
+    pub(crate) fn can_cool_down(&self, policy: &Policy) -> bool {
+        let one_retry = self.clients.call_once() && policy.attempts() <= 2;
+        policy.cooldown().is_some() && !one_retry
     }
 
     /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
@@ -143,5 +161,5 @@ impl Scenario {
 
 /// Whether a policy hedges after a time that each client has to learn.
 pub(crate) fn learns_hedges(policy: &Policy) -> bool {
-    policy.hedge().is_some_and(|it| it.overtaken || matches!(it.when, HedgeDelay::Quantile(_)))
+    policy.hedge().is_some_and(|it| matches!(it.when, HedgeDelay::Quantile(_)))
 }

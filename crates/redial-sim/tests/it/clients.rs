@@ -154,6 +154,10 @@ fn clients_with_one_call_need_no_ledger() {
         assert!(message.contains("more than the 1000000 that fit"), "{policy}: {message}");
     }
     assert!(players(many / 2, many, "").is_err(), "two calls each");
+    let cooling =
+        |attempts: u32| format!("attempts = {attempts}\ncooldown = {{ every = \"30s\" }}");
+    assert!(players(many, many, &cooling(2)).is_ok(), "no cool-down refuses a first retry");
+    assert!(players(many, many, &cooling(3)).is_err());
     let text = include_str!("../../scenarios/fleet.toml");
     let players = |sets: &[&str]| Scenario::read(text, &read_sets(sets)).unwrap().clients.instances;
     assert_eq!((players(&[]), players(&["clients=500"])), (many, 500));
@@ -173,6 +177,19 @@ fn a_budget_that_pays_for_every_retry_of_a_client_is_no_budget() {
 }
 
 #[test]
+fn all_players_of_a_fleet_are_served_at_their_second_attempt() {
+    let fleet = Scenario::read(include_str!("../../scenarios/fleet.toml"), &[]).unwrap();
+    let run = |name: &str| {
+        let subject = fleet.subject(name).unwrap();
+        cohort::Model::new(&fleet, &subject).unwrap().run(1, &Watch::default())
+    };
+    let (player, literal) = (run("player"), run("literal"));
+    assert!(player.success > 0.99, "{}", player.success);
+    assert_eq!(player.attempts, literal.attempts);
+    assert!(player.peak_ratio < 0.02, "{} of all players in 50 ms", player.peak_ratio);
+}
+
+#[test]
 fn a_failed_call_rests_as_a_key_of_a_reconciler_does() {
     let policy =
         attempts(1).replace("base = \"1ms\", cap = \"1ms\"", "base = \"1ms\", cap = \"1s\"");
@@ -183,6 +200,9 @@ fn a_failed_call_rests_as_a_key_of_a_reconciler_does() {
     assert!((30_000.0..31_000.0).contains(&run.completion_ms), "{}", run.completion_ms);
     // 40 rests of 0.75 s on average, and the first attempt.
     near("attempts", run.amplification, 41.0, 0.02);
+    let policy = policy.replace("attempts = 1", "attempts = 4");
+    let more = once(&scenario("60s", clients, down, &policy), "it", 1).amplification;
+    near("only a call that has not rested is retried", more, run.amplification + 3.0, 0.02);
 }
 
 #[test]
