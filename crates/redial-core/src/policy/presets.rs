@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{Draft, Policy};
-use crate::admit::CoolDownRule;
+use crate::admit::{BreakerRule, CoolDownRule};
 use crate::admit::budget::{Budget, WindowBudget};
 use crate::decide::{Class, RetryOn};
 use crate::schedule::Backoff;
@@ -19,8 +19,8 @@ pub enum Preset {
     Standard01,
     /// A quick scoring call on the path of a request: 4 attempts of at most 150 ms, 100 ms to 2 s, 2 s in all.
     FraudScore,
-    /// Payments: 4 attempts, 500 ms to 20 s. Needs an idempotency key. Of the statuses, only 429, 500 and 503
-    /// are repeated; a 402 is final.
+    /// Payments: 4 attempts, 500 ms to 20 s, and a circuit breaker. Needs an idempotency key. Of the statuses, only
+    /// 429, 500 and 503 are repeated; a 402 is final.
     PaymentProcessor,
     /// A public web API: 4 attempts, 500 ms to 30 s.
     Web,
@@ -78,6 +78,7 @@ impl Preset {
                 .backoff(backoff(500, 20_000))
                 .deadline(ms(60_000))
                 .require_key()
+                .breaker(BreakerRule::default())
                 .retry_on(wire().code(429).code(500).code(503)),
             Self::Web => draft.backoff(backoff(500, 30_000)).deadline(ms(60_000)),
             Self::ControlPlane => draft.backoff(backoff(200, 10_000)).deadline(ms(30_000)),
