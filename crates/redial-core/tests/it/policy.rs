@@ -236,7 +236,8 @@ fn presets_are_valid_and_have_the_documented_values() {
     assert_eq!(patient.attempt_timeout(), None);
     assert!(Policy::from(Preset::PaymentProcessor).requires_key());
     assert_eq!(Policy::standard().deadline(), Some(Duration::from_secs(10)));
-    assert_eq!(Policy::standard().budget().ratio(), Some(0.1));
+    assert_eq!(Policy::standard().budget().ratio(), None);
+    assert_eq!(Policy::from(Preset::Standard01).budget().ratio(), Some(0.1));
 }
 
 #[test]

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use redial_core::admit::Guards;
 use redial_core::decide::Class;
 use redial_core::schedule::{Backoff, HedgeRule, Jitter, Latency, Range};
-use redial_core::{NEVER, Nanos, Policy, Stop, draw};
+use redial_core::{NEVER, Nanos, Stop, draw};
 
 use crate::support::{CHI_SQUARE_LIMIT, Lab, MS, SECOND, chi_square, mean, ms, policy};
 
@@ -190,19 +190,22 @@ fn a_latency_quantile_is_close_from_above_and_decays_slowly() {
 #[test]
 fn a_hedge_is_due_after_a_multiple_of_a_fixed_or_of_the_usual_time() {
     let guards = |rule: HedgeRule| Guards::new(&policy(|p| p.hedge(rule)), 1, 0);
-    assert_eq!(Guards::new(&Policy::standard(), 1, 0).hedge_delay(), NEVER);
-    assert_eq!(guards(HedgeRule::after(ms(200)).multiple(1.5)).hedge_delay(), 300 * MS);
+    assert_eq!(Guards::new(&policy(|p| p), 1, 0).hedge_at(SECOND, NEVER), NEVER);
+    assert_eq!(
+        guards(HedgeRule::after(ms(200)).multiple(1.5)).hedge_at(SECOND, NEVER),
+        SECOND + 300 * MS
+    );
     let learnt = guards(HedgeRule::quantile(0.95).multiple(2.0));
     let usual = Latency::new(0.95);
     for taken in 1..=31 {
         learnt.record_latency(taken * MS);
         usual.record(taken * MS);
     }
-    assert_eq!(learnt.hedge_delay(), NEVER, "31 latencies are too few");
+    assert_eq!(learnt.hedge_at(SECOND, NEVER), NEVER, "31 latencies are too few");
     learnt.record_latency(32 * MS);
     usual.record(32 * MS);
-    assert_eq!(learnt.hedge_delay(), 2 * usual.quantile());
-    assert!((60 * MS..=72 * MS).contains(&learnt.hedge_delay()));
+    assert_eq!(learnt.hedge_at(SECOND, NEVER), SECOND + 2 * usual.quantile());
+    assert!((60 * MS..=72 * MS).contains(&learnt.hedge_at(0, NEVER)));
 }
 
 pub(crate) fn any_backoff() -> impl Strategy<Value = Backoff> {
