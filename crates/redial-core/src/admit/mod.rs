@@ -54,10 +54,12 @@ pub struct Guards {
     guarded: bool,
     /// Whether a success changes the ledger. In the default budget it does not.
     rewarding: bool,
-    /// Whether a first attempt holds nothing except possibly a probe of the breaker, and is never hedged.
+    /// Whether a first attempt holds nothing except possibly a probe of the breaker.
     light: bool,
     /// Whether a guard needs the time of a success.
     timed: bool,
+    /// Whether every success is recorded: by the breaker, or for the delay of hedges.
+    recording: bool,
     breaker: Option<Breaker>,
     throttle: Option<Throttle>,
     rate: Option<RateLimit>,
@@ -134,13 +136,15 @@ impl Guards {
             || rate.is_some()
             || concurrency.is_some()
             || cooldown.is_some();
+        let hedges = hedge.map(|rule| Box::new(HedgeTimer::new(rule)));
+        let learning = hedges.as_ref().is_some_and(|hedges| hedges.is_learnt());
         let timed = ledger.times_success()
             || breaker.as_ref().is_some_and(Breaker::times_success)
             || throttle.is_some()
-            || paced;
+            || paced
+            || learning;
         let rewarding = ledger.rewards_success();
-        let light = hedge.is_none()
-            && (!rewarding || ledger.rewards_simply())
+        let light = (!rewarding || ledger.rewards_simply())
             && !ledger.counts_in_flight()
             && throttle.is_none()
             && rate.is_none()
@@ -151,6 +155,7 @@ impl Guards {
             rewarding,
             light,
             timed,
+            recording: learning || breaker.is_some(),
             breaker,
             throttle,
             rate,
@@ -160,7 +165,7 @@ impl Guards {
             paced,
             pace: Pace::default(),
             slowdown,
-            hedges: policy.hedge().map(|rule| Box::new(HedgeTimer::new(rule))),
+            hedges,
         }
     }
 
@@ -195,15 +200,16 @@ impl Guards {
             self.ledger.reward_simply();
         }
         let paced = self.paced && self.pace.wants(started);
-        if !paced && self.breaker.is_none() {
+        if !paced && !self.recording {
             return None;
         }
         let now = if self.timed { now() } else { started };
         if paced {
             self.pace.succeeded(started, now);
         }
-        let breaker = self.breaker.as_ref()?;
-        breaker.record(None, Health::Good, now.saturating_sub(started), now)
+        let taken = now.saturating_sub(started);
+        self.record_latency(taken);
+        self.breaker.as_ref()?.record(None, Health::Good, taken, now)
     }
 
     /// When a hedge beside an attempt that was sent at `sent` is due; [`NEVER`] without hedges, and while
