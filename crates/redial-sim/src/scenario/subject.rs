@@ -1,6 +1,6 @@
 use redial_core::admit::Guards;
 use redial_core::admit::budget::Budget;
-use redial_core::schedule::HedgeDelay;
+use redial_core::schedule::{HedgeDelay, HedgeRule};
 use redial_core::{Draft, MS, Policy, Preset};
 
 use super::memory::MOST_GUARDS;
@@ -104,8 +104,8 @@ impl Scenario {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \
-                 breaker, throttle, limit, cool-down or learnt hedges; a budget has none where every instance makes one call, and \
-                 the budget of a new process pays for all its retries"
+                 breaker, throttle, limit, cool-down, learnt hedges or stall; a budget has none where every instance makes one call, \
+                 and the budget of a new process pays for all its retries"
             ));
         }
         Ok(subject)
@@ -122,26 +122,42 @@ impl Scenario {
             || policy.throttle().is_some()
             || policy.rate().is_some()
             || policy.concurrency().is_some()
-            || policy.cooldown().is_some()
-            || policy.stall().is_some();
-        learns_hedges(policy) || guarded || self.can_run_dry(policy)
+            || policy.cooldown().is_some();
+        guarded || can_stall(policy) || learns_hedges(policy) || self.can_run_dry(policy)
     }
 
     /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
     fn can_run_dry(&self, policy: &Policy) -> bool {
-        let retries = u64::from(policy.attempts()) - 1;
+        let retries = policy.attempts() - 1;
         match policy.budget() {
             _ if policy.fleet().is_some() => false,
             Budget::None => false,
-            Budget::Window(_) | Budget::Tokens(_) if self.clients.call_once() => {
-                Guards::new(policy, 1, 0).balance(0).is_some_and(|balance| balance < retries)
+            Budget::Window(_) if self.clients.call_once() => {
+                Guards::new(policy, 1, 0).balance(0).is_some_and(|it| it < u64::from(retries))
+            }
+            Budget::Tokens(tokens) if self.clients.call_once() && tokens.slowdown.is_none() => {
+                let dearest = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);
+                tokens.opening.unwrap_or(tokens.capacity) / dearest.max(1) < retries
             }
             _ => retries > 0,
         }
     }
 }
 
-/// Whether a policy hedges after a time that each client has to learn.
+/// Whether a policy can send a hedge. A share of the deadline needs a deadline.
+pub(crate) fn hedges(policy: &Policy) -> Option<&HedgeRule> {
+    let is_share = |rule: &HedgeRule| matches!(rule.when, HedgeDelay::Share(_));
+    let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
+    hedge.filter(|rule| !is_share(rule) || policy.deadline().is_some())
+}
+
+/// Whether a policy hedges by what each client has to learn: how long attempts take, or which was sent last.
 pub(crate) fn learns_hedges(policy: &Policy) -> bool {
-    policy.hedge().is_some_and(|it| it.overtaken || matches!(it.when, HedgeDelay::Quantile(_)))
+    hedges(policy).is_some_and(|it| it.overtaken || matches!(it.when, HedgeDelay::Quantile(_)))
+}
+
+/// Whether a policy can hold calls back in a stall: only timeouts of its own attempts count.
+pub(crate) fn can_stall(policy: &Policy) -> bool {
+    let has_timeouts = policy.attempt_timeout().is_some() || policy.deadline().is_some();
+    policy.stall().is_some() && has_timeouts
 }

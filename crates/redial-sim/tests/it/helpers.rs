@@ -33,7 +33,7 @@ pub(crate) fn scenario(duration: &str, clients: &str, rest: &str, policy: &str) 
 /// A policy that makes this many attempts, 1 ms apart, without other limits.
 pub(crate) fn attempts(count: u32) -> String {
     format!(
-        "attempts = {count}\ndeadline = \"none\"\nbudget = \"none\"\n\
+        "attempts = {count}\ndeadline = \"none\"\nbudget = \"none\"\nstall = \"none\"\n\
          backoff = {{ growth = \"constant\", base = \"1ms\", cap = \"1ms\", jitter = \"none\" }}\n"
     )
 }
