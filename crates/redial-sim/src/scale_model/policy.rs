@@ -80,7 +80,9 @@ impl Divider {
     fn tokens(&mut self, tokens: &TokenBudget, by: f64, flow: f64) -> TokenBudget {
         let dearest = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);
         let least = dearest.max(tokens.bonus);
-        let kept = (flow * BUCKET_SECONDS).max(f64::from(least));
+        // So many retries can be under way. With fewer, refunds would find a full bucket more often than in the scenario.
+        let under_way = flow * BUCKET_SECONDS * f64::from(tokens.cost);
+        let kept = under_way.max(f64::from(least));
         let capacity = self.bucket_of("budget.tokens.capacity", tokens.capacity, by, kept);
         let mut pot = |what: &str, pot: u32| {
             let divided = (f64::from(pot) / by).round() as u32;
