@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{Draft, Policy};
+use crate::admit::budget::{Budget, TokenBudget, WindowBudget};
 use crate::admit::{BreakerRule, CoolDownRule};
-use crate::admit::budget::{Budget, WindowBudget};
 use crate::decide::{Class, RetryOn};
 use crate::schedule::Backoff;
 use crate::units::Rate;
@@ -82,8 +82,10 @@ impl Preset {
                 .retry_on(wire().code(429).code(500).code(503)),
             Self::Web => draft.backoff(backoff(500, 30_000)).deadline(ms(60_000)),
             Self::ControlPlane => draft.backoff(backoff(200, 10_000)).deadline(ms(30_000)),
+            // One of millions makes few calls, so the opening balance is nearly all that it has.
             Self::Player => draft
                 .attempts(2)
+                .budget(Budget::Tokens(TokenBudget::earned().timeout_cost(20)))
                 .backoff(backoff(1_000, 4_000))
                 .cooldown(CoolDownRule::every(ms(30_000))),
         }

@@ -11,7 +11,7 @@ use redial_core::schedule::Backoff;
 use redial_core::{Nanos, Policy};
 
 use super::plan::Plan;
-use crate::scenario::{Arrivals, Discipline, HintGiven, Keys, Time};
+use crate::scenario::{Arrivals, Discipline, HintGiven, Keys, Time, hedges};
 use crate::{Scenario, Subject};
 
 /// With more attempts than this a policy has more cohorts than callers.
@@ -131,6 +131,7 @@ fn guards(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
         (policy.rate().is_some(), "every instance has a rate limit of its own"),
         (policy.concurrency().is_some(), "every instance has a concurrency limit of its own"),
         (scenario.can_cool_down(policy), "the cool-down knows when each key was last retried"),
+        (scenario.can_stall(policy), "every instance holds calls back after timeouts of its own"),
         (policy.attempts() > MOST_ATTEMPTS, "there are more than 64 attempts"),
     ])
 }
@@ -145,7 +146,7 @@ fn waits(subject: &Subject) -> Result<(), Refused> {
             "a decorrelated wait depends on the one before",
         ),
         (policy.attempts() > 1 && !policy.backoff().is_uniform(), "normal waits are not uniform"),
-        (policy.hedge().is_some(), "a hedged call has several attempts in flight"),
+        (hedges(policy).is_some(), "a hedged call has several attempts in flight"),
         (is_clipped(policy.backoff()), "clipped waits accumulate at the cap"),
     ])
 }

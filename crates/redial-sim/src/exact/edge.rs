@@ -3,11 +3,12 @@ use std::ops::Range;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Account, Budget};
 use redial_core::decide::Safety;
+use redial_core::schedule::HedgeRule;
 use redial_core::{Context, Policy, Request};
 
 use super::flight::Target;
 use super::processes::Processes;
-use crate::scenario::{BACKEND, Time};
+use crate::scenario::{BACKEND, Time, hedges};
 use crate::{Scenario, Stream, Subject};
 
 /// An edge of the call graph, with the policy of its calls. The first are those of the clients, one for each of their
@@ -56,7 +57,8 @@ impl<'a> Edge<'a> {
             for callee in &service.calls {
                 let stream = stream.of((1 + edges.len() - of_clients) as u64);
                 edges.push(Self {
-                    most_hedges: most_hedges(&by.policy),
+                    // A deadline may come with the request.
+                    most_hedges: most_hedges(by.policy.hedge()),
                     guards: vec![Guards::new(&by.policy, 1, stream.of(0).bits())],
                     policy: by.policy.clone(),
                     by_process: 0,
@@ -107,7 +109,7 @@ impl<'a> Edge<'a> {
             account,
             stream,
             safety: scenario.safety(subject),
-            most_hedges: most_hedges(&policy),
+            most_hedges: most_hedges(hedges(&policy)),
             to: 0,
             latency: &clients.latency,
             policy,
@@ -193,6 +195,6 @@ fn known_subject(scenario: &Scenario, name: &str) -> Subject {
     subject.unwrap_or_else(|why| unreachable!("checked when the scenario was read: {why}"))
 }
 
-fn most_hedges(policy: &Policy) -> u32 {
-    policy.hedge().map_or(0, |rule| rule.most)
+fn most_hedges(rule: Option<&HedgeRule>) -> u32 {
+    rule.map_or(0, |rule| rule.most)
 }

@@ -1,6 +1,6 @@
 use redial_core::admit::budget::Budget;
 use redial_core::admit::{Guards, StallRule};
-use redial_core::schedule::HedgeDelay;
+use redial_core::schedule::{HedgeDelay, HedgeRule};
 use redial_core::{Draft, MS, Policy, Preset};
 
 use super::memory::MOST_GUARDS;
@@ -104,7 +104,7 @@ impl Scenario {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \
-                 breaker, throttle, limit, cool-down or learnt hedges; where every instance makes one call, neither has a budget \
+                 breaker, throttle, limit, cool-down, learnt hedges or stall; where every instance makes one call, neither has a budget \
                  that pays for all retries of a new process, nor the cool-down of a policy with one retry"
             ));
         }
@@ -123,20 +123,24 @@ impl Scenario {
             || policy.rate().is_some()
             || policy.concurrency().is_some();
         let refuses = self.can_cool_down(policy) || self.can_run_dry(policy);
-        let learns = learns_hedges(policy) || self.can_overtake(policy) || self.can_stall(policy);
-        learns || guarded || refuses
+        guarded || self.can_stall(policy) || self.learns_hedges(policy) || refuses
     }
 
-    /// Whether attempts of an instance can overtake each other. One with a single call makes no others.
-    fn can_overtake(&self, policy: &Policy) -> bool {
-        policy.hedge().is_some_and(|rule| rule.overtaken) && !self.clients.call_once()
+    /// Whether a policy hedges by what each client has to learn: how long attempts take, or which was sent last. A client
+    /// with one call has no others to compare it with.
+    pub(crate) fn learns_hedges(&self, policy: &Policy) -> bool {
+        let overtakes = |rule: &HedgeRule| rule.overtaken && !self.clients.call_once();
+        let learns = |rule: &HedgeRule| matches!(rule.when, HedgeDelay::Quantile(_));
+        hedges(policy).is_some_and(|rule| overtakes(rule) || learns(rule))
     }
 
-    /// Whether an instance can hold calls back. One with a single call can only after all its attempts.
-    fn can_stall(&self, policy: &Policy) -> bool {
+    /// Whether an instance can hold calls back: only timeouts of its own attempts count, and one with a single call may
+    /// make too few.
+    pub(crate) fn can_stall(&self, policy: &Policy) -> bool {
+        let has_timeouts = policy.attempt_timeout().is_some() || policy.deadline().is_some();
         let too_few =
             |rule: &StallRule| self.clients.call_once() && policy.attempts() <= rule.timeouts;
-        policy.stall().is_some_and(|rule| !too_few(rule))
+        has_timeouts && policy.stall().is_some_and(|rule| !too_few(rule))
     }
 
     /// Whether the cool-down of an instance can refuse a retry. The first retry of a new process is never refused.
@@ -147,19 +151,26 @@ impl Scenario {
 
     /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
     fn can_run_dry(&self, policy: &Policy) -> bool {
-        let retries = u64::from(policy.attempts()) - 1;
+        let retries = policy.attempts() - 1;
         match policy.budget() {
             _ if policy.fleet().is_some() => false,
             Budget::None => false,
-            Budget::Window(_) | Budget::Tokens(_) if self.clients.call_once() => {
-                Guards::new(policy, 1, 0).balance(0).is_some_and(|balance| balance < retries)
+            Budget::Window(_) if self.clients.call_once() => {
+                Guards::new(policy, 1, 0).balance(0).is_some_and(|it| it < u64::from(retries))
+            }
+            // One call is too few to find the destination slow.
+            Budget::Tokens(tokens) if self.clients.call_once() => {
+                let dearest = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);
+                tokens.opening.unwrap_or(tokens.capacity) / dearest.max(1) < retries
             }
             _ => retries > 0,
         }
     }
 }
 
-/// Whether a policy hedges after a time that each client has to learn.
-pub(crate) fn learns_hedges(policy: &Policy) -> bool {
-    policy.hedge().is_some_and(|it| matches!(it.when, HedgeDelay::Quantile(_)))
+/// Whether a policy can send a hedge. A share of the deadline needs a deadline.
+pub(crate) fn hedges(policy: &Policy) -> Option<&HedgeRule> {
+    let is_share = |rule: &HedgeRule| matches!(rule.when, HedgeDelay::Share(_));
+    let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
+    hedge.filter(|rule| !is_share(rule) || policy.deadline().is_some())
 }

@@ -145,7 +145,9 @@ fn a_write_whose_reply_is_lost_is_repeated_unless_it_is_keyed_or_unsafe() {
     let (twice, success) = duplicates(&[], "standard-1s");
     assert_eq!(twice, 0.0);
     near("it reports them", 1.0 - success, 0.01, 0.15);
-    assert_eq!(duplicates(&["clients.keyed=true"], "standard-1s"), (0.0, 1.0));
+    let (twice, success) = duplicates(&["clients.keyed=true"], "standard-1s");
+    // A new process has to earn the first retry after a timeout.
+    assert!(twice == 0.0 && success > 0.9999, "{twice}, {success}");
 }
 
 #[test]
