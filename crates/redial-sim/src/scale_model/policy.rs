@@ -4,7 +4,6 @@ use redial_core::schedule::HedgeDelay;
 use redial_core::{LONGEST, Policy, Rate};
 
 use super::{BUCKET_SECONDS, Divider, UNNOTICED};
-use crate::scenario::hedges;
 
 impl Divider {
     /// The policy of callers that make `by` times fewer calls with one set of guards: `flow` a second.
@@ -41,7 +40,7 @@ impl Divider {
 
     /// Notes what an instance learns from its calls, which are fewer.
     fn learning(&mut self, policy: &Policy, by: f64) {
-        let rule = hedges(policy);
+        let rule = policy.hedge();
         let overtaken = rule.is_some_and(|rule| rule.overtaken);
         if rule.is_some_and(|rule| matches!(rule.when, HedgeDelay::Quantile(_))) {
             self.note(format_args!(

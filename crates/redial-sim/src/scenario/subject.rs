@@ -116,37 +116,36 @@ impl Scenario {
         if self.clients.guards == Scope::Backend { 1 } else { self.backend.parts() }
     }
 
+    /// The policy without rules that have no effect. A stall needs timeouts, and a share of the deadline a deadline. Where
+    /// every instance makes one call, a cool-down never refuses the first retry, no other call overtakes it, and its
+    /// attempts may be too few for a stall.
+    pub(crate) fn effective(&self, policy: &Policy) -> Policy {
+        let once = self.clients.call_once();
+        let mut draft = policy.edit();
+        if once && policy.attempts() <= 2 {
+            draft = draft.without_cooldown();
+        }
+        let timeouts = policy.attempt_timeout().is_some() || policy.deadline().is_some();
+        let too_few = |rule: &StallRule| once && policy.attempts() <= rule.timeouts;
+        if !timeouts || policy.stall().is_some_and(too_few) {
+            draft = draft.without_stall();
+        }
+        if !hedges(policy).is_some_and(|rule| !(once && rule.overtaken)) {
+            draft = draft.without_hedge();
+        }
+        draft.build().unwrap_or_else(|_| policy.clone())
+    }
+
     /// Whether the guards of instances with this policy can differ. Otherwise one set is enough for all of them.
     pub(crate) fn keeps_state(&self, policy: &Policy) -> bool {
+        let policy = &self.effective(policy);
         let guarded = policy.breaker().is_some()
             || policy.throttle().is_some()
             || policy.rate().is_some()
-            || policy.concurrency().is_some();
-        let refuses = self.can_cool_down(policy) || self.can_run_dry(policy);
-        guarded || self.can_stall(policy) || self.learns_hedges(policy) || refuses
-    }
-
-    /// Whether a policy hedges by what each client has to learn: how long attempts take, or which was sent last. A client
-    /// with one call has no others to compare it with.
-    pub(crate) fn learns_hedges(&self, policy: &Policy) -> bool {
-        let overtakes = |rule: &HedgeRule| rule.overtaken && !self.clients.call_once();
-        let learns = |rule: &HedgeRule| matches!(rule.when, HedgeDelay::Quantile(_));
-        hedges(policy).is_some_and(|rule| overtakes(rule) || learns(rule))
-    }
-
-    /// Whether an instance can hold calls back: only timeouts of its own attempts count, and one with a single call may
-    /// make too few.
-    pub(crate) fn can_stall(&self, policy: &Policy) -> bool {
-        let has_timeouts = policy.attempt_timeout().is_some() || policy.deadline().is_some();
-        let too_few =
-            |rule: &StallRule| self.clients.call_once() && policy.attempts() <= rule.timeouts;
-        has_timeouts && policy.stall().is_some_and(|rule| !too_few(rule))
-    }
-
-    /// Whether the cool-down of an instance can refuse a retry. The first retry of a new process is never refused.
-    pub(crate) fn can_cool_down(&self, policy: &Policy) -> bool {
-        let one_retry = self.clients.call_once() && policy.attempts() <= 2;
-        policy.cooldown().is_some() && !one_retry
+            || policy.concurrency().is_some()
+            || policy.cooldown().is_some()
+            || policy.stall().is_some();
+        guarded || policy.hedge().is_some_and(learns) || self.can_run_dry(policy)
     }
 
     /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
@@ -168,9 +167,14 @@ impl Scenario {
     }
 }
 
-/// Whether a policy can send a hedge. A share of the deadline needs a deadline.
-pub(crate) fn hedges(policy: &Policy) -> Option<&HedgeRule> {
+/// The hedges of a policy, if it can send any.
+fn hedges(policy: &Policy) -> Option<&HedgeRule> {
     let is_share = |rule: &HedgeRule| matches!(rule.when, HedgeDelay::Share(_));
     let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
     hedge.filter(|rule| !is_share(rule) || policy.deadline().is_some())
+}
+
+/// Whether a client has to learn when to hedge: how long attempts take, or which was sent last.
+fn learns(rule: &HedgeRule) -> bool {
+    rule.overtaken || matches!(rule.when, HedgeDelay::Quantile(_))
 }
