@@ -45,9 +45,10 @@ pub(super) fn plan<'a>(
     clients(scenario)?;
     backend(scenario)?;
     faults(scenario)?;
-    guards(scenario, &subject.policy)?;
-    waits(subject)?;
-    budget(scenario, &subject.policy)?;
+    let policy = scenario.effective(&subject.policy);
+    guards(&policy)?;
+    waits(&policy)?;
+    budget(scenario, &policy)?;
     Plan::new(scenario, subject, tick)
 }
 
@@ -124,19 +125,18 @@ fn faults(scenario: &Scenario) -> Result<(), Refused> {
     ])
 }
 
-fn guards(scenario: &Scenario, policy: &Policy) -> Result<(), Refused> {
+fn guards(policy: &Policy) -> Result<(), Refused> {
     first_of(&[
         (policy.breaker().is_some(), "every instance has a breaker with a state of its own"),
         (policy.throttle().is_some(), "every instance has a throttle with a state of its own"),
         (policy.rate().is_some(), "every instance has a rate limit of its own"),
         (policy.concurrency().is_some(), "every instance has a concurrency limit of its own"),
-        (scenario.can_cool_down(policy), "the cool-down knows when each key was last retried"),
+        (policy.cooldown().is_some(), "the cool-down knows when each key was last retried"),
         (policy.attempts() > MOST_ATTEMPTS, "there are more than 64 attempts"),
     ])
 }
 
-fn waits(subject: &Subject) -> Result<(), Refused> {
-    let policy = &subject.policy;
+fn waits(policy: &Policy) -> Result<(), Refused> {
     let is_clipped =
         |backoff: &Backoff| (1..policy.attempts()).any(|k| backoff.range(k, 0).hi > backoff.cap());
     first_of(&[

@@ -82,10 +82,7 @@ impl<'a> Edge<'a> {
         stream: Stream,
     ) -> Self {
         let clients = &scenario.clients;
-        let mut policy = subject.policy.clone();
-        if !scenario.can_cool_down(&policy) {
-            policy = policy.edit().without_cooldown().build().unwrap_or(policy);
-        }
+        let policy = scenario.effective(&subject.policy);
         let keeps_state = scenario.keeps_state(&policy);
         let (by_process, sets) = match scenario.guards_each() {
             each if keeps_state => (each, instances.len() as u64 * u64::from(each)),

@@ -103,8 +103,8 @@ impl Scenario {
             return Err(format!(
                 "the guards of the policy {name:?} have state, and {sets} sets of them (instances × shards or endpoints with their \
                  own) are more than the {MOST_GUARDS} that fit into memory; guards have no state without a budget of their own, \
-                 breaker, throttle, limit, cool-down or learnt hedges; where every instance makes one call, neither has a budget \
-                 that pays for all retries of a new process, nor the cool-down of a policy with one retry"
+                 breaker, throttle, limit, cool-down or learnt hedges; where every instance makes one call, a budget has none \
+                 if it pays for all retries of a new process, nor has the cool-down of a policy with one retry"
             ));
         }
         Ok(subject)
@@ -115,20 +115,25 @@ impl Scenario {
         if self.clients.guards == Scope::Backend { 1 } else { self.backend.parts() }
     }
 
+    /// The policy without guards that have no effect because every instance makes one call: a cool-down never refuses the
+    /// first retry.
+    pub(crate) fn effective(&self, policy: &Policy) -> Policy {
+        let mut draft = policy.edit();
+        if self.clients.call_once() && policy.attempts() <= 2 {
+            draft = draft.without_cooldown();
+        }
+        draft.build().unwrap_or_else(|_| policy.clone())
+    }
+
     /// Whether the guards of instances with this policy can differ. Otherwise one set is enough for all of them.
     pub(crate) fn keeps_state(&self, policy: &Policy) -> bool {
+        let policy = &self.effective(policy);
         let guarded = policy.breaker().is_some()
             || policy.throttle().is_some()
             || policy.rate().is_some()
-            || policy.concurrency().is_some();
-        let refuses = self.can_cool_down(policy) || self.can_run_dry(policy);
-        learns_hedges(policy) || guarded || refuses
-    }
-
-    /// Whether the cool-down of an instance can refuse a retry. The first retry of a new process is never refused.
-    pub(crate) fn can_cool_down(&self, policy: &Policy) -> bool {
-        let one_retry = self.clients.call_once() && policy.attempts() <= 2;
-        policy.cooldown().is_some() && !one_retry
+            || policy.concurrency().is_some()
+            || policy.cooldown().is_some();
+        learns_hedges(policy) || guarded || self.can_run_dry(policy)
     }
 
     /// Whether the budget of an instance can refuse a retry. That of a fleet is not the instance's.
