@@ -126,7 +126,8 @@ fn in_grpc(policy: &Policy) -> Option<Draft> {
 
 /// The delay of hedges, where only a fixed one exists, and only instead of retries.
 fn hedge_delay(policy: &Policy) -> Option<Nanos> {
-    let delay = policy.hedge().filter(|_| policy.attempts() > 1)?.fixed_delay()?;
+    let rule = policy.hedge().filter(|rule| policy.attempts() > 1 && !rule.overtaken)?;
+    let delay = rule.fixed_delay()?;
     Some(delay.clamp(1, LONGEST))
 }
 
