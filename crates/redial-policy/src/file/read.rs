@@ -135,7 +135,8 @@ impl<'a> Written<'a> {
         let span = own.of(invalid.field()).span;
         let path = join(self.here.path(), invalid.field());
         if let Some(budget) = unshared_budget(draft).filter(|_| invalid.field() == "fleet") {
-            let message = format!("{path}: a fleet shares a window budget, but this one is {budget}");
+            let message =
+                format!("{path}: a fleet shares a window budget, but this one is {budget}");
             return Err(Problem::at(span, message).help("add budget = { window = {} }"));
         }
         let written = invalid.field().split('.').try_fold(node, |node, key| node.get(key));

@@ -80,11 +80,12 @@ fn presets_are_printed_without_defaults() {
         file.to_toml(),
         "[policy.pay]\n\
          deadline = \"1m\"\n\
+         hedge = \"none\"\n\
          retry_on = [\"connect\", \"refused\", \"reset\", \"timeout\", 429, 500, 503]\n\
          require_key = true\n\
-         hedge = \"none\"\n\
          stall = \"none\"\n\
-         backoff = { base = \"500ms\", cap = \"20s\" }\n"
+         backoff = { base = \"500ms\", cap = \"20s\" }\n\
+         budget = { window = {} }\n"
     );
     for preset in Preset::ALL {
         assert_eq!(last(&format!("extends = \"{}\"", preset.name())), preset.into());
@@ -270,10 +271,7 @@ fn a_part_of_the_default_hedge_and_budget_can_be_changed() {
     }
     // A policy that extends nothing has the bucket's own defaults, those of the AWS SDKs.
     let alone = last("budget.tokens.cost = 7");
-    assert_eq!(
-        alone.budget(),
-        &Budget::Tokens(TokenBudget { cost: 7, ..TokenBudget::default() })
-    );
+    assert_eq!(alone.budget(), &Budget::Tokens(TokenBudget { cost: 7, ..TokenBudget::default() }));
 }
 
 #[test]

@@ -22,11 +22,7 @@ fn hedges_and_fleets() {
             "hedge: has more than one of `after`, `quantile` and `share`: keep one",
             "{ after = '1s', share = 0.5 }",
         ),
-        (
-            "stall = 'off'",
-            "stall: invalid value: string \"off\", expected a table, or \"none\"",
-            "'off'",
-        ),
+        ("stall = 'off'", "stall: must be a table, or \"none\", but is \"off\"", "'off'"),
         ("hedge.quantile = 95", "hedge.quantile: must be above 0 and below 1, but is 95", "95"),
         (
             "[policy.a]\nfleet = 'shp'\nbudget.window = {}\n[fleet.shop]\nredis = 'redis://h'",
@@ -178,7 +174,7 @@ fn unknown_names_get_a_suggestion() {
         ),
         (
             "[policy.a]\nextends = 'x'",
-            "policy.a.extends: no policy `x` in this file, and no such preset; use another policy of this file, or a preset: standard, fraud-score, payment-processor, web, control-plane, player",
+            "policy.a.extends: no policy `x` in this file, and no such preset; use another policy of this file, or a preset: standard, standard-0.1, fraud-score, payment-processor, web, control-plane, player",
             "'x'",
         ),
         (
