@@ -45,9 +45,10 @@ pub(super) fn plan<'a>(
     clients(scenario)?;
     backend(scenario)?;
     faults(scenario)?;
-    guards(&subject.policy)?;
-    waits(subject)?;
-    budget(scenario, &subject.policy)?;
+    let policy = scenario.effective(&subject.policy);
+    guards(&policy)?;
+    waits(&policy)?;
+    budget(scenario, &policy)?;
     Plan::new(scenario, subject, tick)
 }
 
@@ -131,12 +132,12 @@ fn guards(policy: &Policy) -> Result<(), Refused> {
         (policy.rate().is_some(), "every instance has a rate limit of its own"),
         (policy.concurrency().is_some(), "every instance has a concurrency limit of its own"),
         (policy.cooldown().is_some(), "the cool-down knows when each key was last retried"),
+        (policy.stall().is_some(), "every instance holds calls back after timeouts of its own"),
         (policy.attempts() > MOST_ATTEMPTS, "there are more than 64 attempts"),
     ])
 }
 
-fn waits(subject: &Subject) -> Result<(), Refused> {
-    let policy = &subject.policy;
+fn waits(policy: &Policy) -> Result<(), Refused> {
     let is_clipped =
         |backoff: &Backoff| (1..policy.attempts()).any(|k| backoff.range(k, 0).hi > backoff.cap());
     first_of(&[

@@ -3,6 +3,7 @@ use std::ops::Range;
 use redial_core::admit::Guards;
 use redial_core::admit::budget::{Account, Budget};
 use redial_core::decide::Safety;
+use redial_core::schedule::HedgeRule;
 use redial_core::{Context, Policy, Request};
 
 use super::flight::Target;
@@ -56,7 +57,8 @@ impl<'a> Edge<'a> {
             for callee in &service.calls {
                 let stream = stream.of((1 + edges.len() - of_clients) as u64);
                 edges.push(Self {
-                    most_hedges: most_hedges(&by.policy),
+                    // A deadline may come with the request.
+                    most_hedges: most_hedges(by.policy.hedge()),
                     guards: vec![Guards::new(&by.policy, 1, stream.of(0).bits())],
                     policy: by.policy.clone(),
                     by_process: 0,
@@ -82,7 +84,7 @@ impl<'a> Edge<'a> {
         stream: Stream,
     ) -> Self {
         let clients = &scenario.clients;
-        let policy = subject.policy.clone();
+        let policy = scenario.effective(&subject.policy);
         let keeps_state = scenario.keeps_state(&policy);
         let (by_process, sets) = match scenario.guards_each() {
             each if keeps_state => (each, instances.len() as u64 * u64::from(each)),
@@ -104,7 +106,7 @@ impl<'a> Edge<'a> {
             account,
             stream,
             safety: scenario.safety(subject),
-            most_hedges: most_hedges(&policy),
+            most_hedges: most_hedges(policy.hedge()),
             to: 0,
             latency: &clients.latency,
             policy,
@@ -190,6 +192,6 @@ fn known_subject(scenario: &Scenario, name: &str) -> Subject {
     subject.unwrap_or_else(|why| unreachable!("checked when the scenario was read: {why}"))
 }
 
-fn most_hedges(policy: &Policy) -> u32 {
-    policy.hedge().map_or(0, |rule| rule.most)
+fn most_hedges(rule: Option<&HedgeRule>) -> u32 {
+    rule.map_or(0, |rule| rule.most)
 }

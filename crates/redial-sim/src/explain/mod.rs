@@ -1,9 +1,9 @@
 //! What would this policy do with these outcomes, and how long does it wait?
 //!
-//! From "full jitter, 100 ms to 2 s, a tenth of the calls" it is hard to tell why the third call of an outage was
+//! From "full jitter, 100 ms to 2 s, a budget that retries earn" it is hard to tell why the third call of an outage was
 //! not retried, or how long callers wait on a bad day. [`explain`] makes the calls of a [`Script`] with the
-//! production engine, one after the other under one set of guards, in virtual time, and lists every verdict. It
-//! adds the waits of thousands of calls.
+//! production engine, one after the other under one set of guards, in virtual time, and lists every verdict. There is one
+//! attempt at a time, so none is hedged. It adds the waits of thousands of calls.
 
 mod ms;
 mod script;

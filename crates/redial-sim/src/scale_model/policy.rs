@@ -1,9 +1,9 @@
 use redial_core::admit::budget::{Budget, InflightBudget, TokenBudget, WindowBudget};
-use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule};
-use redial_core::{Policy, Rate};
+use redial_core::admit::{BreakerRule, CoolDownRule, Lookback, RateRule, StallRule};
+use redial_core::schedule::HedgeDelay;
+use redial_core::{LONGEST, Policy, Rate};
 
 use super::{BUCKET_SECONDS, Divider, UNNOTICED};
-use crate::scenario::learns_hedges;
 
 impl Divider {
     /// The policy of callers that make `by` times fewer calls with one set of guards: `flow` a second.
@@ -28,12 +28,30 @@ impl Divider {
             let places = self.whole("cooldown.places", rule.places, by, 1);
             draft = draft.cooldown(CoolDownRule { places, ..*rule });
         }
-        if learns_hedges(of) && by > 1.0 + UNNOTICED {
+        if let Some(StallRule { timeouts, most }) = of.stall().copied() {
+            let timeouts = self.bucket("stall.timeouts", timeouts, by, flow);
+            draft = draft.stall(StallRule { timeouts, most });
+        }
+        if by > 1.0 + UNNOTICED {
+            self.learning(of, by);
+        }
+        draft.build().map_err(|invalid| format!("its policy cannot be divided: {invalid}"))
+    }
+
+    /// Notes what an instance learns from its calls, which are fewer.
+    fn learning(&mut self, policy: &Policy, by: f64) {
+        let rule = policy.hedge();
+        let overtaken = rule.is_some_and(|rule| rule.overtaken);
+        if rule.is_some_and(|rule| matches!(rule.when, HedgeDelay::Quantile(_))) {
             self.note(format_args!(
                 "a learnt hedge.after needs 32 calls of an instance, which take {by:.0} times as long"
             ));
         }
-        draft.build().map_err(|invalid| format!("its policy cannot be divided: {invalid}"))
+        if overtaken || matches!(policy.budget(), Budget::Tokens(it) if it.slowdown.is_some()) {
+            self.note(format_args!(
+                "an instance knows the pace of the backend from {by:.0} times fewer successes"
+            ));
+        }
     }
 
     fn budget(&mut self, budget: &Budget, by: f64, flow: f64) -> Budget {
@@ -44,13 +62,7 @@ impl Divider {
                 bootstrap: self.bucket("budget.window.bootstrap", window.bootstrap, by, flow),
                 ..window
             }),
-            Budget::Tokens(tokens) => {
-                let least = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);
-                let kept = (flow * BUCKET_SECONDS).max(f64::from(least));
-                let what = "budget.tokens.capacity";
-                let capacity = self.bucket_of(what, tokens.capacity, by, kept);
-                Budget::Tokens(TokenBudget { capacity, ..tokens })
-            }
+            Budget::Tokens(tokens) => Budget::Tokens(self.tokens(&tokens, by, flow)),
             Budget::Throttling(mut throttling) => {
                 let what = "budget.throttling.capacity";
                 throttling.capacity = self.bucket(what, throttling.capacity, by, flow);
@@ -61,6 +73,34 @@ impl Divider {
                 let floor = self.whole("budget.inflight.floor", inflight.floor, by, least);
                 Budget::Inflight(InflightBudget { floor, ..inflight })
             }
+        }
+    }
+
+    /// What the bucket holds and holds at first is divided, and so is its floor. What a retry costs or earns is not: it is
+    /// one retry here too.
+    fn tokens(&mut self, tokens: &TokenBudget, by: f64, flow: f64) -> TokenBudget {
+        let dearest = tokens.cost.max(tokens.timeout_cost).max(tokens.throttled_cost);
+        let least = dearest.max(tokens.bonus);
+        // So many retries can be under way. With fewer, refunds would find a full bucket more often than in the scenario.
+        let under_way = flow * BUCKET_SECONDS * f64::from(tokens.cost);
+        let kept = under_way.max(f64::from(least));
+        let capacity = self.bucket_of("budget.tokens.capacity", tokens.capacity, by, kept);
+        let mut pot = |what: &str, pot: u32| {
+            let divided = (f64::from(pot) / by).round() as u32;
+            if pot >= tokens.cost && divided < tokens.cost {
+                self.note(format_args!(
+                    "budget.tokens.{what} {pot} becomes {divided}, which is less than a retry costs"
+                ));
+            }
+            divided
+        };
+        TokenBudget {
+            capacity,
+            opening: tokens.opening.map(|opening| pot("opening", opening).min(capacity)),
+            bootstrap: pot("bootstrap", tokens.bootstrap),
+            // One that takes years allows nothing.
+            floor: tokens.floor.map(|it| divided(it, by)).filter(|it| it.per <= LONGEST),
+            ..*tokens
         }
     }
 

@@ -6,7 +6,7 @@ use redial_sim::scale_model::ScaleModel;
 use redial_sim::scenario::Scenario;
 use redial_sim::simulate::Watch;
 
-use crate::helpers::{attempts, near, once, read_sets, scenario};
+use crate::helpers::{TENTH, attempts, near, once, read_sets, scenario};
 
 /// Four endpoints, of which those with these numbers answer 503, and 100 calls a second for 100 s.
 fn endpoints(clients: &str, faulty: &[u32], backend: &str, policy: &str) -> Run {
@@ -147,13 +147,34 @@ fn players(instances: u32, callers: u32, policy: &str) -> Result<Scenario, Strin
 #[test]
 fn clients_with_one_call_need_no_ledger() {
     let many = 25_000_000;
-    assert!(players(many, many, "budget = \"none\"").is_ok());
-    assert!(players(many, many, "attempts = 11").is_ok(), "the floor pays for 10 retries");
-    for policy in ["attempts = 12", "breaker = {}", "hedge = { quantile = 0.9 }"] {
-        let message = players(many, many, policy).unwrap_err();
+    let read = |more: &str| players(many, many, &format!("{TENTH}{more}"));
+    assert!(read("attempts = 11").is_ok(), "the floor pays for 10 retries");
+    let dear = "budget = { tokens = { capacity = 40, cost = 5, timeout_cost = 20 } }";
+    let tokens = |attempts| TENTH.replace("budget = { window = {} }", dear) + attempts;
+    assert!(players(many, many, &tokens("attempts = 3")).is_ok(), "two timeouts are paid for");
+    let overtaken = "hedge = { share = 0.3, overtaken = true }";
+    let hedged = TENTH.replace("hedge = \"none\"", overtaken);
+    assert!(players(many, many, &hedged).is_ok(), "no other call overtakes");
+    let stalls = TENTH.replace("stall = \"none\"", "stall = {}");
+    assert!(players(many, many, &stalls).is_ok(), "four attempts are too few");
+    let without_deadline = "deadline = \"none\"\nbudget = \"none\"";
+    assert!(players(many, many, without_deadline).is_ok(), "nothing is hedged or held back");
+    let state = [
+        format!("{TENTH}attempts = 12"),
+        format!("{TENTH}breaker = {{}}"),
+        TENTH.replace("hedge = \"none\"", "hedge = { quantile = 0.9 }"),
+        TENTH.replace("stall = \"none\"", "stall = { timeouts = 2 }"),
+        tokens("attempts = 4"),
+    ];
+    for policy in state {
+        let message = players(many, many, &policy).unwrap_err();
         assert!(message.contains("more than the 1000000 that fit"), "{policy}: {message}");
     }
-    assert!(players(many / 2, many, "").is_err(), "two calls each");
+    assert!(players(many / 2, many, TENTH).is_err(), "two calls each");
+    let cooling =
+        |attempts: u32| format!("{TENTH}attempts = {attempts}\ncooldown = {{ every = \"30s\" }}");
+    assert!(players(many, many, &cooling(2)).is_ok(), "no cool-down refuses a first retry");
+    assert!(players(many, many, &cooling(3)).is_err());
     let text = include_str!("../../scenarios/fleet.toml");
     let players = |sets: &[&str]| Scenario::read(text, &read_sets(sets)).unwrap().clients.instances;
     assert_eq!((players(&[]), players(&["clients=500"])), (many, 500));
@@ -162,7 +183,7 @@ fn clients_with_one_call_need_no_ledger() {
 #[test]
 fn a_budget_that_pays_for_every_retry_of_a_client_is_no_budget() {
     // The same with a ledger each: the breaker, which never opens, makes them necessary.
-    let jitter = "backoff = { base = \"300ms\", jitter = \"equal\" }\n";
+    let jitter = format!("backoff = {{ base = \"300ms\", jitter = \"equal\" }}\n{TENTH}");
     let run = |more: &str| {
         let Run { attempts, success, completion_ms, .. } =
             once(&players(2000, 2000, &format!("{jitter}{more}")).unwrap(), "it", 1);
@@ -170,6 +191,19 @@ fn a_budget_that_pays_for_every_retry_of_a_client_is_no_budget() {
     };
     assert_eq!(run(""), run("breaker = { failure_ratio = 1.0, minimum_calls = 100 }"));
     assert_eq!(run("").1, 1.0);
+}
+
+#[test]
+fn all_players_of_a_fleet_are_served_at_their_second_attempt() {
+    let fleet = Scenario::read(include_str!("../../scenarios/fleet.toml"), &[]).unwrap();
+    let run = |name: &str| {
+        let subject = fleet.subject(name).unwrap();
+        cohort::Model::new(&fleet, &subject).unwrap().run(1, &Watch::default())
+    };
+    let (player, literal) = (run("player"), run("literal"));
+    assert!(player.success > 0.99, "{}", player.success);
+    assert_eq!(player.attempts, literal.attempts);
+    assert!(player.peak_ratio < 0.02, "{} of all players in 50 ms", player.peak_ratio);
 }
 
 #[test]
@@ -183,6 +217,9 @@ fn a_failed_call_rests_as_a_key_of_a_reconciler_does() {
     assert!((30_000.0..31_000.0).contains(&run.completion_ms), "{}", run.completion_ms);
     // 40 rests of 0.75 s on average, and the first attempt.
     near("attempts", run.amplification, 41.0, 0.02);
+    let policy = policy.replace("attempts = 1", "attempts = 4");
+    let more = once(&scenario("60s", clients, down, &policy), "it", 1).amplification;
+    near("only a call that has not rested is retried", more, run.amplification + 3.0, 0.02);
 }
 
 #[test]
@@ -192,7 +229,7 @@ fn a_fleet_has_one_ledger_whatever_its_size() {
             format!("instances = {instances}\narrivals = {{ poisson = {{ rate = 500 }} }}");
         let faults = "[outage]\nstart = \"10s\"\nduration = \"10s\"\n\
                       [restart]\nstart = \"15s\"\nshare = 0.0";
-        let it = scenario("30s", &clients, faults, &format!("attempts = 4\n{more}"));
+        let it = scenario("30s", &clients, faults, &format!("{TENTH}{more}"));
         let Run { attempts, success, completion_ms, .. } = once(&it, "it", 1);
         (attempts, success, completion_ms)
     };
@@ -210,8 +247,8 @@ fn cohorts_have_the_ledger_of_a_fleet_and_none_where_it_never_refuses() {
     let fleet = "instances = 1000\narrivals = { poisson = { rate = 2000 } }";
     let players = "instances = \"each\"\narrivals = { synchronised = { callers = 20000 } }";
     let faults = "[outage]\nstart = \"0s\"\nduration = \"500ms\"";
-    for (clients, policy) in [(fleet, "fleet = \"it\""), (players, "")] {
-        let it = scenario("20s", clients, faults, policy);
+    for (clients, more) in [(fleet, "fleet = \"it\""), (players, "")] {
+        let it = scenario("20s", clients, faults, &format!("{TENTH}{more}"));
         let subject = it.subject("it").unwrap();
         let model = cohort::Model::new(&it, &subject).unwrap();
         let (counted, followed) = (model.run(1, &Watch::default()), once(&it, "it", 1));

@@ -31,6 +31,9 @@ attempts = 4
 deadline = "none"
 attempt_timeout = "200ms"
 backoff = { base = "100ms", cap = "2s", jitter = "full" }
+hedge = "none"
+budget = { window = {} }
+stall = "none"
 "#;
 
 fn sets(texts: &[&str]) -> Vec<Set> {
@@ -70,6 +73,9 @@ fn scenarios_that_depend_on_single_clients_are_refused() {
         ("policy.p.rate={rate=\"10/s\",burst=1}", "rate limit"),
         ("policy.p.concurrency=3", "concurrency"),
         ("policy.p.cooldown={every=\"1s\"}", "cool-down"),
+        ("policy.p.stall={}", "timeouts of its own"),
+        ("policy.p.hedge={after=\"50ms\"}", "several attempts"),
+        ("policy.p.hedge={share=0.3,overtaken=true} policy.p.deadline=\"1s\"", "several attempts"),
         ("policy.p.backoff.jitter=\"decorrelated\"", "decorrelated"),
         ("policy.p.budget={tokens={}}", "tokens"),
         ("policy.p.budget={throttling={capacity=10,ratio=0.1}}", "bucket"),
@@ -111,6 +117,17 @@ fn scenarios_that_depend_on_single_clients_are_refused() {
     assert!(cohort::Model::new(&scenario, &subject).is_err(), "calls stay in step with a limit");
     let (scenario, subject) = queue(&["backend.calls=[\"b\"]", "service.b={}"]);
     assert!(cohort::Model::new(&scenario, &subject).is_err());
+}
+
+#[test]
+fn rules_that_never_apply_are_no_hindrance() {
+    let share = "policy.p.hedge={share=0.3,overtaken=true}";
+    let once = ["policy.p.hedge={after=\"50ms\"}", "policy.p.attempts=1"];
+    let patient = ["policy.p.stall={}", "policy.p.attempt_timeout=\"none\""];
+    for texts in [&[share][..], &once, &patient] {
+        let (scenario, subject) = queue(texts);
+        assert!(cohort::Model::new(&scenario, &subject).is_ok(), "{texts:?}");
+    }
 }
 
 #[test]
@@ -250,12 +267,12 @@ fn a_million_callers_match_the_exact_engine() {
         check_alike(policy, &cohorts(&model, 8, None), &exactly(&model, 8));
     }
     let set = "clients.arrivals={poisson={rate=500000}}";
-    let model = built_in("blip", "standard", &[set]);
+    let model = built_in("blip", "standard-0.1", &[set]);
     let (mine, theirs) = (cohorts(&model, 8, None), exactly(&model, 8));
-    check_series("standard", &mine, &theirs);
+    check_series("standard-0.1", &mine, &theirs);
     // The budgets of ten instances run dry one after the other, and that of the cohorts at once: its peak is
     // sharper.
-    check_numbers("standard", &mine, &theirs, 0.01);
+    check_numbers("standard-0.1", &mine, &theirs, 0.01);
 }
 
 #[test]

@@ -145,7 +145,9 @@ fn a_write_whose_reply_is_lost_is_repeated_unless_it_is_keyed_or_unsafe() {
     let (twice, success) = duplicates(&[], "standard-1s");
     assert_eq!(twice, 0.0);
     near("it reports them", 1.0 - success, 0.01, 0.15);
-    assert_eq!(duplicates(&["clients.keyed=true"], "standard-1s"), (0.0, 1.0));
+    let (twice, success) = duplicates(&["clients.keyed=true"], "standard-1s");
+    // A new process has to earn the first retry after a timeout.
+    assert!(twice == 0.0 && success > 0.9999, "{twice}, {success}");
 }
 
 #[test]
@@ -260,6 +262,19 @@ fn a_call_that_is_requeued_is_the_same_call() {
     let run = once(&controllers, "control-plane", 1);
     assert_eq!((run.calls, run.success), (500, 1.0));
     assert!(run.amplification > 4.0);
+}
+
+#[test]
+fn controllers_with_the_preset_send_least_and_converge_first() {
+    let controllers = built_in("controllers", &[]);
+    let preset = run(&controllers, "control-plane", 5);
+    for loop_without_end in ["doubling", "full-jitter"] {
+        let other = run(&controllers, loop_without_end, 5);
+        for (figure, share) in [("amplification", 0.99), ("completion_ms", 0.6)] {
+            let (ours, theirs) = (preset.mean(figure), other.mean(figure));
+            assert!(ours < share * theirs, "{figure}: {ours}, {loop_without_end} {theirs}");
+        }
+    }
 }
 
 #[test]

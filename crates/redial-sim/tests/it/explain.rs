@@ -4,7 +4,7 @@ use redial_core::admit::budget::{Budget, TokenBudget, WindowBudget};
 use redial_core::admit::{BreakerRule, CoolDownRule};
 use redial_core::decide::Safety;
 use redial_core::schedule::{Backoff, HintRule, Jitter};
-use redial_core::{Draft, Nanos, Policy, Rate, Stop};
+use redial_core::{Draft, Nanos, Policy, Preset, Rate, Stop};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, ScriptError, explain};
 
 const MS: Nanos = 1_000_000;
@@ -247,7 +247,7 @@ fn without_jitter_waits_are_exact_whatever_the_seed() {
 
 #[test]
 fn the_seed_determines_the_waits_of_calls_and_runs() {
-    let ask = |seed| ask(Policy::draft(), "503; 503", |q| q.seed = seed);
+    let ask = |seed| ask(Preset::Standard01.draft(), "503; 503", |q| q.seed = seed);
     let (one, again, other) = (ask(1), ask(1), ask(2));
     assert_eq!((&one.steps, &one.runs), (&again.steps, &again.runs));
     assert_ne!(one.runs, other.runs);

@@ -114,7 +114,7 @@ fn layers_that_pass_on_signals_do_not_multiply() {
 
 #[test]
 fn the_deadline_travels_down() {
-    let policy = "attempts = 1\ndeadline = \"50ms\"";
+    let policy = "attempts = 1\ndeadline = \"50ms\"\nstall = \"none\"";
     let ended = |deadline: bool| {
         let rest = format!(
             "[backend]\ncalls = [\"b\"]\npolicy = \"inner\"\n[service.b]\nerrors = 1.0\n\

@@ -33,10 +33,13 @@ pub(crate) fn scenario(duration: &str, clients: &str, rest: &str, policy: &str) 
 /// A policy that makes this many attempts, 1 ms apart, without other limits.
 pub(crate) fn attempts(count: u32) -> String {
     format!(
-        "attempts = {count}\ndeadline = \"none\"\nbudget = \"none\"\n\
+        "attempts = {count}\ndeadline = \"none\"\nbudget = \"none\"\nstall = \"none\"\n\
          backoff = {{ growth = \"constant\", base = \"1ms\", cap = \"1ms\", jitter = \"none\" }}\n"
     )
 }
+
+/// A budget of a tenth of the calls, and neither hedges nor calls held back: the rest of a policy is up to the test.
+pub(crate) const TENTH: &str = "budget = { window = {} }\nhedge = \"none\"\nstall = \"none\"\n";
 
 #[track_caller]
 pub(crate) fn near(what: &str, found: f64, expected: f64, relative: f64) {

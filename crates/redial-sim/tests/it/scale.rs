@@ -110,7 +110,7 @@ fn a_model_of_the_whole_is_the_whole() {
 
 #[test]
 fn what_does_not_divide_is_named() {
-    let cases: [(&[&str], u32, &str); 11] = [
+    let cases: [(&[&str], u32, &str); 15] = [
         (&[], 1000, "backend.servers 400 becomes 1, and a request takes 2.50 times as long"),
         (&["backend.queue=3"], 10, "backend.queue 3 becomes 0 instead of 0.30"),
         (&["backend.connections=7"], 100, "backend.connections 7 becomes 1 instead of 0.07"),
@@ -118,6 +118,10 @@ fn what_does_not_divide_is_named() {
         (&["restart={start=\"1s\",share=0.25}"], 100, "restart.share 0.25 becomes 0.30"),
         (&["policy.p.budget={window={}}"], 1000, "budget.window.floor becomes 0 instead of 0.10"),
         (&["policy.p.budget={tokens={}}"], 10_000, "tokens.capacity 500 becomes 10, which stands"),
+        (&[], 1000, "tokens.capacity 200 becomes 40, which stands for 4000"),
+        (&[], 1000, "tokens.opening 20 becomes 0, which is less than a retry costs"),
+        (&[], 1000, "stall.timeouts 5 becomes 1, which stands for 100"),
+        (&[], 1000, "the pace of the backend from 100 times fewer successes"),
         (&["policy.p.concurrency=3"], 100, "concurrency 3 becomes 1 instead of 0.30"),
         // An instance of the model makes 600 calls a second: 60 in 100 ms.
         (
@@ -141,6 +145,29 @@ fn what_does_not_divide_is_named() {
     let (scenario, subject) = whole(&["clients.arrivals={closed={callers=150,think=\"1s\"}}"]);
     let why = ScaleModel::new(&scenario, &subject, 200).unwrap_err();
     assert!(why.contains("150") && why.contains("shorter duration"), "{why}");
+}
+
+/// A model with fewer instances has the budgets of the scenario; one with fewer calls for each instance divides them.
+#[test]
+fn an_earned_budget_is_divided_with_the_calls_of_an_instance() {
+    let retries = |sets: &[&str], k: u32| {
+        let (scenario, subject) = whole(sets);
+        let model = ScaleModel::new(&scenario, &subject, k).unwrap();
+        let runs: Vec<Run> = (0..4).map(|seed| model.run(seed, &Watch::default())).collect();
+        Summary::of(&runs).mean("retries")
+    };
+    let calm = ["capacity_loss=[]", "backend.limit={rate=1000000,burst=1000}"];
+    let outage = "outage={start=\"2s\",duration=\"5s\"}";
+    // 1,000 instances with 32 calls before the outage: each has earned a second retry.
+    let many = [calm[0], calm[1], outage, "clients.instances=1000"];
+    let (all, tenth) = (retries(&many, 1), retries(&many, 10));
+    assert!((2_000.0..2_200.0).contains(&all), "{all}");
+    assert!((tenth / all - 1.0).abs() < 0.02, "{tenth} instead of {all}");
+    // Ten instances stay ten. What fails at random is paid for by what succeeds, at any size.
+    let brownout = "brownout={start=\"2s\",duration=\"5s\",share=0.2}";
+    let few = [calm[0], calm[1], brownout, "clients.instances=10"];
+    let (all, tenth) = (retries(&few, 1), retries(&few, 10));
+    assert!((tenth / all - 1.0).abs() < 0.1, "{tenth} instead of {all}");
 }
 
 #[test]
@@ -215,11 +242,11 @@ fn the_fastest_accurate_engine_is_chosen() {
 
 #[test]
 fn a_summary_says_that_it_is_of_a_scale_model() {
-    let (scenario, subject) = whole(&["rate=10000000", "duration=5s"]);
+    let (scenario, subject) = whole(&["rate=10000000", "duration=5s", "capacity_loss=[]"]);
     let settings = Settings { runs: 1, seed: 1, threads: 1, engine: Choice::Auto };
     let summary = simulate(&scenario, &subject, &settings, &Watch::default());
     assert_eq!(summary.engine, Engine::Scale(50));
-    assert!(summary.notes[0].contains("decorrelated"), "{:?}", summary.notes);
+    assert!(summary.notes[0].contains("timeouts of its own"), "{:?}", summary.notes);
     let calls = summary.mean("calls");
     assert!((calls / 5e7 - 1.0).abs() < 0.01, "{calls}");
     let limited = 19_000.0 * 5.0 / calls;

@@ -195,7 +195,8 @@ impl Tokens {
     }
 
     pub(crate) fn balance(&self) -> u64 {
-        u64::from(self.level.load(Ordering::Acquire) / self.budget.cost)
+        let retries = |from: &AtomicU32| u64::from(from.load(Ordering::Acquire) / self.budget.cost);
+        retries(&self.level) + retries(&self.bootstrap)
     }
 
     pub(super) fn restore(&self, level: u64) -> bool {
