@@ -69,7 +69,7 @@ impl<C> Retry<C> {
             return Err(Error::never_begun());
         }
         let now = self.now::<Monotonic>();
-        let (session, judged) = if let Some(fast) = self.fast_attempt::<Monotonic>(now) {
+        let (session, judged) = if let Some(mut fast) = self.fast_attempt::<Monotonic>(now) {
             match judge(self, Some(op(fast.attempt(self)))) {
                 Judged::Value(value) => {
                     fast.succeed(self);

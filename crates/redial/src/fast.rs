@@ -9,15 +9,17 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-#[cfg(feature = "tokio")]
-use redial_core::Context;
 use redial_core::{Call, Nanos};
+#[cfg(feature = "tokio")]
+use redial_core::{Context, NEVER};
 
 use crate::attempt::Attempt;
 use crate::clock::{Clock, backwards};
 use crate::inbound::Inbound;
 use crate::retry::Retry;
 use crate::session::Session;
+#[cfg(feature = "tokio")]
+use crate::session::limited;
 use crate::{Stripe, thread_state};
 
 /// A first attempt in flight that holds no permit. Dropping it abandons it.
@@ -37,7 +39,7 @@ impl<'r, K: Clock> FastAttempt<&'r Arc<Stripe>, K> {
         // The counters of the fast path are those of calls that serve no retry of a caller.
         let inherited =
             meter.is_some() && thread_state::is_serving() && Inbound::current().is_retry();
-        if inherited || now >= latest || !retry.guards().pass(thread_state::stripe(), now) {
+        if inherited || now >= latest || !retry.guards().pass(thread_state::stripe, now) {
             return None;
         }
         if let Some(stripe) = meter {
@@ -69,8 +71,15 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> FastAttempt<M, K> {
         Call::resume(cx.policy, self.started, self.latest).0.hedge_at(cx, self.started)
     }
 
+    /// When the attempt is cut off or, if others can be `beside` it, a hedge is due.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn until<C>(&self, retry: &Retry<C>, beside: bool) -> Nanos {
+        let hedge_at = if beside { self.hedge_at(&limited(retry, 0, None)) } else { NEVER };
+        self.attempt(retry).expires.min(hedge_at)
+    }
+
     #[inline(always)]
-    pub(crate) fn succeed<C>(mut self, retry: &Retry<C>) {
+    pub(crate) fn succeed<C>(&mut self, retry: &Retry<C>) {
         let (started, guards) = (self.started, retry.guards());
         let Some(meter) = self.meter.take() else {
             guards.passed(started, || retry.now::<K>());
@@ -86,7 +95,7 @@ impl<M: Borrow<Arc<Stripe>>, K: Clock> FastAttempt<M, K> {
 
     /// Hands the attempt over to a session, which settles it.
     #[cold]
-    pub(crate) fn into_session<R: Borrow<Retry<C>>, C>(mut self, retry: R) -> Session<R, C, K> {
+    pub(crate) fn into_session<R: Borrow<Retry<C>>, C>(&mut self, retry: R) -> Session<R, C, K> {
         self.meter = None;
         Session::resume(retry, self.started, self.latest)
     }

@@ -12,7 +12,7 @@ use crate::attempt::Attempt;
 use crate::clock::Tokio;
 use crate::error::Error;
 use crate::retry::Retry;
-use crate::session::{Judged, Session, Step, judge, limited};
+use crate::session::{Judged, Session, Step, judge};
 use crate::spans::Current;
 
 impl<C> Retry<C> {
@@ -106,44 +106,91 @@ impl<C> Retry<C> {
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let (now, mut cause) = (self.now::<Tokio>(), None);
-        let (session, step) = if let Some(fast) = self.fast_attempt::<Tokio>(now) {
-            let attempt = fast.attempt(self);
-            let (op, start) = op.start(attempt);
-            let mut op = pin!(op);
-            let hedge_at = || match start {
-                Some(_) => fast.hedge_at(&limited(self, 0, None)),
-                None => NEVER,
+        let now = self.now::<Tokio>();
+        let Some(mut fast) = self.fast_attempt::<Tokio>(now) else {
+            let call = Apart { call: self.drive_session(now, &mut op) };
+            return call.await.map_err(Error::adapt::<T, C>);
+        };
+        let judged = {
+            let (first, mut start) = op.start(fast.attempt(self));
+            let mut first = pin!(first);
+            let until = || fast.until(self, start.is_some());
+            let judged = match Within::new(first.as_mut(), until).await {
+                None => None,
+                Some(result) => match judge(self, Some(result)) {
+                    Judged::Value(value) => {
+                        fast.succeed(self);
+                        return Ok(value);
+                    }
+                    judged => Some(judged),
+                },
             };
-            let until = || fast.attempt(self).expires.min(hedge_at());
-            let result = Within::new(op.as_mut(), until).await;
-            let pending = result.is_none();
-            match judge(self, result) {
-                Judged::Value(value) => {
-                    fast.succeed(self);
-                    return Ok(value);
-                }
-                judged => {
-                    let mut session = fast.into_session(self);
-                    let slow = pending.then_some(op);
-                    let step = self.follow(&mut session, judged, slow, start, &mut cause).await;
-                    (session, step)
-                }
+            if let Some(start) = &mut start {
+                let call = self.rest(fast.into_session(self), judged, first, start);
+                return Box::pin(Apart { call }).await.map_err(Error::adapt::<T, C>);
             }
-        } else {
-            let mut session = Session::start(self, now, self.latest());
-            let attempt = session.first().map_err(Error::adapt::<T, C>)?;
-            let step = self.attempt(&mut session, attempt, &mut op, &mut cause).await;
-            (session, step)
+            judged.unwrap_or_else(|| judge(self, None))
         };
-        let answer = match step {
-            Step::Return(answer) => answer,
-            step => Box::pin(self.retry(session, step, cause, &mut op)).await,
-        };
-        answer.map_err(Error::adapt::<T, C>)
+        let call = self.failed(fast.into_session(self), judged, &mut op);
+        Box::pin(Apart { call }).await.map_err(Error::adapt::<T, C>)
     }
 
-    /// Everything after the first attempt.
+    /// The same for an attempt that does not take the fast path.
+    async fn drive_session<T, E, O>(&self, now: Nanos, op: &mut O) -> Result<T, Error<E>>
+    where
+        O: Operation<Output = Result<T, E>>,
+        C: Classifier<T, E>,
+    {
+        let (mut session, mut cause) = (Session::start(self, now, self.latest()), None);
+        match self.attempt(&mut session, op, &mut cause).await {
+            Step::Return(answer) => answer,
+            step => Box::pin(self.retry(session, step, cause, op)).await,
+        }
+    }
+
+    /// Everything after a first attempt that failed. `None` is one that is pending: a hedge beside it is due, or it is cut off.
+    async fn rest<T, E, F, Fut>(
+        &self,
+        mut session: Session<&Self, C, Tokio>,
+        judged: Option<Judged<T, E>>,
+        first: Pin<&mut F>,
+        mut start: impl FnMut(Attempt) -> Fut,
+    ) -> Result<T, Error<E>>
+    where
+        F: Future<Output = Result<T, E>>,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classifier<T, E>,
+    {
+        let mut cause = None;
+        let step = match judged {
+            None if !session.is_expired() => {
+                self.race(&mut session, first, &mut start, &mut cause).await
+            }
+            judged => {
+                let judged = judged.unwrap_or_else(|| judge(self, None));
+                session.settle(judged, &mut cause)
+            }
+        };
+        self.retry(session, step, cause, &mut Plain(start)).await
+    }
+
+    /// Everything after a first attempt that failed and that no others could be beside.
+    async fn failed<T, E, O>(
+        &self,
+        mut session: Session<&Self, C, Tokio>,
+        judged: Judged<T, E>,
+        op: &mut O,
+    ) -> Result<T, Error<E>>
+    where
+        O: Operation<Output = Result<T, E>>,
+        C: Classifier<T, E>,
+    {
+        let mut cause = None;
+        let step = session.settle(judged, &mut cause);
+        self.retry(session, step, cause, op).await
+    }
+
+    /// Everything after an attempt.
     async fn retry<T, E, O>(
         &self,
         mut session: Session<&Self, C, Tokio>,
@@ -161,16 +208,14 @@ impl<C> Retry<C> {
                 Step::WaitUntil(until) => sleep(until).await,
                 Step::InFlight => {}
             }
-            let attempt = session.next(&mut cause)?;
-            step = self.attempt(&mut session, attempt, op, &mut cause).await;
+            step = self.attempt(&mut session, op, &mut cause).await;
         }
     }
 
-    /// An attempt that was admitted, and the hedges beside it.
+    /// One attempt, and the hedges beside it.
     async fn attempt<T, E, O>(
         &self,
         session: &mut Session<&Self, C, Tokio>,
-        attempt: Attempt,
         op: &mut O,
         cause: &mut Option<E>,
     ) -> Step<T, E>
@@ -178,34 +223,17 @@ impl<C> Retry<C> {
         O: Operation<Output = Result<T, E>>,
         C: Classifier<T, E>,
     {
-        let current = session.current();
-        let (op, start) = during(current.as_ref(), || op.start(attempt));
-        let mut op = pin!(Inside { op, current });
-        let hedge_at = if start.is_some() { session.hedge_at() } else { NEVER };
-        let result = within(op.as_mut(), attempt.expires.min(hedge_at)).await;
-        let slow = result.is_none().then_some(op);
-        self.follow(session, judge(self, result), slow, start, cause).await
-    }
-
-    /// Settles an attempt that has ended, or has been cut off. One that is only `slow` is raced.
-    async fn follow<T, E, F, Fut>(
-        &self,
-        session: &mut Session<&Self, C, Tokio>,
-        judged: Judged<T, E>,
-        slow: Option<Pin<&mut F>>,
-        start: Option<impl FnMut(Attempt) -> Fut>,
-        cause: &mut Option<E>,
-    ) -> Step<T, E>
-    where
-        F: Future<Output = Result<T, E>>,
-        Fut: Future<Output = Result<T, E>>,
-        C: Classifier<T, E>,
-    {
-        match (slow, start) {
-            (Some(slow), Some(start)) if !session.is_expired() => {
-                Box::pin(self.race(session, slow, start, cause)).await
+        let (op, start) = match session.admit(cause) {
+            Err(error) => return Step::Return(Err(error)),
+            Ok(attempt) => during(session.current().as_ref(), || op.start(attempt)),
+        };
+        let mut op = pin!(Inside { op, current: session.current() });
+        let until = || session.until(start.is_some());
+        match (Within::new(op.as_mut(), until).await, start) {
+            (None, Some(start)) if !session.is_expired() => {
+                Box::pin(self.race(session, op, start, cause)).await
             }
-            _ => session.settle(judged, cause),
+            (result, _) => session.settle(judge(self, result), cause),
         }
     }
 }
@@ -287,6 +315,24 @@ impl<F: Future> Future for Inside<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         during(this.current.as_ref(), || this.op.poll(cx))
+    }
+}
+
+pin_project! {
+    /// A part of a call that most calls do not have. It is polled out of line, so that the others stay small.
+    struct Apart<F> {
+        #[pin]
+        call: F,
+    }
+}
+
+impl<F: Future> Future for Apart<F> {
+    type Output = F::Output;
+
+    #[cold]
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.project().call.poll(cx)
     }
 }
 

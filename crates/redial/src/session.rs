@@ -127,6 +127,12 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
         self.admitted(admitted, &mut None)
     }
 
+    /// The first attempt, or the next one after a wait.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn admit<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
+        if self.call.attempts() == 0 { self.first() } else { self.next(cause) }
+    }
+
     /// The next attempt, after a wait.
     pub(crate) fn next<E>(&mut self, cause: &mut Option<E>) -> Result<Attempt, Error<E>> {
         let cx = limited(self.retry.borrow(), self.number, self.barred);
@@ -159,7 +165,9 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     pub(crate) fn succeed(&mut self) {
         if let Some(permit) = self.permit.take() {
             let cx = numbered(self.retry.borrow(), self.number);
-            let timed = cx.guards.timed() || cx.observer.is_some() || self.trace.is_enabled();
+            let timed = cx.guards.needs_time(permit.started)
+                || cx.observer.is_some()
+                || self.trace.is_enabled();
             let now = if timed { K::now() } else { permit.started };
             let oldest =
                 self.others.first().map_or(permit.started, |it| it.started.min(permit.started));
@@ -277,6 +285,11 @@ impl<R: Borrow<Retry<C>>, C, K: Clock> Session<R, C, K> {
     pub(crate) fn hedge_at(&self) -> Nanos {
         let cx = limited(self.retry(), self.number, self.barred);
         self.permit.as_ref().map_or(NEVER, |permit| self.call.hedge_at(&cx, permit.started))
+    }
+
+    /// When the attempt that is settled next is cut off or, if others can be `beside` it, a hedge is due.
+    pub(crate) fn until(&self, beside: bool) -> Nanos {
+        self.expires().min(if beside { self.hedge_at() } else { NEVER })
     }
 
     /// Puts the attempt that would be settled next beside the others.

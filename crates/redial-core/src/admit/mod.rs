@@ -52,12 +52,16 @@ pub struct Guards {
     pub(crate) ledger: Arc<Ledger>,
     /// Whether there is any guard besides the ledger. Most policies have none.
     guarded: bool,
-    /// Whether a success changes the ledger. In the default budget it does not.
+    /// Whether a call makes a deposit. In the default budget it does not.
+    depositing: bool,
+    /// Whether a success changes the ledger.
     rewarding: bool,
     /// Whether a first attempt holds nothing except possibly a probe of the breaker.
     light: bool,
     /// Whether a guard needs the time of a success.
     timed: bool,
+    /// Whether one needs that of every success, and not only if the pace is recorded.
+    always_timed: bool,
     /// Whether every success is recorded: by the breaker, or for the delay of hedges.
     recording: bool,
     breaker: Option<Breaker>,
@@ -138,12 +142,11 @@ impl Guards {
             || cooldown.is_some();
         let hedges = hedge.map(|rule| Box::new(HedgeTimer::new(rule)));
         let learning = hedges.as_ref().is_some_and(|hedges| hedges.is_learnt());
-        let timed = ledger.times_success()
+        let always_timed = ledger.times_success()
             || breaker.as_ref().is_some_and(Breaker::times_success)
             || throttle.is_some()
-            || paced
             || learning;
-        let rewarding = ledger.rewards_success();
+        let (depositing, rewarding) = (ledger.takes_deposits(), ledger.rewards_success());
         let light = (!rewarding || ledger.rewards_simply())
             && !ledger.counts_in_flight()
             && throttle.is_none()
@@ -152,9 +155,11 @@ impl Guards {
         Self {
             ledger,
             guarded,
+            depositing,
             rewarding,
             light,
-            timed,
+            timed: always_timed || paced,
+            always_timed,
             recording: learning || breaker.is_some(),
             breaker,
             throttle,
@@ -163,7 +168,7 @@ impl Guards {
             cooldown,
             stall,
             paced,
-            pace: Pace::default(),
+            pace: if paced { Pace::default() } else { Pace::off() },
             slowdown,
             hedges,
         }
@@ -176,19 +181,27 @@ impl Guards {
         self.timed
     }
 
+    /// Whether a guard needs the time of the success of an attempt that was sent then.
+    #[inline]
+    pub fn needs_time(&self, sent: Nanos) -> bool {
+        self.timed && (self.always_timed || self.pace.wants(sent))
+    }
+
     /// The fast path for a first attempt without an observer that holds nothing: what
     /// [`Call::admit`](crate::Call::admit) reduces to then. Returns `false`, and does nothing, for any other
     /// attempt. If the attempt succeeds, call [`Guards::passed`]; otherwise continue with
     /// [`Call::resume`](crate::Call::resume).
     #[inline(always)]
-    pub fn pass(&self, stripe: usize, now: Nanos) -> bool {
+    pub fn pass(&self, stripe: impl FnOnce() -> usize, now: Nanos) -> bool {
         if !self.light
             || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed())
             || self.stall.as_ref().is_some_and(|stall| stall.is_near(&self.pace))
         {
             return false;
         }
-        self.deposit(stripe, 1, now);
+        if self.depositing {
+            self.deposit(stripe(), 1, now);
+        }
         true
     }
 
@@ -199,11 +212,11 @@ impl Guards {
         if self.rewarding {
             self.ledger.reward_simply();
         }
-        let paced = self.paced && self.pace.wants(started);
+        let paced = self.pace.wants(started);
         if !paced && !self.recording {
             return None;
         }
-        let now = if self.timed { now() } else { started };
+        let now = if paced || self.always_timed { now() } else { started };
         if paced {
             self.pace.succeeded(started, now);
         }

@@ -8,7 +8,7 @@
 //! One success in a millisecond is recorded, so that most successes write nothing and need no second look at the clock.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::units::{MS, Nanos, SECOND, share};
+use crate::units::{MS, NEVER, Nanos, SECOND, share};
 
 /// Fewer latencies say too little.
 const ENOUGH: u32 = 3;
@@ -39,6 +39,11 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    /// Records nothing.
+    pub(crate) fn off() -> Self {
+        Self { due: AtomicU64::new(NEVER), ..Self::default() }
+    }
+
     /// Whether the success of an attempt that was sent then should be recorded.
     #[inline(always)]
     pub(crate) fn wants(&self, sent: Nanos) -> bool {

@@ -176,6 +176,11 @@ impl Ledger {
         }
     }
 
+    /// Whether [`Ledger::deposit`] does anything.
+    pub(crate) fn takes_deposits(&self) -> bool {
+        matches!(self, Self::Window(_) | Self::Lease(_))
+    }
+
     /// A retry was answered with "not yet".
     pub(crate) fn answered(&self, charge: Charge) {
         if let Self::Tokens(tokens) = self {

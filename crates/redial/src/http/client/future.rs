@@ -165,7 +165,7 @@ where
         answered
     }
 
-    fn resume(rest: Rest<S, B>, attempt: FastAttempt<Arc<Stripe>, Tokio>) -> Exchange<S, B, R> {
+    fn resume(rest: Rest<S, B>, mut attempt: FastAttempt<Arc<Stripe>, Tokio>) -> Exchange<S, B, R> {
         let session = attempt.into_session(rest.retry().unkeyed());
         Exchange::new(rest.service, rest.outgoing, session)
     }
@@ -228,7 +228,7 @@ where
             StateProj::Fast { call, timer, attempt, stage: Stage::Sent(rest) } => {
                 let received = match call.poll(cx) {
                     Poll::Ready(Ok(response)) if rest.outgoing.is_success(&response) => {
-                        if let Some(attempt) = attempt.take() {
+                        if let Some(mut attempt) = attempt.take() {
                             attempt.succeed(rest.retry());
                         }
                         return Poll::Ready(Ok(response.map(Answer::new)));
