@@ -60,18 +60,20 @@ pub struct Guards {
     timed: bool,
     /// Whether every success is recorded: by the breaker, or for the delay of hedges.
     recording: bool,
-    breaker: Option<Breaker>,
-    throttle: Option<Throttle>,
-    rate: Option<RateLimit>,
-    concurrency: Option<Concurrency>,
-    cooldown: Option<CoolDown>,
-    stall: Option<Stall>,
     /// Whether a guard reads the pace of the destination.
     paced: bool,
+    /// From so many timeouts on, calls may have to be refused; `u32::MAX` without a stall rule.
+    stalls_from: u32,
     pace: Pace,
+    breaker: Option<Breaker>,
+    concurrency: Option<Concurrency>,
     /// No retry is paid for while successes take more than this many times as long as usual.
     slowdown: Option<f64>,
-    /// Boxed, because a learnt delay is large.
+    // The others are boxed: few policies have them, and a simulator has many guards.
+    stall: Option<Box<Stall>>,
+    throttle: Option<Box<Throttle>>,
+    rate: Option<Box<RateLimit>>,
+    cooldown: Option<Box<CoolDown>>,
     hedges: Option<Box<HedgeTimer>>,
 }
 
@@ -125,10 +127,7 @@ impl Guards {
         let cooldown = policy.cooldown().map(CoolDown::new);
         let stall = policy.stall().map(|rule| Stall::new(rule, random::draw(seed, 2)));
         let hedge = policy.hedge().filter(|_| policy.attempts() > 1);
-        let slowdown = match policy.budget() {
-            Budget::Tokens(tokens) => tokens.slowdown,
-            _ => None,
-        };
+        let slowdown = ledger.slowdown();
         let paced = stall.is_some() || slowdown.is_some() || hedge.is_some_and(|it| it.overtaken);
         let guarded = paced
             || breaker.is_some()
@@ -156,15 +155,16 @@ impl Guards {
             light,
             timed,
             recording: learning || breaker.is_some(),
-            breaker,
-            throttle,
-            rate,
-            concurrency,
-            cooldown,
-            stall,
             paced,
+            stalls_from: policy.stall().map_or(u32::MAX, |rule| rule.timeouts),
             pace: Pace::default(),
+            breaker,
+            concurrency,
             slowdown,
+            stall: stall.map(Box::new),
+            throttle: throttle.map(Box::new),
+            rate: rate.map(Box::new),
+            cooldown: cooldown.map(Box::new),
             hedges,
         }
     }
@@ -183,8 +183,8 @@ impl Guards {
     #[inline(always)]
     pub fn pass(&self, stripe: usize, now: Nanos) -> bool {
         if !self.light
+            || self.pace.timeouts() >= self.stalls_from
             || self.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed())
-            || self.stall.as_ref().is_some_and(|stall| stall.is_near(&self.pace))
         {
             return false;
         }
@@ -388,15 +388,19 @@ impl Guards {
         self.breaker.as_ref()?.record(probe, health, taken, now)
     }
 
-    /// Only our own timeouts count: an answer, even a 504, comes from a server that does not stand still.
+    /// A timeout with a status code, such as 504, is an answer. An answer with nothing wrong on the server's side shows
+    /// that the server does not stand still; one that reports a failure shows nothing.
     fn keep_pace(&self, outcome: &Outcome, taken: Nanos, now: Nanos) {
         let sent = now.saturating_sub(taken);
         match outcome {
             Outcome::Success if self.pace.wants(sent) => self.pace.succeeded(sent, now),
-            Outcome::Failure(it) if it.class == Class::Timeout && it.code == 0 => {
-                self.pace.timed_out(taken, now);
-            }
-            _ => {}
+            Outcome::Success => {}
+            Outcome::NotYet(_) => self.pace.answered(now),
+            Outcome::Failure(it) => match (it.class, it.code) {
+                (Class::Timeout, 0) => self.pace.timed_out(taken, now),
+                (Class::Permanent, 1..) => self.pace.answered(now),
+                _ => {}
+            },
         }
     }
 
