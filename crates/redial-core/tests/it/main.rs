@@ -4,6 +4,7 @@
 mod breaker;
 mod budget;
 mod call;
+mod earned;
 mod events;
 mod fast_path;
 mod fleet;
@@ -11,6 +12,7 @@ mod herd;
 mod lease;
 mod limits;
 mod literature;
+mod pace;
 mod peers;
 mod policy;
 mod policy_text;
