@@ -32,7 +32,7 @@ use alloc::sync::Arc;
 use core::task::Waker;
 
 use breaker::{Breaker, Pass};
-use budget::{Account, Budget, Charge, Lease, Ledger, Saved};
+use budget::{Account, Budget, Charge, Ledger};
 use cooldown::CoolDown;
 use limit::Concurrency;
 use pace::Pace;
@@ -94,11 +94,6 @@ impl Guards {
     /// The guards of `policy`, with the budget of `account` instead of its own.
     pub fn sharing(policy: &Policy, account: &Account, seed: u64) -> Self {
         Self::with(policy, Arc::clone(&account.0), seed)
-    }
-
-    /// The account of the budget, to be shared.
-    pub fn account(&self) -> Account {
-        Account(Arc::clone(&self.ledger))
     }
 
     /// The bulk form of the guards of `n` equal processes: one window, with the floor and the bootstrap
@@ -232,32 +227,6 @@ impl Guards {
         }
     }
 
-    /// Equal for guards that share the account of one budget.
-    pub fn account_id(&self) -> usize {
-        Arc::as_ptr(&self.ledger) as usize
-    }
-
-    /// How many retries the budget would grant right now; `None` without a budget.
-    pub fn balance(&self, now: Nanos) -> Option<u64> {
-        self.ledger.balance(now)
-    }
-
-    /// The lease from a fleet's budget, if these guards share one.
-    pub fn lease(&self) -> Option<&Lease> {
-        self.ledger.lease()
-    }
-
-    /// The state of the budget, for the next process that shares it. The other guards are not part of it.
-    pub fn save(&self) -> Saved {
-        self.ledger.save()
-    }
-
-    /// Continues from the state that another process saved. Returns `false`, and changes nothing, if it belongs to another
-    /// kind of budget, or to a window of another length; or if the budget is shared.
-    pub fn restore(&mut self, saved: &Saved) -> bool {
-        Arc::get_mut(&mut self.ledger).is_some_and(|ledger| ledger.restore(saved))
-    }
-
     /// The state of the breaker; closed if there is none. It stays open until the first attempt after its open
     /// time.
     pub fn breaker(&self) -> BreakerState {
@@ -280,19 +249,6 @@ impl Guards {
     pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
         let saturated = self.slowdown.is_some_and(|times| self.pace.is_slow(times));
         if saturated { None } else { self.ledger.charge(class, now) }
-    }
-
-    /// Deposits for `n` calls at once. Only windows take deposits.
-    #[inline(always)]
-    pub fn deposit(&self, stripe: usize, n: u64, now: Nanos) {
-        self.ledger.deposit(stripe, n, now);
-    }
-
-    /// Withdraws for up to `n` retries after failures of `class`, and returns how many were granted. A
-    /// budget that counts attempts in flight is read, not charged.
-    #[inline]
-    pub fn withdraw_up_to(&self, n: u64, class: Class, now: Nanos) -> u64 {
-        self.ledger.withdraw_up_to(n, class, now)
     }
 
     /// An attempt succeeded. `charge` is the charge of a retry.

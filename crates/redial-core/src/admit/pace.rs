@@ -13,8 +13,6 @@ use crate::units::{MS, Nanos, SECOND, share};
 
 use Ordering::Relaxed;
 
-/// The recent latency is compared with the usual one from this many latencies on.
-const ENOUGH: u32 = 3;
 /// The usual latency is the mean of this many, and then follows the recent one.
 const FIRST: u32 = 30;
 /// The weight of a new latency in the recent one.
@@ -38,6 +36,7 @@ pub(crate) struct Pace {
     newest: AtomicU64,
     /// When the last success ended; before the first one, when the first attempt without an answer was sent.
     ended: AtomicU64,
+    /// The first few make both the same.
     recent: AtomicU64,
     usual: AtomicU64,
     /// How long the last attempt without an answer was waited for.
@@ -110,8 +109,7 @@ impl Pace {
 
     /// Whether successes take more than this many times as long as usual.
     pub(crate) fn is_slow(&self, times: f64) -> bool {
-        self.latencies.load(Relaxed) >= ENOUGH
-            && self.recent.load(Relaxed) > share(times, self.usual.load(Relaxed))
+        self.recent.load(Relaxed) > share(times, self.usual.load(Relaxed))
     }
 
     /// Attempts without an answer since the last success.

@@ -23,6 +23,8 @@ pub use saved::Saved;
 pub use tokens::{ThrottlingBudget, TokenBudget};
 pub use window::{Deposit, WindowBudget};
 
+use alloc::boxed::Box;
+
 use crate::decide::Class;
 use crate::units::Nanos;
 use inflight::Inflight;
@@ -69,11 +71,11 @@ pub(crate) struct Charge(u32);
 
 /// The state behind a [`Budget`]. Every kind has the same hooks.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "a process has few ledgers, and every call reads one")]
 #[repr(u8)]
 pub(crate) enum Ledger {
     None,
-    Window(Window),
+    /// Boxed, because its ring is large, and a simulator has many ledgers.
+    Window(Box<Window>),
     Tokens(Tokens),
     Throttling(Throttling),
     Inflight(Inflight),
@@ -84,7 +86,7 @@ impl Ledger {
     pub(crate) fn new(budget: &Budget, stripes: usize) -> Self {
         match budget {
             Budget::None => Self::None,
-            Budget::Window(budget) => Self::Window(Window::new(budget, stripes)),
+            Budget::Window(budget) => Self::Window(Box::new(Window::new(budget, stripes))),
             Budget::Tokens(budget) => Self::Tokens(Tokens::new(budget)),
             Budget::Throttling(budget) => Self::Throttling(Throttling::new(budget)),
             Budget::Inflight(budget) => Self::Inflight(Inflight::new(budget)),

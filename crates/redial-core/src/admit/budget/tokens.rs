@@ -3,21 +3,21 @@
 use super::Charge;
 use crate::decide::Class;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, update};
-use crate::units::{Nanos, Rate, SECOND};
+use crate::units::{NEVER, Nanos, Rate, SECOND};
 
 /// The bucket of the AWS SDKs: a retry costs tokens by the kind of failure; a success returns what its own
 /// retry cost, or one token if it needed none.
 ///
-/// With a bonus, retries that succeed pay for further ones: [`TokenBudget::earned`]. Retries that fail are then bounded by
-/// what has succeeded, whatever the number of calls:
+/// With a bonus, retries that succeed pay for further ones: [`TokenBudget::earned`]. In any case, what has succeeded
+/// bounds the retries that fail, whatever the number of calls:
 ///
 /// ```text
-/// cost · failed retries ≤ opening + bootstrap + successes without a retry + bonus · retries that succeeded
-///                         + cost · (1 + floor · time)
+/// tokens of failed retries ≤ opening + bootstrap + successes without a retry + bonus · retries that succeeded
+///                            + cost · floor · time
 /// ```
 ///
-/// Defaults: 500 tokens, full at first; a retry costs 5, or 10 after a timeout, or 5 after throttling; no bonus, and no
-/// regard to how slow the destination is.
+/// Defaults: 500 tokens, full at first; a retry costs 5, or 10 after a timeout, or 5 after throttling; no bootstrap,
+/// bonus, slowdown or floor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields, default))]
@@ -30,22 +30,22 @@ pub struct TokenBudget {
     pub timeout_cost: u32,
     /// The cost of a retry after throttling.
     pub throttled_cost: u32,
-    /// What is in the bucket at first. `None` is a full bucket.
+    /// The tokens in the bucket at first. `None` is a full bucket.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub opening: Option<u32>,
-    /// What a new process has besides, until something succeeds. It does not pay for retries after timeouts: when a
-    /// destination stands still, many new processes would all have some.
+    /// The tokens that a new process has besides, until something succeeds. They do not pay for retries after timeouts:
+    /// many new processes would all send them to a destination that stands still.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub bootstrap: u32,
-    /// What a retry that succeeds earns, besides its cost.
+    /// The tokens that a retry earns if it succeeds, besides its cost.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub bonus: u32,
     /// No retry is paid for while successes take more than this many times as long as usual: the destination is
     /// saturated, and a retry would displace another call. `None` is never.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub slowdown: Option<f64>,
-    /// Retries that are allowed although the bucket is empty, so that a process with little else to do can find out that
-    /// its destination is back.
+    /// Retries that are allowed although the bucket is empty, counted from the first refusal. Without them, a process with
+    /// little traffic could not find out that its destination is back.
     #[cfg_attr(
         feature = "serde",
         serde(with = "crate::text::rate_or_none", skip_serializing_if = "Option::is_none")
@@ -55,8 +55,8 @@ pub struct TokenBudget {
 
 #[cfg(feature = "serde")]
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(bonus: &u32) -> bool {
-    *bonus == 0
+fn is_zero(tokens: &u32) -> bool {
+    *tokens == 0
 }
 
 impl Default for TokenBudget {
@@ -82,9 +82,9 @@ impl TokenBudget {
     }
 
     /// The budget of [`Policy::standard`](crate::Policy::standard), which earns what it spends. It holds ten retries and
-    /// opens with one; a new process has two more until something succeeds. Twenty successes earn a retry, and so do two
-    /// retries that succeed; one after a timeout counts double. An empty bucket still allows one in 30 s. Nothing is paid
-    /// for while successes take three times as long as usual.
+    /// starts with one; a new process has two more until something succeeds. Twenty successes earn a retry, and so do two
+    /// retries that succeed. A retry after a timeout counts double. An empty bucket allows one retry in 30 s. Nothing is
+    /// paid for while successes take more than three times as long as usual.
     pub fn earned() -> Self {
         let tokens = Self::new(200, 20).timeout_cost(40).opening(20).bootstrap(40).bonus(10);
         tokens.slowdown(3.0).floor(Rate { count: 1, per: 30 * SECOND })
@@ -100,17 +100,17 @@ impl TokenBudget {
         Self { throttled_cost: cost, ..self }
     }
 
-    /// Sets what is in the bucket at first.
+    /// Sets the tokens in the bucket at first.
     pub fn opening(self, tokens: u32) -> Self {
         Self { opening: Some(tokens), ..self }
     }
 
-    /// Sets what a new process has besides, until something succeeds.
+    /// Sets the tokens that a new process has besides, until something succeeds.
     pub fn bootstrap(self, tokens: u32) -> Self {
         Self { bootstrap: tokens, ..self }
     }
 
-    /// Sets what a retry that succeeds earns, besides its cost.
+    /// Sets the tokens that a retry earns if it succeeds, besides its cost.
     pub fn bonus(self, tokens: u32) -> Self {
         Self { bonus: tokens, ..self }
     }
@@ -120,7 +120,16 @@ impl TokenBudget {
         Self { slowdown: Some(times), ..self }
     }
 
-    /// Allows so many retries although the bucket is empty.
+    /// How long a bucket that a new one replaces must have been idle. The replacement then allows no more than the floor
+    /// would have; less than an hour would be short for clients that make a call now and then.
+    pub(crate) fn memory(&self) -> Nanos {
+        let new = self.opening.unwrap_or(self.capacity).saturating_add(self.bootstrap);
+        let retries = u64::from(new.div_ceil(self.cost.max(1)));
+        let interval = self.floor.map_or(NEVER, Rate::interval);
+        interval.saturating_mul(retries).max(3600 * SECOND)
+    }
+
+    /// Sets how many retries are allowed although the bucket is empty.
     pub fn floor(self, floor: Rate) -> Self {
         Self { floor: Some(floor), ..self }
     }
@@ -192,12 +201,14 @@ impl Tokens {
     pub(crate) fn charge(&self, class: Class, now: Nanos) -> Option<Charge> {
         let cost = self.cost(class);
         let pay = |held| Held::of(held).pay(cost, class).map(Held::word);
-        let paid = update(&self.held, pay).is_ok() || self.is_free(now);
-        paid.then_some(Charge(cost))
+        if update(&self.held, pay).is_ok() {
+            return Some(Charge(cost));
+        }
+        // The floor grants `cost` tokens, also after a timeout: if they come back, they buy one retry, not two.
+        self.is_free(now).then_some(Charge(self.budget.cost))
     }
 
-    /// Whether the floor pays. It counts from the first refusal, so that of many new processes none starts with a retry
-    /// that it has not earned.
+    /// Whether the floor pays. If it paid for the first refusal, each of many new processes would start with one more.
     fn is_free(&self, now: Nanos) -> bool {
         let Some(floor) = self.budget.floor else { return false };
         let next = now.saturating_add(floor.interval());
@@ -240,8 +251,8 @@ impl Tokens {
         [tokens.into(), bootstrap.into(), self.free_at.load(Ordering::Acquire)]
     }
 
-    /// The amounts may have been saved with larger limits. What is left of the bootstrap continues too: the next process
-    /// is not a new one.
+    /// The amounts may have been saved under larger limits. The next process is not a new one: it has what the last one
+    /// left of the bootstrap.
     pub(super) fn restore(&self, [tokens, bootstrap, free_at]: [u64; 3]) -> bool {
         let held = Held {
             tokens: at_most(tokens, self.budget.capacity),
