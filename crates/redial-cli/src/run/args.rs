@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use redial_core::admit::budget::{Budget, TokenBudget};
 use redial_core::fleet::Location;
 use redial_core::{Draft, Nanos, Policy, Preset, Rate, parse_duration};
 use regex_lite::Regex;
@@ -150,8 +151,8 @@ impl Args {
     /// The policy with the fields that flags override. They are validated as fields of the policy.
     pub(super) fn policy(&self) -> Result<Policy, String> {
         let draft = match &self.policy {
-            Some(named) => named.policy.edit(),
-            // A command may take hours, and a process that runs one command has no other to learn from.
+            Some(named) => alone(&named.policy),
+            // A command may take hours.
             None => Preset::Standard01.draft().without_deadline(),
         };
         let draft = if self.changes() { self.changed(&draft)? } else { draft };
@@ -196,6 +197,15 @@ impl Args {
         }
         all.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
     }
+}
+
+/// A policy for one command. It has no other calls to earn retries with, or to hold back for.
+fn alone(policy: &Policy) -> Draft {
+    let draft = policy.edit().without_stall();
+    if *policy.budget() == Budget::Tokens(TokenBudget::earned()) {
+        return draft.budget(Budget::default());
+    }
+    draft
 }
 
 fn put(table: &mut Table, name: &str, value: Option<impl Into<toml::Value>>) {

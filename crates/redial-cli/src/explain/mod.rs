@@ -1,15 +1,18 @@
 //! `redial explain`: the verdicts and waits of a policy, step by step.
 
+mod rules;
+
 use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use redial_core::admit::budget::Budget;
 use redial_core::decide::Safety;
 use redial_core::fleet::Location;
-use redial_core::schedule::HedgeDelay;
-use redial_core::{NEVER, Nanos, Policy, parse_duration};
+use redial_core::{Nanos, Policy, parse_duration};
 use redial_sim::explain::{Explanation, Question, Ruling, Script, Step, explain};
 use redial_sim::peers::Peer;
+use serde::Serialize;
 
 use crate::policy::Named;
 use crate::text::{aligned, widths};
@@ -100,6 +103,15 @@ fn latency(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    answer: Explanation,
+    /// The budget, the hedges and the stall, in sentences.
+    rules: Vec<String>,
+}
+
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     let question = Question {
         script: args.outcomes.clone().unwrap_or_default(),
@@ -109,16 +121,17 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
         safety: args.policy.safety(args.safety),
     };
     let answer = explain(&args.policy.policy, &question);
+    let rules = rules::describe(&args.policy.policy);
     if args.json {
-        return writeln!(out, "{}", serde_json::to_string_pretty(&answer)?);
+        return writeln!(out, "{}", serde_json::to_string_pretty(&Answer { answer, rules })?);
     }
     if !answer.steps.is_empty() {
-        steps(&answer.steps, out)?;
+        steps(&answer.steps, &answer.policy, out)?;
     }
     waits(&answer, out)?;
     runs(&answer, out)?;
     worst_case(&answer, out)?;
-    hedges(&answer, out)?;
+    rules.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     fleet(&args.policy, out)?;
     args.policy.peer.map_or(Ok(()), |peer| describe(peer, out))
 }
@@ -138,7 +151,7 @@ fn describe(peer: &Peer, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {
+fn steps(steps: &[Step], policy: &Policy, out: &mut impl Write) -> io::Result<()> {
     let mut table = vec![
         ["call", "attempt", "outcome", "verdict", "reason", "delay", "budget", "elapsed"]
             .map(str::to_owned)
@@ -167,7 +180,16 @@ fn steps(steps: &[Step], out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(out)?;
     stops.iter().try_for_each(|stop| writeln!(out, "{}: {stop}.", stop.name()))?;
-    writeln!(out, "The budget column is the number of retries that it would still grant.\n")
+    let besides = match policy.budget() {
+        Budget::Tokens(budget) if budget.bootstrap > 0 => {
+            ", besides those of a new process until something succeeds"
+        }
+        _ => "",
+    };
+    writeln!(
+        out,
+        "The budget column is the number of retries that it would still grant{besides}.\n"
+    )
 }
 
 fn waits(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
@@ -217,28 +239,6 @@ fn worst_case(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
     };
     let (plain, hinted) = (duration::text(plain), duration::text(hinted));
     writeln!(out, "{plain} in all; {hinted} if the server sends hints.")
-}
-
-fn hedges(answer: &Explanation, out: &mut impl Write) -> io::Result<()> {
-    let Some(rule) = answer.policy.hedge() else { return Ok(()) };
-    let delay = match rule.when {
-        HedgeDelay::After(_) => short(rule.fixed_delay().unwrap_or(NEVER)),
-        HedgeDelay::Quantile(ratio) if rule.multiple == 1.0 => {
-            format!("the {ratio} quantile of the latencies")
-        }
-        HedgeDelay::Quantile(ratio) => {
-            format!("{} times the {ratio} quantile of the latencies", rule.multiple)
-        }
-        HedgeDelay::Share(ratio) => {
-            format!("{:.2} of the time that is left", ratio * rule.multiple)
-        }
-    };
-    writeln!(
-        out,
-        "Hedges: another attempt beside one that takes longer than {delay}, if repeating is safe; at most {} at a time.\n\
-         Hedges count as attempts and draw on the budget. The steps and waits above are those without hedges.",
-        rule.most
-    )
 }
 
 fn fleet(subject: &Subject, out: &mut impl Write) -> io::Result<()> {
